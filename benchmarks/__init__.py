@@ -1,0 +1,1 @@
+"""How fast, against whom: `python benchmarks/run.py`."""

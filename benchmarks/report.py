@@ -1,0 +1,76 @@
+"""The tables on the screen and as a Markdown page: one source, so that they cannot disagree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchmarks.harness import Row, Section
+
+HEADINGS = ("contender", "samples", "best", "median", "ratio", "required", "verdict", "outputs apart")
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """One line of the table as text."""
+    return (
+        row.contender,
+        row.samples,
+        row.best,
+        row.median,
+        "" if row.ratio is None else number(row.ratio),
+        "" if row.required is None else str(row.required),
+        row.verdict,
+        row.compared,
+    )
+
+
+def number(ratio: float) -> str:
+    """Three digits, and thousands with commas: a ratio is not known better than that."""
+    return f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.3g}"
+
+
+def markdown(sections: Sequence[Section], machine: Sequence[tuple[str, str]], quick: bool) -> str:
+    """The whole page."""
+    lines = [
+        "# Benchmarks",
+        "",
+        "Made by `benchmarks/run.py`; do not edit. Best of several rounds on one core, contenders taking "
+        "turns in one process on the same input; the median stands beside the best. Slow peers work on a "
+        "shorter prefix of the input (about ten seconds' worth) and are compared per sample. *Outputs apart* "
+        "is the largest absolute difference from understudy's output. *Required* is what the project asked "
+        "of itself before measuring; a miss is reported as a miss.",
+        "",
+    ]
+    if quick:
+        lines += ["**A quick run: shorter inputs and fewer rounds; for a first look only.**", ""]
+    lines += ["| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in machine), ""]
+    for section in sections:
+        lines += [f"## {section.title}", "", f"Ratio is {section.ratio}.", ""]
+        lines += [_line(HEADINGS), "|---|" + "---:|" * (len(HEADINGS) - 3) + "---|---:|"]
+        lines += [_line(cells(row)) for row in section.rows]
+        lines += ["", *(f"- {note}" for note in section.notes), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _line(texts: Sequence[str]) -> str:
+    return "| " + " | ".join(text.replace("|", "\\|") for text in texts) + " |"
+
+
+def show(section: Section) -> None:
+    """Print one table, with rich where it is installed."""
+    try:
+        from rich.console import Console
+        from rich.table import Table
+    except ImportError:
+        print(f"\n{section.title}; ratio is {section.ratio}")
+        print(_line(HEADINGS))
+        for row in section.rows:
+            print(_line(cells(row)))
+        return
+    table = Table(title=section.title, caption=f"ratio: {section.ratio}", title_justify="left")
+    for heading in HEADINGS:
+        left = heading in ("contender", "verdict")
+        table.add_column(heading, justify="left" if left else "right", overflow="fold")
+    colours = {"met": "green", "missed": "red"}
+    for row in section.rows:
+        table.add_row(*cells(row), style="bold red" if row.failure else colours.get(row.verdict))
+    Console(width=None).print(table)

@@ -1,0 +1,38 @@
+"""Builds the hot loops with Cython where a C compiler works; without one the plain modules serve."""
+
+import os
+
+from setuptools import setup
+
+KERNELS = ["understudy.transform._kernels"]
+
+# Strict floating point: no fused multiply-add, so that plain and compiled give the same bits.
+FLAGS = ["-O3", "-ffp-contract=off"]
+
+DIRECTIVES = {
+    "language_level": 3,
+    "boundscheck": False,
+    "wraparound": False,
+    "initializedcheck": False,
+    "annotation_typing": False,
+    "cdivision": True,
+}
+
+
+def extensions():
+    """The compiled kernels, or nothing when UNDERSTUDY_PURE=1."""
+    if os.environ.get("UNDERSTUDY_PURE") == "1":
+        return []
+    from Cython.Build import cythonize
+    from setuptools import Extension
+
+    sources = [
+        Extension(name, [f"src/{name.replace('.', '/')}.py"], extra_compile_args=FLAGS) for name in KERNELS
+    ]
+    built = cythonize(sources, compiler_directives=DIRECTIVES, build_dir="build/cython")
+    for extension in built:
+        extension.optional = True  # cythonize drops the flag when it is set on what goes in
+    return built
+
+
+setup(ext_modules=extensions())

@@ -1,0 +1,71 @@
+"""understudy: share a sensor stream and hide one fact behind it.
+
+A sensor's readings follow a law that depends on a private parameter. `understudy` turns them, one
+by one, into readings that have exactly the law of another, randomly drawn parameter.
+
+The public names are below. They load on first use, so that importing the package is quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from understudy.laws.base import Law as Law
+    from understudy.laws.gaussian import Gaussian as Gaussian
+    from understudy.laws.independent import Independent as Independent
+    from understudy.laws.scalar import Scalar as Scalar
+    from understudy.models.autoregressive import AutoRegressive as AutoRegressive
+    from understudy.models.base import Model as Model
+    from understudy.models.family import Family as Family
+    from understudy.models.gauss_markov import GaussMarkov as GaussMarkov
+    from understudy.models.iid import IID as IID
+    from understudy.models.markov import Markov as Markov
+    from understudy.models.matrices import PerStep as PerStep
+    from understudy.transform.filter import Transform as Transform
+    from understudy.transform.filter import disguise as disguise
+    from understudy.transform.scores import colour as colour
+    from understudy.transform.scores import loglik as loglik
+    from understudy.transform.scores import sample as sample
+    from understudy.transform.scores import whiten as whiten
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Law": "laws.base",
+    "Gaussian": "laws.gaussian",
+    "Independent": "laws.independent",
+    "Scalar": "laws.scalar",
+    "AutoRegressive": "models.autoregressive",
+    "Model": "models.base",
+    "Family": "models.family",
+    "GaussMarkov": "models.gauss_markov",
+    "IID": "models.iid",
+    "Markov": "models.markov",
+    "PerStep": "models.matrices",
+    "Transform": "transform.filter",
+    "disguise": "transform.filter",
+    "colour": "transform.scores",
+    "loglik": "transform.scores",
+    "sample": "transform.scores",
+    "whiten": "transform.scores",
+}
+
+_MODULES = ("checks", "errors", "laws", "models", "transform")
+
+__all__ = ["__version__", *sorted(_HOME)]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(importlib.import_module(f"understudy.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
+    if name in _MODULES:
+        return importlib.import_module(f"understudy.{name}")
+    raise AttributeError(f"module 'understudy' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})

@@ -1,0 +1,76 @@
+"""The exception tree.
+
+::
+
+    UnderstudyError
+    ├── ConfigurationError (ValueError)    what the user set up is wrong: names the value and the rule
+    │   ├── LawError                       parameters of a law
+    │   ├── ModelError                     parameters of a model
+    │   └── FamilyError                    values, prior or members of a family
+    ├── ReadingError (ValueError)          a reading is unusable: names position, type and rule, never the value
+    │   └── MissingReadingError            a missing reading, and the model has no exact law across it
+    ├── StateError (ValueError)            a filter state that does not belong to this filter
+    ├── NumericalError (ArithmeticError)   the arithmetic left the range of float64
+    ├── CheckError (AssertionError)        a model or a transformation fails `understudy.checks`
+    └── MissingExtraError (ImportError)    an optional package is not installed: says how to install it
+
+    UnderstudyWarning (UserWarning)
+    └── IncompleteReadingWarning           vectors with some channels missing were counted as missing whole
+
+Configuration errors may show the offending value, because a configuration is not secret. Errors
+raised while readings flow never do: a reading, a score or a parameter must not reach a log.
+"""
+
+from __future__ import annotations
+
+
+class UnderstudyError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class ConfigurationError(UnderstudyError, ValueError):
+    """Something the user set up breaks a rule; the message names the value and the rule."""
+
+
+class LawError(ConfigurationError):
+    """The parameters of a law break a rule."""
+
+
+class ModelError(ConfigurationError):
+    """The parameters of a model break a rule."""
+
+
+class FamilyError(ConfigurationError):
+    """The values, the prior or the members of a family break a rule."""
+
+
+class ReadingError(UnderstudyError, ValueError):
+    """A reading cannot be used; the message names its position, its type and the rule, never its value."""
+
+
+class MissingReadingError(ReadingError):
+    """A reading is missing and the model has no exact law for what follows."""
+
+
+class StateError(UnderstudyError, ValueError):
+    """A state does not belong to the filter it was given to."""
+
+
+class NumericalError(UnderstudyError, ArithmeticError):
+    """The arithmetic left the range of double precision."""
+
+
+class CheckError(UnderstudyError, AssertionError):
+    """A model or a transformation does not satisfy `understudy.checks`."""
+
+
+class MissingExtraError(UnderstudyError, ImportError):
+    """An optional package is needed; the message says how to install it."""
+
+
+class UnderstudyWarning(UserWarning):
+    """Base of every warning that this package gives."""
+
+
+class IncompleteReadingWarning(UnderstudyWarning):
+    """Readings with some channels missing were counted as missing whole."""

@@ -1,0 +1,128 @@
+"""The Gaussian law in any dimension: no c.d.f. is ever computed.
+
+With S = L L' (lower Cholesky) the conditional c.d.f.s of the channels, one after the other, are
+Phi of the components of L^-1 (y - mean). So the scores are z = L^-1 (y - mean), and a target
+law turns them into ~y = ~mean + ~L z. This is Lemma 1 and Theorem 4 of the paper, all channels at
+once (with the sign of the conditional mean put right).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from understudy.errors import LawError
+from understudy.laws.base import Array
+
+_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+
+
+class Gaussian:
+    """Normal law with the given mean and covariance.
+
+    A scalar mean with a scalar covariance (a variance) is a law of one number. Otherwise the mean
+    is a vector and the covariance a matrix.
+
+    >>> law = Gaussian(20.0, 4.0)
+    >>> law.score(24.0)
+    2.0
+    >>> law.value(-1.0)
+    18.0
+    >>> Gaussian([0.0, 0.0], [[1.0, 0.8], [0.8, 1.0]]).score([1.0, 0.8]).round(12).tolist()
+    [1.0, 0.0]
+    """
+
+    __slots__ = ("_chol", "_mean", "_scale", "dim")
+
+    dim: int
+
+    def __init__(self, mean: Any, cov: Any) -> None:
+        if isinstance(mean, float) and isinstance(cov, float):  # the common case, kept quick
+            variance = cov
+            if not math.isfinite(mean):
+                raise LawError(f"mean = {mean!r}; it must be finite")
+        else:
+            mean, variance = _checked(mean, cov)
+        if isinstance(variance, float):
+            if not 0.0 < variance < math.inf:
+                raise LawError(f"cov = {variance!r}; a variance must be positive and finite")
+            self.dim, self._mean, self._scale, self._chol = 1, mean, math.sqrt(variance), None
+        else:
+            self.dim, self._mean, self._scale = len(mean), mean, 0.0
+            self._chol = _cholesky(variance)
+
+    @property
+    def mean(self) -> Any:
+        """The mean: a number in dimension 1, else a vector."""
+        return self._mean
+
+    @property
+    def cov(self) -> Any:
+        """The covariance: a variance in dimension 1, else a matrix."""
+        return self._scale**2 if self._chol is None else self._chol @ self._chol.T
+
+    def __repr__(self) -> str:
+        # The parameters of a conditional law hold the past readings, so they are not shown.
+        return f"Gaussian(dim={self.dim})"
+
+    def score(self, y: Any, v: Any = None) -> Any:
+        """z = L^-1 (y - mean)."""
+        if self._chol is None:
+            return (y - self._mean) / self._scale
+        L = self._chol
+        y = np.asarray(y, dtype=float)
+        e = (y.T - self._mean).T
+        z = np.empty_like(e)
+        for i in range(self.dim):
+            z[i] = (e[i] - L[i, :i] @ z[:i]) / L[i, i]
+        return z
+
+    def value(self, z: Any) -> Any:
+        """Y = mean + L z."""
+        if self._chol is None:
+            return self._mean + self._scale * z
+        return ((self._chol @ np.asarray(z, dtype=float)).T + self._mean).T
+
+    def logpdf(self, y: Any) -> Any:
+        """Log-density: log phi(z) - log det L."""
+        z = self.score(y)
+        if self._chol is None:
+            return -0.5 * z * z - (_HALF_LOG_2PI + math.log(self._scale))
+        log_det = float(np.log(np.diag(self._chol)).sum())
+        return -0.5 * (z * z).sum(axis=0) - (self.dim * _HALF_LOG_2PI + log_det)
+
+
+def _checked(mean: Any, cov: Any) -> tuple[Any, Any]:
+    try:
+        m = np.array(mean, dtype=float)
+        S = np.array(cov, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise LawError(f"mean and cov must be numbers or arrays of numbers: {error}") from None
+    if not np.isfinite(m).all():
+        raise LawError("mean has entries that are not finite; every entry must be")
+    if not np.isfinite(S).all():
+        raise LawError("cov has entries that are not finite; every entry must be")
+    if m.size == 1 and S.size == 1:
+        return m.item(), S.item()
+    if m.ndim != 1 or S.shape != (m.size, m.size):
+        raise LawError(
+            f"mean has shape {m.shape} and cov has shape {S.shape}; "
+            "a law of d channels needs a mean (d,) and a covariance (d, d)"
+        )
+    m.flags.writeable = False
+    return m, S
+
+
+def _cholesky(S: Array) -> Array:
+    size = float(np.abs(S).max())
+    if float(np.abs(S - S.T).max()) > 1e-9 * size:
+        raise LawError("cov is not symmetric; a covariance must be")
+    try:
+        L = np.linalg.cholesky(S)
+    except np.linalg.LinAlgError:
+        smallest = float(np.linalg.eigvalsh(S)[0])
+        raise LawError(f"cov has the eigenvalue {smallest:.6g}; it must be positive definite") from None
+    L.flags.writeable = False
+    return L

@@ -1,0 +1,234 @@
+"""Any continuous law of one number, as `scipy.stats` gives it: heavy tails, skewness, bounds.
+
+`Scalar` takes the distribution apart into location, scale and a standard law, because the standard
+law keeps its digits next to the end of its support, where ``y`` itself would have lost them. The
+arithmetic of the tails is in `tails`.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from understudy.errors import LawError, NumericalError, ReadingError
+from understudy.laws.base import Array
+from understudy.laws.tails import Density, Function, quantiles, scores
+
+_RULE = "a law of one number is a frozen continuous scipy.stats distribution, such as scipy.stats.t(3, loc=1)"
+
+
+class Scalar:
+    """The law of a frozen continuous scipy.stats distribution.
+
+    Scores come from the logarithm of the smaller tail, so they are right far beyond the point
+    (about 8) where a distribution function has become 0 or 1.
+
+    >>> import scipy.stats
+    >>> law = Scalar(scipy.stats.t(3, loc=20.0))
+    >>> law
+    Scalar(t, dim=1)
+    >>> law.score(20.0)
+    0.0
+    >>> round(law.score(law.value(30.0)), 9)
+    30.0
+
+    Parameters of shape ``(d,)`` give d independent channels, on the first axis of a reading.
+
+    >>> pair = Scalar(scipy.stats.expon(scale=[1.0, 10.0]))
+    >>> pair.score(pair.value([-1.0, 2.0])).round(9).tolist()
+    [-1.0, 2.0]
+    """
+
+    __slots__ = ("_channels", "_family", "dim")
+
+    dim: int
+
+    def __init__(self, dist: Any) -> None:
+        self._family, self._channels = _channels(dist)
+        self.dim = len(self._channels)
+
+    def __repr__(self) -> str:
+        # The parameters of a conditional law hold the past readings, so they are not shown.
+        return f"Scalar({self._family}, dim={self.dim})"
+
+    def score(self, y: Any, v: Any = None) -> Any:
+        """z = Phi^-1(F(y)), channel by channel; NaN stays NaN."""
+        readings = _array(y, self.dim, "reading")
+        z = np.stack([channel.score(row) for channel, row in zip(self._channels, readings, strict=True)])
+        outside = np.isinf(z)
+        if outside.any():
+            position = _position(outside, np.shape(y))
+            raise ReadingError(f"the reading{position} is outside the support of the law; it must lie inside")
+        _check_reached(z, readings, np.shape(y), "reading")
+        return _shaped(z, np.shape(y))
+
+    def value(self, z: Any) -> Any:
+        """y = F^-1(Phi(z)), the inverse of `score`; next to the end of a support, the nearest number inside."""
+        wanted = _array(z, self.dim, "score")
+        y = np.stack([channel.value(row) for channel, row in zip(self._channels, wanted, strict=True)])
+        _check_reached(y, wanted, np.shape(z), "score")
+        return _shaped(y, np.shape(z))
+
+    def logpdf(self, y: Any) -> Any:
+        """Log-density, summed over the channels."""
+        readings = _array(y, self.dim, "reading")
+        rows = [channel.logpdf(row) for channel, row in zip(self._channels, readings, strict=True)]
+        shape = np.shape(y) if self.dim == 1 else np.shape(y)[1:]
+        return _shaped(np.sum(rows, axis=0), shape)
+
+
+class _Channel:
+    """y = loc + scale x, with x from a standard law."""
+
+    __slots__ = ("_law", "_loc", "_scale")
+
+    def __init__(self, law: Density, loc: float, scale: float) -> None:
+        self._law, self._loc, self._scale = law, loc, scale
+
+    def score(self, y: Array) -> Array:
+        law, loc, scale = self._law, self._loc, self._scale
+        with np.errstate(over="ignore"):
+            x = (y - loc) / scale
+        # Inside or outside is decided for y, so that rounding in x never throws out a value of our own.
+        inside = (y > loc + scale * law.lower) & (y < loc + scale * law.upper)
+        return scores(law, np.where(inside, law.within(x), np.where(np.isnan(y), np.nan, np.inf)))
+
+    def value(self, z: Array) -> Array:
+        law, loc, scale = self._law, self._loc, self._scale
+        with np.errstate(over="ignore"):
+            return law.within(loc + scale * quantiles(law, z), loc, scale)
+
+    def logpdf(self, y: Array) -> Array:
+        with np.errstate(all="ignore"):
+            x = (y - self._loc) / self._scale
+            return np.asarray(self._law.logpdf(x), dtype=float) - math.log(self._scale)
+
+
+def _channels(dist: Any) -> tuple[str, list[_Channel]]:
+    import scipy.stats
+
+    if isinstance(getattr(dist, "dist", None), scipy.stats.rv_continuous) and hasattr(dist, "args"):
+        return _from_frozen(dist)
+    if all(hasattr(dist, name) for name in ("logpdf", "ccdf", "icdf", "iccdf", "support")):
+        return _from_variable(dist)
+    raise LawError(f"{_shown(dist)} is not a law; {_RULE}")
+
+
+def _from_frozen(dist: Any) -> tuple[str, list[_Channel]]:
+    """The channels of ``scipy.stats.name(*args, **kwds)``."""
+    family = dist.dist
+    names = [*(family.shapes.replace(",", " ").split() if family.shapes else []), "loc", "scale"]
+    given = {"loc": 0.0, "scale": 1.0, **dict(zip(names, dist.args, strict=False)), **dist.kwds}
+    name = str(family.name)
+    try:
+        arrays = np.broadcast_arrays(*[np.asarray(given[key], dtype=float) for key in names])
+    except (KeyError, TypeError, ValueError):
+        raise LawError(f"the parameters of {name} must be numbers, or vectors of one length") from None
+    shape = arrays[0].shape
+    if arrays[0].size == 0 or (len(shape) > 1 and arrays[0].size > 1):
+        raise LawError(f"the parameters of {name} have shape {shape}; they must be numbers or vectors (d,)")
+    rows = np.stack([array.ravel() for array in arrays], axis=1).tolist()
+    return name, [_standard(family, name, dict(zip(names, row, strict=True))) for row in rows]
+
+
+def _standard(family: Any, name: str, given: dict[str, float]) -> _Channel:
+    loc, scale = given.pop("loc"), given.pop("scale")
+    if not math.isfinite(loc):
+        raise LawError(f"loc = {loc!r}; the location of {name} must be finite")
+    if not 0.0 < scale < math.inf:
+        raise LawError(f"scale = {scale!r}; the scale of {name} must be positive and finite")
+    with np.errstate(all="ignore"):
+        lower, upper = (float(end) for end in family.support(**given))
+    if not lower < upper:
+        shapes = ", ".join(f"{key} = {number!r}" for key, number in given.items())
+        raise LawError(f"{shapes}: not valid parameters of scipy.stats.{name}")
+    cdf, sf, ppf, isf = (partial(getattr(family, key), **given) for key in ("cdf", "sf", "ppf", "isf"))
+    logpdf, power = _log_density(family, given)
+    return _Channel(Density(logpdf, cdf, sf, ppf, isf, lower, upper, power), loc, scale)
+
+
+def _from_variable(dist: Any) -> tuple[str, list[_Channel]]:
+    """The channel of a distribution of scipy's newer kind, such as ``scipy.stats.Normal()``."""
+    name = type(dist).__name__
+    with np.errstate(all="ignore"):
+        lower, upper = (np.asarray(end, dtype=float) for end in dist.support())
+        if lower.size != 1 or upper.size != 1:
+            raise LawError(f"the parameters of {name} are arrays; join one law a channel by Independent")
+        height = float(np.asarray(dist.logpdf(dist.icdf(0.5))).item())
+    if not (lower < upper and math.isfinite(height)):
+        raise LawError(f"{name} has no finite density at its median (discrete, or bad parameters); {_RULE}")
+    law = Density(dist.logpdf, dist.cdf, dist.ccdf, dist.icdf, dist.iccdf, lower.item(), upper.item())
+    return name, [_Channel(law, 0.0, 1.0)]
+
+
+def _log_density(family: Any, given: dict[str, float]) -> tuple[Function, tuple[float, float] | None]:
+    """The log-density, and the power of its tail: ours where scipy's is log(density) or squares x.
+
+    Those underflow or overflow well inside the range that scores must reach.
+    """
+    from scipy import stats
+
+    if type(family) in (type(stats.t), type(stats.cauchy)) and given.get("df", 1.0) < math.inf:
+        df = given.get("df", 1.0)
+        return _student(df), (df, 1e9 * math.sqrt(df))
+    if type(family) is type(stats.halfcauchy):
+        student = _student(1.0)
+        return lambda x: np.where(x < 0, -np.inf, math.log(2.0) + student(x)), (1.0, 1e9)
+    if type(family) is type(stats.laplace):
+        return lambda x: -math.log(2.0) - np.abs(x), None
+    if type(family) is type(stats.pareto):
+        b = given["b"]
+        return lambda x: np.where(x < 1, -np.inf, math.log(b) - (b + 1.0) * np.log(x)), (b, 1.0)
+    return partial(family.logpdf, **given), None
+
+
+def _student(df: float) -> Function:
+    import scipy.stats
+
+    peak = float(scipy.stats.t.logpdf(0.0, df))
+
+    def logpdf(x: Array) -> Any:
+        r = np.abs(x) / math.sqrt(df)
+        far = np.maximum(r, 1.0)
+        # log(1 + r^2), without squaring a large r
+        log1p = np.where(r < 1.0, np.log1p(np.minimum(r, 1.0) ** 2), 2.0 * np.log(far) + np.log1p(far**-2.0))
+        return peak - 0.5 * (df + 1.0) * log1p
+
+    return logpdf
+
+
+def _shown(dist: Any) -> str:
+    plain = isinstance(dist, str | int | float | type(None))
+    return repr(dist) if plain else f"an object of type {type(dist).__name__}"
+
+
+def _array(y: Any, dim: int, what: str) -> Array:
+    """Readings or scores as (dim, N)."""
+    try:
+        array = np.asarray(y, dtype=float)
+    except (TypeError, ValueError):
+        raise ReadingError(f"a {what} of type {type(y).__name__}; it must be a number or an array") from None
+    if dim > 1 and not (array.ndim in (1, 2) and array.shape[0] == dim):
+        raise ReadingError(f"a {what} of shape {array.shape}; {dim} channels need ({dim},) or ({dim}, N)")
+    return array.reshape(dim, -1)
+
+
+def _shaped(result: Any, shape: tuple[int, ...]) -> Any:
+    return float(result.item()) if shape == () else result.reshape(shape)
+
+
+def _position(bad: Any, shape: tuple[int, ...]) -> str:
+    where = np.argwhere(bad.reshape(shape))[0].tolist()
+    return f" at position {where[0] if len(where) == 1 else tuple(where)}" if where else ""
+
+
+def _check_reached(result: Array, given: Array, shape: tuple[int, ...], what: str) -> None:
+    lost = ~np.isfinite(result) & ~np.isnan(given)
+    if lost.any():
+        raise NumericalError(
+            f"the {what}{_position(lost, shape)} is too far in a tail: beyond double precision, or beyond "
+            "what the log-density can be integrated from"
+        )

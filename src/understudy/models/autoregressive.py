@@ -1,0 +1,160 @@
+"""Autoregressive readings of any order, with any noise law.
+
+::
+
+    y_k = intercept + Phi_1 y_{k-1} + ... + Phi_p y_{k-p} + e_k,    e_k i.i.d. from `noise`
+
+The values before the first reading are known: `past`. With Gaussian noise the model is a
+Gauss-Markov one in companion form and inherits everything, missing readings included.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from understudy.errors import MissingReadingError, ModelError
+from understudy.laws.base import Array, Law
+from understudy.laws.gaussian import Gaussian
+from understudy.laws.shifted import Shifted
+from understudy.models.gauss_markov import GaussMarkov
+from understudy.models.iid import law_dim
+from understudy.models.matrices import as_array, spectral_radius
+
+
+class AutoRegressive:
+    """AR(p), scalar or vector.
+
+    `coefficients` is a number or a sequence of p numbers for a scalar model, an array (p, d, d) for
+    one of d channels. `past` holds the p readings before the first, the latest first; by default
+    the level at which a stable model rests. Across a missing reading only Gaussian noise has an
+    exact law; with any other noise law a missing reading is refused.
+
+    >>> import understudy as us
+    >>> model = us.AutoRegressive([0.5, 0.2], intercept=3.0, noise=us.Gaussian(0.0, 4.0))
+    >>> us.whiten([12.0, 10.0], model).round(12).tolist()
+    [1.0, -0.5]
+    """
+
+    __slots__ = ("coefficients", "dim", "gauss_markov", "intercept", "noise", "order", "past")
+
+    def __init__(
+        self,
+        coefficients: Any,
+        intercept: Any = 0.0,
+        noise: Law | None = None,
+        past: Any = None,
+        *,
+        allow_unstable: bool = False,
+    ) -> None:
+        if noise is None:
+            raise ModelError("noise is missing; give the law of the innovations, such as us.Gaussian(0.0, 1.0)")
+        self.dim = d = law_dim(noise, "noise")
+        self.noise = noise
+        self.coefficients = Phi = _coefficients(coefficients, d)
+        self.order = p = Phi.shape[0]
+        self.intercept = _vector("intercept", intercept, (d,))
+        radius = spectral_radius(self.companion())
+        if radius > 1.0 + 1e-7 and not allow_unstable:
+            raise ModelError(
+                f"the coefficients have a root of modulus {radius:.6g}; above 1 the readings grow without bound "
+                "(allow_unstable=True if that is meant)"
+            )
+        if past is None:
+            if radius >= 1.0 - 1e-7:
+                raise ModelError("past must be given: a model with a root of modulus 1 or more has no level to rest at")
+            level = np.linalg.solve(np.eye(d) - Phi.sum(axis=0), self.intercept)
+            past = np.tile(level, (p, 1))
+        elif d == 1 and np.ndim(past) < 2:
+            past = np.reshape(past, (-1, 1))
+        self.past = _vector("past", past, (p, d))
+        self.gauss_markov: GaussMarkov | None = None
+        if isinstance(noise, Gaussian):
+            self.gauss_markov = self._as_gauss_markov(noise)
+
+    def __repr__(self) -> str:
+        return f"AutoRegressive(order={self.order}, dim={self.dim})"
+
+    def companion(self) -> Array:
+        """The matrix that moves (y_{k-1}, ..., y_{k-p}) one step on, without intercept and noise."""
+        p, d = self.order, self.dim
+        A = np.zeros((p * d, p * d))
+        A[:d] = self.coefficients.transpose(1, 0, 2).reshape(d, p * d)
+        A[d:, : (p - 1) * d] = np.eye((p - 1) * d)
+        return A
+
+    def skeleton(self) -> GaussMarkov:
+        """The same recursion with standard normal noise: its scores are our innovations e_k."""
+        return self._as_gauss_markov(Gaussian(np.zeros(self.dim), np.eye(self.dim)))
+
+    def _as_gauss_markov(self, noise: Gaussian) -> GaussMarkov:
+        A, p, d = self.companion(), self.order, self.dim
+        n = p * d
+        b, Q, C = np.zeros(n), np.zeros((n, n)), np.eye(d, n)
+        b[:d] = self.intercept + noise.mean
+        Q[:d, :d] = noise.cov
+        return GaussMarkov(
+            A, C, Q, np.zeros((d, d)), b, 0.0, self.past.ravel(), np.zeros((n, n)), allow_unstable=True
+        )
+
+    # The state is that of the Gauss-Markov model, or the last p readings, the latest first.
+
+    def start(self) -> Any:
+        """The past."""
+        return self.past if self.gauss_markov is None else self.gauss_markov.start()
+
+    def predict(self, state: Any) -> Law:
+        """Noise, moved to the prediction."""
+        if self.gauss_markov is not None:
+            return self.gauss_markov.predict(state)
+        # yhat_k = intercept + sum_i Phi_i y_{k-i}
+        mean = self.intercept + np.einsum("pij,pj->i", self.coefficients, state)
+        return Shifted(self.noise, mean.item() if self.dim == 1 else mean)
+
+    def update(self, state: Any, y: Any) -> Any:
+        """The new reading comes first, the oldest is dropped."""
+        if self.gauss_markov is not None:
+            return self.gauss_markov.update(state, y)
+        return np.concatenate([np.reshape(y, (1, self.dim)), state[:-1]])
+
+    def skip(self, state: Any) -> Any:
+        """Exact for Gaussian noise; refused for any other."""
+        if self.gauss_markov is not None:
+            return self.gauss_markov.skip(state)
+        raise MissingReadingError(
+            "a reading is missing, and an AutoRegressive model has an exact law across a gap for Gaussian noise only; "
+            "fill the gap before, or start again after it"
+        )
+
+
+def _coefficients(given: Any, d: int) -> Array:
+    shape = np.shape(given)
+    if len(shape) < 2:
+        Phi = as_array("coefficients", np.atleast_1d(given), 1)
+        if d != 1:
+            raise ModelError(
+                f"coefficients has shape {shape} and noise has {d} channels; a vector model needs an array (p, {d}, {d})"
+            )
+        return _vector("coefficients", Phi.reshape(-1, 1, 1), (Phi.size, 1, 1))
+    if len(shape) != 3:
+        raise ModelError(
+            f"coefficients has shape {shape}; it must be a number, p numbers, or an array (p, d, d) "
+            "(one matrix Phi is [Phi])"
+        )
+    return _vector("coefficients", given, (shape[0], d, d))
+
+
+def _vector(name: str, given: Any, shape: tuple[int, ...]) -> Array:
+    array = np.asarray(given)
+    if array.dtype.kind not in "fiu":
+        raise ModelError(f"{name} is {given!r}; it must be a number or an array of numbers")
+    array = np.array(array, dtype=float)
+    if array.ndim == 0 and (array == 0.0 or int(np.prod(shape)) == 1):
+        array = np.full(shape, array.item())
+    if array.shape != shape or array.size == 0:
+        raise ModelError(f"{name} has shape {array.shape}; it must be {shape}")
+    if not np.isfinite(array).all():
+        raise ModelError(f"{name} has an entry that is not finite; every one must be")
+    array.flags.writeable = False
+    return array

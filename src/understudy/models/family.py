@@ -1,0 +1,115 @@
+"""A family: what each value of the private parameter does to the law of the readings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from understudy.errors import FamilyError
+from understudy.laws.base import Array
+from understudy.models.base import Model
+from understudy.models.path import along
+
+
+class Family:
+    """Parameter value -> model, the values that the private parameter takes, and their prior.
+
+    The models come from a function of the value, or from a mapping. A function can also be asked for
+    values that the private parameter itself never takes, which is how pseudo parameters are made.
+    Without a prior the values are equally likely.
+
+    >>> import understudy as us
+    >>> def room(occupants):
+    ...     return us.GaussMarkov(A=0.95, C=1.0, Q=0.1, R=0.1, b=10.0 * occupants, mean0=100.0, cov0=1.0)
+    >>> family = us.Family(room, values=[0, 1], prior=[0.5, 0.5])
+    >>> family.model(0.6)
+    GaussMarkov(states=1, dim=1, constant)
+    """
+
+    __slots__ = ("_cache", "_models", "dim", "prior", "values")
+
+    def __init__(
+        self,
+        models: Callable[[Any], Model] | Mapping[Any, Model],
+        values: Iterable[Any] | None = None,
+        prior: Any = None,
+    ) -> None:
+        if not callable(models) and not isinstance(models, Mapping):
+            raise FamilyError(f"models is of type {type(models).__name__}; it must be a function or a mapping")
+        if values is None:
+            if not isinstance(models, Mapping):
+                raise FamilyError("values is missing; a family made from a function needs the values of its parameter")
+            values = models.keys()
+        self.values: tuple[Any, ...] = tuple(values)
+        if not self.values:
+            raise FamilyError("values is empty; a family needs at least one value")
+        repeated = [v for i, v in enumerate(self.values) if v in self.values[:i]]
+        if repeated:
+            raise FamilyError(f"the value {repeated[0]!r} appears twice; values must be distinct")
+        self._models = models
+        self._cache: dict[Any, Model] = {}
+        self.prior: Array = _probabilities(prior, len(self.values))
+        self.dim: int = self.model(self.values[0]).dim
+        for value in self.values:
+            if self.model(value).dim != self.dim:
+                raise FamilyError(
+                    f"the model of {value!r} has {self.model(value).dim} channels and that of "
+                    f"{self.values[0]!r} has {self.dim}; all members must agree"
+                )
+
+    def __repr__(self) -> str:
+        return f"Family({len(self.values)} values, dim={self.dim})"
+
+    def model(self, value: Any) -> Model:
+        """The model of one value, which need not be among `values` if the family is a function."""
+        cached = self._cache.get(value) if isinstance(value, Hashable) else None
+        if cached is not None:
+            return cached
+        if isinstance(self._models, Mapping):
+            if value not in self._models:
+                raise FamilyError(f"the family has no model for {value!r}; it has {list(self._models)!r}")
+            model = self._models[value]
+        else:
+            model = self._models(value)
+        if not isinstance(model, Model):
+            raise FamilyError(
+                f"the family gives a {type(model).__name__} for {value!r}; a model has dim, start, predict, update, skip"
+            )
+        if isinstance(value, Hashable):
+            self._cache[value] = model  # one object a value, so that its gain table is computed once
+        return model
+
+    def along(self, path: Iterable[Any]) -> Model:
+        """The model of y when theta follows `path`, one value for each reading.
+
+        The value of step k governs the law of reading k given the past; the state of the predictor
+        continues through the switches.
+
+        >>> import understudy as us
+        >>> family = us.Family(lambda v: us.GaussMarkov(0.9, 1.0, 0.1, 0.1, b=v), values=[0, 1])
+        >>> family.along([0, 0, 1, 1])
+        GaussMarkov(states=1, dim=1, per step)
+        """
+        members = [self.model(value) for value in path]
+        if not members:
+            raise FamilyError("path is empty; it must hold one value for each reading")
+        return along(members)
+
+
+def _probabilities(given: Any, size: int) -> Array:
+    if given is None:
+        given = np.full(size, 1.0 / size)
+    array = np.asarray(given)
+    if array.dtype.kind not in "fiu" or array.shape != (size,):
+        raise FamilyError(f"prior is {given!r}; it must hold one probability for each of the {size} values")
+    p = np.array(array, dtype=float)
+    if not np.isfinite(p).all() or (p < 0.0).any():
+        raise FamilyError(f"prior is {given!r}; probabilities must be finite and not negative")
+    total = float(p.sum())
+    if abs(total - 1.0) > 1e-9:
+        raise FamilyError(f"prior sums to {total:.12g}; probabilities must sum to 1")
+    p /= total
+    p.flags.writeable = False
+    return p

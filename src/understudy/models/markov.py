@@ -1,0 +1,92 @@
+"""Markovian readings (paper, Section IV-B): the next reading depends on the last one alone."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from understudy.errors import MissingReadingError, ModelError
+from understudy.laws.base import Law
+from understudy.models.iid import law_dim
+
+
+class MarkovState(NamedTuple):
+    """How many readings there were, the last one seen (None before the first), how many missing since."""
+
+    k: int
+    last: Any
+    missing: int
+
+
+class Markov:
+    """y_1 from `initial`, then y_k from ``transition(y_{k-1})``, or ``transition(y_{k-1}, k)``.
+
+    `k` is the number of the reading whose law is asked for, so the first call has k = 2.
+
+    The law of a reading that follows a gap is an integral that has no closed form in general.
+    Where you know it, give ``gap(y_last, steps)``: the law of the reading `steps` >= 2 after
+    `y_last` (None when no reading was seen yet); with a third argument it receives k. Without
+    `gap`, a missing reading is refused.
+
+    >>> import understudy as us
+    >>> model = us.Markov(us.Gaussian(0.0, 1.0), lambda y: us.Gaussian(0.5 * y, 1.0 + 0.1 * y * y))
+    >>> us.whiten([0.0, 1.0], model).tolist()
+    [0.0, 1.0]
+    """
+
+    __slots__ = ("_gap", "_transition", "dim", "gap", "initial", "transition")
+
+    def __init__(
+        self,
+        initial: Law,
+        transition: Callable[..., Law],
+        gap: Callable[..., Law] | None = None,
+    ) -> None:
+        self.dim = law_dim(initial, "initial")
+        self.initial = initial
+        self.transition = transition
+        self.gap = gap
+        self._transition = _with_k(transition, 1, "transition")
+        self._gap = None if gap is None else _with_k(gap, 2, "gap")
+
+    def __repr__(self) -> str:
+        return f"Markov(dim={self.dim})"
+
+    def start(self) -> MarkovState:
+        """No reading yet."""
+        return MarkovState(0, None, 0)
+
+    def predict(self, state: MarkovState) -> Law:
+        """Initial law, transition, or the law across a gap."""
+        k, last, missing = state
+        if missing:
+            if self._gap is None:
+                raise MissingReadingError(
+                    f"a reading before number {k + 1} is missing, and this Markov model has no law across a gap; "
+                    "give Markov(..., gap=) or fill the gap before"
+                )
+            return self._gap(last, missing + 1, k=k + 1)
+        return self.initial if last is None else self._transition(last, k=k + 1)
+
+    def update(self, state: MarkovState, y: Any) -> MarkovState:
+        """Only the last reading matters."""
+        return MarkovState(state.k + 1, y, 0)
+
+    def skip(self, state: MarkovState) -> MarkovState:
+        """One more is missing."""
+        return MarkovState(state.k + 1, state.last, state.missing + 1)
+
+
+def _with_k(function: Any, arguments: int, name: str) -> Callable[..., Law]:
+    """Call `function` with k only if it takes one more positional argument than `arguments`."""
+    if not callable(function):
+        raise ModelError(f"{name} is of type {type(function).__name__}; it must be a function that returns a law")
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:
+        parameters = ()  # a builtin without a signature takes no k
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if len(positional) > arguments or any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return lambda *values, k: function(*values, k)
+    return lambda *values, k: function(*values)

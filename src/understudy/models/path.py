@@ -1,0 +1,82 @@
+"""A parameter that moves: the model of y when theta follows a path (paper, first remark).
+
+theta_k enters the step into x_k, the law of Y_k given the past; the predictor's state continues
+through the switches. Members of the path must therefore share the kind and the size of their state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from understudy.errors import FamilyError, ModelError
+from understudy.laws.base import Law
+from understudy.models.autoregressive import AutoRegressive
+from understudy.models.base import Model
+from understudy.models.gauss_markov import GaussMarkov
+from understudy.models.matrices import PerStep
+
+
+class Path:
+    """The model whose step k is that of ``members[k - 1]``; any model with the four methods."""
+
+    __slots__ = ("dim", "members")
+
+    def __init__(self, members: Sequence[Model]) -> None:
+        self.members = tuple(members)
+        self.dim = self.members[0].dim
+
+    def __repr__(self) -> str:
+        return f"Path(steps={len(self.members)}, dim={self.dim})"
+
+    def start(self) -> tuple[int, Any]:
+        """Where the first member starts."""
+        return 0, self.members[0].start()
+
+    def predict(self, state: tuple[int, Any]) -> Law:
+        """Law under the member of this step."""
+        return self._member(state).predict(state[1])
+
+    def update(self, state: tuple[int, Any], y: Any) -> tuple[int, Any]:
+        """Update under the member of this step."""
+        return state[0] + 1, self._member(state).update(state[1], y)
+
+    def skip(self, state: tuple[int, Any]) -> tuple[int, Any]:
+        """Skip under the member of this step."""
+        return state[0] + 1, self._member(state).skip(state[1])
+
+    def _member(self, state: tuple[int, Any]) -> Model:
+        if state[0] >= len(self.members):
+            raise ModelError(f"the path has {len(self.members)} steps; there is no step {state[0] + 1}")
+        return self.members[state[0]]
+
+
+def along(members: Sequence[Model]) -> Model:
+    """One model out of one member per step; Gauss-Markov members give a Gauss-Markov model."""
+    distinct = list({id(m): m for m in members}.values())
+    first = distinct[0]
+    for other in distinct[1:]:
+        if type(other) is not type(first) or other.dim != first.dim or _shape(other.start()) != _shape(first.start()):
+            raise FamilyError(
+                f"the path switches between {first!r} and {other!r}; members of a path must share type, "
+                "channels and the dimension of their state"
+            )
+    linear = {id(m): m.gauss_markov if isinstance(m, AutoRegressive) else m for m in distinct}
+    if all(isinstance(m, GaussMarkov) for m in linear.values()):
+        return _switched([linear[id(m)] for m in members])  # type: ignore[misc]  # the line above says so
+    return Path(members)
+
+
+def _switched(members: Sequence[GaussMarkov]) -> GaussMarkov:
+    systems = [m.at(k) for k, m in enumerate(members, start=1)]
+    A, b, Q, C, d, R = (PerStep(matrices) for matrices in zip(*systems, strict=True))
+    return GaussMarkov(A, C, Q, R, b, d, members[0].mean0, members[0].cov0)
+
+
+def _shape(state: Any) -> Any:
+    """What must agree for a state to continue: types and shapes, not values."""
+    if isinstance(state, tuple):
+        return type(state), tuple(_shape(part) for part in state)
+    return type(state), np.shape(state) if isinstance(state, np.ndarray) else None

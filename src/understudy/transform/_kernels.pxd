@@ -1,0 +1,83 @@
+# Types for the compiled build of _kernels.py; see that file for what each function does.
+cimport cython
+
+ctypedef Py_ssize_t I
+
+cpdef I gain_width(I n, I d)
+cpdef I system_width(I n, I d)
+cpdef I workspace(I n, I d)
+
+@cython.locals(sb=I, sQ=I, sC=I, sd=I, sR=I, og=I, oL=I, orr=I, oG=I, oh=I, oK=I, oA=I, ob=I, oM=I, oP=I,
+               wJ=I, wV=I, wD=I, i=I, j=I, e=I, t=double, scale=double)
+cdef int gain_step(const double[::1] system, I s, I n, I d, double[::1] P, double[::1] row, I o, double[::1] w) noexcept
+
+@cython.locals(sQ=I, wT=I, i=I, j=I, e=I, t=double)
+cdef void predict_covariance(const double[::1] system, I s, I n, double[::1] P, double[::1] w) noexcept
+
+@cython.locals(i=I, t=double, size=double)
+cdef bint same_covariance(const double[::1] P, const double[::1] ref, I o, I n, double tolerance) noexcept
+
+@cython.locals(width=I, stride=I, k=I, bad=int)
+cpdef tuple fill_table(const double[::1] system, bint varying, I n, I d, double[::1] P, double[::1] table,
+                       I first, I stop, double tolerance, double[::1] w)
+
+@cython.locals(og=I, oL=I, orr=I, oG=I, oh=I, oK=I, i=I, j=I, t=double, u=double)
+cdef void score_step(const double[::1] row, I o, I n, I d, const double[::1] y, I yo, double[::1] x, double[::1] z,
+                     double[::1] w) noexcept
+
+@cython.locals(og=I, oL=I, oA=I, ob=I, oM=I, i=I, j=I, t=double, u=double)
+cdef void emit_step(const double[::1] row, I o, I n, I d, double[::1] z, double[::1] x, double[::1] y, I yo,
+                    double[::1] w) noexcept
+
+@cython.locals(width=I, widtht=I, last=I, lastt=I, k=I, i=I, j=I, t=double, z=double[::1], work=double[::1])
+cpdef I run(const double[::1] y, double[::1] out, I first, I stop, I d,
+            const double[::1] source, I n, double[::1] x, const double[::1] target, I m, double[::1] xt,
+            I index, double[::1] w)
+
+@cython.locals(last=I, lastt=I, k=I, i=I, j=I, it=I, end=I, xk=double, xtk=double, t=double, z=double,
+               H=double, g=double, r=double, G=double, h=double, K=double,
+               Ht=double, gt=double, Lt=double, At=double, bt=double, Mt=double)
+cpdef I run_scalar(const double[::1] y, double[::1] out, I first, I stop,
+                   const double[::1] source, double[::1] x, const double[::1] target, double[::1] xt, I index)
+
+@cython.locals(last=I, lastt=I, k=I, i=I, j=I, it=I, s=I, o=I, t=double, z=double,
+               H=double, g=double, r=double, G=double, h=double, K=double,
+               Ht=double, gt=double, Lt=double, At=double, bt=double, Mt=double)
+cpdef void run_scalar_many(const double[::1] y, double[::1] out, I steps, I sensors,
+                           const double[::1] source, double[::1] x, const double[::1] target, double[::1] xt, I index)
+
+@cython.locals(width=I, widtht=I, last=I, lastt=I, k=I, j=I, z=double[::1], work=double[::1])
+cpdef void run_many(const double[::1] y, double[::1] out, I steps, I sensors, I d,
+                    const double[::1] source, I n, double[::1] x, const double[::1] target, I m, double[::1] xt,
+                    I index, double[::1] w)
+
+@cython.locals(og=I, oL=I, orr=I, oG=I, oh=I, oK=I, i=I, j=I, s=I, p=I, q=I, f=double)
+cdef void score_many(const double[::1] row, I o, I n, I d, I sensors, const double[::1] y, I yo, double[::1] x,
+                     double[::1] z, double[::1] w) noexcept
+
+@cython.locals(og=I, oL=I, oA=I, ob=I, oM=I, i=I, j=I, s=I, p=I, q=I, f=double)
+cdef void emit_many(const double[::1] row, I o, I n, I d, I sensors, double[::1] z, double[::1] x, double[::1] y, I yo,
+                    double[::1] w) noexcept
+
+@cython.locals(sw=I, swt=I, width=I, widtht=I, k=I, s=I, st=I, i=I, seen=I, t=double, nan=double,
+               z=double[::1], part=double[::1], part_out=double[::1], row=double[::1], rowt=double[::1],
+               reduced=double[::1], work=double[::1])
+cpdef tuple run_off_table(
+    const double[::1] y, double[::1] out, double[::1] scale, I first, I stop, I d, bint partial,
+    const double[::1] source, const I[::1] which, I n, double[::1] x, double[::1] P, const double[::1] ref,
+    const double[::1] target, const I[::1] whicht, I m, double[::1] xt, double[::1] Pt, const double[::1] reft,
+    I[::1] channels, double[::1] w)
+
+@cython.locals(i=I, j=I, t=double)
+cdef void skip_step(const double[::1] system, I s, I n, double[::1] x, double[::1] P, double[::1] w) noexcept
+
+@cython.locals(head=I, i=I, j=I)
+cdef void reduce_system(const double[::1] system, I s, I n, I d, I[::1] channels, I count, double[::1] out) noexcept
+
+cdef class ScalarStep:
+    cdef const double[::1] source
+    cdef const double[::1] target
+    cdef I last, lastt, limit, frozen
+    cdef object slow
+    @cython.locals(index=object, x=object, xt=object, j=I, t=double, i=I, it=I, xk=double, xtk=double, z=double)
+    cpdef tuple step(self, tuple state, object y)

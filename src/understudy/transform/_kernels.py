@@ -1,0 +1,602 @@
+"""The hot loops of the Gauss-Markov transformation (Theorem 4 of the paper).
+
+Ordinary Python over flat arrays of float64; the `.pxd` beside this file gives the types with which
+Cython compiles it. Only + - * / and sqrt, in a fixed order, so that the plain and the compiled
+module give the same bits on every machine. Nothing here checks its input: `pair.py` does.
+
+A *system row* holds the matrices of one step, flattened one after the other::
+
+    A (n n) | b (n) | Q (n n) | C (d n) | d (d) | R (d d)
+
+A *gain row* holds what one step of a predictor needs. With x the filtered mean after the last
+reading, J = I - K C and S = L L' the innovation covariance::
+
+    H = C A (d n) | g = C b + d (d) | L (d d) | r = 1 / diag L (d)
+    G = J A (n n) | h = J b - K d (n) | K (n d)         whitening: z = L^-1 (y - H x - g), x <- G x + (h + K y)
+    A (n n) | b (n) | M = K L (n d)                     colouring: y = H x + g + L z,      x <- A x + (b + M z)
+    P (n n)                                             filtered covariance before the step
+"""
+
+from math import sqrt
+
+
+def gain_width(n, d):
+    """Length of a gain row."""
+    return 3 * n * n + 3 * n * d + 2 * n + d * d + 2 * d
+
+
+def system_width(n, d):
+    """Length of a system row."""
+    return 2 * n * n + n + d * n + d + d * d
+
+
+def workspace(n, d):
+    """Length of the scratch space that one step of the Riccati recursion needs."""
+    return 4 * n * n + n * d
+
+
+def gain_step(system, s, n, d, P, row, o, w):
+    """Fill one gain row and move the filtered covariance `P` over one reading; 0, or l + 1 for a bad pivot."""
+    sb = s + n * n
+    sQ = sb + n
+    sC = sQ + n * n
+    sd = sC + d * n
+    sR = sd + d
+    og = o + d * n
+    oL = og + d
+    orr = oL + d * d
+    oG = orr + d
+    oh = oG + n * n
+    oK = oh + n
+    oA = oK + n * d
+    ob = oA + n * n
+    oM = ob + n
+    oP = oM + n * d
+    wJ = n * n
+    wV = 2 * n * n
+    wT = 3 * n * n
+    wD = 4 * n * n
+    for i in range(n * n):
+        row[oA + i] = system[s + i]
+        row[oP + i] = P[i]
+    for i in range(n):
+        row[ob + i] = system[sb + i]
+    predict_covariance(system, s, n, P, w)
+    # w[0:] = Sigma_{k|k-1}; w[wD:] = C Sigma
+    for i in range(d):
+        for j in range(n):
+            t = 0.0
+            for e in range(n):
+                t += system[sC + i * n + e] * w[e * n + j]
+            w[wD + i * n + j] = t
+    # L: lower Cholesky factor of S = C Sigma C' + R
+    for i in range(d):
+        for j in range(d):
+            row[oL + i * d + j] = 0.0
+    for i in range(d):
+        for j in range(i + 1):
+            t = 0.0
+            for e in range(n):
+                t += w[wD + i * n + e] * system[sC + j * n + e]
+            t += system[sR + i * d + j]
+            scale = t
+            for e in range(j):
+                t -= row[oL + i * d + e] * row[oL + j * d + e]
+            if i == j:
+                if not t > 1e-15 * scale or not t < 1e300:
+                    return i + 1
+                row[oL + i * d + i] = sqrt(t)
+                row[orr + i] = 1.0 / row[oL + i * d + i]
+            else:
+                row[oL + i * d + j] = t * row[orr + j]
+    # M = K L = Sigma C' L^-T, by forward substitution on L M' = C Sigma
+    for i in range(n):
+        for j in range(d):
+            t = w[wD + j * n + i]
+            for e in range(j):
+                t -= row[oL + j * d + e] * row[oM + i * d + e]
+            row[oM + i * d + j] = t * row[orr + j]
+    # K = M L^-1, by back substitution on L' K' = M'
+    for i in range(n):
+        for j in range(d - 1, -1, -1):
+            t = row[oM + i * d + j]
+            for e in range(j + 1, d):
+                t -= row[oL + e * d + j] * row[oK + i * d + e]
+            row[oK + i * d + j] = t * row[orr + j]
+    # J = I - K C
+    for i in range(n):
+        for j in range(n):
+            t = 0.0
+            for e in range(d):
+                t += row[oK + i * d + e] * system[sC + e * n + j]
+            w[wJ + i * n + j] = (1.0 if i == j else 0.0) - t
+    # H = C A, g = C b + d
+    for i in range(d):
+        for j in range(n):
+            t = 0.0
+            for e in range(n):
+                t += system[sC + i * n + e] * system[s + e * n + j]
+            row[o + i * n + j] = t
+        t = 0.0
+        for e in range(n):
+            t += system[sC + i * n + e] * system[sb + e]
+        row[og + i] = t + system[sd + i]
+    # G = J A, h = J b - K d
+    for i in range(n):
+        for j in range(n):
+            t = 0.0
+            for e in range(n):
+                t += w[wJ + i * n + e] * system[s + e * n + j]
+            row[oG + i * n + j] = t
+        t = 0.0
+        for e in range(n):
+            t += w[wJ + i * n + e] * system[sb + e]
+        for e in range(d):
+            t -= row[oK + i * d + e] * system[sd + e]
+        row[oh + i] = t
+    # Joseph form: Sigma_{k|k} = J Sigma J' + K R K'
+    for i in range(n):
+        for j in range(n):
+            t = 0.0
+            for e in range(n):
+                t += w[wJ + i * n + e] * w[e * n + j]
+            w[wV + i * n + j] = t
+    for i in range(n):
+        for j in range(d):
+            t = 0.0
+            for e in range(d):
+                t += row[oK + i * d + e] * system[sR + e * d + j]
+            w[wD + i * d + j] = t
+    for i in range(n):
+        for j in range(i + 1):
+            t = 0.0
+            for e in range(n):
+                t += w[wV + i * n + e] * w[wJ + j * n + e]
+            for e in range(d):
+                t += w[wD + i * d + e] * row[oK + j * d + e]
+            P[i * n + j] = t
+            P[j * n + i] = t
+    return 0
+
+
+def predict_covariance(system, s, n, P, w):
+    """Sigma_{k|k-1} = A Sigma_{k-1|k-1} A' + Q, into w[0:n n]; uses w[3 n n:4 n n]."""
+    sQ = s + n * n + n
+    wT = 3 * n * n
+    for i in range(n):
+        for j in range(n):
+            t = 0.0
+            for e in range(n):
+                t += system[s + i * n + e] * P[e * n + j]
+            w[wT + i * n + j] = t
+    for i in range(n):
+        for j in range(i + 1):
+            t = 0.0
+            for e in range(n):
+                t += w[wT + i * n + e] * system[s + j * n + e]
+            t += system[sQ + i * n + j]
+            w[i * n + j] = t
+            w[j * n + i] = t
+
+
+def same_covariance(P, ref, o, n, tolerance):
+    """Whether `P` is the covariance at ref[o:], relative to the largest entry of the latter."""
+    size = 0.0
+    for i in range(n):
+        if ref[o + i * n + i] > size:
+            size = ref[o + i * n + i]
+    size = size * tolerance
+    for i in range(n * n):
+        t = P[i] - ref[o + i]
+        if t > size or -t > size:
+            return False
+    return True
+
+
+def fill_table(system, varying, n, d, P, table, first, stop, tolerance, w):
+    """Gain rows first..stop-1; returns (rows filled, converged, bad pivot).
+
+    A constant system stops early once the covariance no longer moves: the last row is then the
+    frozen one.
+    """
+    width = 3 * n * n + 3 * n * d + 2 * n + d * d + 2 * d
+    stride = (2 * n * n + n + d * n + d + d * d) if varying else 0
+    for k in range(first, stop):
+        bad = gain_step(system, (k - first) * stride, n, d, P, table, k * width, w)
+        if bad:
+            return k, False, bad
+        if not varying and same_covariance(P, table, (k + 1) * width - n * n, n, tolerance):
+            return k + 1, True, 0
+    return stop, False, 0
+
+
+def score_step(row, o, n, d, y, yo, x, z, w):
+    """Feedforward: z = L^-1 (y - H x - g), then x <- G x + (h + K y)."""
+    og = o + d * n
+    oL = og + d
+    orr = oL + d * d
+    oG = orr + d
+    oh = oG + n * n
+    oK = oh + n
+    for i in range(d):
+        t = 0.0
+        for j in range(n):
+            t += row[o + i * n + j] * x[j]
+        t = y[yo + i] - (t + row[og + i])
+        for j in range(i):
+            t -= row[oL + i * d + j] * z[j]
+        z[i] = t * row[orr + i]
+    for i in range(n):
+        t = 0.0
+        for j in range(n):
+            t += row[oG + i * n + j] * x[j]
+        u = row[oh + i]
+        for j in range(d):
+            u += row[oK + i * d + j] * y[yo + j]
+        w[i] = t + u
+    for i in range(n):
+        x[i] = w[i]
+
+
+def emit_step(row, o, n, d, z, x, y, yo, w):
+    """Feedback: y = H x + g + L z, then x <- A x + (b + M z)."""
+    og = o + d * n
+    oL = og + d
+    oA = oL + d * d + d + n * n + n + n * d
+    ob = oA + n * n
+    oM = ob + n
+    for i in range(d):
+        t = 0.0
+        for j in range(n):
+            t += row[o + i * n + j] * x[j]
+        t = t + row[og + i]
+        u = 0.0
+        for j in range(i + 1):
+            u += row[oL + i * d + j] * z[j]
+        y[yo + i] = t + u
+    for i in range(n):
+        t = 0.0
+        for j in range(n):
+            t += row[oA + i * n + j] * x[j]
+        u = row[ob + i]
+        for j in range(d):
+            u += row[oM + i * d + j] * z[j]
+        w[i] = t + u
+    for i in range(n):
+        x[i] = w[i]
+
+
+def run(y, out, first, stop, d, source, n, x, target, m, xt, index, w):
+    """Disguise rows first..stop-1 along two gain tables; stops before the first row that is not finite."""
+    width = 3 * n * n + 3 * n * d + 2 * n + d * d + 2 * d
+    widtht = 3 * m * m + 3 * m * d + 2 * m + d * d + 2 * d
+    last = len(source) // width - 1
+    lastt = len(target) // widtht - 1
+    z = w[:d]
+    work = w[d:]
+    for k in range(first, stop):
+        for i in range(d):
+            t = y[k * d + i]
+            if not t - t == 0.0:
+                return k
+        j = index + (k - first)
+        score_step(source, (j if j < last else last) * width, n, d, y, k * d, x, z, work)
+        emit_step(target, (j if j < lastt else lastt) * widtht, m, d, z, xt, out, k * d, work)
+    return stop
+
+
+def run_scalar(y, out, first, stop, source, x, target, xt, index):
+    """`run` for one channel and one state on each side: the same bits, faster."""
+    last = len(source) // 11 - 1
+    lastt = len(target) // 11 - 1
+    xk = x[0]
+    xtk = xt[0]
+    k = first
+    while k < stop:
+        j = index + (k - first)
+        i = (j if j < last else last) * 11
+        it = (j if j < lastt else lastt) * 11
+        H = source[i]
+        g = source[i + 1]
+        r = source[i + 3]
+        G = source[i + 4]
+        h = source[i + 5]
+        K = source[i + 6]
+        Ht = target[it]
+        gt = target[it + 1]
+        Lt = target[it + 2]
+        At = target[it + 7]
+        bt = target[it + 8]
+        Mt = target[it + 9]
+        # one row of the table, or all that is left once both are frozen
+        end = stop if j >= last and j >= lastt else k + 1
+        while k < end:
+            t = y[k]
+            if not t - t == 0.0:
+                x[0] = xk
+                xt[0] = xtk
+                return k
+            z = (t - (H * xk + g)) * r
+            xk = G * xk + (h + K * t)
+            out[k] = (Ht * xtk + gt) + Lt * z
+            xtk = At * xtk + (bt + Mt * z)
+            k += 1
+    x[0] = xk
+    xt[0] = xtk
+    return stop
+
+
+def run_scalar_many(y, out, steps, sensors, source, x, target, xt, index):
+    """`run_scalar` for many sensors at once, time first: the same bits for each of them."""
+    last = len(source) // 11 - 1
+    lastt = len(target) // 11 - 1
+    for k in range(steps):
+        j = index + k
+        i = (j if j < last else last) * 11
+        it = (j if j < lastt else lastt) * 11
+        H = source[i]
+        g = source[i + 1]
+        r = source[i + 3]
+        G = source[i + 4]
+        h = source[i + 5]
+        K = source[i + 6]
+        Ht = target[it]
+        gt = target[it + 1]
+        Lt = target[it + 2]
+        At = target[it + 7]
+        bt = target[it + 8]
+        Mt = target[it + 9]
+        o = k * sensors
+        for s in range(sensors):
+            t = y[o + s]
+            z = (t - (H * x[s] + g)) * r
+            x[s] = G * x[s] + (h + K * t)
+            out[o + s] = (Ht * xt[s] + gt) + Lt * z
+            xt[s] = At * xt[s] + (bt + Mt * z)
+
+
+def run_many(y, out, steps, sensors, d, source, n, x, target, m, xt, index, w):
+    """`run` for many sensors at once, arrays (time, channel, sensor) and (state, sensor)."""
+    width = 3 * n * n + 3 * n * d + 2 * n + d * d + 2 * d
+    widtht = 3 * m * m + 3 * m * d + 2 * m + d * d + 2 * d
+    last = len(source) // width - 1
+    lastt = len(target) // widtht - 1
+    z = w[: d * sensors]
+    work = w[d * sensors :]
+    for k in range(steps):
+        j = index + k
+        score_many(source, (j if j < last else last) * width, n, d, sensors, y, k * d * sensors, x, z, work)
+        emit_many(target, (j if j < lastt else lastt) * widtht, m, d, sensors, z, xt, out, k * d * sensors, work)
+
+
+def score_many(row, o, n, d, sensors, y, yo, x, z, w):
+    """`score_step` for many sensors."""
+    og = o + d * n
+    oL = og + d
+    orr = oL + d * d
+    oG = orr + d
+    oh = oG + n * n
+    oK = oh + n
+    for i in range(d):
+        for s in range(sensors):
+            w[s] = 0.0
+        for j in range(n):
+            f = row[o + i * n + j]
+            for s in range(sensors):
+                w[s] += f * x[j * sensors + s]
+        f = row[og + i]
+        for s in range(sensors):
+            w[s] = y[yo + i * sensors + s] - (w[s] + f)
+        for j in range(i):
+            f = row[oL + i * d + j]
+            for s in range(sensors):
+                w[s] -= f * z[j * sensors + s]
+        f = row[orr + i]
+        for s in range(sensors):
+            z[i * sensors + s] = w[s] * f
+    for i in range(n):
+        p = i * sensors
+        q = n * sensors
+        for s in range(sensors):
+            w[p + s] = 0.0
+        for j in range(n):
+            f = row[oG + i * n + j]
+            for s in range(sensors):
+                w[p + s] += f * x[j * sensors + s]
+        f = row[oh + i]
+        for s in range(sensors):
+            w[q + s] = f
+        for j in range(d):
+            f = row[oK + i * d + j]
+            for s in range(sensors):
+                w[q + s] += f * y[yo + j * sensors + s]
+        for s in range(sensors):
+            w[p + s] = w[p + s] + w[q + s]
+    for s in range(n * sensors):
+        x[s] = w[s]
+
+
+def emit_many(row, o, n, d, sensors, z, x, y, yo, w):
+    """`emit_step` for many sensors."""
+    og = o + d * n
+    oL = og + d
+    oA = oL + d * d + d + n * n + n + n * d
+    ob = oA + n * n
+    oM = ob + n
+    q = n * sensors
+    for i in range(d):
+        for s in range(sensors):
+            w[s] = 0.0
+            w[q + s] = 0.0
+        for j in range(n):
+            f = row[o + i * n + j]
+            for s in range(sensors):
+                w[s] += f * x[j * sensors + s]
+        for j in range(i + 1):
+            f = row[oL + i * d + j]
+            for s in range(sensors):
+                w[q + s] += f * z[j * sensors + s]
+        f = row[og + i]
+        for s in range(sensors):
+            y[yo + i * sensors + s] = (w[s] + f) + w[q + s]
+    for i in range(n):
+        p = i * sensors
+        for s in range(sensors):
+            w[p + s] = 0.0
+        for j in range(n):
+            f = row[oA + i * n + j]
+            for s in range(sensors):
+                w[p + s] += f * x[j * sensors + s]
+        f = row[ob + i]
+        for s in range(sensors):
+            w[q + s] = f
+        for j in range(d):
+            f = row[oM + i * d + j]
+            for s in range(sensors):
+                w[q + s] += f * z[j * sensors + s]
+        for s in range(sensors):
+            w[p + s] = w[p + s] + w[q + s]
+    for s in range(n * sensors):
+        x[s] = w[s]
+
+
+DONE, BACK_ON_TABLE, INFINITE, BAD_SOURCE, BAD_TARGET = range(5)
+
+
+def run_off_table(
+    y, out, scale, first, stop, d, partial,
+    source, which, n, x, P, ref,
+    target, whicht, m, xt, Pt, reft,
+    channels, w,
+):
+    """Disguise rows first..stop-1 with the covariances carried along; returns (row, why it stopped).
+
+    Here go the readings after a gap, the gaps themselves and systems that change with time. Row k
+    uses the system row `which[k]` (a single entry serves every row). `scale[k]`, unless empty,
+    becomes the Jacobian of the scores of row k. Once both covariances are back at `ref` and `reft`
+    (unless empty) the caller can go on with the tables. `channels` is room for d integers.
+    """
+    sw = 2 * n * n + n + d * n + d + d * d
+    swt = 2 * m * m + m + d * m + d + d * d
+    width = 3 * n * n + 3 * n * d + 2 * n + d * d + 2 * d
+    widtht = 3 * m * m + 3 * m * d + 2 * m + d * d + 2 * d
+    z = w[:d]
+    part = w[d : 2 * d]
+    part_out = w[2 * d : 3 * d]
+    row = w[3 * d : 3 * d + width]
+    rowt = w[3 * d + width : 3 * d + width + widtht]
+    reduced = w[3 * d + width + widtht : 3 * d + width + widtht + sw + swt]
+    work = w[3 * d + width + widtht + sw + swt :]
+    nan = float("nan")
+    for k in range(first, stop):
+        s = which[k if len(which) > 1 else 0] * sw
+        st = whicht[k if len(whicht) > 1 else 0] * swt
+        seen = 0
+        for i in range(d):
+            t = y[k * d + i]
+            if t - t == 0.0:
+                channels[seen] = i
+                seen += 1
+            elif t == t:
+                return k, INFINITE
+        if seen == d:
+            if gain_step(source, s, n, d, P, row, 0, work):
+                return k, BAD_SOURCE
+            if gain_step(target, st, m, d, Pt, rowt, 0, work):
+                return k, BAD_TARGET
+            score_step(row, 0, n, d, y, k * d, x, z, work)
+            emit_step(rowt, 0, m, d, z, xt, out, k * d, work)
+        elif seen > 0 and partial:
+            for i in range(seen):
+                part[i] = y[k * d + channels[i]]
+            reduce_system(source, s, n, d, channels, seen, reduced)
+            if gain_step(reduced, 0, n, seen, P, row, 0, work):
+                return k, BAD_SOURCE
+            score_step(row, 0, n, seen, part, 0, x, z, work)
+            reduce_system(target, st, m, d, channels, seen, reduced)
+            if gain_step(reduced, 0, m, seen, Pt, rowt, 0, work):
+                return k, BAD_TARGET
+            emit_step(rowt, 0, m, seen, z, xt, part_out, 0, work)
+            for i in range(d):
+                out[k * d + i] = nan
+            for i in range(seen):
+                out[k * d + channels[i]] = part_out[i]
+        else:
+            seen = 0
+            skip_step(source, s, n, x, P, work)
+            skip_step(target, st, m, xt, Pt, work)
+            for i in range(d):
+                out[k * d + i] = nan
+        if len(scale) > 0:
+            t = 1.0
+            for i in range(seen):
+                t *= row[seen * n + seen + seen * seen + i]
+            scale[k] = t
+        if len(ref) > 0 and same_covariance(P, ref, 0, n, 1e-15) and same_covariance(Pt, reft, 0, m, 1e-15):
+            return k + 1, BACK_ON_TABLE
+    return stop, DONE
+
+
+def skip_step(system, s, n, x, P, w):
+    """A missing reading: x <- A x + b, P <- A P A' + Q."""
+    for i in range(n):
+        t = 0.0
+        for j in range(n):
+            t += system[s + i * n + j] * x[j]
+        w[i] = t + system[s + n * n + i]
+    for i in range(n):
+        x[i] = w[i]
+    predict_covariance(system, s, n, P, w)
+    for i in range(n * n):
+        P[i] = w[i]
+
+
+def reduce_system(system, s, n, d, channels, count, out):
+    """The system row as seen through the channels[:count]."""
+    head = 2 * n * n + n
+    for i in range(head):
+        out[i] = system[s + i]
+    for i in range(count):
+        for j in range(n):
+            out[head + i * n + j] = system[s + head + channels[i] * n + j]
+        out[head + count * n + i] = system[s + head + d * n + channels[i]]
+        for j in range(count):
+            out[head + count * n + count + i * count + j] = system[s + head + d * n + d + channels[i] * d + channels[j]]
+
+
+class ScalarStep:
+    """One reading at a time along two scalar gain tables; anything unusual goes to `slow`."""
+
+    def __init__(self, source, target, limit, frozen, slow):
+        self.source = source
+        self.target = target
+        self.last = len(source) // 11 - 1
+        self.lastt = len(target) // 11 - 1
+        self.limit = limit
+        self.frozen = frozen
+        self.slow = slow
+
+    def step(self, state, y):
+        """(state, y) -> (state, y_out); state = (index, x, ~x)."""
+        if len(state) != 3 or not isinstance(y, float):
+            return self.slow(state, y)
+        index, x, xt = state
+        j = index
+        t = y
+        if not t - t == 0.0 or j >= self.limit:
+            return self.slow(state, y)
+        i = (j if j < self.last else self.last) * 11
+        it = (j if j < self.lastt else self.lastt) * 11
+        xk = x
+        xtk = xt
+        z = (t - (self.source[i] * xk + self.source[i + 1])) * self.source[i + 3]
+        if j != self.frozen:
+            index = j + 1
+        return (
+            (
+                index,
+                self.source[i + 4] * xk + (self.source[i + 5] + self.source[i + 6] * t),
+                self.target[it + 7] * xtk + (self.target[it + 8] + self.target[it + 9] * z),
+            ),
+            (self.target[it] * xtk + self.target[it + 1]) + self.target[it + 2] * z,
+        )

@@ -1,0 +1,132 @@
+"""The transformation itself (paper, Section III-A, Theorem 1): y -> ~y, causal, one reading at a time.
+
+Given Theta = theta and ~Theta = ~theta, reading k goes through the conditional c.d.f. under theta
+given the true past, then through the inverse conditional c.d.f. under ~theta given the disguised
+past. The output has exactly the joint law of ~theta's model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from understudy.errors import ConfigurationError, ModelError, StateError
+from understudy.laws.base import Array
+from understudy.models.base import Model
+from understudy.transform.maps import CausalMap, Chain, colouring, gauss_markov, whitening
+from understudy.transform.pair import Pair
+from understudy.transform.readings import as_readings, one_reading, warn_incomplete
+from understudy.transform.sensors import apply_sensors, start_sensors
+
+
+class Transform:
+    """The causal map from readings of `source` to readings of `target`.
+
+    A value: it holds no state. `start` gives the state before the first reading, `step` takes one
+    reading, `apply` a chunk; both return the new state, and agree bit for bit.
+
+    `partial=True` (Gauss-Markov models) uses the channels that are there when some are missing.
+    Auxiliary uniforms, which only laws with atoms need, come from `rng`.
+
+    >>> import understudy as us
+    >>> room = lambda people: us.GaussMarkov(0.95, 1.0, 0.1, 0.1, b=10.0 * people, mean0=100.0, cov0=1.0)
+    >>> transform = us.Transform(source=room(1), target=room(0.6))
+    >>> state = transform.start()
+    >>> state, y_out = transform.step(state, 105.0)
+    >>> round(y_out, 9)
+    101.0
+    """
+
+    __slots__ = ("_map", "dim", "partial", "step")
+
+    step: Callable[[Any, Any], tuple[Any, Any]]
+
+    def __init__(
+        self,
+        source: Model,
+        target: Model,
+        *,
+        partial: bool = False,
+        rng: np.random.Generator | None = None,
+    ) -> None:
+        for role, model in (("source", source), ("target", target)):
+            check_model_type(role, model)
+        if source.dim != target.dim:
+            raise ModelError(f"source has {source.dim} channels and target has {target.dim}; they must agree")
+        linear, linear_target = gauss_markov(source), gauss_markov(target)
+        self._map: CausalMap
+        if linear is not None and linear_target is not None:
+            self._map = Pair(linear, linear_target, partial)
+        elif partial:
+            raise ConfigurationError("partial=True needs Gauss-Markov models on both sides")
+        else:
+            self._map = Chain(whitening(source, rng), colouring(target))
+        self.dim: int = source.dim
+        self.partial = partial
+        # The map's own step, so that a reading costs one call.
+        self.step = self._map.step if self.dim == 1 or partial else self._step
+
+    def __repr__(self) -> str:
+        return f"Transform(dim={self.dim})"
+
+    def start(self, sensors: int | None = None) -> Any:
+        """State before the first reading; for `sensors` sensors, a tuple with one state each."""
+        state = self._map.start()
+        return state if sensors is None else (state,) * sensors
+
+    def _step(self, state: Any, y: Any) -> tuple[Any, Any]:
+        row = one_reading(y, self.dim)
+        warn_incomplete(row, self.partial, stacklevel=3)
+        return self._map.step(state, row[0])
+
+    def apply(self, state: Any, Y: Any) -> tuple[Any, Array]:
+        """Disguise a chunk: (T,) for a scalar model, (T, d), or (T, d, N) with one state a sensor."""
+        readings = as_readings(Y, self.dim)
+        warn_incomplete(readings, self.partial, stacklevel=3)
+        if readings.ndim == 3:
+            if not isinstance(state, tuple) or len(state) != readings.shape[2]:
+                raise StateError(f"Y has {readings.shape[2]} sensors; their state is start({readings.shape[2]})")
+            if isinstance(self._map, Pair):
+                return apply_sensors(self._map, state, readings)
+            pairs = [self._map.apply(s, readings[:, :, j]) for j, s in enumerate(state)]
+            return tuple(s for s, _ in pairs), np.stack([out for _, out in pairs], axis=2)
+        state, out = self._map.apply(state, readings)
+        return state, out.reshape(np.shape(Y))
+
+
+def check_model_type(role: str, model: Any) -> None:
+    """Refuse what is not a model, naming what is missing."""
+    if not isinstance(model, Model):
+        raise ModelError(
+            f"{role} is of type {type(model).__name__}; a model has dim, start, predict, update and skip"
+        )
+
+
+def run(causal: CausalMap, Y: Any, name: str = "Y", partial: bool = False) -> Array:
+    """A whole sequence, or many, from the start; the output has the shape of the input."""
+    readings = as_readings(Y, causal.dim, name)
+    warn_incomplete(readings, partial)
+    if readings.ndim == 2:
+        return causal.apply(causal.start(), readings)[1].reshape(np.shape(Y))
+    if isinstance(causal, Pair):
+        return start_sensors(causal, readings)
+    sensors = [causal.apply(causal.start(), np.ascontiguousarray(readings[:, :, j])) for j in range(readings.shape[2])]
+    return np.stack([out for _, out in sensors], axis=2)
+
+
+def disguise(
+    Y: Any, source: Model, target: Model, rng: np.random.Generator | None = None, *, partial: bool = False
+) -> Array:
+    """Readings of `source` turned into readings that have exactly the law of `target`.
+
+    Time comes first: (T,) for a scalar model, (T, d), or (T, d, N) = time, channel, sensor. NaN is a
+    missing reading and stays missing.
+
+    >>> import understudy as us
+    >>> room = lambda people: us.GaussMarkov(0.95, 1.0, 0.1, 0.1, b=10.0 * people, mean0=100.0, cov0=1.0)
+    >>> us.disguise([105.0, 109.75], source=room(1), target=room(0.6)).round(6).tolist()
+    [101.0, 101.95]
+    """
+    return run(Transform(source, target, partial=partial, rng=rng)._map, Y, partial=partial)

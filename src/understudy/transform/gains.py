@@ -1,0 +1,107 @@
+"""Gain tables: what the Kalman predictor of a constant system needs at each step, computed once.
+
+Gains depend on the model and on which readings are missing, never on the readings themselves. For a
+constant system without gaps they form a sequence that settles: the table ends with the settled
+row, which serves for ever after. Should it not settle within the cap, the filter goes on from the
+end of the table with the covariance carried along.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from understudy.errors import ModelError
+from understudy.laws.base import Array
+from understudy.models.gauss_markov import GaussMarkov
+from understudy.transform.backend import kernels, view
+
+# The covariance counts as settled when a step moves it by less than the rounding of its entries.
+SETTLED = 2.3e-16
+_FIRST_ROWS = 32
+_MOST_ROWS = 65_536
+_MOST_ENTRIES = 8_000_000
+
+
+class Gains(NamedTuple):
+    """A gain table of `rows` rows, flat; `frozen` if its last row serves for ever after."""
+
+    states: int
+    dim: int
+    table: Array
+    rows: int
+    frozen: bool
+    system: Array
+
+    @property
+    def width(self) -> int:
+        """Length of a row."""
+        return int(kernels.gain_width(self.states, self.dim))
+
+    def covariance(self, index: int) -> Array:
+        """Filtered covariance before the step with this index; past the end, after the last row."""
+        stop = min((index + 1) * self.width, self.table.size)
+        return self.table[stop - self.states**2 : stop]
+
+    @property
+    def flat(self) -> Array:
+        """The rows that a run may use."""
+        return self.table[: self.rows * self.width]
+
+    def log_scale(self, steps: int) -> float:
+        """Sum over the first `steps` readings of log(1 / det L): the log-Jacobian of the scores."""
+        n, d = self.states, self.dim
+        start = d * n + d + d * d
+        r = self.flat.reshape(self.rows, self.width)[:, start : start + d]
+        per_step = np.log(r).sum(axis=1)
+        used = min(steps, self.rows)
+        return float(per_step[:used].sum() + (steps - used) * per_step[-1])
+
+
+_CACHE: weakref.WeakKeyDictionary[GaussMarkov, Gains] = weakref.WeakKeyDictionary()
+
+
+def gains(model: GaussMarkov) -> Gains:
+    """The table of a constant model, computed on first use and remembered with the model."""
+    found = _CACHE.get(model)
+    if found is None:
+        found = _CACHE[model] = _tabulate(model)
+    return found
+
+
+def system_row(system: Any) -> Array:
+    """The matrices of one step, flattened in the order the kernels read them."""
+    A, b, Q, C, d, R = system
+    return np.concatenate((A.ravel(), b, Q.ravel(), C.ravel(), d, R.ravel()))
+
+
+def _tabulate(model: GaussMarkov) -> Gains:
+    n, d = model.states, model.dim
+    width = kernels.gain_width(n, d)
+    system = system_row(model.at(1))
+    most = max(_FIRST_ROWS, min(_MOST_ROWS, _MOST_ENTRIES // width))
+    P = model.cov0.flatten()
+    work = view(np.empty(kernels.workspace(n, d)))
+    table = np.empty(0)
+    rows, frozen = 0, False
+    while not frozen and rows < most:
+        stop = min(most, max(_FIRST_ROWS, 4 * rows))
+        table = np.concatenate((table, np.empty(stop * width - table.size)))
+        rows, frozen, bad = kernels.fill_table(
+            view(system), False, n, d, view(P), view(table), rows, stop, SETTLED, work
+        )
+        if bad:
+            raise bad_innovation(rows + 1)
+    table = table[: rows * width].copy()
+    if not frozen:
+        # one more row, of which only the covariance is read: where the carried one starts
+        table = np.concatenate((table, np.zeros(width - n * n), P))
+    table.flags.writeable = False
+    return Gains(n, d, table, rows, frozen, system)
+
+
+def bad_innovation(k: int) -> ModelError:
+    """The error for a reading that the model leaves no room to vary."""
+    return ModelError(f"the innovation covariance of reading {k} is not positive definite, or not finite")

@@ -1,0 +1,250 @@
+"""Causal maps: readings in, readings out, one at a time or in chunks, with the state in your hand.
+
+A transformation is a chain of such maps: whiten under the source, then colour under the target
+(the paper's feedforward and feedback). Any model with the four methods of `Model` gives both.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from understudy.errors import MissingReadingError, ReadingError
+from understudy.laws.base import Array, Law
+from understudy.models.autoregressive import AutoRegressive
+from understudy.models.base import Model
+from understudy.models.gauss_markov import GaussMarkov
+from understudy.models.iid import IID
+from understudy.transform.pair import Pair, white
+from understudy.transform.readings import finite_or_missing, one_reading
+
+
+class CausalMap(Protocol):
+    """state, input -> state, output."""
+
+    dim: int
+
+    def start(self) -> Any:
+        """State before the first reading."""
+        ...
+
+    def step(self, state: Any, y: Any) -> tuple[Any, Any]:
+        """One reading; None or NaN is missing and stays so."""
+        ...
+
+    def apply(self, state: Any, Y: Array) -> tuple[Any, Array]:
+        """A chunk (T, d)."""
+        ...
+
+
+def gauss_markov(model: Model) -> GaussMarkov | None:
+    """The Gauss-Markov form of a model, if it has one."""
+    if isinstance(model, AutoRegressive):
+        return model.gauss_markov
+    return model if isinstance(model, GaussMarkov) else None
+
+
+def whitening(model: Model, rng: np.random.Generator | None = None, partial: bool = False) -> CausalMap:
+    """The map y -> z under a model."""
+    linear = gauss_markov(model)
+    if linear is not None:
+        return Pair(linear, white(linear.dim), partial)
+    if isinstance(model, IID):
+        return ScoreEach(model.law, model.dim, rng)
+    if isinstance(model, AutoRegressive):
+        skeleton = model.skeleton()
+        return Chain(NothingMissing(model), Pair(skeleton, white(model.dim)), ScoreEach(model.noise, model.dim, rng))
+    return Score(model, rng)
+
+
+def colouring(model: Model, partial: bool = False) -> CausalMap:
+    """The map z -> y under a model."""
+    linear = gauss_markov(model)
+    if linear is not None:
+        return Pair(white(linear.dim), linear, partial)
+    if isinstance(model, IID):
+        return ValueEach(model.law, model.dim)
+    if isinstance(model, AutoRegressive):
+        skeleton = model.skeleton()
+        return Chain(NothingMissing(model), ValueEach(model.noise, model.dim), Pair(white(model.dim), skeleton))
+    return Emit(model)
+
+
+class Chain:
+    """One map after the other."""
+
+    def __init__(self, *maps: CausalMap) -> None:
+        self.maps = maps
+        self.dim = maps[0].dim
+
+    def start(self) -> tuple[Any, ...]:
+        """The states of all links."""
+        return tuple(link.start() for link in self.maps)
+
+    def step(self, state: tuple[Any, ...], y: Any) -> tuple[tuple[Any, ...], Any]:
+        """Through all links."""
+        after = []
+        for link, part in zip(self.maps, state, strict=True):
+            part, y = link.step(part, y)
+            after.append(part)
+        return tuple(after), y
+
+    def apply(self, state: tuple[Any, ...], Y: Array) -> tuple[tuple[Any, ...], Array]:
+        """Through all links."""
+        after = []
+        for link, part in zip(self.maps, state, strict=True):
+            part, Y = link.apply(part, Y)
+            after.append(part)
+        return tuple(after), Y
+
+
+class _Stepwise:
+    """A map that is defined by what it does to one reading."""
+
+    dim: int
+
+    def step(self, state: Any, y: Any) -> tuple[Any, Any]:
+        """One reading; None or NaN is missing and stays so."""
+        row = one_reading(y, self.dim)
+        if finite_or_missing(row)[0]:
+            return self._skip(state), np.nan if self.dim == 1 else np.full(self.dim, np.nan)
+        return self._one(state, row.item() if self.dim == 1 else row[0])
+
+    def apply(self, state: Any, Y: Array) -> tuple[Any, Array]:
+        """A chunk (T, d)."""
+        missing = finite_or_missing(Y)
+        out = np.full(Y.shape, np.nan)
+        for k, row in enumerate(Y.ravel().tolist() if self.dim == 1 else Y):
+            if missing[k]:
+                state = self._skip(state)
+            else:
+                state, out[k] = self._one(state, row)
+        return state, out
+
+    def _one(self, state: Any, y: Any) -> tuple[Any, Any]:
+        raise TypeError("a map says what it does to one reading")
+
+    def _skip(self, state: Any) -> Any:
+        raise TypeError("a map says what it does to a missing reading")
+
+
+class Score(_Stepwise):
+    """y -> z by the four methods of any model."""
+
+    def __init__(self, model: Model, rng: np.random.Generator | None = None) -> None:
+        self.model, self.dim, self.rng = model, model.dim, rng
+
+    def start(self) -> Any:
+        """The model's own."""
+        return self.model.start()
+
+    def _one(self, state: Any, y: Any) -> tuple[Any, Any]:
+        law = self.model.predict(state)
+        z = law.score(y) if self.rng is None else law.score(y, self.rng.random(self.dim))
+        return self.model.update(state, y), _as_reading(z, self.dim)
+
+    def _skip(self, state: Any) -> Any:
+        return self.model.skip(state)
+
+
+class Emit(_Stepwise):
+    """z -> y by the four methods of any model, or by its own `emit`."""
+
+    def __init__(self, model: Model) -> None:
+        self.model, self.dim = model, model.dim
+        self._emit = getattr(model, "emit", None)
+
+    def start(self) -> Any:
+        """The model's own."""
+        return self.model.start()
+
+    def _one(self, state: Any, y: Any) -> tuple[Any, Any]:
+        if self._emit is not None:
+            state, value = self._emit(state, y)
+            return state, _as_reading(value, self.dim)
+        value = _as_reading(self.model.predict(state).value(y), self.dim)
+        return self.model.update(state, value), value
+
+    def _skip(self, state: Any) -> Any:
+        return self.model.skip(state)
+
+
+class _Each:
+    """The same law for every reading, all readings of a chunk at once."""
+
+    def __init__(self, law: Law, dim: int) -> None:
+        self.law, self.dim = law, dim
+
+    def start(self) -> tuple[()]:
+        """Nothing to remember."""
+        return ()
+
+    def step(self, state: tuple[()], y: Any) -> tuple[tuple[()], Any]:
+        """One reading."""
+        _, out = self.apply(state, one_reading(y, self.dim))
+        return state, out.item() if self.dim == 1 else out[0]
+
+    def apply(self, state: tuple[()], Y: Array) -> tuple[tuple[()], Array]:
+        """A chunk (T, d)."""
+        there = ~finite_or_missing(Y)
+        out = np.full(Y.shape, np.nan)
+        if there.any():
+            rows = Y[there]
+            out[there] = np.reshape(self._map(rows[:, 0] if self.dim == 1 else rows.T), (self.dim, -1)).T
+        return state, out
+
+    def _map(self, values: Array) -> Any:
+        raise TypeError("a map says what it does to the readings")
+
+
+class ScoreEach(_Each):
+    """y -> z under one law."""
+
+    def __init__(self, law: Law, dim: int, rng: np.random.Generator | None = None) -> None:
+        super().__init__(law, dim)
+        self.rng = rng
+
+    def _map(self, values: Array) -> Any:
+        return self.law.score(values) if self.rng is None else self.law.score(values, self.rng.random(values.shape))
+
+
+class ValueEach(_Each):
+    """z -> y under one law."""
+
+    def _map(self, values: Array) -> Any:
+        return self.law.value(values)
+
+
+class NothingMissing:
+    """Lets readings pass, and refuses a missing one where the model has no exact law across it."""
+
+    def __init__(self, model: Model) -> None:
+        self.model, self.dim = model, model.dim
+
+    def start(self) -> tuple[()]:
+        """Nothing to remember."""
+        return ()
+
+    def step(self, state: tuple[()], y: Any) -> tuple[tuple[()], Any]:
+        """One reading."""
+        self.apply(state, one_reading(y, self.dim))
+        return state, y
+
+    def apply(self, state: tuple[()], Y: Array) -> tuple[tuple[()], Array]:
+        """A chunk (T, d)."""
+        missing = finite_or_missing(Y)
+        if missing.any():
+            try:
+                self.model.skip(self.model.start())
+            except MissingReadingError as error:
+                raise MissingReadingError(f"row {int(missing.argmax())}: {error}") from None
+        return state, Y
+
+
+def _as_reading(value: Any, dim: int) -> Any:
+    """What a law gave, as the float or the array (d,) that a reading is."""
+    array = np.asarray(value, dtype=float)
+    if array.size != dim:
+        raise ReadingError(f"a law gave {array.size} numbers for a model of {dim} channels")
+    return array.item() if dim == 1 else array.reshape(dim)

@@ -1,0 +1,189 @@
+"""The Gauss-Markov transformation: two Kalman predictors back to back (Theorem 4 of the paper).
+
+The source predictor turns a reading into scores on the true past; the target predictor turns the
+scores into a disguised reading on the disguised past. Whitening and colouring are the same thing
+with *white noise* as the target or the source: a Gauss-Markov model whose scores are its readings.
+
+The state is a plain tuple of numbers: an index into the gain tables, both filtered means, and, once
+a gap has thrown the gains off the tables, both filtered covariances, until they have returned.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from understudy.errors import NumericalError, StateError
+from understudy.laws.base import Array
+from understudy.models.gauss_markov import GaussMarkov
+from understudy.transform.backend import integers, kernels, view
+from understudy.transform.gains import SETTLED, Gains, bad_innovation, gains, system_row
+from understudy.transform.readings import infinite, one_reading
+
+State = tuple[Any, ...]
+
+# Steps of a time-varying system that are laid out at once.
+_BLOCK = 4096
+_EMPTY = np.empty(0)
+_FOR_EVER = 1 << 62
+_ONE = integers([0])
+
+_WHITE: dict[int, GaussMarkov] = {}
+
+
+def white(dim: int) -> GaussMarkov:
+    """Independent standard normals, as a Gauss-Markov model."""
+    if dim not in _WHITE:
+        _WHITE[dim] = GaussMarkov(0.0, np.zeros((dim, 1)), 0.0, np.eye(dim), mean0=0.0, cov0=0.0)
+    return _WHITE[dim]
+
+
+class Side:
+    """One model as the kernels see it: a gain table, or a system that changes with time."""
+
+    __slots__ = ("gains", "model", "states")
+
+    def __init__(self, model: GaussMarkov) -> None:
+        self.model = model
+        self.states = model.states
+        self.gains: Gains | None = gains(model) if model.constant else None
+
+    def systems(self, k: int, stop: int) -> tuple[Any, Any]:
+        """System rows for readings k+1..stop and which of them each reading uses."""
+        if self.gains is not None:
+            return self.gains.system, _ONE
+        rows: dict[tuple[int, ...], int] = {}
+        flat: list[Array] = []
+        which = []
+        keep = []  # an id stands for an array only while the array lives
+        for step in range(k + 1, stop + 1):
+            system = self.model.at(step)
+            key = tuple(map(id, system))
+            if key not in rows:
+                rows[key] = len(flat)
+                flat.append(system_row(system))
+                keep.append(system)
+            which.append(rows[key])
+        # a single entry would be read as "every step", which for one step is the same
+        return np.concatenate(flat), integers(which)
+
+    def table(self, k: int, stop: int, P: Array) -> Array:
+        """Gain rows for readings k+1..stop of a system that changes with time; moves P along."""
+        n, d = self.states, self.model.dim
+        system = np.concatenate([system_row(self.model.at(step)) for step in range(k + 1, stop + 1)])
+        table = np.empty((stop - k) * kernels.gain_width(n, d))
+        work = view(np.empty(kernels.workspace(n, d)))
+        rows, _, bad = kernels.fill_table(view(system), True, n, d, view(P), view(table), 0, stop - k, SETTLED, work)
+        if bad:
+            raise bad_innovation(k + rows + 1)
+        return table
+
+
+class Pair:
+    """The causal map from readings of `source` to readings of `target`, both Gauss-Markov."""
+
+    def __init__(self, source: GaussMarkov, target: GaussMarkov, partial: bool = False) -> None:
+        self.source, self.target = Side(source), Side(target)
+        self.dim = d = source.dim
+        self.partial = partial
+        self.n, self.m = n, m = source.states, target.states
+        self._on = 1 + n + m
+        self._off = self._on + n * n + m * m
+        tables = (self.source.gains, self.target.gains)
+        # On the tables below this index; from it on the covariances are carried along.
+        self.limit = min(0 if g is None else _FOR_EVER if g.frozen else g.rows for g in tables)
+        self.frozen = max(g.rows - 1 for g in tables if g is not None) if self.limit == _FOR_EVER else -1
+        self.tables = tuple(view(_EMPTY if g is None else g.flat) for g in tables)
+        self.scalar = n == m == d == 1
+        self._work = 3 * d + sum(
+            kernels.gain_width(k, d) + kernels.system_width(k, d) + kernels.workspace(k, d) for k in (n, m)
+        )
+        self.step: Callable[[State, Any], tuple[State, Any]] = self._step
+        if self.scalar and self.limit > 0:
+            self.step = kernels.ScalarStep(*self.tables, self.limit, self.frozen, self._step).step
+
+    def start(self) -> State:
+        """State before the first reading."""
+        source, target = self.source.model, self.target.model
+        state = (0, *source.mean0.tolist(), *target.mean0.tolist())
+        if self.limit > 0:
+            return state
+        return (*state, *source.cov0.ravel().tolist(), *target.cov0.ravel().tolist())
+
+    def _step(self, state: State, y: Any) -> tuple[State, Any]:
+        state, out = self.apply(state, one_reading(y, self.dim))
+        return state, out.item() if self.dim == 1 else out[0]
+
+    def apply(self, state: State, Y: Array) -> tuple[State, Array]:
+        """Disguise a chunk (T, d); a missing reading is a row with NaN."""
+        if len(state) not in (self._on, self._off):
+            raise StateError(f"the state has {len(state)} entries; this filter's have {self._on} or {self._off}")
+        out = np.empty(Y.shape)
+        k = 0
+        while k < len(Y):
+            run = self._on_table if len(state) == self._on and state[0] < self.limit else self._off_table
+            state, k = run(state, Y.reshape(-1), out.reshape(-1), k, _EMPTY)
+            if not math.isfinite(sum(state[1 : self._on])):
+                raise NumericalError("the filter left the range of double precision; the model is unstable or ill-scaled")
+        return state, out
+
+    def jacobians(self, Y: Array) -> tuple[Array, Array]:
+        """Output, and for each row the Jacobian of its scores (1 where it is missing), without the tables."""
+        state, out, scale, k = self._carried(self.start()), np.empty(Y.shape), np.empty(len(Y)), 0
+        while k < len(Y):
+            state, k = self._off_table(state, Y.reshape(-1), out.reshape(-1), k, scale)
+        return out, scale
+
+    def _on_table(self, state: State, y: Array, out: Array, k: int, scale: Array) -> tuple[State, int]:
+        d, n, m = self.dim, self.n, self.m
+        index = state[0]
+        x, xt = np.array(state[1 : 1 + n]), np.array(state[1 + n :])
+        stop = min(y.size // d, k + self.limit - index)
+        a, b = self.tables
+        if self.scalar:
+            done = kernels.run_scalar(view(y), view(out), k, stop, a, view(x), b, view(xt), index)
+        else:
+            work = view(np.empty(self._work))
+            done = kernels.run(view(y), view(out), k, stop, d, a, n, view(x), b, m, view(xt), index, work)
+        index += done - k
+        state = (min(index, self.frozen) if self.frozen >= 0 else index, *x.tolist(), *xt.tolist())
+        # stopped early: the next reading is not finite, and the gains leave the tables
+        return (state if done == stop else self._carried(state)), done
+
+    def _off_table(self, state: State, y: Array, out: Array, k: int, scale: Array) -> tuple[State, int]:
+        state = self._carried(state)
+        d, n, m, on = self.dim, self.n, self.m, self._on
+        index = state[0]
+        x, xt = np.array(state[1 : 1 + n]), np.array(state[1 + n : on])
+        P, Pt = np.array(state[on : on + n * n]), np.array(state[on + n * n :])
+        # a system that changes with time is laid out block by block
+        stop = y.size // d if self.limit else min(y.size // d, k + _BLOCK)
+        a, which = self.source.systems(index, index + stop - k)
+        b, whicht = self.target.systems(index, index + stop - k)
+        ref = reft = _EMPTY
+        if self.frozen >= 0 and not scale.size and self.source.gains and self.target.gains:
+            ref, reft = self.source.gains.covariance(self.frozen), self.target.gains.covariance(self.frozen)
+        done, why = kernels.run_off_table(
+            view(y[k * d : stop * d]), view(out[k * d : stop * d]), view(scale[k:stop]), 0, stop - k, d, self.partial,
+            view(a), view(which), n, view(x), view(P), view(ref),
+            view(b), view(whicht), m, view(xt), view(Pt), view(reft),
+            view(integers(np.empty(d))), view(np.empty(self._work)),
+        )  # fmt: skip
+        if why == kernels.INFINITE:
+            raise infinite(k + done)
+        if why in (kernels.BAD_SOURCE, kernels.BAD_TARGET):
+            raise bad_innovation(index + done + 1)
+        means = (*x.tolist(), *xt.tolist())
+        if why == kernels.BACK_ON_TABLE:
+            return (self.frozen, *means), k + done
+        return (index + done, *means, *P.tolist(), *Pt.tolist()), k + done
+
+    def _carried(self, state: State) -> State:
+        """The same state with its covariances, taken from the tables, carried along."""
+        tables = (self.source.gains, self.target.gains)
+        if len(state) == self._off:
+            return state
+        return (*state, *(p for g in tables if g is not None for p in g.covariance(state[0]).tolist()))

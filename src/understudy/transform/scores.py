@@ -1,0 +1,120 @@
+"""Whiten, colour, sample, log-likelihood: all of them from the same four methods of a model."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from understudy.errors import ConfigurationError
+from understudy.laws.base import Array
+from understudy.models.autoregressive import AutoRegressive
+from understudy.models.base import Model
+from understudy.models.gauss_markov import GaussMarkov
+from understudy.models.iid import IID
+from understudy.transform.filter import check_model_type, run
+from understudy.transform.gains import gains
+from understudy.transform.maps import colouring, gauss_markov, whitening
+from understudy.transform.pair import Pair, white
+from understudy.transform.readings import as_readings, finite_or_missing, warn_incomplete
+from understudy.transform.sensors import start_sensors
+
+
+def whiten(Y: Any, model: Model, rng: np.random.Generator | None = None, *, partial: bool = False) -> Array:
+    """Readings to scores: independent standard normals if the model is right.
+
+    >>> import understudy as us
+    >>> us.whiten([1.0, 1.5], us.AutoRegressive(0.5, noise=us.Gaussian(0.0, 1.0))).tolist()
+    [1.0, 1.0]
+    """
+    _check(model, partial)
+    return run(whitening(model, rng, partial), Y, partial=partial)
+
+
+def colour(z: Any, model: Model, *, partial: bool = False) -> Array:
+    """Scores to readings: the inverse of `whiten`.
+
+    >>> import understudy as us
+    >>> us.colour([1.0, 1.0], us.AutoRegressive(0.5, noise=us.Gaussian(0.0, 1.0))).tolist()
+    [1.0, 1.5]
+    """
+    _check(model, partial)
+    return run(colouring(model, partial), z, "z", partial=partial)
+
+
+def sample(model: Model, T: int, n: int = 1, rng: Any = None) -> Array:
+    """Draw n sequences of T readings: (T,) or (T, d) for n = 1, else (T, d, n).
+
+    `rng` is a numpy Generator or a seed.
+
+    >>> import understudy as us
+    >>> us.sample(us.IID(us.Gaussian(0.0, 1.0)), T=3, n=5, rng=1).shape
+    (3, 1, 5)
+    """
+    check_model_type("model", model)
+    for name, count in (("T", T), ("n", n)):
+        if not isinstance(count, (int, np.integer)) or isinstance(count, bool) or count < 1:
+            raise ConfigurationError(f"{name} = {count!r}; it must be a whole number of at least 1")
+    z = np.random.default_rng(rng).standard_normal((T, model.dim, n))
+    if n > 1:
+        return colour(z, model)
+    return colour(z[:, 0, 0] if model.dim == 1 else z[:, :, 0], model)
+
+
+def loglik(Y: Any, model: Model, *, partial: bool = False) -> Any:
+    """Log-likelihood of the readings that are there, in nats: a number, or one for each sensor.
+
+    >>> import understudy as us
+    >>> us.loglik([0.0, 0.0], us.IID(us.Gaussian(0.0, 1.0)))
+    -1.8378770664093453
+    """
+    _check(model, partial)
+    readings = as_readings(Y, model.dim)
+    warn_incomplete(readings, partial, stacklevel=3)
+    linear = gauss_markov(model)
+    if readings.ndim == 2:
+        return _one(readings, model, linear, partial)
+    if linear is not None and linear.constant and gains(linear).frozen and np.isfinite(readings).all():
+        z = start_sensors(Pair(linear, white(linear.dim)), readings)
+        return _gaussian(np.square(z).sum(axis=(0, 1)), readings[:, :, 0].size) + gains(linear).log_scale(len(z))
+    return np.array([_one(np.ascontiguousarray(readings[:, :, j]), model, linear, partial) for j in range(readings.shape[2])])
+
+
+def _one(Y: Array, model: Model, linear: GaussMarkov | None, partial: bool) -> float:
+    if linear is not None:
+        z, scale = Pair(linear, white(linear.dim), partial).jacobians(Y)
+        there = ~np.isnan(z)
+        return float(_gaussian(np.square(z[there]).sum(), int(there.sum())) + np.log(scale).sum())
+    if isinstance(model, IID):
+        return _each(Y, model.law)
+    if isinstance(model, AutoRegressive):
+        skeleton = whitening(model).maps[:2]  # type: ignore[attr-defined]  # whitening gives a Chain here
+        for link in skeleton:
+            _, Y = link.apply(link.start(), Y)
+        return _each(Y, model.noise)
+    missing = finite_or_missing(Y)
+    state, total = model.start(), 0.0
+    for k, row in enumerate(Y.ravel().tolist() if model.dim == 1 else Y):
+        if missing[k]:
+            state = model.skip(state)
+        else:
+            total += float(model.predict(state).logpdf(row))
+            state = model.update(state, row)
+    return total
+
+
+def _each(E: Array, law: Any) -> float:
+    rows = E[~finite_or_missing(E)]
+    return float(np.sum(law.logpdf(rows[:, 0] if rows.shape[1] == 1 else rows.T)))
+
+
+def _gaussian(squares: Any, count: int) -> Any:
+    """Log-density of `count` standard normals whose squares sum to `squares`."""
+    return -0.5 * squares - 0.5 * count * math.log(2.0 * math.pi)
+
+
+def _check(model: Any, partial: bool) -> None:
+    check_model_type("model", model)
+    if partial and gauss_markov(model) is None:
+        raise ConfigurationError("partial=True needs a Gauss-Markov model")
