@@ -92,7 +92,7 @@ class _Channel:
         law, loc, scale = self._law, self._loc, self._scale
         with np.errstate(over="ignore"):
             x = (y - loc) / scale
-        # Inside or outside is decided for y, so that rounding in x never throws out a value of our own.
+        # Inside or outside is decided for y, so that rounding in x never throws a reading out.
         inside = (y > loc + scale * law.lower) & (y < loc + scale * law.upper)
         return scores(law, np.where(inside, law.within(x), np.where(np.isnan(y), np.nan, np.inf)))
 

@@ -135,13 +135,15 @@ def _integrate(law: Density, x: Array, side: float) -> Array:
     width = _decay_width(law, x, side, room, top)
     out = np.full(x.shape, np.nan)
     todo = np.flatnonzero(np.isfinite(top) & (width > 0))
-    # Halving the step squares the error: 1e-7 between two steps is rounding error in the second. A few
-    # rounding units from a finite end no more is to be had than the position of x itself is known to.
-    tolerance = np.full(x.shape, 1e-7) if math.isinf(end) else 1e-7 + 32.0 * np.spacing(abs(end)) / room
+    # Where the density changes over a few rounding units of x, no more is to be had than x is known to.
+    size = np.abs(x) if math.isinf(end) else np.maximum(np.abs(x), abs(end))
+    rounding = 8.0 * np.spacing(size) / width
     coarse = np.full(todo.shape, np.nan)
     for step in _STEPS:
         fine = _double_exponential(law, x[todo], side, (end, room[todo], width[todo], top[todo]), step)
-        settled = np.abs(fine - coarse) < tolerance[todo]
+        # Halving the step about squares the error, so two that agree to 1e-10 are right to rounding. Noise in
+        # the log-density itself may prevent that; at the last step 1e-7 (1e-8 in a score) must do.
+        settled = np.abs(fine - coarse) < rounding[todo] + (1e-10 if step > _STEPS[-1] else 1e-7)
         out[todo[settled]] = (top[todo] + fine)[settled]
         todo, coarse = todo[~settled], fine[~settled]
         if not todo.size:
@@ -256,19 +258,23 @@ def _solve(law: Density, z: Array, side: float) -> Array:
     w = np.where((w > low) & (w < high), w, np.arcsinh(np.abs(z)))
     # A bracket closed by a failed evaluation, or by the end of float64, proves nothing.
     proven = np.full(z.shape, math.isfinite(coordinate.end))
-    edge = max(8.0 * np.spacing(abs(coordinate.end)), 1e-300) if proven.all() else 0.0
+    # Next to a finite end, where a pole of the density meets rounding, a failed evaluation means "at the end".
+    edge = max(1e-10 * abs(coordinate.end), 1e-300) if math.isfinite(coordinate.end) else 0.0
+    at_end = np.zeros(z.shape, dtype=bool)
     x = np.full(z.shape, np.nan)
     todo = np.arange(z.size)
     for _ in range(_ITERATIONS):
         u, goal = w[todo], np.abs(z[todo])
         point = coordinate.point(u)
         found = side * scores(law, point)
-        found[np.isnan(found) & (np.abs(coordinate.end - point) < edge)] = np.inf
+        failed_at_end = np.isnan(found) & (np.abs(coordinate.end - point) < edge)
+        found[failed_at_end] = np.inf
         miss = np.arcsinh(found) - np.arcsinh(goal)
         below = miss < 0
         low[todo[below]] = u[below]
         high[todo[~below]] = u[~below]
         proven[todo[~below]] = ~np.isnan(miss[~below])
+        at_end[todo[~below]] = failed_at_end[~below]
         # d asinh(z) / dw = pdf / phi(z) |dx/dw| / sqrt(1 + z^2)
         log_slope = np.asarray(law.logpdf(point)) + 0.5 * found**2 + _LOG_SQRT_2PI
         slope = np.exp(log_slope - 0.5 * np.log1p(found**2)) * coordinate.speed(u)
@@ -278,6 +284,7 @@ def _solve(law: Density, z: Array, side: float) -> Array:
         a, b = coordinate.point(low[todo]), coordinate.point(high[todo])
         shut = (np.nextafter(a, b) == b) | (high[todo] - low[todo] <= 4.0 * np.spacing(high[todo]))
         shut &= ~close
+        a = np.where(at_end[todo], coordinate.end, a)
         x[todo[shut & proven[todo]]] = a[shut & proven[todo]]
         legal = (newton > low[todo]) & (newton < high[todo])
         w[todo] = np.where(legal, newton, 0.5 * (low[todo] + high[todo]))

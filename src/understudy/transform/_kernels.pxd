@@ -21,18 +21,18 @@ cdef bint same_covariance(const double[::1] P, const double[::1] ref, I o, I n, 
 cpdef tuple fill_table(const double[::1] system, bint varying, I n, I d, double[::1] P, double[::1] table,
                        I first, I stop, double tolerance, double[::1] w)
 
-@cython.locals(og=I, oL=I, orr=I, oG=I, oh=I, oK=I, i=I, j=I, t=double, u=double)
-cdef void score_step(const double[::1] row, I o, I n, I d, const double[::1] y, I yo, double[::1] x, double[::1] z,
-                     double[::1] w) noexcept
+@cython.locals(og=I, oL=I, orr=I, oG=I, oh=I, oK=I, i=I, j=I, p=I, t=double, u=double)
+cdef inline void score_step(const double[::1] row, I o, I n, I d, const double[::1] y, I yo,
+                     double[::1] x, I xo, I xn, double[::1] z) noexcept
 
-@cython.locals(og=I, oL=I, oA=I, ob=I, oM=I, i=I, j=I, t=double, u=double)
-cdef void emit_step(const double[::1] row, I o, I n, I d, double[::1] z, double[::1] x, double[::1] y, I yo,
-                    double[::1] w) noexcept
+@cython.locals(og=I, oL=I, oA=I, ob=I, oM=I, i=I, j=I, p=I, t=double, u=double)
+cdef inline void emit_step(const double[::1] row, I o, I n, I d, double[::1] z,
+                    double[::1] x, I xo, I xn, double[::1] y, I yo) noexcept
 
-@cython.locals(width=I, widtht=I, last=I, lastt=I, k=I, i=I, j=I, t=double, z=double[::1], work=double[::1])
+@cython.locals(width=I, widtht=I, last=I, lastt=I, k=I, i=I, j=I, odd=I, done=I, t=double)
 cpdef I run(const double[::1] y, double[::1] out, I first, I stop, I d,
             const double[::1] source, I n, double[::1] x, const double[::1] target, I m, double[::1] xt,
-            I index, double[::1] w)
+            I index, double[::1] z)
 
 @cython.locals(last=I, lastt=I, k=I, i=I, j=I, it=I, end=I, xk=double, xtk=double, t=double, z=double,
                H=double, g=double, r=double, G=double, h=double, K=double,

@@ -210,8 +210,8 @@ def fill_table(system, varying, n, d, P, table, first, stop, tolerance, w):
     return stop, False, 0
 
 
-def score_step(row, o, n, d, y, yo, x, z, w):
-    """Feedforward: z = L^-1 (y - H x - g), then x <- G x + (h + K y)."""
+def score_step(row, o, n, d, y, yo, x, xo, xn, z):
+    """Feedforward: z = L^-1 (y - H x - g), then x <- G x + (h + K y), from x[xo:] to x[xn:]."""
     og = o + d * n
     oL = og + d
     orr = oL + d * d
@@ -219,70 +219,84 @@ def score_step(row, o, n, d, y, yo, x, z, w):
     oh = oG + n * n
     oK = oh + n
     for i in range(d):
-        t = 0.0
-        for j in range(n):
-            t += row[o + i * n + j] * x[j]
+        p = o + i * n
+        t = row[p] * x[xo]
+        for j in range(1, n):
+            t += row[p + j] * x[xo + j]
         t = y[yo + i] - (t + row[og + i])
+        p = oL + i * d
         for j in range(i):
-            t -= row[oL + i * d + j] * z[j]
+            t -= row[p + j] * z[j]
         z[i] = t * row[orr + i]
     for i in range(n):
-        t = 0.0
-        for j in range(n):
-            t += row[oG + i * n + j] * x[j]
+        p = oG + i * n
+        t = row[p] * x[xo]
+        for j in range(1, n):
+            t += row[p + j] * x[xo + j]
+        p = oK + i * d
         u = row[oh + i]
         for j in range(d):
-            u += row[oK + i * d + j] * y[yo + j]
-        w[i] = t + u
-    for i in range(n):
-        x[i] = w[i]
+            u += row[p + j] * y[yo + j]
+        x[xn + i] = t + u
 
 
-def emit_step(row, o, n, d, z, x, y, yo, w):
-    """Feedback: y = H x + g + L z, then x <- A x + (b + M z)."""
+def emit_step(row, o, n, d, z, x, xo, xn, y, yo):
+    """Feedback: y = H x + g + L z, then x <- A x + (b + M z), from x[xo:] to x[xn:]."""
     og = o + d * n
     oL = og + d
     oA = oL + d * d + d + n * n + n + n * d
     ob = oA + n * n
     oM = ob + n
     for i in range(d):
-        t = 0.0
-        for j in range(n):
-            t += row[o + i * n + j] * x[j]
-        t = t + row[og + i]
-        u = 0.0
-        for j in range(i + 1):
-            u += row[oL + i * d + j] * z[j]
-        y[yo + i] = t + u
+        p = o + i * n
+        t = row[p] * x[xo]
+        for j in range(1, n):
+            t += row[p + j] * x[xo + j]
+        p = oL + i * d
+        u = row[p] * z[0]
+        for j in range(1, i + 1):
+            u += row[p + j] * z[j]
+        y[yo + i] = (t + row[og + i]) + u
     for i in range(n):
-        t = 0.0
-        for j in range(n):
-            t += row[oA + i * n + j] * x[j]
+        p = oA + i * n
+        t = row[p] * x[xo]
+        for j in range(1, n):
+            t += row[p + j] * x[xo + j]
+        p = oM + i * d
         u = row[ob + i]
         for j in range(d):
-            u += row[oM + i * d + j] * z[j]
-        w[i] = t + u
-    for i in range(n):
-        x[i] = w[i]
+            u += row[p + j] * z[j]
+        x[xn + i] = t + u
 
 
-def run(y, out, first, stop, d, source, n, x, target, m, xt, index, w):
-    """Disguise rows first..stop-1 along two gain tables; stops before the first row that is not finite."""
+def run(y, out, first, stop, d, source, n, x, target, m, xt, index, z):
+    """Disguise rows first..stop-1 along two gain tables; stops before the first row that is not finite.
+
+    `x` and `xt` have room for two means each: the present one and the next take turns.
+    """
     width = 3 * n * n + 3 * n * d + 2 * n + d * d + 2 * d
     widtht = 3 * m * m + 3 * m * d + 2 * m + d * d + 2 * d
     last = len(source) // width - 1
     lastt = len(target) // widtht - 1
-    z = w[:d]
-    work = w[d:]
+    odd = 0
+    done = stop
     for k in range(first, stop):
         for i in range(d):
             t = y[k * d + i]
             if not t - t == 0.0:
-                return k
+                done = k
+        if done == k:
+            break
         j = index + (k - first)
-        score_step(source, (j if j < last else last) * width, n, d, y, k * d, x, z, work)
-        emit_step(target, (j if j < lastt else lastt) * widtht, m, d, z, xt, out, k * d, work)
-    return stop
+        score_step(source, (j if j < last else last) * width, n, d, y, k * d, x, odd * n, n - odd * n, z)
+        emit_step(target, (j if j < lastt else lastt) * widtht, m, d, z, xt, odd * m, m - odd * m, out, k * d)
+        odd = 1 - odd
+    if odd:
+        for i in range(n):
+            x[i] = x[n + i]
+        for i in range(m):
+            xt[i] = xt[m + i]
+    return done
 
 
 def run_scalar(y, out, first, stop, source, x, target, xt, index):
@@ -504,19 +518,19 @@ def run_off_table(
                 return k, BAD_SOURCE
             if gain_step(target, st, m, d, Pt, rowt, 0, work):
                 return k, BAD_TARGET
-            score_step(row, 0, n, d, y, k * d, x, z, work)
-            emit_step(rowt, 0, m, d, z, xt, out, k * d, work)
+            score_step(row, 0, n, d, y, k * d, x, 0, n, z)
+            emit_step(rowt, 0, m, d, z, xt, 0, m, out, k * d)
         elif seen > 0 and partial:
             for i in range(seen):
                 part[i] = y[k * d + channels[i]]
             reduce_system(source, s, n, d, channels, seen, reduced)
             if gain_step(reduced, 0, n, seen, P, row, 0, work):
                 return k, BAD_SOURCE
-            score_step(row, 0, n, seen, part, 0, x, z, work)
+            score_step(row, 0, n, seen, part, 0, x, 0, n, z)
             reduce_system(target, st, m, d, channels, seen, reduced)
             if gain_step(reduced, 0, m, seen, Pt, rowt, 0, work):
                 return k, BAD_TARGET
-            emit_step(rowt, 0, m, seen, z, xt, part_out, 0, work)
+            emit_step(rowt, 0, m, seen, z, xt, 0, m, part_out, 0)
             for i in range(d):
                 out[k * d + i] = nan
             for i in range(seen):
@@ -527,6 +541,10 @@ def run_off_table(
             skip_step(target, st, m, xt, Pt, work)
             for i in range(d):
                 out[k * d + i] = nan
+        for i in range(n):
+            x[i] = x[n + i]
+        for i in range(m):
+            xt[i] = xt[m + i]
         if len(scale) > 0:
             t = 1.0
             for i in range(seen):
@@ -538,14 +556,12 @@ def run_off_table(
 
 
 def skip_step(system, s, n, x, P, w):
-    """A missing reading: x <- A x + b, P <- A P A' + Q."""
+    """A missing reading: x <- A x + b, from x[0:] to x[n:], and P <- A P A' + Q."""
     for i in range(n):
         t = 0.0
         for j in range(n):
             t += system[s + i * n + j] * x[j]
-        w[i] = t + system[s + n * n + i]
-    for i in range(n):
-        x[i] = w[i]
+        x[n + i] = t + system[s + n * n + i]
     predict_covariance(system, s, n, P, w)
     for i in range(n * n):
         P[i] = w[i]

@@ -140,16 +140,16 @@ class Pair:
     def _on_table(self, state: State, y: Array, out: Array, k: int, scale: Array) -> tuple[State, int]:
         d, n, m = self.dim, self.n, self.m
         index = state[0]
-        x, xt = np.array(state[1 : 1 + n]), np.array(state[1 + n :])
+        x, xt = _two(state[1 : 1 + n]), _two(state[1 + n :])
         stop = min(y.size // d, k + self.limit - index)
         a, b = self.tables
         if self.scalar:
             done = kernels.run_scalar(view(y), view(out), k, stop, a, view(x), b, view(xt), index)
         else:
-            work = view(np.empty(self._work))
-            done = kernels.run(view(y), view(out), k, stop, d, a, n, view(x), b, m, view(xt), index, work)
+            z = view(np.empty(d))
+            done = kernels.run(view(y), view(out), k, stop, d, a, n, view(x), b, m, view(xt), index, z)
         index += done - k
-        state = (min(index, self.frozen) if self.frozen >= 0 else index, *x.tolist(), *xt.tolist())
+        state = (min(index, self.frozen) if self.frozen >= 0 else index, *x[:n].tolist(), *xt[:m].tolist())
         # stopped early: the next reading is not finite, and the gains leave the tables
         return (state if done == stop else self._carried(state)), done
 
@@ -157,7 +157,7 @@ class Pair:
         state = self._carried(state)
         d, n, m, on = self.dim, self.n, self.m, self._on
         index = state[0]
-        x, xt = np.array(state[1 : 1 + n]), np.array(state[1 + n : on])
+        x, xt = _two(state[1 : 1 + n]), _two(state[1 + n : on])
         P, Pt = np.array(state[on : on + n * n]), np.array(state[on + n * n :])
         # a system that changes with time is laid out block by block
         stop = y.size // d if self.limit else min(y.size // d, k + _BLOCK)
@@ -176,7 +176,7 @@ class Pair:
             raise infinite(k + done)
         if why in (kernels.BAD_SOURCE, kernels.BAD_TARGET):
             raise bad_innovation(index + done + 1)
-        means = (*x.tolist(), *xt.tolist())
+        means = (*x[:n].tolist(), *xt[:m].tolist())
         if why == kernels.BACK_ON_TABLE:
             return (self.frozen, *means), k + done
         return (index + done, *means, *P.tolist(), *Pt.tolist()), k + done
@@ -187,3 +187,8 @@ class Pair:
         if len(state) == self._off:
             return state
         return (*state, *(p for g in tables if g is not None for p in g.covariance(state[0]).tolist()))
+
+
+def _two(mean: tuple[float, ...]) -> Array:
+    """A mean with room for the next one behind it."""
+    return np.array(mean + mean)

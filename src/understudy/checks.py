@@ -1,0 +1,327 @@
+"""What every model and every transformation must satisfy, for your own models as for ours.
+
+>>> import understudy as us
+>>> report = us.checks.check_model(us.IID(us.Gaussian(0.0, 1.0)), T=500)
+>>> report.passed
+True
+
+A failure raises `CheckError`, which lists everything that failed. Statistical checks have a false
+alarm rate of 1e-6 each.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from understudy.errors import CheckError, MissingReadingError, ReadingError
+from understudy.laws.base import Array
+from understudy.models.base import Model
+from understudy.transform.filter import Transform, run
+from understudy.transform.maps import CausalMap, Emit, Score, colouring, whitening
+from understudy.transform.readings import as_readings
+from understudy.transform.scores import loglik, whiten
+from understudy.transform.whiteness import whiteness
+
+FALSE_ALARM = 1e-6
+
+# Where a model has a path of its own for chunks, it agrees with the four methods to this.
+_SAME = 1e-9
+
+
+class Result(NamedTuple):
+    """One check: what was checked, whether it holds, and how closely or why not."""
+
+    name: str
+    passed: bool
+    detail: str
+
+
+class Report(NamedTuple):
+    """All checks of one model or transformation."""
+
+    subject: str
+    results: tuple[Result, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check holds."""
+        return all(result.passed for result in self.results)
+
+    def __str__(self) -> str:
+        lines = [f"{'ok  ' if r.passed else 'FAIL'} {r.name}: {r.detail}" for r in self.results]
+        return "\n".join([self.subject, *lines])
+
+
+def check_model(model: Model, *, T: int = 2000, seed: int = 0) -> Report:
+    """Check one model: its laws, its recursion and every path through it."""
+    rng = np.random.default_rng(seed)
+    return _report(f"{model!r}", _model_checks(model, T, rng))
+
+
+def check_transform(source: Model, target: Model, *, T: int = 2000, seed: int = 0) -> Report:
+    """Check the transformation between two models: exact output law, causality, round trip."""
+    rng = np.random.default_rng(seed)
+    return _report(f"{source!r} to {target!r}", _transform_checks(source, target, T, rng))
+
+
+def _report(subject: str, checks: Iterator[tuple[str, Callable[[], str]]]) -> Report:
+    results = []
+    while True:
+        name = "can be run"
+        try:
+            name, check = next(checks)
+            results.append(Result(name, True, check()))
+        except StopIteration:
+            break
+        except _Failed as failed:
+            results.append(Result(name, False, str(failed)))
+        except Exception as error:
+            # A user's model can fail in any way; the check that met it says so and the others go on.
+            results.append(Result(name, False, f"{type(error).__name__}: {error}"))
+    report = Report(subject, tuple(results))
+    if not report.passed:
+        raise CheckError(str(report))
+    return report
+
+
+class _Failed(Exception):
+    pass
+
+
+# One model -----------------------------------------------------------------------------------------
+
+
+def _model_checks(model: Model, T: int, rng: np.random.Generator) -> Iterator[tuple[str, Callable[[], str]]]:
+    yield "has the four methods", lambda: _has_methods(model)
+    z = rng.standard_normal((T, model.dim))
+    Y = run(Emit(model), z)
+    few = min(T, 200)
+    yield "start is repeatable and states are values", lambda: _states_are_values(model, Y[:few])
+    yield "score is increasing, triangular and agrees with logpdf", lambda: _density(model, Y[:few], rng)
+    yield "value undoes score", lambda: _close(run(Score(model), Y), z, 1e-7, "scores")
+    yield "scores are white and normal", lambda: _white(whiten(Y, model))
+    yield "batch whitening = the four methods", lambda: _close(whiten(Y, model), run(Score(model), Y), _SAME, "scores")
+    yield "batch colouring = the four methods", lambda: _close(run(colouring(model), z), Y, _SAME, "readings")
+    yield "log-likelihood = sum of logpdf", lambda: _likelihood(model, Y[:few])
+    for name, causal in (("whitening", whitening(model)), ("colouring", colouring(model))):
+        data = Y if name == "whitening" else z
+        yield from _map_checks(name, causal, data[: max(few, 8)])
+    yield "skip is the law with the reading integrated out", lambda: _skip(model, Y[:5], rng)
+
+
+def _has_methods(model: Model) -> str:
+    if not isinstance(model, Model):
+        raise _Failed("a model has dim, start, predict, update and skip")
+    if not isinstance(model.dim, (int, np.integer)) or model.dim < 1:
+        raise _Failed("dim must be a whole number of at least 1")
+    return f"dim = {model.dim}"
+
+
+def _states_are_values(model: Model, Y: Array) -> str:
+    if not _equal(model.start(), model.start()):
+        raise _Failed("start() gives different states")
+    state = model.start()
+    for row in _readings(Y, model.dim):
+        kept = copy.deepcopy(state)
+        after = model.update(state, row)
+        again = model.update(copy.deepcopy(kept), row)
+        model.predict(state)
+        if not _equal(state, kept):
+            raise _Failed("predict or update changes the state that it is given; it must return a new one")
+        if not _equal(after, again):
+            raise _Failed("update gives different states for equal arguments")
+        state = after
+    return f"{len(Y)} readings"
+
+
+def _density(model: Model, Y: Array, rng: np.random.Generator) -> str:
+    """Log p(y) = log phi(z) + sum_l log dz_l/dy_l, with dz/dy lower triangular and its diagonal positive."""
+    d, worst = model.dim, 0.0
+    state = model.start()
+    for k, row in enumerate(_readings(Y, d)):
+        if k % 10 == 0:
+            law = model.predict(state)
+            y = np.reshape(law.value(0.7 * rng.standard_normal(d) if d > 1 else 0.7 * rng.standard_normal()), d)
+            J, scale = np.empty((d, d)), np.empty(d)
+            for j in range(d):
+                # a step that is small beside the spread of the law
+                up = np.reshape(law.value(_one(np.where(np.arange(d) == j, 0.5, 0.0), d)), d)
+                scale[j] = max(abs(up[j] - np.reshape(law.value(_one(np.zeros(d), d)), d)[j]), 1e-300)
+                step = 1e-4 * scale[j] * (np.arange(d) == j)
+                J[:, j] = np.reshape(_score(law, y + step, d) - _score(law, y - step, d), d) / (2e-4 * scale[j])
+            if (np.diag(J) <= 0.0).any():
+                raise _Failed(f"the score of reading {k + 1} does not increase with the reading")
+            if d > 1 and np.abs(np.triu(J, 1) * scale).max() > 1e-6:
+                raise _Failed(f"the score of a channel of reading {k + 1} depends on a later channel")
+            z = np.reshape(_score(law, y, d), d)
+            expected = -0.5 * float(z @ z) - 0.5 * d * math.log(2.0 * math.pi) + float(np.log(np.diag(J)).sum())
+            worst = max(worst, abs(float(np.sum(law.logpdf(_one(y, d)))) - expected))
+            if not worst < 1e-4:
+                raise _Failed(f"logpdf of reading {k + 1} differs from the density of its score by {worst:.3g}")
+        state = model.update(state, row)
+    return f"within {worst:.1e}"
+
+
+def _likelihood(model: Model, Y: Array) -> str:
+    state, total = model.start(), 0.0
+    for row in _readings(Y, model.dim):
+        total += float(np.sum(model.predict(state).logpdf(row)))
+        state = model.update(state, row)
+    return _close(np.array([loglik(Y, model)]), np.array([total]), _SAME, "log-likelihood")
+
+
+def _skip(model: Model, Y: Array, rng: np.random.Generator) -> str:
+    """Draw the missing reading and the one after it; the latter must have the law that skip predicts."""
+    state = model.start()
+    for row in _readings(Y, model.dim):
+        state = model.update(state, row)
+    kept = copy.deepcopy(state)
+    try:
+        law = model.predict(model.skip(state))
+    except MissingReadingError:
+        return "refused: no exact law across a missing reading"
+    if not _equal(state, kept):
+        raise _Failed("skip changes the state that it is given; it must return a new one")
+    now = model.predict(state)
+    scores = np.empty((1000, model.dim))
+    for k in range(len(scores)):
+        missed = now.value(_one(rng.standard_normal(model.dim), model.dim))
+        after = model.predict(model.update(state, _one(missed, model.dim)))
+        scores[k] = _score(law, after.value(_one(rng.standard_normal(model.dim), model.dim)), model.dim)
+    return _white(scores)
+
+
+# Maps and transformations --------------------------------------------------------------------------
+
+
+def _transform_checks(
+    source: Model, target: Model, T: int, rng: np.random.Generator
+) -> Iterator[tuple[str, Callable[[], str]]]:
+    transform = Transform(source, target)
+    causal = transform._map
+    z = rng.standard_normal((T, source.dim))
+    Y = run(colouring(source), z)
+    out = run(causal, Y)
+    back = Transform(target, source)._map
+    yield "output has the law of the target", lambda: _white(whiten(out, target))
+    yield "scores of the output = scores of the input", lambda: _close(
+        whiten(out, target), whiten(Y, source), 1e-7, "scores"
+    )
+    yield "disguising back returns the input", lambda: _close(run(back, out), Y, 1e-7, "readings")
+    yield from _map_checks("the transformation", causal, Y[: max(8, min(T, 200))])
+
+
+def _map_checks(name: str, causal: CausalMap, Y: Array) -> Iterator[tuple[str, Callable[[], str]]]:
+    yield f"{name} is causal", lambda: _causal(causal, Y)
+    yield f"{name}: step = chunk = whole", lambda: _chunks(causal, Y)
+    yield f"{name}: a copied state continues", lambda: _resumes(causal, Y)
+    yield f"{name}: missing stays missing", lambda: _missing(causal, Y)
+    yield f"{name} refuses bad readings", lambda: _refuses(causal, Y)
+
+
+def _causal(causal: CausalMap, Y: Array) -> str:
+    half = len(Y) // 2
+    changed = Y.copy()
+    changed[half:] = Y[half:][::-1] * 1.01
+    if not np.array_equal(run(causal, Y)[:half], run(causal, changed)[:half]):
+        raise _Failed("a later reading changes an earlier output")
+    return f"{half} outputs before {len(Y) - half} changed readings"
+
+
+def _chunks(causal: CausalMap, Y: Array) -> str:
+    whole = run(causal, Y)
+    state, parts = causal.start(), []
+    for chunk in np.array_split(Y, [1, 3, len(Y) // 2]):
+        state, part = causal.apply(state, np.ascontiguousarray(chunk))
+        parts.append(part)
+    if not np.array_equal(np.concatenate(parts), whole):
+        raise _Failed("chunks and the whole give different outputs")
+    state, steps = causal.start(), []
+    for row in _readings(Y, causal.dim):
+        state, out = causal.step(state, row)
+        steps.append(np.reshape(out, causal.dim))
+    return _close(np.array(steps), whole, 1e-12, "outputs of step")
+
+
+def _resumes(causal: CausalMap, Y: Array) -> str:
+    half = len(Y) // 2
+    state, first = causal.apply(causal.start(), Y[:half])
+    kept = copy.deepcopy(state)
+    _, second = causal.apply(state, Y[half:])
+    _, again = causal.apply(kept, Y[half:])
+    if not np.array_equal(second, again) or not np.array_equal(np.concatenate([first, second]), run(causal, Y)):
+        raise _Failed("a copy of the state does not continue as the original does")
+    return f"after {half} readings"
+
+
+def _missing(causal: CausalMap, Y: Array) -> str:
+    gaps = Y.copy()
+    gaps[[2, 5]] = np.nan
+    try:
+        out = run(causal, gaps)
+    except MissingReadingError:
+        return "refused: no exact law across a missing reading"
+    if not np.array_equal(np.isnan(out), np.isnan(gaps)):
+        raise _Failed("missing readings do not stay missing, or others become so")
+    return "2 gaps"
+
+
+def _refuses(causal: CausalMap, Y: Array) -> str:
+    infinite = Y.copy()
+    infinite[1, 0] = np.inf
+    for bad in (infinite, Y[:, :0], np.array([["a"] * causal.dim]), np.zeros((3, causal.dim + 1, 2))):
+        try:
+            run(causal, bad)
+        except ReadingError:
+            continue
+        raise _Failed("infinite, empty, textual or wrongly shaped readings are accepted")
+    return "infinite, empty, textual, wrongly shaped"
+
+
+# Small things --------------------------------------------------------------------------------------
+
+
+def _white(z: Array) -> str:
+    result = whiteness(z)
+    if result.p_value < FALSE_ALARM:
+        raise _Failed(f"{result.weakest.name} of the scores has p = {result.weakest.p_value:.3g}")
+    return f"p = {result.p_value:.2g}"
+
+
+def _close(a: Array, b: Array, tolerance: float, what: str) -> str:
+    scale = max(1.0, float(np.abs(b).max()))
+    gap = float(np.abs(a - b).max()) / scale
+    if not gap <= tolerance:
+        raise _Failed(f"{what} differ by {gap:.3g} relative; {tolerance:g} is allowed")
+    return f"within {gap:.1e}"
+
+
+def _readings(Y: Array, dim: int) -> Any:
+    rows = as_readings(Y, dim)
+    return rows.ravel().tolist() if dim == 1 else list(rows)
+
+
+def _one(value: Any, dim: int) -> Any:
+    return np.reshape(value, ()).item() if dim == 1 else np.reshape(value, dim)
+
+
+def _score(law: Any, y: Any, dim: int) -> Any:
+    return law.score(_one(y, dim))
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
+        return len(a) == len(b) and all(_equal(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_equal(a[key], b[key]) for key in a)
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.array_equal(a, b, equal_nan=True)
+    try:
+        return bool(a == b)
+    except Exception:
+        return a is b

@@ -1,0 +1,293 @@
+"""Compiled and plain kernels give the same bits, function by function and through the public names."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import random_system, room, same_bits
+
+import understudy as us
+from understudy.transform import backend
+from understudy.transform.gains import SETTLED, gains, system_row
+
+PLAIN = backend.load_plain("kernels_plain_under_test", Path(backend.__file__).with_name("_kernels.py"))
+SIZES = [(1, 1, 1), (1, 2, 1), (2, 1, 1), (2, 3, 2), (4, 2, 3), (6, 6, 4)]
+
+
+def test_the_compiled_kernels_run_where_there_is_a_compiler():
+    """With a C compiler at hand an install without compiled kernels is a broken one."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    assert compiler is None or os.environ.get("UNDERSTUDY_PURE") == "1" or backend.compiled
+    assert not PLAIN.ScalarStep.__module__.startswith("understudy")
+    assert PLAIN.__file__.endswith(".py")
+
+
+def test_the_compiled_kernels_are_not_older_than_their_source():
+    """A stale build would silently run (a minute is allowed for installers)."""
+    here = Path(backend.__file__).parent
+    built = Path(backend.kernels.__file__)
+    newest = max((here / name).stat().st_mtime for name in ("_kernels.py", "_kernels.pxd"))
+    assert built.suffix == ".py" or built.stat().st_mtime > newest - 60
+
+
+def both(call):
+    """The results of `call(kernels, view)` compiled and plain; the plain ones read memoryviews."""
+    with np.errstate(all="raise"):
+        return call(backend.kernels, lambda a: a), call(PLAIN, memoryview)
+
+
+def models(n, m, d):
+    rng = np.random.default_rng([71, n, m, d])
+    source = us.GaussMarkov(**random_system(rng, n, d, radius=0.8))
+    target = us.GaussMarkov(**random_system(rng, m, d, radius=0.5))
+    return rng, source, target
+
+
+@pytest.mark.parametrize(("n", "m", "d"), SIZES)
+def test_sizes(n, m, d):
+    """Widths of rows and workspace agree."""
+    for name in ("gain_width", "system_width", "workspace"):
+        a, b = both(lambda k, _, name=name: getattr(k, name)(n, d))
+        assert a == b
+
+
+@pytest.mark.parametrize("varying", [False, True])
+@pytest.mark.parametrize(("n", "m", "d"), SIZES)
+def test_fill_table(n, m, d, varying):
+    """The Riccati recursion, constant until it settles, and varying."""
+    _, source, target = models(n, n, d)
+    systems = [source.at(1), target.at(1)] * 30
+    flat = np.concatenate([system_row(s) for s in systems]) if varying else system_row(source.at(1))
+
+    def call(kernels, view):
+        P, table = source.cov0.flatten(), np.zeros(60 * kernels.gain_width(n, d))
+        work = np.zeros(kernels.workspace(n, d))
+        answer = kernels.fill_table(
+            view(flat), varying, n, d, view(P), view(table), 0, 60, SETTLED, view(work)
+        )
+        return answer, P, table
+
+    (answer, P, table), (answer_plain, P_plain, table_plain) = both(call)
+    assert tuple(answer) == tuple(answer_plain)
+    assert same_bits(P, P_plain)
+    assert same_bits(table, table_plain)
+    assert answer[2] == 0
+
+
+def test_fill_table_finds_a_bad_pivot():
+    """A reading that is known beforehand stops both at the same row with the same pivot."""
+    flat = system_row(
+        (np.zeros((1, 1)), np.zeros(1), np.zeros((1, 1)), np.ones((2, 1)), np.zeros(2), np.diag([1.0, 0.0]))
+    )
+
+    def call(kernels, view):
+        table, work = np.zeros(5 * kernels.gain_width(1, 2)), np.zeros(kernels.workspace(1, 2))
+        return kernels.fill_table(
+            view(flat), False, 1, 2, view(np.zeros(1)), view(table), 0, 5, SETTLED, view(work)
+        )
+
+    assert both(call) == ((0, False, 2), (0, False, 2))
+
+
+def start(model, sensors=1):
+    return np.repeat(model.mean0, sensors)
+
+
+@pytest.mark.parametrize("stop_at", [None, 37])
+@pytest.mark.parametrize(("n", "m", "d"), SIZES)
+def test_run(n, m, d, stop_at):
+    """The general loop, from a row in the middle, up to the end or the first reading that is not finite."""
+    rng, source, target = models(n, m, d)
+    y = rng.standard_normal(60 * d)
+    if stop_at is not None:
+        y[stop_at * d] = np.nan
+    a, b = gains(source).flat, gains(target).flat
+
+    def call(kernels, view):
+        out, x, xt, w = np.zeros(60 * d), start(source), start(target), np.zeros(9000)
+        done = kernels.run(
+            view(y), view(out), 2, 60, d, view(a), n, view(x), view(b), m, view(xt), 2, view(w)
+        )
+        return done, out, x, xt
+
+    for compiled, plain in zip(*both(call), strict=True):
+        assert same_bits(compiled, plain)
+
+
+@pytest.mark.parametrize("stop_at", [None, 0, 37])
+def test_run_scalar(stop_at):
+    """The scalar loop has the bits of the plain one, and of the general loop."""
+    rng, source, target = models(1, 1, 1)
+    y = rng.standard_normal(60)
+    if stop_at is not None:
+        y[stop_at] = np.inf
+    a, b = gains(source).flat, gains(target).flat
+
+    def call(kernels, view):
+        out, x, xt = np.zeros(60), start(source), start(target)
+        return (
+            kernels.run_scalar(view(y), view(out), 0, 60, view(a), view(x), view(b), view(xt), 0),
+            out,
+            x,
+            xt,
+        )
+
+    def general(kernels, view):
+        out, x, xt, w = np.zeros(60), start(source), start(target), np.zeros(100)
+        done = kernels.run(
+            view(y), view(out), 0, 60, 1, view(a), 1, view(x), view(b), 1, view(xt), 0, view(w)
+        )
+        return done, out, x, xt
+
+    for four in zip(*both(call), *both(general), strict=True):
+        assert all(same_bits(four[0], other) for other in four[1:])
+
+
+def test_run_scalar_many():
+    """Many scalar sensors."""
+    rng, source, target = models(1, 1, 1)
+    y = rng.standard_normal(60 * 7)
+    a, b = gains(source).flat, gains(target).flat
+
+    def call(kernels, view):
+        out, x, xt = np.zeros(60 * 7), start(source, 7), start(target, 7)
+        kernels.run_scalar_many(view(y), view(out), 60, 7, view(a), view(x), view(b), view(xt), 3)
+        return out, x, xt
+
+    for compiled, plain in zip(*both(call), strict=True):
+        assert same_bits(compiled, plain)
+
+
+@pytest.mark.parametrize(("n", "m", "d"), SIZES)
+def test_run_many(n, m, d):
+    """Many vector sensors."""
+    rng, source, target = models(n, m, d)
+    N = 5
+    y = rng.standard_normal(40 * d * N)
+    a, b = gains(source).flat, gains(target).flat
+
+    def call(kernels, view):
+        out, x, xt = np.zeros(40 * d * N), start(source, N), start(target, N)
+        w = np.zeros(N * (d + 1 + max(n, m)))
+        kernels.run_many(view(y), view(out), 40, N, d, view(a), n, view(x), view(b), m, view(xt), 0, view(w))
+        return out, x, xt
+
+    for compiled, plain in zip(*both(call), strict=True):
+        assert same_bits(compiled, plain)
+
+
+@pytest.mark.parametrize("partial", [False, True])
+@pytest.mark.parametrize("jacobians", [False, True])
+@pytest.mark.parametrize(("n", "m", "d"), SIZES)
+def test_run_off_table(n, m, d, partial, jacobians):
+    """Carried covariances: gaps, missing channels, Jacobians, and the return to the table."""
+    rng, source, target = models(n, m, d)
+    y = rng.standard_normal((80, d))
+    y[rng.random(80) < 0.1] = np.nan
+    y[:30][rng.random((30, d)) < 0.1] = np.nan
+    y[30:] = rng.standard_normal((50, d))
+    a, b = gains(source), gains(target)
+    refs = (np.zeros(0), np.zeros(0)) if jacobians else (a.covariance(a.rows - 1), b.covariance(b.rows - 1))
+    which = np.zeros(1, dtype=np.intp)
+
+    def call(kernels, view):
+        out, scale = np.zeros(80 * d), np.zeros(80 if jacobians else 0)
+        x, xt, P, Pt = start(source), start(target), source.cov0.flatten(), target.cov0.flatten()
+        channels, w = np.zeros(d, dtype=np.intp), np.zeros(9000)
+        answer = kernels.run_off_table(
+            view(y.reshape(-1)), view(out), view(scale), 0, 80, d, partial,
+            view(a.system), view(which), n, view(x), view(P), view(refs[0]),
+            view(b.system), view(which), m, view(xt), view(Pt), view(refs[1]),
+            view(channels), view(w),
+        )  # fmt: skip
+        return tuple(answer), out, scale, x, xt, P, Pt
+
+    for compiled, plain in zip(*both(call), strict=True):
+        assert same_bits(compiled, plain)
+
+
+def test_scalar_step():
+    """One reading at a time, and everything unusual to the slow path, with the same arguments."""
+    rng, source, target = models(1, 1, 1)
+    a, b = gains(source).flat, gains(target).flat
+    frozen = max(gains(source).rows, gains(target).rows) - 1
+    slow = []
+
+    def call(kernels, view):
+        step = kernels.ScalarStep(
+            view(a), view(b), 1 << 62, frozen, lambda s, y: slow.append((s, y)) or (s, None)
+        ).step
+        state, outs = (0, float(source.mean0[0]), float(target.mean0[0])), []
+        for y in [*rng_values, float("nan"), None, 3, float("inf")]:
+            state, out = step(state, y)
+            outs.append(out)
+        step((1, 2.0, 3.0, 4.0, 5.0), 1.0)
+        return state, outs
+
+    rng_values = rng.standard_normal(60).tolist()
+    compiled, plain = both(call)
+    assert compiled == plain
+    assert repr(slow[:5]) == repr(slow[5:])
+    assert len(slow) == 10
+
+
+SCRIPT = """
+import sys
+import numpy as np
+import understudy as us
+from understudy.transform import backend
+
+sys.path.insert(0, sys.argv[1])
+from helpers import random_system, room
+
+rng = np.random.default_rng(72)
+pair = [us.GaussMarkov(**random_system(rng, n, 2)) for n in (3, 2)]
+Y, V = 100 + rng.standard_normal((80, 1, 4)), rng.standard_normal((80, 2))
+Y[20:25, 0, 1], V[30:33], V[40, 1] = np.nan, np.nan, np.nan
+scalar = us.Transform(room(1), room(0.4))
+state, steps = scalar.start(), []
+for y in Y[:, 0, 1].tolist():
+    state, out = scalar.step(state, y)
+    steps.append(out)
+switched = us.Family(room, [0, 1]).along([0, 1] * 40)
+parts = [
+    us.disguise(Y, room(1), room(0.4)),
+    us.disguise(V, *pair, partial=True), us.whiten(V, pair[0], partial=True),
+    us.disguise(Y, switched, room(0)), np.array(steps), np.array(state), us.sample(pair[1], 50, n=3, rng=5),
+    np.array([us.loglik(V, pair[0], partial=True)]), us.loglik(Y, room(1)),
+]
+print(backend.compiled)
+print(b"".join(np.ascontiguousarray(p).tobytes() for p in parts).hex())
+"""
+
+
+def public_bits(pure):
+    """What the public names give in a process of its own, with the plain kernels or the usual ones."""
+    environment = {**os.environ, "UNDERSTUDY_PURE": "1" if pure else "0"}
+    environment["PYTHONPATH"] = str(Path(us.__file__).parents[1])
+    command = [sys.executable, "-c", SCRIPT, str(Path(__file__).parents[1])]
+    answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
+    return answer.stdout.split()
+
+
+def test_the_public_names_give_the_same_bits_without_the_compiled_kernels():
+    """UNDERSTUDY_PURE=1 runs the plain kernels, and nothing in the output changes."""
+    pure, usual = public_bits(pure=True), public_bits(pure=False)
+    assert pure[0] == "False"
+    assert usual[0] == str(backend.compiled or os.environ.get("UNDERSTUDY_PURE") == "1")
+    assert pure[1] == usual[1]
+    assert len(pure[1]) > 10_000
+
+
+def test_plain_steps_accept_numpy_floats():
+    """A numpy float is a reading like any other: the state stays plain numbers, for the plain kernels too."""
+    table = gains(room(1)).flat
+    step = PLAIN.ScalarStep(memoryview(table), memoryview(table), 1 << 62, 19, None).step
+    state, out = step((0, 100.0, 100.0), np.float64(105.0))
+    assert [type(entry) for entry in (*state, out)] == [int, float, float, float]
