@@ -7,7 +7,7 @@ from setuptools import setup
 KERNELS = ["understudy.transform._kernels"]
 
 # Strict floating point: no fused multiply-add, so that plain and compiled give the same bits.
-FLAGS = "-O3 -ffp-contract=off --param=max-inline-insns-single=2000 --param=large-function-growth=1000".split()
+FLAGS = ["-O3", "-ffp-contract=off"]
 
 DIRECTIVES = {
     "language_level": 3,

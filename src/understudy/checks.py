@@ -20,7 +20,7 @@ import numpy as np
 
 from understudy.errors import CheckError, MissingReadingError, ReadingError
 from understudy.laws.base import Array
-from understudy.models.base import Model
+from understudy.models.base import Model, is_model
 from understudy.transform.filter import Transform, run
 from understudy.transform.maps import CausalMap, Emit, Score, colouring, whitening
 from understudy.transform.readings import as_readings
@@ -115,7 +115,7 @@ def _model_checks(model: Model, T: int, rng: np.random.Generator) -> Iterator[tu
 
 
 def _has_methods(model: Model) -> str:
-    if not isinstance(model, Model):
+    if not is_model(model):
         raise _Failed("a model has dim, start, predict, update and skip")
     if not isinstance(model.dim, (int, np.integer)) or model.dim < 1:
         raise _Failed("dim must be a whole number of at least 1")

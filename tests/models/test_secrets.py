@@ -10,6 +10,7 @@ import scipy.stats
 from helpers import room
 
 import understudy as us
+from understudy.laws.shifted import Shifted
 
 SECRET = 0.7314159
 DIGITS = re.compile(r"7314|0\.73|5349|\d\.\d")
@@ -30,7 +31,7 @@ THINGS = {
     "gaussian vector": us.Gaussian([SECRET, SECRET], SECRET * np.eye(2)),
     "scalar": STUDENT,
     "independent": us.Independent(GAUSS, STUDENT),
-    "shifted": us.laws.Shifted(STUDENT, SECRET),
+    "shifted": Shifted(STUDENT, SECRET),
     "transform": us.Transform(room(SECRET), room(1 - SECRET)),
     "transform of other models": us.Transform(us.IID(GAUSS), us.IID(STUDENT)),
     "family": us.Family(room, values=[SECRET, 1.0], prior=[SECRET, 1 - SECRET]),

@@ -48,11 +48,12 @@ PAIRS = {
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_disguising_back_returns_the_input(name):
-    """To 1e-9 over ten thousand readings."""
+    """To 1e-9 over ten thousand readings (beside the level: a drifting walk comes to 3,000 on its way)."""
     source, target = PAIRS[name]()
     Y = us.sample(source, 10_000, rng=82)
-    back = us.disguise(us.disguise(Y, source, target), target, source)
-    assert np.max(np.abs(back - Y)) < 1e-9 * max(1.0, np.abs(Y).max() / 100)
+    out = us.disguise(Y, source, target)
+    back = us.disguise(out, target, source)
+    assert np.max(np.abs(back - Y)) < 1e-9 * max(1.0, np.abs(Y).max() / 100, np.abs(out).max() / 100)
 
 
 @pytest.mark.parametrize("name", ["room", "random walks", "oscillators", "vectors", "autoregressive"])

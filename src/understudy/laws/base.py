@@ -34,3 +34,8 @@ class Law(Protocol):
     def logpdf(self, y: Any) -> Any:
         """Logarithm of the joint density of the channels, in nats."""
         ...
+
+
+def is_law(thing: Any) -> bool:
+    """Whether something has the three methods of a law."""
+    return all(callable(getattr(thing, name, None)) for name in ("score", "value", "logpdf"))

@@ -70,20 +70,30 @@ class Gaussian:
     def score(self, y: Any, v: Any = None) -> Any:
         """z = L^-1 (y - mean)."""
         if self._chol is None:
-            return (y - self._mean) / self._scale
+            return (_number(y) - self._mean) / self._scale
         L = self._chol
-        y = np.asarray(y, dtype=float)
-        e = (y.T - self._mean).T
+        e = (np.asarray(y, dtype=float).T - self._mean).T
         z = np.empty_like(e)
+        # sums written out: a matrix product may round one reading and many readings differently
         for i in range(self.dim):
-            z[i] = (e[i] - L[i, :i] @ z[:i]) / L[i, i]
+            t = e[i]
+            for j in range(i):
+                t = t - L[i, j] * z[j]
+            z[i] = t / L[i, i]
         return z
 
     def value(self, z: Any) -> Any:
         """Y = mean + L z."""
         if self._chol is None:
-            return self._mean + self._scale * z
-        return ((self._chol @ np.asarray(z, dtype=float)).T + self._mean).T
+            return self._mean + self._scale * _number(z)
+        L, z = self._chol, np.asarray(z, dtype=float)
+        y = np.empty_like(z)
+        for i in range(self.dim):
+            t = L[i, 0] * z[0]
+            for j in range(1, i + 1):
+                t = t + L[i, j] * z[j]
+            y[i] = self._mean[i] + t
+        return y
 
     def logpdf(self, y: Any) -> Any:
         """Log-density: log phi(z) - log det L."""
@@ -92,6 +102,10 @@ class Gaussian:
             return -0.5 * z * z - (_HALF_LOG_2PI + math.log(self._scale))
         log_det = float(np.log(np.diag(self._chol)).sum())
         return -0.5 * (z * z).sum(axis=0) - (self.dim * _HALF_LOG_2PI + log_det)
+
+
+def _number(y: Any) -> Any:
+    return y if isinstance(y, float) else np.asarray(y, dtype=float)[()]
 
 
 def _checked(mean: Any, cov: Any) -> tuple[Any, Any]:
@@ -125,4 +139,4 @@ def _cholesky(S: Array) -> Array:
         smallest = float(np.linalg.eigvalsh(S)[0])
         raise LawError(f"cov has the eigenvalue {smallest:.6g}; it must be positive definite") from None
     L.flags.writeable = False
-    return L
+    return np.asarray(L, dtype=np.float64)

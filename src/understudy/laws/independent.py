@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from understudy.errors import LawError, ReadingError
-from understudy.laws.base import Array, Law
+from understudy.laws.base import Array, Law, is_law
 
 
 class Independent:
@@ -33,7 +33,7 @@ class Independent:
         if not laws:
             raise LawError("no law given; a vector needs one law for each channel")
         for i, law in enumerate(laws):
-            if not isinstance(law, Law):
+            if not is_law(law):
                 raise LawError(f"channel {i} is of type {type(law).__name__}; it must be a law")
             dim = getattr(law, "dim", 1)
             if dim != 1:

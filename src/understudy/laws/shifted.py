@@ -12,7 +12,7 @@ from understudy.laws.base import Law
 class Shifted:
     """The law of `law` plus `shift`: what an innovation becomes once it is added to a prediction.
 
-    >>> from understudy.laws import Gaussian
+    >>> from understudy.laws.gaussian import Gaussian
     >>> Shifted(Gaussian(0.0, 1.0), 10.0).value(2.0)
     12.0
     """

@@ -28,7 +28,8 @@ class AutoRegressive:
 
     `coefficients` is a number or a sequence of p numbers for a scalar model, an array (p, d, d) for
     one of d channels. `past` holds the p readings before the first, the latest first; by default
-    the level at which a stable model rests. Across a missing reading only Gaussian noise has an
+    the level at which a stable model rests (a noise
+    law that does not tell its mean counts as having mean zero). Across a missing reading only Gaussian noise has an
     exact law; with any other noise law a missing reading is refused.
 
     >>> import understudy as us
@@ -37,7 +38,7 @@ class AutoRegressive:
     [1.0, -0.5]
     """
 
-    __slots__ = ("coefficients", "dim", "gauss_markov", "intercept", "noise", "order", "past")
+    __slots__ = ("coefficients", "dim", "gauss_markov", "innovations", "intercept", "noise", "order", "past")
 
     def __init__(
         self,
@@ -64,14 +65,18 @@ class AutoRegressive:
         if past is None:
             if radius >= 1.0 - 1e-7:
                 raise ModelError("past must be given: a model with a root of modulus 1 or more has no level to rest at")
-            level = np.linalg.solve(np.eye(d) - Phi.sum(axis=0), self.intercept)
+            level = np.linalg.solve(np.eye(d) - Phi.sum(axis=0), self.intercept + getattr(noise, "mean", 0.0))
             past = np.tile(level, (p, 1))
-        elif d == 1 and np.ndim(past) < 2:
+        elif d == 1 and _array("past", past).ndim < 2:
             past = np.reshape(past, (-1, 1))
         self.past = _vector("past", past, (p, d))
         self.gauss_markov: GaussMarkov | None = None
+        self.innovations: tuple[GaussMarkov, Law] | None = None
         if isinstance(noise, Gaussian):
             self.gauss_markov = self._as_gauss_markov(noise)
+        else:
+            # the same recursion with standard normal noise: its scores are our innovations
+            self.innovations = self._as_gauss_markov(Gaussian(np.zeros(d), np.eye(d))), noise
 
     def __repr__(self) -> str:
         return f"AutoRegressive(order={self.order}, dim={self.dim})"
@@ -83,10 +88,6 @@ class AutoRegressive:
         A[:d] = self.coefficients.transpose(1, 0, 2).reshape(d, p * d)
         A[d:, : (p - 1) * d] = np.eye((p - 1) * d)
         return A
-
-    def skeleton(self) -> GaussMarkov:
-        """The same recursion with standard normal noise: its scores are our innovations e_k."""
-        return self._as_gauss_markov(Gaussian(np.zeros(self.dim), np.eye(self.dim)))
 
     def _as_gauss_markov(self, noise: Gaussian) -> GaussMarkov:
         A, p, d = self.companion(), self.order, self.dim
@@ -129,7 +130,8 @@ class AutoRegressive:
 
 
 def _coefficients(given: Any, d: int) -> Array:
-    shape = np.shape(given)
+    given = _array("coefficients", given)
+    shape = given.shape
     if len(shape) < 2:
         Phi = as_array("coefficients", np.atleast_1d(given), 1)
         if d != 1:
@@ -145,11 +147,18 @@ def _coefficients(given: Any, d: int) -> Array:
     return _vector("coefficients", given, (shape[0], d, d))
 
 
-def _vector(name: str, given: Any, shape: tuple[int, ...]) -> Array:
-    array = np.asarray(given)
+def _array(name: str, given: Any) -> Array:
+    try:
+        array = np.asarray(given)
+    except ValueError:
+        raise ModelError(f"{name} is ragged; it must be a number or an array of numbers") from None
     if array.dtype.kind not in "fiu":
         raise ModelError(f"{name} is {given!r}; it must be a number or an array of numbers")
-    array = np.array(array, dtype=float)
+    return np.array(array, dtype=float)
+
+
+def _vector(name: str, given: Any, shape: tuple[int, ...]) -> Array:
+    array = _array(name, given)
     if array.ndim == 0 and (array == 0.0 or int(np.prod(shape)) == 1):
         array = np.full(shape, array.item())
     if array.shape != shape or array.size == 0:

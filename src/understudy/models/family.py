@@ -9,7 +9,7 @@ import numpy as np
 
 from understudy.errors import FamilyError
 from understudy.laws.base import Array
-from understudy.models.base import Model
+from understudy.models.base import Model, is_model
 from understudy.models.path import along
 
 
@@ -45,9 +45,10 @@ class Family:
         self.values: tuple[Any, ...] = tuple(values)
         if not self.values:
             raise FamilyError("values is empty; a family needs at least one value")
-        repeated = [v for i, v in enumerate(self.values) if v in self.values[:i]]
-        if repeated:
-            raise FamilyError(f"the value {repeated[0]!r} appears twice; values must be distinct")
+        keys = [_key(value) for value in self.values]
+        for i, key in enumerate(keys):
+            if key in keys[:i]:
+                raise FamilyError(f"the value {self.values[i]!r} appears twice; values must be distinct")
         self._models = models
         self._cache: dict[Any, Model] = {}
         self.prior: Array = _probabilities(prior, len(self.values))
@@ -64,21 +65,20 @@ class Family:
 
     def model(self, value: Any) -> Model:
         """The model of one value, which need not be among `values` if the family is a function."""
-        cached = self._cache.get(value) if isinstance(value, Hashable) else None
-        if cached is not None:
-            return cached
+        key = _key(value)
+        if key in self._cache:
+            return self._cache[key]
         if isinstance(self._models, Mapping):
             if value not in self._models:
                 raise FamilyError(f"the family has no model for {value!r}; it has {list(self._models)!r}")
             model = self._models[value]
         else:
             model = self._models(value)
-        if not isinstance(model, Model):
+        if not is_model(model):
             raise FamilyError(
                 f"the family gives a {type(model).__name__} for {value!r}; a model has dim, start, predict, update, skip"
             )
-        if isinstance(value, Hashable):
-            self._cache[value] = model  # one object a value, so that its gain table is computed once
+        self._cache[key] = model  # one object a value, so that its gain table is computed once
         return model
 
     def along(self, path: Iterable[Any]) -> Model:
@@ -98,10 +98,22 @@ class Family:
         return along(members)
 
 
+def _key(value: Any) -> Hashable:
+    """What stands for a value in a dictionary; an array is as good a value as a tuple."""
+    if isinstance(value, np.ndarray):
+        return value.shape, value.dtype.str, value.tobytes()
+    if not isinstance(value, Hashable):
+        raise FamilyError(f"the value {value!r} is a {type(value).__name__}; a value is a number, a name, a tuple or an array")
+    return value
+
+
 def _probabilities(given: Any, size: int) -> Array:
     if given is None:
         given = np.full(size, 1.0 / size)
-    array = np.asarray(given)
+    try:
+        array = np.asarray(given)
+    except ValueError:
+        raise FamilyError("prior is ragged; it must hold one probability for each value") from None
     if array.dtype.kind not in "fiu" or array.shape != (size,):
         raise FamilyError(f"prior is {given!r}; it must hold one probability for each of the {size} values")
     p = np.array(array, dtype=float)

@@ -16,6 +16,7 @@ in `understudy.transform`; a test holds the two together.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ import numpy as np
 from understudy.errors import ModelError
 from understudy.laws.base import Array
 from understudy.laws.gaussian import Gaussian
-from understudy.models.matrices import Parameter, as_array, covariance, spectral_radius
+from understudy.models.matrices import Parameter, as_array, covariance, shaped, spectral_radius
 
 # Eigenvalues of a double unit root are found to about 1e-8, so 1 is told from more than 1 at this.
 _UNIT_ROOT = 1e-7
@@ -96,12 +97,10 @@ class GaussMarkov:
             raise ModelError(f"parameters are given for {sorted(lengths)} steps; these numbers must agree")
         self.steps: int | None = lengths.pop() if lengths else None
         self.constant: bool = all(p.constant for p in self._parameters)
-        pA.checked_by(lambda v: _shaped("A", v, (n, n)))
-        pb.checked_by(lambda v: _shaped("b", v, (n,)))
-        pQ.checked_by(lambda v: covariance("Q", _shaped("Q", v, (n, n)), n))
-        pC.checked_by(lambda v: _shaped("C", v, (channels, n)))
-        pd.checked_by(lambda v: _shaped("d", v, (channels,)))
-        pR.checked_by(lambda v: covariance("R", _shaped("R", v, (channels, channels)), channels))
+        for parameter, shape in zip(
+            self._parameters, [(n, n), (n,), (n, n), (channels, n), (channels,), (channels, channels)], strict=True
+        ):
+            parameter.settle(shape, covariance=parameter.name in "QR")
         self._system: System | None = None
         if self.constant:
             self._system = self.at(1)
@@ -136,7 +135,7 @@ class GaussMarkov:
     ) -> GaussMarkov:
         """Sample dX = (A X + b) dt + dW, cov dW = Q dt, every `period`; Y_k = C X(k period) + d + V_k.
 
-        Exact, by the matrix exponential of Van Loan's block matrix.
+        Exact, by the matrix exponential of Van Loan's block matrix and doubling.
 
         >>> import understudy as us
         >>> room = us.GaussMarkov.from_continuous(A=-0.1, C=1.0, Q=0.2, R=0.1, b=50.0, period=0.5)
@@ -149,18 +148,25 @@ class GaussMarkov:
             raise ModelError(f"period = {period!r}; it must be a positive number")
         F = as_array("A", A, 2)
         n = F.shape[0]
-        F = _shaped("A", F, (n, n))
-        u = _shaped("b", as_array("b", _zeros(b, n), 1), (n,))
+        F = shaped("A", F, (n, n))
+        u = shaped("b", as_array("b", _zeros(b, n), 1), (n,))
         Qc = covariance("Q", as_array("Q", Q, 2), n)
-        # expm([[-F, Q], [0, F']] h) = [[., e^-Fh Qd], [0, e^F'h]]; the column beside it integrates b.
+        # Over a short time s: expm([[-F, Q], [0, F']] s) = [[., e^-Fs Qd], [0, e^F's]], and b beside it.
+        # The backward e^-Fs is harmless only while |F| s is small, so the rest is done by doubling.
+        doublings = max(0, math.ceil(math.log2(max(1e-300, float(np.abs(F).sum(axis=1).max()) * period))))
+        s = period / 2.0**doublings
         block = np.zeros((2 * n, 2 * n))
         block[:n, :n], block[:n, n:], block[n:, n:] = -F, Qc, F.T
-        E = expm(block * period)
+        E = expm(block * s)
         Ad = E[n:, n:].T
         Qd = Ad @ E[:n, n:]
         drift = np.zeros((n + 1, n + 1))
         drift[:n, :n], drift[:n, n] = F, u
-        bd = expm(drift * period)[:n, n]
+        bd = expm(drift * s)[:n, n]
+        for _ in range(doublings):
+            Qd = Qd + Ad @ Qd @ Ad.T
+            bd = bd + Ad @ bd
+            Ad = Ad @ Ad
         return cls(Ad, C, (Qd + Qd.T) / 2.0, R, bd, d, mean0, cov0, allow_unstable=allow_unstable)
 
     # The matrices ---------------------------------------------------------------------------------
@@ -252,7 +258,7 @@ class GaussMarkov:
             A, b, Q = self._system[:3]
             mean0 = np.linalg.solve(np.eye(n) - A, b) if mean0 is None else mean0
             cov0 = _stationary_covariance(A, Q) if cov0 is None else cov0
-        mean = _shaped("mean0", as_array("mean0", _zeros(mean0, n), 1), (n,))
+        mean = shaped("mean0", as_array("mean0", _zeros(mean0, n), 1), (n,))
         cov = cov0 if not np.isscalar(cov0) or n == 1 or cov0 else np.zeros((n, n))
         return mean, covariance("cov0", as_array("cov0", cov, 2), n)
 
@@ -264,9 +270,11 @@ class GaussMarkov:
             C, R = system.C, system.R
             _, P = self._moved(state, system)
             S = C @ P @ C.T + R
+            # channels may have very different units, so the matrix is judged as a correlation
+            unit = np.sqrt(np.maximum(np.diag(S), np.finfo(float).tiny))
             smallest = float(np.linalg.eigvalsh(S)[0])
             floor = _NOTHING * float(np.abs(C @ system.A).max()) ** 2 * float(np.abs(self.cov0).max())
-            if not smallest > max(floor, 1e-15 * float(np.abs(S).max())):
+            if not (float(np.linalg.eigvalsh(S / np.outer(unit, unit))[0]) > 1e-15 and np.diag(S).min() > floor):
                 raise ModelError(
                     f"the innovation covariance C Sigma C' + R of reading {k} has the eigenvalue {smallest:.6g}; "
                     "it must be positive definite"
@@ -277,13 +285,6 @@ class GaussMarkov:
 def _zeros(given: Any, size: int) -> Any:
     """The number 0 stands for a vector of zeros; no other number stands for a longer vector."""
     return np.zeros(size) if isinstance(given, (int, float)) and given == 0 else given
-
-
-def _shaped(name: str, array: Array, shape: tuple[int, ...]) -> Array:
-    if array.shape != shape:
-        hint = "; for one value per step write us.PerStep(...)" if array.ndim == len(shape) == 1 else ""
-        raise ModelError(f"{name} has shape {array.shape}; it must be {shape}{hint}")
-    return array
 
 
 def _stationary_covariance(A: Array, Q: Array) -> Array:

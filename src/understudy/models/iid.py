@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from understudy.errors import ModelError
-from understudy.laws.base import Law
+from understudy.laws.base import Law, is_law
 
 
 def law_dim(law: Any, what: str) -> int:
     """Dimension of a law; refuses what is not one."""
-    if not isinstance(law, Law):
+    if not is_law(law):
         raise ModelError(
             f"{what} is of type {type(law).__name__}; it must be a law, with score, value and logpdf "
             "(a frozen scipy.stats distribution becomes one with us.Scalar)"
@@ -35,6 +35,11 @@ class IID:
 
     def __repr__(self) -> str:
         return f"IID(dim={self.dim})"
+
+    @property
+    def innovations(self) -> tuple[None, Law]:
+        """Readings are innovations."""
+        return None, self.law
 
     def start(self) -> None:
         """There is nothing to remember."""

@@ -49,14 +49,15 @@ class PerStep(Sequence[Any]):
 class Parameter:
     """One parameter of a system over time; ``parameter.at(k)`` is its checked value at reading k."""
 
-    __slots__ = ("_check", "_function", "_rank", "_values", "name", "steps")
+    __slots__ = ("_covariance", "_function", "_rank", "_shape", "_values", "name", "steps")
 
     def __init__(self, name: str, given: Any, rank: int, size: int | None = None) -> None:
         self.name = name
         self._rank = rank
         self._function: Callable[[int], Any] | None = given if callable(given) else None
         self._values: tuple[Array, ...] = ()
-        self._check: Callable[[Array], Array] = lambda value: value
+        self._shape: tuple[int, ...] | None = None
+        self._covariance = False
         self.steps: int | None = None
         if self._function is not None:
             return
@@ -72,15 +73,21 @@ class Parameter:
         """Whether the parameter is the same at every step."""
         return self._function is None and self.steps is None
 
-    def checked_by(self, check: Callable[[Array], Array]) -> None:
-        """Run every value through `check`, now or, for a callable, when it is asked for."""
-        self._check = check
-        self._values = _once(check, self._values)
+    def settle(self, shape: tuple[int, ...], covariance: bool) -> None:
+        """Fix the shape, and check every value now or, for a callable, when it is asked for."""
+        self._shape, self._covariance = shape, covariance
+        self._values = _once(self._checked, self._values)
+
+    def _checked(self, value: Array) -> Array:
+        if self._shape is None:
+            return value
+        value = shaped(self.name, value, self._shape)
+        return covariance(self.name, value, self._shape[0]) if self._covariance else value
 
     def at(self, k: int) -> Array:
         """The value for reading k = 1, 2, ..."""
         if self._function is not None:
-            return self._check(as_array(self.name, self._function(k), self._rank))
+            return self._checked(as_array(self.name, self._function(k), self._rank))
         if self.steps is None:
             return self._values[0]
         if not 1 <= k <= self.steps:
@@ -137,6 +144,18 @@ def covariance(name: str, S: Array, size: int) -> Array:
     S = np.ascontiguousarray(S)
     S.flags.writeable = False
     return S
+
+
+def shaped(name: str, array: Array, shape: tuple[int, ...]) -> Array:
+    """The array, if it has this shape."""
+    if array.shape == shape:
+        return array
+    hint = ""
+    if array.ndim == len(shape) == 1:
+        hint = "; for one value per step write us.PerStep(...)"
+    elif array.shape == (1, 1):
+        hint = "; a matrix is written [[...]], and a sequence of numbers is one number per step"
+    raise ModelError(f"{name} has shape {array.shape}; it must be {shape}{hint}")
 
 
 def spectral_radius(A: Array) -> float:

@@ -13,7 +13,6 @@ import numpy as np
 
 from understudy.errors import FamilyError, ModelError
 from understudy.laws.base import Law
-from understudy.models.autoregressive import AutoRegressive
 from understudy.models.base import Model
 from understudy.models.gauss_markov import GaussMarkov
 from understudy.models.matrices import PerStep
@@ -63,7 +62,7 @@ def along(members: Sequence[Model]) -> Model:
                 f"the path switches between {first!r} and {other!r}; members of a path must share type, "
                 "channels and the dimension of their state"
             )
-    linear = {id(m): m.gauss_markov if isinstance(m, AutoRegressive) else m for m in distinct}
+    linear = {id(m): m if isinstance(m, GaussMarkov) else getattr(m, "gauss_markov", None) for m in distinct}
     if all(isinstance(m, GaussMarkov) for m in linear.values()):
         return _switched([linear[id(m)] for m in members])  # type: ignore[misc]  # the line above says so
     return Path(members)

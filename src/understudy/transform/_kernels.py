@@ -179,17 +179,15 @@ def predict_covariance(system, s, n, P, w):
             w[j * n + i] = t
 
 
-def same_covariance(P, ref, o, n, tolerance):
-    """Whether `P` is the covariance at ref[o:], relative to the largest entry of the latter."""
-    size = 0.0
+def same_covariance(P, ref, o, sigma, so, n, tolerance):
+    """Whether `P` is the covariance at ref[o:], each entry beside the predicted variances at sigma[so:]."""
+    bound = tolerance * tolerance
     for i in range(n):
-        if ref[o + i * n + i] > size:
-            size = ref[o + i * n + i]
-    size = size * tolerance
-    for i in range(n * n):
-        t = P[i] - ref[o + i]
-        if t > size or -t > size:
-            return False
+        for j in range(n):
+            t = P[i * n + j] - ref[o + i * n + j]
+            # written so that NaN and infinity never count as settled
+            if not t * t <= bound * sigma[so + i * n + i] * sigma[so + j * n + j]:
+                return False
     return True
 
 
@@ -205,7 +203,7 @@ def fill_table(system, varying, n, d, P, table, first, stop, tolerance, w):
         bad = gain_step(system, (k - first) * stride, n, d, P, table, k * width, w)
         if bad:
             return k, False, bad
-        if not varying and same_covariance(P, table, (k + 1) * width - n * n, n, tolerance):
+        if not varying and same_covariance(P, table, (k + 1) * width - n * n, w, 0, n, tolerance):
             return k + 1, True, 0
     return stop, False, 0
 
@@ -488,7 +486,7 @@ def run_off_table(
     Here go the readings after a gap, the gaps themselves and systems that change with time. Row k
     uses the system row `which[k]` (a single entry serves every row). `scale[k]`, unless empty,
     becomes the Jacobian of the scores of row k. Once both covariances are back at `ref` and `reft`
-    (unless empty) the caller can go on with the tables. `channels` is room for d integers.
+    (unless empty; each with the predicted covariance behind it) the caller can go on with the tables. `channels` is room for d integers.
     """
     sw = 2 * n * n + n + d * n + d + d * d
     swt = 2 * m * m + m + d * m + d + d * d
@@ -550,7 +548,11 @@ def run_off_table(
             for i in range(seen):
                 t *= row[seen * n + seen + seen * seen + i]
             scale[k] = t
-        if len(ref) > 0 and same_covariance(P, ref, 0, n, 1e-15) and same_covariance(Pt, reft, 0, m, 1e-15):
+        if (
+            len(ref) > 0
+            and same_covariance(P, ref, 0, ref, n * n, n, 1e-15)
+            and same_covariance(Pt, reft, 0, reft, m * m, m, 1e-15)
+        ):
             return k + 1, BACK_ON_TABLE
     return stop, DONE
 
@@ -594,25 +596,26 @@ class ScalarStep:
 
     def step(self, state, y):
         """(state, y) -> (state, y_out); state = (index, x, ~x)."""
-        if len(state) != 3 or not isinstance(y, float):
+        if not isinstance(state, tuple) or len(state) != 3 or not isinstance(y, float):
             return self.slow(state, y)
         index, x, xt = state
+        if not isinstance(index, int):
+            return self.slow(state, y)
         j = index
-        t = y
-        if not t - t == 0.0 or j >= self.limit:
+        t = float(y)
+        if j < 0 or j >= self.limit:
             return self.slow(state, y)
         i = (j if j < self.last else self.last) * 11
         it = (j if j < self.lastt else self.lastt) * 11
         xk = x
         xtk = xt
         z = (t - (self.source[i] * xk + self.source[i + 1])) * self.source[i + 3]
+        out = (self.target[it] * xtk + self.target[it + 1]) + self.target[it + 2] * z
+        xk = self.source[i + 4] * xk + (self.source[i + 5] + self.source[i + 6] * t)
+        xtk = self.target[it + 7] * xtk + (self.target[it + 8] + self.target[it + 9] * z)
+        # a missing or infinite reading, or an overflow, shows in one of these
+        if not (out - out == 0.0 and xk - xk == 0.0 and xtk - xtk == 0.0):
+            return self.slow(state, y)
         if j != self.frozen:
             index = j + 1
-        return (
-            (
-                index,
-                self.source[i + 4] * xk + (self.source[i + 5] + self.source[i + 6] * t),
-                self.target[it + 7] * xtk + (self.target[it + 8] + self.target[it + 9] * z),
-            ),
-            (self.target[it] * xtk + self.target[it + 1]) + self.target[it + 2] * z,
-        )
+        return (index, xk, xtk), out

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 
-def load_plain(name: str, path: Path) -> ModuleType:
+def load_plain(name: str, path: str) -> ModuleType:
     """The kernel module as ordinary Python, whether or not it is compiled too."""
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise ImportError(f"no kernel source at {path.name}")
+        raise ImportError(f"no kernel source {os.path.basename(path)}")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -26,7 +25,8 @@ def load_plain(name: str, path: Path) -> ModuleType:
 
 def _load() -> Any:
     if os.environ.get("UNDERSTUDY_PURE") == "1":
-        return load_plain("understudy.transform._kernels_plain", Path(__file__).with_name("_kernels.py"))
+        source = os.path.join(os.path.dirname(__file__), "_kernels.py")
+        return load_plain("understudy.transform._kernels_plain", source)
     from understudy.transform import _kernels
 
     return _kernels

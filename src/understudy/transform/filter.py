@@ -14,7 +14,7 @@ import numpy as np
 
 from understudy.errors import ConfigurationError, ModelError, StateError
 from understudy.laws.base import Array
-from understudy.models.base import Model
+from understudy.models.base import Model, is_model
 from understudy.transform.maps import CausalMap, Chain, colouring, gauss_markov, whitening
 from understudy.transform.pair import Pair
 from understudy.transform.readings import as_readings, one_reading, warn_incomplete
@@ -39,7 +39,7 @@ class Transform:
     101.0
     """
 
-    __slots__ = ("_map", "dim", "partial", "step")
+    __slots__ = ("_given", "_map", "dim", "partial", "step")
 
     step: Callable[[Any, Any], tuple[Any, Any]]
 
@@ -63,6 +63,7 @@ class Transform:
             raise ConfigurationError("partial=True needs Gauss-Markov models on both sides")
         else:
             self._map = Chain(whitening(source, rng), colouring(target))
+        self._given = (source, target, partial, rng)
         self.dim: int = source.dim
         self.partial = partial
         # The map's own step, so that a reading costs one call.
@@ -70,6 +71,9 @@ class Transform:
 
     def __repr__(self) -> str:
         return f"Transform(dim={self.dim})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _transform, self._given
 
     def start(self, sensors: int | None = None) -> Any:
         """State before the first reading; for `sensors` sensors, a tuple with one state each."""
@@ -86,19 +90,23 @@ class Transform:
         readings = as_readings(Y, self.dim)
         warn_incomplete(readings, self.partial, stacklevel=3)
         if readings.ndim == 3:
-            if not isinstance(state, tuple) or len(state) != readings.shape[2]:
+            if not isinstance(state, (tuple, list)) or len(state) != readings.shape[2]:
                 raise StateError(f"Y has {readings.shape[2]} sensors; their state is start({readings.shape[2]})")
             if isinstance(self._map, Pair):
-                return apply_sensors(self._map, state, readings)
-            pairs = [self._map.apply(s, readings[:, :, j]) for j, s in enumerate(state)]
+                return apply_sensors(self._map, tuple(state), readings)
+            pairs = [self._map.apply(s, np.ascontiguousarray(readings[:, :, j])) for j, s in enumerate(state)]
             return tuple(s for s, _ in pairs), np.stack([out for _, out in pairs], axis=2)
         state, out = self._map.apply(state, readings)
         return state, out.reshape(np.shape(Y))
 
 
+def _transform(source: Model, target: Model, partial: bool, rng: np.random.Generator | None) -> Transform:
+    return Transform(source, target, partial=partial, rng=rng)
+
+
 def check_model_type(role: str, model: Any) -> None:
     """Refuse what is not a model, naming what is missing."""
-    if not isinstance(model, Model):
+    if not is_model(model):
         raise ModelError(
             f"{role} is of type {type(model).__name__}; a model has dim, start, predict, update and skip"
         )

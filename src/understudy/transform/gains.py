@@ -50,6 +50,13 @@ class Gains(NamedTuple):
         """The rows that a run may use."""
         return self.table[: self.rows * self.width]
 
+    def settled(self) -> Array:
+        """The covariance of the last row, and behind it the one predicted from it, for comparison."""
+        n = self.states
+        P = self.table[-n * n :].reshape(n, n)
+        A, Q = self.system[: n * n].reshape(n, n), self.system[n * n + n : 2 * n * n + n].reshape(n, n)
+        return np.concatenate((P.ravel(), (A @ P @ A.T + Q).ravel()))
+
     def log_scale(self, steps: int) -> float:
         """Sum over the first `steps` readings of log(1 / det L): the log-Jacobian of the scores."""
         n, d = self.states, self.dim
@@ -93,7 +100,9 @@ def _tabulate(model: GaussMarkov) -> Gains:
             view(system), False, n, d, view(P), view(table), rows, stop, SETTLED, work
         )
         if bad:
-            raise bad_innovation(rows + 1)
+            if rows == 0:
+                raise bad_innovation(1)
+            most = rows  # a covariance that outgrows float64: the readings up to there still have a law
     table = table[: rows * width].copy()
     if not frozen:
         # one more row, of which only the covariance is read: where the carried one starts

@@ -10,12 +10,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from understudy.errors import MissingReadingError, ReadingError
+from understudy.errors import LawError, MissingReadingError, NumericalError, ReadingError, StateError
 from understudy.laws.base import Array, Law
-from understudy.models.autoregressive import AutoRegressive
 from understudy.models.base import Model
 from understudy.models.gauss_markov import GaussMarkov
-from understudy.models.iid import IID
 from understudy.transform.pair import Pair, white
 from understudy.transform.readings import finite_or_missing, one_reading
 
@@ -40,9 +38,12 @@ class CausalMap(Protocol):
 
 def gauss_markov(model: Model) -> GaussMarkov | None:
     """The Gauss-Markov form of a model, if it has one."""
-    if isinstance(model, AutoRegressive):
-        return model.gauss_markov
-    return model if isinstance(model, GaussMarkov) else None
+    return model if isinstance(model, GaussMarkov) else getattr(model, "gauss_markov", None)
+
+
+def innovations(model: Model) -> tuple[GaussMarkov | None, Law] | None:
+    """The recursion and the law of a model with independent innovations, if it is one."""
+    return getattr(model, "innovations", None)
 
 
 def whitening(model: Model, rng: np.random.Generator | None = None, partial: bool = False) -> CausalMap:
@@ -50,12 +51,10 @@ def whitening(model: Model, rng: np.random.Generator | None = None, partial: boo
     linear = gauss_markov(model)
     if linear is not None:
         return Pair(linear, white(linear.dim), partial)
-    if isinstance(model, IID):
-        return ScoreEach(model.law, model.dim, rng)
-    if isinstance(model, AutoRegressive):
-        skeleton = model.skeleton()
-        return Chain(NothingMissing(model), Pair(skeleton, white(model.dim)), ScoreEach(model.noise, model.dim, rng))
-    return Score(model, rng)
+    parts = innovations(model)
+    if parts is None:
+        return Score(model, rng)
+    return Chain(*_to_innovations(model, parts[0]), ScoreEach(parts[1], model.dim, rng))
 
 
 def colouring(model: Model, partial: bool = False) -> CausalMap:
@@ -63,12 +62,27 @@ def colouring(model: Model, partial: bool = False) -> CausalMap:
     linear = gauss_markov(model)
     if linear is not None:
         return Pair(white(linear.dim), linear, partial)
-    if isinstance(model, IID):
-        return ValueEach(model.law, model.dim)
-    if isinstance(model, AutoRegressive):
-        skeleton = model.skeleton()
-        return Chain(NothingMissing(model), ValueEach(model.noise, model.dim), Pair(white(model.dim), skeleton))
-    return Emit(model)
+    parts = innovations(model)
+    if parts is None:
+        return Emit(model)
+    recursion, law = parts
+    each = ValueEach(law, model.dim)
+    if recursion is None:
+        return each
+    return Chain(NothingMissing(model), each, Pair(white(model.dim), recursion))
+
+
+def residuals(model: Model, recursion: GaussMarkov | None, Y: Array) -> Array:
+    """The innovations of a whole sequence (T, d)."""
+    for link in _to_innovations(model, recursion):
+        _, Y = link.apply(link.start(), Y)
+    return Y
+
+
+def _to_innovations(model: Model, recursion: GaussMarkov | None) -> list[CausalMap]:
+    if recursion is None:
+        return []
+    return [NothingMissing(model), Pair(recursion, white(model.dim))]
 
 
 class Chain:
@@ -85,7 +99,7 @@ class Chain:
     def step(self, state: tuple[Any, ...], y: Any) -> tuple[tuple[Any, ...], Any]:
         """Through all links."""
         after = []
-        for link, part in zip(self.maps, state, strict=True):
+        for link, part in zip(self.maps, self._parts(state), strict=True):
             part, y = link.step(part, y)
             after.append(part)
         return tuple(after), y
@@ -93,10 +107,15 @@ class Chain:
     def apply(self, state: tuple[Any, ...], Y: Array) -> tuple[tuple[Any, ...], Array]:
         """Through all links."""
         after = []
-        for link, part in zip(self.maps, state, strict=True):
+        for link, part in zip(self.maps, self._parts(state), strict=True):
             part, Y = link.apply(part, Y)
             after.append(part)
         return tuple(after), Y
+
+    def _parts(self, state: Any) -> Any:
+        if not isinstance(state, (tuple, list)) or len(state) != len(self.maps):
+            raise StateError(f"a state of this filter is a tuple of {len(self.maps)} parts")
+        return state
 
 
 class _Stepwise:
@@ -109,7 +128,7 @@ class _Stepwise:
         row = one_reading(y, self.dim)
         if finite_or_missing(row)[0]:
             return self._skip(state), np.nan if self.dim == 1 else np.full(self.dim, np.nan)
-        return self._one(state, row.item() if self.dim == 1 else row[0])
+        return self._guarded(0, state, row.item() if self.dim == 1 else row[0])
 
     def apply(self, state: Any, Y: Array) -> tuple[Any, Array]:
         """A chunk (T, d)."""
@@ -119,14 +138,25 @@ class _Stepwise:
             if missing[k]:
                 state = self._skip(state)
             else:
-                state, out[k] = self._one(state, row)
+                state, out[k] = self._guarded(k, state, row)
         return state, out
+
+    def _guarded(self, k: int, state: Any, y: Any) -> tuple[Any, Any]:
+        try:
+            return self._one(state, y)
+        except LawError:
+            raise broken_law(k) from None  # its message holds the parameters, and they hold the past
 
     def _one(self, state: Any, y: Any) -> tuple[Any, Any]:
         raise TypeError("a map says what it does to one reading")
 
     def _skip(self, state: Any) -> Any:
         raise TypeError("a map says what it does to a missing reading")
+
+
+def broken_law(row: int) -> NumericalError:
+    """The error for a model whose next law breaks a rule, without the parameters that tell the past."""
+    return NumericalError(f"row {row}: the model gives a law whose parameters break a rule (a variance not positive, say)")
 
 
 class Score(_Stepwise):

@@ -103,7 +103,8 @@ class Pair:
         )
         self.step: Callable[[State, Any], tuple[State, Any]] = self._step
         if self.scalar and self.limit > 0:
-            self.step = kernels.ScalarStep(*self.tables, self.limit, self.frozen, self._step).step
+            limit = self.frozen + 1 if self.frozen >= 0 else self.limit
+            self.step = kernels.ScalarStep(*self.tables, limit, self.frozen, self._step).step
 
     def start(self) -> State:
         """State before the first reading."""
@@ -119,16 +120,27 @@ class Pair:
 
     def apply(self, state: State, Y: Array) -> tuple[State, Array]:
         """Disguise a chunk (T, d); a missing reading is a row with NaN."""
-        if len(state) not in (self._on, self._off):
-            raise StateError(f"the state has {len(state)} entries; this filter's have {self._on} or {self._off}")
+        state = self.checked(state)
         out = np.empty(Y.shape)
         k = 0
         while k < len(Y):
             run = self._on_table if len(state) == self._on and state[0] < self.limit else self._off_table
             state, k = run(state, Y.reshape(-1), out.reshape(-1), k, _EMPTY)
-            if not math.isfinite(sum(state[1 : self._on])):
+            if not all(map(math.isfinite, state[1 : self._on])):
                 raise NumericalError("the filter left the range of double precision; the model is unstable or ill-scaled")
         return state, out
+
+    def checked(self, state: Any) -> State:
+        """The state as a tuple, if it can be one of this filter's; it may have been through a file."""
+        if not isinstance(state, (tuple, list)) or len(state) not in (self._on, self._off):
+            raise StateError(f"a state of this filter is a tuple of {self._on} or {self._off} numbers")
+        index, *rest = state
+        top = self.frozen if self.frozen >= 0 and len(state) == self._on else _FOR_EVER
+        if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index <= top:
+            raise StateError("the first entry of a state is the number of a step; it is out of range or not whole")
+        if not all(isinstance(value, (int, float)) and math.isfinite(value) for value in rest):
+            raise StateError("the entries of a state are finite numbers")
+        return tuple(state)
 
     def jacobians(self, Y: Array) -> tuple[Array, Array]:
         """Output, and for each row the Jacobian of its scores (1 where it is missing), without the tables."""
@@ -165,12 +177,12 @@ class Pair:
         b, whicht = self.target.systems(index, index + stop - k)
         ref = reft = _EMPTY
         if self.frozen >= 0 and not scale.size and self.source.gains and self.target.gains:
-            ref, reft = self.source.gains.covariance(self.frozen), self.target.gains.covariance(self.frozen)
+            ref, reft = self.source.gains.settled(), self.target.gains.settled()
         done, why = kernels.run_off_table(
             view(y[k * d : stop * d]), view(out[k * d : stop * d]), view(scale[k:stop]), 0, stop - k, d, self.partial,
             view(a), view(which), n, view(x), view(P), view(ref),
             view(b), view(whicht), m, view(xt), view(Pt), view(reft),
-            view(integers(np.empty(d))), view(np.empty(self._work)),
+            view(np.empty(d, dtype=np.intp)), view(np.empty(self._work)),
         )  # fmt: skip
         if why == kernels.INFINITE:
             raise infinite(k + done)

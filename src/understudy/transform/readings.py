@@ -39,7 +39,7 @@ def one_reading(y: Any, dim: int) -> Array:
     array = _floats(y, "the reading")
     if array.size != dim or array.ndim > 1:
         raise ReadingError(f"the reading has shape {array.shape}; it must have {dim} channels")
-    return array.reshape(1, dim)
+    return np.ascontiguousarray(array).reshape(1, dim)
 
 
 def finite_or_missing(Y: Array) -> Array:
@@ -82,7 +82,10 @@ def _floats(Y: Any, name: str) -> Array:
         for position, value in np.ndenumerate(array):
             if value is not None and (not isinstance(value, numbers.Real) or isinstance(value, bool)):
                 raise ReadingError(f"{name} holds a {type(value).__name__} at {position}; a reading is a number, or None if missing")
-        return array.astype(float)
+        try:
+            return array.astype(float)
+        except OverflowError:
+            raise ReadingError(f"{name} holds a number beyond the range of double precision") from None
     if kind not in "fiu":
         raise ReadingError(f"{name} is of type {array.dtype}; readings are numbers")
     return array if array.dtype == np.float64 else array.astype(float)

@@ -7,15 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from understudy.errors import ConfigurationError
+from understudy.errors import ConfigurationError, LawError
 from understudy.laws.base import Array
-from understudy.models.autoregressive import AutoRegressive
 from understudy.models.base import Model
 from understudy.models.gauss_markov import GaussMarkov
-from understudy.models.iid import IID
 from understudy.transform.filter import check_model_type, run
 from understudy.transform.gains import gains
-from understudy.transform.maps import colouring, gauss_markov, whitening
+from understudy.transform.maps import broken_law, colouring, gauss_markov, innovations, residuals, whitening
 from understudy.transform.pair import Pair, white
 from understudy.transform.readings import as_readings, finite_or_missing, warn_incomplete
 from understudy.transform.sensors import start_sensors
@@ -86,27 +84,23 @@ def _one(Y: Array, model: Model, linear: GaussMarkov | None, partial: bool) -> f
         z, scale = Pair(linear, white(linear.dim), partial).jacobians(Y)
         there = ~np.isnan(z)
         return float(_gaussian(np.square(z[there]).sum(), int(there.sum())) + np.log(scale).sum())
-    if isinstance(model, IID):
-        return _each(Y, model.law)
-    if isinstance(model, AutoRegressive):
-        skeleton = whitening(model).maps[:2]  # type: ignore[attr-defined]  # whitening gives a Chain here
-        for link in skeleton:
-            _, Y = link.apply(link.start(), Y)
-        return _each(Y, model.noise)
+    parts = innovations(model)
+    if parts is not None:
+        E = residuals(model, parts[0], Y)
+        rows = E[~finite_or_missing(E)]
+        return float(np.sum(parts[1].logpdf(rows[:, 0] if model.dim == 1 else rows.T)))
     missing = finite_or_missing(Y)
     state, total = model.start(), 0.0
     for k, row in enumerate(Y.ravel().tolist() if model.dim == 1 else Y):
         if missing[k]:
             state = model.skip(state)
         else:
-            total += float(model.predict(state).logpdf(row))
-            state = model.update(state, row)
+            try:
+                total += float(model.predict(state).logpdf(row))
+                state = model.update(state, row)
+            except LawError:
+                raise broken_law(k) from None
     return total
-
-
-def _each(E: Array, law: Any) -> float:
-    rows = E[~finite_or_missing(E)]
-    return float(np.sum(law.logpdf(rows[:, 0] if rows.shape[1] == 1 else rows.T)))
 
 
 def _gaussian(squares: Any, count: int) -> Any:

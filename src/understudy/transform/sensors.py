@@ -17,6 +17,7 @@ _BLOCK = 1024
 
 def apply_sensors(pair: Pair, states: tuple[State, ...], Y: Array) -> tuple[tuple[State, ...], Array]:
     """Disguise a chunk (T, d, N), one state a sensor."""
+    states = tuple(pair.checked(state) for state in states)
     if len({(state[0], *state[1 + pair.n + pair.m :]) for state in states}) == 1:
         return _together(pair, states, Y)
     return _apart(pair, states, Y)
@@ -45,8 +46,8 @@ def _together(pair: Pair, states: tuple[State, ...], Y: Array) -> tuple[tuple[St
     if len(first) > on and pair.limit > 0:
         return _apart(pair, states if len(states) == N else states * N, Y)
     means = np.array([state[1:on] for state in states]).T
-    x = np.ascontiguousarray(np.broadcast_to(means[:n], (n, N)))
-    xt = np.ascontiguousarray(np.broadcast_to(means[n:], (m, N)))
+    x = np.array(np.broadcast_to(means[:n], (n, N)), order="C")
+    xt = np.array(np.broadcast_to(means[n:], (m, N)), order="C")
     P, Pt = np.array(first[on : on + n * n]), np.array(first[on + n * n :])
     out = np.empty(Y.shape)
     index, k = first[0], 0
