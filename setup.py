@@ -26,9 +26,7 @@ def extensions():
     from Cython.Build import cythonize
     from setuptools import Extension
 
-    sources = [
-        Extension(name, [f"src/{name.replace('.', '/')}.py"], extra_compile_args=FLAGS) for name in KERNELS
-    ]
+    sources = [Extension(name, [f"src/{name.replace('.', '/')}.py"], extra_compile_args=FLAGS) for name in KERNELS]
     built = cythonize(sources, compiler_directives=DIRECTIVES, build_dir="build/cython")
     for extension in built:
         extension.optional = True  # cythonize drops the flag when it is set on what goes in

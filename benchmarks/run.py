@@ -23,9 +23,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the sections and report; imports wait until the process is pinned."""
     parser = argparse.ArgumentParser(description="Benchmarks of understudy against its peers.")
     parser.add_argument("--quick", action="store_true", help="shorter inputs, fewer rounds")
-    parser.add_argument(
-        "--only", choices=SECTIONS, action="append", help="run only this table (may be repeated)"
-    )
+    parser.add_argument("--only", choices=SECTIONS, action="append", help="run only this table (may be repeated)")
     parser.add_argument("--output", type=Path, help="Markdown page to write (full run: docs/benchmarks.md)")
     options = parser.parse_args(arguments)
 

@@ -67,9 +67,7 @@ def dense(system, T):
     mean, F = np.zeros(T * d), np.zeros((T * d, size))
     for k in range(1, T + 1):
         A, C, Q, R = (np.atleast_2d(entry(system[name], k)) for name in ("A", "C", "Q", "R"))
-        b, offset = (
-            np.broadcast_to(entry(system.get(name, 0.0), k), size) for name, size in (("b", n), ("d", d))
-        )
+        b, offset = (np.broadcast_to(entry(system.get(name, 0.0), k), size) for name, size in (("b", n), ("d", d)))
         w, v, rows = n + (k - 1) * n, n + T * n + (k - 1) * d, slice((k - 1) * d, k * d)
         noise[w : w + n, w : w + n], noise[v : v + d, v : v + d] = Q, R
         x, X = A @ x + b, A @ X
@@ -90,18 +88,14 @@ def dense_scores(Y, mean, cov, partial=False):
     L = np.linalg.cholesky(cov[np.ix_(there, there)])
     z = np.full(there.size, np.nan)
     z[there] = np.linalg.solve(L, flat.ravel()[there] - mean[there])
-    loglik = (
-        -0.5 * np.sum(z[there] ** 2) - 0.5 * there.sum() * math.log(2 * math.pi) - np.log(np.diag(L)).sum()
-    )
+    loglik = -0.5 * np.sum(z[there] ** 2) - 0.5 * there.sum() * math.log(2 * math.pi) - np.log(np.diag(L)).sum()
     return z.reshape(Y.shape), float(loglik)
 
 
 def draw(rng, mean, cov, T):
     """One sequence from the joint Gaussian, (T, d)."""
     values, vectors = np.linalg.eigh(cov)
-    return (mean + vectors @ (np.sqrt(np.clip(values, 0, None)) * rng.standard_normal(mean.size))).reshape(
-        T, -1
-    )
+    return (mean + vectors @ (np.sqrt(np.clip(values, 0, None)) * rng.standard_normal(mean.size))).reshape(T, -1)
 
 
 def with_gaps(rng, Y, share=0.3, partial=False):

@@ -107,7 +107,8 @@ def pairs() -> list[Pair]:
 def markov() -> Pair:
     """State-dependent variance and a clock; the target bends the other way."""
     source = us.Markov(
-        us.Gaussian(0.0, 1.0), lambda y, k: us.Gaussian(0.6 * np.tanh(y), 0.5 + 0.2 * y * y / (1 + y * y) + 0.1 * (k % 2))
+        us.Gaussian(0.0, 1.0),
+        lambda y, k: us.Gaussian(0.6 * np.tanh(y), 0.5 + 0.2 * y * y / (1 + y * y) + 0.1 * (k % 2)),
     )
     target = us.Markov(us.Gaussian(5.0, 4.0), lambda y: us.Gaussian(1.0 + 0.8 * y, 0.3 + 0.5 * abs(np.sin(y))))
 
@@ -115,8 +116,10 @@ def markov() -> Pair:
         return simulate.recursion(
             rng,
             lambda rng, n: rng.standard_normal(n),
-            lambda rng, y, k: 0.6 * np.tanh(y)
-            + np.sqrt(0.5 + extra + 0.2 * y * y / (1 + y * y) + 0.1 * (k % 2)) * rng.standard_normal(len(y)),
+            lambda rng, y, k: (
+                0.6 * np.tanh(y)
+                + np.sqrt(0.5 + extra + 0.2 * y * y / (1 + y * y) + 0.1 * (k % 2)) * rng.standard_normal(len(y))
+            ),
             T,
             N,
         )
@@ -159,25 +162,28 @@ def paths() -> list[Pair]:
     pseudo = np.repeat(rng.choice([0.2, 0.6, 0.8], T // 50), 50).tolist()
     family = us.Family(lambda v: room(v, Q=0.1 + 0.3 * v), values=[0, 1])
     source = family.along(theta)
-    switching = us.Family(
-        {
-            "calm": us.AutoRegressive(0.7, noise=us.Scalar(stats.t(5)), past=[0.0]),
-            "wild": us.AutoRegressive(-0.3, intercept=4.0, noise=us.Scalar(stats.t(5, scale=3.0)), past=[0.0]),
-        }
-    )
-    moods = np.where(np.array(theta) == 1, "wild", "calm").tolist()
+    calm = us.Markov(us.Gaussian(0.0, 1.0), lambda y: us.Gaussian(0.7 * y, 1.0))
+    wild = us.Markov(us.Gaussian(0.0, 1.0), lambda y: us.Gaussian(4.0 - 0.3 * y, 2.0 + np.tanh(y)))
+    switching = us.Family({0: calm, 1: wild})
 
-    def draw(rng: np.random.Generator, scale: float = 3.0) -> np.ndarray:
+    def draw(rng: np.random.Generator, extra: float = 0.0) -> np.ndarray:
         def following(rng: np.random.Generator, y: np.ndarray, k: int) -> np.ndarray:
-            e = rng.standard_t(5, N)
-            return 4.0 - 0.3 * y + scale * e if moods[k - 1] == "wild" else 0.7 * y + e
+            e = rng.standard_normal(N)
+            return 4.0 - 0.3 * y + np.sqrt(2.0 + extra + np.tanh(y)) * e if theta[k - 1] else 0.7 * y + e
 
-        return simulate.recursion(rng, lambda rng, n: following(rng, np.zeros(n), 1), following, T, N)
+        return simulate.recursion(rng, lambda rng, n: rng.standard_normal(n), following, T, N)
 
+    inverted = family.along([1 - v for v in theta])
     return [
-        Pair("a path as another path", source, family.along(pseudo), of(source), of(family.along([1 - v for v in theta]))),
-        Pair("a switching Student-t path as Gauss-Markov", switching.along(moods), room(0.4), draw, lambda rng: draw(rng, 3.2)),
-    ]  # fmt: skip
+        Pair("a path as another path", source, family.along(pseudo), of(source), of(inverted)),
+        Pair(
+            "a path of Markov models as Gauss-Markov",
+            switching.along(theta),
+            room(0.4),
+            draw,
+            lambda rng: draw(rng, 0.2),
+        ),
+    ]
 
 
 PAIRS = pairs()
@@ -201,8 +207,12 @@ def test_output_has_the_law_of_the_target(case):
 def test_the_same_output_does_not_have_the_law_of_the_source(case):
     """The twin: scored under the source, the same output fails."""
     pair, disguised, _ = case
-    inside = np.array([_inside(pair.source, disguised)])
-    assert not inside.all() or whiteness(us.whiten(disguised, pair.source)).p_value < FALSE_ALARM
+    try:
+        scores = us.whiten(disguised, pair.source)
+    except us.errors.ReadingError:  # impossible under the source: a negative reading of a gamma law
+        assert pair.source.dim == 3
+    else:
+        assert whiteness(scores).p_value < FALSE_ALARM
 
 
 def test_readings_of_another_source_do_not_come_out_right(case):
@@ -210,15 +220,6 @@ def test_readings_of_another_source_do_not_come_out_right(case):
     pair, _, rng = case
     wrong = us.disguise(pair.other(rng), source=pair.source, target=pair.target)
     assert whiteness(us.whiten(wrong, pair.target)).p_value < FALSE_ALARM
-
-
-def _inside(model, readings):
-    """Whether every reading is possible under the model (a Gumbel is, a negative gamma is not)."""
-    try:
-        us.whiten(readings, model)
-    except us.errors.ReadingError:
-        return False
-    return True
 
 
 def test_there_are_enough_pairs():

@@ -18,7 +18,7 @@ def numpy_gaussian(Y: Array) -> Array:
 
 
 def diffprivlib_gaussian(Y: Array) -> Array:
-    """diffprivlib's Gaussian mechanism, which takes one number at a time."""
+    """Diffprivlib's Gaussian mechanism, which takes one number at a time."""
     from diffprivlib.mechanisms import Gaussian
 
     # epsilon, delta, sensitivity to give exactly SCALE: sqrt(2 ln(1.25 / delta)) sensitivity / epsilon
@@ -29,7 +29,7 @@ def diffprivlib_gaussian(Y: Array) -> Array:
 
 
 def diffprivlib_laplace(Y: Array) -> Array:
-    """diffprivlib's Laplace mechanism, which takes one number at a time."""
+    """Diffprivlib's Laplace mechanism, which takes one number at a time."""
     from diffprivlib.mechanisms import Laplace
 
     mechanism = Laplace(epsilon=1.0, delta=0.0, sensitivity=SCALE)

@@ -48,9 +48,7 @@ def conditional(joint: Joint, past: np.ndarray) -> tuple[float, float]:
 
     n = len(past)
     cross = joint.cov[n, :n]
-    weights = cho_solve(
-        cho_factor(joint.cov[:n, :n], lower=True, check_finite=False), cross, check_finite=False
-    )
+    weights = cho_solve(cho_factor(joint.cov[:n, :n], lower=True, check_finite=False), cross, check_finite=False)
     return joint.mean[n] + weights @ (past - joint.mean[:n]), (joint.cov[n, n] - weights @ cross) ** 0.5
 
 

@@ -39,19 +39,15 @@ def _size(T: int, required: Required, quick: bool) -> list[Row]:
     Y = us.sample(source, T, n=SENSORS, rng=np.random.default_rng(2))
     there = np.zeros_like(Y)
     tag = f"{SENSORS} x {T:,}: "
-    ours, copy, into, simd = (
-        tag + name for name in ("understudy.disguise", "`Y.copy()`", "`np.copyto`", "simdkalman")
-    )
+    ours, copy, into, simd = (tag + name for name in ("understudy.disguise", "`Y.copy()`", "`np.copyto`", "simdkalman"))
     contenders = [
         Contender(ours, partial(us.disguise, Y, source=source, target=target), Y.size),
         Contender(copy, Y.copy, Y.size),
         Contender(into, partial(np.copyto, there, Y), Y.size),
     ]
-    if T == SIZES[0][0] and find_spec("simdkalman"):
+    if SIZES[0][0] == T and find_spec("simdkalman"):
         contenders.append(
-            Contender(
-                simd, partial(kalman.simdkalman, Y[:, 0, :], SOURCE, TARGET), Y.size, rounds=1 if quick else 3
-            )
+            Contender(simd, partial(kalman.simdkalman, Y[:, 0, :], SOURCE, TARGET), Y.size, rounds=1 if quick else 3)
         )
     timings = race(contenders, 5 if quick else 30)
     Y_out = timings[ours].output

@@ -62,11 +62,7 @@ QUANTILES: dict[str, tuple[Any, Callable[[Any, Any], Any]]] = {
 def normal_quantile(p: Any, q: Any) -> Any:
     """Phi^-1 by Newton on the logarithm of the smaller tail."""
     sign, small = (-1, p) if p < q else (1, q)
-    z = (
-        mp.sqrt(-2 * mp.log(2 * small))
-        if small < mp.mpf("0.4")
-        else (mp.mpf(1) / 2 - small) * mp.sqrt(2 * mp.pi)
-    )
+    z = mp.sqrt(-2 * mp.log(2 * small)) if small < mp.mpf("0.4") else (mp.mpf(1) / 2 - small) * mp.sqrt(2 * mp.pi)
     for _ in range(60):
         tail = mp.erfc(z / mp.sqrt(2)) / 2
         step = (mp.log(tail) - mp.log(small)) * tail / mp.npdf(z)
@@ -77,7 +73,7 @@ def normal_quantile(p: Any, q: Any) -> Any:
 
 
 def log_of(p: Any, q: Any) -> Any:
-    """log p, given also q = 1 - p."""
+    """Log p, given also q = 1 - p."""
     return mp.log(p) if p < q else mp.log1p(-q)
 
 
@@ -172,9 +168,7 @@ def test_scipy_fails_where_this_succeeds() -> None:
         assert -ndtri(stats.rice(0.77).sf(Scalar(stats.rice(0.77)).value(9.0))) == np.inf
     with mp.workdps(50):
         for z in (9.0, 30.0, 38.5):
-            assert float(mp.log(student_tail(mp.mpf(law.value(z)), 3.0) / tails(z)[1])) == pytest.approx(
-                0, abs=1e-11
-            )
+            assert float(mp.log(student_tail(mp.mpf(law.value(z)), 3.0) / tails(z)[1])) == pytest.approx(0, abs=1e-11)
 
 
 # ---------------------------------------------------------------- round trips
@@ -231,7 +225,7 @@ REACH_30 = {
 
 @pytest.mark.parametrize("name", REACH_30)
 def test_round_trips_to_a_score_of_30(name: str) -> None:
-    """z -> y -> z and y -> z -> y to 1e-9, and y increases all the way."""
+    """Z -> y -> z and y -> z -> y to 1e-9, and y increases all the way."""
     law = Scalar(REACH_30[name])
     z = np.array([-30.0, -29.9, -21.0, -13.0, -8.3, -5.0, -3.3, -3.09, -2.0, -0.6, -1e-3])
     z = np.concatenate([z, -z[::-1]])
@@ -292,7 +286,7 @@ def test_a_law_narrower_than_the_spacing_of_floats_allows() -> None:
 
 
 def test_a_density_that_is_infinite_at_a_finite_end() -> None:
-    """scipy's rdist rounds its argument onto the pole: values stay inside and ordered, but are refused as readings."""
+    """Scipy's rdist rounds its argument onto the pole: values stay inside and ordered, but are refused as readings."""
     law = Scalar(stats.rdist(1.6))
     y = law.value([4.0, 5.0, 10.0, 40.0])
     assert (np.diff(y) >= 0).all()
@@ -344,7 +338,7 @@ def test_any_scores_keep_their_order_and_come_back(name: str, a: float, b: float
 @settings(max_examples=100, deadline=None)
 @given(st.floats(0.5, 1e4), st.floats(-1e3, 1e3), st.floats(1e-3, 1e3), st.floats(-1e12, 1e12))
 def test_any_student_law_and_reading(df: float, loc: float, scale: float, y: float) -> None:
-    """y -> z -> y to 1e-9 of |y - loc| or of the larger of the sizes, for any parameters."""
+    """Y -> z -> y to 1e-9 of |y - loc| or of the larger of the sizes, for any parameters."""
     law = Scalar(stats.t(df, loc, scale))
     z = law.score(y)
     assert math.isfinite(z)
@@ -379,7 +373,7 @@ def test_student_at_40() -> None:
 
 @pytest.mark.parametrize("name", REACH_30)
 def test_the_density_is_that_of_the_scores(name: str) -> None:
-    """log pdf(y) = log phi(z) + log dz/dy, the slope by central differences."""
+    """Log pdf(y) = log phi(z) + log dz/dy, the slope by central differences."""
     law = Scalar(REACH_30[name])
     z = np.array([-25.0, -6.0, -3.5, -1.0, 0.5, 3.5, 6.0, 25.0])
     h = 1e-3 / np.abs(z)
@@ -450,12 +444,7 @@ def test_location_and_scale_in_any_spelling() -> None:
         stats.gamma(a=2.0, loc=1.0, scale=3.0),
     ]
     values = [Scalar(frozen).score(9.0) for frozen in spellings]
-    assert (
-        values[0]
-        == values[1]
-        == values[2]
-        == pytest.approx(ndtri(stats.gamma(2.0, 1.0, 3.0).cdf(9.0)), rel=1e-12)
-    )
+    assert values[0] == values[1] == values[2] == pytest.approx(ndtri(stats.gamma(2.0, 1.0, 3.0).cdf(9.0)), rel=1e-12)
 
 
 def test_a_location_does_not_cost_digits_in_the_tail() -> None:
@@ -482,7 +471,7 @@ def test_a_law_of_the_users_own() -> None:
 
 
 def test_a_mixture_from_scipy() -> None:
-    """scipy's newer distributions are accepted too: here two widths, the wider one rules the tails."""
+    """Scipy's newer distributions are accepted too: here two widths, the wider one rules the tails."""
     narrow, wide = stats.Normal(mu=0.0, sigma=1.0), stats.Normal(mu=0.0, sigma=10.0)
     law = Scalar(stats.Mixture([narrow, wide], weights=[0.9, 0.1]))
     with mp.workdps(50):

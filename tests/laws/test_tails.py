@@ -32,35 +32,27 @@ def tail(law: Density, x: float, side: float) -> float:
 
 @pytest.mark.parametrize("x", [3.5, 10.0, 38.0, 100.0, 1e4])
 def test_the_normal_tail_from_its_density(x: float) -> None:
-    """log Pr(X > x) agrees with mpmath to the last digits, far beyond underflow (10,000 sigma)."""
+    """Log Pr(X > x) agrees with mpmath to the last digits, far beyond underflow (10,000 sigma)."""
     with mp.workdps(50):
         expected = float(mp.log(mp.erfc(mp.mpf(x) / mp.sqrt(2)) / 2))
     assert tail(density(stats.norm), x, 1.0) == pytest.approx(expected, rel=1e-14)
     assert tail(density(stats.norm), -x, -1.0) == pytest.approx(expected, rel=1e-14)
 
 
-@pytest.mark.parametrize(
-    ("shape", "x"), [(0.1, 1e-150), (0.1, 1e-40), (2.0, 1e-3), (50.0, 1.0), (1e6, 9.9e5)]
-)
+@pytest.mark.parametrize(("shape", "x"), [(0.1, 1e-150), (0.1, 1e-40), (2.0, 1e-3), (50.0, 1.0), (1e6, 9.9e5)])
 def test_a_tail_that_ends_at_a_finite_point_even_with_a_pole_there(shape: float, x: float) -> None:
     """Pr(X < x) of a gamma law, whose density may be infinite at 0 (scipy's has 10 digits for shape 1e6)."""
     with mp.workdps(50):
         expected = float(mp.log(mp.gammainc(shape, 0, x, regularized=True)))
-    assert tail(density(stats.gamma, shape), x, -1.0) == pytest.approx(
-        expected, rel=1e-10 if shape == 1e6 else 1e-13
-    )
+    assert tail(density(stats.gamma, shape), x, -1.0) == pytest.approx(expected, rel=1e-10 if shape == 1e6 else 1e-13)
 
 
-@pytest.mark.parametrize(
-    ("shape", "x"), [(0.1, 5.0), (2.0, 12.0), (2.0, 700.0), (50.0, 120.0), (1e6, 1.01e6)]
-)
+@pytest.mark.parametrize(("shape", "x"), [(0.1, 5.0), (2.0, 12.0), (2.0, 700.0), (50.0, 120.0), (1e6, 1.01e6)])
 def test_the_upper_tail_of_a_gamma_law(shape: float, x: float) -> None:
     """Pr(X > x) of a gamma law, from nearly all mass at 0 to nearly normal."""
     with mp.workdps(50):
         expected = float(mp.log(mp.gammainc(shape, x, mp.inf, regularized=True)))
-    assert tail(density(stats.gamma, shape), x, 1.0) == pytest.approx(
-        expected, rel=1e-10 if shape == 1e6 else 1e-13
-    )
+    assert tail(density(stats.gamma, shape), x, 1.0) == pytest.approx(expected, rel=1e-10 if shape == 1e6 else 1e-13)
 
 
 def test_a_power_tail_meets_its_own_quadrature() -> None:
@@ -172,11 +164,9 @@ def test_the_inverse_gives_up_in_bounded_work() -> None:
 
 
 def test_the_inverse_survives_a_wrong_start() -> None:
-    """scipy's own quantiles are a start only: garbage there costs time, not correctness."""
+    """Scipy's own quantiles are a start only: garbage there costs time, not correctness."""
     law = density(stats.logistic)
-    lying = Density(
-        law.logpdf, law.cdf, law.sf, lambda p: law.ppf(p) * (p > 0.2), lambda p: np.full(np.shape(p), 1e9)
-    )
+    lying = Density(law.logpdf, law.cdf, law.sf, lambda p: law.ppf(p) * (p > 0.2), lambda p: np.full(np.shape(p), 1e9))
     z = np.array([-9.0, -1.5, 0.7, 2.0, 9.0, 30.0])
     np.testing.assert_allclose(quantiles(lying, z), quantiles(law, z), rtol=1e-13)
 

@@ -66,8 +66,7 @@ def test_paths_may_take_values_outside_the_prior():
 def test_a_path_of_autoregressive_models():
     """Gaussian AR members switch like the straightforward recursion."""
     members = {
-        v: us.AutoRegressive([0.5 + v, -0.2], 1.0 + v, us.Gaussian(0.0, 1.0 + v), past=[1.0, 2.0])
-        for v in (0, 0.3)
+        v: us.AutoRegressive([0.5 + v, -0.2], 1.0 + v, us.Gaussian(0.0, 1.0 + v), past=[1.0, 2.0]) for v in (0, 0.3)
     }
     path = [0, 0.3, 0.3, 0, 0.3]
     Y = np.array([1.0, 2.5, -0.5, 3.0, 0.2])

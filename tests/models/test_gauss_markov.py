@@ -52,7 +52,7 @@ def test_the_first_prediction_moves_the_start_by_one_step():
 
 
 def test_states_are_values():
-    """update and skip leave the state they are given alone."""
+    """Update and skip leave the state they are given alone."""
     model = us.GaussMarkov(**random_system(np.random.default_rng(23), 2, 2))
     state = model.start()
     before = (state.k, state.mean.copy(), state.cov.copy())
@@ -100,9 +100,7 @@ def continuous_oracle(F, Q, b, period):
         return np.concatenate(((F @ Phi).ravel(), (F @ P + P @ F.T + Q).ravel(), F @ u + b))
 
     start = np.concatenate((np.eye(n).ravel(), np.zeros(n * n + n)))
-    end = scipy.integrate.solve_ivp(slope, (0.0, period), start, method="DOP853", rtol=1e-12, atol=1e-13).y[
-        :, -1
-    ]
+    end = scipy.integrate.solve_ivp(slope, (0.0, period), start, method="DOP853", rtol=1e-12, atol=1e-13).y[:, -1]
     return end[: n * n].reshape(n, n), end[n * n : 2 * n * n].reshape(n, n), end[2 * n * n :]
 
 

@@ -70,7 +70,7 @@ def test_markov_with_a_linear_transition_is_an_autoregression():
 
 @pytest.mark.parametrize("form", ["lambda", "default", "star", "method"])
 def test_a_transition_may_take_k(form):
-    """k is the number of the reading whose law is asked for: 2 at the first call."""
+    """K is the number of the reading whose law is asked for: 2 at the first call."""
     seen = []
 
     def law(y, k):

@@ -87,7 +87,7 @@ def test_a_parameter_of_the_wrong_shape_is_refused(name, bad):
 
 
 def test_zero_stands_for_zeros():
-    """b = 0, d = 0, mean0 = 0 and cov0 = 0 are allowed in any dimension."""
+    """B = 0, d = 0, mean0 = 0 and cov0 = 0 are allowed in any dimension."""
     model = us.GaussMarkov(GOOD["A"], GOOD["C"], GOOD["Q"], GOOD["R"], b=0, d=0.0, mean0=0, cov0=0)
     assert not model.b.any()
     assert not model.cov0.any()
@@ -123,17 +123,13 @@ def test_a_spectral_radius_of_one_is_allowed():
 )
 def test_a_singular_innovation_is_refused(given):
     """A reading that is known beforehand has no law; the message names the reading and the eigenvalue."""
-    with pytest.raises(
-        ModelError, match=r"innovation covariance.*reading \d+.*eigenvalue.*positive definite"
-    ):
+    with pytest.raises(ModelError, match=r"innovation covariance.*reading \d+.*eigenvalue.*positive definite"):
         us.GaussMarkov(**given)
 
 
 def test_a_singular_innovation_later_on_is_refused_when_it_comes():
     """A varying system is refused at the reading that has no law, before anything is returned."""
-    model = us.GaussMarkov(
-        0.5, 1.0, us.PerStep([1.0, 1.0, 0.0, 1.0]), us.PerStep([0.0] * 4), mean0=0.0, cov0=1.0
-    )
+    model = us.GaussMarkov(0.5, 1.0, us.PerStep([1.0, 1.0, 0.0, 1.0]), us.PerStep([0.0] * 4), mean0=0.0, cov0=1.0)
     transform = us.Transform(model, room(0))
     state, _ = transform.apply(transform.start(), [0.1, 0.2])
     with pytest.raises(ModelError, match="reading 3"):

@@ -19,9 +19,7 @@ GAUSS = us.Gaussian(SECRET, SECRET)
 STUDENT = us.Scalar(scipy.stats.t(SECRET, loc=SECRET))
 THINGS = {
     "gauss-markov": us.GaussMarkov(SECRET, SECRET, SECRET, SECRET, b=SECRET),
-    "gauss-markov per step": us.GaussMarkov(
-        SECRET, 1.0, us.PerStep([SECRET] * 3), 1.0, mean0=SECRET, cov0=SECRET
-    ),
+    "gauss-markov per step": us.GaussMarkov(SECRET, 1.0, us.PerStep([SECRET] * 3), 1.0, mean0=SECRET, cov0=SECRET),
     "per step": us.PerStep([SECRET, SECRET]),
     "autoregressive": us.AutoRegressive([SECRET], SECRET, GAUSS),
     "autoregressive student": us.AutoRegressive([SECRET], SECRET, STUDENT),
@@ -36,9 +34,7 @@ THINGS = {
     "transform of other models": us.Transform(us.IID(GAUSS), us.IID(STUDENT)),
     "family": us.Family(room, values=[SECRET, 1.0], prior=[SECRET, 1 - SECRET]),
     "path": us.Family(room, values=[SECRET, 1.0]).along([SECRET, 1.0]),
-    "path of other models": us.Family(lambda v: us.IID(us.Gaussian(v, v)), [SECRET, 1.0]).along(
-        [SECRET, 1.0]
-    ),
+    "path of other models": us.Family(lambda v: us.IID(us.Gaussian(v, v)), [SECRET, 1.0]).along([SECRET, 1.0]),
     "predictive law": room(SECRET).predict(room(SECRET).start()),
 }
 

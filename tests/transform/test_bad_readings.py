@@ -52,9 +52,7 @@ def test_what_is_no_sequence_of_readings_is_refused(kind, bad):
 
 
 @pytest.mark.parametrize("kind", SCALARS)
-@pytest.mark.parametrize(
-    "bad", ["abc", True, 1 + 2j, [1.0, 2.0], [], [[1.0]], object(), np.bool_(True), {"a": 1.0}]
-)
+@pytest.mark.parametrize("bad", ["abc", True, 1 + 2j, [1.0, 2.0], [], [[1.0]], object(), np.bool_(True), {"a": 1.0}])
 def test_what_is_no_reading_is_refused_by_step(kind, bad):
     """And the state is as usable as before."""
     transform = us.Transform(SCALARS[kind], room(0))
@@ -128,9 +126,7 @@ def test_an_infinity_beside_a_missing_channel_is_refused():
         us.whiten([[np.nan, np.inf]], TWO, partial=True)
 
 
-@pytest.mark.parametrize(
-    "bad", ["secret-17.25", ["17.25"], [17.25 + 0j], [17.25, None, True], [[17.25], [1.0, 2.0]]]
-)
+@pytest.mark.parametrize("bad", ["secret-17.25", ["17.25"], [17.25 + 0j], [17.25, None, True], [[17.25], [1.0, 2.0]]])
 def test_errors_never_show_a_reading(bad):
     """Type and position, not the value."""
     with pytest.raises(ReadingError) as caught:
@@ -144,9 +140,7 @@ def test_a_law_that_breaks_down_on_a_reading_does_not_show_it():
     model = us.Markov(us.Gaussian(0.0, 1.0), lambda y: us.Gaussian(0.5 * y, 1.0 - 0.1 * y * y))
     with pytest.raises(UnderstudyError) as caught:
         us.whiten([7.654321, 1.0], model)
-    assert "4.858" not in str(
-        caught.value
-    )  # 1 - 0.1 * 7.654321^2 = -4.858..., from which the reading follows
+    assert "4.858" not in str(caught.value)  # 1 - 0.1 * 7.654321^2 = -4.858..., from which the reading follows
 
 
 def test_incomplete_vectors_count_as_missing_with_a_warning():

@@ -125,7 +125,7 @@ def test_all_missing_is_all_missing():
 
 
 def test_the_same_model_on_both_sides_changes_nothing():
-    """theta = ~theta: the output is the input, to rounding."""
+    """Theta = ~theta: the output is the input, to rounding."""
     Y = us.sample(room(1), 1000, rng=88)
     assert np.max(np.abs(us.disguise(Y, room(1), room(1)) - Y)) < 1e-10
 

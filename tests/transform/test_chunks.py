@@ -83,12 +83,8 @@ PAIRS = {
     ),
     "own to own": (lambda: OwnGaussMarkov(room(1)), lambda: OwnGaussMarkov(room(0))),
     "vector iid": (
-        lambda: us.IID(
-            us.Gaussian([100.0, 90.0, 95.0], covariance([2, 0.3, 0.2], [0.3, 1.5, 0.4], [0.2, 0.4, 1.0]))
-        ),
-        lambda: us.IID(
-            us.Gaussian([0.0, 1.0, 2.0], covariance([1, 0.5, 0.2], [0.5, 1.5, 0.6], [0.2, 0.6, 3.0]))
-        ),
+        lambda: us.IID(us.Gaussian([100.0, 90.0, 95.0], covariance([2, 0.3, 0.2], [0.3, 1.5, 0.4], [0.2, 0.4, 1.0]))),
+        lambda: us.IID(us.Gaussian([0.0, 1.0, 2.0], covariance([1, 0.5, 0.2], [0.5, 1.5, 0.6], [0.2, 0.6, 3.0]))),
     ),
     "vector student ar": (
         lambda: us.AutoRegressive(

@@ -68,9 +68,7 @@ def test_fill_table(n, m, d, varying):
     def call(kernels, view):
         P, table = source.cov0.flatten(), np.zeros(60 * kernels.gain_width(n, d))
         work = np.zeros(kernels.workspace(n, d))
-        answer = kernels.fill_table(
-            view(flat), varying, n, d, view(P), view(table), 0, 60, SETTLED, view(work)
-        )
+        answer = kernels.fill_table(view(flat), varying, n, d, view(P), view(table), 0, 60, SETTLED, view(work))
         return answer, P, table
 
     (answer, P, table), (answer_plain, P_plain, table_plain) = both(call)
@@ -88,9 +86,7 @@ def test_fill_table_finds_a_bad_pivot():
 
     def call(kernels, view):
         table, work = np.zeros(5 * kernels.gain_width(1, 2)), np.zeros(kernels.workspace(1, 2))
-        return kernels.fill_table(
-            view(flat), False, 1, 2, view(np.zeros(1)), view(table), 0, 5, SETTLED, view(work)
-        )
+        return kernels.fill_table(view(flat), False, 1, 2, view(np.zeros(1)), view(table), 0, 5, SETTLED, view(work))
 
     assert both(call) == ((0, False, 2), (0, False, 2))
 
@@ -116,9 +112,7 @@ def test_run(n, m, d, stop_at):
 
     def call(kernels, view):
         out, x, xt, w = np.zeros(60 * d), roomy(source), roomy(target), np.zeros(d)
-        done = kernels.run(
-            view(y), view(out), 2, 60, d, view(a), n, view(x), view(b), m, view(xt), 2, view(w)
-        )
+        done = kernels.run(view(y), view(out), 2, 60, d, view(a), n, view(x), view(b), m, view(xt), 2, view(w))
         return done, out, x[:n], xt[:m]
 
     for compiled, plain in zip(*both(call), strict=True):
@@ -145,9 +139,7 @@ def test_run_scalar(stop_at):
 
     def general(kernels, view):
         out, x, xt, w = np.zeros(60), roomy(source), roomy(target), np.zeros(1)
-        done = kernels.run(
-            view(y), view(out), 0, 60, 1, view(a), 1, view(x), view(b), 1, view(xt), 0, view(w)
-        )
+        done = kernels.run(view(y), view(out), 0, 60, 1, view(a), 1, view(x), view(b), 1, view(xt), 0, view(w))
         return done, out, x[:1], xt[:1]
 
     for four in zip(*both(call), *both(general), strict=True):
@@ -225,9 +217,7 @@ def test_scalar_step():
     slow = []
 
     def call(kernels, view):
-        step = kernels.ScalarStep(
-            view(a), view(b), 1 << 62, frozen, lambda s, y: slow.append((s, y)) or (s, None)
-        ).step
+        step = kernels.ScalarStep(view(a), view(b), 1 << 62, frozen, lambda s, y: slow.append((s, y)) or (s, None)).step
         state, outs = (0, float(source.mean0[0]), float(target.mean0[0])), []
         for y in [*rng_values, float("nan"), None, 3, float("inf")]:
             state, out = step(state, y)

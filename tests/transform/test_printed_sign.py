@@ -72,9 +72,7 @@ def readings():
 
 def test_the_plus_version_is_ours(readings):
     """Lemma 1 with the sign put right gives our output to 1e-9."""
-    assert (
-        np.max(np.abs(lemma_1(readings, SOURCE, TARGET, +1.0) - us.disguise(readings, SOURCE, TARGET))) < 1e-9
-    )
+    assert np.max(np.abs(lemma_1(readings, SOURCE, TARGET, +1.0) - us.disguise(readings, SOURCE, TARGET))) < 1e-9
 
 
 def test_ours_has_the_law_of_the_target(readings):

@@ -27,9 +27,7 @@ def reading(transform):
 
 
 @pytest.mark.parametrize("kind", TRANSFORMS)
-@pytest.mark.parametrize(
-    "state", [(), (0,), (0, 1.0), (0, 1.0, 2.0, 3.0), (0, *[1.0] * 30), None, 5, "state"]
-)
+@pytest.mark.parametrize("state", [(), (0,), (0, 1.0), (0, 1.0, 2.0, 3.0), (0, *[1.0] * 30), None, 5, "state"])
 def test_a_state_of_the_wrong_shape_is_refused(kind, state):
     """By step and by apply."""
     transform = TRANSFORMS[kind]

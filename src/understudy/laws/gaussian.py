@@ -68,7 +68,7 @@ class Gaussian:
         return f"Gaussian(dim={self.dim})"
 
     def score(self, y: Any, v: Any = None) -> Any:
-        """z = L^-1 (y - mean)."""
+        """Z = L^-1 (y - mean)."""
         if self._chol is None:
             return (_number(y) - self._mean) / self._scale
         L = self._chol

@@ -55,7 +55,7 @@ class Scalar:
         return f"Scalar({self._family}, dim={self.dim})"
 
     def score(self, y: Any, v: Any = None) -> Any:
-        """z = Phi^-1(F(y)), channel by channel; NaN stays NaN."""
+        """Z = Phi^-1(F(y)), channel by channel; NaN stays NaN."""
         readings = _array(y, self.dim, "reading")
         z = np.stack([channel.score(row) for channel, row in zip(self._channels, readings, strict=True)])
         outside = np.isinf(z)
@@ -66,7 +66,7 @@ class Scalar:
         return _shaped(z, np.shape(y))
 
     def value(self, z: Any) -> Any:
-        """y = F^-1(Phi(z)), the inverse of `score`; next to the end of a support, the nearest number inside."""
+        """Y = F^-1(Phi(z)), the inverse of `score`; next to the end of a support, the nearest number inside."""
         wanted = _array(z, self.dim, "score")
         y = np.stack([channel.value(row) for channel, row in zip(self._channels, wanted, strict=True)])
         _check_reached(y, wanted, np.shape(z), "score")

@@ -95,9 +95,7 @@ class AutoRegressive:
         b, Q, C = np.zeros(n), np.zeros((n, n)), np.eye(d, n)
         b[:d] = self.intercept + noise.mean
         Q[:d, :d] = noise.cov
-        return GaussMarkov(
-            A, C, Q, np.zeros((d, d)), b, 0.0, self.past.ravel(), np.zeros((n, n)), allow_unstable=True
-        )
+        return GaussMarkov(A, C, Q, np.zeros((d, d)), b, 0.0, self.past.ravel(), np.zeros((n, n)), allow_unstable=True)
 
     # The state is that of the Gauss-Markov model, or the last p readings, the latest first.
 
@@ -136,7 +134,7 @@ def _coefficients(given: Any, d: int) -> Array:
         Phi = as_array("coefficients", np.atleast_1d(given), 1)
         if d != 1:
             raise ModelError(
-                f"coefficients has shape {shape} and noise has {d} channels; a vector model needs an array (p, {d}, {d})"
+                f"coefficients has shape {shape} and noise has {d} channels; a vector model needs (p, {d}, {d})"
             )
         return _vector("coefficients", Phi.reshape(-1, 1, 1), (Phi.size, 1, 1))
     if len(shape) != 3:

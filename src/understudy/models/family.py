@@ -76,7 +76,8 @@ class Family:
             model = self._models(value)
         if not is_model(model):
             raise FamilyError(
-                f"the family gives a {type(model).__name__} for {value!r}; a model has dim, start, predict, update, skip"
+                f"the family gives a {type(model).__name__} for {value!r}; "
+                "a model has dim, start, predict, update, skip"
             )
         self._cache[key] = model  # one object a value, so that its gain table is computed once
         return model
@@ -103,7 +104,9 @@ def _key(value: Any) -> Hashable:
     if isinstance(value, np.ndarray):
         return value.shape, value.dtype.str, value.tobytes()
     if not isinstance(value, Hashable):
-        raise FamilyError(f"the value {value!r} is a {type(value).__name__}; a value is a number, a name, a tuple or an array")
+        raise FamilyError(
+            f"the value {value!r} is a {type(value).__name__}; a value is a number, a name, a tuple or an array"
+        )
     return value
 
 

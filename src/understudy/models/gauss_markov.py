@@ -66,7 +66,7 @@ class GaussMarkov:
     >>> import understudy as us
     >>> room = us.GaussMarkov(A=0.95, C=1.0, Q=0.1, R=0.1, b=10.0, mean0=100.0, cov0=1.0)
     >>> round(float(us.whiten([106.0], room)[0]), 6)
-    0.953463
+    0.952381
     """
 
     __slots__ = ("__weakref__", "_parameters", "_system", "constant", "cov0", "dim", "mean0", "states", "steps")
@@ -254,7 +254,9 @@ class GaussMarkov:
         n = self.states
         if mean0 is None or cov0 is None:
             if self._system is None or spectral_radius(self._system.A) >= 1.0 - _UNIT_ROOT:
-                raise ModelError("mean0 and cov0 must be given: a system that is not constant and stable has no stationary law")
+                raise ModelError(
+                    "mean0 and cov0 must be given: a system that is not constant and stable has no stationary law"
+                )
             A, b, Q = self._system[:3]
             mean0 = np.linalg.solve(np.eye(n) - A, b) if mean0 is None else mean0
             cov0 = _stationary_covariance(A, Q) if cov0 is None else cov0

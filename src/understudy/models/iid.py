@@ -43,7 +43,7 @@ class IID:
 
     def start(self) -> None:
         """There is nothing to remember."""
-        return None
+        return
 
     def predict(self, state: None) -> Law:
         """The law, always."""
@@ -51,8 +51,8 @@ class IID:
 
     def update(self, state: None, y: Any) -> None:
         """A reading changes nothing."""
-        return None
+        return
 
     def skip(self, state: None) -> None:
         """A missing reading changes nothing."""
-        return None
+        return

@@ -83,9 +83,9 @@ def _with_k(function: Any, arguments: int, name: str) -> Callable[..., Law]:
     if not callable(function):
         raise ModelError(f"{name} is of type {type(function).__name__}; it must be a function that returns a law")
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = list(inspect.signature(function).parameters.values())
     except ValueError:
-        parameters = ()  # a builtin without a signature takes no k
+        parameters = []  # a builtin without a signature takes no k
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if len(positional) > arguments or any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return lambda *values, k: function(*values, k)

@@ -21,11 +21,12 @@ from understudy.models.matrices import PerStep
 class Path:
     """The model whose step k is that of ``members[k - 1]``; any model with the four methods."""
 
-    __slots__ = ("dim", "members")
+    __slots__ = ("dim", "members", "steps")
 
     def __init__(self, members: Sequence[Model]) -> None:
         self.members = tuple(members)
         self.dim = self.members[0].dim
+        self.steps = len(self.members)
 
     def __repr__(self) -> str:
         return f"Path(steps={len(self.members)}, dim={self.dim})"

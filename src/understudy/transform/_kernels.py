@@ -54,7 +54,6 @@ def gain_step(system, s, n, d, P, row, o, w):
     oP = oM + n * d
     wJ = n * n
     wV = 2 * n * n
-    wT = 3 * n * n
     wD = 4 * n * n
     for i in range(n * n):
         row[oA + i] = system[s + i]
@@ -476,17 +475,35 @@ DONE, BACK_ON_TABLE, INFINITE, BAD_SOURCE, BAD_TARGET = range(5)
 
 
 def run_off_table(
-    y, out, scale, first, stop, d, partial,
-    source, which, n, x, P, ref,
-    target, whicht, m, xt, Pt, reft,
-    channels, w,
+    y,
+    out,
+    scale,
+    first,
+    stop,
+    d,
+    partial,
+    source,
+    which,
+    n,
+    x,
+    P,
+    ref,
+    target,
+    whicht,
+    m,
+    xt,
+    Pt,
+    reft,
+    channels,
+    w,
 ):
     """Disguise rows first..stop-1 with the covariances carried along; returns (row, why it stopped).
 
     Here go the readings after a gap, the gaps themselves and systems that change with time. Row k
     uses the system row `which[k]` (a single entry serves every row). `scale[k]`, unless empty,
     becomes the Jacobian of the scores of row k. Once both covariances are back at `ref` and `reft`
-    (unless empty; each with the predicted covariance behind it) the caller can go on with the tables. `channels` is room for d integers.
+    (unless empty; each with the predicted covariance behind it) the caller can go on with the tables.
+    `channels` is room for d integers.
     """
     sw = 2 * n * n + n + d * n + d + d * d
     swt = 2 * m * m + m + d * m + d + d * d

@@ -107,9 +107,7 @@ def _transform(source: Model, target: Model, partial: bool, rng: np.random.Gener
 def check_model_type(role: str, model: Any) -> None:
     """Refuse what is not a model, naming what is missing."""
     if not is_model(model):
-        raise ModelError(
-            f"{role} is of type {type(model).__name__}; a model has dim, start, predict, update and skip"
-        )
+        raise ModelError(f"{role} is of type {type(model).__name__}; a model has dim, start, predict, update and skip")
 
 
 def run(causal: CausalMap, Y: Any, name: str = "Y", partial: bool = False) -> Array:

@@ -156,7 +156,9 @@ class _Stepwise:
 
 def broken_law(row: int) -> NumericalError:
     """The error for a model whose next law breaks a rule, without the parameters that tell the past."""
-    return NumericalError(f"row {row}: the model gives a law whose parameters break a rule (a variance not positive, say)")
+    return NumericalError(
+        f"row {row}: the model gives a law whose parameters break a rule (a variance not positive, say)"
+    )
 
 
 class Score(_Stepwise):

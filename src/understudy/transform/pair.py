@@ -127,7 +127,9 @@ class Pair:
             run = self._on_table if len(state) == self._on and state[0] < self.limit else self._off_table
             state, k = run(state, Y.reshape(-1), out.reshape(-1), k, _EMPTY)
             if not all(map(math.isfinite, state[1 : self._on])):
-                raise NumericalError("the filter left the range of double precision; the model is unstable or ill-scaled")
+                raise NumericalError(
+                    "the filter left the range of double precision; the model is unstable or ill-scaled"
+                )
         return state, out
 
     def checked(self, state: Any) -> State:

@@ -11,6 +11,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from understudy.errors import IncompleteReadingWarning, ReadingError
 from understudy.laws.base import Array
@@ -23,7 +24,9 @@ def as_readings(Y: Any, dim: int, name: str = "Y") -> Array:
         raise ReadingError(f"{name} has shape {array.shape}; it must hold at least one reading, time first")
     if array.ndim == 1:
         if dim != 1:
-            raise ReadingError(f"{name} has shape {array.shape}; a model of {dim} channels needs (T, {dim}) or (T, {dim}, N)")
+            raise ReadingError(
+                f"{name} has shape {array.shape}; a model of {dim} channels needs (T, {dim}) or (T, {dim}, N)"
+            )
         return np.ascontiguousarray(array)[:, None]
     if array.ndim > 3 or array.shape[1] != dim:
         hint = f"; for {array.shape[1]} sensors write {name}[:, None, :]" if dim == 1 and array.ndim == 2 else ""
@@ -42,12 +45,12 @@ def one_reading(y: Any, dim: int) -> Array:
     return np.ascontiguousarray(array).reshape(1, dim)
 
 
-def finite_or_missing(Y: Array) -> Array:
+def finite_or_missing(Y: Array) -> NDArray[np.bool_]:
     """Which rows (T, N or nothing) are missing, after refusing infinities."""
     bad = np.isinf(Y)
     if bad.any():
         raise infinite(int(np.argwhere(bad)[0][0]))
-    return np.isnan(Y).any(axis=1)
+    return np.asarray(np.isnan(Y).any(axis=1))
 
 
 def infinite(row: int) -> ReadingError:
@@ -72,7 +75,7 @@ def warn_incomplete(Y: Array, partial: bool, stacklevel: int = 4) -> None:
 
 def _floats(Y: Any, name: str) -> Array:
     if isinstance(Y, np.ma.MaskedArray):
-        Y = Y.astype(float).filled(np.nan)
+        Y = np.ma.filled(Y.astype(float), np.nan)
     try:
         array = np.asarray(Y)
     except ValueError:
@@ -81,7 +84,9 @@ def _floats(Y: Any, name: str) -> Array:
     if kind == "O":  # numbers mixed with None
         for position, value in np.ndenumerate(array):
             if value is not None and (not isinstance(value, numbers.Real) or isinstance(value, bool)):
-                raise ReadingError(f"{name} holds a {type(value).__name__} at {position}; a reading is a number, or None if missing")
+                raise ReadingError(
+                    f"{name} holds a {type(value).__name__} at {position}; a reading is a number, or None if missing"
+                )
         try:
             return array.astype(float)
         except OverflowError:

@@ -76,7 +76,9 @@ def loglik(Y: Any, model: Model, *, partial: bool = False) -> Any:
     if linear is not None and linear.constant and gains(linear).frozen and np.isfinite(readings).all():
         z = start_sensors(Pair(linear, white(linear.dim)), readings)
         return _gaussian(np.square(z).sum(axis=(0, 1)), readings[:, :, 0].size) + gains(linear).log_scale(len(z))
-    return np.array([_one(np.ascontiguousarray(readings[:, :, j]), model, linear, partial) for j in range(readings.shape[2])])
+    return np.array(
+        [_one(np.ascontiguousarray(readings[:, :, j]), model, linear, partial) for j in range(readings.shape[2])]
+    )
 
 
 def _one(Y: Array, model: Model, linear: GaussMarkov | None, partial: bool) -> float:

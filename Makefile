@@ -1,0 +1,70 @@
+# One command for each thing a user or a contributor does; CI runs `make test` and nothing else.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+KERNELS := $(wildcard src/understudy/*/_kernels.py src/understudy/*/_kernels.pxd)
+
+.PHONY: demo test lint type layers unit docs bench clean help
+
+help:
+	@echo "make demo    set up and disguise a stream on built-in defaults"
+	@echo "make test    set up everything and run every check (what CI runs)"
+	@echo "make lint    format, lint, types and layers alone"
+	@echo "make docs    build the documentation into docs/_build/html"
+	@echo "make bench   measure against named peers and write docs/benchmarks.md (about 10 minutes)"
+	@echo "make clean   remove what the others made"
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "understudy needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo "no venv module: on Debian, apt-get install python3-venv" >&2; exit 1; }
+	@$(PIP) install --upgrade "pip>=25.1" "setuptools>=77" "Cython>=3.1"
+
+# An editable install would silently run a stale extension: it is rebuilt when its source is newer.
+$(VENV)/.installed: $(BIN)/python pyproject.toml setup.py $(KERNELS)
+	@command -v cc >/dev/null || command -v gcc >/dev/null || \
+	  echo "no C compiler: the plain kernels will run, about 80 times slower (on Debian, apt-get install gcc python3-dev)"
+	@echo "installing understudy into $(VENV)"
+	@rm -rf build
+	@$(PIP) install --no-build-isolation --force-reinstall --no-deps --editable .
+	@$(PIP) install --editable ".[plot]" --no-build-isolation
+	@touch $@
+
+$(VENV)/.developer: $(VENV)/.installed
+	@echo "installing what the tests need"
+	@$(PIP) install --group test --group lint --group docs
+	@touch $@
+
+demo: $(VENV)/.installed
+	@$(BIN)/understudy demo
+
+test: lint unit docs
+
+lint: $(VENV)/.developer
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: $(VENV)/.developer
+	$(BIN)/pytest -n auto
+
+docs: $(VENV)/.developer
+	$(BIN)/sphinx-build -W -q -b html docs docs/_build/html
+	@echo "documentation in docs/_build/html/index.html"
+
+# Peers live in an environment of their own, so that they never decide what the package runs with.
+.venv-bench/.installed: benchmarks/requirements.txt pyproject.toml setup.py $(KERNELS)
+	@test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
+	@.venv-bench/bin/python -m pip --disable-pip-version-check --quiet install --upgrade pip -r benchmarks/requirements.txt
+	@.venv-bench/bin/python -m pip --disable-pip-version-check --quiet install --force-reinstall --no-deps .
+	@.venv-bench/bin/python -m pip --disable-pip-version-check --quiet install .
+	@touch $@
+
+bench: .venv-bench/.installed
+	.venv-bench/bin/python benchmarks/run.py
+
+clean:
+	rm -rf $(VENV) .venv-bench build docs/_build src/understudy.egg-info .mypy_cache .ruff_cache .hypothesis
+	find src -name '*.so' -delete

@@ -1,0 +1,5 @@
+"""``python -m understudy``."""
+
+from understudy.cli import main
+
+main()
