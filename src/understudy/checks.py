@@ -76,7 +76,7 @@ def _readings_to_use(T: int, *models: Any) -> int:
     """T, or as many as a model that is given for some steps only has."""
     if T < _FEWEST:
         raise ConfigurationError(f"T = {T}; checks need at least {_FEWEST} readings")
-    return min([T, *(m.steps for m in models if getattr(m, "steps", None) is not None)])
+    return min([T, *(int(m.steps) for m in models if getattr(m, "steps", None) is not None)])
 
 
 def _report(subject: str, checks: Iterator[tuple[str, Callable[[], str]]]) -> Report:

@@ -13,8 +13,9 @@ import pytest
 from helpers import random_system, room, same_bits
 
 import understudy as us
+from understudy.models.gauss_markov import System
 from understudy.transform import backend
-from understudy.transform.gains import SETTLED, gains, system_row
+from understudy.transform.gains import SETTLED, gains
 
 PLAIN = backend.load_plain("kernels_plain_under_test", str(Path(backend.__file__).with_name("_kernels.py")))
 SIZES = [(1, 1, 1), (1, 2, 1), (2, 1, 1), (2, 3, 2), (4, 2, 3), (6, 6, 4)]
@@ -63,7 +64,7 @@ def test_fill_table(n, m, d, varying):
     """The Riccati recursion, constant until it settles, and varying."""
     _, source, target = models(n, n, d)
     systems = [source.at(1), target.at(1)] * 30
-    flat = np.concatenate([system_row(s) for s in systems]) if varying else system_row(source.at(1))
+    flat = np.concatenate([s.row() for s in systems]) if varying else source.at(1).row()
 
     def call(kernels, view):
         P, table = source.cov0.flatten(), np.zeros(60 * kernels.gain_width(n, d))
@@ -80,9 +81,9 @@ def test_fill_table(n, m, d, varying):
 
 def test_fill_table_finds_a_bad_pivot():
     """A reading that is known beforehand stops both at the same row with the same pivot."""
-    flat = system_row(
-        (np.zeros((1, 1)), np.zeros(1), np.zeros((1, 1)), np.ones((2, 1)), np.zeros(2), np.diag([1.0, 0.0]))
-    )
+    flat = System(
+        np.zeros((1, 1)), np.zeros(1), np.zeros((1, 1)), np.ones((2, 1)), np.zeros(2), np.diag([1.0, 0.0])
+    ).row()
 
     def call(kernels, view):
         table, work = np.zeros(5 * kernels.gain_width(1, 2)), np.zeros(kernels.workspace(1, 2))
@@ -129,13 +130,9 @@ def test_run_scalar(stop_at):
     a, b = gains(source).flat, gains(target).flat
 
     def call(kernels, view):
-        out, x, xt = np.zeros(60), start(source), start(target)
-        return (
-            kernels.run_scalar(view(y), view(out), 0, 60, view(a), view(x), view(b), view(xt), 0),
-            out,
-            x,
-            xt,
-        )
+        out, x, xt = np.zeros(60), float(source.mean0[0]), float(target.mean0[0])
+        done, x, xt = kernels.run_scalar(view(y), view(out), 0, 60, view(a), x, view(b), xt, 0)
+        return done, out, np.array([x]), np.array([xt])
 
     def general(kernels, view):
         out, x, xt, w = np.zeros(60), roomy(source), roomy(target), np.zeros(1)
@@ -236,6 +233,7 @@ SCRIPT = """
 import sys
 import numpy as np
 import understudy as us
+from understudy.models.gauss_markov import System
 from understudy.transform import backend
 
 sys.path.insert(0, sys.argv[1])

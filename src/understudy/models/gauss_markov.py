@@ -43,6 +43,10 @@ class System(NamedTuple):
     d: Array
     R: Array
 
+    def row(self) -> Array:
+        """All of them in this order, flattened: what the compiled loops read."""
+        return np.concatenate([matrix.ravel() for matrix in self])
+
 
 class Filtered(NamedTuple):
     """Law of X_k given the first k readings."""
@@ -69,7 +73,7 @@ class GaussMarkov:
     0.952381
     """
 
-    __slots__ = ("__weakref__", "_parameters", "_system", "constant", "cov0", "dim", "mean0", "states", "steps")
+    __slots__ = ("_parameters", "_row", "_system", "constant", "cov0", "dim", "mean0", "memo", "states", "steps")
 
     def __init__(
         self,
@@ -102,8 +106,10 @@ class GaussMarkov:
         ):
             parameter.settle(shape, covariance=parameter.name in "QR")
         self._system: System | None = None
+        self._row: Array | None = None
         if self.constant:
             self._system = self.at(1)
+            self._row = self._system.row()
             radius = spectral_radius(self._system.A)
             if radius > 1.0 + _UNIT_ROOT and not allow_unstable:
                 raise ModelError(
@@ -112,6 +118,8 @@ class GaussMarkov:
                 )
         self.mean0, self.cov0 = self._initial(mean0, cov0)
         self._check_innovations()
+        # Room for what the transformation works out once about this model.
+        self.memo: object = None
 
     def __repr__(self) -> str:
         # The matrices tell the private parameter, so they are not shown.
@@ -176,6 +184,10 @@ class GaussMarkov:
         if self._system is not None:
             return self._system
         return System(*(p.at(k) for p in self._parameters))
+
+    def row(self, k: int) -> Array:
+        """The matrices of step k, flattened one after the other."""
+        return self.at(k).row() if self._row is None else self._row
 
     @property
     def A(self) -> Array:

@@ -37,11 +37,11 @@ cpdef I run(const double[::1] y, double[::1] out, I first, I stop, I d,
             const double[::1] source, I n, double[::1] x, const double[::1] target, I m, double[::1] xt,
             I index, double[::1] z)
 
-@cython.locals(last=I, lastt=I, k=I, i=I, j=I, it=I, end=I, xk=double, xtk=double, t=double, z=double,
+@cython.locals(last=I, lastt=I, k=I, i=I, j=I, it=I, end=I, t=double, z=double,
                H=double, g=double, r=double, G=double, h=double, K=double,
                Ht=double, gt=double, Lt=double, At=double, bt=double, Mt=double)
-cpdef I run_scalar(const double[::1] y, double[::1] out, I first, I stop,
-                   const double[::1] source, double[::1] x, const double[::1] target, double[::1] xt, I index)
+cpdef tuple run_scalar(const double[::1] y, double[::1] out, I first, I stop,
+                       const double[::1] source, double x, const double[::1] target, double xt, I index)
 
 @cython.locals(last=I, lastt=I, k=I, i=I, j=I, it=I, s=I, o=I, t=double, z=double,
                H=double, g=double, r=double, G=double, h=double, K=double,

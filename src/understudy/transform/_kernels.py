@@ -297,11 +297,9 @@ def run(y, out, first, stop, d, source, n, x, target, m, xt, index, z):
 
 
 def run_scalar(y, out, first, stop, source, x, target, xt, index):
-    """`run` for one channel and one state on each side: the same bits, faster."""
+    """`run` for one channel and one state on each side: the same bits, faster; returns (row, x, ~x)."""
     last = len(source) // 11 - 1
     lastt = len(target) // 11 - 1
-    xk = x[0]
-    xtk = xt[0]
     k = first
     while k < stop:
         j = index + (k - first)
@@ -324,17 +322,13 @@ def run_scalar(y, out, first, stop, source, x, target, xt, index):
         while k < end:
             t = y[k]
             if not t - t == 0.0:
-                x[0] = xk
-                xt[0] = xtk
-                return k
-            z = (t - (H * xk + g)) * r
-            xk = G * xk + (h + K * t)
-            out[k] = (Ht * xtk + gt) + Lt * z
-            xtk = At * xtk + (bt + Mt * z)
+                return k, x, xt
+            z = (t - (H * x + g)) * r
+            x = G * x + (h + K * t)
+            out[k] = (Ht * xt + gt) + Lt * z
+            xt = At * xt + (bt + Mt * z)
             k += 1
-    x[0] = xk
-    xt[0] = xtk
-    return stop
+    return stop, x, xt
 
 
 def run_scalar_many(y, out, steps, sensors, source, x, target, xt, index):

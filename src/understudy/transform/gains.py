@@ -8,8 +8,7 @@ end of the table with the covariance carried along.
 
 from __future__ import annotations
 
-import weakref
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,15 +29,11 @@ class Gains(NamedTuple):
 
     states: int
     dim: int
+    width: int
     table: Array
     rows: int
     frozen: bool
     system: Array
-
-    @property
-    def width(self) -> int:
-        """Length of a row."""
-        return int(kernels.gain_width(self.states, self.dim))
 
     def covariance(self, index: int) -> Array:
         """Filtered covariance before the step with this index; past the end, after the last row."""
@@ -67,48 +62,39 @@ class Gains(NamedTuple):
         return float(per_step[:used].sum() + (steps - used) * per_step[-1])
 
 
-_CACHE: weakref.WeakKeyDictionary[GaussMarkov, Gains] = weakref.WeakKeyDictionary()
-
-
 def gains(model: GaussMarkov) -> Gains:
     """The table of a constant model, computed on first use and remembered with the model."""
-    found = _CACHE.get(model)
-    if found is None:
-        found = _CACHE[model] = _tabulate(model)
+    found = model.memo
+    if not isinstance(found, Gains):
+        found = model.memo = _tabulate(model)
     return found
-
-
-def system_row(system: Any) -> Array:
-    """The matrices of one step, flattened in the order the kernels read them."""
-    A, b, Q, C, d, R = system
-    return np.concatenate((A.ravel(), b, Q.ravel(), C.ravel(), d, R.ravel()))
 
 
 def _tabulate(model: GaussMarkov) -> Gains:
     n, d = model.states, model.dim
     width = kernels.gain_width(n, d)
-    system = system_row(model.at(1))
+    system = model.row(1)
     most = max(_FIRST_ROWS, min(_MOST_ROWS, _MOST_ENTRIES // width))
     P = model.cov0.flatten()
-    work = view(np.empty(kernels.workspace(n, d)))
-    table = np.empty(0)
-    rows, frozen = 0, False
-    while not frozen and rows < most:
-        stop = min(most, max(_FIRST_ROWS, 4 * rows))
-        table = np.concatenate((table, np.empty(stop * width - table.size)))
+    work = np.empty(kernels.workspace(n, d))
+    table = np.empty(min(most, _FIRST_ROWS) * width)
+    rows = 0
+    while True:
         rows, frozen, bad = kernels.fill_table(
-            view(system), False, n, d, view(P), view(table), rows, stop, SETTLED, work
+            view(system), False, n, d, view(P), view(table), rows, table.size // width, SETTLED, view(work)
         )
-        if bad:
-            if rows == 0:
-                raise bad_innovation(1)
-            most = rows  # a covariance that outgrows float64: the readings up to there still have a law
-    table = table[: rows * width].copy()
+        if bad and rows == 0:
+            raise bad_innovation(1)
+        # bad later on: a covariance that outgrows float64, but the readings up to there still have a law
+        if frozen or bad or rows >= most:
+            break
+        table = np.concatenate((table, np.empty(min(3 * rows, most - rows) * width)))
+    table = table[: rows * width]
     if not frozen:
         # one more row, of which only the covariance is read: where the carried one starts
         table = np.concatenate((table, np.zeros(width - n * n), P))
     table.flags.writeable = False
-    return Gains(n, d, table, rows, frozen, system)
+    return Gains(n, d, width, table, rows, frozen, system)
 
 
 def bad_innovation(k: int) -> ModelError:

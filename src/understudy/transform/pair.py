@@ -20,7 +20,7 @@ from understudy.errors import NumericalError, StateError
 from understudy.laws.base import Array
 from understudy.models.gauss_markov import GaussMarkov
 from understudy.transform.backend import integers, kernels, view
-from understudy.transform.gains import SETTLED, Gains, bad_innovation, gains, system_row
+from understudy.transform.gains import SETTLED, Gains, bad_innovation, gains
 from understudy.transform.readings import infinite, one_reading
 
 State = tuple[Any, ...]
@@ -64,7 +64,7 @@ class Side:
             key = tuple(map(id, system))
             if key not in rows:
                 rows[key] = len(flat)
-                flat.append(system_row(system))
+                flat.append(system.row())
                 keep.append(system)
             which.append(rows[key])
         # a single entry would be read as "every step", which for one step is the same
@@ -73,7 +73,7 @@ class Side:
     def table(self, k: int, stop: int, P: Array) -> Array:
         """Gain rows for readings k+1..stop of a system that changes with time; moves P along."""
         n, d = self.states, self.model.dim
-        system = np.concatenate([system_row(self.model.at(step)) for step in range(k + 1, stop + 1)])
+        system = np.concatenate([self.model.row(step) for step in range(k + 1, stop + 1)])
         table = np.empty((stop - k) * kernels.gain_width(n, d))
         work = view(np.empty(kernels.workspace(n, d)))
         rows, _, bad = kernels.fill_table(view(system), True, n, d, view(P), view(table), 0, stop - k, SETTLED, work)
@@ -98,9 +98,6 @@ class Pair:
         self.frozen = max(g.rows - 1 for g in tables if g is not None) if self.limit == _FOR_EVER else -1
         self.tables = tuple(view(_EMPTY if g is None else g.flat) for g in tables)
         self.scalar = n == m == d == 1
-        self._work = 3 * d + sum(
-            kernels.gain_width(k, d) + kernels.system_width(k, d) + kernels.workspace(k, d) for k in (n, m)
-        )
         self.step: Callable[[State, Any], tuple[State, Any]] = self._step
         if self.scalar and self.limit > 0:
             limit = self.frozen + 1 if self.frozen >= 0 else self.limit
@@ -154,16 +151,16 @@ class Pair:
     def _on_table(self, state: State, y: Array, out: Array, k: int, scale: Array) -> tuple[State, int]:
         d, n, m = self.dim, self.n, self.m
         index = state[0]
-        x, xt = _two(state[1 : 1 + n]), _two(state[1 + n :])
         stop = min(y.size // d, k + self.limit - index)
         a, b = self.tables
         if self.scalar:
-            done = kernels.run_scalar(view(y), view(out), k, stop, a, view(x), b, view(xt), index)
+            done, *means = kernels.run_scalar(view(y), view(out), k, stop, a, state[1], b, state[2], index)
         else:
-            z = view(np.empty(d))
-            done = kernels.run(view(y), view(out), k, stop, d, a, n, view(x), b, m, view(xt), index, z)
+            x, xt, z = _two(state[1 : 1 + n]), _two(state[1 + n :]), np.empty(d)
+            done = kernels.run(view(y), view(out), k, stop, d, a, n, view(x), b, m, view(xt), index, view(z))
+            means = [*x[:n].tolist(), *xt[:m].tolist()]
         index += done - k
-        state = (min(index, self.frozen) if self.frozen >= 0 else index, *x[:n].tolist(), *xt[:m].tolist())
+        state = (min(index, self.frozen) if self.frozen >= 0 else index, *means)
         # stopped early: the next reading is not finite, and the gains leave the tables
         return (state if done == stop else self._carried(state)), done
 
@@ -177,6 +174,9 @@ class Pair:
         stop = y.size // d if self.limit else min(y.size // d, k + _BLOCK)
         a, which = self.source.systems(index, index + stop - k)
         b, whicht = self.target.systems(index, index + stop - k)
+        work = 3 * d + sum(
+            kernels.gain_width(s, d) + kernels.system_width(s, d) + kernels.workspace(s, d) for s in (n, m)
+        )
         ref = reft = _EMPTY
         if self.frozen >= 0 and not scale.size and self.source.gains and self.target.gains:
             ref, reft = self.source.gains.settled(), self.target.gains.settled()
@@ -184,7 +184,7 @@ class Pair:
             view(y[k * d : stop * d]), view(out[k * d : stop * d]), view(scale[k:stop]), 0, stop - k, d, self.partial,
             view(a), view(which), n, view(x), view(P), view(ref),
             view(b), view(whicht), m, view(xt), view(Pt), view(reft),
-            view(np.empty(d, dtype=np.intp)), view(np.empty(self._work)),
+            view(np.empty(d, dtype=np.intp)), view(np.empty(work)),
         )  # fmt: skip
         if why == kernels.INFINITE:
             raise infinite(k + done)
