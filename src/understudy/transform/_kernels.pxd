@@ -9,7 +9,7 @@ cpdef I gain_width(I n, I d)
 cpdef I system_width(I n, I d)
 cpdef I workspace(I n, I d)
 
-@cython.locals(sb=I, sQ=I, sC=I, sd=I, sR=I, og=I, oL=I, orr=I, oG=I, oh=I, oK=I, oA=I, ob=I, oM=I, oP=I,
+@cython.locals(sb=I, sQ=I, sC=I, sd=I, sR=I, oH=I, og=I, oL=I, orr=I, oh=I, oK=I, oA=I, ob=I, oM=I, oP=I,
                wJ=I, wV=I, wD=I, i=I, j=I, e=I, t=double, scale=double)
 cdef int gain_step(const double[::1] system, I s, I n, I d, double[::1] P, double[::1] row, I o, double[::1] w) noexcept
 
@@ -24,18 +24,22 @@ cdef bint same_covariance(const double[::1] P, const double[::1] ref, I o, const
 cpdef tuple fill_table(const double[::1] system, bint varying, I n, I d, double[::1] P, double[::1] table,
                        I first, I stop, double tolerance, double[::1] w)
 
-@cython.locals(og=I, oL=I, orr=I, oG=I, oh=I, oK=I, i=I, j=I, p=I, t=double, u=double)
+@cython.locals(i=I, j=I, p=I, q=I, t=double, u=double, v=double)
+cdef inline void products(const double[::1] row, I o, I rows, I columns, const double[::1] x, I xo,
+                          double[::1] out, I oo) noexcept
+
+@cython.locals(og=I, oh=I, oK=I, oL=I, orr=I, wK=I, i=I, j=I, t=double)
 cdef inline void score_step(const double[::1] row, I o, I n, I d, const double[::1] y, I yo,
-                     double[::1] x, I xo, I xn, double[::1] z) noexcept
+                            double[::1] x, double[::1] z, double[::1] w) noexcept
 
-@cython.locals(og=I, oL=I, oA=I, ob=I, oM=I, i=I, j=I, p=I, t=double, u=double)
+@cython.locals(oH=I, og=I, ob=I, oM=I, oL=I, wM=I, i=I, j=I, u=double)
 cdef inline void emit_step(const double[::1] row, I o, I n, I d, double[::1] z,
-                    double[::1] x, I xo, I xn, double[::1] y, I yo) noexcept
+                           double[::1] x, double[::1] y, I yo, double[::1] w) noexcept
 
-@cython.locals(width=I, widtht=I, last=I, lastt=I, k=I, i=I, j=I, odd=I, done=I, t=double)
+@cython.locals(width=I, widtht=I, last=I, lastt=I, k=I, i=I, j=I, t=double)
 cpdef I run(const double[::1] y, double[::1] out, I first, I stop, I d,
             const double[::1] source, I n, double[::1] x, const double[::1] target, I m, double[::1] xt,
-            I index, double[::1] z)
+            I index, double[::1] z, double[::1] w)
 
 @cython.locals(last=I, lastt=I, k=I, i=I, j=I, it=I, end=I, t=double, z=double,
                H=double, g=double, r=double, G=double, h=double, K=double,
@@ -54,15 +58,15 @@ cpdef void run_many(const double[::1] y, double[::1] out, I steps, I sensors, I 
                     const double[::1] source, I n, double[::1] x, const double[::1] target, I m, double[::1] xt,
                     I index, double[::1] w)
 
-@cython.locals(og=I, oL=I, orr=I, oG=I, oh=I, oK=I, i=I, j=I, s=I, p=I, q=I, f=double)
+@cython.locals(oH=I, og=I, oL=I, orr=I, oh=I, oK=I, i=I, j=I, s=I, p=I, q=I, f=double)
 cdef void score_many(const double[::1] row, I o, I n, I d, I sensors, const double[::1] y, I yo, double[::1] x,
                      double[::1] z, double[::1] w) noexcept
 
-@cython.locals(og=I, oL=I, oA=I, ob=I, oM=I, i=I, j=I, s=I, p=I, q=I, f=double)
+@cython.locals(oH=I, og=I, oL=I, oA=I, ob=I, oM=I, i=I, j=I, s=I, p=I, q=I, f=double)
 cdef void emit_many(const double[::1] row, I o, I n, I d, I sensors, double[::1] z, double[::1] x, double[::1] y, I yo,
                     double[::1] w) noexcept
 
-@cython.locals(sw=I, swt=I, width=I, widtht=I, k=I, s=I, st=I, i=I, seen=I, t=double, nan=double,
+@cython.locals(sw=I, swt=I, width=I, widtht=I, k=I, s=I, st=I, i=I, seen=I, width_seen=I, t=double, nan=double,
                z=double[::1], part=double[::1], part_out=double[::1], row=double[::1], rowt=double[::1],
                reduced=double[::1], work=double[::1])
 cpdef tuple run_off_table(
@@ -82,5 +86,6 @@ cdef class ScalarStep:
     cdef const double[::1] target
     cdef I last, lastt, limit, frozen
     cdef object slow
-    @cython.locals(index=object, x=object, xt=object, j=I, t=double, i=I, it=I, xk=double, xtk=double, z=double, out=double)
+    @cython.locals(index=object, x=object, xt=object, j=I, t=double, i=I, it=I, xk=double, xtk=double, z=double, out=double,
+                   source='const double[::1]', target='const double[::1]')
     cpdef object step(self, object state, object y)

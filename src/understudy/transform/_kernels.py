@@ -11,10 +11,12 @@ A *system row* holds the matrices of one step, flattened one after the other::
 A *gain row* holds what one step of a predictor needs. With x the filtered mean after the last
 reading, J = I - K C and S = L L' the innovation covariance::
 
-    H = C A (d n) | g = C b + d (d) | L (d d) | r = 1 / diag L (d)
-    G = J A (n n) | h = J b - K d (n) | K (n d)         whitening: z = L^-1 (y - H x - g), x <- G x + (h + K y)
-    A (n n) | b (n) | M = K L (n d)                     colouring: y = H x + g + L z,      x <- A x + (b + M z)
-    P (n n)                                             filtered covariance before the step
+    G = J A (n n) | H = C A (d n) | A (n n)
+    g = C b + d (d) | h = J b - K d (n) | b (n)
+    K (n d) | M = K L (n d) | L (d d) | r = 1 / diag L (d) | P (n n), the filtered covariance before the step
+
+    whitening    z = L^-1 (y - H x - g),    x <- G x + (h + K y)
+    colouring    y = H x + g + L z,         x <- A x + (b + M z)
 """
 
 from math import sqrt
@@ -31,8 +33,8 @@ def system_width(n, d):
 
 
 def workspace(n, d):
-    """Length of the scratch space that one step of the Riccati recursion needs."""
-    return 4 * n * n + n * d
+    """Length of the scratch space that one step needs, gains included."""
+    return 4 * n * n + n * d + 2 * n + d
 
 
 def gain_step(system, s, n, d, P, row, o, w):
@@ -42,16 +44,16 @@ def gain_step(system, s, n, d, P, row, o, w):
     sC = sQ + n * n
     sd = sC + d * n
     sR = sd + d
-    og = o + d * n
-    oL = og + d
+    oH = o + n * n
+    oA = oH + d * n
+    og = oA + n * n
+    oh = og + d
+    ob = oh + n
+    oK = ob + n
+    oM = oK + n * d
+    oL = oM + n * d
     orr = oL + d * d
-    oG = orr + d
-    oh = oG + n * n
-    oK = oh + n
-    oA = oK + n * d
-    ob = oA + n * n
-    oM = ob + n
-    oP = oM + n * d
+    oP = orr + d
     wJ = n * n
     wV = 2 * n * n
     wD = 4 * n * n
@@ -115,7 +117,7 @@ def gain_step(system, s, n, d, P, row, o, w):
             t = 0.0
             for e in range(n):
                 t += system[sC + i * n + e] * system[s + e * n + j]
-            row[o + i * n + j] = t
+            row[oH + i * n + j] = t
         t = 0.0
         for e in range(n):
             t += system[sC + i * n + e] * system[sb + e]
@@ -126,7 +128,7 @@ def gain_step(system, s, n, d, P, row, o, w):
             t = 0.0
             for e in range(n):
                 t += w[wJ + i * n + e] * system[s + e * n + j]
-            row[oG + i * n + j] = t
+            row[o + i * n + j] = t
         t = 0.0
         for e in range(n):
             t += w[wJ + i * n + e] * system[sb + e]
@@ -207,93 +209,81 @@ def fill_table(system, varying, n, d, P, table, first, stop, tolerance, w):
     return stop, False, 0
 
 
-def score_step(row, o, n, d, y, yo, x, xo, xn, z):
-    """Feedforward: z = L^-1 (y - H x - g), then x <- G x + (h + K y), from x[xo:] to x[xn:]."""
-    og = o + d * n
-    oL = og + d
-    orr = oL + d * d
-    oG = orr + d
-    oh = oG + n * n
-    oK = oh + n
-    for i in range(d):
-        p = o + i * n
+def products(row, o, rows, columns, x, xo, out, oo):
+    """out[oo + i] = sum_j row[o + i columns + j] x[xo + j], two rows at a time."""
+    for i in range(0, rows - 1, 2):
+        p = o + i * columns
+        q = p + columns
+        v = x[xo]
+        t = row[p] * v
+        u = row[q] * v
+        for j in range(1, columns):
+            v = x[xo + j]
+            t += row[p + j] * v
+            u += row[q + j] * v
+        out[oo + i] = t
+        out[oo + i + 1] = u
+    if rows % 2:
+        p = o + (rows - 1) * columns
         t = row[p] * x[xo]
-        for j in range(1, n):
+        for j in range(1, columns):
             t += row[p + j] * x[xo + j]
-        t = y[yo + i] - (t + row[og + i])
-        p = oL + i * d
+        out[oo + rows - 1] = t
+
+
+def score_step(row, o, n, d, y, yo, x, z, w):
+    """Feedforward: z = L^-1 (y - H x - g), then x <- G x + (h + K y)."""
+    og = o + 2 * n * n + d * n
+    oh = og + d
+    oK = oh + 2 * n
+    oL = oK + 2 * n * d
+    orr = oL + d * d
+    wK = n + d
+    products(row, o, n + d, n, x, 0, w, 0)  # G x and H x
+    products(row, oK, n, d, y, yo, w, wK)
+    for i in range(d):
+        t = y[yo + i] - (w[n + i] + row[og + i])
         for j in range(i):
-            t -= row[p + j] * z[j]
+            t -= row[oL + i * d + j] * z[j]
         z[i] = t * row[orr + i]
     for i in range(n):
-        p = oG + i * n
-        t = row[p] * x[xo]
-        for j in range(1, n):
-            t += row[p + j] * x[xo + j]
-        p = oK + i * d
-        u = row[oh + i]
-        for j in range(d):
-            u += row[p + j] * y[yo + j]
-        x[xn + i] = t + u
+        x[i] = w[i] + (row[oh + i] + w[wK + i])
 
 
-def emit_step(row, o, n, d, z, x, xo, xn, y, yo):
-    """Feedback: y = H x + g + L z, then x <- A x + (b + M z), from x[xo:] to x[xn:]."""
-    og = o + d * n
-    oL = og + d
-    oA = oL + d * d + d + n * n + n + n * d
-    ob = oA + n * n
-    oM = ob + n
+def emit_step(row, o, n, d, z, x, y, yo, w):
+    """Feedback: y = H x + g + L z, then x <- A x + (b + M z)."""
+    oH = o + n * n
+    og = oH + d * n + n * n
+    ob = og + d + n
+    oM = ob + n + n * d
+    oL = oM + n * d
+    wM = d + n
+    products(row, oH, d + n, n, x, 0, w, 0)  # H x and A x
+    products(row, oM, n, d, z, 0, w, wM)
     for i in range(d):
-        p = o + i * n
-        t = row[p] * x[xo]
-        for j in range(1, n):
-            t += row[p + j] * x[xo + j]
-        p = oL + i * d
-        u = row[p] * z[0]
+        u = row[oL + i * d] * z[0]
         for j in range(1, i + 1):
-            u += row[p + j] * z[j]
-        y[yo + i] = (t + row[og + i]) + u
+            u += row[oL + i * d + j] * z[j]
+        y[yo + i] = (w[i] + row[og + i]) + u
     for i in range(n):
-        p = oA + i * n
-        t = row[p] * x[xo]
-        for j in range(1, n):
-            t += row[p + j] * x[xo + j]
-        p = oM + i * d
-        u = row[ob + i]
-        for j in range(d):
-            u += row[p + j] * z[j]
-        x[xn + i] = t + u
+        x[i] = w[d + i] + (row[ob + i] + w[wM + i])
 
 
-def run(y, out, first, stop, d, source, n, x, target, m, xt, index, z):
-    """Disguise rows first..stop-1 along two gain tables; stops before the first row that is not finite.
-
-    `x` and `xt` have room for two means each: the present one and the next take turns.
-    """
+def run(y, out, first, stop, d, source, n, x, target, m, xt, index, z, w):
+    """Disguise rows first..stop-1 along two gain tables; stops before the first row that is not finite."""
     width = 3 * n * n + 3 * n * d + 2 * n + d * d + 2 * d
     widtht = 3 * m * m + 3 * m * d + 2 * m + d * d + 2 * d
     last = len(source) // width - 1
     lastt = len(target) // widtht - 1
-    odd = 0
-    done = stop
     for k in range(first, stop):
         for i in range(d):
             t = y[k * d + i]
             if not t - t == 0.0:
-                done = k
-        if done == k:
-            break
+                return k
         j = index + (k - first)
-        score_step(source, (j if j < last else last) * width, n, d, y, k * d, x, odd * n, n - odd * n, z)
-        emit_step(target, (j if j < lastt else lastt) * widtht, m, d, z, xt, odd * m, m - odd * m, out, k * d)
-        odd = 1 - odd
-    if odd:
-        for i in range(n):
-            x[i] = x[n + i]
-        for i in range(m):
-            xt[i] = xt[m + i]
-    return done
+        score_step(source, (j if j < last else last) * width, n, d, y, k * d, x, z, w)
+        emit_step(target, (j if j < lastt else lastt) * widtht, m, d, z, xt, out, k * d, w)
+    return stop
 
 
 def run_scalar(y, out, first, stop, source, x, target, xt, index):
@@ -305,18 +295,18 @@ def run_scalar(y, out, first, stop, source, x, target, xt, index):
         j = index + (k - first)
         i = (j if j < last else last) * 11
         it = (j if j < lastt else lastt) * 11
-        H = source[i]
-        g = source[i + 1]
-        r = source[i + 3]
-        G = source[i + 4]
-        h = source[i + 5]
+        G = source[i]
+        H = source[i + 1]
+        g = source[i + 3]
+        h = source[i + 4]
         K = source[i + 6]
-        Ht = target[it]
-        gt = target[it + 1]
-        Lt = target[it + 2]
-        At = target[it + 7]
-        bt = target[it + 8]
-        Mt = target[it + 9]
+        r = source[i + 9]
+        Ht = target[it + 1]
+        At = target[it + 2]
+        gt = target[it + 3]
+        bt = target[it + 5]
+        Mt = target[it + 7]
+        Lt = target[it + 8]
         # one row of the table, or all that is left once both are frozen
         end = stop if j >= last and j >= lastt else k + 1
         while k < end:
@@ -339,18 +329,18 @@ def run_scalar_many(y, out, steps, sensors, source, x, target, xt, index):
         j = index + k
         i = (j if j < last else last) * 11
         it = (j if j < lastt else lastt) * 11
-        H = source[i]
-        g = source[i + 1]
-        r = source[i + 3]
-        G = source[i + 4]
-        h = source[i + 5]
+        G = source[i]
+        H = source[i + 1]
+        g = source[i + 3]
+        h = source[i + 4]
         K = source[i + 6]
-        Ht = target[it]
-        gt = target[it + 1]
-        Lt = target[it + 2]
-        At = target[it + 7]
-        bt = target[it + 8]
-        Mt = target[it + 9]
+        r = source[i + 9]
+        Ht = target[it + 1]
+        At = target[it + 2]
+        gt = target[it + 3]
+        bt = target[it + 5]
+        Mt = target[it + 7]
+        Lt = target[it + 8]
         o = k * sensors
         for s in range(sensors):
             t = y[o + s]
@@ -376,17 +366,17 @@ def run_many(y, out, steps, sensors, d, source, n, x, target, m, xt, index, w):
 
 def score_many(row, o, n, d, sensors, y, yo, x, z, w):
     """`score_step` for many sensors."""
-    og = o + d * n
-    oL = og + d
+    oH = o + n * n
+    og = oH + d * n + n * n
+    oh = og + d
+    oK = oh + 2 * n
+    oL = oK + 2 * n * d
     orr = oL + d * d
-    oG = orr + d
-    oh = oG + n * n
-    oK = oh + n
     for i in range(d):
         for s in range(sensors):
             w[s] = 0.0
         for j in range(n):
-            f = row[o + i * n + j]
+            f = row[oH + i * n + j]
             for s in range(sensors):
                 w[s] += f * x[j * sensors + s]
         f = row[og + i]
@@ -405,36 +395,37 @@ def score_many(row, o, n, d, sensors, y, yo, x, z, w):
         for s in range(sensors):
             w[p + s] = 0.0
         for j in range(n):
-            f = row[oG + i * n + j]
+            f = row[o + i * n + j]
             for s in range(sensors):
                 w[p + s] += f * x[j * sensors + s]
-        f = row[oh + i]
         for s in range(sensors):
-            w[q + s] = f
+            w[q + s] = 0.0
         for j in range(d):
             f = row[oK + i * d + j]
             for s in range(sensors):
                 w[q + s] += f * y[yo + j * sensors + s]
+        f = row[oh + i]
         for s in range(sensors):
-            w[p + s] = w[p + s] + w[q + s]
+            w[p + s] = w[p + s] + (f + w[q + s])
     for s in range(n * sensors):
         x[s] = w[s]
 
 
 def emit_many(row, o, n, d, sensors, z, x, y, yo, w):
     """`emit_step` for many sensors."""
-    og = o + d * n
-    oL = og + d
-    oA = oL + d * d + d + n * n + n + n * d
-    ob = oA + n * n
-    oM = ob + n
+    oH = o + n * n
+    oA = oH + d * n
+    og = oA + n * n
+    ob = og + d + n
+    oM = ob + n + n * d
+    oL = oM + n * d
     q = n * sensors
     for i in range(d):
         for s in range(sensors):
             w[s] = 0.0
             w[q + s] = 0.0
         for j in range(n):
-            f = row[o + i * n + j]
+            f = row[oH + i * n + j]
             for s in range(sensors):
                 w[s] += f * x[j * sensors + s]
         for j in range(i + 1):
@@ -452,15 +443,15 @@ def emit_many(row, o, n, d, sensors, z, x, y, yo, w):
             f = row[oA + i * n + j]
             for s in range(sensors):
                 w[p + s] += f * x[j * sensors + s]
-        f = row[ob + i]
         for s in range(sensors):
-            w[q + s] = f
+            w[q + s] = 0.0
         for j in range(d):
             f = row[oM + i * d + j]
             for s in range(sensors):
                 w[q + s] += f * z[j * sensors + s]
+        f = row[ob + i]
         for s in range(sensors):
-            w[p + s] = w[p + s] + w[q + s]
+            w[p + s] = w[p + s] + (f + w[q + s])
     for s in range(n * sensors):
         x[s] = w[s]
 
@@ -527,19 +518,19 @@ def run_off_table(
                 return k, BAD_SOURCE
             if gain_step(target, st, m, d, Pt, rowt, 0, work):
                 return k, BAD_TARGET
-            score_step(row, 0, n, d, y, k * d, x, 0, n, z)
-            emit_step(rowt, 0, m, d, z, xt, 0, m, out, k * d)
+            score_step(row, 0, n, d, y, k * d, x, z, work)
+            emit_step(rowt, 0, m, d, z, xt, out, k * d, work)
         elif seen > 0 and partial:
             for i in range(seen):
                 part[i] = y[k * d + channels[i]]
             reduce_system(source, s, n, d, channels, seen, reduced)
             if gain_step(reduced, 0, n, seen, P, row, 0, work):
                 return k, BAD_SOURCE
-            score_step(row, 0, n, seen, part, 0, x, 0, n, z)
+            score_step(row, 0, n, seen, part, 0, x, z, work)
             reduce_system(target, st, m, d, channels, seen, reduced)
             if gain_step(reduced, 0, m, seen, Pt, rowt, 0, work):
                 return k, BAD_TARGET
-            emit_step(rowt, 0, m, seen, z, xt, 0, m, part_out, 0)
+            emit_step(rowt, 0, m, seen, z, xt, part_out, 0, work)
             for i in range(d):
                 out[k * d + i] = nan
             for i in range(seen):
@@ -550,14 +541,11 @@ def run_off_table(
             skip_step(target, st, m, xt, Pt, work)
             for i in range(d):
                 out[k * d + i] = nan
-        for i in range(n):
-            x[i] = x[n + i]
-        for i in range(m):
-            xt[i] = xt[m + i]
         if len(scale) > 0:
             t = 1.0
+            width_seen = 3 * n * n + 3 * n * seen + 2 * n + seen * seen + 2 * seen
             for i in range(seen):
-                t *= row[seen * n + seen + seen * seen + i]
+                t *= row[width_seen - n * n - seen + i]
             scale[k] = t
         if (
             len(ref) > 0
@@ -569,12 +557,14 @@ def run_off_table(
 
 
 def skip_step(system, s, n, x, P, w):
-    """A missing reading: x <- A x + b, from x[0:] to x[n:], and P <- A P A' + Q."""
+    """A missing reading: x <- A x + b, P <- A P A' + Q."""
     for i in range(n):
         t = 0.0
         for j in range(n):
             t += system[s + i * n + j] * x[j]
-        x[n + i] = t + system[s + n * n + i]
+        w[i] = t + system[s + n * n + i]
+    for i in range(n):
+        x[i] = w[i]
     predict_covariance(system, s, n, P, w)
     for i in range(n * n):
         P[i] = w[i]
@@ -607,25 +597,26 @@ class ScalarStep:
 
     def step(self, state, y):
         """(state, y) -> (state, y_out); state = (index, x, ~x)."""
-        if not isinstance(state, tuple) or len(state) != 3 or not isinstance(y, float):
+        if type(state) is not tuple or len(state) != 3 or not isinstance(y, float):
             return self.slow(state, y)
         index, x, xt = state
-        if not isinstance(index, int):
+        if type(index) is not int or index < 0 or index >= self.limit:
             return self.slow(state, y)
         j = index
         t = float(y)
-        if j < 0 or j >= self.limit:
-            return self.slow(state, y)
-        i = (j if j < self.last else self.last) * 11
-        it = (j if j < self.lastt else self.lastt) * 11
         xk = x
         xtk = xt
-        z = (t - (self.source[i] * xk + self.source[i + 1])) * self.source[i + 3]
-        out = (self.target[it] * xtk + self.target[it + 1]) + self.target[it + 2] * z
-        xk = self.source[i + 4] * xk + (self.source[i + 5] + self.source[i + 6] * t)
-        xtk = self.target[it + 7] * xtk + (self.target[it + 8] + self.target[it + 9] * z)
-        # a missing or infinite reading, or an overflow, shows in one of these
-        if not (out - out == 0.0 and xk - xk == 0.0 and xtk - xtk == 0.0):
+        source = self.source
+        target = self.target
+        i = (j if j < self.last else self.last) * 11
+        it = (j if j < self.lastt else self.lastt) * 11
+        z = (t - (source[i + 1] * xk + source[i + 3])) * source[i + 9]
+        out = (target[it + 1] * xtk + target[it + 3]) + target[it + 8] * z
+        xk = source[i] * xk + (source[i + 4] + source[i + 6] * t)
+        xtk = target[it + 2] * xtk + (target[it + 5] + target[it + 7] * z)
+        # a missing or infinite reading, or an overflow, shows in the sum
+        t = out + xk + xtk
+        if not t - t == 0.0:
             return self.slow(state, y)
         if j != self.frozen:
             index = j + 1

@@ -54,9 +54,8 @@ class Gains(NamedTuple):
 
     def log_scale(self, steps: int) -> float:
         """Sum over the first `steps` readings of log(1 / det L): the log-Jacobian of the scores."""
-        n, d = self.states, self.dim
-        start = d * n + d + d * d
-        r = self.flat.reshape(self.rows, self.width)[:, start : start + d]
+        stop = self.width - self.states**2
+        r = self.flat.reshape(self.rows, self.width)[:, stop - self.dim : stop]
         per_step = np.log(r).sum(axis=1)
         used = min(steps, self.rows)
         return float(per_step[:used].sum() + (steps - used) * per_step[-1])

@@ -156,9 +156,10 @@ class Pair:
         if self.scalar:
             done, *means = kernels.run_scalar(view(y), view(out), k, stop, a, state[1], b, state[2], index)
         else:
-            x, xt, z = _two(state[1 : 1 + n]), _two(state[1 + n :]), np.empty(d)
-            done = kernels.run(view(y), view(out), k, stop, d, a, n, view(x), b, m, view(xt), index, view(z))
-            means = [*x[:n].tolist(), *xt[:m].tolist()]
+            x, xt, z = np.array(state[1 : 1 + n]), np.array(state[1 + n :]), np.empty(d)
+            work = view(np.empty(2 * max(n, m) + d))
+            done = kernels.run(view(y), view(out), k, stop, d, a, n, view(x), b, m, view(xt), index, view(z), work)
+            means = [*x.tolist(), *xt.tolist()]
         index += done - k
         state = (min(index, self.frozen) if self.frozen >= 0 else index, *means)
         # stopped early: the next reading is not finite, and the gains leave the tables
@@ -168,7 +169,7 @@ class Pair:
         state = self._carried(state)
         d, n, m, on = self.dim, self.n, self.m, self._on
         index = state[0]
-        x, xt = _two(state[1 : 1 + n]), _two(state[1 + n : on])
+        x, xt = np.array(state[1 : 1 + n]), np.array(state[1 + n : on])
         P, Pt = np.array(state[on : on + n * n]), np.array(state[on + n * n :])
         # a system that changes with time is laid out block by block
         stop = y.size // d if self.limit else min(y.size // d, k + _BLOCK)
@@ -190,7 +191,7 @@ class Pair:
             raise infinite(k + done)
         if why in (kernels.BAD_SOURCE, kernels.BAD_TARGET):
             raise bad_innovation(index + done + 1)
-        means = (*x[:n].tolist(), *xt[:m].tolist())
+        means = (*x.tolist(), *xt.tolist())
         if why == kernels.BACK_ON_TABLE:
             return (self.frozen, *means), k + done
         return (index + done, *means, *P.tolist(), *Pt.tolist()), k + done
@@ -201,8 +202,3 @@ class Pair:
         if len(state) == self._off:
             return state
         return (*state, *(p for g in tables if g is not None for p in g.covariance(state[0]).tolist()))
-
-
-def _two(mean: tuple[float, ...]) -> Array:
-    """A mean with room for the next one behind it."""
-    return np.array(mean + mean)
