@@ -86,6 +86,5 @@ cdef class ScalarStep:
     cdef const double[::1] target
     cdef I last, lastt, limit, frozen
     cdef object slow
-    @cython.locals(index=object, x=object, xt=object, j=I, t=double, i=I, it=I, xk=double, xtk=double, z=double, out=double,
-                   source='const double[::1]', target='const double[::1]')
+    @cython.locals(j=I, i=I, it=I, x=double, xt=double, t=double, z=double, out=double)
     cpdef object step(self, object state, object y)

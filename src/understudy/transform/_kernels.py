@@ -597,27 +597,20 @@ class ScalarStep:
 
     def step(self, state, y):
         """(state, y) -> (state, y_out); state = (index, x, ~x)."""
-        if type(state) is not tuple or len(state) != 3 or not isinstance(y, float):
+        if type(state) is not tuple or len(state) != 3 or type(state[0]) is not int or not isinstance(y, float):
             return self.slow(state, y)
-        index, x, xt = state
-        if type(index) is not int or index < 0 or index >= self.limit:
+        j, x, xt = state
+        if j < 0 or j >= self.limit:
             return self.slow(state, y)
-        j = index
         t = float(y)
-        xk = x
-        xtk = xt
-        source = self.source
-        target = self.target
-        i = (j if j < self.last else self.last) * 11
-        it = (j if j < self.lastt else self.lastt) * 11
-        z = (t - (source[i + 1] * xk + source[i + 3])) * source[i + 9]
-        out = (target[it + 1] * xtk + target[it + 3]) + target[it + 8] * z
-        xk = source[i] * xk + (source[i + 4] + source[i + 6] * t)
-        xtk = target[it + 2] * xtk + (target[it + 5] + target[it + 7] * z)
+        i = j * 11 if j < self.last else self.last * 11
+        it = j * 11 if j < self.lastt else self.lastt * 11
+        z = (t - (self.source[i + 1] * x + self.source[i + 3])) * self.source[i + 9]
+        out = (self.target[it + 1] * xt + self.target[it + 3]) + self.target[it + 8] * z
+        x = self.source[i] * x + (self.source[i + 4] + self.source[i + 6] * t)
+        xt = self.target[it + 2] * xt + (self.target[it + 5] + self.target[it + 7] * z)
         # a missing or infinite reading, or an overflow, shows in the sum
-        t = out + xk + xtk
+        t = out + x + xt
         if not t - t == 0.0:
             return self.slow(state, y)
-        if j != self.frozen:
-            index = j + 1
-        return (index, xk, xtk), out
+        return (j if j == self.frozen else j + 1, x, xt), out

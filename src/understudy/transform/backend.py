@@ -42,6 +42,11 @@ def view(array: Any) -> Any:
     return array if compiled else memoryview(array)
 
 
+def table(array: Any) -> Any:
+    """The same for a table that is read a few entries at a time: a list when plain."""
+    return array if compiled else array.tolist()
+
+
 def integers(values: Any) -> Any:
     """Indices in the machine's own size, as the compiled kernels want them."""
     return np.asarray(values, dtype=np.intp)

@@ -19,7 +19,7 @@ import numpy as np
 from understudy.errors import NumericalError, StateError
 from understudy.laws.base import Array
 from understudy.models.gauss_markov import GaussMarkov
-from understudy.transform.backend import integers, kernels, view
+from understudy.transform.backend import integers, kernels, table, view
 from understudy.transform.gains import SETTLED, Gains, bad_innovation, gains
 from understudy.transform.readings import infinite, one_reading
 
@@ -74,12 +74,12 @@ class Side:
         """Gain rows for readings k+1..stop of a system that changes with time; moves P along."""
         n, d = self.states, self.model.dim
         system = np.concatenate([self.model.row(step) for step in range(k + 1, stop + 1)])
-        table = np.empty((stop - k) * kernels.gain_width(n, d))
+        filled = np.empty((stop - k) * kernels.gain_width(n, d))
         work = view(np.empty(kernels.workspace(n, d)))
-        rows, _, bad = kernels.fill_table(view(system), True, n, d, view(P), view(table), 0, stop - k, SETTLED, work)
+        rows, _, bad = kernels.fill_table(view(system), True, n, d, view(P), view(filled), 0, stop - k, SETTLED, work)
         if bad:
             raise bad_innovation(k + rows + 1)
-        return table
+        return filled
 
 
 class Pair:
@@ -101,7 +101,9 @@ class Pair:
         self.step: Callable[[State, Any], tuple[State, Any]] = self._step
         if self.scalar and self.limit > 0:
             limit = self.frozen + 1 if self.frozen >= 0 else self.limit
-            self.step = kernels.ScalarStep(*self.tables, limit, self.frozen, self._step).step
+            self.step = kernels.ScalarStep(
+                *(table(g.flat) for g in tables if g is not None), limit, self.frozen, self._step
+            ).step
 
     def start(self) -> State:
         """State before the first reading."""
