@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from understudy.errors import MissingReadingError, ModelError
-from understudy.laws.base import Array, Law
+from understudy.laws.base import Array, Frozen, Law
 from understudy.laws.gaussian import Gaussian
 from understudy.laws.shifted import Shifted
 from understudy.models.gauss_markov import GaussMarkov
@@ -23,7 +23,7 @@ from understudy.models.iid import law_dim
 from understudy.models.matrices import as_array, spectral_radius
 
 
-class AutoRegressive:
+class AutoRegressive(Frozen):
     """AR(p), scalar or vector.
 
     `coefficients` is a number or a sequence of p numbers for a scalar model, an array (p, d, d) for
@@ -70,13 +70,11 @@ class AutoRegressive:
         elif d == 1 and _array("past", past).ndim < 2:
             past = np.reshape(past, (-1, 1))
         self.past = _vector("past", past, (p, d))
-        self.gauss_markov: GaussMarkov | None = None
-        self.innovations: tuple[GaussMarkov, Law] | None = None
-        if isinstance(noise, Gaussian):
-            self.gauss_markov = self._as_gauss_markov(noise)
-        else:
-            # the same recursion with standard normal noise: its scores are our innovations
-            self.innovations = self._as_gauss_markov(Gaussian(np.zeros(d), np.eye(d))), noise
+        gaussian = isinstance(noise, Gaussian)
+        # with other noise, the same recursion with standard normal noise: its scores are our innovations
+        recursion = self._as_gauss_markov(noise if isinstance(noise, Gaussian) else Gaussian(np.zeros(d), np.eye(d)))
+        self.gauss_markov: GaussMarkov | None = recursion if gaussian else None
+        self.innovations: tuple[GaussMarkov, Law] | None = None if gaussian else (recursion, noise)
 
     def __repr__(self) -> str:
         return f"AutoRegressive(order={self.order}, dim={self.dim})"

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from understudy.errors import FamilyError
-from understudy.laws.base import Array
+from understudy.laws.base import Array, Frozen
 from understudy.models.base import Model, is_model
 from understudy.models.path import along
 
 
-class Family:
+class Family(Frozen):
     """Parameter value -> model, the values that the private parameter takes, and their prior.
 
     The models come from a function of the value, or from a mapping. A function can also be asked for

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from understudy.errors import ModelError
-from understudy.laws.base import Array
+from understudy.laws.base import Array, Frozen
 from understudy.laws.gaussian import Gaussian
 from understudy.models.matrices import Parameter, as_array, covariance, shaped, spectral_radius
 
@@ -56,7 +56,7 @@ class Filtered(NamedTuple):
     cov: Array
 
 
-class GaussMarkov:
+class GaussMarkov(Frozen):
     """A linear Gaussian state space model.
 
     Scalars or arrays. `A` and `C` fix the number of states n and of channels d. A parameter may be
@@ -105,11 +105,9 @@ class GaussMarkov:
             self._parameters, [(n, n), (n,), (n, n), (channels, n), (channels,), (channels, channels)], strict=True
         ):
             parameter.settle(shape, covariance=parameter.name in "QR")
-        self._system: System | None = None
-        self._row: Array | None = None
-        if self.constant:
-            self._system = self.at(1)
-            self._row = self._system.row()
+        self._system: System | None = System(*(p.at(1) for p in self._parameters)) if self.constant else None
+        self._row: Array | None = None if self._system is None else self._system.row()
+        if self._system is not None:
             radius = spectral_radius(self._system.A)
             if radius > 1.0 + _UNIT_ROOT and not allow_unstable:
                 raise ModelError(
@@ -119,7 +117,7 @@ class GaussMarkov:
         self.mean0, self.cov0 = self._initial(mean0, cov0)
         self._check_innovations()
         # Room for what the transformation works out once about this model.
-        self.memo: object = None
+        self.memo: dict[str, Any] = {}
 
     def __repr__(self) -> str:
         # The matrices tell the private parameter, so they are not shown.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from understudy.errors import ModelError
-from understudy.laws.base import Law, is_law
+from understudy.laws.base import Frozen, Law, is_law
 
 
 def law_dim(law: Any, what: str) -> int:
@@ -18,7 +18,7 @@ def law_dim(law: Any, what: str) -> int:
     return int(getattr(law, "dim", 1))
 
 
-class IID:
+class IID(Frozen):
     """Readings that are independent draws from one law.
 
     >>> import understudy as us

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from understudy.errors import MissingReadingError, ModelError
-from understudy.laws.base import Law
+from understudy.laws.base import Frozen, Law
 from understudy.models.iid import law_dim
 
 
@@ -19,7 +19,7 @@ class MarkovState(NamedTuple):
     missing: int
 
 
-class Markov:
+class Markov(Frozen):
     """y_1 from `initial`, then y_k from ``transition(y_{k-1})``, or ``transition(y_{k-1}, k)``.
 
     `k` is the number of the reading whose law is asked for, so the first call has k = 2.

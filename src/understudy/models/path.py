@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from understudy.errors import FamilyError, ModelError
-from understudy.laws.base import Law
+from understudy.laws.base import Frozen, Law
 from understudy.models.base import Model
 from understudy.models.gauss_markov import GaussMarkov
 from understudy.models.matrices import PerStep
 
 
-class Path:
+class Path(Frozen):
     """The model whose step k is that of ``members[k - 1]``; any model with the four methods."""
 
     __slots__ = ("dim", "members", "steps")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from understudy.errors import ConfigurationError, ModelError, StateError
-from understudy.laws.base import Array
+from understudy.laws.base import Array, Frozen
 from understudy.models.base import Model, is_model
 from understudy.models.gauss_markov import GaussMarkov
 from understudy.transform.maps import CausalMap, Chain, colouring, gauss_markov, whitening
@@ -22,7 +22,7 @@ from understudy.transform.readings import as_readings, one_reading, warn_incompl
 from understudy.transform.sensors import apply_sensors, start_sensors
 
 
-class Transform:
+class Transform(Frozen):
     """The causal map from readings of `source` to readings of `target`.
 
     A value: it holds no state. `start` gives the state before the first reading, `step` takes one

@@ -63,9 +63,9 @@ class Gains(NamedTuple):
 
 def gains(model: GaussMarkov) -> Gains:
     """The table of a constant model, computed on first use and remembered with the model."""
-    found = model.memo
-    if not isinstance(found, Gains):
-        found = model.memo = _tabulate(model)
+    found: Gains | None = model.memo.get("gains")
+    if found is None:
+        found = model.memo["gains"] = _tabulate(model)
     return found
 
 
