@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.stats
-from helpers import OwnGaussMarkov, dense, dense_scores, draw, random_system, room, same_bits, with_gaps
+from helpers import OwnGaussMarkov, dense, dense_scores, draw, random_system, room, with_gaps
 
 import understudy as us
 from understudy.errors import FamilyError, ModelError
@@ -125,7 +125,7 @@ def test_a_disguise_along_a_path_inverts():
     Y = us.sample(family.along(path), 100, rng=3)
     out = us.disguise(Y, family.along(path), room(0.5))
     assert np.max(np.abs(us.disguise(out, room(0.5), family.along(path)) - Y)) < 1e-9
-    assert same_bits(out, us.colour(us.whiten(Y, family.along(path)), room(0.5)))
+    assert np.max(np.abs(out - us.colour(us.whiten(Y, family.along(path)), room(0.5)))) < 1e-12 * np.abs(out).max()
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from helpers import random_system, room, same_bits
 import understudy as us
 from understudy.models.gauss_markov import System
 from understudy.transform import backend
-from understudy.transform.gains import SETTLED, gains
+from understudy.transform.gains import SETTLED, gains, scalar_gains
 
 PLAIN = backend.load_plain("kernels_plain_under_test", str(Path(backend.__file__).with_name("_kernels.py")))
 SIZES = [(1, 1, 1), (1, 2, 1), (2, 1, 1), (2, 3, 2), (4, 2, 3), (6, 6, 4)]
@@ -115,42 +115,71 @@ def test_run(n, m, d, stop_at):
         assert same_bits(compiled, plain)
 
 
+def scalar_start(model):
+    """The predicted first reading."""
+    return float((model.C @ (model.A @ model.mean0 + model.b) + model.d)[0])
+
+
+def test_fill_scalar():
+    """The scalar Riccati recursion, until it settles; and a system without any noise."""
+    _, source, _ = models(1, 1, 1)
+
+    def call(kernels, view):
+        table = np.zeros(60 * 9)
+        answer = kernels.fill_scalar(view(source.row(1)), 2.5, view(table), 0, 60, SETTLED)
+        silent = kernels.fill_scalar(
+            view(np.array([0.5, 0.0, 0.0, 1.0, 0.0, 0.0])), 0.0, view(table[9:]), 0, 5, SETTLED
+        )
+        return np.array(answer), np.array(silent), table
+
+    for compiled, plain in zip(*both(call), strict=True):
+        assert same_bits(compiled, plain)
+    assert both(call)[0][0][1]
+    assert both(call)[0][1].tolist() == [0.0, 0.0, 1.0, 0.0]
+
+
 @pytest.mark.parametrize("stop_at", [None, 0, 37])
 def test_run_scalar(stop_at):
-    """The scalar loop has the bits of the plain one, and of the general loop."""
+    """The scalar loop has the bits of the plain one, and agrees with the general loop."""
     rng, source, target = models(1, 1, 1)
     y = rng.standard_normal(60)
     if stop_at is not None:
         y[stop_at] = np.inf
-    a, b = gains(source).flat, gains(target).flat
+    a, b = scalar_gains(source).flat, scalar_gains(target).flat
 
     def call(kernels, view):
-        out, x, xt = np.zeros(60), float(source.mean0[0]), float(target.mean0[0])
-        done, x, xt = kernels.run_scalar(view(y), view(out), 0, 60, view(a), x, view(b), xt, 0)
-        return done, out, np.array([x]), np.array([xt])
-
-    def general(kernels, view):
-        out, x, xt, z, w = np.zeros(60), start(source), start(target), np.zeros(1), np.zeros(9)
-        done = kernels.run(view(y), view(out), 0, 60, 1, view(a), 1, view(x), view(b), 1, view(xt), 0, view(z), view(w))
-        return done, out, x, xt
-
-    for four in zip(*both(call), *both(general), strict=True):
-        assert all(same_bits(four[0], other) for other in four[1:])
-
-
-def test_run_scalar_many():
-    """Many scalar sensors."""
-    rng, source, target = models(1, 1, 1)
-    y = rng.standard_normal(60 * 7)
-    a, b = gains(source).flat, gains(target).flat
-
-    def call(kernels, view):
-        out, x, xt = np.zeros(60 * 7), start(source, 7), start(target, 7)
-        kernels.run_scalar_many(view(y), view(out), 60, 7, view(a), view(x), view(b), view(xt), 3)
-        return out, x, xt
+        out, q, qt = np.zeros(60), scalar_start(source), scalar_start(target)
+        done, q, qt = kernels.run_scalar(view(y), view(out), 0, 60, view(a), q, view(b), qt, 0)
+        return np.array([done]), out, np.array([q]), np.array([qt])
 
     for compiled, plain in zip(*both(call), strict=True):
         assert same_bits(compiled, plain)
+    done, out, *_ = call(backend.kernels, lambda array: array)
+    general, x, xt = np.zeros(60), start(source), start(target)
+    rows = backend.kernels.run(
+        y, general, 0, 60, 1, gains(source).flat, 1, x, gains(target).flat, 1, xt, 0, np.zeros(1), np.zeros(9)
+    )
+    assert rows == done[0]
+    assert np.max(np.abs(out - general)) < 1e-12
+
+
+def test_run_scalar_many():
+    """Many scalar sensors: the bits of the plain loop, and of one sensor alone."""
+    rng, source, target = models(1, 1, 1)
+    y = rng.standard_normal(60 * 7)
+    a, b = scalar_gains(source).flat, scalar_gains(target).flat
+
+    def call(kernels, view):
+        out, q, qt = np.zeros(60 * 7), np.full(7, scalar_start(source)), np.full(7, scalar_start(target))
+        kernels.run_scalar_many(view(y), view(out), 60, 7, view(a), view(q), view(b), view(qt), 3)
+        return out, q, qt
+
+    for compiled, plain in zip(*both(call), strict=True):
+        assert same_bits(compiled, plain)
+    alone = np.zeros(60)
+    one = np.ascontiguousarray(y.reshape(60, 7)[:, 4])
+    backend.kernels.run_scalar(one, alone, 0, 60, a, scalar_start(source), b, scalar_start(target), 3)
+    assert same_bits(call(backend.kernels, lambda array: array)[0].reshape(60, 7)[:, 4], alone)
 
 
 @pytest.mark.parametrize(("n", "m", "d"), SIZES)
@@ -204,13 +233,13 @@ def test_run_off_table(n, m, d, partial, jacobians):
 def test_scalar_step():
     """One reading at a time, and everything unusual to the slow path, with the same arguments."""
     rng, source, target = models(1, 1, 1)
-    a, b = gains(source).flat, gains(target).flat
-    frozen = max(gains(source).rows, gains(target).rows) - 1
+    a, b = scalar_gains(source).flat, scalar_gains(target).flat
+    frozen = max(scalar_gains(source).rows, scalar_gains(target).rows) - 1
     slow = []
 
     def call(kernels, view):
         step = kernels.ScalarStep(view(a), view(b), 1 << 62, frozen, lambda s, y: slow.append((s, y)) or (s, None)).step
-        state, outs = (0, float(source.mean0[0]), float(target.mean0[0])), []
+        state, outs = (0, scalar_start(source), scalar_start(target)), []
         for y in [*rng_values, float("nan"), None, 3, float("inf")]:
             state, out = step(state, y)
             outs.append(out)
@@ -275,7 +304,7 @@ def test_the_public_names_give_the_same_bits_without_the_compiled_kernels():
 
 def test_plain_steps_accept_numpy_floats():
     """A numpy float is a reading like any other: the state stays plain numbers, for the plain kernels too."""
-    table = gains(room(1)).flat
+    table = scalar_gains(room(1)).flat
     step = PLAIN.ScalarStep(memoryview(table), memoryview(table), 1 << 62, 19, None).step
     state, out = step((0, 100.0, 100.0), np.float64(105.0))
     assert [type(entry) for entry in (*state, out)] == [int, float, float, float]

@@ -42,13 +42,17 @@ class Scalar:
     [-1.0, 2.0]
     """
 
-    __slots__ = ("_channels", "_family", "dim")
+    __slots__ = ("_channels", "_dist", "_family", "dim")
 
     dim: int
 
     def __init__(self, dist: Any) -> None:
+        self._dist = dist
         self._family, self._channels = _channels(dist)
         self.dim = len(self._channels)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Scalar, (self._dist,)
 
     def __repr__(self) -> str:
         # The parameters of a conditional law hold the past readings, so they are not shown.

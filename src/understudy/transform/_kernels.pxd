@@ -41,17 +41,19 @@ cpdef I run(const double[::1] y, double[::1] out, I first, I stop, I d,
             const double[::1] source, I n, double[::1] x, const double[::1] target, I m, double[::1] xt,
             I index, double[::1] z, double[::1] w)
 
-@cython.locals(last=I, lastt=I, k=I, i=I, j=I, it=I, end=I, t=double, z=double,
-               H=double, g=double, r=double, G=double, h=double, K=double,
-               Ht=double, gt=double, Lt=double, At=double, bt=double, Mt=double)
-cpdef tuple run_scalar(const double[::1] y, double[::1] out, I first, I stop,
-                       const double[::1] source, double x, const double[::1] target, double xt, I index)
+@cython.locals(A=double, b=double, Q=double, C=double, d=double, R=double, H=double, g=double, s=double, k=I, o=I,
+               sigma=double, S=double, L=double, r=double, M=double, K=double, J=double, G=double, t=double)
+cpdef tuple fill_scalar(const double[::1] system, double P, double[::1] table, I first, I stop, double tolerance)
 
-@cython.locals(last=I, lastt=I, k=I, i=I, j=I, it=I, s=I, o=I, t=double, z=double,
-               H=double, g=double, r=double, G=double, h=double, K=double,
-               Ht=double, gt=double, Lt=double, At=double, bt=double, Mt=double)
+@cython.locals(last=I, lastt=I, k=I, i=I, j=I, it=I, end=I, t=double, z=double,
+               G=double, u=double, v=double, r=double, A=double, s=double, w=double, L=double)
+cpdef tuple run_scalar(const double[::1] y, double[::1] out, I first, I stop,
+                       const double[::1] source, double q, const double[::1] target, double qt, I index)
+
+@cython.locals(last=I, lastt=I, k=I, i=I, j=I, it=I, e=I, o=I, t=double, z=double,
+               G=double, u=double, v=double, r=double, A=double, s=double, w=double, L=double)
 cpdef void run_scalar_many(const double[::1] y, double[::1] out, I steps, I sensors,
-                           const double[::1] source, double[::1] x, const double[::1] target, double[::1] xt, I index)
+                           const double[::1] source, double[::1] q, const double[::1] target, double[::1] qt, I index)
 
 @cython.locals(width=I, widtht=I, last=I, lastt=I, k=I, j=I, z=double[::1], work=double[::1])
 cpdef void run_many(const double[::1] y, double[::1] out, I steps, I sensors, I d,
@@ -86,5 +88,5 @@ cdef class ScalarStep:
     cdef const double[::1] target
     cdef I last, lastt, limit, frozen
     cdef object slow
-    @cython.locals(j=I, i=I, it=I, x=double, xt=double, t=double, z=double, out=double)
+    @cython.locals(j=I, i=I, it=I, q=double, qt=double, t=double, z=double, out=double)
     cpdef object step(self, object state, object y)

@@ -17,6 +17,14 @@ reading, J = I - K C and S = L L' the innovation covariance::
 
     whitening    z = L^-1 (y - H x - g),    x <- G x + (h + K y)
     colouring    y = H x + g + L z,         x <- A x + (b + M z)
+
+One channel and one state on each side, the commonest case, has a row of nine numbers and carries
+the predicted reading q = H x + g itself::
+
+    G | u = H h + g - G g | v = H K | A | s = H b + g - A g | w = H M | L | r = 1 / L | P
+
+    whitening    z = (y - q) r,             q <- G q + (u + v y)
+    colouring    y = q + L z,               q <- A q + (s + w z)
 """
 
 from math import sqrt
@@ -286,68 +294,99 @@ def run(y, out, first, stop, d, source, n, x, target, m, xt, index, z, w):
     return stop
 
 
-def run_scalar(y, out, first, stop, source, x, target, xt, index):
-    """`run` for one channel and one state on each side: the same bits, faster; returns (row, x, ~x)."""
-    last = len(source) // 11 - 1
-    lastt = len(target) // 11 - 1
+def fill_scalar(system, P, table, first, stop, tolerance):
+    """`fill_table` for the rows of the scalar loops; returns (rows filled, converged, bad pivot, P)."""
+    A = system[0]
+    b = system[1]
+    Q = system[2]
+    C = system[3]
+    d = system[4]
+    R = system[5]
+    H = C * A
+    g = C * b + d
+    s = H * b + g - A * g
+    for k in range(first, stop):
+        sigma = A * P * A + Q
+        S = C * sigma * C + R
+        if not S > 0.0 or not S < 1e300:
+            return k, False, 1, P
+        L = sqrt(S)
+        r = 1.0 / L
+        M = sigma * C * r
+        K = M * r
+        J = 1.0 - K * C
+        G = J * A
+        o = k * 9
+        table[o] = G
+        table[o + 1] = H * (J * b - K * d) + g - G * g
+        table[o + 2] = H * K
+        table[o + 3] = A
+        table[o + 4] = s
+        table[o + 5] = H * M
+        table[o + 6] = L
+        table[o + 7] = r
+        table[o + 8] = P
+        t = J * sigma * J + K * R * K - P
+        P = t + P
+        if t * t <= tolerance * tolerance * sigma * sigma:
+            return k + 1, True, 0, P
+    return stop, False, 0, P
+
+
+def run_scalar(y, out, first, stop, source, q, target, qt, index):
+    """`run` along scalar rows, `q` and `qt` being the predicted readings; returns (row, q, ~q)."""
+    last = len(source) // 9 - 1
+    lastt = len(target) // 9 - 1
     k = first
     while k < stop:
         j = index + (k - first)
-        i = (j if j < last else last) * 11
-        it = (j if j < lastt else lastt) * 11
+        i = (j if j < last else last) * 9
+        it = (j if j < lastt else lastt) * 9
         G = source[i]
-        H = source[i + 1]
-        g = source[i + 3]
-        h = source[i + 4]
-        K = source[i + 6]
-        r = source[i + 9]
-        Ht = target[it + 1]
-        At = target[it + 2]
-        gt = target[it + 3]
-        bt = target[it + 5]
-        Mt = target[it + 7]
-        Lt = target[it + 8]
+        u = source[i + 1]
+        v = source[i + 2]
+        r = source[i + 7]
+        A = target[it + 3]
+        s = target[it + 4]
+        w = target[it + 5]
+        L = target[it + 6]
         # one row of the table, or all that is left once both are frozen
         end = stop if j >= last and j >= lastt else k + 1
         while k < end:
             t = y[k]
             if not t - t == 0.0:
-                return k, x, xt
-            z = (t - (H * x + g)) * r
-            x = G * x + (h + K * t)
-            out[k] = (Ht * xt + gt) + Lt * z
-            xt = At * xt + (bt + Mt * z)
+                return k, q, qt
+            z = (t - q) * r
+            q = G * q + (u + v * t)
+            out[k] = qt + L * z
+            qt = A * qt + (s + w * z)
             k += 1
-    return stop, x, xt
+    return stop, q, qt
 
 
-def run_scalar_many(y, out, steps, sensors, source, x, target, xt, index):
+def run_scalar_many(y, out, steps, sensors, source, q, target, qt, index):
     """`run_scalar` for many sensors at once, time first: the same bits for each of them."""
-    last = len(source) // 11 - 1
-    lastt = len(target) // 11 - 1
+    last = len(source) // 9 - 1
+    lastt = len(target) // 9 - 1
     for k in range(steps):
         j = index + k
-        i = (j if j < last else last) * 11
-        it = (j if j < lastt else lastt) * 11
+        i = (j if j < last else last) * 9
+        it = (j if j < lastt else lastt) * 9
         G = source[i]
-        H = source[i + 1]
-        g = source[i + 3]
-        h = source[i + 4]
-        K = source[i + 6]
-        r = source[i + 9]
-        Ht = target[it + 1]
-        At = target[it + 2]
-        gt = target[it + 3]
-        bt = target[it + 5]
-        Mt = target[it + 7]
-        Lt = target[it + 8]
+        u = source[i + 1]
+        v = source[i + 2]
+        r = source[i + 7]
+        A = target[it + 3]
+        s = target[it + 4]
+        w = target[it + 5]
+        L = target[it + 6]
         o = k * sensors
-        for s in range(sensors):
-            t = y[o + s]
-            z = (t - (H * x[s] + g)) * r
-            x[s] = G * x[s] + (h + K * t)
-            out[o + s] = (Ht * xt[s] + gt) + Lt * z
-            xt[s] = At * xt[s] + (bt + Mt * z)
+        for e in range(sensors):
+            t = y[o + e]
+            z = (t - q[e]) * r
+            q[e] = G * q[e] + (u + v * t)
+            out[o + e] = qt[e] + L * z
+            qt[e] = A * qt[e] + (s + w * z)
 
 
 def run_many(y, out, steps, sensors, d, source, n, x, target, m, xt, index, w):
@@ -589,28 +628,28 @@ class ScalarStep:
     def __init__(self, source, target, limit, frozen, slow):
         self.source = source
         self.target = target
-        self.last = len(source) // 11 - 1
-        self.lastt = len(target) // 11 - 1
+        self.last = len(source) // 9 - 1
+        self.lastt = len(target) // 9 - 1
         self.limit = limit
         self.frozen = frozen
         self.slow = slow
 
     def step(self, state, y):
-        """(state, y) -> (state, y_out); state = (index, x, ~x)."""
+        """(state, y) -> (state, y_out); state = (index, q, ~q)."""
         if type(state) is not tuple or len(state) != 3 or type(state[0]) is not int or not isinstance(y, float):
             return self.slow(state, y)
-        j, x, xt = state
+        j, q, qt = state
         if j < 0 or j >= self.limit:
             return self.slow(state, y)
         t = float(y)
-        i = j * 11 if j < self.last else self.last * 11
-        it = j * 11 if j < self.lastt else self.lastt * 11
-        z = (t - (self.source[i + 1] * x + self.source[i + 3])) * self.source[i + 9]
-        out = (self.target[it + 1] * xt + self.target[it + 3]) + self.target[it + 8] * z
-        x = self.source[i] * x + (self.source[i + 4] + self.source[i + 6] * t)
-        xt = self.target[it + 2] * xt + (self.target[it + 5] + self.target[it + 7] * z)
+        i = j * 9 if j < self.last else self.last * 9
+        it = j * 9 if j < self.lastt else self.lastt * 9
+        z = (t - q) * self.source[i + 7]
+        out = qt + self.target[it + 6] * z
+        q = self.source[i] * q + (self.source[i + 1] + self.source[i + 2] * t)
+        qt = self.target[it + 3] * qt + (self.target[it + 4] + self.target[it + 5] * z)
         # a missing or infinite reading, or an overflow, shows in the sum
-        t = out + x + xt
+        t = out + q + qt
         if not t - t == 0.0:
             return self.slow(state, y)
-        return (j if j == self.frozen else j + 1, x, xt), out
+        return (j if j == self.frozen else j + 1, q, qt), out

@@ -52,18 +52,7 @@ class Transform(Frozen):
         partial: bool = False,
         rng: np.random.Generator | None = None,
     ) -> None:
-        check_model_type("source", source)
-        check_model_type("target", target)
-        if source.dim != target.dim:
-            raise ModelError(f"source has {source.dim} channels and target has {target.dim}; they must agree")
-        linear, linear_target = gauss_markov(source), gauss_markov(target)
-        self._map: CausalMap
-        if linear is not None and linear_target is not None:
-            self._map = Pair(linear, linear_target, partial)
-        elif partial:
-            raise ConfigurationError("partial=True needs Gauss-Markov models on both sides")
-        else:
-            self._map = Chain(whitening(source, rng), colouring(target))
+        self._map: CausalMap = transformation(source, target, partial, rng)
         self._given = (source, target, partial, rng)
         self.dim: int = source.dim
         self.partial = partial
@@ -101,6 +90,20 @@ class Transform(Frozen):
         return state, out.reshape(np.shape(Y))
 
 
+def transformation(source: Model, target: Model, partial: bool, rng: np.random.Generator | None) -> CausalMap:
+    """The map from readings of `source` to readings of `target`: one piece if both are Gauss-Markov, else two."""
+    check_model_type("source", source)
+    check_model_type("target", target)
+    if source.dim != target.dim:
+        raise ModelError(f"source has {source.dim} channels and target has {target.dim}; they must agree")
+    linear, linear_target = gauss_markov(source), gauss_markov(target)
+    if linear is not None and linear_target is not None:
+        return Pair(linear, linear_target, partial)
+    if partial:
+        raise ConfigurationError("partial=True needs Gauss-Markov models on both sides")
+    return Chain(whitening(source, rng), colouring(target))
+
+
 def _transform(source: Model, target: Model, partial: bool, rng: np.random.Generator | None) -> Transform:
     return Transform(source, target, partial=partial, rng=rng)
 
@@ -136,4 +139,4 @@ def disguise(
     >>> us.disguise([105.0, 109.75], source=room(1), target=room(0.6)).round(6).tolist()
     [101.0, 101.95]
     """
-    return run(Transform(source, target, partial=partial, rng=rng)._map, Y, partial=partial)
+    return run(transformation(source, target, partial, rng), Y, partial=partial)

@@ -54,7 +54,7 @@ class Gains(NamedTuple):
 
     def log_scale(self, steps: int) -> float:
         """Sum over the first `steps` readings of log(1 / det L): the log-Jacobian of the scores."""
-        stop = self.width - self.states**2
+        stop = self.width - self.states**2  # in either kind of row, 1 / diag L stands before the covariance
         r = self.flat.reshape(self.rows, self.width)[:, stop - self.dim : stop]
         per_step = np.log(r).sum(axis=1)
         used = min(steps, self.rows)
@@ -63,25 +63,38 @@ class Gains(NamedTuple):
 
 def gains(model: GaussMarkov) -> Gains:
     """The table of a constant model, computed on first use and remembered with the model."""
-    found: Gains | None = model.memo.get("gains")
+    return _remembered(model, "gains")
+
+
+def scalar_gains(model: GaussMarkov) -> Gains:
+    """The same for a model of one state and one channel, in the rows of the scalar loops."""
+    return _remembered(model, "scalar gains")
+
+
+def _remembered(model: GaussMarkov, which: str) -> Gains:
+    found: Gains | None = model.memo.get(which)
     if found is None:
-        found = model.memo["gains"] = _tabulate(model)
+        found = model.memo[which] = _tabulate(model, scalar=which == "scalar gains")
     return found
 
 
-def _tabulate(model: GaussMarkov) -> Gains:
+def _tabulate(model: GaussMarkov, scalar: bool) -> Gains:
     n, d = model.states, model.dim
-    width = kernels.gain_width(n, d)
+    width = 9 if scalar else kernels.gain_width(n, d)
     system = model.row(1)
     most = max(_FIRST_ROWS, min(_MOST_ROWS, _MOST_ENTRIES // width))
     P = model.cov0.flatten()
-    work = np.empty(kernels.workspace(n, d))
     table = np.empty(min(most, _FIRST_ROWS) * width)
     rows = 0
     while True:
-        rows, frozen, bad = kernels.fill_table(
-            view(system), False, n, d, view(P), view(table), rows, table.size // width, SETTLED, view(work)
-        )
+        stop = table.size // width
+        if scalar:
+            rows, frozen, bad, P[0] = kernels.fill_scalar(view(system), P[0], view(table), rows, stop, SETTLED)
+        else:
+            work = view(np.empty(kernels.workspace(n, d)))
+            rows, frozen, bad = kernels.fill_table(
+                view(system), False, n, d, view(P), view(table), rows, stop, SETTLED, work
+            )
         if bad and rows == 0:
             raise bad_innovation(1)
         # bad later on: a covariance that outgrows float64, but the readings up to there still have a law

@@ -4,14 +4,16 @@ The source predictor turns a reading into scores on the true past; the target pr
 scores into a disguised reading on the disguised past. Whitening and colouring are the same thing
 with *white noise* as the target or the source: a Gauss-Markov model whose scores are its readings.
 
-The state is a plain tuple of numbers: an index into the gain tables, both filtered means, and, once
-a gap has thrown the gains off the tables, both filtered covariances, until they have returned.
+The state is a plain tuple of numbers: an index into the gain tables, both filtered means (both
+predicted readings where each side has one state and one channel), and, once a gap has thrown the
+gains off the tables, both filtered means and covariances, until these have returned.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ from understudy.errors import NumericalError, StateError
 from understudy.laws.base import Array
 from understudy.models.gauss_markov import GaussMarkov
 from understudy.transform.backend import integers, kernels, table, view
-from understudy.transform.gains import SETTLED, Gains, bad_innovation, gains
+from understudy.transform.gains import SETTLED, Gains, bad_innovation, gains, scalar_gains
 from understudy.transform.readings import infinite, one_reading
 
 State = tuple[Any, ...]
@@ -46,10 +48,22 @@ class Side:
 
     __slots__ = ("gains", "model", "states")
 
-    def __init__(self, model: GaussMarkov) -> None:
+    def __init__(self, model: GaussMarkov, scalar: bool) -> None:
         self.model = model
         self.states = model.states
-        self.gains: Gains | None = gains(model) if model.constant else None
+        self.gains: Gains | None = None
+        if model.constant:
+            self.gains = scalar_gains(model) if scalar else gains(model)
+
+    def predicted(self, x: float) -> float:
+        """The predicted reading q = C (A x + b) + d of a scalar system, which its loops carry instead of x."""
+        A, b, _, C, d, _ = self.model.row(1).tolist()
+        return float(C * A * x + (C * b + d))
+
+    def filtered(self, q: float) -> float:
+        """The x of a predicted reading; where no x shows in the readings, any will do."""
+        A, b, _, C, d, _ = self.model.row(1).tolist()
+        return float((q - (C * b + d)) / (C * A)) if C * A else 0.0
 
     def systems(self, k: int, stop: int) -> tuple[Any, Any]:
         """System rows for readings k+1..stop and which of them each reading uses."""
@@ -86,10 +100,11 @@ class Pair:
     """The causal map from readings of `source` to readings of `target`, both Gauss-Markov."""
 
     def __init__(self, source: GaussMarkov, target: GaussMarkov, partial: bool = False) -> None:
-        self.source, self.target = Side(source), Side(target)
-        self.dim = d = source.dim
+        self.dim = source.dim
         self.partial = partial
         self.n, self.m = n, m = source.states, target.states
+        self.scalar = n == m == self.dim == 1 and source.constant and target.constant
+        self.source, self.target = Side(source, self.scalar), Side(target, self.scalar)
         self._on = 1 + n + m
         self._off = self._on + n * n + m * m
         tables = (self.source.gains, self.target.gains)
@@ -97,17 +112,25 @@ class Pair:
         self.limit = min(0 if g is None else _FOR_EVER if g.frozen else g.rows for g in tables)
         self.frozen = max(g.rows - 1 for g in tables if g is not None) if self.limit == _FOR_EVER else -1
         self.tables = tuple(view(_EMPTY if g is None else g.flat) for g in tables)
-        self.scalar = n == m == d == 1
-        self.step: Callable[[State, Any], tuple[State, Any]] = self._step
-        if self.scalar and self.limit > 0:
-            limit = self.frozen + 1 if self.frozen >= 0 else self.limit
-            self.step = kernels.ScalarStep(
-                *(table(g.flat) for g in tables if g is not None), limit, self.frozen, self._step
-            ).step
+
+    @cached_property
+    def step(self) -> Callable[[State, Any], tuple[State, Any]]:
+        """One reading; for scalars on the tables a single compiled call."""
+        tables = (self.source.gains, self.target.gains)
+        if not self.scalar:
+            return self._step
+        limit = self.frozen + 1 if self.frozen >= 0 else self.limit
+        entries = [table(g.flat) for g in tables if g is not None]
+        quick: Callable[[State, Any], tuple[State, Any]] = kernels.ScalarStep(
+            *entries, limit, self.frozen, self._step
+        ).step
+        return quick
 
     def start(self) -> State:
         """State before the first reading."""
         source, target = self.source.model, self.target.model
+        if self.scalar:
+            return 0, self.source.predicted(source.mean0.item()), self.target.predicted(target.mean0.item())
         state = (0, *source.mean0.tolist(), *target.mean0.tolist())
         if self.limit > 0:
             return state
@@ -195,12 +218,17 @@ class Pair:
             raise bad_innovation(index + done + 1)
         means = (*x.tolist(), *xt.tolist())
         if why == kernels.BACK_ON_TABLE:
+            if self.scalar:
+                means = (self.source.predicted(means[0]), self.target.predicted(means[1]))
             return (self.frozen, *means), k + done
         return (index + done, *means, *P.tolist(), *Pt.tolist()), k + done
 
     def _carried(self, state: State) -> State:
         """The same state with its covariances, taken from the tables, carried along."""
-        tables = (self.source.gains, self.target.gains)
         if len(state) == self._off:
             return state
-        return (*state, *(p for g in tables if g is not None for p in g.covariance(state[0]).tolist()))
+        tables = (self.source.gains, self.target.gains)
+        index, *means = state
+        if self.scalar:
+            means = [self.source.filtered(means[0]), self.target.filtered(means[1])]
+        return (index, *means, *(p for g in tables if g is not None for p in g.covariance(index).tolist()))

@@ -12,7 +12,6 @@ from understudy.laws.base import Array
 from understudy.models.base import Model
 from understudy.models.gauss_markov import GaussMarkov
 from understudy.transform.filter import check_model_type, run
-from understudy.transform.gains import gains
 from understudy.transform.maps import broken_law, colouring, gauss_markov, innovations, residuals, whitening
 from understudy.transform.pair import Pair, white
 from understudy.transform.readings import as_readings, finite_or_missing, warn_incomplete
@@ -73,9 +72,11 @@ def loglik(Y: Any, model: Model, *, partial: bool = False) -> Any:
     linear = gauss_markov(model)
     if readings.ndim == 2:
         return _one(readings, model, linear, partial)
-    if linear is not None and linear.constant and gains(linear).frozen and np.isfinite(readings).all():
-        z = start_sensors(Pair(linear, white(linear.dim)), readings)
-        return _gaussian(np.square(z).sum(axis=(0, 1)), readings[:, :, 0].size) + gains(linear).log_scale(len(z))
+    pair = None if linear is None else Pair(linear, white(linear.dim), partial)
+    table = None if pair is None else pair.source.gains
+    if pair is not None and table is not None and table.frozen and np.isfinite(readings).all():
+        z = start_sensors(pair, readings)
+        return _gaussian(np.square(z).sum(axis=(0, 1)), readings[:, :, 0].size) + table.log_scale(len(z))
     return np.array(
         [_one(np.ascontiguousarray(readings[:, :, j]), model, linear, partial) for j in range(readings.shape[2])]
     )
