@@ -192,7 +192,7 @@ def test_run_many(n, m, d):
 
     def call(kernels, view):
         out, x, xt = np.zeros(40 * d * N), start(source, N), start(target, N)
-        w = np.zeros(N * (d + 1 + max(n, m)))
+        w = np.zeros(N * 2 * (d + max(n, m)))
         kernels.run_many(view(y), view(out), 40, N, d, view(a), n, view(x), view(b), m, view(xt), 0, view(w))
         return out, x, xt
 

@@ -20,7 +20,7 @@ from understudy.laws.gaussian import Gaussian
 from understudy.laws.shifted import Shifted
 from understudy.models.gauss_markov import GaussMarkov
 from understudy.models.iid import law_dim
-from understudy.models.matrices import as_array, spectral_radius
+from understudy.models.matrices import as_array, as_float, spectral_radius
 
 
 class AutoRegressive(Frozen):
@@ -67,7 +67,7 @@ class AutoRegressive(Frozen):
                 raise ModelError("past must be given: a model with a root of modulus 1 or more has no level to rest at")
             level = np.linalg.solve(np.eye(d) - Phi.sum(axis=0), self.intercept + getattr(noise, "mean", 0.0))
             past = np.tile(level, (p, 1))
-        elif d == 1 and _array("past", past).ndim < 2:
+        elif d == 1 and as_float("past", past).ndim < 2:
             past = np.reshape(past, (-1, 1))
         self.past = _vector("past", past, (p, d))
         gaussian = isinstance(noise, Gaussian)
@@ -126,7 +126,7 @@ class AutoRegressive(Frozen):
 
 
 def _coefficients(given: Any, d: int) -> Array:
-    given = _array("coefficients", given)
+    given = as_float("coefficients", given)
     shape = given.shape
     if len(shape) < 2:
         Phi = as_array("coefficients", np.atleast_1d(given), 1)
@@ -143,18 +143,8 @@ def _coefficients(given: Any, d: int) -> Array:
     return _vector("coefficients", given, (shape[0], d, d))
 
 
-def _array(name: str, given: Any) -> Array:
-    try:
-        array = np.asarray(given)
-    except ValueError:
-        raise ModelError(f"{name} is ragged; it must be a number or an array of numbers") from None
-    if array.dtype.kind not in "fiu":
-        raise ModelError(f"{name} is {given!r}; it must be a number or an array of numbers")
-    return np.array(array, dtype=float)
-
-
 def _vector(name: str, given: Any, shape: tuple[int, ...]) -> Array:
-    array = _array(name, given)
+    array = as_float(name, given)
     if array.ndim == 0 and (array == 0.0 or int(np.prod(shape)) == 1):
         array = np.full(shape, array.item())
     if array.shape != shape or array.size == 0:

@@ -99,7 +99,7 @@ def per_step(name: str, given: Any, rank: int, size: int | None) -> Any:
     """The sequence of values if `given` is one per step, else None."""
     if isinstance(given, PerStep):
         return given
-    array = _as_float(name, given)
+    array = as_float(name, given)
     if array.ndim == rank + 1 or (rank == 2 and array.ndim == 1):
         values = list(array) if not isinstance(given, (list, tuple)) else list(given)
     elif rank == 1 and array.ndim == 1 and size == 1 and array.size > 1:
@@ -113,7 +113,7 @@ def per_step(name: str, given: Any, rank: int, size: int | None) -> Any:
 
 def as_array(name: str, given: Any, rank: int) -> Array:
     """A finite array with `rank` axes; a number becomes the array with one entry."""
-    array = _as_float(name, given)
+    array = as_float(name, given)
     if array.ndim == 0:
         array = array.reshape((1,) * rank)
     if array.ndim != rank or array.size == 0:
@@ -169,7 +169,8 @@ def _once(function: Callable[[Any], Array], values: Sequence[Any]) -> tuple[Arra
     return tuple(done[id(v)] if id(v) in done else done.setdefault(id(v), function(v)) for v in values)
 
 
-def _as_float(name: str, given: Any) -> Array:
+def as_float(name: str, given: Any) -> Array:
+    """Numbers as an array of floats of its own, or an error that names the parameter."""
     try:
         array = np.asarray(given)
     except ValueError:

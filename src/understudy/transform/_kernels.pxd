@@ -60,11 +60,15 @@ cpdef void run_many(const double[::1] y, double[::1] out, I steps, I sensors, I 
                     const double[::1] source, I n, double[::1] x, const double[::1] target, I m, double[::1] xt,
                     I index, double[::1] w)
 
-@cython.locals(oH=I, og=I, oL=I, orr=I, oh=I, oK=I, i=I, j=I, s=I, p=I, q=I, f=double)
+@cython.locals(i=I, j=I, p=I, q=I, s=I, f=double)
+cdef void products_many(const double[::1] row, I o, I rows, I columns, I sensors, const double[::1] x, I xo,
+                        double[::1] out, I oo) noexcept
+
+@cython.locals(og=I, oh=I, oK=I, oL=I, orr=I, wK=I, i=I, j=I, p=I, s=I, f=double)
 cdef void score_many(const double[::1] row, I o, I n, I d, I sensors, const double[::1] y, I yo, double[::1] x,
                      double[::1] z, double[::1] w) noexcept
 
-@cython.locals(oH=I, og=I, oL=I, oA=I, ob=I, oM=I, i=I, j=I, s=I, p=I, q=I, f=double)
+@cython.locals(oH=I, og=I, ob=I, oM=I, oL=I, wM=I, i=I, p=I, s=I, f=double)
 cdef void emit_many(const double[::1] row, I o, I n, I d, I sensors, double[::1] z, double[::1] x, double[::1] y, I yo,
                     double[::1] w) noexcept
 

@@ -403,96 +403,70 @@ def run_many(y, out, steps, sensors, d, source, n, x, target, m, xt, index, w):
         emit_many(target, (j if j < lastt else lastt) * widtht, m, d, sensors, z, xt, out, k * d * sensors, work)
 
 
+def products_many(row, o, rows, columns, sensors, x, xo, out, oo):
+    """`products` for many sensors, whose values stand side by side."""
+    for i in range(rows):
+        p = oo + i * sensors
+        f = row[o + i * columns]
+        for s in range(sensors):
+            out[p + s] = f * x[xo + s]
+        for j in range(1, columns):
+            f = row[o + i * columns + j]
+            q = xo + j * sensors
+            for s in range(sensors):
+                out[p + s] += f * x[q + s]
+
+
 def score_many(row, o, n, d, sensors, y, yo, x, z, w):
     """`score_step` for many sensors."""
-    oH = o + n * n
-    og = oH + d * n + n * n
+    og = o + 2 * n * n + d * n
     oh = og + d
     oK = oh + 2 * n
     oL = oK + 2 * n * d
     orr = oL + d * d
+    wK = (n + d) * sensors
+    products_many(row, o, n + d, n, sensors, x, 0, w, 0)  # G x and H x
+    products_many(row, oK, n, d, sensors, y, yo, w, wK)
     for i in range(d):
-        for s in range(sensors):
-            w[s] = 0.0
-        for j in range(n):
-            f = row[oH + i * n + j]
-            for s in range(sensors):
-                w[s] += f * x[j * sensors + s]
+        p = i * sensors
         f = row[og + i]
         for s in range(sensors):
-            w[s] = y[yo + i * sensors + s] - (w[s] + f)
+            z[p + s] = y[yo + p + s] - (w[n * sensors + p + s] + f)
         for j in range(i):
             f = row[oL + i * d + j]
             for s in range(sensors):
-                w[s] -= f * z[j * sensors + s]
+                z[p + s] -= f * z[j * sensors + s]
         f = row[orr + i]
         for s in range(sensors):
-            z[i * sensors + s] = w[s] * f
+            z[p + s] *= f
     for i in range(n):
         p = i * sensors
-        q = n * sensors
-        for s in range(sensors):
-            w[p + s] = 0.0
-        for j in range(n):
-            f = row[o + i * n + j]
-            for s in range(sensors):
-                w[p + s] += f * x[j * sensors + s]
-        for s in range(sensors):
-            w[q + s] = 0.0
-        for j in range(d):
-            f = row[oK + i * d + j]
-            for s in range(sensors):
-                w[q + s] += f * y[yo + j * sensors + s]
         f = row[oh + i]
         for s in range(sensors):
-            w[p + s] = w[p + s] + (f + w[q + s])
-    for s in range(n * sensors):
-        x[s] = w[s]
+            x[p + s] = w[p + s] + (f + w[wK + p + s])
 
 
 def emit_many(row, o, n, d, sensors, z, x, y, yo, w):
     """`emit_step` for many sensors."""
     oH = o + n * n
-    oA = oH + d * n
-    og = oA + n * n
+    og = oH + d * n + n * n
     ob = og + d + n
     oM = ob + n + n * d
     oL = oM + n * d
-    q = n * sensors
-    for i in range(d):
-        for s in range(sensors):
-            w[s] = 0.0
-            w[q + s] = 0.0
-        for j in range(n):
-            f = row[oH + i * n + j]
-            for s in range(sensors):
-                w[s] += f * x[j * sensors + s]
-        for j in range(i + 1):
-            f = row[oL + i * d + j]
-            for s in range(sensors):
-                w[q + s] += f * z[j * sensors + s]
-        f = row[og + i]
-        for s in range(sensors):
-            y[yo + i * sensors + s] = (w[s] + f) + w[q + s]
+    wM = (d + n) * sensors
+    products_many(row, oH, d + n, n, sensors, x, 0, w, 0)  # H x and A x
+    products_many(row, oM, n, d, sensors, z, 0, w, wM)
     for i in range(n):
         p = i * sensors
-        for s in range(sensors):
-            w[p + s] = 0.0
-        for j in range(n):
-            f = row[oA + i * n + j]
-            for s in range(sensors):
-                w[p + s] += f * x[j * sensors + s]
-        for s in range(sensors):
-            w[q + s] = 0.0
-        for j in range(d):
-            f = row[oM + i * d + j]
-            for s in range(sensors):
-                w[q + s] += f * z[j * sensors + s]
         f = row[ob + i]
         for s in range(sensors):
-            w[p + s] = w[p + s] + (f + w[q + s])
-    for s in range(n * sensors):
-        x[s] = w[s]
+            x[p + s] = w[d * sensors + p + s] + (f + w[wM + p + s])
+    for i in range(d):
+        p = i * sensors
+        products_many(row, oL + i * d, 1, i + 1, sensors, z, 0, w, wM)  # row i of L z
+        f = row[og + i]
+        for s in range(sensors):
+            y[yo + p + s] = (w[p + s] + f) + w[wM + s]
 
 
 DONE, BACK_ON_TABLE, INFINITE, BAD_SOURCE, BAD_TARGET = range(5)

@@ -67,7 +67,7 @@ def _together(pair: Pair, states: tuple[State, ...], Y: Array) -> tuple[tuple[St
         if pair.scalar:
             kernels.run_scalar_many(y, o, stop - k, N, a, view(x.reshape(-1)), b, view(xt.reshape(-1)), start)
         else:
-            work = view(np.empty(N * (d + 1 + max(n, m))))
+            work = view(np.empty(N * 2 * (d + max(n, m))))
             kernels.run_many(y, o, stop - k, N, d, a, n, view(x.reshape(-1)), b, m, view(xt.reshape(-1)), start, work)
         index += stop - k
         k = stop
