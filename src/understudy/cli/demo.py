@@ -46,8 +46,8 @@ def run(theta: float, pseudo: float, steps: int, seed: int, plot: Path | None) -
     noisy = Y + rng.normal(0.0, size * np.sqrt(np.pi / 2.0), steps)
 
     console.print(
-        f"\nA room with [bold]{theta:g}[/] people; its CO2 readings follow the paper's model. Each is turned, as it "
-        f"comes,\ninto a reading of a room with [bold]{pseudo:g}[/] people, the understudy.\n"
+        f"\nA room with [bold]{theta:g}[/] people in it; its CO2 readings follow the paper's model. Each reading is "
+        f"turned, as it comes, into one of a room with [bold]{pseudo:g}[/] people: the understudy.\n"
     )
     table = Table("reading", "true", "disguised", title="What the sensor says and what leaves the building")
     for k in (0, 1, 2, 9, 49, steps - 1):
@@ -67,8 +67,8 @@ def run(theta: float, pseudo: float, steps: int, seed: int, plot: Path | None) -
         f"Exact: disguising back returns the input to {back:.1e}.\n"
         f"Speed: {1e6 * spent / steps:.2f} microseconds a reading, one at a time, "
         f"{'compiled' if compiled else 'plain Python'} loops.\n\n"
-        "[dim]Here the understudy was chosen by you. The guarantee comes from drawing it at random with a bounded\n"
-        "leakage, which is the randomizer's part and not in this version. A disguised reading is not a true one:\n"
+        "[dim]Here the understudy was chosen by hand. The guarantee comes from drawing it at random with a bounded "
+        "leakage, which is the randomizer's part and not in this version. A disguised reading is not a true one: "
         "never drive ventilation or alarms from it.[/]"
     )
     if plot is not None:
