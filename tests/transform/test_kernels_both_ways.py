@@ -93,7 +93,8 @@ def test_fill_table_finds_a_bad_pivot():
 
 
 def start(model, sensors=1):
-    return np.repeat(model.mean0, sensors)
+    """The mean, with room behind it for the reading or the scores."""
+    return np.concatenate((np.repeat(model.mean0, sensors), np.zeros(model.dim * sensors)))
 
 
 @pytest.mark.parametrize("stop_at", [None, 37])
@@ -107,8 +108,8 @@ def test_run(n, m, d, stop_at):
     a, b = gains(source).flat, gains(target).flat
 
     def call(kernels, view):
-        out, x, xt, z, w = np.zeros(60 * d), start(source), start(target), np.zeros(d), np.zeros(100)
-        done = kernels.run(view(y), view(out), 2, 60, d, view(a), n, view(x), view(b), m, view(xt), 2, view(z), view(w))
+        out, x, xt, w = np.zeros(60 * d), start(source), start(target), np.zeros(100)
+        done = kernels.run(view(y), view(out), 2, 60, d, view(a), n, view(x), view(b), m, view(xt), 2, view(w))
         return done, out, x, xt
 
     for compiled, plain in zip(*both(call), strict=True):
@@ -157,7 +158,7 @@ def test_run_scalar(stop_at):
     done, out, *_ = call(backend.kernels, lambda array: array)
     general, x, xt = np.zeros(60), start(source), start(target)
     rows = backend.kernels.run(
-        y, general, 0, 60, 1, gains(source).flat, 1, x, gains(target).flat, 1, xt, 0, np.zeros(1), np.zeros(9)
+        y, general, 0, 60, 1, gains(source).flat, 1, x, gains(target).flat, 1, xt, 0, np.zeros(9)
     )
     assert rows == done[0]
     assert np.max(np.abs(out - general)) < 1e-12
@@ -192,7 +193,7 @@ def test_run_many(n, m, d):
 
     def call(kernels, view):
         out, x, xt = np.zeros(40 * d * N), start(source, N), start(target, N)
-        w = np.zeros(N * 2 * (d + max(n, m)))
+        w = np.zeros(N * (d + 1 + max(n, m)))
         kernels.run_many(view(y), view(out), 40, N, d, view(a), n, view(x), view(b), m, view(xt), 0, view(w))
         return out, x, xt
 

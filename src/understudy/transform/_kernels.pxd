@@ -9,7 +9,7 @@ cpdef I gain_width(I n, I d)
 cpdef I system_width(I n, I d)
 cpdef I workspace(I n, I d)
 
-@cython.locals(sb=I, sQ=I, sC=I, sd=I, sR=I, oH=I, og=I, oL=I, orr=I, oh=I, oK=I, oA=I, ob=I, oM=I, oP=I,
+@cython.locals(sb=I, sQ=I, sC=I, sd=I, sR=I, oH=I, og=I, oL=I, orr=I, oh=I, oK=I, oA=I, ob=I, oM=I, oP=I, m=I,
                wJ=I, wV=I, wD=I, i=I, j=I, e=I, t=double, scale=double)
 cdef int gain_step(const double[::1] system, I s, I n, I d, double[::1] P, double[::1] row, I o, double[::1] w) noexcept
 
@@ -25,21 +25,21 @@ cpdef tuple fill_table(const double[::1] system, bint varying, I n, I d, double[
                        I first, I stop, double tolerance, double[::1] w)
 
 @cython.locals(i=I, j=I, p=I, q=I, t=double, u=double, v=double)
-cdef inline void products(const double[::1] row, I o, I rows, I columns, const double[::1] x, I xo,
-                          double[::1] out, I oo) noexcept
+cdef inline void products(const double[::1] row, I o, I rows, I columns, const double[::1] x, double[::1] out,
+                          I oo) noexcept
 
-@cython.locals(og=I, oh=I, oK=I, oL=I, orr=I, wK=I, i=I, j=I, t=double)
+@cython.locals(oH=I, og=I, oh=I, oL=I, orr=I, i=I, j=I, t=double)
 cdef inline void score_step(const double[::1] row, I o, I n, I d, const double[::1] y, I yo,
-                            double[::1] x, double[::1] z, double[::1] w) noexcept
+                            double[::1] x, double[::1] z, I zo, double[::1] w) noexcept
 
-@cython.locals(oH=I, og=I, ob=I, oM=I, oL=I, wM=I, i=I, j=I, u=double)
-cdef inline void emit_step(const double[::1] row, I o, I n, I d, double[::1] z,
-                           double[::1] x, double[::1] y, I yo, double[::1] w) noexcept
+@cython.locals(oH=I, oA=I, og=I, ob=I, oL=I, i=I, j=I, u=double)
+cdef inline void emit_step(const double[::1] row, I o, I n, I d, double[::1] x, double[::1] y, I yo,
+                           double[::1] w) noexcept
 
 @cython.locals(width=I, widtht=I, last=I, lastt=I, k=I, i=I, j=I, t=double)
 cpdef I run(const double[::1] y, double[::1] out, I first, I stop, I d,
             const double[::1] source, I n, double[::1] x, const double[::1] target, I m, double[::1] xt,
-            I index, double[::1] z, double[::1] w)
+            I index, double[::1] w)
 
 @cython.locals(A=double, b=double, Q=double, C=double, d=double, R=double, H=double, g=double, s=double, k=I, o=I,
                sigma=double, S=double, L=double, r=double, M=double, K=double, J=double, G=double, t=double)
@@ -55,7 +55,7 @@ cpdef tuple run_scalar(const double[::1] y, double[::1] out, I first, I stop,
 cpdef void run_scalar_many(const double[::1] y, double[::1] out, I steps, I sensors,
                            const double[::1] source, double[::1] q, const double[::1] target, double[::1] qt, I index)
 
-@cython.locals(width=I, widtht=I, last=I, lastt=I, k=I, j=I, z=double[::1], work=double[::1])
+@cython.locals(width=I, widtht=I, last=I, lastt=I, k=I, j=I, o=I)
 cpdef void run_many(const double[::1] y, double[::1] out, I steps, I sensors, I d,
                     const double[::1] source, I n, double[::1] x, const double[::1] target, I m, double[::1] xt,
                     I index, double[::1] w)
@@ -64,16 +64,16 @@ cpdef void run_many(const double[::1] y, double[::1] out, I steps, I sensors, I 
 cdef void products_many(const double[::1] row, I o, I rows, I columns, I sensors, const double[::1] x, I xo,
                         double[::1] out, I oo) noexcept
 
-@cython.locals(og=I, oh=I, oK=I, oL=I, orr=I, wK=I, i=I, j=I, p=I, s=I, f=double)
+@cython.locals(oH=I, og=I, oh=I, oL=I, orr=I, i=I, j=I, p=I, q=I, s=I, f=double)
 cdef void score_many(const double[::1] row, I o, I n, I d, I sensors, const double[::1] y, I yo, double[::1] x,
-                     double[::1] z, double[::1] w) noexcept
+                     double[::1] z, I zo, double[::1] w) noexcept
 
-@cython.locals(oH=I, og=I, ob=I, oM=I, oL=I, wM=I, i=I, p=I, s=I, f=double)
-cdef void emit_many(const double[::1] row, I o, I n, I d, I sensors, double[::1] z, double[::1] x, double[::1] y, I yo,
+@cython.locals(oH=I, oA=I, og=I, ob=I, oL=I, wL=I, i=I, p=I, s=I, f=double)
+cdef void emit_many(const double[::1] row, I o, I n, I d, I sensors, double[::1] x, double[::1] y, I yo,
                     double[::1] w) noexcept
 
 @cython.locals(sw=I, swt=I, width=I, widtht=I, k=I, s=I, st=I, i=I, seen=I, width_seen=I, t=double, nan=double,
-               z=double[::1], part=double[::1], part_out=double[::1], row=double[::1], rowt=double[::1],
+               part=double[::1], part_out=double[::1], row=double[::1], rowt=double[::1],
                reduced=double[::1], work=double[::1])
 cpdef tuple run_off_table(
     const double[::1] y, double[::1] out, double[::1] scale, I first, I stop, I d, bint partial,

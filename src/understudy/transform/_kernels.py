@@ -11,12 +11,14 @@ A *system row* holds the matrices of one step, flattened one after the other::
 A *gain row* holds what one step of a predictor needs. With x the filtered mean after the last
 reading, J = I - K C and S = L L' the innovation covariance::
 
-    G = J A (n n) | H = C A (d n) | A (n n)
-    g = C b + d (d) | h = J b - K d (n) | b (n)
-    K (n d) | M = K L (n d) | L (d d) | r = 1 / diag L (d) | P (n n), the filtered covariance before the step
+    [G K] = [J A, K] (n n+d) | H = C A (d n) | [A M] = [A, K L] (n n+d)
+    g = C b + d (d) | h = J b - K d (n) | b (n) | L (d d) | r = 1 / diag L (d)
+    P (n n), the filtered covariance before the step
 
-    whitening    z = L^-1 (y - H x - g),    x <- G x + (h + K y)
-    colouring    y = H x + g + L z,         x <- A x + (b + M z)
+    whitening    z = L^-1 (y - H x - g),    x <- [G K] (x, y) + h
+    colouring    y = H x + g + L z,         x <- [A M] (x, z) + b
+
+So a mean x has room for d numbers behind it: the reading on one side, the scores on the other.
 
 One channel and one state on each side, the commonest case, has a row of nine numbers and carries
 the predicted reading q = H x + g itself::
@@ -42,7 +44,7 @@ def system_width(n, d):
 
 def workspace(n, d):
     """Length of the scratch space that one step needs, gains included."""
-    return 4 * n * n + n * d + 2 * n + d
+    return 4 * n * n + n * d + n + d
 
 
 def gain_step(system, s, n, d, P, row, o, w):
@@ -52,22 +54,24 @@ def gain_step(system, s, n, d, P, row, o, w):
     sC = sQ + n * n
     sd = sC + d * n
     sR = sd + d
-    oH = o + n * n
+    m = n + d
+    oH = o + n * m
     oA = oH + d * n
-    og = oA + n * n
+    og = oA + n * m
     oh = og + d
     ob = oh + n
-    oK = ob + n
-    oM = oK + n * d
-    oL = oM + n * d
+    oL = ob + n
     orr = oL + d * d
     oP = orr + d
+    oK = o + n
+    oM = oA + n
     wJ = n * n
     wV = 2 * n * n
     wD = 4 * n * n
-    for i in range(n * n):
-        row[oA + i] = system[s + i]
-        row[oP + i] = P[i]
+    for i in range(n):
+        for j in range(n):
+            row[oA + i * m + j] = system[s + i * n + j]
+            row[oP + i * n + j] = P[i * n + j]
     for i in range(n):
         row[ob + i] = system[sb + i]
     predict_covariance(system, s, n, P, w)
@@ -103,21 +107,21 @@ def gain_step(system, s, n, d, P, row, o, w):
         for j in range(d):
             t = w[wD + j * n + i]
             for e in range(j):
-                t -= row[oL + j * d + e] * row[oM + i * d + e]
-            row[oM + i * d + j] = t * row[orr + j]
+                t -= row[oL + j * d + e] * row[oM + i * m + e]
+            row[oM + i * m + j] = t * row[orr + j]
     # K = M L^-1, by back substitution on L' K' = M'
     for i in range(n):
         for j in range(d - 1, -1, -1):
-            t = row[oM + i * d + j]
+            t = row[oM + i * m + j]
             for e in range(j + 1, d):
-                t -= row[oL + e * d + j] * row[oK + i * d + e]
-            row[oK + i * d + j] = t * row[orr + j]
+                t -= row[oL + e * d + j] * row[oK + i * m + e]
+            row[oK + i * m + j] = t * row[orr + j]
     # J = I - K C
     for i in range(n):
         for j in range(n):
             t = 0.0
             for e in range(d):
-                t += row[oK + i * d + e] * system[sC + e * n + j]
+                t += row[oK + i * m + e] * system[sC + e * n + j]
             w[wJ + i * n + j] = (1.0 if i == j else 0.0) - t
     # H = C A, g = C b + d
     for i in range(d):
@@ -136,12 +140,12 @@ def gain_step(system, s, n, d, P, row, o, w):
             t = 0.0
             for e in range(n):
                 t += w[wJ + i * n + e] * system[s + e * n + j]
-            row[o + i * n + j] = t
+            row[o + i * m + j] = t
         t = 0.0
         for e in range(n):
             t += w[wJ + i * n + e] * system[sb + e]
         for e in range(d):
-            t -= row[oK + i * d + e] * system[sd + e]
+            t -= row[oK + i * m + e] * system[sd + e]
         row[oh + i] = t
     # Joseph form: Sigma_{k|k} = J Sigma J' + K R K'
     for i in range(n):
@@ -154,7 +158,7 @@ def gain_step(system, s, n, d, P, row, o, w):
         for j in range(d):
             t = 0.0
             for e in range(d):
-                t += row[oK + i * d + e] * system[sR + e * d + j]
+                t += row[oK + i * m + e] * system[sR + e * d + j]
             w[wD + i * d + j] = t
     for i in range(n):
         for j in range(i + 1):
@@ -162,7 +166,7 @@ def gain_step(system, s, n, d, P, row, o, w):
             for e in range(n):
                 t += w[wV + i * n + e] * w[wJ + j * n + e]
             for e in range(d):
-                t += w[wD + i * d + e] * row[oK + j * d + e]
+                t += w[wD + i * d + e] * row[oK + j * m + e]
             P[i * n + j] = t
             P[j * n + i] = t
     return 0
@@ -217,67 +221,67 @@ def fill_table(system, varying, n, d, P, table, first, stop, tolerance, w):
     return stop, False, 0
 
 
-def products(row, o, rows, columns, x, xo, out, oo):
-    """out[oo + i] = sum_j row[o + i columns + j] x[xo + j], two rows at a time."""
+def products(row, o, rows, columns, x, out, oo):
+    """out[oo + i] = sum_j row[o + i columns + j] x[j], two rows at a time."""
     for i in range(0, rows - 1, 2):
         p = o + i * columns
         q = p + columns
-        v = x[xo]
+        v = x[0]
         t = row[p] * v
         u = row[q] * v
         for j in range(1, columns):
-            v = x[xo + j]
+            v = x[j]
             t += row[p + j] * v
             u += row[q + j] * v
         out[oo + i] = t
         out[oo + i + 1] = u
     if rows % 2:
         p = o + (rows - 1) * columns
-        t = row[p] * x[xo]
+        t = row[p] * x[0]
         for j in range(1, columns):
-            t += row[p + j] * x[xo + j]
+            t += row[p + j] * x[j]
         out[oo + rows - 1] = t
 
 
-def score_step(row, o, n, d, y, yo, x, z, w):
-    """Feedforward: z = L^-1 (y - H x - g), then x <- G x + (h + K y)."""
-    og = o + 2 * n * n + d * n
+def score_step(row, o, n, d, y, yo, x, z, zo, w):
+    """Feedforward: z = L^-1 (y - H x - g) into z[zo:], then x <- [G K] (x, y) + h."""
+    oH = o + n * (n + d)
+    og = oH + d * n + n * (n + d)
     oh = og + d
-    oK = oh + 2 * n
-    oL = oK + 2 * n * d
+    oL = oh + 2 * n
     orr = oL + d * d
-    wK = n + d
-    products(row, o, n + d, n, x, 0, w, 0)  # G x and H x
-    products(row, oK, n, d, y, yo, w, wK)
+    for i in range(d):
+        x[n + i] = y[yo + i]
+    products(row, o, n, n + d, x, w, 0)
+    products(row, oH, d, n, x, w, n)
     for i in range(d):
         t = y[yo + i] - (w[n + i] + row[og + i])
         for j in range(i):
-            t -= row[oL + i * d + j] * z[j]
-        z[i] = t * row[orr + i]
+            t -= row[oL + i * d + j] * z[zo + j]
+        z[zo + i] = t * row[orr + i]
     for i in range(n):
-        x[i] = w[i] + (row[oh + i] + w[wK + i])
+        x[i] = w[i] + row[oh + i]
 
 
-def emit_step(row, o, n, d, z, x, y, yo, w):
-    """Feedback: y = H x + g + L z, then x <- A x + (b + M z)."""
-    oH = o + n * n
-    og = oH + d * n + n * n
+def emit_step(row, o, n, d, x, y, yo, w):
+    """Feedback, with the scores in x[n:]: y = H x + g + L z, then x <- [A M] (x, z) + b."""
+    oH = o + n * (n + d)
+    oA = oH + d * n
+    og = oA + n * (n + d)
     ob = og + d + n
-    oM = ob + n + n * d
-    oL = oM + n * d
-    wM = d + n
-    products(row, oH, d + n, n, x, 0, w, 0)  # H x and A x
-    products(row, oM, n, d, z, 0, w, wM)
+    oL = ob + n
+    products(row, oH, d, n, x, w, 0)
+    products(row, oA, n, n + d, x, w, d)
     for i in range(d):
-        u = row[oL + i * d] * z[0]
+        u = row[oL + i * d] * x[n]
         for j in range(1, i + 1):
-            u += row[oL + i * d + j] * z[j]
+            u += row[oL + i * d + j] * x[n + j]
         y[yo + i] = (w[i] + row[og + i]) + u
     for i in range(n):
-        x[i] = w[d + i] + (row[ob + i] + w[wM + i])
+        x[i] = w[d + i] + row[ob + i]
 
 
-def run(y, out, first, stop, d, source, n, x, target, m, xt, index, z, w):
+def run(y, out, first, stop, d, source, n, x, target, m, xt, index, w):
     """Disguise rows first..stop-1 along two gain tables; stops before the first row that is not finite."""
     width = 3 * n * n + 3 * n * d + 2 * n + d * d + 2 * d
     widtht = 3 * m * m + 3 * m * d + 2 * m + d * d + 2 * d
@@ -289,8 +293,8 @@ def run(y, out, first, stop, d, source, n, x, target, m, xt, index, z, w):
             if not t - t == 0.0:
                 return k
         j = index + (k - first)
-        score_step(source, (j if j < last else last) * width, n, d, y, k * d, x, z, w)
-        emit_step(target, (j if j < lastt else lastt) * widtht, m, d, z, xt, out, k * d, w)
+        score_step(source, (j if j < last else last) * width, n, d, y, k * d, x, xt, m, w)
+        emit_step(target, (j if j < lastt else lastt) * widtht, m, d, xt, out, k * d, w)
     return stop
 
 
@@ -390,17 +394,16 @@ def run_scalar_many(y, out, steps, sensors, source, q, target, qt, index):
 
 
 def run_many(y, out, steps, sensors, d, source, n, x, target, m, xt, index, w):
-    """`run` for many sensors at once, arrays (time, channel, sensor) and (state, sensor)."""
+    """`run` for many sensors at once, arrays (time, channel, sensor) and (state and room, sensor)."""
     width = 3 * n * n + 3 * n * d + 2 * n + d * d + 2 * d
     widtht = 3 * m * m + 3 * m * d + 2 * m + d * d + 2 * d
     last = len(source) // width - 1
     lastt = len(target) // widtht - 1
-    z = w[: d * sensors]
-    work = w[d * sensors :]
     for k in range(steps):
         j = index + k
-        score_many(source, (j if j < last else last) * width, n, d, sensors, y, k * d * sensors, x, z, work)
-        emit_many(target, (j if j < lastt else lastt) * widtht, m, d, sensors, z, xt, out, k * d * sensors, work)
+        o = k * d * sensors
+        score_many(source, (j if j < last else last) * width, n, d, sensors, y, o, x, xt, m * sensors, w)
+        emit_many(target, (j if j < lastt else lastt) * widtht, m, d, sensors, xt, out, o, w)
 
 
 def products_many(row, o, rows, columns, sensors, x, xo, out, oo):
@@ -417,56 +420,58 @@ def products_many(row, o, rows, columns, sensors, x, xo, out, oo):
                 out[p + s] += f * x[q + s]
 
 
-def score_many(row, o, n, d, sensors, y, yo, x, z, w):
+def score_many(row, o, n, d, sensors, y, yo, x, z, zo, w):
     """`score_step` for many sensors."""
-    og = o + 2 * n * n + d * n
+    oH = o + n * (n + d)
+    og = oH + d * n + n * (n + d)
     oh = og + d
-    oK = oh + 2 * n
-    oL = oK + 2 * n * d
+    oL = oh + 2 * n
     orr = oL + d * d
-    wK = (n + d) * sensors
-    products_many(row, o, n + d, n, sensors, x, 0, w, 0)  # G x and H x
-    products_many(row, oK, n, d, sensors, y, yo, w, wK)
+    for s in range(d * sensors):
+        x[n * sensors + s] = y[yo + s]
+    products_many(row, o, n, n + d, sensors, x, 0, w, 0)
+    products_many(row, oH, d, n, sensors, x, 0, w, n * sensors)
     for i in range(d):
         p = i * sensors
+        q = zo + p
         f = row[og + i]
         for s in range(sensors):
-            z[p + s] = y[yo + p + s] - (w[n * sensors + p + s] + f)
+            z[q + s] = y[yo + p + s] - (w[n * sensors + p + s] + f)
         for j in range(i):
             f = row[oL + i * d + j]
             for s in range(sensors):
-                z[p + s] -= f * z[j * sensors + s]
+                z[q + s] -= f * z[zo + j * sensors + s]
         f = row[orr + i]
         for s in range(sensors):
-            z[p + s] *= f
+            z[q + s] *= f
     for i in range(n):
         p = i * sensors
         f = row[oh + i]
         for s in range(sensors):
-            x[p + s] = w[p + s] + (f + w[wK + p + s])
+            x[p + s] = w[p + s] + f
 
 
-def emit_many(row, o, n, d, sensors, z, x, y, yo, w):
+def emit_many(row, o, n, d, sensors, x, y, yo, w):
     """`emit_step` for many sensors."""
-    oH = o + n * n
-    og = oH + d * n + n * n
+    oH = o + n * (n + d)
+    oA = oH + d * n
+    og = oA + n * (n + d)
     ob = og + d + n
-    oM = ob + n + n * d
-    oL = oM + n * d
-    wM = (d + n) * sensors
-    products_many(row, oH, d + n, n, sensors, x, 0, w, 0)  # H x and A x
-    products_many(row, oM, n, d, sensors, z, 0, w, wM)
+    oL = ob + n
+    wL = (d + n) * sensors
+    products_many(row, oH, d, n, sensors, x, 0, w, 0)
+    products_many(row, oA, n, n + d, sensors, x, 0, w, d * sensors)
+    for i in range(d):
+        p = i * sensors
+        products_many(row, oL + i * d, 1, i + 1, sensors, x, n * sensors, w, wL)  # row i of L z
+        f = row[og + i]
+        for s in range(sensors):
+            y[yo + p + s] = (w[p + s] + f) + w[wL + s]
     for i in range(n):
         p = i * sensors
         f = row[ob + i]
         for s in range(sensors):
-            x[p + s] = w[d * sensors + p + s] + (f + w[wM + p + s])
-    for i in range(d):
-        p = i * sensors
-        products_many(row, oL + i * d, 1, i + 1, sensors, z, 0, w, wM)  # row i of L z
-        f = row[og + i]
-        for s in range(sensors):
-            y[yo + p + s] = (w[p + s] + f) + w[wM + s]
+            x[p + s] = w[d * sensors + p + s] + f
 
 
 DONE, BACK_ON_TABLE, INFINITE, BAD_SOURCE, BAD_TARGET = range(5)
@@ -507,13 +512,12 @@ def run_off_table(
     swt = 2 * m * m + m + d * m + d + d * d
     width = 3 * n * n + 3 * n * d + 2 * n + d * d + 2 * d
     widtht = 3 * m * m + 3 * m * d + 2 * m + d * d + 2 * d
-    z = w[:d]
-    part = w[d : 2 * d]
-    part_out = w[2 * d : 3 * d]
-    row = w[3 * d : 3 * d + width]
-    rowt = w[3 * d + width : 3 * d + width + widtht]
-    reduced = w[3 * d + width + widtht : 3 * d + width + widtht + sw + swt]
-    work = w[3 * d + width + widtht + sw + swt :]
+    part = w[:d]
+    part_out = w[d : 2 * d]
+    row = w[2 * d : 2 * d + width]
+    rowt = w[2 * d + width : 2 * d + width + widtht]
+    reduced = w[2 * d + width + widtht : 2 * d + width + widtht + sw + swt]
+    work = w[2 * d + width + widtht + sw + swt :]
     nan = float("nan")
     for k in range(first, stop):
         s = which[k if len(which) > 1 else 0] * sw
@@ -531,19 +535,19 @@ def run_off_table(
                 return k, BAD_SOURCE
             if gain_step(target, st, m, d, Pt, rowt, 0, work):
                 return k, BAD_TARGET
-            score_step(row, 0, n, d, y, k * d, x, z, work)
-            emit_step(rowt, 0, m, d, z, xt, out, k * d, work)
+            score_step(row, 0, n, d, y, k * d, x, xt, m, work)
+            emit_step(rowt, 0, m, d, xt, out, k * d, work)
         elif seen > 0 and partial:
             for i in range(seen):
                 part[i] = y[k * d + channels[i]]
             reduce_system(source, s, n, d, channels, seen, reduced)
             if gain_step(reduced, 0, n, seen, P, row, 0, work):
                 return k, BAD_SOURCE
-            score_step(row, 0, n, seen, part, 0, x, z, work)
+            score_step(row, 0, n, seen, part, 0, x, xt, m, work)
             reduce_system(target, st, m, d, channels, seen, reduced)
             if gain_step(reduced, 0, m, seen, Pt, rowt, 0, work):
                 return k, BAD_TARGET
-            emit_step(rowt, 0, m, seen, z, xt, part_out, 0, work)
+            emit_step(rowt, 0, m, seen, xt, part_out, 0, work)
             for i in range(d):
                 out[k * d + i] = nan
             for i in range(seen):

@@ -181,10 +181,10 @@ class Pair:
         if self.scalar:
             done, *means = kernels.run_scalar(view(y), view(out), k, stop, a, state[1], b, state[2], index)
         else:
-            x, xt, z = np.array(state[1 : 1 + n]), np.array(state[1 + n :]), np.empty(d)
-            work = view(np.empty(2 * max(n, m) + d))
-            done = kernels.run(view(y), view(out), k, stop, d, a, n, view(x), b, m, view(xt), index, view(z), work)
-            means = [*x.tolist(), *xt.tolist()]
+            x, xt = _roomy(state[1 : 1 + n], d), _roomy(state[1 + n :], d)
+            work = view(np.empty(max(n, m) + d))
+            done = kernels.run(view(y), view(out), k, stop, d, a, n, view(x), b, m, view(xt), index, work)
+            means = [*x[:n].tolist(), *xt[:m].tolist()]
         index += done - k
         state = (min(index, self.frozen) if self.frozen >= 0 else index, *means)
         # stopped early: the next reading is not finite, and the gains leave the tables
@@ -194,7 +194,7 @@ class Pair:
         state = self._carried(state)
         d, n, m, on = self.dim, self.n, self.m, self._on
         index = state[0]
-        x, xt = np.array(state[1 : 1 + n]), np.array(state[1 + n : on])
+        x, xt = _roomy(state[1 : 1 + n], d), _roomy(state[1 + n : on], d)
         P, Pt = np.array(state[on : on + n * n]), np.array(state[on + n * n :])
         # a system that changes with time is laid out block by block
         stop = y.size // d if self.limit else min(y.size // d, k + _BLOCK)
@@ -216,7 +216,7 @@ class Pair:
             raise infinite(k + done)
         if why in (kernels.BAD_SOURCE, kernels.BAD_TARGET):
             raise bad_innovation(index + done + 1)
-        means = (*x.tolist(), *xt.tolist())
+        means = (*x[:n].tolist(), *xt[:m].tolist())
         if why == kernels.BACK_ON_TABLE:
             if self.scalar:
                 means = (self.source.predicted(means[0]), self.target.predicted(means[1]))
@@ -232,3 +232,8 @@ class Pair:
         if self.scalar:
             means = [self.source.filtered(means[0]), self.target.filtered(means[1])]
         return (index, *means, *(p for g in tables if g is not None for p in g.covariance(index).tolist()))
+
+
+def _roomy(mean: tuple[float, ...], d: int) -> Array:
+    """A mean with room behind it for the reading or the scores."""
+    return np.array((*mean, *(0.0,) * d))

@@ -46,8 +46,9 @@ def _together(pair: Pair, states: tuple[State, ...], Y: Array) -> tuple[tuple[St
     if len(first) > on and pair.limit > 0:
         return _apart(pair, states if len(states) == N else states * N, Y)
     means = np.array([state[1:on] for state in states]).T
-    x = np.array(np.broadcast_to(means[:n], (n, N)), order="C")
-    xt = np.array(np.broadcast_to(means[n:], (m, N)), order="C")
+    # behind each mean there is room for the reading or the scores
+    x, xt = np.zeros((n + d, N)), np.zeros((m + d, N))
+    x[:n], xt[:m] = means[:n], means[n:]
     P, Pt = np.array(first[on : on + n * n]), np.array(first[on + n * n :])
     out = np.empty(Y.shape)
     index, k = first[0], 0
@@ -67,13 +68,13 @@ def _together(pair: Pair, states: tuple[State, ...], Y: Array) -> tuple[tuple[St
         if pair.scalar:
             kernels.run_scalar_many(y, o, stop - k, N, a, view(x.reshape(-1)), b, view(xt.reshape(-1)), start)
         else:
-            work = view(np.empty(N * 2 * (d + max(n, m))))
+            work = view(np.empty(N * (d + 1 + max(n, m))))
             kernels.run_many(y, o, stop - k, N, d, a, n, view(x.reshape(-1)), b, m, view(xt.reshape(-1)), start, work)
         index += stop - k
         k = stop
     index = min(index, pair.frozen) if pair.frozen >= 0 else index
     tail = (*P.tolist(), *Pt.tolist())
-    after = [(index, *row, *tail) for row in np.concatenate((x, xt)).T.tolist()] if len(states) == N else []
+    after = [(index, *row, *tail) for row in np.concatenate((x[:n], xt[:m])).T.tolist()] if len(states) == N else []
     # A reading that is not finite poisons its sensor's predictor to the end: those run by themselves.
     for s in np.flatnonzero(~(np.isfinite(x).all(axis=0) & np.isfinite(xt).all(axis=0))).tolist():
         state, out[:, :, s] = pair.apply(states[s if len(states) == N else 0], np.ascontiguousarray(Y[:, :, s]))
