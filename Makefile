@@ -24,15 +24,16 @@ $(BIN)/python:
 # An editable install would silently run a stale extension: it is rebuilt when its source is newer.
 $(VENV)/.installed: $(BIN)/python pyproject.toml setup.py $(KERNELS)
 	@command -v cc >/dev/null || command -v gcc >/dev/null || \
-	  echo "no C compiler: the plain kernels will run, about 80 times slower (on Debian, apt-get install gcc python3-dev)"
-	@echo "installing understudy into $(VENV)"
-	@rm -rf build
+	  echo "no C compiler: the plain kernels will run, about 80 times slower on whole records (on Debian, apt-get install gcc python3-dev)"
+	@echo "installing understudy into $(VENV) (about a minute)"
+	@rm -rf build; find src -name '_kernels*.so' -delete
 	@$(PIP) install --no-build-isolation --force-reinstall --no-deps --editable .
 	@$(PIP) install --editable ".[plot]" --no-build-isolation
+	@$(BIN)/understudy info | grep kernels
 	@touch $@
 
 $(VENV)/.developer: $(VENV)/.installed
-	@echo "installing what the tests need"
+	@echo "installing what the tests need (about a minute)"
 	@$(PIP) install --group test --group lint --group docs
 	@touch $@
 
@@ -66,5 +67,6 @@ bench: .venv-bench/.installed
 	.venv-bench/bin/python benchmarks/run.py
 
 clean:
-	rm -rf $(VENV) .venv-bench build docs/_build src/understudy.egg-info .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-bench build docs/_build src/understudy.egg-info .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src -name '*.so' -delete
+	find src tests benchmarks docs -name __pycache__ -prune -exec rm -rf {} +

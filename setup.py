@@ -3,6 +3,7 @@
 import os
 
 from setuptools import setup
+from setuptools.command.build_ext import build_ext
 
 KERNELS = ["understudy.transform._kernels"]
 
@@ -33,4 +34,18 @@ def extensions():
     return built
 
 
-setup(ext_modules=extensions())
+class BuildFresh(build_ext):
+    """Never leaves an older extension standing where a new one could not be built."""
+
+    def build_extension(self, ext):
+        """Remove what an earlier build left, then compile."""
+        old = [self.get_ext_fullpath(ext.name)]
+        if self.inplace or getattr(self, "editable_mode", False):
+            old.append(os.path.join("src", self.get_ext_filename(ext.name)))
+        for path in old:
+            if os.path.exists(path):
+                os.remove(path)
+        super().build_extension(ext)
+
+
+setup(ext_modules=extensions(), cmdclass={"build_ext": BuildFresh})

@@ -126,8 +126,9 @@ def test_a_gap_law_may_take_k():
 def test_without_a_gap_law_a_missing_reading_is_refused():
     """The message names the reading and what would help."""
     model = us.Markov(us.Gaussian(0.0, 1.0), heteroscedastic)
-    with pytest.raises(MissingReadingError, match=r"before number 3.*gap="):
-        us.whiten([1.0, None, 2.0], model)
+    for readings in ([1.0, None, 2.0], [1.0, None]):
+        with pytest.raises(MissingReadingError, match=r"reading number 2.*gap="):
+            us.whiten(readings, model)
 
 
 def test_markov_vectors():

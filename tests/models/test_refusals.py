@@ -165,8 +165,9 @@ def test_each_value_per_step_is_checked():
     with pytest.raises(ModelError, match="Q has the eigenvalue -1"):
         us.GaussMarkov(0.5, 1.0, us.PerStep([1.0, -1.0]), 1.0, mean0=0.0, cov0=1.0)
     model = us.GaussMarkov(0.5, 1.0, lambda k: 1.0 if k < 2 else -1.0, 1.0, mean0=0.0, cov0=1.0)
-    with pytest.raises(ModelError, match="Q has the eigenvalue -1"):
+    with pytest.raises(ModelError, match="Q of step 2 breaks a rule") as caught:
         us.whiten([0.0, 0.0], model)
+    assert "-1" not in str(caught.value)  # at run time a matrix may tell the parameter
 
 
 NORMAL = us.Gaussian(0.0, 1.0)

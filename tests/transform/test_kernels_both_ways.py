@@ -150,7 +150,8 @@ def test_run_scalar(stop_at):
 
     def call(kernels, view):
         out, q, qt = np.zeros(60), scalar_start(source), scalar_start(target)
-        done, q, qt = kernels.run_scalar(view(y), view(out), 0, 60, view(a), q, view(b), qt, 0)
+        done, q, qt, overflow = kernels.run_scalar(view(y), view(out), 0, 60, view(a), q, view(b), qt, 0)
+        assert overflow == 0.0
         return np.array([done]), out, np.array([q]), np.array([qt])
 
     for compiled, plain in zip(*both(call), strict=True):

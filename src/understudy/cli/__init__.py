@@ -43,8 +43,10 @@ def info(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instea
 
 @app.command()
 def demo(
-    theta: Annotated[float, typer.Option(min=0.0, help="People in the room: the private parameter.")] = 1.0,
-    pseudo: Annotated[float, typer.Option(min=0.0, help="The understudy's number of people.")] = 0.6,
+    theta: Annotated[float, typer.Option(min=0.0, help="Occupancy of the room: the private parameter.")] = 1.0,
+    pseudo: Annotated[
+        float, typer.Option(min=0.0, help="Occupancy that the understudy plays: the pseudo parameter.")
+    ] = 0.6,
     steps: Annotated[int, typer.Option(min=60, max=1_000_000, help="Number of readings.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated room.")] = 0,
     plot: Annotated[

@@ -32,7 +32,7 @@ def show(as_json: bool) -> None:
         typer.echo(f"{name:<{width}}  {fact}")
     if not compiled:
         typer.echo(
-            "\nThe compiled loops are not in use: they were not built (no C compiler at install time), "
+            "\nThe compiled loops are not in use: they were not built (no working C compiler at install time), "
             "or UNDERSTUDY_PURE=1 is set."
         )
 

@@ -79,6 +79,9 @@ class AutoRegressive(Frozen):
     def __repr__(self) -> str:
         return f"AutoRegressive(order={self.order}, dim={self.dim})"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remade, (self.coefficients, self.intercept, self.noise, self.past)
+
     def companion(self) -> Array:
         """The matrix that moves (y_{k-1}, ..., y_{k-p}) one step on, without intercept and noise."""
         p, d = self.order, self.dim
@@ -123,6 +126,10 @@ class AutoRegressive(Frozen):
             "a reading is missing, and an AutoRegressive model has an exact law across a gap for Gaussian noise only; "
             "fill the gap before, or start again after it"
         )
+
+
+def _remade(coefficients: Any, intercept: Any, noise: Law, past: Any) -> AutoRegressive:
+    return AutoRegressive(coefficients, intercept, noise, past, allow_unstable=True)
 
 
 def _coefficients(given: Any, d: int) -> Array:

@@ -124,6 +124,10 @@ class GaussMarkov(Frozen):
         kind = "constant" if self.constant else "per step"
         return f"GaussMarkov(states={self.states}, dim={self.dim}, {kind})"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # a copy is made anew, so that its arrays are read-only again and nothing worked out comes along
+        return _remade, (*(p.given for p in self._parameters), self.mean0, self.cov0)
+
     @classmethod
     def from_continuous(
         cls,
@@ -289,9 +293,13 @@ class GaussMarkov(Frozen):
             if not (float(np.linalg.eigvalsh(S / np.outer(unit, unit))[0]) > 1e-15 and np.diag(S).min() > floor):
                 raise ModelError(
                     f"the innovation covariance C Sigma C' + R of reading {k} has the eigenvalue {smallest:.6g}; "
-                    "it must be positive definite"
+                    "it must be positive definite, and not so small beside cov0 that rounding decides"
                 )
             state = self.update(state._replace(k=k - 1), np.zeros(self.dim))
+
+
+def _remade(A: Any, b: Any, Q: Any, C: Any, d: Any, R: Any, mean0: Any, cov0: Any) -> GaussMarkov:
+    return GaussMarkov(A, C, Q, R, b, d, mean0, cov0, allow_unstable=True)
 
 
 def _zeros(given: Any, size: int) -> Any:

@@ -35,7 +35,9 @@ class Markov(Frozen):
     [0.0, 1.0]
     """
 
-    __slots__ = ("_gap", "_transition", "dim", "gap", "initial", "transition")
+    __slots__ = ("_gap_takes_k", "_transition_takes_k", "dim", "gap", "initial", "transition")
+
+    defers_gaps = True
 
     def __init__(
         self,
@@ -47,8 +49,8 @@ class Markov(Frozen):
         self.initial = initial
         self.transition = transition
         self.gap = gap
-        self._transition = _with_k(transition, 1, "transition")
-        self._gap = None if gap is None else _with_k(gap, 2, "gap")
+        self._transition_takes_k = _takes_k(transition, 1, "transition")
+        self._gap_takes_k = gap is not None and _takes_k(gap, 2, "gap")
 
     def __repr__(self) -> str:
         return f"Markov(dim={self.dim})"
@@ -60,33 +62,36 @@ class Markov(Frozen):
     def predict(self, state: MarkovState) -> Law:
         """Initial law, transition, or the law across a gap."""
         k, last, missing = state
-        if missing:
-            if self._gap is None:
-                raise MissingReadingError(
-                    f"a reading before number {k + 1} is missing, and this Markov model has no law across a gap; "
-                    "give Markov(..., gap=) or fill the gap before"
-                )
-            return self._gap(last, missing + 1, k=k + 1)
-        return self.initial if last is None else self._transition(last, k=k + 1)
+        clock = (k + 1,)
+        if missing and self.gap is not None:
+            return self.gap(last, missing + 1, *(clock if self._gap_takes_k else ()))
+        if last is None:
+            return self.initial
+        return self.transition(last, *(clock if self._transition_takes_k else ()))
 
     def update(self, state: MarkovState, y: Any) -> MarkovState:
         """Only the last reading matters."""
-        return MarkovState(state.k + 1, y, 0)
+        k, _, _ = state
+        return MarkovState(k + 1, y, 0)
 
     def skip(self, state: MarkovState) -> MarkovState:
-        """One more is missing."""
-        return MarkovState(state.k + 1, state.last, state.missing + 1)
+        """One more is missing; refused where no law across a gap is known."""
+        k, last, missing = state
+        if self.gap is None:
+            raise MissingReadingError(
+                f"reading number {k + 1} is missing, and this Markov model has no law across a gap; "
+                "give Markov(..., gap=) or fill the gap before"
+            )
+        return MarkovState(k + 1, last, missing + 1)
 
 
-def _with_k(function: Any, arguments: int, name: str) -> Callable[..., Law]:
-    """Call `function` with k only if it takes one more positional argument than `arguments`."""
+def _takes_k(function: Any, arguments: int, name: str) -> bool:
+    """Whether `function` takes one more positional argument than `arguments`."""
     if not callable(function):
         raise ModelError(f"{name} is of type {type(function).__name__}; it must be a function that returns a law")
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except ValueError:
-        parameters = []  # a builtin without a signature takes no k
+        return False  # a builtin without a signature takes no k
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    if len(positional) > arguments or any(p.kind is p.VAR_POSITIONAL for p in parameters):
-        return lambda *values, k: function(*values, k)
-    return lambda *values, k: function(*values)
+    return len(positional) > arguments or any(p.kind is p.VAR_POSITIONAL for p in parameters)

@@ -69,6 +69,13 @@ class Parameter:
             self.steps = len(self._values)
 
     @property
+    def given(self) -> Any:
+        """What makes the same parameter again."""
+        if self._function is not None:
+            return self._function
+        return self._values[0] if self.steps is None else PerStep(self._values)
+
+    @property
     def constant(self) -> bool:
         """Whether the parameter is the same at every step."""
         return self._function is None and self.steps is None
@@ -87,7 +94,15 @@ class Parameter:
     def at(self, k: int) -> Array:
         """The value for reading k = 1, 2, ..."""
         if self._function is not None:
-            return self._checked(as_array(self.name, self._function(k), self._rank))
+            try:
+                return self._checked(as_array(self.name, self._function(k), self._rank))
+            except ModelError:
+                if k == 1:
+                    raise
+                # at run time a matrix may tell the parameter, so the message names none of its numbers
+                raise ModelError(
+                    f"{self.name} of step {k} breaks a rule: shape, finite entries, or a covariance that is not one"
+                ) from None
         if self.steps is None:
             return self._values[0]
         if not 1 <= k <= self.steps:

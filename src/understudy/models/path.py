@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from understudy.errors import FamilyError, ModelError
+from understudy.errors import FamilyError, MissingReadingError, ModelError
 from understudy.laws.base import Frozen, Law
 from understudy.models.base import Model
 from understudy.models.gauss_markov import GaussMarkov
@@ -19,7 +19,12 @@ from understudy.models.matrices import PerStep
 
 
 class Path(Frozen):
-    """The model whose step k is that of ``members[k - 1]``; any model with the four methods."""
+    """The model whose step k is that of ``members[k - 1]``; any model with the four methods.
+
+    A missing reading is skipped by the member of its step. A member that only counts what is missing
+    and gives the law across the whole gap afterwards (`Markov`, which says so by `defers_gaps`) knows
+    nothing of the others, so with such members a gap across a switch is refused.
+    """
 
     __slots__ = ("dim", "members", "steps")
 
@@ -31,26 +36,35 @@ class Path(Frozen):
     def __repr__(self) -> str:
         return f"Path(steps={len(self.members)}, dim={self.dim})"
 
-    def start(self) -> tuple[int, Any]:
+    # The state: readings so far, how many of the last are missing, the state of the members.
+
+    def start(self) -> tuple[int, int, Any]:
         """Where the first member starts."""
-        return 0, self.members[0].start()
+        return 0, 0, self.members[0].start()
 
-    def predict(self, state: tuple[int, Any]) -> Law:
+    def predict(self, state: tuple[int, int, Any]) -> Law:
         """Law under the member of this step."""
-        return self._member(state).predict(state[1])
+        return self._member(state).predict(state[2])
 
-    def update(self, state: tuple[int, Any], y: Any) -> tuple[int, Any]:
+    def update(self, state: tuple[int, int, Any], y: Any) -> tuple[int, int, Any]:
         """Update under the member of this step."""
-        return state[0] + 1, self._member(state).update(state[1], y)
+        return state[0] + 1, 0, self._member(state).update(state[2], y)
 
-    def skip(self, state: tuple[int, Any]) -> tuple[int, Any]:
+    def skip(self, state: tuple[int, int, Any]) -> tuple[int, int, Any]:
         """Skip under the member of this step."""
-        return state[0] + 1, self._member(state).skip(state[1])
+        return state[0] + 1, state[1] + 1, self._member(state).skip(state[2])
 
-    def _member(self, state: tuple[int, Any]) -> Model:
-        if state[0] >= len(self.members):
-            raise ModelError(f"the path has {len(self.members)} steps; there is no step {state[0] + 1}")
-        return self.members[state[0]]
+    def _member(self, state: tuple[int, int, Any]) -> Model:
+        k, missing, _ = state
+        if k >= len(self.members):
+            raise ModelError(f"the path has {len(self.members)} steps; there is no step {k + 1}")
+        member = self.members[k]
+        gap = self.members[k - missing : k]
+        if getattr(member, "defers_gaps", False) and any(other is not member for other in gap):
+            raise MissingReadingError(
+                f"readings before number {k + 1} are missing across a switch of the path, and no exact law is known"
+            )
+        return member
 
 
 def along(members: Sequence[Model]) -> Model:
@@ -60,8 +74,9 @@ def along(members: Sequence[Model]) -> Model:
     for other in distinct[1:]:
         if type(other) is not type(first) or other.dim != first.dim or _shape(other.start()) != _shape(first.start()):
             raise FamilyError(
-                f"the path switches between {first!r} and {other!r}; members of a path must share type, "
-                "channels and the dimension of their state"
+                f"the path switches between a {type(first).__name__} of {first.dim} channels and a "
+                f"{type(other).__name__} of {other.dim}; members of a path must share type, channels and the "
+                "dimension of their state"
             )
     linear = {id(m): m if isinstance(m, GaussMarkov) else getattr(m, "gauss_markov", None) for m in distinct}
     if all(isinstance(m, GaussMarkov) for m in linear.values()):
@@ -77,6 +92,6 @@ def _switched(members: Sequence[GaussMarkov]) -> GaussMarkov:
 
 def _shape(state: Any) -> Any:
     """What must agree for a state to continue: types and shapes, not values."""
-    if isinstance(state, tuple):
+    if isinstance(state, (tuple, list)):
         return type(state), tuple(_shape(part) for part in state)
     return type(state), np.shape(state) if isinstance(state, np.ndarray) else None

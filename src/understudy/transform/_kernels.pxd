@@ -16,6 +16,8 @@ cdef int gain_step(const double[::1] system, I s, I n, I d, double[::1] P, doubl
 @cython.locals(sQ=I, wT=I, i=I, j=I, e=I, t=double)
 cdef void predict_covariance(const double[::1] system, I s, I n, double[::1] P, double[::1] w) noexcept
 
+cdef bint returned(const double[::1] P, const double[::1] row, I o, const double[::1] ref, I n, bint still) noexcept
+
 @cython.locals(i=I, j=I, t=double, bound=double)
 cdef bint same_covariance(const double[::1] P, const double[::1] ref, I o, const double[::1] sigma, I so, I n,
                           double tolerance) noexcept
@@ -45,7 +47,7 @@ cpdef I run(const double[::1] y, double[::1] out, I first, I stop, I d,
                sigma=double, S=double, L=double, r=double, M=double, K=double, J=double, G=double, t=double)
 cpdef tuple fill_scalar(const double[::1] system, double P, double[::1] table, I first, I stop, double tolerance)
 
-@cython.locals(last=I, lastt=I, k=I, i=I, j=I, it=I, end=I, t=double, z=double,
+@cython.locals(last=I, lastt=I, k=I, i=I, j=I, it=I, end=I, t=double, z=double, overflow=double,
                G=double, u=double, v=double, r=double, A=double, s=double, w=double, L=double)
 cpdef tuple run_scalar(const double[::1] y, double[::1] out, I first, I stop,
                        const double[::1] source, double q, const double[::1] target, double qt, I index)

@@ -194,14 +194,28 @@ def predict_covariance(system, s, n, P, w):
 
 def same_covariance(P, ref, o, sigma, so, n, tolerance):
     """Whether `P` is the covariance at ref[o:], each entry beside the predicted variances at sigma[so:]."""
-    bound = tolerance * tolerance
     for i in range(n):
+        bound = tolerance * sqrt(sigma[so + i * n + i])
         for j in range(n):
             t = P[i * n + j] - ref[o + i * n + j]
             # written so that NaN and infinity never count as settled
-            if not t * t <= bound * sigma[so + i * n + i] * sigma[so + j * n + j]:
+            if not (t if t >= 0.0 else -t) <= bound * sqrt(sigma[so + j * n + j]):
                 return False
     return True
+
+
+def returned(P, row, o, ref, n, still):
+    """Whether a carried covariance is back at `ref`, or rests as near to it as rounding lets it.
+
+    The predicted covariance stands behind `ref`; the one before the step is at row[o:] if `still`.
+    """
+    if same_covariance(P, ref, 0, ref, n * n, n, 1e-15):
+        return True
+    return (
+        still
+        and same_covariance(P, row, o, ref, n * n, n, 2.3e-16)
+        and same_covariance(P, ref, 0, ref, n * n, n, 1e-14)
+    )
 
 
 def fill_table(system, varying, n, d, P, table, first, stop, tolerance, w):
@@ -330,17 +344,22 @@ def fill_scalar(system, P, table, first, stop, tolerance):
         table[o + 6] = L
         table[o + 7] = r
         table[o + 8] = P
-        t = J * sigma * J + K * R * K - P
-        P = t + P
-        if t * t <= tolerance * tolerance * sigma * sigma:
+        t = P
+        P = J * sigma * J + K * R * K
+        t = t - P
+        if t <= tolerance * sigma and -t <= tolerance * sigma:
             return k + 1, True, 0, P
     return stop, False, 0, P
 
 
 def run_scalar(y, out, first, stop, source, q, target, qt, index):
-    """`run` along scalar rows, `q` and `qt` being the predicted readings; returns (row, q, ~q)."""
+    """`run` along scalar rows, `q` and `qt` being the predicted readings; returns (row, q, ~q, overflow).
+
+    `overflow` is 0.0 as long as every output is finite, and NaN after one that is not.
+    """
     last = len(source) // 9 - 1
     lastt = len(target) // 9 - 1
+    overflow = 0.0
     k = first
     while k < stop:
         j = index + (k - first)
@@ -359,13 +378,15 @@ def run_scalar(y, out, first, stop, source, q, target, qt, index):
         while k < end:
             t = y[k]
             if not t - t == 0.0:
-                return k, q, qt
+                return k, q, qt, overflow
             z = (t - q) * r
             q = G * q + (u + v * t)
-            out[k] = qt + L * z
+            t = qt + L * z
+            out[k] = t
+            overflow += t - t
             qt = A * qt + (s + w * z)
             k += 1
-    return stop, q, qt
+    return stop, q, qt, overflow
 
 
 def run_scalar_many(y, out, steps, sensors, source, q, target, qt, index):
@@ -566,8 +587,8 @@ def run_off_table(
             scale[k] = t
         if (
             len(ref) > 0
-            and same_covariance(P, ref, 0, ref, n * n, n, 1e-15)
-            and same_covariance(Pt, reft, 0, reft, m * m, m, 1e-15)
+            and returned(P, row, width - n * n, ref, n, seen == d)
+            and returned(Pt, rowt, widtht - m * m, reft, m, seen == d)
         ):
             return k + 1, BACK_ON_TABLE
     return stop, DONE
@@ -614,9 +635,14 @@ class ScalarStep:
 
     def step(self, state, y):
         """(state, y) -> (state, y_out); state = (index, q, ~q)."""
-        if type(state) is not tuple or len(state) != 3 or type(state[0]) is not int or not isinstance(y, float):
+        if type(state) is not tuple or len(state) != 3 or not isinstance(y, float):
             return self.slow(state, y)
-        j, q, qt = state
+        if type(state[0]) is not int or type(state[1]) is not float or type(state[2]) is not float:
+            return self.slow(state, y)
+        try:
+            j, q, qt = state
+        except OverflowError:  # a number of a step beyond the machine's integers
+            return self.slow(state, y)
         if j < 0 or j >= self.limit:
             return self.slow(state, y)
         t = float(y)

@@ -132,7 +132,8 @@ def disguise(
     """Readings of `source` turned into readings that have exactly the law of `target`.
 
     Time comes first: (T,) for a scalar model, (T, d), or (T, d, N) = time, channel, sensor. NaN is a
-    missing reading and stays missing.
+    missing reading and stays missing. Nothing here is random: `rng` gives auxiliary uniforms to laws
+    with atoms, and no law of ours has any.
 
     >>> import understudy as us
     >>> room = lambda people: us.GaussMarkov(0.95, 1.0, 0.1, 0.1, b=10.0 * people, mean0=100.0, cov0=1.0)

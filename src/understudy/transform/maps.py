@@ -154,6 +154,11 @@ class _Stepwise:
         raise TypeError("a map says what it does to a missing reading")
 
 
+def not_finite(row: int) -> NumericalError:
+    """The error for a law that gives no finite number."""
+    return NumericalError(f"row {row}: a law gave a score or a reading that is not finite")
+
+
 def broken_law(row: int) -> NumericalError:
     """The error for a model whose next law breaks a rule, without the parameters that tell the past."""
     return NumericalError(
@@ -224,6 +229,8 @@ class _Each:
         if there.any():
             rows = Y[there]
             out[there] = np.reshape(self._map(rows[:, 0] if self.dim == 1 else rows.T), (self.dim, -1)).T
+            if not np.isfinite(out[there]).all():
+                raise not_finite(int(np.flatnonzero(there)[~np.isfinite(out[there]).all(axis=1)][0]))
         return state, out
 
     def _map(self, values: Array) -> Any:
@@ -238,7 +245,11 @@ class ScoreEach(_Each):
         self.rng = rng
 
     def _map(self, values: Array) -> Any:
-        return self.law.score(values) if self.rng is None else self.law.score(values, self.rng.random(values.shape))
+        return (
+            self.law.score(values)
+            if self.rng is None
+            else self.law.score(values, self.rng.random(values.shape[::-1]).T)
+        )
 
 
 class ValueEach(_Each):
@@ -279,4 +290,6 @@ def _as_reading(value: Any, dim: int) -> Any:
     array = np.asarray(value, dtype=float)
     if array.size != dim:
         raise ReadingError(f"a law gave {array.size} numbers for a model of {dim} channels")
+    if not np.isfinite(array).all():
+        raise NumericalError("a law gave a score or a reading that is not finite")
     return array.item() if dim == 1 else array.reshape(dim)

@@ -31,6 +31,7 @@ State = tuple[Any, ...]
 _BLOCK = 4096
 _EMPTY = np.empty(0)
 _FOR_EVER = 1 << 62
+_LARGEST = float(np.finfo(float).max)
 _ONE = integers([0])
 
 _WHITE: dict[int, GaussMarkov] = {}
@@ -103,7 +104,7 @@ class Pair:
         self.dim = source.dim
         self.partial = partial
         self.n, self.m = n, m = source.states, target.states
-        self.scalar = n == m == self.dim == 1 and source.constant and target.constant
+        self.scalar = _fits_scalar_loops(source) and _fits_scalar_loops(target)
         self.source, self.target = Side(source, self.scalar), Side(target, self.scalar)
         self._on = 1 + n + m
         self._off = self._on + n * n + m * m
@@ -148,10 +149,8 @@ class Pair:
         while k < len(Y):
             run = self._on_table if len(state) == self._on and state[0] < self.limit else self._off_table
             state, k = run(state, Y.reshape(-1), out.reshape(-1), k, _EMPTY)
-            if not all(map(math.isfinite, state[1 : self._on])):
-                raise NumericalError(
-                    "the filter left the range of double precision; the model is unstable or ill-scaled"
-                )
+            if not all(map(math.isfinite, state)):
+                raise left_the_range()
         return state, out
 
     def checked(self, state: Any) -> State:
@@ -162,7 +161,7 @@ class Pair:
         top = self.frozen if self.frozen >= 0 and len(state) == self._on else _FOR_EVER
         if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index <= top:
             raise StateError("the first entry of a state is the number of a step; it is out of range or not whole")
-        if not all(isinstance(value, (int, float)) and math.isfinite(value) for value in rest):
+        if not all(isinstance(value, (int, float)) and abs(value) <= _LARGEST for value in rest):
             raise StateError("the entries of a state are finite numbers")
         return tuple(state)
 
@@ -179,12 +178,15 @@ class Pair:
         stop = min(y.size // d, k + self.limit - index)
         a, b = self.tables
         if self.scalar:
-            done, *means = kernels.run_scalar(view(y), view(out), k, stop, a, state[1], b, state[2], index)
+            done, *means, lost = kernels.run_scalar(view(y), view(out), k, stop, a, state[1], b, state[2], index)
         else:
             x, xt = _roomy(state[1 : 1 + n], d), _roomy(state[1 + n :], d)
             work = view(np.empty(max(n, m) + d))
             done = kernels.run(view(y), view(out), k, stop, d, a, n, view(x), b, m, view(xt), index, work)
             means = [*x[:n].tolist(), *xt[:m].tolist()]
+            lost = 0.0 if np.isfinite(out[k * d : done * d]).all() else math.nan
+        if lost != 0.0:
+            raise left_the_range()
         index += done - k
         state = (min(index, self.frozen) if self.frozen >= 0 else index, *means)
         # stopped early: the next reading is not finite, and the gains leave the tables
@@ -217,6 +219,8 @@ class Pair:
         if why in (kernels.BAD_SOURCE, kernels.BAD_TARGET):
             raise bad_innovation(index + done + 1)
         means = (*x[:n].tolist(), *xt[:m].tolist())
+        if np.isinf(out[k * d : (k + done) * d]).any():
+            raise left_the_range()
         if why == kernels.BACK_ON_TABLE:
             if self.scalar:
                 means = (self.source.predicted(means[0]), self.target.predicted(means[1]))
@@ -232,6 +236,19 @@ class Pair:
         if self.scalar:
             means = [self.source.filtered(means[0]), self.target.filtered(means[1])]
         return (index, *means, *(p for g in tables if g is not None for p in g.covariance(index).tolist()))
+
+
+def left_the_range() -> NumericalError:
+    """The error for an output or a state that float64 cannot hold."""
+    return NumericalError("the filter left the range of double precision; the model is unstable or ill-scaled")
+
+
+def _fits_scalar_loops(model: GaussMarkov) -> bool:
+    """One state, one channel, constant; and q = H x + g not so much larger than x that it would hide it."""
+    if not (model.constant and model.states == 1 and model.dim == 1):
+        return False
+    A, b, Q, C, d, R = model.row(1).tolist()
+    return bool(abs(A) <= 1.0 and abs(C * b + d) <= 1e6 * math.sqrt(C * C * Q + R))
 
 
 def _roomy(mean: tuple[float, ...], d: int) -> Array:

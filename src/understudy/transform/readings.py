@@ -41,7 +41,7 @@ def one_reading(y: Any, dim: int) -> Array:
         return np.full((1, dim), np.nan)
     array = _floats(y, "the reading")
     if array.size != dim or array.ndim > 1:
-        raise ReadingError(f"the reading has shape {array.shape}; it must have {dim} channels")
+        raise ReadingError(f"the reading has shape {array.shape}; it must have {dim} channel{'s' if dim > 1 else ''}")
     return np.ascontiguousarray(array).reshape(1, dim)
 
 
@@ -75,7 +75,8 @@ def warn_incomplete(Y: Array, partial: bool, stacklevel: int = 4) -> None:
 
 def _floats(Y: Any, name: str) -> Array:
     if isinstance(Y, np.ma.MaskedArray):
-        Y = np.ma.filled(Y.astype(float), np.nan)
+        data, mask = np.ma.getdata(Y), np.ma.getmaskarray(Y)
+        return np.where(mask, np.nan, _floats(np.where(mask, None, data) if data.dtype.kind == "O" else data, name))
     try:
         array = np.asarray(Y)
     except ValueError:
@@ -89,8 +90,8 @@ def _floats(Y: Any, name: str) -> Array:
                 )
         try:
             return array.astype(float)
-        except OverflowError:
-            raise ReadingError(f"{name} holds a number beyond the range of double precision") from None
+        except (TypeError, ValueError, OverflowError):
+            raise ReadingError(f"{name} holds a number that double precision cannot hold") from None
     if kind not in "fiu":
         raise ReadingError(f"{name} is of type {array.dtype}; readings are numbers")
     return array if array.dtype == np.float64 else array.astype(float)

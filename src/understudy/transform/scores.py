@@ -21,6 +21,8 @@ from understudy.transform.sensors import start_sensors
 def whiten(Y: Any, model: Model, rng: np.random.Generator | None = None, *, partial: bool = False) -> Array:
     """Readings to scores: independent standard normals if the model is right.
 
+    `rng` gives auxiliary uniforms to laws with atoms, and no law of ours has any.
+
     >>> import understudy as us
     >>> us.whiten([1.0, 1.5], us.AutoRegressive(0.5, noise=us.Gaussian(0.0, 1.0))).tolist()
     [1.0, 1.0]

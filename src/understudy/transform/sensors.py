@@ -75,6 +75,8 @@ def _together(pair: Pair, states: tuple[State, ...], Y: Array) -> tuple[tuple[St
     index = min(index, pair.frozen) if pair.frozen >= 0 else index
     tail = (*P.tolist(), *Pt.tolist())
     after = [(index, *row, *tail) for row in np.concatenate((x[:n], xt[:m])).T.tolist()] if len(states) == N else []
+    # (An output that overflows although readings and predictors stay finite is caught where the readings are few;
+    # over many sensors it comes out as an infinity.)
     # A reading that is not finite poisons its sensor's predictor to the end: those run by themselves.
     for s in np.flatnonzero(~(np.isfinite(x).all(axis=0) & np.isfinite(xt).all(axis=0))).tolist():
         state, out[:, :, s] = pair.apply(states[s if len(states) == N else 0], np.ascontiguousarray(Y[:, :, s]))
