@@ -119,7 +119,9 @@ def run(causal: CausalMap, Y: Any, name: str = "Y", partial: bool = False) -> Ar
     readings = as_readings(Y, causal.dim, name)
     warn_incomplete(readings, partial)
     if readings.ndim == 2:
-        return causal.apply(causal.start(), readings)[1].reshape(np.shape(Y))
+        forward = causal.advance if isinstance(causal, Pair) else causal.apply
+        out = forward(causal.start(), readings)[1]
+        return out[:, 0] if np.ndim(Y) == 1 else out
     if isinstance(causal, Pair):
         return start_sensors(causal, readings)
     sensors = [causal.apply(causal.start(), np.ascontiguousarray(readings[:, :, j])) for j in range(readings.shape[2])]

@@ -82,24 +82,17 @@ def _tabulate(model: GaussMarkov, scalar: bool) -> Gains:
     n, d = model.states, model.dim
     width = 9 if scalar else kernels.gain_width(n, d)
     system = model.row(1)
-    most = max(_FIRST_ROWS, min(_MOST_ROWS, _MOST_ENTRIES // width))
-    P = model.cov0.flatten()
-    table = np.empty(min(most, _FIRST_ROWS) * width)
+    P = model.cov0.ravel().tolist()
+    table = np.empty(_FIRST_ROWS * width)
     rows = 0
     while True:
-        stop = table.size // width
-        if scalar:
-            rows, frozen, bad, P[0] = kernels.fill_scalar(view(system), P[0], view(table), rows, stop, SETTLED)
-        else:
-            work = view(np.empty(kernels.workspace(n, d)))
-            rows, frozen, bad = kernels.fill_table(
-                view(system), False, n, d, view(P), view(table), rows, stop, SETTLED, work
-            )
+        rows, frozen, bad, P = _fill(table, rows, system, P, (n, d), scalar)
         if bad and rows == 0:
             raise bad_innovation(1)
         # bad later on: a covariance that outgrows float64, but the readings up to there still have a law
-        if frozen or bad or rows >= most:
+        if frozen or bad or rows >= min(_MOST_ROWS, _MOST_ENTRIES // width):
             break
+        most = max(rows + 1, min(_MOST_ROWS, _MOST_ENTRIES // width))
         table = np.concatenate((table, np.empty(min(3 * rows, most - rows) * width)))
     table = table[: rows * width]
     if not frozen:
@@ -107,6 +100,20 @@ def _tabulate(model: GaussMarkov, scalar: bool) -> Gains:
         table = np.concatenate((table, np.zeros(width - n * n), P))
     table.flags.writeable = False
     return Gains(n, d, width, table, rows, frozen, system)
+
+
+def _fill(
+    table: Array, rows: int, system: Array, P: list[float], size: tuple[int, int], scalar: bool
+) -> tuple[int, bool, int, list[float]]:
+    """Fill the table from row `rows` to its end; rows filled, whether settled, a bad pivot, the last covariance."""
+    if scalar:
+        rows, frozen, bad, p = kernels.fill_scalar(view(system), P[0], view(table), rows, table.size // 9, SETTLED)
+        return rows, frozen, bad, [p]
+    n, d = size
+    cov, work = np.array(P), view(np.empty(kernels.workspace(n, d)))
+    stop = table.size // kernels.gain_width(n, d)
+    rows, frozen, bad = kernels.fill_table(view(system), False, n, d, view(cov), view(table), rows, stop, SETTLED, work)
+    return rows, frozen, bad, cov.tolist()
 
 
 def bad_innovation(k: int) -> ModelError:

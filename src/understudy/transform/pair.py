@@ -47,24 +47,25 @@ def white(dim: int) -> GaussMarkov:
 class Side:
     """One model as the kernels see it: a gain table, or a system that changes with time."""
 
-    __slots__ = ("gains", "model", "states")
+    __slots__ = ("_line", "gains", "model", "states")
 
-    def __init__(self, model: GaussMarkov, scalar: bool) -> None:
+    def __init__(self, model: GaussMarkov, line: tuple[float, float] | None) -> None:
         self.model = model
         self.states = model.states
+        self._line = line
         self.gains: Gains | None = None
         if model.constant:
-            self.gains = scalar_gains(model) if scalar else gains(model)
+            self.gains = gains(model) if line is None else scalar_gains(model)
 
     def predicted(self, x: float) -> float:
-        """The predicted reading q = C (A x + b) + d of a scalar system, which its loops carry instead of x."""
-        A, b, _, C, d, _ = self.model.row(1).tolist()
-        return float(C * A * x + (C * b + d))
+        """The predicted reading q = H x + g of a scalar system, which its loops carry instead of x."""
+        H, g = self._line or (0.0, 0.0)
+        return H * x + g
 
     def filtered(self, q: float) -> float:
         """The x of a predicted reading; where no x shows in the readings, any will do."""
-        A, b, _, C, d, _ = self.model.row(1).tolist()
-        return float((q - (C * b + d)) / (C * A)) if C * A else 0.0
+        H, g = self._line or (0.0, 0.0)
+        return (q - g) / H if H else 0.0
 
     def systems(self, k: int, stop: int) -> tuple[Any, Any]:
         """System rows for readings k+1..stop and which of them each reading uses."""
@@ -104,8 +105,9 @@ class Pair:
         self.dim = source.dim
         self.partial = partial
         self.n, self.m = n, m = source.states, target.states
-        self.scalar = _fits_scalar_loops(source) and _fits_scalar_loops(target)
-        self.source, self.target = Side(source, self.scalar), Side(target, self.scalar)
+        a, b = _line(source), _line(target)
+        self.scalar = a is not None and b is not None
+        self.source, self.target = Side(source, a if self.scalar else None), Side(target, b if self.scalar else None)
         self._on = 1 + n + m
         self._off = self._on + n * n + m * m
         tables = (self.source.gains, self.target.gains)
@@ -143,7 +145,10 @@ class Pair:
 
     def apply(self, state: State, Y: Array) -> tuple[State, Array]:
         """Disguise a chunk (T, d); a missing reading is a row with NaN."""
-        state = self.checked(state)
+        return self.advance(self.checked(state), Y)
+
+    def advance(self, state: State, Y: Array) -> tuple[State, Array]:
+        """The same for a state that is known to be one of this filter's."""
         out = np.empty(Y.shape)
         k = 0
         while k < len(Y):
@@ -243,12 +248,16 @@ def left_the_range() -> NumericalError:
     return NumericalError("the filter left the range of double precision; the model is unstable or ill-scaled")
 
 
-def _fits_scalar_loops(model: GaussMarkov) -> bool:
-    """One state, one channel, constant; and q = H x + g not so much larger than x that it would hide it."""
+def _line(model: GaussMarkov) -> tuple[float, float] | None:
+    """H and g of the predicted reading q = H x + g, for models that the scalar loops can carry by it.
+
+    One state, one channel, constant; and g not so large beside the noise that q would hide x.
+    """
     if not (model.constant and model.states == 1 and model.dim == 1):
-        return False
+        return None
     A, b, Q, C, d, R = model.row(1).tolist()
-    return bool(abs(A) <= 1.0 and abs(C * b + d) <= 1e6 * math.sqrt(C * C * Q + R))
+    g = C * b + d
+    return (C * A, g) if abs(A) <= 1.0 and abs(g) <= 1e6 * math.sqrt(C * C * Q + R) else None
 
 
 def _roomy(mean: tuple[float, ...], d: int) -> Array:

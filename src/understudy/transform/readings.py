@@ -75,8 +75,10 @@ def warn_incomplete(Y: Array, partial: bool, stacklevel: int = 4) -> None:
 
 def _floats(Y: Any, name: str) -> Array:
     if isinstance(Y, np.ma.MaskedArray):
-        data, mask = np.ma.getdata(Y), np.ma.getmaskarray(Y)
-        return np.where(mask, np.nan, _floats(np.where(mask, None, data) if data.dtype.kind == "O" else data, name))
+        data, mask = np.ma.getdata(Y).copy(), np.ma.getmaskarray(Y)
+        if data.dtype.kind == "O":
+            data[mask] = None
+        return np.where(mask, np.nan, _floats(data, name))
     try:
         array = np.asarray(Y)
     except ValueError:
