@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-KERNELS := $(wildcard src/understudy/*/_kernels.py src/understudy/*/_kernels.pxd)
+KERNELS := $(wildcard src/understudy/*/_kernels*.py src/understudy/*/_kernels*.pxd)
 
 .PHONY: demo test lint type layers unit docs bench clean help
 

@@ -17,7 +17,9 @@ from understudy.models.gauss_markov import System
 from understudy.transform import backend
 from understudy.transform.gains import SETTLED, gains, scalar_gains
 
-PLAIN = backend.load_plain("kernels_plain_under_test", str(Path(backend.__file__).with_name("_kernels.py")))
+HERE = Path(backend.__file__).parent
+PLAIN = backend.load_plain("kernels_plain_under_test", str(HERE / "_kernels.py"))
+PLAIN_MANY = backend.load_plain("kernels_many_plain_under_test", str(HERE / "_kernels_many.py"))
 SIZES = [(1, 1, 1), (1, 2, 1), (2, 1, 1), (2, 3, 2), (4, 2, 3), (6, 6, 4)]
 
 
@@ -29,11 +31,11 @@ def test_the_compiled_kernels_run_where_there_is_a_compiler():
     assert PLAIN.__file__.endswith(".py")
 
 
-def test_the_compiled_kernels_are_not_older_than_their_source():
+@pytest.mark.parametrize("name", ["kernels", "kernels_many"])
+def test_the_compiled_kernels_are_not_older_than_their_source(name):
     """A stale build would silently run (a minute is allowed for installers)."""
-    here = Path(backend.__file__).parent
-    built = Path(backend.kernels.__file__)
-    newest = max((here / name).stat().st_mtime for name in ("_kernels.py", "_kernels.pxd"))
+    built = Path(getattr(backend, name).__file__)
+    newest = max((HERE / f"_{name}{suffix}").stat().st_mtime for suffix in (".py", ".pxd"))
     assert built.suffix == ".py" or built.stat().st_mtime > newest - 60
 
 
@@ -41,6 +43,11 @@ def both(call):
     """The results of `call(kernels, view)` compiled and plain; the plain ones read memoryviews."""
     with np.errstate(all="raise"):
         return call(backend.kernels, lambda a: a), call(PLAIN, memoryview)
+
+
+def both_many(call):
+    """The same for the kernels of many sensors."""
+    return call(backend.kernels_many, lambda a: a), call(PLAIN_MANY, memoryview)
 
 
 def models(n, m, d):
@@ -176,12 +183,12 @@ def test_run_scalar_many():
         kernels.run_scalar_many(view(y), view(out), 60, 7, view(a), view(q), view(b), view(qt), 3)
         return out, q, qt
 
-    for compiled, plain in zip(*both(call), strict=True):
+    for compiled, plain in zip(*both_many(call), strict=True):
         assert same_bits(compiled, plain)
     alone = np.zeros(60)
     one = np.ascontiguousarray(y.reshape(60, 7)[:, 4])
     backend.kernels.run_scalar(one, alone, 0, 60, a, scalar_start(source), b, scalar_start(target), 3)
-    assert same_bits(call(backend.kernels, lambda array: array)[0].reshape(60, 7)[:, 4], alone)
+    assert same_bits(call(backend.kernels_many, lambda array: array)[0].reshape(60, 7)[:, 4], alone)
 
 
 @pytest.mark.parametrize(("n", "m", "d"), SIZES)
@@ -198,7 +205,7 @@ def test_run_many(n, m, d):
         kernels.run_many(view(y), view(out), 40, N, d, view(a), n, view(x), view(b), m, view(xt), 0, view(w))
         return out, x, xt
 
-    for compiled, plain in zip(*both(call), strict=True):
+    for compiled, plain in zip(*both_many(call), strict=True):
         assert same_bits(compiled, plain)
 
 

@@ -47,32 +47,10 @@ cpdef I run(const double[::1] y, double[::1] out, I first, I stop, I d,
                sigma=double, S=double, L=double, r=double, M=double, K=double, J=double, G=double, t=double)
 cpdef tuple fill_scalar(const double[::1] system, double P, double[::1] table, I first, I stop, double tolerance)
 
-@cython.locals(last=I, lastt=I, k=I, i=I, j=I, it=I, end=I, t=double, z=double, overflow=double,
+@cython.locals(last=I, lastt=I, k=I, i=I, j=I, it=I, end=I, t=double, e=double, overflow=double,
                G=double, u=double, v=double, r=double, A=double, s=double, w=double, L=double)
 cpdef tuple run_scalar(const double[::1] y, double[::1] out, I first, I stop,
                        const double[::1] source, double q, const double[::1] target, double qt, I index)
-
-@cython.locals(last=I, lastt=I, k=I, i=I, j=I, it=I, e=I, o=I, t=double, z=double,
-               G=double, u=double, v=double, r=double, A=double, s=double, w=double, L=double)
-cpdef void run_scalar_many(const double[::1] y, double[::1] out, I steps, I sensors,
-                           const double[::1] source, double[::1] q, const double[::1] target, double[::1] qt, I index)
-
-@cython.locals(width=I, widtht=I, last=I, lastt=I, k=I, j=I, o=I)
-cpdef void run_many(const double[::1] y, double[::1] out, I steps, I sensors, I d,
-                    const double[::1] source, I n, double[::1] x, const double[::1] target, I m, double[::1] xt,
-                    I index, double[::1] w)
-
-@cython.locals(i=I, j=I, p=I, q=I, s=I, f=double)
-cdef void products_many(const double[::1] row, I o, I rows, I columns, I sensors, const double[::1] x, I xo,
-                        double[::1] out, I oo) noexcept
-
-@cython.locals(oH=I, og=I, oh=I, oL=I, orr=I, i=I, j=I, p=I, q=I, s=I, f=double)
-cdef void score_many(const double[::1] row, I o, I n, I d, I sensors, const double[::1] y, I yo, double[::1] x,
-                     double[::1] z, I zo, double[::1] w) noexcept
-
-@cython.locals(oH=I, oA=I, og=I, ob=I, oL=I, wL=I, i=I, p=I, s=I, f=double)
-cdef void emit_many(const double[::1] row, I o, I n, I d, I sensors, double[::1] x, double[::1] y, I yo,
-                    double[::1] w) noexcept
 
 @cython.locals(sw=I, swt=I, width=I, widtht=I, k=I, s=I, st=I, i=I, seen=I, width_seen=I, t=double, nan=double,
                part=double[::1], part_out=double[::1], row=double[::1], rowt=double[::1],
@@ -94,5 +72,5 @@ cdef class ScalarStep:
     cdef const double[::1] target
     cdef I last, lastt, limit, frozen
     cdef object slow
-    @cython.locals(j=I, i=I, it=I, q=double, qt=double, t=double, z=double, out=double)
+    @cython.locals(j=I, i=I, it=I, q=double, qt=double, t=double, e=double, r=double, out=double)
     cpdef object step(self, object state, object y)

@@ -1,4 +1,4 @@
-"""The hot loops of the Gauss-Markov transformation (Theorem 4 of the paper).
+"""The hot loops of the Gauss-Markov transformation (Theorem 4 of the paper), for one stream.
 
 Ordinary Python over flat arrays of float64; the `.pxd` beside this file gives the types with which
 Cython compiles it. Only + - * / and sqrt, in a fixed order, so that the plain and the compiled
@@ -25,8 +25,11 @@ the predicted reading q = H x + g itself::
 
     G | u = H h + g - G g | v = H K | A | s = H b + g - A g | w = H M | L | r = 1 / L | P
 
-    whitening    z = (y - q) r,             q <- G q + (u + v y)
+    whitening    z = r (y - q),             q <- G q + (u + v y)
     colouring    y = q + L z,               q <- A q + (s + w z)
+
+Together, with e = y - q: ~y = ~q + (L r) e and ~q <- A ~q + (s + (w r) e), so that the score itself
+need not be computed.
 """
 
 from math import sqrt
@@ -371,128 +374,22 @@ def run_scalar(y, out, first, stop, source, q, target, qt, index):
         r = source[i + 7]
         A = target[it + 3]
         s = target[it + 4]
-        w = target[it + 5]
-        L = target[it + 6]
+        w = target[it + 5] * r
+        L = target[it + 6] * r
         # one row of the table, or all that is left once both are frozen
         end = stop if j >= last and j >= lastt else k + 1
         while k < end:
             t = y[k]
             if not t - t == 0.0:
                 return k, q, qt, overflow
-            z = (t - q) * r
+            e = t - q
             q = G * q + (u + v * t)
-            t = qt + L * z
+            t = qt + L * e
             out[k] = t
             overflow += t - t
-            qt = A * qt + (s + w * z)
+            qt = A * qt + (s + w * e)
             k += 1
     return stop, q, qt, overflow
-
-
-def run_scalar_many(y, out, steps, sensors, source, q, target, qt, index):
-    """`run_scalar` for many sensors at once, time first: the same bits for each of them."""
-    last = len(source) // 9 - 1
-    lastt = len(target) // 9 - 1
-    for k in range(steps):
-        j = index + k
-        i = (j if j < last else last) * 9
-        it = (j if j < lastt else lastt) * 9
-        G = source[i]
-        u = source[i + 1]
-        v = source[i + 2]
-        r = source[i + 7]
-        A = target[it + 3]
-        s = target[it + 4]
-        w = target[it + 5]
-        L = target[it + 6]
-        o = k * sensors
-        for e in range(sensors):
-            t = y[o + e]
-            z = (t - q[e]) * r
-            q[e] = G * q[e] + (u + v * t)
-            out[o + e] = qt[e] + L * z
-            qt[e] = A * qt[e] + (s + w * z)
-
-
-def run_many(y, out, steps, sensors, d, source, n, x, target, m, xt, index, w):
-    """`run` for many sensors at once, arrays (time, channel, sensor) and (state and room, sensor)."""
-    width = 3 * n * n + 3 * n * d + 2 * n + d * d + 2 * d
-    widtht = 3 * m * m + 3 * m * d + 2 * m + d * d + 2 * d
-    last = len(source) // width - 1
-    lastt = len(target) // widtht - 1
-    for k in range(steps):
-        j = index + k
-        o = k * d * sensors
-        score_many(source, (j if j < last else last) * width, n, d, sensors, y, o, x, xt, m * sensors, w)
-        emit_many(target, (j if j < lastt else lastt) * widtht, m, d, sensors, xt, out, o, w)
-
-
-def products_many(row, o, rows, columns, sensors, x, xo, out, oo):
-    """`products` for many sensors, whose values stand side by side."""
-    for i in range(rows):
-        p = oo + i * sensors
-        f = row[o + i * columns]
-        for s in range(sensors):
-            out[p + s] = f * x[xo + s]
-        for j in range(1, columns):
-            f = row[o + i * columns + j]
-            q = xo + j * sensors
-            for s in range(sensors):
-                out[p + s] += f * x[q + s]
-
-
-def score_many(row, o, n, d, sensors, y, yo, x, z, zo, w):
-    """`score_step` for many sensors."""
-    oH = o + n * (n + d)
-    og = oH + d * n + n * (n + d)
-    oh = og + d
-    oL = oh + 2 * n
-    orr = oL + d * d
-    for s in range(d * sensors):
-        x[n * sensors + s] = y[yo + s]
-    products_many(row, o, n, n + d, sensors, x, 0, w, 0)
-    products_many(row, oH, d, n, sensors, x, 0, w, n * sensors)
-    for i in range(d):
-        p = i * sensors
-        q = zo + p
-        f = row[og + i]
-        for s in range(sensors):
-            z[q + s] = y[yo + p + s] - (w[n * sensors + p + s] + f)
-        for j in range(i):
-            f = row[oL + i * d + j]
-            for s in range(sensors):
-                z[q + s] -= f * z[zo + j * sensors + s]
-        f = row[orr + i]
-        for s in range(sensors):
-            z[q + s] *= f
-    for i in range(n):
-        p = i * sensors
-        f = row[oh + i]
-        for s in range(sensors):
-            x[p + s] = w[p + s] + f
-
-
-def emit_many(row, o, n, d, sensors, x, y, yo, w):
-    """`emit_step` for many sensors."""
-    oH = o + n * (n + d)
-    oA = oH + d * n
-    og = oA + n * (n + d)
-    ob = og + d + n
-    oL = ob + n
-    wL = (d + n) * sensors
-    products_many(row, oH, d, n, sensors, x, 0, w, 0)
-    products_many(row, oA, n, n + d, sensors, x, 0, w, d * sensors)
-    for i in range(d):
-        p = i * sensors
-        products_many(row, oL + i * d, 1, i + 1, sensors, x, n * sensors, w, wL)  # row i of L z
-        f = row[og + i]
-        for s in range(sensors):
-            y[yo + p + s] = (w[p + s] + f) + w[wL + s]
-    for i in range(n):
-        p = i * sensors
-        f = row[ob + i]
-        for s in range(sensors):
-            x[p + s] = w[d * sensors + p + s] + f
 
 
 DONE, BACK_ON_TABLE, INFINITE, BAD_SOURCE, BAD_TARGET = range(5)
@@ -648,10 +545,11 @@ class ScalarStep:
         t = float(y)
         i = j * 9 if j < self.last else self.last * 9
         it = j * 9 if j < self.lastt else self.lastt * 9
-        z = (t - q) * self.source[i + 7]
-        out = qt + self.target[it + 6] * z
+        e = t - q
+        r = self.source[i + 7]
+        out = qt + self.target[it + 6] * r * e
         q = self.source[i] * q + (self.source[i + 1] + self.source[i + 2] * t)
-        qt = self.target[it + 3] * qt + (self.target[it + 4] + self.target[it + 5] * z)
+        qt = self.target[it + 3] * qt + (self.target[it + 4] + self.target[it + 5] * r * e)
         # a missing or infinite reading, or an overflow, shows in the sum
         t = out + q + qt
         if not t - t == 0.0:

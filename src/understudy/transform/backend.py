@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 from types import ModuleType
@@ -23,18 +24,27 @@ def load_plain(name: str, path: str) -> ModuleType:
     return module
 
 
-def _load() -> Any:
-    if os.environ.get("UNDERSTUDY_PURE") == "1":
-        source = os.path.join(os.path.dirname(__file__), "_kernels.py")
-        return load_plain("understudy.transform._kernels_plain", source)
-    from understudy.transform import _kernels
-
-    return _kernels
+def _load(name: str, plain: bool) -> Any:
+    if plain:
+        source = os.path.join(os.path.dirname(__file__), f"{name}.py")
+        return load_plain(f"understudy.transform.{name}_plain", source)
+    return importlib.import_module(f"understudy.transform.{name}")
 
 
-kernels: Any = _load()
+def _load_all() -> tuple[bool, list[Any]]:
+    """All compiled or all plain: compiled loops read arrays, plain ones memoryviews."""
+    names = ["_kernels", "_kernels_many"]
+    if os.environ.get("UNDERSTUDY_PURE") != "1":
+        modules = [_load(name, plain=False) for name in names]
+        if not any(module.__file__.endswith(".py") for module in modules):
+            return True, modules
+    return False, [_load(name, plain=True) for name in names]
 
-compiled: bool = not kernels.__file__.endswith(".py")
+
+compiled: bool
+kernels: Any
+kernels_many: Any
+compiled, (kernels, kernels_many) = _load_all()
 
 
 def view(array: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from understudy.laws.base import Array
-from understudy.transform.backend import kernels, view
+from understudy.transform.backend import kernels_many, view
 from understudy.transform.pair import Pair, State
 
 _BLOCK = 1024
@@ -66,10 +66,12 @@ def _together(pair: Pair, states: tuple[State, ...], Y: Array) -> tuple[tuple[St
             start = 0
         y, o = view(Y[k:stop].reshape(-1)), view(out[k:stop].reshape(-1))
         if pair.scalar:
-            kernels.run_scalar_many(y, o, stop - k, N, a, view(x.reshape(-1)), b, view(xt.reshape(-1)), start)
+            kernels_many.run_scalar_many(y, o, stop - k, N, a, view(x.reshape(-1)), b, view(xt.reshape(-1)), start)
         else:
             work = view(np.empty(N * (d + 1 + max(n, m))))
-            kernels.run_many(y, o, stop - k, N, d, a, n, view(x.reshape(-1)), b, m, view(xt.reshape(-1)), start, work)
+            kernels_many.run_many(
+                y, o, stop - k, N, d, a, n, view(x.reshape(-1)), b, m, view(xt.reshape(-1)), start, work
+            )
         index += stop - k
         k = stop
     index = min(index, pair.frozen) if pair.frozen >= 0 else index
