@@ -30,9 +30,9 @@ def run(quick: bool) -> Section:
             "`Y.copy()` does; `np.copyto` writes into an array already there.",
             "Batch against single sensor: the compared figure of understudy's own row is the largest "
             "difference from disguising the first, the middle and the last sensor alone.",
-            "Out of cache the copy writes past the cache (non-temporal stores) and so moves two thirds of the memory "
-            "that any ordinary loop does; the loop itself is no longer the limit: wider vector instructions leave the "
-            "ratio at 1.32 to 1.35.",
+            "Out of cache the loop no longer seems to be the limit: built with wider vector instructions "
+            "(`-march=native`) it still took 1.32 to 1.35 times the copy. A likely reason, not measured here: a large "
+            "copy may write past the cache, which an ordinary loop does not.",
         ],
     )
 
