@@ -66,7 +66,10 @@ def pairs() -> list[Pair]:
     ]  # fmt: skip
 
     mean, cov = np.array([1.0, -2.0, 3.0]), np.array([[2.0, 0.9, 0.1], [0.9, 1.0, -0.3], [0.1, -0.3, 0.5]])
-    draw = lambda rng: rng.multivariate_normal(mean, cov, (T, N)).transpose(0, 2, 1)  # noqa: E731  # one line of a table
+
+    def draw(rng: np.random.Generator) -> np.ndarray:
+        return rng.multivariate_normal(mean, cov, (T, N)).transpose(0, 2, 1)
+
     found.append(
         Pair(
             "i.i.d. Gaussian, d = 3",
@@ -86,9 +89,10 @@ def pairs() -> list[Pair]:
         )
     )
     parts = us.Independent(us.Scalar(stats.gamma(2.0)), us.Scalar(stats.laplace()), us.Scalar(stats.gumbel_r()))
-    mixed = lambda rng, shape: np.stack(  # noqa: E731  # one line of a table
-        [rng.gamma(shape, size=(T, N)), rng.laplace(size=(T, N)), rng.gumbel(size=(T, N))], axis=1
-    )
+
+    def mixed(rng: np.random.Generator, shape: float) -> np.ndarray:
+        return np.stack([rng.gamma(shape, size=(T, N)), rng.laplace(size=(T, N)), rng.gumbel(size=(T, N))], axis=1)
+
     found.append(
         Pair(
             "independent components as Gauss-Markov, d = 3",
@@ -131,8 +135,7 @@ def autoregressive() -> list[Pair]:
     source = us.AutoRegressive([0.5, 0.3], intercept=2.0, noise=us.Scalar(stats.t(4)), past=[10.0, 9.0])
 
     def draw(rng: np.random.Generator, nu: float = 4.0) -> np.ndarray:
-        noise = lambda rng, n: rng.standard_t(nu, n)  # noqa: E731  # an argument with a name
-        return simulate.autoregressive(rng, [0.5, 0.3], 2.0, noise, [10.0, 9.0], T, N)
+        return simulate.autoregressive(rng, [0.5, 0.3], 2.0, lambda rng, n: rng.standard_t(nu, n), [10.0, 9.0], T, N)
 
     other = us.AutoRegressive([-0.4, 0.2], intercept=1.0, noise=us.Scalar(stats.t(9, scale=3.0)))
     phi = np.array([[[0.5, 0.1, 0.0], [0.0, 0.4, 0.2], [0.1, 0.0, 0.3]], 0.2 * np.eye(3)])

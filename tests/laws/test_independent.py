@@ -82,7 +82,7 @@ def test_refuses_what_is_not_a_vector_of_laws() -> None:
     with pytest.raises(LawError, match="no law given"):
         Independent()
     with pytest.raises(LawError, match="channel 1 is of type float"):
-        Independent(Gaussian(0.0, 1.0), 3.0)  # type: ignore[arg-type]
+        Independent(Gaussian(0.0, 1.0), 3.0)
     with pytest.raises(LawError, match="channel 0 has dim = 2"):
         Independent(Gaussian([0.0, 0.0], np.eye(2)))
 
