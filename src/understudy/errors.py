@@ -6,7 +6,10 @@
     ├── ConfigurationError (ValueError)    what the user set up is wrong: names the value and the rule
     │   ├── LawError                       parameters of a law
     │   ├── ModelError                     parameters of a model
-    │   └── FamilyError                    values, prior or members of a family
+    │   ├── FamilyError                    values, prior or members of a family
+    │   ├── DesignError                    costs, budget or choices of a design
+    │   │   └── InfeasibleError            no randomizer meets the demand
+    │   └── StoredFileError                a stored file that is not what it should be
     ├── ReadingError (ValueError)          a reading is unusable: names position, type and rule, never the value
     │   └── MissingReadingError            a missing reading, and the model has no exact law across it
     ├── StateError (ValueError)            a filter state that does not belong to this filter
@@ -42,6 +45,18 @@ class ModelError(ConfigurationError):
 
 class FamilyError(ConfigurationError):
     """The values, the prior or the members of a family break a rule."""
+
+
+class DesignError(ConfigurationError):
+    """The costs, the budget or a choice of a design breaks a rule."""
+
+
+class InfeasibleError(DesignError):
+    """No randomizer meets the demand; the message says by how much it fails."""
+
+
+class StoredFileError(ConfigurationError):
+    """A stored file is damaged, of another kind or of another version, or does not fit what it is used with."""
 
 
 class ReadingError(UnderstudyError, ValueError):
