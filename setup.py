@@ -12,6 +12,7 @@ KERNELS = {
     # loops over a few states and channels, which vector instructions only slow down: 90 ns a step against 77
     "understudy.transform._kernels": [*FLAGS, "-fno-tree-vectorize"],
     "understudy.transform._kernels_many": FLAGS,
+    "understudy.randomizer._kernels": FLAGS,
 }
 
 DIRECTIVES = {

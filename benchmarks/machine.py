@@ -32,6 +32,11 @@ PACKAGES = (
     "simdkalman",
     "diffprivlib",
     "opendp",
+    "cvxpy",
+    "clarabel",
+    "ecos",
+    "dit",
+    "qif",
 )
 
 

@@ -36,8 +36,8 @@ def markdown(sections: Sequence[Section], machine: Sequence[tuple[str, str]], qu
         "Made by `benchmarks/run.py`; do not edit. Best of several rounds on one core, contenders taking "
         "turns in one process on the same input; the median stands beside the best. Slow peers work on a "
         "shorter prefix of the input (about ten seconds' worth) and are compared per sample. *Outputs apart* "
-        "is the largest absolute difference from understudy's output. *Required* is what the project asked "
-        "of itself before measuring; a miss is reported as a miss.",
+        "is the largest absolute difference from understudy's output, unless a table says otherwise. *Required* is "
+        "what the project asked of itself before measuring; a miss is reported as a miss.",
         "",
     ]
     if quick:

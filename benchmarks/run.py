@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-SECTIONS = ("scalar", "sensors", "matrix", "short", "step", "cold", "dense")
+SECTIONS = ("scalar", "sensors", "matrix", "short", "step", "cold", "dense", "randomizer", "distortion")
 FIGURE = "benchmarks-dense.svg"
 
 

@@ -34,7 +34,7 @@ class Gaussian:
     [1.0, 0.0]
     """
 
-    __slots__ = ("_chol", "_mean", "_scale", "dim")
+    __slots__ = ("_chol", "_cov", "_mean", "_scale", "dim")
 
     dim: int
 
@@ -52,6 +52,7 @@ class Gaussian:
         else:
             self.dim, self._mean, self._scale = len(mean), mean, 0.0
             self._chol = _cholesky(variance)
+        self._cov = variance
 
     @property
     def mean(self) -> Any:
@@ -62,6 +63,11 @@ class Gaussian:
     def cov(self) -> Any:
         """The covariance: a variance in dimension 1, else a matrix."""
         return self._scale**2 if self._chol is None else self._chol @ self._chol.T
+
+    @property
+    def given(self) -> tuple[Any, Any]:
+        """Mean and covariance as they were given: what makes the same law again, bit for bit."""
+        return self._mean, self._cov
 
     def __repr__(self) -> str:
         # The parameters of a conditional law hold the past readings, so they are not shown.
@@ -125,7 +131,7 @@ def _checked(mean: Any, cov: Any) -> tuple[Any, Any]:
             f"mean has shape {m.shape} and cov has shape {S.shape}; "
             "a law of d channels needs a mean (d,) and a covariance (d, d)"
         )
-    m.flags.writeable = False
+    m.flags.writeable = S.flags.writeable = False
     return m, S
 
 

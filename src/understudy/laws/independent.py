@@ -41,6 +41,11 @@ class Independent:
         self._laws = laws
         self.dim = len(laws)
 
+    @property
+    def laws(self) -> tuple[Law, ...]:
+        """The laws of the channels."""
+        return self._laws
+
     def __repr__(self) -> str:
         return f"Independent(dim={self.dim})"
 

@@ -51,6 +51,11 @@ class Scalar:
         self._family, self._channels = _channels(dist)
         self.dim = len(self._channels)
 
+    @property
+    def dist(self) -> Any:
+        """The distribution that was given."""
+        return self._dist
+
     def __reduce__(self) -> tuple[Any, ...]:
         return Scalar, (self._dist,)
 

@@ -38,7 +38,17 @@ class AutoRegressive(Frozen):
     [1.0, -0.5]
     """
 
-    __slots__ = ("coefficients", "dim", "gauss_markov", "innovations", "intercept", "noise", "order", "past")
+    __slots__ = (
+        "allow_unstable",
+        "coefficients",
+        "dim",
+        "gauss_markov",
+        "innovations",
+        "intercept",
+        "noise",
+        "order",
+        "past",
+    )
 
     def __init__(
         self,
@@ -53,6 +63,7 @@ class AutoRegressive(Frozen):
             raise ModelError("noise is missing; give the law of the innovations, such as us.Gaussian(0.0, 1.0)")
         self.dim = d = law_dim(noise, "noise")
         self.noise = noise
+        self.allow_unstable = bool(allow_unstable)
         self.coefficients = Phi = _coefficients(coefficients, d)
         self.order = p = Phi.shape[0]
         self.intercept = _vector("intercept", intercept, (d,))
@@ -80,7 +91,7 @@ class AutoRegressive(Frozen):
         return f"AutoRegressive(order={self.order}, dim={self.dim})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _remade, (self.coefficients, self.intercept, self.noise, self.past)
+        return _remade, (self.coefficients, self.intercept, self.noise, self.past, self.allow_unstable)
 
     def companion(self) -> Array:
         """The matrix that moves (y_{k-1}, ..., y_{k-p}) one step on, without intercept and noise."""
@@ -128,8 +139,8 @@ class AutoRegressive(Frozen):
         )
 
 
-def _remade(coefficients: Any, intercept: Any, noise: Law, past: Any) -> AutoRegressive:
-    return AutoRegressive(coefficients, intercept, noise, past, allow_unstable=True)
+def _remade(coefficients: Any, intercept: Any, noise: Law, past: Any, allow_unstable: bool) -> AutoRegressive:
+    return AutoRegressive(coefficients, intercept, noise, past, allow_unstable=allow_unstable)
 
 
 def _coefficients(given: Any, d: int) -> Array:

@@ -125,6 +125,7 @@ def _probabilities(given: Any, size: int) -> Array:
     total = float(p.sum())
     if abs(total - 1.0) > 1e-9:
         raise FamilyError(f"prior sums to {total:.12g}; probabilities must sum to 1")
-    p /= total
+    if abs(total - 1.0) > size * float(np.finfo(float).eps):
+        p /= total  # else kept to the bit, so that a prior that was stored comes back as it was
     p.flags.writeable = False
     return p

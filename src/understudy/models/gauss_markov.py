@@ -73,7 +73,19 @@ class GaussMarkov(Frozen):
     0.952381
     """
 
-    __slots__ = ("_parameters", "_row", "_system", "constant", "cov0", "dim", "mean0", "memo", "states", "steps")
+    __slots__ = (
+        "_parameters",
+        "_row",
+        "_system",
+        "allow_unstable",
+        "constant",
+        "cov0",
+        "dim",
+        "mean0",
+        "memo",
+        "states",
+        "steps",
+    )
 
     def __init__(
         self,
@@ -91,6 +103,7 @@ class GaussMarkov(Frozen):
         pA, pC = Parameter("A", A, 2), Parameter("C", C, 2)
         n = pA.at(1).shape[0]
         channels = pC.at(1).shape[0]
+        self.allow_unstable: bool = bool(allow_unstable)
         self.states: int = n
         self.dim: int = channels
         pb, pd = Parameter("b", _zeros(b, n), 1, n), Parameter("d", _zeros(d, channels), 1, channels)
@@ -126,7 +139,13 @@ class GaussMarkov(Frozen):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # a copy is made anew, so that its arrays are read-only again and nothing worked out comes along
-        return _remade, (*(p.given for p in self._parameters), self.mean0, self.cov0)
+        return _remade, (self.given,)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The arguments that make the same model again, bit for bit; mean0 and cov0 as they were worked out."""
+        parameters = {p.name: p.given for p in self._parameters}
+        return {**parameters, "mean0": self.mean0, "cov0": self.cov0, "allow_unstable": self.allow_unstable}
 
     @classmethod
     def from_continuous(
@@ -298,8 +317,8 @@ class GaussMarkov(Frozen):
             state = self.update(state._replace(k=k - 1), np.zeros(self.dim))
 
 
-def _remade(A: Any, b: Any, Q: Any, C: Any, d: Any, R: Any, mean0: Any, cov0: Any) -> GaussMarkov:
-    return GaussMarkov(A, C, Q, R, b, d, mean0, cov0, allow_unstable=True)
+def _remade(given: dict[str, Any]) -> GaussMarkov:
+    return GaussMarkov(**given)
 
 
 def _zeros(given: Any, size: int) -> Any:

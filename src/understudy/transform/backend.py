@@ -24,27 +24,21 @@ def load_plain(name: str, path: str) -> ModuleType:
     return module
 
 
-def _load(name: str, plain: bool) -> Any:
-    if plain:
-        source = os.path.join(os.path.dirname(__file__), f"{name}.py")
-        return load_plain(f"understudy.transform.{name}_plain", source)
-    return importlib.import_module(f"understudy.transform.{name}")
-
-
-def _load_all() -> tuple[bool, list[Any]]:
+def load_kernels(package: str, folder: str, names: list[str]) -> tuple[bool, list[Any]]:
     """All compiled or all plain: compiled loops read arrays, plain ones memoryviews."""
-    names = ["_kernels", "_kernels_many"]
     if os.environ.get("UNDERSTUDY_PURE") != "1":
-        modules = [_load(name, plain=False) for name in names]
-        if not any(module.__file__.endswith(".py") for module in modules):
+        modules = [importlib.import_module(f"{package}.{name}") for name in names]
+        if not any(str(module.__file__).endswith(".py") for module in modules):
             return True, modules
-    return False, [_load(name, plain=True) for name in names]
+    return False, [load_plain(f"{package}.{name}_plain", os.path.join(folder, f"{name}.py")) for name in names]
 
 
 compiled: bool
 kernels: Any
 kernels_many: Any
-compiled, (kernels, kernels_many) = _load_all()
+compiled, (kernels, kernels_many) = load_kernels(
+    "understudy.transform", os.path.dirname(__file__), ["_kernels", "_kernels_many"]
+)
 
 
 def view(array: Any) -> Any:

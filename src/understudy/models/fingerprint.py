@@ -1,0 +1,192 @@
+"""What tells one model from another: a fingerprint of its numbers, or a probe of what it does.
+
+A model that can be written down as plain values (`stored`) has a *fingerprint*: the SHA-256 of
+those values in a canonical form, the same on every machine. One bit of one number changes it.
+
+A model that holds functions cannot be written down. What can be kept is what it *does*. The
+difficulty is to ask in the right units, since nothing is known of its scale. So the model colours
+fixed scores itself: `probe` runs it on `PROBE_STEPS` readings and, at each step, notes the readings
+that its predictive law gives to three fixed scores, and the log-density of the one that is fed back.
+A second run, with two readings missing, follows where the model can do without them. Three readings
+tell the spread of the law, so `same_probe` compares in units of that spread.
+
+What a probe sees, and what it does not:
+
+- a change that moves a reading or a log-density of the first `PROBE_STEPS` steps by more than 1e-9
+  of the spread of its law, plus 1e-12 of the size of the readings (the digits that rounding on
+  another machine may take), is seen;
+- what happens after step `PROBE_STEPS`, or far from the probing path (in a tail, in a branch of a
+  function that these readings do not reach), is not;
+- a probe shows that a mistake is unlikely. It does not stop someone who wants to deceive.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from understudy.errors import LawError, MissingReadingError, ModelError, StoredFileError
+from understudy.laws.base import Array
+from understudy.models.base import Model
+
+PROBE_STEPS = 16
+
+# What is hashed starts with this, so that no other use of SHA-256 gives the same number; the version
+# goes up whenever the same model would be written down in another way.
+_DOMAIN = b"understudy plain value, version 1\n"
+_DEEPEST = 64
+_LARGEST = 2**64
+_SPREAD, _ROUNDING = 1e-9, 1e-12
+_GAP_RUN, _GAP = 6, (3, 4)
+_GOLDEN = 0.6180339887498949
+
+
+# The fingerprint -----------------------------------------------------------------------------------
+
+
+def canonical(plain: Any) -> bytes:
+    """The one way in which a plain value is written: sorted keys, no spaces, shortest digits, ASCII.
+
+    >>> canonical({"b": [1, 1.0], "a": None})
+    b'{"a":null,"b":[1,1.0]}'
+    """
+    _check(plain, 0)
+    return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+def fingerprint(plain: Any) -> str:
+    """SHA-256 of a plain value; equal for equal values, on every machine.
+
+    >>> fingerprint({"kind": "IID"})
+    'sha256:0aec71ae95606114ea2ad53e12ed57485d37b061a3aaa52817ecdcd663438b45'
+    """
+    return "sha256:" + hashlib.sha256(_DOMAIN + canonical(plain)).hexdigest()
+
+
+def _check(part: Any, depth: int) -> None:
+    """Only what JSON gives back as it was: a tuple would return as a list, a whole-number key as a string."""
+    kind = type(part)
+    if kind is float:
+        if not math.isfinite(part):
+            raise StoredFileError("a number to be stored is not finite; every one must be")
+    elif kind is int:
+        if abs(part) >= _LARGEST:
+            raise StoredFileError("a whole number to be stored has more than 64 bits; none may")
+    elif kind in (dict, list):
+        if depth >= _DEEPEST:
+            raise StoredFileError(f"values to be stored are nested more than {_DEEPEST} deep; they must not be")
+        if kind is dict and not all(type(key) is str for key in part):
+            raise StoredFileError("a key to be stored is not a string; every one must be")
+        for inner in part.values() if kind is dict else part:
+            _check(inner, depth + 1)
+    elif kind not in (str, bool, type(None)):
+        raise StoredFileError(
+            f"a {kind.__name__} is to be stored; a plain value is a dict, list, str, int, float, bool or None"
+        )
+
+
+# The probe -----------------------------------------------------------------------------------------
+
+
+def probe(model: Model) -> list[float]:
+    """What the model does on a fixed path: numbers that the same model gives again.
+
+    Up to `PROBE_STEPS` readings, fewer if the model ends before. See the module for what it sees.
+
+    >>> import understudy as us
+    >>> numbers = probe(us.IID(us.Gaussian(100.0, 4.0)))
+    >>> same_probe(numbers, probe(us.IID(us.Gaussian(100.0, 4.0))))
+    True
+    >>> same_probe(numbers, probe(us.IID(us.Gaussian(100.0, 4.00001))))
+    False
+    """
+    steps = getattr(model, "steps", None)
+    length = min(PROBE_STEPS, steps) if isinstance(steps, int) else PROBE_STEPS
+    rows = _run(model, length, missing=())
+    try:
+        across = _run(model, min(len(rows), _GAP_RUN), missing=_GAP)
+    except MissingReadingError:
+        across = []  # no law across a gap: that too is something to reproduce
+    numbers = [float(model.dim), float(len(rows)), float(len(across))]
+    for row in rows + across:
+        numbers += row
+    if not all(map(math.isfinite, numbers)):
+        raise ModelError("the model gives a reading or a log-density that is not finite to scores between -2 and 2")
+    return numbers
+
+
+def same_probe(a: Any, b: Any) -> bool:
+    """Whether two probes come from the same model, as far as a probe can tell.
+
+    >>> import understudy as us
+    >>> a, b = (probe(us.GaussMarkov(0.9, 1.0, 1.0, R)) for R in (1.0, 1.000001))
+    >>> same_probe(a, a), same_probe(a, b)
+    (True, False)
+    """
+    one, other = _parsed(a), _parsed(b)
+    if one.header != other.header:
+        return False
+    spread = np.minimum(np.ptp(one.readings, axis=1), np.ptp(other.readings, axis=1))
+    size = np.maximum(np.abs(one.readings), np.abs(other.readings)).max(axis=1)
+    allowed = _SPREAD * spread + _ROUNDING * size
+    if (np.abs(one.readings - other.readings) > allowed[:, None, :]).any():
+        return False
+    # readings that are off by this much of a spread make the log-density off by as much
+    relative = np.where(spread > 0.0, allowed / np.where(spread > 0.0, spread, 1.0), _SPREAD).max(axis=1)
+    near = relative * np.maximum(1.0, np.abs(one.densities))
+    return not (np.abs(one.densities - other.densities) > near).any()
+
+
+class _Probe(NamedTuple):
+    header: tuple[int, int, int]  # channels, rows of the first run, rows of the run with a gap
+    readings: Array  # (rows, 3, channels)
+    densities: Array  # (rows,)
+
+
+def _run(model: Model, length: int, missing: Collection[int]) -> list[list[float]]:
+    """One row a reading that is there: what the law gives to three scores, and the log-density of one."""
+    state, rows = model.start(), []
+    emit = getattr(model, "emit", None)
+    for k in range(1, length + 1):
+        if k in missing:
+            state = model.skip(state)
+            continue
+        z = _scores(k, model.dim)
+        try:
+            law = model.predict(state)
+            values = [law.value(score) for score in (z, 0.0 * z, _scores(PROBE_STEPS + k, model.dim))]
+        except (ModelError, LawError, LookupError):
+            if k == 1:
+                raise
+            break  # a model given for fewer steps
+        after, y = (model.update(state, values[0]), values[0]) if emit is None else emit(state, z)
+        rows.append([float(x) for x in np.ravel([*map(np.ravel, values)])] + [float(law.logpdf(y))])
+        state = after
+    return rows
+
+
+def _scores(k: int, dim: int) -> Any:
+    """Scores of step k, between 0.5 and 2 in size: never near 0, where a spread would not show."""
+    # multiples of the golden ratio modulo 1 fill the interval evenly; + - * alone, so the same everywhere
+    turns = [(k * dim + i) * _GOLDEN % 1.0 for i in range(dim)]
+    scores = [(0.5 + 1.5 * (2.0 * t % 1.0)) * (1.0 if t < 0.5 else -1.0) for t in turns]
+    return scores[0] if dim == 1 else np.array(scores)
+
+
+def _parsed(numbers: Any) -> _Probe:
+    if type(numbers) is not list or len(numbers) < 3 or not all(type(x) is float for x in numbers):
+        raise StoredFileError("a probe must be a list of floats that starts with three counts")
+    flat = np.array(numbers)
+    if not np.isfinite(flat).all():
+        raise StoredFileError("a probe has an entry that is not finite; every one must be")
+    dim, rows, across = (int(x) for x in numbers[:3])
+    counts = [float(dim), float(rows), float(across)] == numbers[:3] and dim >= 1 and rows >= 1 and across >= 0
+    if not counts or len(numbers) != 3 + (rows + across) * (3 * dim + 1):
+        raise StoredFileError("a probe must have as many numbers as its first three, counts, say")
+    body = flat[3:].reshape(rows + across, 3 * dim + 1)
+    return _Probe((dim, rows, across), body[:, :-1].reshape(-1, 3, dim), body[:, -1])

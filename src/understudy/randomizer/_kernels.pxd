@@ -1,0 +1,78 @@
+cimport cython
+from libc cimport math
+
+cdef double FORBIDDEN
+cdef Py_ssize_t SMALL
+cdef double UNIT
+cdef double ROUNDOFF
+
+@cython.locals(lowest=double, ties=double, i=Py_ssize_t, j=Py_ssize_t, o=Py_ssize_t, least=double, count=Py_ssize_t,
+               x=double, weight=double, best=Py_ssize_t, scale=double, f=double)
+cpdef int prepare(const double[::1] cost, Py_ssize_t m, Py_ssize_t n, const double[::1] p, double[::1] L,
+                  double[::1] column, double[::1] r) noexcept
+
+@cython.locals(i=Py_ssize_t, j=Py_ssize_t, o=Py_ssize_t, best=Py_ssize_t)
+cpdef void saturated(const double[::1] L, Py_ssize_t m, Py_ssize_t n, double[::1] P) noexcept
+
+@cython.locals(D=double, F=double, V=double, i=Py_ssize_t, j=Py_ssize_t, o=Py_ssize_t, z=double, s=double, e=double,
+               f=double, weight=double, x=double)
+cpdef void evaluate(const double[::1] L, Py_ssize_t m, Py_ssize_t n, const double[::1] p, const double[::1] q, double b,
+                   double[::1] A, double[::1] c, double[::1] w, double[::1] r) noexcept
+
+@cython.locals(i=Py_ssize_t, j=Py_ssize_t, l=Py_ssize_t, o=Py_ssize_t, s=double, t=double)
+cpdef int cholesky(double[::1] H, Py_ssize_t k) noexcept
+
+@cython.locals(i=Py_ssize_t, j=Py_ssize_t, s=double)
+cpdef void substitute(const double[::1] H, Py_ssize_t k, double[::1] x) noexcept
+
+@cython.locals(i=Py_ssize_t, j=Py_ssize_t, l=Py_ssize_t, o=Py_ssize_t, k=Py_ssize_t, t=double)
+cdef int factor(const double[::1] A, Py_ssize_t m, Py_ssize_t n, const double[::1] p, const double[::1] d,
+                double[::1] H, double[::1] x, object dense) except -1
+
+@cython.locals(i=Py_ssize_t, j=Py_ssize_t, k=Py_ssize_t, s=double)
+cdef int solve(const double[::1] A, Py_ssize_t m, Py_ssize_t n, const double[::1] p, const double[::1] d,
+               const double[::1] H, double[::1] x, double[::1] y, object dense) except -1
+
+@cython.locals(least=double, i=Py_ssize_t, j=Py_ssize_t, mean=double, square=double, x=double)
+cpdef double begin(const double[::1] L, Py_ssize_t m, Py_ssize_t n, const double[::1] p, Py_ssize_t best) noexcept
+
+@cython.locals(low=double, high=double, kl=double, x=double, _=Py_ssize_t)
+cpdef double slide(const double[::1] L, Py_ssize_t m, Py_ssize_t n, const double[::1] p, const double[::1] q, double b,
+                   double target, double tolerance, Py_ssize_t most, double[::1] A, double[::1] c, double[::1] w,
+                   double[::1] r) noexcept
+
+@cython.locals(c="double[::1]", w="double[::1]", nu="double[::1]", v="double[::1]", d="double[::1]", x="double[::1]",
+               dq="double[::1]", dnu="double[::1]", u="double[::1]", best="double[::1]", y="double[::1]",
+               r="double[::1]", I0=double, b=double, care=double, clip=double, tolerance=double, most=Py_ssize_t,
+               fixed=bint, lowest=double, ratio=double, beta=double, step=Py_ssize_t, since=Py_ssize_t, D=double, F=double, V=double,
+               f=double, t=double, total=double, tau=double, top=double, residual=double, kl=double, gap=double,
+               g=double, curvature=double, target=double, length=double, ds=double, corrector=Py_ssize_t,
+               j=Py_ssize_t)
+cpdef double interior(const double[::1] L, Py_ssize_t m, Py_ssize_t n, const double[::1] p, double[::1] s,
+                      double[::1] q, double[::1] A, double[::1] work, double[::1] H, object dense) except? -1.0
+
+@cython.locals(i=Py_ssize_t, j=Py_ssize_t, o=Py_ssize_t, largest=Py_ssize_t, left=double, x=double)
+cpdef void whole(double[::1] P, Py_ssize_t m, Py_ssize_t n) noexcept
+
+@cython.locals(s=double, k=Py_ssize_t)
+cdef inline double divergence(double t) noexcept
+
+@cython.locals(total=double, excess=double, lost=double, i=Py_ssize_t, j=Py_ssize_t, t=double, f=double, s=double,
+               mean=double, x=double)
+cpdef void information(const double[::1] P, Py_ssize_t m, Py_ssize_t n, const double[::1] p, double[::1] r) noexcept
+
+@cython.locals(i=Py_ssize_t, j=Py_ssize_t, o=Py_ssize_t, z=double, e=double, t=double)
+cpdef void kernel(const double[::1] L, Py_ssize_t m, Py_ssize_t n, const double[::1] p, const double[::1] q, double b,
+                 const double[::1] base, double share, double[::1] P) noexcept
+
+@cython.locals(i=Py_ssize_t, j=Py_ssize_t, D=double, s=double)
+cpdef double mean_cost(const double[::1] L, Py_ssize_t m, Py_ssize_t n, const double[::1] p, const double[::1] P) noexcept
+
+@cython.locals(top=Py_ssize_t, i=Py_ssize_t, j=Py_ssize_t, s=double)
+cpdef double bound(const double[::1] L, Py_ssize_t m, Py_ssize_t n, const double[::1] p, const double[::1] q, double b,
+                   double I0, double[::1] A, double[::1] c, double[::1] w, double[::1] r) noexcept
+
+@cython.locals(c="double[::1]", w="double[::1]", r="double[::1]", I0=double, b=double, total=double, t=double,
+               j=Py_ssize_t, x=double, lower=double, rounding=double, share=double, i=Py_ssize_t, _=Py_ssize_t)
+cpdef void finish(const double[::1] L, Py_ssize_t m, Py_ssize_t n, const double[::1] p, double[::1] q, double[::1] s,
+                  const double[::1] base, double[::1] A, double[::1] work, double[::1] P) noexcept

@@ -1,0 +1,587 @@
+"""The hot loops of the randomizer problem: the interior-point method and its certificate.
+
+Costs stand here as they come from `prepare`: the smallest of each row taken off, divided by the
+expected cost of the best constant column, forbidden pairs replaced by `FORBIDDEN`. With q the law of
+the pseudo parameter and beta the slope of the curve::
+
+    E_ij = exp(-beta L_ij),   z_i = sum_j q_j E_ij,   A_ij = E_ij / z_i,   P_ij = q_j A_ij
+    c_j = sum_i p_i A_ij,   F = -sum_i p_i ln z_i,   D = sum_ij p_i P_ij L_ij
+
+Arrays are flat, rows one after the other. Ordinary Python; the types for the compiler stand in the
+`.pxd` of the same name.
+"""
+
+import math
+
+FORBIDDEN = 1e200
+SMALL = 32  # up to this size the Cholesky factor is found here, above it by LAPACK
+
+UNIT = 9007199254740992.0  # 2**53: probabilities are whole numbers of 1/UNIT
+ROUNDOFF = 1.1102230246251565e-16  # 2**-53
+
+
+def limits():
+    """(SMALL, FORBIDDEN), which the compiler keeps to itself."""
+    return SMALL, FORBIDDEN
+
+
+def prepare(cost, m, n, p, L, column, r):
+    """Check the costs, shift and scale them into L; the facts found go to r, the error code is returned.
+
+    r = (smallest distortion of all, scale, best constant column or -1, whether row minima tie, position of
+    an error). Codes: 0 fine, 1 not a number, 2 negative, 3 a row without an allowed pair.
+    """
+    lowest = 0.0
+    ties = 0.0
+    for j in range(n):
+        column[j] = 0.0
+    for i in range(m):
+        o = i * n
+        least = cost[o]
+        count = 0
+        for j in range(n):
+            x = cost[o + j]
+            if not (x >= 0.0):
+                r[4] = o + j
+                return 1 if x != x else 2
+            if x < least:
+                least = x
+                count = 1
+            elif x == least:
+                count += 1
+        weight = p[i]
+        if least == math.inf:
+            if weight > 0.0:
+                r[4] = o
+                return 3
+            for j in range(n):
+                L[o + j] = 0.0
+            continue
+        if count > 1 and weight > 0.0:
+            ties = 1.0
+        lowest += weight * least
+        for j in range(n):
+            x = cost[o + j] - least
+            L[o + j] = x
+            if weight > 0.0:
+                column[j] += weight * x
+    best = 0
+    for j in range(n):
+        if column[j] < column[best]:
+            best = j
+    scale = column[best]
+    if not (scale < math.inf):
+        best = -1
+        scale = 0.0
+        for i in range(m * n):
+            if L[i] < math.inf and L[i] > scale:
+                scale = L[i]
+    r[0] = lowest
+    r[1] = scale
+    r[2] = best
+    r[3] = ties
+    f = 1.0 / scale if scale > 0.0 else 1.0
+    if not (f < math.inf):
+        f = 1.0
+        r[1] = 1.0
+    for i in range(m * n):
+        x = L[i] * f
+        L[i] = x if x < FORBIDDEN else FORBIDDEN
+    return 0
+
+
+def saturated(L, m, n, P):
+    """The kernel that gives each row its cheapest column, where that is one column."""
+    for i in range(m):
+        o = i * n
+        best = 0
+        for j in range(n):
+            P[o + j] = 0.0
+            if L[o + j] < L[o + best]:
+                best = j
+        P[o + best] = 1.0
+
+
+def evaluate(L, m, n, p, q, b, A, c, w, r):
+    """A, c and w = dc/dbeta; r = (D, F, V) with V = -dD/dbeta, the mean variance of the costs in a row."""
+    D = 0.0
+    F = 0.0
+    V = 0.0
+    for j in range(n):
+        c[j] = 0.0
+        w[j] = 0.0
+    for i in range(m):
+        o = i * n
+        z = 0.0
+        s = 0.0
+        for j in range(n):
+            e = math.exp(-b * L[o + j])
+            A[o + j] = e
+            e *= q[j]
+            z += e
+            s += e * L[o + j]
+        if z < 1e-300:  # every column with a cheap pair holds nothing: far from any solution, but no NaN
+            z = 1e-300
+        s /= z
+        f = 1.0 / z
+        weight = p[i]
+        for j in range(n):
+            e = A[o + j] * f
+            A[o + j] = e
+            e *= weight
+            c[j] += e
+            x = s - L[o + j]
+            e *= x
+            w[j] += e
+            V += q[j] * e * x
+        D += weight * s
+        F -= weight * math.log(z)
+    r[0] = D
+    r[1] = F
+    r[2] = V
+
+
+def cholesky(H, k):
+    """Lower Cholesky factor in place; 0 when a pivot is not positive."""
+    for j in range(k):
+        o = j * k
+        s = H[o + j]
+        for i in range(j):
+            s -= H[o + i] * H[o + i]
+        if not (s > 0.0):
+            return 0
+        s = math.sqrt(s)
+        H[o + j] = s
+        for i in range(j + 1, k):
+            t = H[i * k + j]
+            for l in range(j):
+                t -= H[i * k + l] * H[o + l]
+            H[i * k + j] = t / s
+    return 1
+
+
+def substitute(H, k, x):
+    """x <- H^-1 x by its Cholesky factor."""
+    for i in range(k):
+        s = x[i]
+        for j in range(i):
+            s -= H[i * k + j] * x[j]
+        x[i] = s / H[i * k + i]
+    for i in range(k - 1, -1, -1):
+        s = x[i]
+        for j in range(i + 1, k):
+            s -= H[j * k + i] * x[j]
+        x[i] = s / H[i * k + i]
+
+
+def factor(A, m, n, p, d, H, x, dense):
+    """Factor of sum_i p_i A_ij A_ik + diag d, or for m < n of the m x m matrix behind it (Woodbury); x is room."""
+    k = n if n <= m else m
+    if k > SMALL:
+        return dense(0)
+    for i in range(k * k):
+        H[i] = 0.0
+    if n <= m:
+        for j in range(n):
+            H[j * n + j] = d[j]
+        for i in range(m):
+            o = i * n
+            for j in range(n):
+                t = p[i] * A[o + j]
+                for l in range(j + 1):
+                    H[j * n + l] += t * A[o + l]
+    else:
+        for i in range(m):
+            for j in range(n):
+                x[j] = A[i * n + j] / d[j]
+            for l in range(i + 1):
+                t = 0.0
+                for j in range(n):
+                    t += x[j] * A[l * n + j]
+                H[i * m + l] = math.sqrt(p[i]) * math.sqrt(p[l]) * t
+            H[i * m + i] += 1.0
+    return cholesky(H, k)
+
+
+def solve(A, m, n, p, d, H, x, y, dense):
+    """x <- (sum_i p_i A_ij A_ik + diag d)^-1 x by what `factor` left; y is room for m numbers."""
+    k = n if n <= m else m
+    if k > SMALL:
+        dense(1)
+        return 0
+    if n <= m:
+        substitute(H, n, x)
+        return 0
+    for j in range(n):
+        x[j] /= d[j]
+    for i in range(m):
+        s = 0.0
+        for j in range(n):
+            s += A[i * n + j] * x[j]
+        y[i] = math.sqrt(p[i]) * s
+    substitute(H, m, y)
+    for i in range(m):
+        y[i] *= math.sqrt(p[i])
+    for j in range(n):
+        s = 0.0
+        for i in range(m):
+            s += A[i * n + j] * y[i]
+        x[j] -= s / d[j]
+    return 0
+
+
+def begin(L, m, n, p, best):
+    """About the slope at which the first column joins the best constant one, by the second-order expansion."""
+    least = math.inf
+    for j in range(n):
+        mean = 0.0
+        square = 0.0
+        for i in range(m):
+            x = L[i * n + j] - L[i * n + best]
+            mean += p[i] * x
+            square += p[i] * x * x
+        if mean > 0.0 and square < math.inf and 2.0 * mean < least * square:
+            least = 2.0 * mean / square
+    return least if least < math.inf else 0.0
+
+
+def slide(L, m, n, p, q, b, target, tolerance, most, A, c, w, r):
+    """The slope at which KL_q(beta) = F - beta D meets the target, at fixed q: it increases with beta."""
+    low = 0.0
+    high = math.inf
+    for _ in range(most):
+        evaluate(L, m, n, p, q, b, A, c, w, r)
+        kl = r[1] - b * r[0]
+        if kl > target:
+            high = b
+        else:
+            low = b
+        x = target - kl
+        if (x if x >= 0.0 else -x) <= tolerance * target:
+            break
+        if r[2] <= 0.0:
+            break
+        # dKL / d ln beta = beta^2 V
+        x = x / (b * b * r[2])
+        x = 2.0 if x > 2.0 else -2.0 if x < -2.0 else x
+        x = b * math.exp(x)
+        if not (low < x < high):
+            x = 0.5 * (low + high)
+        if x == b:
+            break
+        b = x
+    return b
+
+
+def interior(L, m, n, p, s, q, A, work, H, dense):
+    """Solve the conditions of optimality in (q, nu, ln beta) jointly, Mehrotra's predictor-corrector.
+
+    The saddle function [F + sum q - 1 - I0] / beta is convex in q and concave in 1 / beta. With nu_j the
+    multiplier of q_j >= 0, in the units of the costs::
+
+        R = (1 - c) / beta - nu = 0,    q nu = tau -> 0,    g = F + sum q - 1 - beta D - I0 = 0
+
+    s = (I0, beta, care, clip, spread, tolerance, most steps, fixed); beta is written back to s[1], and s[8]
+    tells the steps taken. With `fixed` the slope stays and only q is sought. The best q found is left in q;
+    returned is the gap ln max c + |I0 - KL|, in units of 1 / beta.
+    """
+    c = work[:n]
+    w = work[n : 2 * n]
+    nu = work[2 * n : 3 * n]
+    v = work[3 * n : 4 * n]
+    d = work[4 * n : 5 * n]
+    x = work[5 * n : 6 * n]
+    dq = work[6 * n : 7 * n]
+    dnu = work[7 * n : 8 * n]
+    u = work[8 * n : 9 * n]
+    best = work[9 * n : 10 * n]
+    y = work[10 * n : 10 * n + m]
+    r = work[10 * n + m : 10 * n + m + 3]
+    I0 = s[0]
+    b = s[1]
+    care = s[2]
+    clip = s[3]
+    tolerance = s[5]
+    most = int(s[6])
+    fixed = s[7] > 0.0
+    lowest = math.inf
+    ratio = math.inf
+    beta = b
+    step = 0
+    since = 0
+    for j in range(n):
+        best[j] = q[j]
+    while True:
+        evaluate(L, m, n, p, q, b, A, c, w, r)
+        D = r[0]
+        F = r[1]
+        V = r[2]
+        if step == 0:
+            f = s[4] if b < 1.0 else s[4] / b
+            for j in range(n):
+                t = (1.0 - c[j]) / b
+                nu[j] = (t if t > 0.0 else 0.0) + f
+        total = 0.0
+        tau = 0.0
+        top = 0.0
+        residual = 0.0
+        for j in range(n):
+            total += q[j]
+            tau += q[j] * nu[j]
+            if c[j] > top:
+                top = c[j]
+            t = (1.0 - c[j]) / b - nu[j]
+            residual += q[j] * (t if t >= 0.0 else -t)
+        tau /= n
+        kl = F - b * D + math.log(total)
+        gap = math.log(top * total) if top > 0.0 else math.inf
+        gap = gap if gap > 0.0 else 0.0
+        if not fixed:
+            gap += I0 - kl if I0 > kl else kl - I0
+        if not (gap < math.inf):
+            break
+        t = gap if fixed else gap / (b * D) if D > 0.0 else math.inf
+        since += 1
+        if t < ratio:
+            since = 0
+            ratio = t
+            lowest = gap
+            beta = b
+            for j in range(n):
+                best[j] = q[j]
+        if ratio <= tolerance or lowest <= 2e-15 or step >= most or (since > 4 and ratio < 1e-9) or since > 25:
+            break
+        for j in range(n):
+            d[j] = b * nu[j] / q[j]
+        if not factor(A, m, n, p, d, H, x, dense):
+            break
+        # (H + diag d) dq = b (-R + (tau - q nu) / q) + v ds,   v' dq + beta^2 V ds = -g
+        g = 0.0 if fixed else F + (total - 1.0) - b * D - I0
+        for j in range(n):
+            v[j] = (1.0 - c[j]) + b * w[j]
+            x[j] = v[j]
+        curvature = b * b * V
+        if not fixed:
+            solve(A, m, n, p, d, H, x, y, dense)
+            for j in range(n):
+                u[j] = x[j]
+                curvature += v[j] * x[j]
+        target = 0.0
+        length = 1.0
+        ds = 0.0
+        for corrector in range(2):
+            for j in range(n):
+                t = target - q[j] * nu[j]
+                if corrector == 1:
+                    t -= dq[j] * dnu[j]
+                dnu[j] = t
+                x[j] = b * (t / q[j] + nu[j]) - (1.0 - c[j])
+            solve(A, m, n, p, d, H, x, y, dense)
+            ds = 0.0
+            if not fixed and curvature > 0.0:
+                t = -g
+                for j in range(n):
+                    t -= v[j] * x[j]
+                ds = t / curvature
+                ds = clip if ds > clip else -clip if ds < -clip else ds
+            length = 1.0
+            f = 1.0 if corrector == 0 else 0.99 if tau * n > 0.01 else 1.0 - tau * n
+            for j in range(n):
+                t = x[j] if fixed else x[j] + u[j] * ds
+                dq[j] = t
+                dnu[j] = (dnu[j] - nu[j] * t) / q[j]
+                if t < 0.0 and -f * q[j] / t < length:
+                    length = -f * q[j] / t
+                if dnu[j] < 0.0 and -f * nu[j] / dnu[j] < length:
+                    length = -f * nu[j] / dnu[j]
+            if corrector == 0:
+                t = 0.0
+                for j in range(n):
+                    t += (q[j] + length * dq[j]) * (nu[j] + length * dnu[j])
+                t /= n
+                t = t / tau if t > 0.0 else 0.0
+                target = t * t * t * tau
+                # tau must not outrun the residuals
+                t = (g if g >= 0.0 else -g) / b
+                t = care * (residual if residual > t else t) / n
+                t = tau if tau < t else t
+                target = t if t > target else target
+        for j in range(n):
+            q[j] += length * dq[j]
+            nu[j] += length * dnu[j]
+        b *= math.exp(length * ds)
+        step += 1
+    for j in range(n):
+        q[j] = best[j]
+    s[1] = beta
+    s[8] = step
+    return lowest
+
+
+def whole(P, m, n):
+    """Round each row to whole numbers of 2^-53 that sum to one exactly; the largest takes what is left."""
+    for i in range(m):
+        o = i * n
+        left = UNIT  # counted down, so that it stays within what a float holds exactly
+        largest = 0
+        for j in range(n):
+            x = math.floor(P[o + j] * UNIT + 0.5)
+            P[o + j] = x
+            left -= x
+            if x > P[o + largest]:
+                largest = j
+        P[o + largest] += left
+        for j in range(n):
+            P[o + j] *= ROUNDOFF
+
+
+def divergence(t):
+    """(1 + t) ln(1 + t) - t without cancellation."""
+    if t <= -1.0:
+        return 1.0
+    if t > 0.15 or t < -0.15:
+        return (1.0 + t) * math.log1p(t) - t
+    # sum over k >= 2 of (-t)^k / (k (k - 1))
+    s = 0.0
+    for k in range(22, 1, -1):
+        s = 1.0 / (k * (k - 1)) - t * s
+    return t * t * s
+
+
+def information(P, m, n, p, r):
+    """I = sum p_i [P ln(P / r) - P + r] with r = p P, every term positive and found without cancellation.
+
+    The prior may sum to one up to rounding only. r[0] is I for the prior normalised; r[1] for the
+    prior as it is, sum p P ln(P / r): they differ by the rounding of its sum, no more.
+    """
+    total = 0.0
+    excess = -1.0  # sum of the prior less one: each addition with its exact rounding error
+    lost = 0.0
+    for i in range(m):
+        f = excess + p[i]
+        t = f - excess
+        lost += (excess - (f - t)) + (p[i] - t)
+        excess = f
+        total += p[i]
+    excess += lost
+    s = 0.0
+    lost = 0.0
+    for j in range(n):
+        mean = 0.0
+        for i in range(m):
+            mean += p[i] * P[i * n + j]
+        mean /= total
+        if mean <= 0.0:
+            continue
+        # P - r to the last bit: differences from a rounded mean are exact where it matters
+        f = 0.0
+        for i in range(m):
+            f += p[i] * (P[i * n + j] - mean)
+        f /= total
+        for i in range(m):
+            if p[i] > 0.0:
+                t = ((P[i * n + j] - mean) - f) / (mean + f)
+                t = p[i] * (mean + f) * divergence(t) - lost
+                x = s + t
+                lost = (x - s) - t
+                s = x
+    r[0] = s / total
+    r[1] = s - total * math.log1p(excess)
+
+
+def kernel(L, m, n, p, q, b, base, share, P):
+    """P_ij = q_j E_ij / z_i, mixed with a share of the base kernel, in whole numbers of 2^-53."""
+    for i in range(m):
+        o = i * n
+        z = 0.0
+        for j in range(n):
+            e = q[j] * math.exp(-b * L[o + j]) if q[j] > 0.0 else 0.0
+            P[o + j] = e
+            z += e
+        t = share
+        if z < 1e-300:  # a row that never occurs, or what is left of it
+            t = 1.0
+            z = 1.0
+        for j in range(n):
+            P[o + j] = (1.0 - t) * (P[o + j] / z) + t * base[o + j]
+    whole(P, m, n)
+
+
+def mean_cost(L, m, n, p, P):
+    """sum p_i P_ij L_ij; a forbidden pair that is not drawn costs nothing."""
+    D = 0.0
+    for i in range(m):
+        s = 0.0
+        for j in range(n):
+            s += P[i * n + j] * L[i * n + j]
+        D += p[i] * s
+    return D
+
+
+def bound(L, m, n, p, q, b, I0, A, c, w, r):
+    """D* >= (F - ln max c - I0) / beta for any q that sums to one, less an allowance for rounding, left in r[2]."""
+    evaluate(L, m, n, p, q, b, A, c, w, r)
+    top = 0
+    for j in range(n):
+        if c[j] > c[top]:
+            top = j
+    # Each E has a relative error of (beta L + 1) u, each sum of n terms one of n u, u the unit roundoff: what
+    # that makes of F and of the largest c, twice over.
+    s = 0.0
+    for i in range(m):
+        s += p[i] * A[i * n + top] * L[i * n + top]
+    s = r[0] + 2.0 * s + w[top]
+    r[2] = 2.0 * ROUNDOFF * (m + 2.0 * n + 10.0 + b * (s if s > 0.0 else 0.0)) / b
+    return (r[1] - math.log(c[top]) - I0) / b - r[2]
+
+
+def finish(L, m, n, p, q, s, base, A, work, P):
+    """The kernel that will be sampled, feasible to the last bit, and the proof of how good it is.
+
+    s = (I0, beta, ...) as in `interior`. Columns that hold next to nothing are dropped, beta slides at
+    fixed q until KL_q meets the budget, and what rounding still overspends is mixed away with the base
+    kernel. To s[2:6] go D of the kernel, a lower bound of D*, I of the kernel, and how much of the gap is
+    rounding.
+    """
+    c = work[:n]
+    w = work[n : 2 * n]
+    r = work[2 * n : 2 * n + 3]
+    I0 = s[0]
+    b = s[1]
+    total = 0.0
+    for j in range(n):
+        total += q[j]
+    for j in range(n):
+        q[j] /= total
+    lower = bound(L, m, n, p, q, b, I0, A, c, w, r)
+    rounding = r[2]
+    total = 0.0
+    for j in range(n):
+        # idle: complementary to a slack that is far larger
+        if q[j] < 1e-9 * (1.0 - c[j]):
+            q[j] = 0.0
+        total += q[j]
+    for j in range(n):
+        q[j] /= total
+    b = slide(L, m, n, p, q, b, I0 * (1.0 - 2e-14), 1e-14, 40, A, c, w, r)
+    t = bound(L, m, n, p, q, b, I0, A, c, w, r)
+    lower = t if t > lower else lower
+    share = 0.0
+    for _ in range(60):
+        kernel(L, m, n, p, q, b, base, share, P)
+        information(P, m, n, p, r)
+        x = r[0] if r[0] > r[1] else r[1]
+        if x <= I0 * (1.0 - 4e-15):
+            break
+        t = 2.0 * (x - I0 * (1.0 - 8e-15)) / x
+        share = t if share == 0.0 else (2.0 * share if 2.0 * share > t else t)
+        if share >= 1.0:
+            for i in range(m * n):
+                P[i] = base[i]
+            information(P, m, n, p, r)
+            break
+    s[1] = b
+    s[2] = mean_cost(L, m, n, p, P)
+    s[3] = lower
+    s[4] = r[0]
+    s[5] = rounding
