@@ -12,6 +12,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from understudy.distortion.cost import Costs as Costs
+    from understudy.distortion.cost import costs as costs
     from understudy.laws.base import Law as Law
     from understudy.laws.gaussian import Gaussian as Gaussian
     from understudy.laws.independent import Independent as Independent
@@ -23,6 +25,14 @@ if TYPE_CHECKING:
     from understudy.models.iid import IID as IID
     from understudy.models.markov import Markov as Markov
     from understudy.models.matrices import PerStep as PerStep
+    from understudy.randomizer.curve import Frontier as Frontier
+    from understudy.randomizer.curve import frontier as frontier
+    from understudy.randomizer.guarantee import Guarantee as Guarantee
+    from understudy.randomizer.making import design as design
+    from understudy.randomizer.making import solve as solve
+    from understudy.randomizer.result import Design as Design
+    from understudy.randomizer.sampler import Randomizer as Randomizer
+    from understudy.randomizer.storage import load_design as load_design
     from understudy.transform.filter import Transform as Transform
     from understudy.transform.filter import disguise as disguise
     from understudy.transform.scores import colour as colour
@@ -44,6 +54,16 @@ _HOME = {
     "IID": "models.iid",
     "Markov": "models.markov",
     "PerStep": "models.matrices",
+    "Costs": "distortion.cost",
+    "costs": "distortion.cost",
+    "Frontier": "randomizer.curve",
+    "frontier": "randomizer.curve",
+    "Guarantee": "randomizer.guarantee",
+    "design": "randomizer.making",
+    "solve": "randomizer.making",
+    "Design": "randomizer.result",
+    "Randomizer": "randomizer.sampler",
+    "load_design": "randomizer.storage",
     "Transform": "transform.filter",
     "disguise": "transform.filter",
     "colour": "transform.scores",
@@ -52,7 +72,7 @@ _HOME = {
     "whiten": "transform.scores",
 }
 
-_MODULES = ("checks", "errors", "laws", "models", "transform")
+_MODULES = ("checks", "distortion", "errors", "laws", "models", "randomizer", "report", "transform")
 
 __all__ = ["__version__", *sorted(_HOME)]
 

@@ -100,10 +100,7 @@ class Filters:
         self.read = np.eye(self.dim) if read is None else read
         self.states = max(model.states for model in self.models)
         self._sides = [Side(model, None) for model in self.models]
-        self._covariances = [
-            np.array(model.cov0.ravel() if side.gains is None else side.gains.covariance(side.gains.rows))
-            for model, side in zip(self.models, self._sides, strict=True)
-        ]
+        self._covariances = self._first_covariances()
         # the step, counted from 0, from which on the rows do not change any more; None if there is no such step
         ends = [None if side.gains is None or not side.gains.frozen else side.gains.rows - 1 for side in self._sides]
         self.settled = None if None in ends else max(end for end in ends if end is not None)
@@ -119,7 +116,9 @@ class Filters:
         return x
 
     def block(self, first: int, stop: int) -> Coefficients:
-        """The steps first..stop-1, counted from 0; blocks must be asked for one after the other."""
+        """The steps first..stop-1, counted from 0; blocks are asked for one after the other, or from 0 again."""
+        if first == 0:
+            self._covariances = self._first_covariances()
         out = self._empty(stop - first)
         for i in range(len(self)):
             self._place(out, i, self._rows(i, first, stop))
@@ -138,6 +137,13 @@ class Filters:
             row = table.flat[-table.width :] if table.frozen else _settled_row(model)
             self._place(out, i, row[None, :])
         return out.step(0)
+
+    def _first_covariances(self) -> list[Array]:
+        """Filtered covariances where the gain tables end, or where there is none, at the start."""
+        return [
+            np.array(model.cov0.ravel() if side.gains is None else side.gains.covariance(side.gains.rows))
+            for model, side in zip(self.models, self._sides, strict=True)
+        ]
 
     def _empty(self, steps: int) -> Coefficients:
         n, d, c, count = self.states, self.dim, len(self.read), len(self)

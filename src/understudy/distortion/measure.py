@@ -81,6 +81,8 @@ class Measure(Frozen):
             E = np.abs(mean)
             if variance.any():
                 E = _mean_absolute(E, variance)
+        if len(self.weights) == 1:
+            return np.asarray(E[..., 0, :, :] * self.weights[0])
         return np.asarray(np.einsum("...cij,c->...ij", E, self.weights))
 
     def _asked(self, y: Array, y_out: Array) -> Array:
@@ -110,13 +112,22 @@ def _mean_absolute(size: Array, variance: Array) -> Array:
     """E |N(m, V)| from |m| and V."""
     from scipy.special import erf
 
-    s = np.sqrt(variance)
     # beyond 9 s the rest is below rounding: E |D| = |m|
-    near = size < 9.0 * s
-    m, s = size[near], s[near]
-    r = m / (s * math.sqrt(2.0))
+    near = size * size < 81.0 * variance
+    every = bool(near.all())
+    m, s = (size, np.sqrt(variance)) if every else (size[near], np.sqrt(variance[near]))
+    r = m / s
+    r *= math.sqrt(0.5)
+    m = m * erf(r)
+    np.multiply(r, -r, out=r)
+    np.exp(r, out=r)
+    s *= math.sqrt(2.0 / math.pi)
+    r *= s
+    r += m
+    if every:
+        return r
     out = size.copy()
-    out[near] = s * math.sqrt(2.0 / math.pi) * np.exp(-r * r) + m * erf(r)
+    out[near] = r
     return out
 
 

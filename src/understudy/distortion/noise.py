@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.distortion.linear import Linear
-from understudy.distortion.quadrature import TOLERANCE, Integrand, Table, Values
+from understudy.distortion.quadrature import TOLERANCE, Integral, Integrand, Table, Values
 from understudy.laws.base import Array, Law
 
 Mask = NDArray[np.bool_]
@@ -53,10 +53,15 @@ class Laws:
         return np.array([self._place[id(law)] for law in laws], dtype=np.intp)[:, None] + np.arange(self.dim)
 
     @cached_property
+    def sizes(self) -> Integral:
+        """The mean absolute value of each row."""
+        rows = np.arange(len(self.table.values))
+        return self.table.integrate(rows, rows, _size)
+
+    @cached_property
     def means(self) -> Array:
         """The mean of each row; NaN where there is none, or none is found."""
-        rows = np.arange(len(self.table.values))
-        size = self.table.integrate(rows, rows, _size)
+        rows, size = np.arange(len(self.table.values)), self.sizes
         # a mean may be zero, and is judged beside the mean size
         allowed = np.where(np.isfinite(size.value), TOLERANCE * size.value, 0.0) + FLOOR * self.table.spread
         mean = self.table.integrate(rows, rows, _itself, allowed)
@@ -84,7 +89,7 @@ class Noise(NamedTuple):
     kappa: Array | None  # (d, sources, targets); None where all are 0
     error: Array  # (sources, targets), of the moments, relative
     usable: Mask  # (sources, targets): the moments exist and are known
-    heavy: Mask  # (sources, targets): a variance is infinite
+    heavy: Mask  # (sources, targets): the moment that the measure needs is infinite
     cancels: Mask  # (sources, targets): the noises are the same, and enter alike
 
 
@@ -95,9 +100,10 @@ def noise_of(laws: Laws, sources: list[Linear], targets: list[Linear], squared: 
     level, scale = np.nan_to_num(laws.means[rows], nan=0.0), np.ones(rows.shape)
     alike = np.array([[_enter_alike(a, b) for b in targets] for a in sources])
     same = np.array([[_same(laws.table, rows[i], rows[m + j]) for j in range(n)] for i in range(m)])
-    none = np.zeros((m, n), dtype=bool)
     if not squared:
-        return Noise(level, scale, None, np.zeros((m, n)), none, none, alike & same)
+        heavy = np.isinf(laws.sizes.value[rows]).any(axis=1)
+        none = np.zeros((m, n), dtype=bool)
+        return Noise(level, scale, None, np.zeros((m, n)), none, heavy[:m, None] | heavy[m:], alike & same)
     variances = laws.variances[rows]
     usable = np.isfinite(variances).all(axis=1)
     scale[usable] = np.sqrt(variances[usable])

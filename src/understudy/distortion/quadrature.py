@@ -47,7 +47,7 @@ _MOST_ITEMS = 32  # panels in work, a pair
 _DIGITS = 1e-10
 _FAR = 1e6  # and only this many spreads from the median
 _LARGEST = 1e150  # a square must fit float64
-_INFINITE = 1.0 - 1e-6
+_INFINITE = 1.0 - 1e-8
 
 
 def _rule(N: int) -> Array:

@@ -58,12 +58,13 @@ class Plan(NamedTuple):
 def simulate(plan: Plan, rng: np.random.Generator, progress: Callable[[float], None] | None = None) -> Simulated:
     """Replications until every standard error is at most `accuracy` times the mean of the wanted entries."""
     shape = plan.wanted.shape
-    batch = _batch(plan)
+    most = _batch(plan)
     count, mean, squares = 0, np.zeros(shape), np.zeros(shape)
     groups, readings = np.zeros((GROUPS, *shape)), np.zeros((GROUPS, shape[0]))
     goal = min(_FIRST, MOST_REPLICATIONS)
     while True:
         while count < goal:
+            batch = min(most, 1 << (goal - count).bit_length() - 1)
             values, means = _replications(plan, rng, batch)
             # mean and sum of squares of two samples together
             step = values.mean(axis=2) - mean

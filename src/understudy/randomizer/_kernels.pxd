@@ -16,21 +16,21 @@ cpdef void saturated(const double[::1] L, Py_ssize_t m, Py_ssize_t n, double[::1
 
 @cython.locals(D=double, F=double, V=double, i=Py_ssize_t, j=Py_ssize_t, o=Py_ssize_t, z=double, s=double, e=double,
                f=double, weight=double, x=double)
-cpdef void evaluate(const double[::1] L, Py_ssize_t m, Py_ssize_t n, const double[::1] p, const double[::1] q, double b,
+cpdef inline void evaluate(const double[::1] L, Py_ssize_t m, Py_ssize_t n, const double[::1] p, const double[::1] q, double b,
                    double[::1] A, double[::1] c, double[::1] w, double[::1] r) noexcept
 
 @cython.locals(i=Py_ssize_t, j=Py_ssize_t, l=Py_ssize_t, o=Py_ssize_t, s=double, t=double)
-cpdef int cholesky(double[::1] H, Py_ssize_t k) noexcept
+cpdef inline int cholesky(double[::1] H, Py_ssize_t k) noexcept
 
 @cython.locals(i=Py_ssize_t, j=Py_ssize_t, s=double)
-cpdef void substitute(const double[::1] H, Py_ssize_t k, double[::1] x) noexcept
+cpdef inline void substitute(const double[::1] H, Py_ssize_t k, double[::1] x) noexcept
 
 @cython.locals(i=Py_ssize_t, j=Py_ssize_t, l=Py_ssize_t, o=Py_ssize_t, k=Py_ssize_t, t=double)
-cdef int factor(const double[::1] A, Py_ssize_t m, Py_ssize_t n, const double[::1] p, const double[::1] d,
+cdef inline int factor(const double[::1] A, Py_ssize_t m, Py_ssize_t n, const double[::1] p, const double[::1] d,
                 double[::1] H, double[::1] x, object dense) except -1
 
 @cython.locals(i=Py_ssize_t, j=Py_ssize_t, k=Py_ssize_t, s=double)
-cdef int solve(const double[::1] A, Py_ssize_t m, Py_ssize_t n, const double[::1] p, const double[::1] d,
+cdef inline int solve(const double[::1] A, Py_ssize_t m, Py_ssize_t n, const double[::1] p, const double[::1] d,
                const double[::1] H, double[::1] x, double[::1] y, object dense) except -1
 
 @cython.locals(least=double, i=Py_ssize_t, j=Py_ssize_t, mean=double, square=double, x=double)
@@ -76,3 +76,9 @@ cpdef double bound(const double[::1] L, Py_ssize_t m, Py_ssize_t n, const double
                j=Py_ssize_t, x=double, lower=double, rounding=double, share=double, i=Py_ssize_t, _=Py_ssize_t)
 cpdef void finish(const double[::1] L, Py_ssize_t m, Py_ssize_t n, const double[::1] p, double[::1] q, double[::1] s,
                   const double[::1] base, double[::1] A, double[::1] work, double[::1] P) noexcept
+
+@cython.locals(k=Py_ssize_t, size=Py_ssize_t, o=Py_ssize_t, L="double[::1]", A="double[::1]", base="double[::1]",
+               q="double[::1]", work="double[::1]", H="double[::1]", total=double, i=Py_ssize_t, j=Py_ssize_t,
+               I0=double, best=Py_ssize_t, b=double)
+cpdef int at_once(const double[::1] cost, Py_ssize_t m, Py_ssize_t n, const double[::1] p, double[::1] t,
+                  double[::1] s, double[::1] room, double[::1] P) except? -2

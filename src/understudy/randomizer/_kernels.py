@@ -340,16 +340,16 @@ def interior(L, m, n, p, s, q, A, work, H, dense):
             gap += I0 - kl if I0 > kl else kl - I0
         if not (gap < math.inf):
             break
-        t = gap if fixed else gap / (b * D) if D > 0.0 else math.inf
         since += 1
-        if t < ratio:
+        if gap / b < ratio:
             since = 0
-            ratio = t
+            ratio = gap / b
             lowest = gap
             beta = b
             for j in range(n):
                 best[j] = q[j]
-        if ratio <= tolerance or lowest <= 2e-15 or step >= most or (since > 4 and ratio < 1e-9) or since > 25:
+        t = 1.0 if fixed else D
+        if ratio <= tolerance * t or lowest <= 2e-15 or step >= most or (since > 4 and ratio < 1e-9 * t) or since > 25:
             break
         for j in range(n):
             d[j] = b * nu[j] / q[j]
@@ -563,7 +563,7 @@ def finish(L, m, n, p, q, s, base, A, work, P):
         total += q[j]
     for j in range(n):
         q[j] /= total
-    b = slide(L, m, n, p, q, b, I0 * (1.0 - 2e-14), 1e-14, 40, A, c, w, r)
+    b = slide(L, m, n, p, q, b, I0 * (1.0 - 6e-15), 1e-15, 40, A, c, w, r)
     t = bound(L, m, n, p, q, b, I0, A, c, w, r)
     lower = t if t > lower else lower
     share = 0.0
@@ -573,7 +573,7 @@ def finish(L, m, n, p, q, s, base, A, work, P):
         x = r[0] if r[0] > r[1] else r[1]
         if x <= I0 * (1.0 - 4e-15):
             break
-        t = 2.0 * (x - I0 * (1.0 - 8e-15)) / x
+        t = 2.0 * (x - I0 * (1.0 - 6e-15)) / x
         share = t if share == 0.0 else (2.0 * share if 2.0 * share > t else t)
         if share >= 1.0:
             for i in range(m * n):
@@ -584,4 +584,60 @@ def finish(L, m, n, p, q, s, base, A, work, P):
     s[2] = mean_cost(L, m, n, p, P)
     s[3] = lower
     s[4] = r[0]
-    s[5] = rounding
+    s[5] = rounding + 1e-14 * I0 / b
+
+
+def at_once(cost, m, n, p, t, s, room, P):
+    """All of it in one call, for small problems without ties and with a column that is allowed to all.
+
+    t are the settings and the results of `prepare`, s those of `interior`, as they come and as they go; room is
+    for 3 m n + 12 n + m + k k numbers. Codes of `prepare`; 4 when the prior needs a look; -1 when the
+    problem needs more care; 0 when P and s[2:6] are those of `finish`.
+    """
+    k = n if n <= m else m
+    size = m * n
+    L = room[:size]
+    A = room[size : 2 * size]
+    base = room[2 * size : 3 * size]
+    o = 3 * size
+    q = room[o : o + n]
+    work = room[o + n : o + 11 * n + m + 3]
+    H = room[o + 11 * n + m + 3 :]
+    total = 0.0
+    for i in range(m):
+        if not (p[i] >= 0.0):
+            return 4
+        total += p[i]
+    total -= 1.0
+    if not (-2e-16 * m < total < 2e-16 * m):
+        return 4
+    i = prepare(cost, m, n, p, L, work, t)
+    if i != 0:
+        return i
+    if t[1] <= 0.0 or t[2] < 0.0 or t[3] > 0.0 or k > SMALL:
+        return -1
+    I0 = s[0]
+    best = int(t[2])
+    saturated(L, m, n, P)
+    information(P, m, n, p, work)
+    if work[0] <= I0 * (1.0 - 4e-15) and work[1] <= I0 * (1.0 - 4e-15):
+        s[1] = math.inf
+        s[2] = 0.0
+        s[3] = 0.0
+        s[4] = work[0]
+        s[5] = 0.0
+        s[8] = 0.0
+        return 0
+    for i in range(size):
+        base[i] = 0.0
+    for i in range(m):
+        base[i * n + best] = 1.0
+    for j in range(n):
+        q[j] = 1.0 / n
+    b = slide(L, m, n, p, q, 1.0, I0, 0.1, 8, A, work[:n], work[n : 2 * n], work[2 * n : 2 * n + 3])
+    total = begin(L, m, n, p, best)
+    b = total if total > b else b
+    s[1] = I0 if I0 > b else b
+    interior(L, m, n, p, s, q, A, work, H, None)
+    finish(L, m, n, p, q, s, base, A, work, P)
+    return 0

@@ -3,9 +3,24 @@ cimport cython
 
 ctypedef Py_ssize_t I
 
-@cython.locals(last=I, lastt=I, k=I, i=I, j=I, it=I, n=I, o=I, t=double, e=double,
+# Compiled twice where the linker can choose at load time: for every x86-64, and for those with vectors of four.
+# Neither fuses a multiplication with an addition, so both give the same bits.
+cdef extern from *:
+    """
+    #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__has_attribute)
+    #if __has_attribute(target_clones)
+    #define UNDERSTUDY_TWICE __attribute__((target_clones("avx2", "default"))) void
+    #endif
+    #endif
+    #ifndef UNDERSTUDY_TWICE
+    #define UNDERSTUDY_TWICE void
+    #endif
+    """
+    ctypedef void twice "UNDERSTUDY_TWICE"
+
+@cython.locals(last=I, lastt=I, k=I, i=I, j=I, it=I, n=I, o=I, _=I, t=double, e=double, p=double, pt=double,
                G=double, u=double, v=double, r=double, A=double, s=double, w=double, L=double)
-cpdef void run_scalar_many(const double[::1] y, double[::1] out, I steps, I sensors,
+cpdef twice run_scalar_many(const double[::1] y, double[::1] out, I steps, I sensors,
                            const double[::1] source, double[::1] q, const double[::1] target, double[::1] qt, I index)
 
 @cython.locals(width=I, widtht=I, last=I, lastt=I, k=I, j=I, o=I)

@@ -1,0 +1,143 @@
+"""Making designs: `us.design` for a family of models, `us.solve` for a bare cost matrix."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from understudy.distortion.cost import Costs, costs
+from understudy.distortion.measure import Function
+from understudy.distortion.methods import Progress
+from understudy.errors import DesignError
+from understudy.laws.base import Array
+from understudy.models.family import Family
+from understudy.randomizer.budget import nats
+from understudy.randomizer.inverse import least_distortion, least_leakage
+from understudy.randomizer.measures import entropy
+from understudy.randomizer.problem import as_cost, as_prior
+from understudy.randomizer.result import Design
+from understudy.randomizer.sampler import Randomizer
+from understudy.randomizer.solver import bounds_of, minimise
+
+
+def solve(
+    cost: Any, prior: Any = None, *, leakage: Any = None, error_at_least: Any = None, distortion_at_most: Any = None
+) -> Design:
+    """The randomizer of least expected cost that gives away no more than asked, with its proof.
+
+    `cost` is (m, n), 0 or more, infinite where a pair is forbidden; `prior` is uniform by default. Exactly one
+    demand is made: `leakage` bounds the mutual information (a number of nats, "0.3 nats", "0.4 bit", "40%" of the
+    entropy); `error_at_least` is the probability with which every guess must be wrong; `distortion_at_most`
+    asks for the least leakage at that expected cost.
+
+    >>> import numpy as np
+    >>> import understudy as us
+    >>> x = np.linspace(0, 1, 16)
+    >>> solved = us.solve((x[:, None] - x) ** 2, leakage=1.0)
+    >>> round(solved.distortion, 12), solved.status
+    (0.010060755323, 'optimal')
+    >>> us.solve(1.0 - np.eye(3), distortion_at_most=0.1).leakage <= us.solve(1.0 - np.eye(3), leakage="100%").leakage
+    True
+    """
+    matrix = as_cost(cost)
+    p = as_prior(prior, matrix.shape[0])
+    demand = _one_demand(leakage, error_at_least, distortion_at_most)
+    return _solved(matrix, p, demand, None, None)
+
+
+def design(
+    family: Family,
+    pseudo: Iterable[Any] | None = None,
+    *,
+    leakage: Any = None,
+    error_at_least: Any = None,
+    distortion_at_most: Any = None,
+    horizon: int | None = None,
+    distortion: str | Function = "mse",
+    weights: Any = None,
+    accuracy: float = 0.01,
+    rng: Any = None,
+    progress: Progress | None = None,
+) -> Design:
+    """The randomizer for a family of models: which pseudo value plays which private one, and how often.
+
+    `pseudo` are the values that may be played, by default the family's own. Exactly one of `leakage`,
+    `error_at_least` and `distortion_at_most` is given, as in `us.solve`. `horizon`, `distortion`, `weights`,
+    `accuracy`, `rng` and `progress` say how the distortion is found, as in `us.costs`. The horizon affects the
+    distortion only: the bound on the leakage holds for sequences of every length.
+
+    >>> import understudy as us
+    >>> def room(occupants):
+    ...     return us.GaussMarkov(A=0.95, C=1.0, Q=0.1, R=0.1, b=10.0 * occupants, mean0=100.0, cov0=1.0)
+    >>> family = us.Family(room, values=[0, 1], prior=[0.5, 0.5])
+    >>> found = us.design(family, pseudo=[0, 0.2, 0.4, 0.6, 0.8, 1], leakage=0.3, horizon=50, distortion="mae")
+    >>> found
+    Design(2 x 6, distortion=17.3459, leakage=0.3, optimal)
+    >>> found.randomizer.kernel.round(3).tolist()
+    [[0.866, 0.0, 0.0, 0.0, 0.0, 0.134], [0.134, 0.0, 0.0, 0.0, 0.0, 0.866]]
+    """
+    demand = _one_demand(leakage, error_at_least, distortion_at_most)
+    if not isinstance(family, Family):
+        raise DesignError(f"family is a {type(family).__name__}; it must be a Family (us.solve takes bare costs)")
+    if demand[0] == "leakage":
+        nats(demand[1], entropy(family.prior))  # a bad budget is refused before the work
+    found = costs(family, pseudo, horizon, distortion, weights, accuracy, rng, progress)
+    return _solved(found.matrix, family.prior, demand, family, found)
+
+
+def _one_demand(leakage: Any, error_at_least: Any, distortion_at_most: Any) -> tuple[str, Any]:
+    if leakage is not None and error_at_least is None and distortion_at_most is None:
+        return "leakage", leakage
+    demands = {"leakage": leakage, "error_at_least": error_at_least, "distortion_at_most": distortion_at_most}
+    given = [(name, value) for name, value in demands.items() if value is not None]
+    if len(given) != 1:
+        raise DesignError(
+            f"{' and '.join(name for name, _ in given) or 'no demand'} given; "
+            "exactly one of leakage, error_at_least and distortion_at_most is needed"
+        )
+    return given[0]
+
+
+def _solved(cost: Array, p: Array, demand: tuple[str, Any], family: Family | None, found: Costs | None) -> Design:
+    name, wanted = demand
+    budget: float | None
+    if name == "leakage":
+        budget = wanted if type(wanted) is float and 0.0 <= wanted < math.inf else nats(wanted, entropy(p))
+        solution = minimise(cost, p, budget)
+    elif name == "distortion_at_most":
+        solution, _ = least_leakage(cost, p, _number(name, wanted))
+        budget = solution.leakage
+    else:
+        budget = None
+        solution = least_distortion(cost, p, _number(name, wanted))
+    names = (None, None) if found is None else (found.values, found.pseudo)
+    randomizer = Randomizer._certified(solution.kernel, *names)
+    error = 0.0 if found is None else found.expected(p[:, None] * solution.kernel)[1]
+    p.flags.writeable = cost.flags.writeable = False
+    distortion, lower = bounds_of(solution)
+    return Design(
+        randomizer,
+        prior=p,
+        cost=cost,
+        distortion=distortion,
+        lower_bound=lower,
+        gap=max(solution.excess - solution.bound, 0.0),
+        leakage=solution.leakage,
+        budget=budget,
+        demand=demand,
+        status="optimal" if solution.optimal else "inexact",
+        iterations=solution.iterations,
+        slope=solution.slope,
+        distortion_error=error,
+        family=family,
+        costs=found,
+    )
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise DesignError(f"{name} = {value!r}; it must be a number")
+    return float(value)
