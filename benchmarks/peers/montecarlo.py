@@ -48,9 +48,9 @@ def _pairs(products: Array) -> Array:
 
 
 def shared_scores(models: Sequence[Any], T: int, N: int, rng: np.random.Generator) -> Array:
-    """The whole matrix from N sequences of scores, in blocks that fit the cache's neighbourhood."""
+    """The whole matrix from N sequences of scores, 32 at a time (the quickest of 2 to 64)."""
     total = np.zeros((len(models), len(models)))
-    block = 8
+    block = 32
     for start in range(0, N, block):
         readings = _coloured(models, T, min(block, N - start), rng)
         total += readings @ readings.T

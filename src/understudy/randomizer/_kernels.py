@@ -161,7 +161,7 @@ def cholesky(H, k):
 
 
 def substitute(H, k, x):
-    """x <- H^-1 x by its Cholesky factor."""
+    """X <- H^-1 x by its Cholesky factor."""
     for i in range(k):
         s = x[i]
         for j in range(i):
@@ -204,7 +204,7 @@ def factor(A, m, n, p, d, H, x, dense):
 
 
 def solve(A, m, n, p, d, H, x, y, dense):
-    """x <- (sum_i p_i A_ij A_ik + diag d)^-1 x by what `factor` left; y is room for m numbers."""
+    """X <- (sum_i p_i A_ij A_ik + diag d)^-1 x by what `factor` left; y is room for m numbers."""
     k = n if n <= m else m
     if k > SMALL:
         dense(1)
@@ -508,7 +508,7 @@ def kernel(L, m, n, p, q, b, base, share, P):
 
 
 def mean_cost(L, m, n, p, P):
-    """sum p_i P_ij L_ij; a forbidden pair that is not drawn costs nothing."""
+    """Sum p_i P_ij L_ij; a forbidden pair that is not drawn costs nothing."""
     D = 0.0
     for i in range(m):
         s = 0.0

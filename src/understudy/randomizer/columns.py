@@ -8,9 +8,12 @@ lower bound is that of all columns.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from understudy.laws.base import Array
 from understudy.randomizer.interior import TOLERANCE, Finished, Point, Workspace
+
+Indices = NDArray[np.intp]
 
 # Up to this size of the smaller side a problem is solved whole.
 WHOLE = 512
@@ -53,7 +56,7 @@ def generate(space: Workspace, budget: float, best: int, base: Array) -> tuple[F
     return Finished(P.ravel(), excess.excess, bound, excess.leakage, excess.slope, rounding + excess.rounding), steps
 
 
-def _prices(L: Array, p: Array, q: Array, J: Array, slope: float) -> Array:
+def _prices(L: Array, p: Array, q: Array, J: Indices, slope: float) -> Array:
     """c_j = sum_i p_i E_ij / z_i of every column, a block of rows at a time."""
     c = np.zeros(L.shape[1])
     for i in range(0, L.shape[0], _ROWS):
@@ -62,7 +65,7 @@ def _prices(L: Array, p: Array, q: Array, J: Array, slope: float) -> Array:
     return c
 
 
-def _most_wanted(c: Array) -> Array:
+def _most_wanted(c: Array) -> Indices:
     """The columns to let in: peaks among neighbours first, since neighbours are often alike, then by price."""
     padded = np.concatenate(([0.0], c, [0.0]))
     peak = (c > 0.0) & (c >= padded[:-2]) & (c >= padded[2:])

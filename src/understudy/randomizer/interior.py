@@ -81,11 +81,11 @@ class Workspace:
     def interior(self, budget: float, slope: float, attempt: int = 0) -> Point:
         """One run from uniform q. With a budget of NaN the slope stays and only q is sought."""
         fixed = budget != budget
-        s = np.array([budget, slope, *_ATTEMPTS[attempt][:3], 1e-14 if fixed else _TARGET, _ATTEMPTS[attempt][3], fixed, 0])
-        q = np.full(self.n, 1.0 / self.n)
-        gap = kernels.interior(
-            *self._views, view(s), view(q), view(self.A), view(self.work), view(self.H), self._dense
+        s = np.array(
+            [budget, slope, *_ATTEMPTS[attempt][:3], 1e-14 if fixed else _TARGET, _ATTEMPTS[attempt][3], fixed, 0]
         )
+        q = np.full(self.n, 1.0 / self.n)
+        gap = kernels.interior(*self._views, view(s), view(q), view(self.A), view(self.work), view(self.H), self._dense)
         return Point(q, float(s[1]), gap, int(s[8]))
 
     def finish(self, budget: float, point: Point, base: Array) -> Finished:
@@ -101,24 +101,23 @@ class Workspace:
         n, work = self.n, view(self.work)
         q = point.q / point.q.sum()
         r = np.empty(3)
-        bound = kernels.bound(*self._views, view(q), point.slope, budget, view(self.A), work[:n], work[n : 2 * n], view(r))
+        bound = kernels.bound(
+            *self._views, view(q), point.slope, budget, view(self.A), work[:n], work[n : 2 * n], view(r)
+        )
         return max(float(bound), 0.0), float(r[2])
 
     def optimise(self, budget: float, best: int, base: Array) -> tuple[Finished, int]:
         """Attempts, each more careful than the one before, until one is proven; the best of them, and all steps."""
         slope = self.first_slope(budget, best)
-        found: Finished | None = None
+        tries: list[Finished] = []
         steps = 0
         for attempt in range(len(_ATTEMPTS)):
             point = self.interior(budget, slope, attempt)
             steps += point.steps
-            new = self.finish(budget, point, base)
-            if found is None or new.gap < found.gap:
-                found = new
-            if found.optimal:
+            tries.append(self.finish(budget, point, base))
+            if tries[-1].optimal:
                 break
-        assert found is not None  # noqa: S101
-        return found, steps
+        return min(tries, key=lambda found: found.gap), steps
 
     def least_information(self, allowed: Array) -> tuple[Array, float]:
         """The kernel of least information that draws allowed pairs alone, and a bound that none can go below."""

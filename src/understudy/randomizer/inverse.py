@@ -18,7 +18,7 @@ import numpy as np
 from understudy.errors import DesignError, InfeasibleError, NumericalError
 from understudy.laws.base import Array
 from understudy.randomizer.backend import kernels, view
-from understudy.randomizer.interior import TOLERANCE, information
+from understudy.randomizer.interior import FORBIDDEN, TOLERANCE, information
 from understudy.randomizer.solver import Solution, bounds_of, minimise
 
 _ROUNDS = 60
@@ -94,12 +94,12 @@ def least_distortion(cost: Array, p: Array, error: float) -> Solution:
 
 
 def _linear_program(L: Array, p: Array, error: float) -> tuple[Array, float]:
-    """min sum p_i P_ij L_ij s.t. p_i P_ij <= t_j, sum t <= 1 - error, rows sum to one; and its dual bound."""
+    """The least sum p_i P_ij L_ij with p_i P_ij <= t_j, sum t <= 1 - error and rows of one; and its dual bound."""
     from scipy.optimize import linprog
     from scipy.sparse import coo_matrix, eye_array, hstack, kron, vstack
 
     m, n = L.shape
-    allowed = L < kernels.limits()[1]
+    allowed = L < FORBIDDEN
     costs = np.where(allowed, L, 0.0)
     each = hstack([kron(coo_matrix(np.diag(p)), eye_array(n)), -kron(np.ones((m, 1)), eye_array(n))])
     total = coo_matrix(np.concatenate((np.zeros(m * n), np.ones(n)))[None, :])

@@ -45,7 +45,7 @@ def solve(
     matrix = as_cost(cost)
     p = as_prior(prior, matrix.shape[0])
     demand = _one_demand(leakage, error_at_least, distortion_at_most)
-    return _solved(matrix, p, demand, None, None)
+    return solved(matrix, p, demand, None, None)
 
 
 def design(
@@ -85,7 +85,7 @@ def design(
     if demand[0] == "leakage":
         nats(demand[1], entropy(family.prior))  # a bad budget is refused before the work
     found = costs(family, pseudo, horizon, distortion, weights, accuracy, rng, progress)
-    return _solved(found.matrix, family.prior, demand, family, found)
+    return solved(found.matrix, family.prior, demand, family, found)
 
 
 def _one_demand(leakage: Any, error_at_least: Any, distortion_at_most: Any) -> tuple[str, Any]:
@@ -101,7 +101,8 @@ def _one_demand(leakage: Any, error_at_least: Any, distortion_at_most: Any) -> t
     return given[0]
 
 
-def _solved(cost: Array, p: Array, demand: tuple[str, Any], family: Family | None, found: Costs | None) -> Design:
+def solved(cost: Array, p: Array, demand: tuple[str, Any], family: Family | None, found: Costs | None) -> Design:
+    """A design from checked costs and one demand."""
     name, wanted = demand
     budget: float | None
     if name == "leakage":

@@ -22,7 +22,7 @@ def as_cost(cost: Any) -> Array:
             f"cost has shape {array.shape} and type {array.dtype}; it must be a matrix of numbers, "
             "a row for each value and a column for each pseudo value"
         )
-    return np.ascontiguousarray(array, dtype=float)
+    return np.array(array, dtype=float, order="C")
 
 
 def as_prior(prior: Any, m: int) -> Array:

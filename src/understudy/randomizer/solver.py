@@ -66,9 +66,7 @@ def _at_once(cost: Array, p: Array, budget: float) -> Solution | None:
     k = min(m, n)
     t, s, P = np.empty(5), first_attempt(budget), np.empty((m, n))
     room = np.empty(3 * m * n + 11 * n + m + 3 + k * k)
-    code = kernels.at_once(
-        view(cost.reshape(-1)), m, n, view(p), view(t), view(s), view(room), view(P.reshape(-1))
-    )
+    code = kernels.at_once(view(cost.reshape(-1)), m, n, view(p), view(t), view(s), view(room), view(P.reshape(-1)))
     if code:
         return None
     _, slope, excess, bound, leakage, rounding, _, _, steps = s.tolist()
