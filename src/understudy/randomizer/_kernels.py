@@ -281,8 +281,8 @@ def interior(L, m, n, p, s, q, A, work, H, dense):
 
         R = (1 - c) / beta - nu = 0,    q nu = tau -> 0,    g = F + sum q - 1 - beta D - I0 = 0
 
-    s = (I0, beta, care, clip, spread, tolerance, most steps, fixed); beta is written back to s[1], and s[8]
-    tells the steps taken. With `fixed` the slope stays and only q is sought. The best q found is left in q;
+    s = (I0, beta, care, clip, spread, tolerance, most steps, fixed); beta is written back to s[1]; s[8]
+    tells the steps taken and s[9] the D reached. With `fixed` the slope stays and only q is sought. The best q found is left in q;
     returned is the gap ln max c + |I0 - KL|, in units of 1 / beta.
     """
     c = work[:n]
@@ -346,6 +346,7 @@ def interior(L, m, n, p, s, q, A, work, H, dense):
             ratio = gap / b
             lowest = gap
             beta = b
+            s[9] = D
             for j in range(n):
                 best[j] = q[j]
         t = 1.0 if fixed else D

@@ -1,8 +1,8 @@
-"""Column generation: problems with more pseudo values than can be factored at once.
+"""Column generation: solve on the few pseudo values that are used, and prove that the others could not help.
 
-Few pseudo values are used at the optimum. The problem is solved on some columns; at its (q, beta) every
+At the optimum few columns are used. The problem is solved on some of them; at its (q, beta) every
 other column has a price c_j, and one with c_j <= 1 could not help. Those above are let in, and so on. The
-lower bound is that of all columns.
+lower bound is that of all columns. A problem that wants most of its columns is solved whole.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.laws.base import Array
-from understudy.randomizer.interior import TOLERANCE, Finished, Point, Workspace
+from understudy.randomizer.interior import SMALL, TOLERANCE, Finished, Point, Workspace
 
 Indices = NDArray[np.intp]
 
-# Up to this size of the smaller side a problem is solved whole.
-WHOLE = 512
+# Up to the first size of its smaller side a problem is solved whole at once, up to the second if need be.
+FEW = 256
+WHOLE = 2048
 
 _FIRST = 64
-_NEW = 64
 _ROUNDS = 40
 _ROWS = 256
 
@@ -28,32 +28,39 @@ def generate(space: Workspace, budget: float, best: int, base: Array) -> tuple[F
     """Solve on a growing set of columns until none outside it could help."""
     m, n, p = space.m, space.n, space.p
     L, B = space.L.reshape(m, n), base.reshape(m, n)
-    chosen = np.zeros(n, dtype=bool)
-    chosen[np.linspace(0, n - 1, _FIRST).astype(int)] = True
-    chosen |= (B > 0.0).any(axis=0)
-    steps = 0
+    needed = B.any(axis=0)
+    chosen = needed.copy()
+    # the cheapest columns of some rows
+    chosen[L[np.linspace(0, m - 1, _FIRST).astype(int)].argmin(axis=1)] = True
+    steps, slope = 0, 0.0
     for _ in range(_ROUNDS):
         J = np.flatnonzero(chosen)
-        part = Workspace(m, J.size, p, np.ascontiguousarray(L[:, J]).ravel())
-        point = part.interior(budget, part.first_slope(budget, int(np.searchsorted(J, best)) if best >= 0 else -1))
-        steps += point.steps
+        part = Workspace(m, J.size, p, L[:, J].ravel())
+        if slope == 0.0:
+            slope = part.first_slope(budget, int(np.searchsorted(J, best)) if best >= 0 else -1)
+        point = part.interior(budget, slope)
+        steps, slope = steps + point.steps, point.slope
         q = np.zeros(n)
         q[J] = point.q / point.q.sum()
-        c = _prices(L, p, q, J, point.slope)
-        excess = part.finish(budget, point, np.ascontiguousarray(B[:, J]).ravel())
-        wanted = (c > 1.0 + 0.1 * TOLERANCE * point.slope * excess.excess) & ~chosen
-        if not wanted.any() or chosen.sum() > max(n // 2, 2 * WHOLE):
-            break
-        chosen[(q < 1e-12) & (c < 1.0 - 1e-3) & ~(B > 0.0).any(axis=0)] = False
-        chosen[_most_wanted(np.where(wanted, c, 0.0))] = True
-    else:
-        J = np.flatnonzero(chosen)
-    if wanted.any() and n <= 4 * WHOLE:
-        return space.optimise(budget, best, base)
-    bound, rounding = space.bound(budget, Point(q, point.slope, point.gap, steps))
-    P = np.zeros((m, n))
-    P[:, J] = excess.kernel.reshape(m, J.size)
-    return Finished(P.ravel(), excess.excess, bound, excess.leakage, excess.slope, rounding + excess.rounding), steps
+        c = _prices(L, p, q, J, slope)
+        wanted = (c > 1.0 + 0.01 * TOLERANCE * slope * point.cost) & ~chosen
+        if point.found and not wanted.any():
+            return _proven(space, budget, part.finish(budget, point, B[:, J].ravel()), point._replace(q=q), J), steps
+        idle = (point.q < 1e-9 * (1.0 - c[J])) & ~needed[J]
+        chosen[J[idle]] = False
+        chosen[_most_wanted(np.where(wanted, c, 0.0), max(SMALL - int(chosen.sum()), J.size))] = True
+        if n <= WHOLE and (not point.found or 2 * int(chosen.sum()) > n):
+            found, more = space.optimise(budget, best, base)
+            return found, steps + more
+    return _proven(space, budget, part.finish(budget, point, B[:, J].ravel()), point._replace(q=q), J), steps
+
+
+def _proven(space: Workspace, budget: float, part: Finished, point: Point, J: Indices) -> Finished:
+    """The kernel of some columns as one of all, with a bound that holds for all."""
+    bound, rounding = space.bound(budget, point)
+    P = np.zeros((space.m, space.n))
+    P[:, J] = part.kernel.reshape(space.m, J.size)
+    return part._replace(kernel=P.ravel(), bound=bound, rounding=part.rounding + rounding)
 
 
 def _prices(L: Array, p: Array, q: Array, J: Indices, slope: float) -> Array:
@@ -65,9 +72,9 @@ def _prices(L: Array, p: Array, q: Array, J: Indices, slope: float) -> Array:
     return c
 
 
-def _most_wanted(c: Array) -> Indices:
+def _most_wanted(c: Array, most: int) -> Indices:
     """The columns to let in: peaks among neighbours first, since neighbours are often alike, then by price."""
     padded = np.concatenate(([0.0], c, [0.0]))
     peak = (c > 0.0) & (c >= padded[:-2]) & (c >= padded[2:])
     order = np.argsort(-(c + np.where(peak, c.max(), 0.0)))
-    return order[: min(_NEW, int((c > 0.0).sum()))]
+    return order[: min(most, int((c > 0.0).sum()))]

@@ -25,7 +25,7 @@ TOLERANCE = 1e-9
 
 def first_attempt(budget: float) -> Array:
     """The settings of the first attempt, as the kernels read them; the slope is theirs to find."""
-    return np.array((budget, 0.0, *_ATTEMPTS[0][:3], _TARGET, _ATTEMPTS[0][3], 0.0, 0.0))
+    return np.array((budget, 0.0, *_ATTEMPTS[0][:3], _TARGET, _ATTEMPTS[0][3], 0.0, 0.0, 0.0))
 
 
 class Point(NamedTuple):
@@ -33,8 +33,14 @@ class Point(NamedTuple):
 
     q: Array
     slope: float
-    gap: float
+    gap: float  # what is left of the conditions, in units of 1 / slope
+    cost: float
     steps: int
+
+    @property
+    def found(self) -> bool:
+        """Whether the method got where it wanted to."""
+        return self.gap <= 10.0 * _TARGET * self.slope * self.cost
 
 
 class Finished(NamedTuple):
@@ -81,12 +87,11 @@ class Workspace:
     def interior(self, budget: float, slope: float, attempt: int = 0) -> Point:
         """One run from uniform q. With a budget of NaN the slope stays and only q is sought."""
         fixed = budget != budget
-        s = np.array(
-            [budget, slope, *_ATTEMPTS[attempt][:3], 1e-14 if fixed else _TARGET, _ATTEMPTS[attempt][3], fixed, 0]
-        )
+        care, clip, spread, most = _ATTEMPTS[attempt]
+        s = np.array((budget, slope, care, clip, spread, 1e-14 if fixed else _TARGET, most, fixed, 0.0, 0.0))
         q = np.full(self.n, 1.0 / self.n)
         gap = kernels.interior(*self._views, view(s), view(q), view(self.A), view(self.work), view(self.H), self._dense)
-        return Point(q, float(s[1]), gap, int(s[8]))
+        return Point(q, float(s[1]), gap, float(s[9]), int(s[8]))
 
     def finish(self, budget: float, point: Point, base: Array) -> Finished:
         """The kernel that will be sampled, and its proof."""

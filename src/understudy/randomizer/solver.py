@@ -20,7 +20,7 @@ import numpy as np
 from understudy.errors import DesignError, InfeasibleError
 from understudy.laws.base import Array
 from understudy.randomizer.backend import kernels, view
-from understudy.randomizer.columns import WHOLE, generate
+from understudy.randomizer.columns import FEW, WHOLE, generate
 from understudy.randomizer.interior import FORBIDDEN, SMALL, Finished, Workspace, first_attempt, information, within
 
 
@@ -69,7 +69,7 @@ def _at_once(cost: Array, p: Array, budget: float) -> Solution | None:
     code = kernels.at_once(view(cost.reshape(-1)), m, n, view(p), view(t), view(s), view(room), view(P.reshape(-1)))
     if code:
         return None
-    _, slope, excess, bound, leakage, rounding, _, _, steps = s.tolist()
+    _, slope, excess, bound, leakage, rounding, _, _, steps, _ = s.tolist()
     found = Finished(P, excess, max(bound, 0.0), leakage, slope, rounding)
     lowest, scale = t[:2].tolist()
     return _unscaled(found, int(steps), lowest, scale) if found.optimal else None
@@ -114,7 +114,7 @@ def _step_by_step(cost: Array, p: Array, budget: float) -> Solution:
     if within(p, P, budget):
         return Solution(P.reshape(m, n), lowest, 0.0, 0.0, information(p, P), 0, True, math.inf)
 
-    solver = space.optimise if min(m, n) <= WHOLE else partial(generate, space)
+    solver = space.optimise if min(m, n) <= FEW else partial(generate, space)
     found, steps = solver(budget, best, base)
     return _unscaled(found._replace(kernel=found.kernel.reshape(m, n)), steps, lowest, scale)
 
