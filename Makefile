@@ -5,14 +5,15 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 KERNELS := $(wildcard src/understudy/*/_kernels*.py src/understudy/*/_kernels*.pxd)
 
-.PHONY: demo test lint type layers unit docs bench clean help
+.PHONY: demo test lint type layers unit docs bench study clean help
 
 help:
 	@echo "make demo    set up and disguise a stream on built-in defaults"
 	@echo "make test    set up everything and run every check (what CI runs)"
 	@echo "make lint    format, lint, types and layers alone"
 	@echo "make docs    build the documentation into docs/_build/html"
-	@echo "make bench   measure against named peers and write docs/benchmarks.md (about 10 minutes)"
+	@echo "make bench   measure against named peers and write docs/benchmarks.md (about 20 minutes)"
+	@echo "make study   the long fuzz of the randomizer's solver, 20,000 problems (about 2 minutes)"
 	@echo "make clean   remove what the others made"
 
 $(BIN)/python:
@@ -65,6 +66,9 @@ docs: $(VENV)/.developer
 
 bench: .venv-bench/.installed
 	.venv-bench/bin/python benchmarks/run.py
+
+study: $(VENV)/.developer
+	$(BIN)/python benchmarks/fuzz.py --cases 20000 --seed 0
 
 clean:
 	rm -rf $(VENV) .venv-bench build docs/_build src/understudy.egg-info .mypy_cache .ruff_cache .import_linter_cache .hypothesis

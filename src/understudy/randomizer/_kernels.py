@@ -281,9 +281,9 @@ def interior(L, m, n, p, s, q, A, work, H, dense):
 
         R = (1 - c) / beta - nu = 0,    q nu = tau -> 0,    g = F + sum q - 1 - beta D - I0 = 0
 
-    s = (I0, beta, care, clip, spread, tolerance, most steps, fixed); beta is written back to s[1]; s[8]
-    tells the steps taken and s[9] the D reached. With `fixed` the slope stays and only q is sought. The best q found is left in q;
-    returned is the gap ln max c + |I0 - KL|, in units of 1 / beta.
+    s = (I0, beta, care, clip, spread, tolerance, most steps, fixed); beta is written back to s[1]; s[8] tells
+    the steps taken and s[9] the D reached. With `fixed` the slope stays and only q is sought. The best q
+    found is left in q; returned is the gap ln max c + |I0 - KL|, in units of 1 / beta.
     """
     c = work[:n]
     w = work[n : 2 * n]

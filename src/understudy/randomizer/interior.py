@@ -23,9 +23,14 @@ _TARGET = 1e-11
 TOLERANCE = 1e-9
 
 
+_START = np.array((0.0, 0.0, *_ATTEMPTS[0][:3], _TARGET, _ATTEMPTS[0][3], 0.0, 0.0, 0.0))
+
+
 def first_attempt(budget: float) -> Array:
     """The settings of the first attempt, as the kernels read them; the slope is theirs to find."""
-    return np.array((budget, 0.0, *_ATTEMPTS[0][:3], _TARGET, _ATTEMPTS[0][3], 0.0, 0.0, 0.0))
+    s = _START.copy()
+    s[0] = budget
+    return s
 
 
 class Point(NamedTuple):

@@ -117,25 +117,15 @@ def solved(cost: Array, p: Array, demand: tuple[str, Any], family: Family | None
     names = (None, None) if found is None else (found.values, found.pseudo)
     randomizer = Randomizer._certified(solution.kernel, *names)
     error = 0.0 if found is None else found.expected(p[:, None] * solution.kernel)[1]
-    p.flags.writeable = cost.flags.writeable = False
+    p.setflags(write=False)
+    cost.setflags(write=False)
     distortion, lower = bounds_of(solution)
+    gap = max(solution.excess - solution.bound, 0.0)
+    status = "optimal" if solution.optimal else "inexact"
     return Design(
-        randomizer,
-        prior=p,
-        cost=cost,
-        distortion=distortion,
-        lower_bound=lower,
-        gap=max(solution.excess - solution.bound, 0.0),
-        leakage=solution.leakage,
-        budget=budget,
-        demand=demand,
-        status="optimal" if solution.optimal else "inexact",
-        iterations=solution.iterations,
-        slope=solution.slope,
-        distortion_error=error,
-        family=family,
-        costs=found,
-    )
+        randomizer, p, cost, distortion, lower, gap, solution.leakage, budget, demand, status,
+        solution.iterations, solution.slope, error, family, found,
+    )  # fmt: skip
 
 
 def _number(name: str, value: Any) -> float:

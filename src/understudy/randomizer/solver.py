@@ -71,7 +71,7 @@ def _at_once(cost: Array, p: Array, budget: float) -> Solution | None:
         return None
     _, slope, excess, bound, leakage, rounding, _, _, steps, _ = s.tolist()
     found = Finished(P, excess, max(bound, 0.0), leakage, slope, rounding)
-    lowest, scale = t[:2].tolist()
+    lowest, scale, *_ = t.tolist()
     return _unscaled(found, int(steps), lowest, scale) if found.optimal else None
 
 

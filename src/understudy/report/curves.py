@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # A gap between curve and lower bound is drawn from this share of the height of the figure on.
 _VISIBLE = 2e-3
+# Up to so many designs each has its dot.
+_FEW = 12
 # Saturation is marked if it is within this many times the largest leakage.
 _WITHIN = 1.001
 
@@ -46,9 +48,10 @@ def plot_frontier(frontier: Frontier, ax: Axes | None = None, relative: bool = F
     scale = _scale(frontier, relative)
     y, low = scale * frontier.distortions[order], scale * frontier.lower_bounds[order]
     top = float(y.max()) or 1.0
-    right = max(float(x.max()), 1e-300)
+    right = float(x.max()) or frontier.saturation or 1.0
 
-    shown = [ax.plot(x, y, color=BLUE, lw=1.8, label="distortion", zorder=3)[0]]
+    marker = "o" if len(x) <= _FEW else ""
+    shown = [ax.plot(x, y, color=BLUE, lw=1.8, marker=marker, ms=4, label="distortion", zorder=3)[0]]
     if (y - low).max() > _VISIBLE * top:
         shown.append(ax.fill_between(x, low, y, color=BLUE, alpha=0.3, lw=0, label="down to what is proven"))
     if _simulated(frontier):
@@ -68,7 +71,7 @@ def plot_frontier(frontier: Frontier, ax: Axes | None = None, relative: bool = F
     ax.set(xlim=(-0.01 * right, 1.02 * right), ylim=(-0.015 * top, 1.06 * top))
     ax.spines[["top", "right"]].set_visible(False)
     _share_axis(ax, entropy(frontier[0].prior))
-    beside = _error_axis(ax, x, 100.0 * frontier.errors[order]) if errors else None
+    beside = _error_axis(ax, x, 100.0 * frontier.errors[order], marker) if errors else None
     if beside is not None:
         shown.insert(1, beside.lines[0])
     # on the axes on top, over the lines
@@ -115,7 +118,7 @@ def _share_axis(ax: Axes, H: float) -> None:
     above.set_xlabel("leakage (% of the entropy)")
 
 
-def _error_axis(ax: Axes, x: Array, percent: Array) -> Axes:
+def _error_axis(ax: Axes, x: Array, percent: Array, marker: str) -> Axes:
     """A second axis on the right: how often the best guess is wrong.
 
     Its scale goes on above the curve. With two values the two curves have the same form, and one scale for both
@@ -123,7 +126,8 @@ def _error_axis(ax: Axes, x: Array, percent: Array) -> Axes:
     """
     beside = ax.twinx()
     beside.set_label("errors")
-    beside.plot(x, percent, color=ROSE, lw=1.6, ls=(0, (5, 2)), label="wrong guesses, at least")
+    dashes = {"color": ROSE, "lw": 1.6, "ls": (0, (5, 2)), "marker": marker, "ms": 4}
+    beside.plot(x, percent, label="wrong guesses, at least", **dashes)
     most = min(100.0, 1.6 * float(percent.max())) or 1.0
     beside.set(ylim=(-0.015 * most, 1.06 * most), ylabel="wrong guesses, at least (%)")
     beside.spines[["top", "left"]].set_visible(False)
