@@ -20,7 +20,17 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 from randomizer_cases import FAMILIES, Verdict, cases, look  # noqa: E402 - found by the line above
 
 ENOUGH = 0.995
-HEAD = f"{'family':14}{'cases':>7}{'optimal':>9}{'invalid':>9}{'overspent':>11}{'other':>7}{'worst gap':>11}{'of what is allowed':>20}{'steps':>7}"
+COLUMNS = {
+    "cases": 7,
+    "optimal": 9,
+    "invalid": 9,
+    "overspent": 11,
+    "other": 7,
+    "worst gap": 11,
+    "of allowed": 12,
+    "steps": 9,
+}
+HEAD = f"{'family':14}" + "".join(f"{name:>{width}}" for name, width in COLUMNS.items())
 
 
 @dataclass
@@ -52,7 +62,7 @@ class Row:
         steps = f"{sorted(self.steps)[len(self.steps) // 2]}/{max(self.steps)}"
         return (
             f"{name:14}{self.cases:7}{100.0 * self.optimal / self.cases:8.2f}%{self.invalid:9}{self.overspent:11}"
-            f"{self.other:7}{self.gap:11.1e}{self.of_allowed:20.2f}{steps:>7}"
+            f"{self.other:7}{self.gap:11.1e}{self.of_allowed:12.2f}{steps:>9}"
         )
 
 

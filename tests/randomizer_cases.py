@@ -140,12 +140,12 @@ def cheapest_information(cost, p):
     P = np.zeros(cost.shape)
     P[np.arange(len(p)), cost.argmin(axis=1)] = 1.0
     r = p @ P
-    return -math.fsum((r[r > 0.0] * np.log(r[r > 0.0])).tolist())
+    return max(0.0, -math.fsum((r[r > 0.0] * np.log(r[r > 0.0])).tolist()))
 
 
 def entropy(p):
     """H of a prior, in nats."""
-    return -math.fsum((p[p > 0.0] * np.log(p[p > 0.0])).tolist())
+    return max(0.0, -math.fsum((p[p > 0.0] * np.log(p[p > 0.0])).tolist()))
 
 
 def random_case(rng, family, most=24):
@@ -297,7 +297,7 @@ def dual_bound_50(cost, p, r, beta, budget):
 
 def rounding_allowance(cost, p, beta, excess, budget):
     """What double precision hides of a gap: the errors of F and of ln max c over beta, and of the budget kept."""
-    return 8.0 * UNIT * (sum(cost.shape) + 10.0) / beta + 32.0 * UNIT * excess + 2e-14 * budget / beta
+    return 16.0 * UNIT * (sum(cost.shape) + 10.0) / beta + 32.0 * UNIT * excess + 2e-14 * budget / beta
 
 
 def is_kernel(P):
@@ -321,7 +321,7 @@ class Verdict(NamedTuple):
 def overspent(case, design):
     """Whether the kernel gives away more than the budget in 50 digits, the prior normalised or as it is."""
     given, normalised = information_50(design.prior, design.randomizer.kernel)
-    # -t ln t of the sum t of a prior that is off by a rounding is no information; 1e-16 of it is there whatever is drawn
+    # of a prior whose sum t is off by a rounding, -t ln t = 1e-16 is there whatever is drawn
     return max(normalised, given if case.budget > 1e-12 else 0.0) > max(mpmath.mpf(case.budget), mpmath.mpf(10) ** -45)
 
 

@@ -42,21 +42,69 @@ def info(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instea
 
 
 @app.command()
+def design(
+    leakage: Annotated[
+        str | None, typer.Option(help="How much may leak: nats, or '0.4 bit', or '40%' of the entropy (default 0.3).")
+    ] = None,
+    error_at_least: Annotated[
+        float | None, typer.Option(help="Instead: how often every guess must be wrong, such as 0.3.")
+    ] = None,
+    distortion_at_most: Annotated[
+        float | None, typer.Option(help="Instead: the distortion that is acceptable, such as 25.")
+    ] = None,
+    horizon: Annotated[int, typer.Option(min=1, help="Readings that the distortion is averaged over.")] = 50,
+    distortion: Annotated[str, typer.Option(help="What counts as far: mae or mse.")] = "mae",
+    values: Annotated[str, typer.Option(help="Occupancies that the room can have.")] = "0,1",
+    prior: Annotated[str | None, typer.Option(help="Their odds (default: equal).")] = None,
+    pseudo: Annotated[str, typer.Option(help="Occupancies that may be played.")] = "0,.2,.4,.6,.8,1",
+    save: Annotated[Path | None, typer.Option(help="Write the design here, as JSON.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Write a picture here (.png, .svg or .pdf; needs the plot extra).")
+    ] = None,
+) -> None:
+    """Find the best randomizer for the paper's room, with the proof that none is better."""
+    from understudy.cli.designing import Choices, Outputs, budget, run
+
+    demands = {
+        "leakage": budget(leakage),
+        "error_at_least": error_at_least,
+        "distortion_at_most": distortion_at_most,
+    }
+    run(Choices(values, prior, pseudo, horizon, distortion), demands, Outputs(save, plot))
+
+
+@app.command()
+def guarantee(
+    path: Annotated[Path, typer.Argument(metavar="DESIGN", help="A stored design, such as room.json.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    html: Annotated[Path | None, typer.Option(help="Write a page here instead.")] = None,
+) -> None:
+    """Show what a stored design guarantees: every measure in words, with its conditions."""
+    from understudy.cli.cards import show
+
+    show(path, as_json, html)
+
+
+@app.command()
 def demo(
     theta: Annotated[float, typer.Option(min=0.0, help="Occupancy of the room: the private parameter.")] = 1.0,
+    leakage: Annotated[
+        str | None, typer.Option(help="How much the draw of the understudy may leak (default 0.3 nats).")
+    ] = None,
     pseudo: Annotated[
-        float, typer.Option(min=0.0, help="Occupancy that the understudy plays: the pseudo parameter.")
-    ] = 0.6,
+        float | None, typer.Option(min=0.0, help="Choose the understudy by hand instead; then there is no guarantee.")
+    ] = None,
     steps: Annotated[int, typer.Option(min=60, max=1_000_000, help="Number of readings.")] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated room.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation.")] = 0,
     plot: Annotated[
-        Path | None, typer.Option(help="Write a picture here (.png or .svg; needs the plot extra).")
+        Path | None, typer.Option(help="Write a picture here (.png, .svg or .pdf; needs the plot extra).")
     ] = None,
 ) -> None:
     """Disguise the readings of the paper's room, and see what an adversary who averages learns."""
-    from understudy.cli.demo import run
+    from understudy.cli.demo import Part, run
+    from understudy.cli.designing import budget
 
-    run(theta, pseudo, steps, seed, plot)
+    run(Part(theta, pseudo, budget(leakage)), steps, seed, plot)
 
 
 def main() -> None:

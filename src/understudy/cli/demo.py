@@ -1,114 +1,200 @@
-"""``understudy demo``: the paper's room, disguised, and the adversary who averages."""
+"""``understudy demo``: the paper's room, disguised, and the adversary who averages.
+
+The understudy is drawn by a randomizer that is designed on the spot, and the demonstration ends with what the
+guarantee promises and what an adversary got from many simulated rooms. With ``--pseudo`` it is chosen by
+hand instead, and nothing is promised.
+
+All data are simulated, so true and pseudo occupancy are shown. Outside a demonstration both are secrets.
+"""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 import understudy as us
-from understudy.errors import ConfigurationError, MissingExtraError
+from understudy.cli.pictures import check_plot
+from understudy.cli.room import estimates, room
+from understudy.errors import ConfigurationError
 from understudy.laws.base import Array
 from understudy.transform.backend import compiled
 from understudy.transform.whiteness import whiteness
 
-A, B = 0.95, 10.0
+PSEUDO = (0, 0.2, 0.4, 0.6, 0.8, 1)
+ROOMS, WATCHED = 40_000, 50
 
 
-def room(people: float) -> us.GaussMarkov:
-    """CO2 in a room with this many people (paper, Section V)."""
-    return us.GaussMarkov(A=A, C=1.0, Q=0.1, R=0.1, b=B * people, mean0=100.0, cov0=1.0)
+class Part(NamedTuple):
+    """The part of the room, and who plays it: a pseudo value chosen by hand, or a leakage to draw one with."""
+
+    theta: float
+    pseudo: float | None
+    leakage: str | float | None
 
 
-def estimates(Y: Array) -> Array:
-    """Occupancy from running averages: (mean of y_2..y_k - A mean of y_1..y_{k-1}) / B."""
-    k = np.arange(1, len(Y))
-    return np.asarray((np.cumsum(Y[1:]) - A * np.cumsum(Y[:-1])) / (B * k))
-
-
-def run(theta: float, pseudo: float, steps: int, seed: int, plot: Path | None) -> None:
+def run(part: Part, steps: int, seed: int, plot: Path | None) -> None:
     """Simulate, disguise, attack, and say what came out."""
     if plot is not None:
         check_plot(plot)
+    theta = part.theta
+    design = designed(part)
     console = Console()
     rng = np.random.default_rng(seed)
-    source, target = room(theta), room(pseudo)
+    pseudo = part.pseudo if design is None else float(design.randomizer.draw(int(theta), rng))
+    source, target = room(theta), room(pseudo or 0.0)
     Y = us.sample(source, steps, rng=rng)
-    transform = us.Transform(source, target)
-    state, released = transform.start(), []
-    began = time.perf_counter()
-    for y in Y.tolist():
-        state, y_out = transform.step(state, y)
-        released.append(y_out)
-    spent = time.perf_counter() - began
-    out = np.array(released)
-    size = float(np.abs(out - Y).mean())
-    noisy = Y + rng.normal(0.0, size * np.sqrt(np.pi / 2.0), steps)
+    out, spent = disguised(Y, us.Transform(source, target))
+    size = float(np.abs(out - Y).mean()) if design is None else design.distortion
+    noisy = Y + noise(size, Y.shape, rng)
 
-    console.print(
-        f"\nA room with occupancy [bold]{theta:g}[/]; its CO2 readings follow the paper's model. Each reading is "
-        f"turned, as it comes, into one of a room with occupancy [bold]{pseudo:g}[/]: the understudy (which need not "
-        "be a whole number).\n"
-    )
+    if design is None:
+        console.print(
+            f"\nA room with occupancy [bold]{theta:g}[/]; its CO2 readings follow the paper's model. Each reading is "
+            f"turned, as it comes, into one of a room with occupancy [bold]{pseudo:g}[/]: the understudy (which need "
+            "not be a whole number).\n"
+        )
+    else:
+        introduce(console, design, theta, pseudo or 0.0)
     table = Table("reading", "true", "disguised", title="What the sensor says and what leaves the building")
     for k in (0, 1, 2, 9, 49, steps - 1):
         table.add_row(str(k + 1), f"{Y[k]:.2f}", f"{out[k]:.2f}")
     console.print(table)
 
     table = Table("what the adversary sees", "mean |change|", "estimated occupancy", title="An adversary who averages")
-    for name, seen in (("raw readings", Y), ("raw + noise of equal size", noisy), ("disguised readings", out)):
+    for name, seen in (("raw readings", Y), ("raw + noise", noisy), ("disguised readings", out)):
         table.add_row(name, f"{np.abs(seen - Y).mean():.2f}", f"{estimates(seen)[-1]:.3f}")
     console.print(table)
+    console.print(
+        "Averaging removes noise, given time; behind the disguise it finds the understudy, however long it goes on.\n"
+    )
+    if design is not None:
+        promise(console, design, rng)
 
     p_value = whiteness(us.whiten(out, target)).p_value
     back = float(np.abs(us.disguise(out, source=target, target=source) - Y).max())
     console.print(
-        "Averaging removes noise, given time; behind the disguise it finds the understudy, however long it goes on.\n\n"
         f"Law of the output: its scores under the understudy's model are white and normal "
         f"(p = {p_value:.2g}; near 0 would be bad).\n"
         f"Exact: disguising back returns the input to {back:.1e}.\n"
         f"Speed: {1e6 * spent / steps:.2f} microseconds a reading, one at a time, "
-        f"{'compiled' if compiled else 'plain Python'} loops.\n\n"
-        "[dim]Here the understudy was chosen by hand. The guarantee comes from drawing it at random with a bounded "
-        "leakage, which is the randomizer's part and not in this version. A disguised reading is not a true one: "
-        "never drive ventilation or alarms from it.[/]"
+        f"{'compiled' if compiled else 'plain Python'} loops.\n"
     )
+    by_hand = (
+        "Here the understudy was chosen by hand, so nothing is guaranteed; leave --pseudo out and it is drawn. "
+        if design is None
+        else ""
+    )
+    console.print(f"[dim]{by_hand}A disguised reading is not a true one: never drive ventilation or alarms from it.[/]")
     if plot is not None:
-        draw(plot, Y, noisy, out, theta, pseudo)
+        draw(plot, (Y, noisy, out), theta, pseudo or 0.0)
         console.print(f"Picture written to {plot}")
 
 
-def check_plot(path: Path) -> None:
-    """Refuse a picture that could not be written, before any work is done."""
-    if path.suffix not in {".png", ".svg", ".pdf"}:
-        raise ConfigurationError(f"--plot {path}: the name of a picture must end in .png, .svg or .pdf")
-    if not path.parent.is_dir():
-        raise ConfigurationError(f"--plot {path}: there is no folder {path.parent}")
-    try:
-        import matplotlib  # noqa: F401  # only to know that it is there
-    except ImportError:
-        raise MissingExtraError("a picture needs matplotlib (the extra `plot`): pip install matplotlib") from None
+def designed(part: Part) -> us.Design | None:
+    """The randomizer, if the understudy is to be drawn."""
+    if part.pseudo is not None:
+        if part.leakage is not None:
+            raise ConfigurationError("--pseudo and --leakage are given; the understudy is chosen or drawn, not both")
+        return None
+    if part.theta not in (0.0, 1.0):
+        raise ConfigurationError(
+            f"--theta {part.theta:g}: the randomizer is for a room with 0 or 1 people; "
+            "with --pseudo you choose the understudy yourself"
+        )
+    family = us.Family(room, values=[0, 1], prior=[0.5, 0.5])
+    leakage = 0.3 if part.leakage is None else part.leakage
+    return us.design(family, PSEUDO, leakage=leakage, horizon=WATCHED, distortion="mae")
 
 
-def draw(path: Path, Y: Array, noisy: Array, out: Array, theta: float, pseudo: float) -> None:
+def disguised(Y: Array, transform: us.Transform) -> tuple[Array, float]:
+    """The output, one reading at a time, and the seconds it took."""
+    state, released = transform.start(), []
+    began = time.perf_counter()
+    for y in Y.tolist():
+        state, y_out = transform.step(state, y)
+        released.append(y_out)
+    return np.array(released), time.perf_counter() - began
+
+
+def noise(size: float, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """Gaussian noise of a mean absolute size: E |N| = sd sqrt(2 / pi)."""
+    return rng.normal(0.0, size * np.sqrt(np.pi / 2.0), shape)
+
+
+def introduce(console: Console, design: us.Design, theta: float, pseudo: float) -> None:
+    """The design, and what was drawn."""
+    stays = design.randomizer.kernel[design.randomizer.row(int(theta)), design.pseudo.index(int(theta))]
+    same = (
+        f" That is the occupancy itself: it plays its own part in {100.0 * stays:.1f} percent of all draws, and "
+        "the readings leave as they are. Nobody outside can tell."
+        if pseudo == theta
+        else ""
+    )
+    console.print(
+        f"\nA room with 0 or 1 people, equally likely; here with occupancy [bold]{theta:g}[/]. Its CO2 readings follow "
+        "the paper's model. A randomizer draws an understudy, and each reading is turned, as it comes, into one "
+        "of a room with that occupancy.\n\n"
+        f"The randomizer gives away at most [bold]{design.leakage:.4g} nats[/] and changes a reading by "
+        f"{design.distortion:.2f} on average over {WATCHED} readings; "
+        + ("no randomizer does better" if design.status == "optimal" else f"none goes below {design.lower_bound:.2f}")
+        + f". This time it drew [bold]{pseudo:g}[/].{same}\n\n"
+        "[dim]The draw is shown because all of this is simulated, and it comes from --seed, so that it can be "
+        "repeated. A draw for a real room comes from the operating system's random source and is a secret.[/]\n"
+    )
+
+
+def promise(console: Console, design: us.Design, rng: np.random.Generator) -> None:
+    """What the card says, and what an adversary who averages got from many rooms."""
+    theta, raw, out = many_rooms(design, rng)
+    seen = {"raw readings": raw, "raw + noise": raw + noise(design.distortion, raw.shape, rng), "disguised": out}
+    title = f"One guess for each of {ROOMS:,} rooms, from {WATCHED} readings"
+    table = Table("what the adversary sees", "wrong guesses", title=title)
+    for name, Y in seen.items():
+        wrong = float(((estimates(Y)[-1] > 0.5) != theta).mean())
+        table.add_row(name, f"{100.0 * wrong:.2f}% ± {200.0 * np.sqrt(wrong * (1.0 - wrong) / ROOMS):.2f}")
+    console.print(table)
+    console.print(
+        f"[bold]{design.guarantee.headline}[/]\n\n"
+        "(± is two standard errors of the simulation.) The whole card: understudy design --save room.json, "
+        "then understudy guarantee room.json.\n"
+    )
+
+
+def many_rooms(design: us.Design, rng: np.random.Generator) -> tuple[Array, Array, Array]:
+    """Occupancies of many rooms, their readings (time, room), and what leaves the building."""
+    theta = rng.integers(2, size=ROOMS).astype(float)
+    raw, out = np.empty((2, WATCHED, ROOMS))
+    for value in design.values:
+        at = np.flatnonzero(theta == value)
+        raw[:, at] = us.sample(room(value), WATCHED, n=len(at), rng=rng)[:, 0]
+        drawn = np.array([design.randomizer.draw(value, rng) for _ in at])
+        for pseudo in np.unique(drawn):
+            these = at[drawn == pseudo]
+            Y = raw[:, None, these]
+            out[:, these] = us.disguise(Y, source=room(value), target=room(float(pseudo)))[:, 0]
+    return theta, raw, out
+
+
+def draw(path: Path, readings: tuple[Array, Array, Array], theta: float, pseudo: float) -> None:
     """True and disguised readings, and what averaging makes of each."""
-    import matplotlib
-
-    matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
+    Y, noisy, out = readings
     figure: Any
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
     number = np.arange(1, min(len(Y), 200) + 1)
-    left.plot(number, Y[: len(number)], color="#4477aa", lw=1.2, label=f"true (occupancy {theta:g})")
-    left.plot(number, out[: len(number)], color="#cc6677", lw=1.2, label=f"disguised (as {pseudo:g})")
+    # dashes on top: the two are one line where the occupancy plays itself
+    left.plot(number, Y[: len(number)], color="#4477aa", lw=1.8, label=f"true (occupancy {theta:g})")
+    left.plot(number, out[: len(number)], color="#cc6677", lw=1.2, ls="--", label=f"disguised (as {pseudo:g})")
     left.set(xlabel="reading", ylabel="CO2", title=f"The first {len(number)} readings")
-    for seen, colour, name in ((noisy, "#999999", "raw + noise"), (Y, "#4477aa", "raw"), (out, "#cc6677", "disguised")):
-        right.plot(estimates(seen), color=colour, lw=1.2, label=name)
+    for seen, style, name in ((noisy, "#999999", "raw + noise"), (Y, "#4477aa", "raw"), (out, "#cc6677", "disguised")):
+        dashes = "--" if name == "disguised" else "-"
+        right.plot(estimates(seen), color=style, lw=1.2, ls=dashes, label=name)
     right.set(xlabel="readings seen", ylabel="estimated occupancy", title="An adversary who averages")
     right.set_ylim(min(0.0, pseudo, theta) - 0.5, max(theta, pseudo) + 0.5)
     for axis in (left, right):

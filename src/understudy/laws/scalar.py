@@ -15,7 +15,7 @@ import numpy as np
 
 from understudy.errors import LawError, NumericalError, ReadingError
 from understudy.laws.base import Array
-from understudy.laws.tails import Density, Function, quantiles, scores
+from understudy.laws.tails import TRUSTED, Density, Function, quantiles, scores
 
 _RULE = "a law of one number is a frozen continuous scipy.stats distribution, such as scipy.stats.t(3, loc=1)"
 
@@ -75,7 +75,11 @@ class Scalar:
         return _shaped(z, np.shape(y))
 
     def value(self, z: Any) -> Any:
-        """Y = F^-1(Phi(z)), the inverse of `score`; next to the end of a support, the nearest number inside."""
+        """Y = F^-1(Phi(z)), the inverse of `score`, rounded to a float inside the support.
+
+        It is within one rounding unit of the quantile (of y, or of loc where that is larger). Farther
+        out than the last finite float inside the support, it is that float.
+        """
         wanted = _array(z, self.dim, "score")
         y = np.stack([channel.value(row) for channel, row in zip(self._channels, wanted, strict=True)])
         _check_reached(y, wanted, np.shape(z), "score")
@@ -111,9 +115,11 @@ class _Channel:
             return law.within(loc + scale * quantiles(law, z), loc, scale)
 
     def logpdf(self, y: Array) -> Array:
+        law = self._law
         with np.errstate(all="ignore"):
             x = (y - self._loc) / self._scale
-            return np.asarray(self._law.logpdf(x), dtype=float) - math.log(self._scale)
+            height = np.asarray(law.logpdf(np.clip(x, law.lower, law.upper)), dtype=float) - math.log(self._scale)
+            return np.where((x < law.lower) | (x > law.upper), -np.inf, height)
 
 
 def _channels(dist: Any) -> tuple[str, list[_Channel]]:
@@ -154,9 +160,37 @@ def _standard(family: Any, name: str, given: dict[str, float]) -> _Channel:
     if not lower < upper:
         shapes = ", ".join(f"{key} = {number!r}" for key, number in given.items())
         raise LawError(f"{shapes}: not valid parameters of scipy.stats.{name}")
-    cdf, sf, ppf, isf = (partial(getattr(family, key), **given) for key in ("cdf", "sf", "ppf", "isf"))
+    cdf, sf, ppf, isf = (_function(family, key, given) for key in ("cdf", "sf", "ppf", "isf"))
     logpdf, power = _log_density(family, given)
-    return _Channel(Density(logpdf, cdf, sf, ppf, isf, lower, upper, power), loc, scale)
+    return _Channel(Density(logpdf, cdf, sf, ppf, isf, lower, upper, power, _reach(family)), loc, scale)
+
+
+def _function(family: Any, name: str, given: dict[str, float]) -> Function:
+    """One function of the standard law, for arguments inside the support (probabilities inside (0, 1)).
+
+    scipy's checks of arguments take ten times as long as the formula of a typical family, so the
+    formula is called, which every family defines under the underscored name.
+    """
+    from scipy.stats import rv_continuous
+
+    if getattr(type(family), name) is not getattr(rv_continuous, name):  # levy_stable does more than check
+        return partial(getattr(family, name), **given)
+    formula, shapes = getattr(family, "_" + name), list(given.values())
+
+    def function(x: Array) -> Any:
+        flat = np.ravel(np.asarray(x, dtype=float))
+        # a formula may pick entries of its parameters by a mask over x
+        return np.reshape(formula(flat, *[np.full(flat.shape, shape) for shape in shapes]), np.shape(x))
+
+    return function
+
+
+def _reach(family: Any) -> tuple[float, float]:
+    """The tail probabilities down to which a family's own inverses are asked; scipy's generic ones are a slow search."""
+    from scipy.stats import rv_continuous
+
+    ppf, isf = (getattr(type(family), name) is not getattr(rv_continuous, name) for name in ("_ppf", "_isf"))
+    return 1e-300 if ppf else TRUSTED, 1e-300 if isf else 1e-12 if ppf else TRUSTED
 
 
 def _from_variable(dist: Any) -> tuple[str, list[_Channel]]:
@@ -191,7 +225,10 @@ def _log_density(family: Any, given: dict[str, float]) -> tuple[Function, tuple[
     if type(family) is type(stats.pareto):
         b = given["b"]
         return lambda x: np.where(x < 1, -np.inf, math.log(b) - (b + 1.0) * np.log(x)), (b, 1.0)
-    return partial(family.logpdf, **given), None
+    if type(family) is type(stats.levy):
+        half = 0.5 * math.log(2.0 * math.pi)
+        return lambda x: -half - 1.5 * np.log(x) - 0.5 / x, (0.5, 1e17)
+    return _function(family, "logpdf", given), None
 
 
 def _student(df: float) -> Function:

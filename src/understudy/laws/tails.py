@@ -7,7 +7,11 @@ beyond `TRUSTED` the tail is integrated from the log-density, which does not suf
     log sf(x) = logpdf(x) + log int_0^inf exp(logpdf(x + s) - logpdf(x)) ds
 
 and the score follows from the logarithm of the smaller tail, z = -Phi^-1(exp(log sf)). The inverse
-solves score(x) = z by Newton's method kept inside a bracket, so that both directions agree.
+solves score(x) = z by Newton's method kept inside a bracket of floats, so that both directions agree.
+
+Some quantiles no float holds: near a finite end other than 0 floats are too far apart for the tail
+that is left, and a heavy tail leaves float64. The inverse then gives the float whose tail probability
+is nearest, and beyond the last float inside the support that float.
 
 Nothing here raises on a point that cannot be computed: it comes back as NaN, and `scalar` knows its
 position.
@@ -18,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -34,8 +38,9 @@ TRUSTED = 1e-3
 
 _LAST_RESORT = 1e-9  # where quadrature fails (a step in the density), cdf and sf are believed down to here
 _BLOCK = 2048  # points integrated at a time, which bounds the memory
-_STEPS = (0.25, 0.125, 0.0625, 0.03125, 0.015625)
+_STEPS = (0.125, 0.0625, 0.03125, 0.015625)
 _ITERATIONS = 200
+_PURE_NEWTON = 12  # iterations after which every second one bisects, so that the bracket must close
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
@@ -44,7 +49,8 @@ class Density:
     """A continuous law on the open interval (lower, upper), as functions of arrays.
 
     `power` = (exponent, start) says that a tail beyond |x| = start is, to double precision, a pure
-    power with that exponent; its integral is then known even where it leaves float64.
+    power with that exponent; its integral is then known even where it leaves float64. `ppf` is asked
+    for no probability below `reach[0]`, `isf` for none below `reach[1]`; they give a start only.
     """
 
     logpdf: Function
@@ -55,6 +61,7 @@ class Density:
     lower: float = -math.inf
     upper: float = math.inf
     power: tuple[float, float] | None = None
+    reach: tuple[float, float] = (TRUSTED, TRUSTED)
 
     @cached_property
     def middle(self) -> tuple[float, float]:
@@ -63,12 +70,32 @@ class Density:
             low, median, high = np.asarray(self.ppf(np.array([0.25, 0.5, 0.75])), dtype=float).tolist()
         return median, (high - low) / 1.349
 
+    @cached_property
+    def poles(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """(reach, exponent) of both ends: less than `reach` from it, the tail is a power of the distance.
+
+        The reach is 0 where that is not so, or floats are too coarse to tell.
+        """
+        return self._pole(self.lower, 1.0), self._pole(self.upper, -1.0)
+
+    def _pole(self, end: float, inward: float) -> tuple[float, float]:
+        # Next to an end other than 0 the reach makes the power as exact as x is; next to 0 quadrature is
+        # better, until the points that it needs between x and 0 are no longer floats.
+        reach = min(abs(end), self.middle[1]) * 2.0**-27 if end else 1e-290
+        distance = reach * 2.0 ** np.array([-6.0, -11.0, -16.0] if end else [20.0, 10.0, 0.0])
+        if math.isinf(end) or not 64.0 * math.ulp(end) <= distance[-1] < distance[0] < self.middle[1]:
+            return 0.0, 1.0
+        x = end + inward * distance
+        with np.errstate(all="ignore"):
+            slopes = np.diff(np.asarray(self.logpdf(x), dtype=float)) / np.diff(np.log(np.abs(end - x)))
+        exponent = 1.0 + float(slopes.mean())
+        return (reach, exponent) if abs(slopes[1] - slopes[0]) < 1e-7 and exponent > 0.0 else (0.0, 1.0)
+
     def within(self, x: Array, loc: float = 0.0, scale: float = 1.0) -> Array:
-        """Brings `x` strictly inside the support (of loc + scale X), to the nearest float."""
-        lower, upper = loc + scale * self.lower, loc + scale * self.upper
-        first = lower if math.isinf(lower) else math.nextafter(lower, math.inf)
-        last = upper if math.isinf(upper) else math.nextafter(upper, -math.inf)
-        return np.asarray(np.clip(x, first, last))
+        """Brings `x` to the nearest finite float strictly inside the support (of loc + scale X)."""
+        first = math.nextafter(loc + scale * self.lower, math.inf)
+        last = math.nextafter(loc + scale * self.upper, -math.inf)
+        return np.asarray(np.minimum(np.maximum(x, first), last))
 
 
 def scores(law: Density, x: Array) -> Array:
@@ -116,8 +143,13 @@ def log_tail(law: Density, x: Array, side: float, rough: Array) -> Array:
             exponent, start = law.power
             far = side * x > start
             # int_x^inf c s^-(nu+1) ds = (x/nu) c x^-(nu+1)
-            out[far] = np.asarray(law.logpdf(x[far])) + np.log(np.abs(x[far]) / exponent)
-        near = np.flatnonzero(~far)
+            out[far] = np.asarray(law.logpdf(x[far])) + np.log(np.abs(x[far])) - math.log(exponent)
+        end, (reach, exponent) = (law.upper, law.poles[1]) if side > 0 else (law.lower, law.poles[0])
+        room = np.abs(end - x)
+        last = room < reach
+        # int_0^r c s^(a-1) ds = (r/a) c r^(a-1)
+        out[last] = np.asarray(law.logpdf(x[last])) + np.log(room[last]) - math.log(exponent)
+        near = np.flatnonzero(~far & ~last)
         for first in range(0, near.size, _BLOCK):
             block = near[first : first + _BLOCK]
             out[block] = _integrate(law, x[block], side)
@@ -138,14 +170,13 @@ def _integrate(law: Density, x: Array, side: float) -> Array:
     # Where the density changes over a few rounding units of x, no more is to be had than x is known to.
     size = np.abs(x) if math.isinf(end) else np.maximum(np.abs(x), abs(end))
     rounding = 8.0 * np.spacing(size) / width
-    coarse = np.full(todo.shape, np.nan)
     for step in _STEPS:
-        fine = _double_exponential(law, x[todo], side, (end, room[todo], width[todo], top[todo]), step)
+        coarse, fine = _double_exponential(law, x[todo], side, (end, room[todo], width[todo], top[todo]), step)
         # Halving the step about squares the error, so two that agree to 1e-10 are right to rounding. Noise in
         # the log-density itself may prevent that; at the last step 1e-7 (1e-8 in a score) must do.
         settled = np.abs(fine - coarse) < rounding[todo] + (1e-10 if step > _STEPS[-1] else 1e-7)
         out[todo[settled]] = (top[todo] + fine)[settled]
-        todo, coarse = todo[~settled], fine[~settled]
+        todo = todo[~settled]
         if not todo.size:
             break
     return out
@@ -161,37 +192,54 @@ def _decay_width(law: Density, x: Array, side: float, room: Array, top: Array) -
     return np.asarray(s[first, np.arange(x.size)])
 
 
+@cache
+def _nodes(step: float) -> tuple[Array, Array]:
+    """The nodes pi/2 sinh t of the rule, and the logarithms of its weights, as columns."""
+    t = np.arange(-4.0, 6.75 + step / 2, step)[:, None]
+    return 0.5 * np.pi * np.sinh(t), np.log(0.5 * np.pi * step * np.cosh(t))
+
+
 def _double_exponential(
     law: Density, x: Array, side: float, geometry: tuple[float, Array, Array, Array], step: float
-) -> Array:
-    """Log of the integral of exp(logpdf(x + s) - logpdf(x)) over s in (0, room), with one step size.
+) -> tuple[Array, Array]:
+    """Log of the integral of exp(logpdf(x + s) - logpdf(x)) over s in (0, room), with steps 2 h and h.
 
     s = e / (1 + e / room) with e = width exp(pi/2 sinh t) maps the real line to (0, room), crowding
     both ends double-exponentially; with room = inf it is the exp-sinh rule. Beyond the middle of a
     finite room the point is placed by its distance from the end, which keeps its digits there.
     """
     end, room, width, top = geometry
-    t = np.arange(-4.0, 6.75 + step / 2, step)[:, None]
-    log_e = np.log(width) + 0.5 * np.pi * np.sinh(t)
-    q = np.exp(np.minimum(log_e - np.log(room), 700.0))  # e / room
-    s = np.where(np.isinf(room), np.exp(log_e), room * (q / (1.0 + q)))
-    point = np.where(q < 1.0, x + side * s, end - side * (room / (1.0 + q)))
-    rise = np.asarray(law.logpdf(law.within(point)), dtype=float) - top
-    # ds = e / (1 + q)^2 (pi/2) cosh t dt
-    term = rise + log_e - 2.0 * np.log1p(q) + np.log(0.5 * np.pi * step * np.cosh(t))
-    term[np.isinf(s) | np.isnan(term)] = -np.inf
+    node, log_weight = _nodes(step)
+    log_e = np.log(width) + node
+    # ds = e / (1 + e / room)^2 (pi/2) cosh t dt
+    term = log_e + log_weight
+    if math.isinf(end):
+        s = np.exp(log_e)
+        point = x + side * s
+        term[np.isinf(s)] = -np.inf
+    else:
+        q = np.exp(np.minimum(log_e - np.log(room), 700.0))  # e / room
+        point = np.where(q < 1.0, x + side * room * (q / (1.0 + q)), end - side * (room / (1.0 + q)))
+        term -= 2.0 * np.log1p(q)
+    term += np.asarray(law.logpdf(law.within(point)), dtype=float) - top
+    term[np.isnan(term)] = -np.inf
     peak = term.max(axis=0)
-    total = peak + np.log(np.exp(term - peak).sum(axis=0))
+    ratio = np.exp(term - peak)
+    coarse, fine = peak + np.log(2.0 * ratio[::2].sum(axis=0)), peak + np.log(ratio.sum(axis=0))
     # The terms must have died out before the nodes, float64 or the log-density end.
     last = term.shape[0] - 1 - np.argmax(np.isfinite(term[::-1]), axis=0)
-    died = term[last, np.arange(x.size)] - total < math.log(1e-10)
-    return np.where(died & np.isfinite(total), total, np.nan)
+    died = term[last, np.arange(x.size)] - fine < math.log(1e-10)
+    return coarse, np.where(died & np.isfinite(fine), fine, np.nan)
 
 
 def quantiles(law: Density, z: Array) -> Array:
-    """The x with score z, nearest float inside the support; NaN where it cannot be found.
+    """The x with score z: the float inside the support with the nearest tail; NaN where it cannot be found.
 
     >>> from scipy import stats
+    >>> s = stats.uniform
+    >>> law = Density(s.logpdf, s.cdf, s.sf, s.ppf, s.isf, 0.0, 1.0)
+    >>> (1.0 - quantiles(law, np.array([7.372, 9.0]))).tolist()  # the tails are 8.40e-14 and 1.13e-19
+    [8.404388296412435e-14, 1.1102230246251565e-16]
     >>> s = stats.logistic
     >>> quantiles(Density(s.logpdf, s.cdf, s.sf, s.ppf, s.isf), np.array([30.0])).round(6).tolist()
     [454.321244]
@@ -207,7 +255,7 @@ def quantiles(law: Density, z: Array) -> Array:
 
 @dataclass(frozen=True)
 class _Outward:
-    """A coordinate w that is 0 at the median, grows outward to one end, and makes the score tame.
+    """A coordinate w that grows outward to one end and makes the score tame.
 
     Towards infinity x = median + spread sinh w, towards a finite end the distance from it is
     proportional to e^-w. In (w, asinh z) the normal law is a straight line, and every tail that is a
@@ -221,74 +269,86 @@ class _Outward:
     def end(self) -> float:
         return self.law.upper if self.side > 0 else self.law.lower
 
-    @property
-    def farthest(self) -> float:
-        if math.isinf(self.end):
-            return math.asinh(1e308 / max(self.law.middle[1], 1e-300))
-        return 1500.0
-
-    def point(self, w: Array) -> Array:
-        median, spread = self.law.middle
-        if math.isinf(self.end):
-            return np.asarray(median + self.side * spread * np.sinh(w))
-        return np.asarray(self.end - (self.end - median) * np.exp(-w))
-
-    def speed(self, w: Array) -> Array:
+    def speed(self, x: Array) -> Array:
         """|dx/dw|."""
         median, spread = self.law.middle
-        if math.isinf(self.end):
-            return np.asarray(spread * np.cosh(w))
-        return np.asarray(abs(self.end - median) * np.exp(-w))
+        return np.asarray(np.hypot(spread, x - median) if math.isinf(self.end) else np.abs(self.end - x))
 
-    def of(self, x: Array) -> Array:
+    def moved(self, x: Array, w: Array) -> Array:
+        """Where x goes when its coordinate grows by w."""
+        if math.isinf(self.end):
+            # sinh(v + w) = sinh v cosh w + cosh v sinh w
+            offset = x - self.law.middle[0]
+            return x + 2.0 * offset * np.sinh(0.5 * w) ** 2 + self.side * self.speed(x) * np.sinh(w)
+        room = self.end - x
+        return np.where(np.abs(w) < 0.5, x - room * np.expm1(-w), self.end - room * np.exp(-w))
+
+    def between(self, x: Array, y: Array) -> Array:
+        """The middle of x and y by coordinate, or where rounding forbids by value."""
         median, spread = self.law.middle
         if math.isinf(self.end):
-            return np.asarray(np.arcsinh(self.side * (x - median) / spread))
-        return np.asarray(-np.log((self.end - x) / (self.end - median)))
+            v = 0.5 * (np.arcsinh((x - median) / spread) + np.arcsinh((y - median) / spread))
+            middle = median + spread * np.sinh(v)
+        else:
+            middle = self.end - np.sign(self.end - x) * np.sqrt(np.abs(self.end - x)) * np.sqrt(np.abs(self.end - y))
+        inside = (self.side * middle > self.side * x) & (self.side * middle < self.side * y)
+        return np.where(inside, middle, 0.5 * x + 0.5 * y)
 
 
 def _solve(law: Density, z: Array, side: float) -> Array:
-    """Newton's method in (w, asinh z) inside a shrinking bracket, for targets on one side of the median."""
-    from scipy.special import ndtr
+    """Newton's method in (w, asinh z) inside a shrinking bracket, for targets on one side of the median.
+
+    Every step starts from a float and ends on one, so that it stops where the next float is no better.
+    """
+    from scipy.special import log_ndtr, ndtr
 
     coordinate = _Outward(law, side)
-    inverse = law.isf if side > 0 else law.ppf
-    w = coordinate.of(np.asarray(inverse(np.maximum(ndtr(-np.abs(z)), TRUSTED)), dtype=float))
-    low, high = np.full(z.shape, -1.0), np.full(z.shape, coordinate.farthest)
-    w = np.where((w > low) & (w < high), w, np.arcsinh(np.abs(z)))
-    # A bracket closed by a failed evaluation, or by the end of float64, proves nothing.
-    proven = np.full(z.shape, math.isfinite(coordinate.end))
+    end = coordinate.end
+    inverse, reach = (law.isf, law.reach[1]) if side > 0 else (law.ppf, law.reach[0])
+    median, _ = law.middle
+    goal = np.abs(z)
+    start = law.within(np.asarray(inverse(np.maximum(ndtr(-goal), reach)), dtype=float))
+    first = coordinate.moved(np.array([median]), np.array([-1.0]))
+    low, high = np.repeat(first, z.size), np.full(z.shape, end)
+    score_low, score_high = np.full(z.shape, -np.inf), np.full(z.shape, np.inf)
+    usable = (side * start > side * low) & (start != law.within(high))
+    point = np.where(usable, start, law.within(coordinate.moved(np.array([median]), np.arcsinh(goal))))
     # Next to a finite end, where a pole of the density meets rounding, a failed evaluation means "at the end".
-    edge = max(1e-10 * abs(coordinate.end), 1e-300) if math.isfinite(coordinate.end) else 0.0
-    at_end = np.zeros(z.shape, dtype=bool)
+    edge = max(1e-10 * abs(end), 1e-300) if math.isfinite(end) else 0.0
     x = np.full(z.shape, np.nan)
     todo = np.arange(z.size)
-    for _ in range(_ITERATIONS):
-        u, goal = w[todo], np.abs(z[todo])
-        point = coordinate.point(u)
-        found = side * scores(law, point)
-        failed_at_end = np.isnan(found) & (np.abs(coordinate.end - point) < edge)
-        found[failed_at_end] = np.inf
-        miss = np.arcsinh(found) - np.arcsinh(goal)
+    for iteration in range(_ITERATIONS):
+        here, aim = point[todo], goal[todo]
+        found = side * scores(law, here)
+        found[np.isnan(found) & (np.abs(end - here) < edge)] = np.inf
+        miss = np.arcsinh(found) - np.arcsinh(aim)
         below = miss < 0
-        low[todo[below]] = u[below]
-        high[todo[~below]] = u[~below]
-        proven[todo[~below]] = ~np.isnan(miss[~below])
-        at_end[todo[~below]] = failed_at_end[~below]
+        low[todo[below]], score_low[todo[below]] = here[below], found[below]
+        high[todo[~below]], score_high[todo[~below]] = here[~below], found[~below]
         # d asinh(z) / dw = pdf / phi(z) |dx/dw| / sqrt(1 + z^2)
-        log_slope = np.asarray(law.logpdf(point)) + 0.5 * found**2 + _LOG_SQRT_2PI
-        slope = np.exp(log_slope - 0.5 * np.log1p(found**2)) * coordinate.speed(u)
-        newton = u - miss / slope
-        close = (np.abs(miss) < 1e-8) & (np.abs(newton - u) < 1e-6 * (1.0 + np.abs(u)))
-        x[todo[close]] = coordinate.point(newton[close])
-        a, b = coordinate.point(low[todo]), coordinate.point(high[todo])
-        shut = (np.nextafter(a, b) == b) | (high[todo] - low[todo] <= 4.0 * np.spacing(high[todo]))
-        shut &= ~close
-        a = np.where(at_end[todo], coordinate.end, a)
-        x[todo[shut & proven[todo]]] = a[shut & proven[todo]]
-        legal = (newton > low[todo]) & (newton < high[todo])
-        w[todo] = np.where(legal, newton, 0.5 * (low[todo] + high[todo]))
-        todo = todo[~(close | shut)]
+        log_slope = np.asarray(law.logpdf(here)) + 0.5 * found**2 + _LOG_SQRT_2PI - 0.5 * np.log1p(found**2)
+        move = -miss * np.exp(-log_slope - np.log(coordinate.speed(here)))
+        newton = law.within(coordinate.moved(here, move))
+        close = (newton == here) | ((np.abs(miss) < 1e-8) & (np.abs(move) < 1e-6))
+        x[todo[close]] = newton[close]
+        a, b = low[todo], high[todo]
+        shut = (np.nextafter(a, end) == b) & ~close
+        if shut.any():
+            at = todo[shut]
+            # A bracket closed by a failed evaluation (NaN) proves nothing.
+            over = np.expm1(log_ndtr(-score_low[at]) - log_ndtr(-goal[at]))
+            under = -np.expm1(log_ndtr(-score_high[at]) - log_ndtr(-goal[at]))
+            nearest = np.where((over <= under) | (high[at] == end), low[at], high[at])
+            x[at] = np.where(np.isnan(score_high[at]), np.nan, nearest)
+        going = ~(close | shut)
+        todo = todo[going]
         if not todo.size:
             break
+        a, b, newton = a[going], b[going], newton[going]
+        legal = (side * newton > side * a) & (side * newton < side * b)
+        if iteration >= _PURE_NEWTON and iteration % 2:
+            legal[:] = False
+        if not legal.all():
+            newton = np.where(legal, newton, coordinate.between(a, law.within(b)))
+        point[todo] = newton
     return law.within(x)

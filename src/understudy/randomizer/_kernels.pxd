@@ -79,6 +79,6 @@ cpdef void finish(const double[::1] L, Py_ssize_t m, Py_ssize_t n, const double[
 
 @cython.locals(k=Py_ssize_t, size=Py_ssize_t, o=Py_ssize_t, L="double[::1]", A="double[::1]", base="double[::1]",
                q="double[::1]", work="double[::1]", H="double[::1]", total=double, i=Py_ssize_t, j=Py_ssize_t,
-               I0=double, best=Py_ssize_t, b=double)
-cpdef int at_once(const double[::1] cost, Py_ssize_t m, Py_ssize_t n, const double[::1] p, double[::1] t,
-                  double[::1] s, double[::1] room, double[::1] P) except? -2
+               I0=double, best=Py_ssize_t, b=double, t="double[::1]")
+cpdef int at_once(const double[::1] cost, Py_ssize_t m, Py_ssize_t n, const double[::1] p, double[::1] s,
+                  double[::1] room, double[::1] P) except? -2

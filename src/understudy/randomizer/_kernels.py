@@ -588,13 +588,14 @@ def finish(L, m, n, p, q, s, base, A, work, P):
     s[5] = rounding + 1e-14 * I0 / b
 
 
-def at_once(cost, m, n, p, t, s, room, P):
+def at_once(cost, m, n, p, s, room, P):
     """All of it in one call, for small problems without ties and with a column that is allowed to all.
 
-    t are the settings and the results of `prepare`, s those of `interior`, as they come and as they go; room is
-    for 3 m n + 12 n + m + k k numbers. Codes of `prepare`; 4 when the prior needs a look; -1 when the
-    problem needs more care; 0 when P and s[2:6] are those of `finish`.
+    s are the settings of `interior`, and behind them five places for what `prepare` finds; room is for
+    3 m n + 11 n + m + 3 + k k numbers. Codes of `prepare`; 4 when the prior needs a look; -1 when the problem needs
+    more care; 0 when P and s[2:6] are those of `finish`.
     """
+    t = s[10:]
     k = n if n <= m else m
     size = m * n
     L = room[:size]
@@ -619,8 +620,19 @@ def at_once(cost, m, n, p, t, s, room, P):
         return -1
     I0 = s[0]
     best = int(t[2])
+    # without ties the cheapest columns tell sum -r ln r, r their law: whether that can be paid, before looking closely
     saturated(L, m, n, P)
-    information(P, m, n, p, work)
+    total = 0.0
+    for j in range(n):
+        b = 0.0
+        for i in range(m):
+            b += p[i] * P[i * n + j]
+        if b > 0.0:
+            total -= b * math.log(b)
+    if total <= I0 * (1.0 + 1e-9):
+        information(P, m, n, p, work)
+    else:
+        work[0] = work[1] = math.inf
     if work[0] <= I0 * (1.0 - 4e-15) and work[1] <= I0 * (1.0 - 4e-15):
         s[1] = math.inf
         s[2] = 0.0

@@ -23,14 +23,8 @@ _TARGET = 1e-11
 TOLERANCE = 1e-9
 
 
-_START = np.array((0.0, 0.0, *_ATTEMPTS[0][:3], _TARGET, _ATTEMPTS[0][3], 0.0, 0.0, 0.0))
-
-
-def first_attempt(budget: float) -> Array:
-    """The settings of the first attempt, as the kernels read them; the slope is theirs to find."""
-    s = _START.copy()
-    s[0] = budget
-    return s
+# The settings of the first attempt as `_kernels.at_once` reads them; the slope is its own to find.
+FIRST_ATTEMPT = np.array((0.0, 0.0, *_ATTEMPTS[0][:3], _TARGET, _ATTEMPTS[0][3], *[0.0] * 8))
 
 
 class Point(NamedTuple):

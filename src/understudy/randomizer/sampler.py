@@ -53,7 +53,7 @@ class Randomizer(Frozen):
 
     def _set(self, P: Array, values: Sequence[Any] | None, pseudo: Sequence[Any] | None) -> None:
         m, n = P.shape
-        P.flags.writeable = False
+        P.setflags(write=False)
         put = object.__setattr__  # a design is made in microseconds; the check of `Frozen` would cost a tenth of it
         put(self, "kernel", P)
         put(self, "values", tuple(range(m)) if values is None else _names("values", values, m))

@@ -21,7 +21,7 @@ from understudy.errors import DesignError, InfeasibleError
 from understudy.laws.base import Array
 from understudy.randomizer.backend import kernels, view
 from understudy.randomizer.columns import FEW, WHOLE, generate
-from understudy.randomizer.interior import FORBIDDEN, SMALL, Finished, Workspace, first_attempt, information, within
+from understudy.randomizer.interior import FIRST_ATTEMPT, FORBIDDEN, SMALL, Finished, Workspace, information, within
 
 
 class Solution(NamedTuple):
@@ -63,15 +63,13 @@ def minimise(cost: Array, p: Array, budget: float) -> Solution:
 def _at_once(cost: Array, p: Array, budget: float) -> Solution | None:
     """The ordinary small problem in one call; None for all that needs more care."""
     m, n = cost.shape
-    k = min(m, n)
-    t, s, P = np.empty(5), first_attempt(budget), np.empty((m, n))
-    room = np.empty(3 * m * n + 11 * n + m + 3 + k * k)
-    code = kernels.at_once(view(cost.reshape(-1)), m, n, view(p), view(t), view(s), view(room), view(P.reshape(-1)))
-    if code:
+    s, P = FIRST_ATTEMPT.copy(), np.empty(m * n)
+    s[0] = budget
+    room = np.empty(3 * m * n + 11 * n + m + 3 + min(m, n) ** 2)
+    if kernels.at_once(view(cost.reshape(-1)), m, n, view(p), view(s), view(room), view(P)):
         return None
-    _, slope, excess, bound, leakage, rounding, _, _, steps, _ = s.tolist()
-    found = Finished(P, excess, max(bound, 0.0), leakage, slope, rounding)
-    lowest, scale, *_ = t.tolist()
+    _, slope, excess, bound, leakage, rounding, _, _, steps, _, lowest, scale, _, _, _ = s.tolist()
+    found = Finished(P.reshape(m, n), excess, max(bound, 0.0), leakage, slope, rounding)
     return _unscaled(found, int(steps), lowest, scale) if found.optimal else None
 
 

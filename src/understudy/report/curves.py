@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from understudy.distortion.methods import MONTE_CARLO
@@ -11,10 +9,7 @@ from understudy.errors import DesignError
 from understudy.laws.base import Array
 from understudy.randomizer.curve import Frontier
 from understudy.randomizer.measures import entropy
-from understudy.report.drawing import BLUE, GREY, ROSE, axes, distortion_label
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from understudy.report.drawing import BLUE, GREY, ROSE, Axes, axes, distortion_label
 
 # A gap between curve and lower bound is drawn from this share of the height of the figure on.
 _VISIBLE = 2e-3

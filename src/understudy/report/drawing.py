@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from understudy.errors import MissingExtraError
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+Axes = Any  # matplotlib's, which is not there for everybody
 
 # After Paul Tol's schemes. No two meanings differ by colour alone: lines differ in their dashes too.
 BLUE, ROSE, GREY = "#4477aa", "#cc6677", "#777777"

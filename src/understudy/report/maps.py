@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
 from understudy.distortion.cost import Costs
@@ -11,10 +9,7 @@ from understudy.distortion.methods import MONTE_CARLO
 from understudy.laws.base import Array
 from understudy.randomizer.card import label
 from understudy.randomizer.result import Design
-from understudy.report.drawing import axes, distortion_label
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from understudy.report.drawing import Axes, axes, distortion_label
 
 # Beyond so many rows or columns numbers would not be readable; a scale of colours stands for them.
 _WRITTEN = 12
@@ -86,7 +81,7 @@ def _map(
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     if max(m, n) > _WRITTEN:
-        bar: Any = ax.figure.colorbar(image, ax=ax, label=title)
+        bar = ax.figure.colorbar(image, ax=ax, label=title)
         bar.outline.set_visible(False)
         return ax
     # white lines between the cells
@@ -114,10 +109,10 @@ def _probability(x: float) -> str:
 
 
 def _cost(x: float, error: float) -> str:
-    """Three digits, with the standard error if there is one.
+    r"""Three digits, with the standard error if there is one.
 
     >>> _cost(129.848, 0.0), _cost(0.0, 0.0), _cost(float("inf"), 0.0), _cost(17.3456, 0.021)
-    ('130', '0', '∞', '17.35\\n±0.02')
+    ('130', '0', '∞', '17.35\n±0.02')
     """
     if not np.isfinite(x):
         return "∞"
