@@ -236,6 +236,8 @@ def best_law(cost, p, beta, start, stop):
                 step = np.linalg.solve(A.T @ (p[:, None] * A) + t * np.eye(len(q)), p @ A - q + t)
             except np.linalg.LinAlgError:
                 return q / q.sum()
+            if not abs(step).max() < 1e6:  # rounding has taken over
+                return q / q.sum()
             q = q * (1.0 + step * min(1.0, 0.9 / max(-step.min(), 1e-300)))
             if abs(step).max() < 1e-3:
                 break

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).parent.parent
 
 
 def understudy(*arguments, **environment):
@@ -37,14 +41,156 @@ def test_info_agrees_with_the_package():
     assert json.loads(understudy("info", "--json").stdout)["compiled"] is compiled
 
 
+def estimates(told):
+    """The occupancies in the table of the adversary who averages."""
+    rows = [line.split("│") for line in told.stdout.splitlines() if line.count("│") == 4]
+    return {row[1].strip(): float(row[3]) for row in rows if "raw" in row[1] or "disguised" in row[1]}
+
+
 def test_demo_finds_the_person_in_the_raw_readings_and_the_understudy_in_the_disguised():
-    """The story that the demo tells is true at its defaults."""
+    """The story that the demo tells is true, for an understudy chosen by hand."""
+    told = understudy("demo", "--pseudo", "0.6")
+    assert told.returncode == 0, told.stderr
+    found = estimates(told)
+    assert found["raw readings"] == pytest.approx(1.0, abs=0.02)
+    assert found["raw + noise"] == pytest.approx(1.0, abs=0.05)
+    assert found["disguised readings"] == pytest.approx(0.6, abs=0.02)
+    assert "nothing is guaranteed" in one_line(told.stdout)
+    assert "at least 13.35 percent" not in one_line(told.stdout)
+
+
+def test_demo_draws_the_understudy_and_quotes_the_guarantee():
+    """By default; the conditions come with the number, and the shown draw with the reason why it may be shown."""
     told = understudy("demo")
     assert told.returncode == 0, told.stderr
-    rows = [line for line in told.stdout.splitlines() if "readings" in line and "│" in line]
-    estimates = {row.split("│")[1].strip(): float(row.split("│")[3]) for row in rows}
-    assert estimates["raw readings"] == pytest.approx(1.0, abs=0.02)
-    assert estimates["disguised readings"] == pytest.approx(0.6, abs=0.02)
+    text = one_line(told.stdout)
+    assert "at least 13.35 percent, however long it watches" in text
+    assert "At the stated odds beforehand, with the parameter constant over the epoch and the model right" in text
+    assert "The draw is shown because all of this is simulated" in text
+    drawn = float(re.search(r"This time it drew ([0-9.]+)\.", text)[1])
+    assert estimates(told)["disguised readings"] == pytest.approx(drawn, abs=0.02)
+
+
+def test_the_adversary_of_the_demo_errs_as_often_as_guaranteed():
+    """Over all rooms: never on raw readings, with noise added or not; at the promised rate on disguised ones.
+
+    5 standard errors, 1e-6, of 40,000 guesses at 13.36 percent.
+    """
+    told = understudy("demo", "--seed", "5", "--theta", "0")
+    rows = [line.split("│") for line in told.stdout.splitlines() if line.count("│") == 3 and "%" in line]
+    wrong = {row[1].strip(): float(row[2].split("%")[0]) for row in rows}
+    assert wrong["raw readings"] < 0.1
+    assert wrong["raw + noise"] < 0.1
+    assert wrong["disguised"] == pytest.approx(13.3586, abs=500.0 * (0.1336 * 0.8664 / 40_000) ** 0.5)
+
+
+def test_demo_takes_a_leakage_in_any_unit():
+    """And refuses what does not go together, in one line."""
+    assert "at least 14.61 percent" in one_line(understudy("demo", "--leakage", "40%").stdout)
+    for arguments, words in (
+        (("--leakage", "2 furlongs"), "it must be a number of nats"),
+        (("--leakage", "0.3", "--pseudo", "1"), "chosen or drawn, not both"),
+        (("--theta", "2"), "for a room with 0 or 1 people"),
+    ):
+        refused(understudy("demo", *arguments), words)
+
+
+def test_design_prints_the_paper_s_design_with_its_proof():
+    """Distortion, bound, guarantee and kernel of the room at 0.3 nats."""
+    told = understudy("design")
+    assert told.returncode == 0, told.stderr
+    text = one_line(told.stdout)
+    assert "distortion 17.3459 (17.35% of the mean reading)" in text
+    assert "(optimal)" in text
+    assert "at least 13.35 percent" in text
+    assert "0 0.8664 0 0 0 0 0.1336 1 0.1336 0 0 0 0 0.8664" in text
+
+
+def test_design_meets_each_kind_of_demand():
+    """A share of the entropy, an error, a distortion; and other occupancies with odds of their own."""
+    assert "leakage 0.277259 nats (0.4 bits)" in _rounded(understudy("design", "--leakage", "40%").stdout)
+    assert "at least 30 percent" in one_line(understudy("design", "--error-at-least", "0.3").stdout)
+    assert "distortion 25 " in one_line(understudy("design", "--distortion-at-most", "25").stdout)
+    told = understudy("design", "--values", "0,1,2", "--prior", ".5,.3,.2", "--pseudo", "0,1,2")
+    assert "Design for 3 private and 3 pseudo values" in told.stdout
+
+
+def test_a_stored_design_gives_its_card_as_text_json_and_html(tmp_path):
+    """The same guarantee three times."""
+    path, page = tmp_path / "room.json", tmp_path / "card.html"
+    assert understudy("design", "--save", str(path)).returncode == 0
+    text = understudy("guarantee", str(path)).stdout
+    assert text.startswith("PRIVACY CARD")
+    card = json.loads(understudy("guarantee", str(path), "--json").stdout)
+    assert card["headline"] in one_line(text)
+    assert card["wrong_guesses"]["after_at_least"] == pytest.approx(0.133586, abs=1e-6)
+    assert understudy("guarantee", str(path), "--html", str(page)).returncode == 0
+    assert card["headline"] in page.read_text(encoding="utf-8")
+
+
+def test_design_writes_a_picture(tmp_path):
+    """The trade-off and the randomizer."""
+    path = tmp_path / "curve.svg"
+    told = understudy("design", "--plot", str(path))
+    assert told.returncode == 0, told.stderr
+    assert path.read_text().startswith("<?xml")
+
+
+def test_what_cannot_be_designed_or_shown_is_refused_in_one_line(tmp_path):
+    """Which option, and why."""
+    for arguments, words in (
+        (("--leakage", "-1"), "it must be 0 or more"),
+        (("--leakage", "0.3", "--error-at-least", "0.3"), "a design meets one demand"),
+        (("--error-at-least", "0.6"), "more cannot be asked"),
+        (("--pseudo", "0,x"), "numbers with commas between them"),
+        (("--prior", ".2,.2"), "probabilities must sum to 1"),
+        (("--distortion", "far"), "it must be 'mse', 'mae'"),
+        (("--save", "no/such/folder/room.json"), "there is no folder"),
+        (("--plot", "curve.xyz"), "must end in .png, .svg or .pdf"),
+    ):
+        refused(understudy("design", *arguments), words)
+    refused(understudy("guarantee", str(tmp_path / "none.json")), "does not exist")
+    (tmp_path / "other.json").write_text("{}")
+    refused(understudy("guarantee", str(tmp_path / "other.json")), "no understudy document")
+    assert understudy("design", "--save", str(tmp_path / "room.json")).returncode == 0
+    stored = str(tmp_path / "room.json")
+    refused(understudy("guarantee", stored, "--html", str(tmp_path / "none" / "card.html")), "--html")
+    refused(understudy("guarantee", stored, "--json", "--html", str(tmp_path / "card.html")), "one way at a time")
+
+
+def refused(told, words):
+    """One line on the error stream, status 1, nothing printed."""
+    assert told.returncode == 1
+    assert told.stderr.startswith("understudy: ")
+    assert words in told.stderr
+    assert told.stderr.count("\n") == 1
+    assert told.stdout == ""
+
+
+def one_line(text):
+    """Text with all white space as single spaces."""
+    return " ".join(text.split())
+
+
+def _rounded(text):
+    """Text on one line, its numbers to six digits."""
+    return re.sub(r"[0-9]+\.[0-9]{6,}", lambda found: f"{float(found[0]):.6g}", one_line(text))
+
+
+def test_every_command_and_option_is_documented():
+    """docs/cli.md has a section for each command, which names each of its options."""
+    import typer
+
+    from understudy.cli import app
+
+    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    for name, command in typer.main.get_command(app).commands.items():
+        assert f"\n## understudy {name}\n" in page
+        section = page.split(f"\n## understudy {name}\n")[1].split("\n## ")[0]
+        for parameter in command.params:
+            for option in parameter.opts:
+                if option.startswith("--"):
+                    assert re.search(rf"{option}\b(?!-)", section), f"{option} of {name} is not in docs/cli.md"
 
 
 def test_demo_writes_a_picture(tmp_path):
@@ -79,8 +225,15 @@ def test_version_and_help():
     """Both answer, and help names every command."""
     assert understudy("--version").stdout.startswith("understudy 0.")
     told = understudy("--help").stdout
-    assert "info" in told
-    assert "demo" in told
+    for command in ("info", "demo", "design", "guarantee"):
+        assert command in told
+
+
+def test_help_is_quick():
+    """It loads neither numpy nor anything else that commands need."""
+    code = "import sys, understudy.cli; print([m for m in ('numpy', 'scipy', 'matplotlib') if m in sys.modules])"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "[]"
 
 
 def test_importing_the_package_is_light():

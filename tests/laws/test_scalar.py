@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from scipy.special import ndtri
+from scipy.special import beta, ndtr, ndtri, ndtri_exp
 
 from understudy.errors import LawError, NumericalError, ReadingError
 from understudy.laws.base import Law
@@ -136,14 +136,88 @@ def test_a_law_narrower_than_the_spacing_of_floats_allows() -> None:
 
 
 def test_a_density_that_is_infinite_at_a_finite_end() -> None:
-    """Scipy's rdist rounds its argument onto the pole: values stay inside and ordered, but are refused as readings."""
+    """Scipy's rdist rounds its argument onto the pole: values stay inside and ordered, and are readings."""
     law = Scalar(stats.rdist(1.6))
     y = law.value([4.0, 5.0, 10.0, 40.0])
     assert (np.diff(y) >= 0).all()
     assert y[-1] == np.nextafter(1.0, 0.0)
     np.testing.assert_allclose(law.score(y[:2]), [4.0, 5.0], rtol=1e-9)
-    with pytest.raises(NumericalError, match="too far in a tail"):
-        law.score(y[-1])
+    # density c (1 - x^2)^-0.2, so the last number has the tail c 2^-0.2 r^0.8 / 0.8 with r = 2^-53
+    c = 1.0 / beta(0.5, 0.8)
+    assert law.score(y[-1]) == pytest.approx(-ndtri(c * 2**-0.2 * 2 ** (-53 * 0.8) / 0.8), abs=1e-5)
+
+
+# every score within 38, or up to the last whose quantile is a float
+ALL_SCORES = {
+    "uniform": (stats.uniform(), -38.0, 38.0),
+    "uniform, moved off zero": (stats.uniform(5.0, 3.0), -38.0, 38.0),
+    "beta with a pole above": (stats.beta(2.3, 0.63), -38.0, 38.0),
+    "beta": (stats.beta(2.0, 3.0), -38.0, 38.0),
+    "triang": (stats.triang(0.16), -38.0, 38.0),
+    "expon": (stats.expon(), -38.0, 38.0),
+    "expon, moved off zero": (stats.expon(1000.0), -38.0, 38.0),
+    "gamma with a pole": (stats.gamma(0.3), -38.0, 38.0),
+    "weibull_min": (stats.weibull_min(1.79), -38.0, 38.0),
+    "weibull_min with a pole": (stats.weibull_min(0.5), -38.0, 38.0),
+    "truncnorm": (stats.truncnorm(-1.1, 2.7), -38.0, 38.0),
+    "arcsine": (stats.arcsine(), -38.0, 38.0),
+    "semicircular": (stats.semicircular(), -38.0, 38.0),
+    "rdist": (stats.rdist(1.6), -38.0, 38.0),
+    "pareto": (stats.pareto(2.6), -38.0, 38.0),
+    "lognorm": (stats.lognorm(0.95), -38.0, 38.0),
+    "genpareto with an end": (stats.genpareto(-0.3), -38.0, 38.0),
+    "genpareto with a pole": (stats.genpareto(-1.5), -38.0, 38.0),
+    "levy": (stats.levy(), -38.0, 26.4),
+    "t(1)": (stats.t(1.0), -37.5, 37.5),
+    "gumbel_r": (stats.gumbel_r(), -38.0, 38.0),
+}
+
+
+@pytest.mark.parametrize("name", ALL_SCORES)
+def test_every_score_has_a_value_as_good_as_floats_allow(name: str) -> None:
+    """No errors, inside, in order; and back, z is missed by no more than one rounding unit of y makes.
+
+    One unit in the last place of y changes the score by pdf(y) / phi(z) units, or by what the next
+    number has for a score where the slope is not constant; to that comes 1e-10 |z| for the arithmetic.
+    Only at the first and last number inside may z lie anywhere farther out.
+    """
+    frozen, low, high = ALL_SCORES[name]
+    law = Scalar(frozen)
+    z = np.sort(np.concatenate([np.linspace(low, high, 1501), np.linspace(max(low, -10.0), min(high, 10.0), 1999)]))
+    y = law.value(z)
+    lower, upper = (float(end) for end in frozen.support())
+    assert ((y > lower) & (y < upper)).all()
+    assert (np.diff(y) >= 0.0).all()
+    back = law.score(y)
+    with np.errstate(all="ignore"):
+        unit = np.log(np.spacing(np.abs(y)))
+        slope = np.exp(law.logpdf(y) + 0.5 * back**2 + 0.5 * math.log(2 * math.pi) + unit)
+    first, last = np.nextafter(lower, np.inf), np.nextafter(upper, -np.inf)
+    below, above = (law.score(np.clip(np.nextafter(y, end), first, last)) for end in (lower, upper))
+    arithmetic = 1e-10 * np.maximum(np.abs(z), 1.0)
+    assert ((back - z <= np.maximum(slope, back - below) + arithmetic) | (y == first)).all()
+    assert ((z - back <= np.maximum(slope, above - back) + arithmetic) | (y == last)).all()
+
+
+def test_a_uniform_value_has_the_nearest_tail_of_all_floats() -> None:
+    """Just below 1 floats are 2^-53 apart, and 1 - y is the nearest multiple of that to the tail, but not 0."""
+    z = np.concatenate([np.linspace(5.0, 9.0, 4001), [7.218, 7.317, 7.372, 7.956, 8.014, 38.0]])
+    steps = ndtr(-z) * 2.0**53
+    found = (1.0 - Scalar(stats.uniform()).value(z)) * 2.0**53
+    assert (np.abs(found - np.maximum(steps, 1.0)) <= 0.5 + 1e-9 * steps).all()
+    for score, expected in zip(z[-6:].tolist(), found[-6:].tolist(), strict=True):
+        assert (1.0 - Scalar(stats.uniform()).value(score)) * 2.0**53 == expected
+
+
+def test_scores_next_to_a_pole() -> None:
+    """Against closed forms: of arcsine from 1e-16 to 1e-2 below 1, and of a Weibull law among subnormal numbers."""
+    room = 2.0 ** -np.arange(7.0, 54.0)
+    # q = 2/pi asin(sqrt(1 - x)), and a rounding unit changes it by 2^-53 / (2 room) of itself
+    expected = -ndtri(2.0 / math.pi * np.arcsin(np.sqrt(room)))
+    found = Scalar(stats.arcsine()).score(1.0 - room)
+    assert (np.abs(found - expected) < 1e-10 + 2.0**-53 / room / expected).all()
+    x = np.array([5e-324, 1e-322, 1e-315, 1e-308, 1e-291, 1e-289, 1e-200])
+    np.testing.assert_allclose(Scalar(stats.weibull_min(0.5)).score(x), ndtri_exp(0.5 * np.log(x)), rtol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,10 @@ def show(path: Path, as_json: bool, html: Path | None) -> None:
         raise ConfigurationError("--json and --html are given; the card is shown in one way at a time")
     card = us.load_design(path).guarantee
     if html is not None:
-        html.write_text(card.html(page=True), encoding="utf-8")
+        try:
+            html.write_text(card.html(page=True), encoding="utf-8")
+        except OSError as error:
+            raise ConfigurationError(f"--html {html}: {error.strerror}") from None
         typer.echo(f"Card written to {html}")
     elif as_json:
         typer.echo(card.json())

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import typer
 
 import understudy as us
-from understudy.cli.pictures import check_plot
+from understudy.cli.pictures import check_folder, check_plot
 from understudy.cli.room import room
 from understudy.errors import ConfigurationError
 
@@ -34,6 +34,8 @@ def run(choices: Choices, demands: dict[str, Any], outputs: Outputs) -> None:
     """Design, say what came out, and write what is to be written."""
     if outputs.plot is not None:
         check_plot(outputs.plot)
+    if outputs.save is not None:
+        check_folder("--save", outputs.save)
     given = {name: value for name, value in demands.items() if value is not None} or {"leakage": 0.3}
     if len(given) > 1:
         options = " and ".join("--" + name.replace("_", "-") for name in given)

@@ -165,6 +165,8 @@ def costs(
 
 
 def _several(pseudo: Any) -> tuple[Any, ...]:
+    if isinstance(pseudo, (str, bytes)):
+        raise DesignError(f"pseudo = {pseudo!r}; it must be several values of the parameter")
     try:
         values = tuple(pseudo)
     except TypeError:

@@ -11,13 +11,15 @@ time, until these have come to rest.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
 
+from understudy.distortion.ahead import Ahead
 from understudy.distortion.doubling import squares
 from understudy.distortion.linear import Filters
-from understudy.distortion.matrices import Form, last, or_none, product, times, total
+from understudy.distortion.matrices import last, product, times, total
 from understudy.distortion.measure import Measure
 from understudy.distortion.moments import Moments, Move, Step, cut, start, step_between
 from understudy.errors import NumericalError
@@ -25,8 +27,9 @@ from understudy.laws.base import Array
 
 Progress = Callable[[float], None]
 
-_BLOCK = 32  # steps laid out, and readings measured, at a time; a power of 2
+_BLOCK = 32  # readings measured at a time; a power of 2
 _TILE = 8192  # numbers of a covariance over the pairs of a tile
+_READINGS = 16384  # numbers that a block of readings takes, over the pairs of a smaller tile
 _EPS = float(np.finfo(float).eps)
 _NOTHING = 1e-20  # beside what a number has been, when it dies out
 
@@ -71,22 +74,18 @@ def mean_readings(models: Filters, horizon: int | None) -> Array:
         limit = models.steady()
         return np.asarray((product(limit.H, _rest(limit.A, limit.b)) + limit.g)[:, 0])
     x, sums = models.start(), np.zeros((len(models.read), 1, len(models)))
-    stepped = _stepped(models.settled, horizon)
-    for k in range(0, stepped, _BLOCK):
-        block = models.block(k, min(k + _BLOCK, stepped))
-        for index in range(len(block.A)):
-            A, b, _, H, g, _ = block.step(index)
-            sums += product(H, x) + g
-            x = product(A, x) + b
-    if stepped < horizon:
-        # (sums, x, 1) moves by a matrix, and over many steps by its power
-        A, b, _, H, g, _ = models.block(stepped, stepped + 1).step(0)
-        c, n = H.shape[:2]
-        F = np.zeros((len(models), c + n + 1, c + n + 1))
-        F[:, :c, :c], F[:, -1, -1] = np.eye(c), 1.0
-        F[:, :c, c:-1], F[:, :c, -1:], F[:, c:-1, c:-1], F[:, c:-1, -1:] = last(H), last(g), last(A), last(b)
-        state = np.concatenate((sums, x, np.ones((1, 1, len(models)))))
-        sums = np.moveaxis(np.linalg.matrix_power(F, horizon - stepped) @ last(state), 0, -1)[:c]
+    for k, (A, b, _, H, g, _) in enumerate(models.steps(_stepped(models.settled, horizon))):
+        if k == models.settled:
+            # the rest at once: (sums, x, 1) moves by a matrix, and over many steps by its power
+            c, n = H.shape[:2]
+            F = np.zeros((len(models), c + n + 1, c + n + 1))
+            F[:, :c, :c], F[:, -1, -1] = np.eye(c), 1.0
+            F[:, :c, c:-1], F[:, :c, -1:], F[:, c:-1, c:-1], F[:, c:-1, -1:] = last(H), last(g), last(A), last(b)
+            state = np.concatenate((sums, x, np.ones((1, 1, len(models)))))
+            sums = np.moveaxis(np.linalg.matrix_power(F, horizon - k) @ last(state), 0, -1)[:c]
+            break
+        sums += product(H, x) + g
+        x = product(A, x) + b
     return np.asarray(sums[:, 0] / horizon)
 
 
@@ -99,55 +98,99 @@ def _over(
     state = start(sources, targets, chosen)
     sums = np.zeros(state.delta.shape[2:])
     ends = (sources.settled, targets.settled)
-    stepped = _stepped(None if ends[0] is None or ends[1] is None else max(ends[0], ends[1]), horizon)
-    for k in range(0, stepped, _BLOCK):
-        block = [side.block(k, min(k + _BLOCK, stepped)) for side in (sources, targets)]
-        means, variances = np.zeros((2, len(block[0].A), len(measure.weights), *sums.shape))
-        for index in range(len(means)):
-            step = step_between(block[0].step(index), block[1].step(index), kappa, chosen)
-            means[index], variance = step.mean(state)[:, 0], step.variance(state)
-            if variance is not None:
-                variances[index] = variance[:, 0]
-            state = step.move.of(state)
-        sums += measure.of_normal(means, np.maximum(variances, 0.0)).sum(axis=0)
-    if stepped < horizon:
-        block = [side.block(stepped, stepped + 1) for side in (sources, targets)]
-        step = step_between(block[0].step(0), block[1].step(0), kappa, chosen)
-        if measure.power == 2:
-            sums += squares(step, state, horizon - stepped, measure.weights)
-        else:
-            side = max(1, int((_TILE / (step.H[..., 0, 0].size * len(state.x))) ** 0.5 / 4))
-            for i, j in np.ndindex(*(-(-size // side) for size in sums.shape)):
-                at = slice(i * side, (i + 1) * side), slice(j * side, (j + 1) * side)
-                sums[at] += _absolute(cut(step, *at), cut(state, *at), horizon - stepped, measure)
+    settled = None if ends[0] is None or ends[1] is None else max(ends[0], ends[1])
+    sides = (side.steps(_stepped(settled, horizon)) for side in (sources, targets))
+    for k, (source, target) in enumerate(zip(*sides, strict=True)):
+        step = step_between(source, target, kappa, chosen)
+        if k == settled:
+            sums += _settled(step, state, horizon - k, measure)
+            break
+        sums += step.measured(state, measure)
+        state = step.move.of(state)
     return np.asarray(sums / horizon)
 
 
 def _stepped(settled: int | None, horizon: int) -> int:
-    """How many steps are taken one by one."""
-    return horizon if settled is None else min(settled, horizon)
+    """How many steps are laid out: the last one is the settled one, if there is one in time."""
+    return horizon if settled is None else min(settled + 1, horizon)
+
+
+def _settled(step: Step, state: Moments, K: int, measure: Measure) -> Array:
+    """The sum of a measure over K equal steps."""
+    if measure.power == 2:
+        return squares(step, state, K, measure.weights)
+    sums = np.zeros(state.delta.shape[2:])
+    side = max(1, int((_READINGS / (_BLOCK * step.H[..., 0, 0].size * len(state.x))) ** 0.5))
+    m, n = step.g.shape[2:]
+    for i, j in itertools.product(range(0, m, side), range(0, n, side)):
+        at = slice(i, i + side), slice(j, j + side)
+        sums[at] = _absolute(cut(step, *at), cut(state, *at), K, measure)
+    return sums
 
 
 def _absolute(step: Step, state: Moments, K: int, measure: Measure) -> Array:
     """The sum of a measure over K equal steps, many readings at a time, until means and covariances rest."""
-    sums = np.zeros(state.delta.shape[2:])
-    shifts, seen, noise = _ahead(step)
-    move = step.move
+    ahead, move = Ahead(step, _BLOCK), step.move
     for _ in range(_BLOCK.bit_length() - 1):
         move = move.twice()
-    peaks, k, rest = _numbers(state), 0, False
-    peaks = [np.zeros(()) if peak is None else np.abs(peak) for peak in peaks]
-    while k < K:
-        count = 1 if rest else min(_BLOCK, K - k)
-        means = shifts.dot(Form(*step.drift(state), None))
-        means = step.mean(state)[:, 0] + (0.0 if means is None else means[:count])
-        variances = seen.dot(state.P)
-        variances = noise[:count] if variances is None else variances[:count] + noise[:count]
-        found = measure.of_normal(means, np.maximum(variances, 0.0)).sum(axis=0)
-        if rest:
-            return np.asarray(sums + (K - k) * found)
-        sums += found
-        before, state, k = state, move.of(state), k + count
+    sums = np.zeros(state.delta.shape[2:])
+    peaks = _peaks([np.zeros(())] * 5, state)
+    for k in range(0, K, _BLOCK):
+        means, variances = ahead.readings(state)
+        sums += measure.of_normal(means[: K - k], variances[: K - k]).sum(axis=0)
+        before, state = state, move.of(state)
         peaks = _peaks(peaks, state)
-        rest = _at_rest(state, before, peaks)
+        if k + _BLOCK < K and _at_rest(state, before, peaks):
+            means, variances = ahead.readings(state)
+            sums += (K - k - _BLOCK) * measure.of_normal(means[:1], variances[:1])[0]
+            break
     return sums
+
+
+def _at_rest(state: Moments, before: Moments, peaks: list[Array]) -> bool:
+    """Whether the last steps moved nothing by more than rounding."""
+    sd, sx = (
+        np.zeros(()) if P is None else np.sqrt(np.abs(np.einsum("ii...->i...", P)))[:, None]
+        for P in (state.P.dd, state.P.xx)
+    )
+    spreads = (sd, sx, sd * sd.swapaxes(0, 1) if sd.ndim else sd, sd * sx.swapaxes(0, 1), sx * sx.swapaxes(0, 1))
+    for now, then, peak, spread in zip(_numbers(state), _numbers(before), peaks, spreads, strict=True):
+        if now is None:
+            continue
+        if then is None:
+            return False
+        allowed = np.maximum(2.0 * _EPS * np.maximum(np.abs(now), spread), _NOTHING * peak)
+        if not (np.abs(now - then) <= allowed).all():
+            return False
+    return True
+
+
+def _peaks(peaks: list[Array], state: Moments) -> list[Array]:
+    """The largest that each number has been."""
+    pairs = zip(peaks, _numbers(state), strict=True)
+    return [peak if now is None else np.maximum(peak, np.abs(now)) for peak, now in pairs]
+
+
+def _numbers(state: Moments) -> tuple[Array | None, ...]:
+    return state.delta, state.x, *state.P
+
+
+# The limit -------------------------------------------------------------------------------------------
+
+
+def _stationary(sources: Filters, targets: Filters, measure: Measure, kappa: Array | None, chosen: slice) -> Array:
+    step = step_between(sources.steady(), targets.steady(), kappa, chosen)
+    (A, D, B), f, N = step.move
+    x = _rest(B, f[1])
+    delta = _rest(A, total(f[0], times(D, x)))
+    # P = F P F' + N is the noise of ever more steps
+    move = Move(step.move.F, (np.zeros(f[0].shape), np.zeros(f[1].shape)), N)
+    while max(float(np.abs(part).max()) for part in move.F if part is not None) > 1e-200:
+        move = move.twice()
+    return step.measured(Moments(delta, x, move.N), measure)
+
+
+def _rest(A: Array, b: Array) -> Array:
+    """The x with x = A x + b."""
+    x: Array = np.linalg.solve(np.eye(len(A)) - last(A), last(b))  # type: ignore[assignment]  # all are float64
+    return np.moveaxis(x, (-2, -1), (0, 1))

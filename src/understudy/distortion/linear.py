@@ -14,6 +14,7 @@ nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +33,7 @@ from understudy.transform.pair import Side, white
 
 # The same distance from a unit root as in the models.
 _UNIT_ROOT = 1e-7
+_BLOCK = 32  # steps laid out at a time
 
 
 class Linear(NamedTuple):
@@ -81,10 +83,6 @@ class Coefficients(NamedTuple):
     g: Array  # (c, 1, models)
     L: Array  # (c, d, models)
 
-    def step(self, k: int) -> Coefficients:
-        """Step k of a block."""
-        return Coefficients(*(part[k] for part in self))
-
 
 class Filters:
     """Several linear models, step by step; `read` turns d channels into the c that are looked at.
@@ -100,7 +98,6 @@ class Filters:
         self.read = np.eye(self.dim) if read is None else read
         self.states = max(model.states for model in self.models)
         self._sides = [Side(model, None) for model in self.models]
-        self._covariances = self._first_covariances()
         # the step, counted from 0, from which on the rows do not change any more; None if there is no such step
         ends = [None if side.gains is None or not side.gains.frozen else side.gains.rows - 1 for side in self._sides]
         self.settled = None if None in ends else max(end for end in ends if end is not None)
@@ -115,19 +112,19 @@ class Filters:
             x[: model.states, 0, i] = model.mean0
         return x
 
-    def block(self, first: int, stop: int) -> Coefficients:
-        """The steps first..stop-1, counted from 0; blocks are asked for one after the other, or from 0 again."""
-        if first == 0:
-            self._covariances = self._first_covariances()
-        out = self._empty(stop - first)
-        for i in range(len(self)):
-            self._place(out, i, self._rows(i, first, stop))
-        return out
+    def steps(self, count: int) -> Iterator[Coefficients]:
+        """The first steps, one after the other."""
+        self._covariances = self._first_covariances()
+        for first in range(0, count, _BLOCK):
+            stop = min(first + _BLOCK, count)
+            block = self._cut([self._rows(i, first, stop) for i in range(len(self))])
+            for index in range(stop - first):
+                yield Coefficients(*(part[index] for part in block))
 
     def steady(self) -> Coefficients:
         """The step that constant, stable models settle to."""
-        out = self._empty(1)
-        for i, model in enumerate(self.models):
+        rows = []
+        for model in self.models:
             if not model.constant or spectral_radius(model.A) >= 1.0 - _UNIT_ROOT:
                 raise DesignError(
                     "horizon is missing: a model that changes with time or has a root of modulus 1 or more "
@@ -135,8 +132,8 @@ class Filters:
                 )
             table = gains(model)
             row = table.flat[-table.width :] if table.frozen else _settled_row(model)
-            self._place(out, i, row[None, :])
-        return out.step(0)
+            rows.append(row[None, :])
+        return Coefficients(*(part[0] for part in self._cut(rows)))
 
     def _first_covariances(self) -> list[Array]:
         """Filtered covariances where the gain tables end, or where there is none, at the start."""
@@ -145,18 +142,13 @@ class Filters:
             for model, side in zip(self.models, self._sides, strict=True)
         ]
 
-    def _empty(self, steps: int) -> Coefficients:
-        n, d, c, count = self.states, self.dim, len(self.read), len(self)
-        shapes = [(n, n), (n, 1), (n, d), (c, n), (c, 1), (c, d)]
-        return Coefficients(*(np.zeros((steps, *shape, count)) for shape in shapes))
-
     def _rows(self, i: int, first: int, stop: int) -> Array:
         """Gain rows (steps, width) of model i."""
         table = self._sides[i].gains
         if table is None:
             return self._carried(i, first, stop)
         rows = table.flat.reshape(table.rows, table.width)
-        if table.frozen:
+        if table.frozen and stop > table.rows:
             return rows[np.minimum(np.arange(first, stop), table.rows - 1)]
         known = rows[first : min(stop, table.rows)]
         if stop <= table.rows:
@@ -167,20 +159,27 @@ class Filters:
         rows = self._sides[i].table(first, stop, self._covariances[i])
         return rows.reshape(stop - first, -1)
 
-    def _place(self, out: Coefficients, i: int, rows: Array) -> None:
-        """Cut gain rows into matrices: [G K] | H | [A M] | g | h | b | L | ... (see the kernels)."""
-        n, d, steps, G = self.models[i].states, self.dim, len(rows), self.read
-        at = np.cumsum([0, n * (n + d), d * n, n * (n + d), d, n, n, d * d])
-        H = rows[:, at[1] : at[2]].reshape(steps, d, n)
-        moved = rows[:, at[2] : at[3]].reshape(steps, n, n + d)
-        A, M = moved[:, :, :n], moved[:, :, n:]
-        g, b = rows[:, at[3] : at[4]], rows[:, at[5] : at[6]]
-        L = rows[:, at[6] : at[7]].reshape(steps, d, d)
-        L = L if d == 1 else np.tril(L)
-        # e = level + scale eps
-        out.A[:, :n, :n, i], out.H[:, :, :n, i] = A, G @ H
-        out.b[:, :n, 0, i], out.g[:, :, 0, i] = b + M @ self.level[i], (g + L @ self.level[i]) @ G.T
-        out.M[:, :n, :, i], out.L[:, :, :, i] = M * self.scale[i], G @ (L * self.scale[i])
+    def _cut(self, tables: list[Array]) -> Coefficients:
+        """Gain rows (steps, width) of all models as matrices: [G K] | H | [A M] | g | h | b | L | .. (see kernels)."""
+        steps, N, d, G = len(tables[0]), self.states, self.dim, self.read
+        shapes = [(N, N), (N, 1), (N, d), (len(G), N), (len(G), 1), (len(G), d)]
+        out = Coefficients(*(np.zeros((steps, *shape, len(self))) for shape in shapes))
+        sizes = np.array([model.states for model in self.models])
+        for n in np.unique(sizes):  # models of n states together
+            of = np.flatnonzero(sizes == n)
+            at = np.cumsum([0, n * (n + d), d * n, n * (n + d), d, n, n, d * d])
+            rows = np.stack([tables[i][:, : at[-1]] for i in of])
+            H = rows[..., at[1] : at[2]].reshape(*rows.shape[:2], d, n)
+            moved = rows[..., at[2] : at[3]].reshape(*rows.shape[:2], n, n + d)
+            A, M = moved[..., :n], moved[..., n:]
+            g, b = rows[..., at[3] : at[4], None], rows[..., at[5] : at[6], None]
+            L = np.tril(rows[..., at[6] : at[7]].reshape(*rows.shape[:2], d, d))
+            # e = level + scale eps
+            level, scale = self.level[of][:, None, :, None], self.scale[of][:, None, None, :]
+            found = (A, b + M @ level, M * scale, G @ H, G @ (g + L @ level), G @ (L * scale))
+            for whole, part in zip(out, found, strict=True):
+                whole[:, : part.shape[2], : part.shape[3], of] = np.moveaxis(part, 0, -1)
+        return out
 
 
 def _settled_row(model: GaussMarkov) -> Array:
@@ -189,8 +188,9 @@ def _settled_row(model: GaussMarkov) -> Array:
 
     A, b, Q, C, d, R = model.at(1)
     n, channels = model.states, model.dim
+    unit = float(max(np.abs(Q).max(), np.abs(R).max()))  # the solver's accuracy depends on units
     try:
-        S = solve_discrete_are(A.T, C.T, Q, R)
+        S = unit * solve_discrete_are(A.T, C.T, Q / unit, R / unit)
         L = np.linalg.cholesky(C @ S @ C.T + R)
     except (np.linalg.LinAlgError, ValueError) as error:
         raise DesignError(f"horizon is missing: the gains of a model do not settle ({error})") from None

@@ -61,17 +61,21 @@ class Form(NamedTuple):
 
     def dot(self, P: Form) -> Array | None:
         """tr(W P); None is zero. Further axes of W may stand between the matrix and the pairs."""
-        cross = _entries(self.dx, P.dx)
-        return plus(plus(_entries(self.dd, P.dd), None if cross is None else 2.0 * cross), _entries(self.xx, P.xx))
+        twice = None if P.dx is None else 2.0 * P.dx
+        out = entries(self.dd, P.dd)
+        for part in (entries(self.dx, twice), entries(self.xx, P.xx)):
+            out = plus(out, part) if out is None or part is None else np.add(out, part, out=out)
+        return out
 
 
-def _entries(X: Array | None, Y: Array | None) -> Array | None:
+def entries(X: Array | None, Y: Array | None) -> Array | None:
     """The sum over rows and columns of X times Y."""
     if X is None or Y is None:
         return None
     out: Array = X[0, 0] * Y[0, 0]
-    for i, j in list(np.ndindex(X.shape[:2]))[1:]:
-        out = out + X[i, j] * Y[i, j]
+    for at in range(1, X.shape[0] * X.shape[1]):
+        i, j = divmod(at, X.shape[1])
+        out += X[i, j] * Y[i, j]
     return out
 
 

@@ -24,11 +24,15 @@ import numpy as np
 
 from understudy.distortion.linear import Coefficients, Filters
 from understudy.distortion.matrices import Form, Triangle, or_none, plus, product, square, tall, times, total
+from understudy.distortion.measure import Measure
 from understudy.laws.base import Array
 
 
 class Moments(NamedTuple):
-    """Means and covariance of (delta, ~x) over all pairs; None is zero: with other offsets alone delta does not vary."""
+    """Means and covariance of (delta, ~x) over all pairs.
+
+    None is zero: where models differ in their offsets alone, delta does not vary.
+    """
 
     delta: Array  # (n, 1, sources, targets)
     x: Array  # (n, 1, 1, targets)
@@ -72,6 +76,13 @@ class Step(NamedTuple):
         U = plus(times(H, P.dd), None if P.dx is None else times(E, P.dx.swapaxes(0, 1)))
         W = plus(times(H, P.dx), times(E, P.xx))
         return plus(plus(_row_sums(U, H), _row_sums(W, E)), self.noise)
+
+    def measured(self, state: Moments, measure: Measure) -> Array:
+        """E d of the reading, (sources, targets)."""
+        means, variances = self.mean(state)[:, 0], self.variance(state)
+        if variances is None:
+            return measure.of_normal(means, np.zeros(means.shape))
+        return measure.of_normal(means, np.maximum(variances[:, 0], 0.0))
 
     def drift(self, state: Moments) -> tuple[Array, Array]:
         """What the step adds to the means, (F - 1)(delta, ~x) + f, of which a unit root takes no digits."""

@@ -308,7 +308,8 @@ def _tail(F: Array, z: Array, known: Any, side: int) -> tuple[Array, Array, Arra
     nothing = ~known.any(axis=1)
     still = f[:, 3] == 0.0
     rest = np.where(still, 0.0, np.where(infinite, signed, np.where(doubtful, 0.0, rest)))
-    doubt = np.where(doubtful, np.inf, np.abs(np.where(infinite, 0.0, rest - other)))
+    with np.errstate(invalid="ignore"):  # inf - inf, where the integral is infinite
+        doubt = np.where(doubtful, np.inf, np.abs(np.where(infinite, 0.0, rest - other)))
     doubt = np.where(nothing, np.inf, np.where(still | infinite, 0.0, doubt))
     return rest, doubt, np.where(still, 0.0, np.nan_to_num(alpha, nan=0.0, posinf=np.inf, neginf=-np.inf))
 

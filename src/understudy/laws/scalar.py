@@ -77,8 +77,8 @@ class Scalar:
     def value(self, z: Any) -> Any:
         """Y = F^-1(Phi(z)), the inverse of `score`, rounded to a float inside the support.
 
-        It is within one rounding unit of the quantile (of y, or of loc where that is larger). Farther
-        out than the last finite float inside the support, it is that float.
+        It is within one rounding unit of the quantile (of y, or of loc where that is larger): next to
+        the end of a support, the last float inside. A quantile beyond the largest float is an error.
         """
         wanted = _array(z, self.dim, "score")
         y = np.stack([channel.value(row) for channel, row in zip(self._channels, wanted, strict=True)])
@@ -150,6 +150,8 @@ def _from_frozen(dist: Any) -> tuple[str, list[_Channel]]:
 
 
 def _standard(family: Any, name: str, given: dict[str, float]) -> _Channel:
+    import scipy.stats
+
     loc, scale = given.pop("loc"), given.pop("scale")
     if not math.isfinite(loc):
         raise LawError(f"loc = {loc!r}; the location of {name} must be finite")
@@ -162,7 +164,9 @@ def _standard(family: Any, name: str, given: dict[str, float]) -> _Channel:
         raise LawError(f"{shapes}: not valid parameters of scipy.stats.{name}")
     cdf, sf, ppf, isf = (_function(family, key, given) for key in ("cdf", "sf", "ppf", "isf"))
     logpdf, power = _log_density(family, given)
-    return _Channel(Density(logpdf, cdf, sf, ppf, isf, lower, upper, power, _reach(family)), loc, scale)
+    # scipy's generic inverse is a slow search, whose end is not certain far out
+    reach = 1e-12 if type(family)._ppf is not scipy.stats.rv_continuous._ppf else TRUSTED
+    return _Channel(Density(logpdf, cdf, sf, ppf, isf, lower, upper, power, reach), loc, scale)
 
 
 def _function(family: Any, name: str, given: dict[str, float]) -> Function:
@@ -179,18 +183,12 @@ def _function(family: Any, name: str, given: dict[str, float]) -> Function:
 
     def function(x: Array) -> Any:
         flat = np.ravel(np.asarray(x, dtype=float))
+        if not flat.size:
+            return np.empty(np.shape(x))
         # a formula may pick entries of its parameters by a mask over x
         return np.reshape(formula(flat, *[np.full(flat.shape, shape) for shape in shapes]), np.shape(x))
 
     return function
-
-
-def _reach(family: Any) -> tuple[float, float]:
-    """The tail probabilities down to which a family's own inverses are asked; scipy's generic ones are a slow search."""
-    from scipy.stats import rv_continuous
-
-    ppf, isf = (getattr(type(family), name) is not getattr(rv_continuous, name) for name in ("_ppf", "_isf"))
-    return 1e-300 if ppf else TRUSTED, 1e-300 if isf else 1e-12 if ppf else TRUSTED
 
 
 def _from_variable(dist: Any) -> tuple[str, list[_Channel]]:
@@ -238,9 +236,9 @@ def _student(df: float) -> Function:
 
     def logpdf(x: Array) -> Any:
         r = np.abs(x) / math.sqrt(df)
-        far = np.maximum(r, 1.0)
         # log(1 + r^2), without squaring a large r
-        log1p = np.where(r < 1.0, np.log1p(np.minimum(r, 1.0) ** 2), 2.0 * np.log(far) + np.log1p(far**-2.0))
+        far = 2.0 * np.log(np.abs(x)) - math.log(df) + np.log1p(np.maximum(r, 1.0) ** -2.0)
+        log1p = np.where(r < 1.0, np.log1p(np.minimum(r, 1.0) ** 2), far)
         return peak - 0.5 * (df + 1.0) * log1p
 
     return logpdf

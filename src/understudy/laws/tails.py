@@ -9,9 +9,9 @@ beyond `TRUSTED` the tail is integrated from the log-density, which does not suf
 and the score follows from the logarithm of the smaller tail, z = -Phi^-1(exp(log sf)). The inverse
 solves score(x) = z by Newton's method kept inside a bracket of floats, so that both directions agree.
 
-Some quantiles no float holds: near a finite end other than 0 floats are too far apart for the tail
-that is left, and a heavy tail leaves float64. The inverse then gives the float whose tail probability
-is nearest, and beyond the last float inside the support that float.
+Near a finite end floats are too far apart for the tail that is left: the inverse then gives the one
+whose tail probability is nearest, and beyond the last one inside the support that one. Either way it
+is within a rounding unit of the quantile. A quantile beyond the largest float has no such neighbour.
 
 Nothing here raises on a point that cannot be computed: it comes back as NaN, and `scalar` knows its
 position.
@@ -38,10 +38,26 @@ TRUSTED = 1e-3
 
 _LAST_RESORT = 1e-9  # where quadrature fails (a step in the density), cdf and sf are believed down to here
 _BLOCK = 2048  # points integrated at a time, which bounds the memory
-_STEPS = (0.125, 0.0625, 0.03125, 0.015625)
+_STEPS = (0.0625, 0.03125, 0.015625)
 _ITERATIONS = 200
 _PURE_NEWTON = 12  # iterations after which every second one bisects, so that the bracket must close
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
+
+
+@dataclass(frozen=True)
+class _Pole:
+    """Less than `reach` from a finite end, log density = height + power log(distance from the end).
+
+    That stands in for the log-density where floats cannot: between the last ones next to an end other
+    than 0, at which the density is infinite, and in the subnormal numbers next to 0.
+    """
+
+    reach: float = 0.0
+    power: float = 0.0
+    height: float = 0.0
+
+    def logpdf(self, log_distance: Array) -> Array:
+        return self.height + self.power * log_distance
 
 
 @dataclass(frozen=True)
@@ -49,8 +65,8 @@ class Density:
     """A continuous law on the open interval (lower, upper), as functions of arrays.
 
     `power` = (exponent, start) says that a tail beyond |x| = start is, to double precision, a pure
-    power with that exponent; its integral is then known even where it leaves float64. `ppf` is asked
-    for no probability below `reach[0]`, `isf` for none below `reach[1]`; they give a start only.
+    power with that exponent; its integral is then known even where it leaves float64. `ppf` and `isf`
+    are asked for no probability below `reach`, and for the start of a search only.
     """
 
     logpdf: Function
@@ -61,7 +77,7 @@ class Density:
     lower: float = -math.inf
     upper: float = math.inf
     power: tuple[float, float] | None = None
-    reach: tuple[float, float] = (TRUSTED, TRUSTED)
+    reach: float = TRUSTED
 
     @cached_property
     def middle(self) -> tuple[float, float]:
@@ -71,30 +87,29 @@ class Density:
         return median, (high - low) / 1.349
 
     @cached_property
-    def poles(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """(reach, exponent) of both ends: less than `reach` from it, the tail is a power of the distance.
-
-        The reach is 0 where that is not so, or floats are too coarse to tell.
-        """
+    def poles(self) -> tuple[_Pole, _Pole]:
+        """The powers of the density at the lower and at the upper end."""
         return self._pole(self.lower, 1.0), self._pole(self.upper, -1.0)
 
-    def _pole(self, end: float, inward: float) -> tuple[float, float]:
-        # Next to an end other than 0 the reach makes the power as exact as x is; next to 0 quadrature is
-        # better, until the points that it needs between x and 0 are no longer floats.
+    def _pole(self, end: float, inward: float) -> _Pole:
         reach = min(abs(end), self.middle[1]) * 2.0**-27 if end else 1e-290
-        distance = reach * 2.0 ** np.array([-6.0, -11.0, -16.0] if end else [20.0, 10.0, 0.0])
+        distance = reach * 2.0 ** np.array([0.0, -3.0, -6.0] if end else [20.0, 10.0, 0.0])
         if math.isinf(end) or not 64.0 * math.ulp(end) <= distance[-1] < distance[0] < self.middle[1]:
-            return 0.0, 1.0
+            return _Pole()
         x = end + inward * distance
         with np.errstate(all="ignore"):
-            slopes = np.diff(np.asarray(self.logpdf(x), dtype=float)) / np.diff(np.log(np.abs(end - x)))
-        exponent = 1.0 + float(slopes.mean())
-        return (reach, exponent) if abs(slopes[1] - slopes[0]) < 1e-7 and exponent > 0.0 else (0.0, 1.0)
+            height, log_distance = np.asarray(self.logpdf(x), dtype=float), np.log(np.abs(end - x))
+            slopes = np.diff(height) / np.diff(log_distance)
+        power = float(slopes.mean())
+        if abs(slopes[1] - slopes[0]) < 1e-6 and -1.0 < power < (-1e-3 if end else math.inf):
+            return _Pole(reach, power, float(height[0] - power * log_distance[0]))
+        return _Pole()
 
     def within(self, x: Array, loc: float = 0.0, scale: float = 1.0) -> Array:
-        """Brings `x` to the nearest finite float strictly inside the support (of loc + scale X)."""
-        first = math.nextafter(loc + scale * self.lower, math.inf)
-        last = math.nextafter(loc + scale * self.upper, -math.inf)
+        """Brings `x` strictly inside the support (of loc + scale X), to the nearest float."""
+        lower, upper = loc + scale * self.lower, loc + scale * self.upper
+        first = lower if math.isinf(lower) else math.nextafter(lower, math.inf)
+        last = upper if math.isinf(upper) else math.nextafter(upper, -math.inf)
         return np.asarray(np.minimum(np.maximum(x, first), last))
 
 
@@ -144,11 +159,12 @@ def log_tail(law: Density, x: Array, side: float, rough: Array) -> Array:
             far = side * x > start
             # int_x^inf c s^-(nu+1) ds = (x/nu) c x^-(nu+1)
             out[far] = np.asarray(law.logpdf(x[far])) + np.log(np.abs(x[far])) - math.log(exponent)
-        end, (reach, exponent) = (law.upper, law.poles[1]) if side > 0 else (law.lower, law.poles[0])
+        end, pole = (law.upper, law.poles[1]) if side > 0 else (law.lower, law.poles[0])
         room = np.abs(end - x)
-        last = room < reach
-        # int_0^r c s^(a-1) ds = (r/a) c r^(a-1)
-        out[last] = np.asarray(law.logpdf(x[last])) + np.log(room[last]) - math.log(exponent)
+        last = room < pole.reach
+        # int_0^r c s^a ds = r c r^a / (a + 1)
+        log_room = np.log(room[last])
+        out[last] = pole.logpdf(log_room) + log_room - math.log1p(pole.power)
         near = np.flatnonzero(~far & ~last)
         for first in range(0, near.size, _BLOCK):
             block = near[first : first + _BLOCK]
@@ -215,13 +231,17 @@ def _double_exponential(
     term = log_e + log_weight
     if math.isinf(end):
         s = np.exp(log_e)
-        point = x + side * s
         term[np.isinf(s)] = -np.inf
+        term += np.asarray(law.logpdf(x + side * s), dtype=float) - top
     else:
         q = np.exp(np.minimum(log_e - np.log(room), 700.0))  # e / room
-        point = np.where(q < 1.0, x + side * room * (q / (1.0 + q)), end - side * (room / (1.0 + q)))
-        term -= 2.0 * np.log1p(q)
-    term += np.asarray(law.logpdf(law.within(point)), dtype=float) - top
+        left, log1p_q = room / (1.0 + q), np.log1p(q)
+        point = np.where(q < 1.0, x + side * room * (q / (1.0 + q)), end - side * left)
+        height = np.asarray(law.logpdf(law.within(point)), dtype=float)
+        pole = law.poles[1 if side > 0 else 0]
+        if pole.reach:
+            height = np.where(left < pole.reach, pole.logpdf(np.log(room) - log1p_q), height)
+        term += height - top - 2.0 * log1p_q
     term[np.isnan(term)] = -np.inf
     peak = term.max(axis=0)
     ratio = np.exp(term - peak)
@@ -279,7 +299,7 @@ class _Outward:
         if math.isinf(self.end):
             # sinh(v + w) = sinh v cosh w + cosh v sinh w
             offset = x - self.law.middle[0]
-            return x + 2.0 * offset * np.sinh(0.5 * w) ** 2 + self.side * self.speed(x) * np.sinh(w)
+            return np.asarray(x + 2.0 * offset * np.sinh(0.5 * w) ** 2 + self.side * self.speed(x) * np.sinh(w))
         room = self.end - x
         return np.where(np.abs(w) < 0.5, x - room * np.expm1(-w), self.end - room * np.exp(-w))
 
@@ -304,14 +324,15 @@ def _solve(law: Density, z: Array, side: float) -> Array:
 
     coordinate = _Outward(law, side)
     end = coordinate.end
-    inverse, reach = (law.isf, law.reach[1]) if side > 0 else (law.ppf, law.reach[0])
+    last = math.nextafter(end, -side * math.inf)
+    inverse = law.isf if side > 0 else law.ppf
     median, _ = law.middle
     goal = np.abs(z)
-    start = law.within(np.asarray(inverse(np.maximum(ndtr(-goal), reach)), dtype=float))
+    start = law.within(np.asarray(inverse(np.maximum(ndtr(-goal), law.reach)), dtype=float))
     first = coordinate.moved(np.array([median]), np.array([-1.0]))
     low, high = np.repeat(first, z.size), np.full(z.shape, end)
     score_low, score_high = np.full(z.shape, -np.inf), np.full(z.shape, np.inf)
-    usable = (side * start > side * low) & (start != law.within(high))
+    usable = (side * start > side * low) & (side * start < side * last)
     point = np.where(usable, start, law.within(coordinate.moved(np.array([median]), np.arcsinh(goal))))
     # Next to a finite end, where a pole of the density meets rounding, a failed evaluation means "at the end".
     edge = max(1e-10 * abs(end), 1e-300) if math.isfinite(end) else 0.0
@@ -321,6 +342,8 @@ def _solve(law: Density, z: Array, side: float) -> Array:
         here, aim = point[todo], goal[todo]
         found = side * scores(law, here)
         found[np.isnan(found) & (np.abs(end - here) < edge)] = np.inf
+        if math.isinf(end):
+            found[np.isinf(found)] = np.nan  # the log-density has left float64
         miss = np.arcsinh(found) - np.arcsinh(aim)
         below = miss < 0
         low[todo[below]], score_low[todo[below]] = here[below], found[below]
@@ -328,18 +351,19 @@ def _solve(law: Density, z: Array, side: float) -> Array:
         # d asinh(z) / dw = pdf / phi(z) |dx/dw| / sqrt(1 + z^2)
         log_slope = np.asarray(law.logpdf(here)) + 0.5 * found**2 + _LOG_SQRT_2PI - 0.5 * np.log1p(found**2)
         move = -miss * np.exp(-log_slope - np.log(coordinate.speed(here)))
-        newton = law.within(coordinate.moved(here, move))
-        close = (newton == here) | ((np.abs(miss) < 1e-8) & (np.abs(move) < 1e-6))
+        newton = coordinate.moved(here, move)
+        newton = np.where(side * newton < side * last, newton, last)
+        close = ((newton == here) & (here != last)) | ((np.abs(miss) < 1e-8) & (np.abs(move) < 1e-6))
         x[todo[close]] = newton[close]
         a, b = low[todo], high[todo]
         shut = (np.nextafter(a, end) == b) & ~close
         if shut.any():
             at = todo[shut]
-            # A bracket closed by a failed evaluation (NaN) proves nothing.
+            # A bracket closed by a failed evaluation (NaN), or by the end of float64, proves nothing.
             over = np.expm1(log_ndtr(-score_low[at]) - log_ndtr(-goal[at]))
             under = -np.expm1(log_ndtr(-score_high[at]) - log_ndtr(-goal[at]))
             nearest = np.where((over <= under) | (high[at] == end), low[at], high[at])
-            x[at] = np.where(np.isnan(score_high[at]), np.nan, nearest)
+            x[at] = np.where(np.isnan(score_high[at]) | np.isinf(high[at]), np.nan, nearest)
         going = ~(close | shut)
         todo = todo[going]
         if not todo.size:
@@ -349,6 +373,6 @@ def _solve(law: Density, z: Array, side: float) -> Array:
         if iteration >= _PURE_NEWTON and iteration % 2:
             legal[:] = False
         if not legal.all():
-            newton = np.where(legal, newton, coordinate.between(a, law.within(b)))
+            newton = np.where(legal, newton, coordinate.between(a, np.where(b == end, last, b)))
         point[todo] = newton
     return law.within(x)

@@ -42,7 +42,7 @@ class Family(Frozen):
             if not isinstance(models, Mapping):
                 raise FamilyError("values is missing; a family made from a function needs the values of its parameter")
             values = models.keys()
-        self.values: tuple[Any, ...] = tuple(values)
+        self.values: tuple[Any, ...] = tuple(_own(value) for value in values)
         if not self.values:
             raise FamilyError("values is empty; a family needs at least one value")
         keys = [_key(value) for value in self.values]
@@ -97,6 +97,14 @@ class Family(Frozen):
         if not members:
             raise FamilyError("path is empty; it must hold one value for each reading")
         return along(members)
+
+
+def _own(value: Any) -> Any:
+    """A value that the user cannot change afterwards."""
+    if isinstance(value, np.ndarray):
+        value = value.copy()
+        value.flags.writeable = False
+    return value
 
 
 def _key(value: Any) -> Hashable:

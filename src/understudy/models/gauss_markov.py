@@ -297,8 +297,21 @@ class GaussMarkov(Frozen):
         cov = cov0 if not np.isscalar(cov0) or n == 1 or cov0 else np.zeros((n, n))
         return mean, covariance("cov0", as_array("cov0", cov, 2), n)
 
+    def _check_scalar(self, A: float, b: float, Q: float, C: float, d: float, R: float) -> None:
+        """The same for one state and one channel, in plain numbers: families are made of many small models."""
+        P = cov0 = float(self.cov0.item())
+        for k in (1, 2):
+            moved = A * P * A + Q
+            S = C * moved * C + R
+            if not (math.isfinite(S) and _NOTHING * (C * A) ** 2 * cov0 < S):
+                raise _no_law(k, S)
+            P = moved * R / S
+
     def _check_innovations(self) -> None:
         """A reading that is known beforehand has no law; n + 1 steps show any constant system that gets there."""
+        if self.states == self.dim == 1 and self._system is not None:
+            self._check_scalar(*(float(matrix.item()) for matrix in self._system))
+            return
         state = Filtered(0, np.zeros(self.states), self.cov0)
         for k in range(1, 1 + (self.states + 1 if self.constant else 1)):
             system = self.at(k)
@@ -310,11 +323,15 @@ class GaussMarkov(Frozen):
             smallest = float(np.linalg.eigvalsh(S)[0])
             floor = _NOTHING * float(np.abs(C @ system.A).max()) ** 2 * float(np.abs(self.cov0).max())
             if not (float(np.linalg.eigvalsh(S / np.outer(unit, unit))[0]) > 1e-15 and np.diag(S).min() > floor):
-                raise ModelError(
-                    f"the innovation covariance C Sigma C' + R of reading {k} has the eigenvalue {smallest:.6g}; "
-                    "it must be positive definite, and not so small beside cov0 that rounding decides"
-                )
+                raise _no_law(k, smallest)
             state = self.update(state._replace(k=k - 1), np.zeros(self.dim))
+
+
+def _no_law(k: int, smallest: float) -> ModelError:
+    return ModelError(
+        f"the innovation covariance C Sigma C' + R of reading {k} has the eigenvalue {smallest:.6g}; "
+        "it must be positive definite, and not so small beside cov0 that rounding decides"
+    )
 
 
 def _remade(given: dict[str, Any]) -> GaussMarkov:

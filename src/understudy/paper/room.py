@@ -53,4 +53,5 @@ def consistent(Y: Array, k: int = HORIZON, window: int = WINDOW) -> Array:
 
 def guess(estimate: Array, values: tuple[float, ...] = VALUES) -> Array:
     """The value nearest to an estimate."""
-    return np.asarray(values)[np.abs(np.asarray(estimate)[..., None] - np.asarray(values)).argmin(axis=-1)]
+    nearest = np.abs(np.asarray(estimate)[..., None] - np.asarray(values)).argmin(axis=-1)
+    return np.asarray(np.asarray(values)[nearest])

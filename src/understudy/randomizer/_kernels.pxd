@@ -6,7 +6,7 @@ cdef Py_ssize_t SMALL
 cdef double UNIT
 cdef double ROUNDOFF
 
-@cython.locals(lowest=double, ties=double, i=Py_ssize_t, j=Py_ssize_t, o=Py_ssize_t, least=double, count=Py_ssize_t,
+@cython.locals(lowest=double, lost=double, t=double, ties=double, i=Py_ssize_t, j=Py_ssize_t, o=Py_ssize_t, least=double, count=Py_ssize_t,
                x=double, weight=double, best=Py_ssize_t, scale=double, f=double)
 cpdef int prepare(const double[::1] cost, Py_ssize_t m, Py_ssize_t n, const double[::1] p, double[::1] L,
                   double[::1] column, double[::1] r) noexcept

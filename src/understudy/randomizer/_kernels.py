@@ -13,7 +13,7 @@ Arrays are flat, rows one after the other. Ordinary Python; the types for the co
 
 import math
 
-FORBIDDEN = 1e200
+FORBIDDEN = 1e300
 SMALL = 32  # up to this size the Cholesky factor is found here, above it by LAPACK
 
 UNIT = 9007199254740992.0  # 2**53: probabilities are whole numbers of 1/UNIT
@@ -29,9 +29,11 @@ def prepare(cost, m, n, p, L, column, r):
     """Check the costs, shift and scale them into L; the facts found go to r, the error code is returned.
 
     r = (smallest distortion of all, scale, best constant column or -1, whether row minima tie, position of
-    an error). Codes: 0 fine, 1 not a number, 2 negative, 3 a row without an allowed pair.
+    an error). Codes: 0 fine, 1 not a number, 2 negative, 3 a row without an allowed pair, 5 costs too
+    small to scale.
     """
     lowest = 0.0
+    lost = 0.0
     ties = 0.0
     for j in range(n):
         column[j] = 0.0
@@ -59,7 +61,11 @@ def prepare(cost, m, n, p, L, column, r):
             continue
         if count > 1 and weight > 0.0:
             ties = 1.0
-        lowest += weight * least
+        # each addition with its exact rounding error: an offset of all costs may dwarf what is at stake
+        x = weight * least
+        t = lowest + x
+        lost += (lowest - t) + x if lowest >= x else (x - t) + lowest
+        lowest = t
         for j in range(n):
             x = cost[o + j] - least
             L[o + j] = x
@@ -76,14 +82,13 @@ def prepare(cost, m, n, p, L, column, r):
         for i in range(m * n):
             if L[i] < math.inf and L[i] > scale:
                 scale = L[i]
-    r[0] = lowest
+    r[0] = lowest + lost
     r[1] = scale
     r[2] = best
     r[3] = ties
+    if scale > 0.0 and scale < 1e-290:
+        return 5
     f = 1.0 / scale if scale > 0.0 else 1.0
-    if not (f < math.inf):
-        f = 1.0
-        r[1] = 1.0
     for i in range(m * n):
         x = L[i] * f
         L[i] = x if x < FORBIDDEN else FORBIDDEN
@@ -526,13 +531,15 @@ def bound(L, m, n, p, q, b, I0, A, c, w, r):
     for j in range(n):
         if c[j] > c[top]:
             top = j
-    # Each E has a relative error of (beta L + 1) u, each sum of n terms one of n u, u the unit roundoff: what
-    # that makes of F and of the largest c, twice over.
+    # Each E has a relative error of (beta L + 1) u, each sum of n terms one of n u, u the unit roundoff, and F, a sum
+    # of m terms, one of m u F besides: what that makes of F and of the largest c, twice over.
     s = 0.0
     for i in range(m):
         s += p[i] * A[i * n + top] * L[i * n + top]
     s = r[0] + 2.0 * s + w[top]
-    r[2] = 2.0 * ROUNDOFF * (m + 2.0 * n + 10.0 + b * (s if s > 0.0 else 0.0)) / b
+    r[2] = 2.0 * ROUNDOFF * (m + 2.0 * n + 10.0 + m * math.fabs(r[1]) + b * (s if s > 0.0 else 0.0)) / b
+    if not (c[top] > 0.0):
+        return 0.0
     return (r[1] - math.log(c[top]) - I0) / b - r[2]
 
 

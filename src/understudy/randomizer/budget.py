@@ -6,6 +6,8 @@ import math
 import re
 from typing import Any
 
+import numpy as np
+
 from understudy.errors import DesignError
 
 _WRITTEN = re.compile(r"\s*([-+]?[0-9]*\.?[0-9]*(?:[eE][-+]?[0-9]+)?)\s*([A-Za-z%]*)\s*")
@@ -21,7 +23,7 @@ def nats(leakage: Any, entropy: float) -> float:
     if isinstance(leakage, str):
         return _written(leakage, entropy)
     try:
-        if isinstance(leakage, bool):
+        if isinstance(leakage, (bool, np.bool_)):
             raise TypeError
         value = float(leakage)
     except (TypeError, ValueError):
@@ -34,6 +36,7 @@ def nats(leakage: Any, entropy: float) -> float:
 def _written(leakage: str, entropy: float) -> float:
     match = _WRITTEN.fullmatch(leakage)
     number, unit = match.groups() if match else ("", "")
+    unit = unit.lower()
     try:
         value = float(number)
     except ValueError:
@@ -43,7 +46,8 @@ def _written(leakage: str, entropy: float) -> float:
     if unit in ("%", "percent"):
         if value > 100.0:
             raise DesignError(f"leakage = {leakage!r}; a share of the entropy is at most 100%")
-        return value / 100.0 * entropy
+        # all of it, rounded up: what tells everything then keeps the budget
+        return value / 100.0 * entropy if value < 100.0 else entropy * (1.0 + 1e-14)
     if unit not in _UNITS:
         raise _wrong(leakage)
     return value * _UNITS[unit]

@@ -28,7 +28,7 @@ def generate(space: Workspace, budget: float, best: int, base: Array) -> tuple[F
     """Solve on a growing set of columns until none outside it could help."""
     m, n, p = space.m, space.n, space.p
     L, B = space.L.reshape(m, n), base.reshape(m, n)
-    needed = B.any(axis=0)
+    needed = np.asarray(B.any(axis=0))
     chosen = needed.copy()
     # the cheapest columns of some rows
     chosen[L[np.linspace(0, m - 1, _FIRST).astype(int)].argmin(axis=1)] = True

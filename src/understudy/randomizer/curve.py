@@ -24,7 +24,7 @@ POINTS = 60
 
 
 class Frontier(Frozen):
-    """Designs along the curve, in the order of their leakages; `us.frontier` makes one.
+    """Designs along the curve, in the order of the leakages asked for; `us.frontier` makes one.
 
     `leakages` are the budgets, `distortions` what they cost, `lower_bounds` what nobody can go below,
     `errors` the probability with which every guess is wrong. `saturation` is the leakage beyond which
@@ -109,8 +109,9 @@ def frontier(
     matrix = np.ascontiguousarray(found.matrix)
     saturation = minimise(matrix, family.prior, math.inf).leakage
     if budgets is None:
-        # a little past saturation, so that the last point has saturated for certain
-        budgets = np.linspace(0.0, saturation * (1.0 + 1e-12), POINTS).tolist()
+        # closer together at the ends, where the curve bends; a little past saturation, so that the last has saturated
+        ends = 0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, POINTS))
+        budgets = (ends * saturation * (1.0 + 1e-12)).tolist()
         if not np.isfinite(matrix[family.prior > 0.0]).all(axis=0).any():
             budgets = budgets[1:]  # forbidden pairs: something must be told
     designs = [solved(matrix, family.prior, ("leakage", budget), family, found) for budget in budgets]

@@ -427,7 +427,7 @@ def _names(values: Any, m: int) -> tuple[str | int | float, ...]:
     given = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
     if len(given) != m:
         raise DesignError(f"values has {len(given)} entries and the prior {m}; each value needs its odds")
-    return tuple(v if isinstance(v, (int, float)) and math.isfinite(v) else str(v) for v in given)
+    return tuple(v if isinstance(v, (int, float)) and abs(v) < 1e300 else str(v)[:80] for v in given)
 
 
 def _number(x: float) -> float | str | None:

@@ -105,11 +105,12 @@ def solved(cost: Array, p: Array, demand: tuple[str, Any], family: Family | None
     """A design from checked costs and one demand."""
     name, wanted = demand
     budget: float | None
+    proven = 0.0
     if name == "leakage":
         budget = wanted if type(wanted) is float and 0.0 <= wanted < math.inf else nats(wanted, entropy(p))
         solution = minimise(cost, p, budget)
     elif name == "distortion_at_most":
-        solution, _ = least_leakage(cost, p, _number(name, wanted))
+        solution, proven = least_leakage(cost, p, _number(name, wanted))
         budget = solution.leakage
     else:
         budget = None
@@ -124,7 +125,7 @@ def solved(cost: Array, p: Array, demand: tuple[str, Any], family: Family | None
     status = "optimal" if solution.optimal else "inexact"
     return Design(
         randomizer, p, cost, distortion, lower, gap, solution.leakage, budget, demand, status,
-        solution.iterations, solution.slope, error, family, found,
+        solution.iterations, solution.slope, proven, error, family, found,
     )  # fmt: skip
 
 

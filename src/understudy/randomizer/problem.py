@@ -17,9 +17,9 @@ def as_cost(cost: Any) -> Array:
         array = np.asarray(cost)
     except ValueError:
         raise DesignError("cost is ragged; it must be a matrix, a row for each value") from None
-    if array.dtype.kind not in "fiu" or array.ndim != 2 or array.size == 0:
+    if array.dtype.kind not in "fiu" or array.ndim != 2 or array.size == 0 or isinstance(cost, np.ma.MaskedArray):
         raise DesignError(
-            f"cost has shape {array.shape} and type {array.dtype}; it must be a matrix of numbers, "
+            f"cost has shape {array.shape} and type {array.dtype}; it must be a matrix of numbers (none masked), "
             "a row for each value and a column for each pseudo value"
         )
     return np.array(array, dtype=float, order="C")
@@ -33,7 +33,7 @@ def as_prior(prior: Any, m: int) -> Array:
         array = np.asarray(prior)
     except ValueError:
         raise DesignError("prior is ragged; it must hold one probability for each row of the costs") from None
-    if array.dtype.kind not in "fiu" or array.shape != (m,):
+    if array.dtype.kind not in "fiu" or array.shape != (m,) or isinstance(prior, np.ma.MaskedArray):
         raise DesignError(
             f"prior has shape {array.shape} and type {array.dtype}; it must hold one probability "
             f"for each of the {m} rows of the costs"

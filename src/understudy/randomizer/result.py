@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +23,8 @@ class Design:
     No kernel within the budget has a distortion below `lower_bound`, and this one has `distortion`: what is
     between them is `gap`. `status` is "optimal" when the gap is closed (1e-9 of what distortion there is
     above the least possible, or as far as double precision can prove), else "inexact". `leakage` is
-    I(Theta; ~Theta) in nats, at most `budget`. `demand` tells what was asked for.
+    I(Theta; ~Theta) in nats, at most `budget`. `demand` tells what was asked for; where that was a distortion,
+    no randomizer that meets it leaks less than `leakage_lower_bound`, and the status is of that gap too.
 
     >>> import understudy as us
     >>> solved = us.solve([[0, 1], [1, 0]], leakage=0.2)
@@ -44,6 +46,7 @@ class Design:
     status: str
     iterations: int
     slope: float
+    leakage_lower_bound: float = 0.0
     distortion_error: float = 0.0
     family: Family | None = None
     costs: Costs | None = None
@@ -69,7 +72,7 @@ class Design:
         return "\n".join(lines)
 
     def _distortion(self) -> str:
-        if self.distortion_error == 0.0:
+        if self.distortion_error <= 1e-12 * self.distortion:
             return f"{self.distortion:.6g}"
         digits = max(0, 1 - int(np.floor(np.log10(self.distortion_error))))
         return f"{self.distortion:.{digits}f} +- {self.distortion_error:.{digits}f}"
@@ -86,9 +89,14 @@ class Design:
 
     @property
     def relative_distortion(self) -> float | None:
-        """Distortion over the mean reading, as in the paper's figure; None where there is no mean reading."""
-        mean = float("nan") if self.costs is None else abs(self.costs.mean_reading)
-        return self.distortion / mean if mean > 0.0 else None
+        """Distortion over the mean reading, as in the paper's figure; None where there is no mean reading.
+
+        The root of a squared error, so that both are in the units of a reading.
+        """
+        if self.costs is None or not abs(self.costs.mean_reading) > 0.0:
+            return None
+        size = math.sqrt(self.distortion) if self.costs.distortion == "mse" else self.distortion
+        return size / abs(self.costs.mean_reading)
 
     @property
     def guarantee(self) -> Guarantee:

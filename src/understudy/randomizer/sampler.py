@@ -48,7 +48,7 @@ class Randomizer(Frozen):
     def _certified(cls, kernel: Array, values: Sequence[Any] | None, pseudo: Sequence[Any] | None) -> Randomizer:
         """From a kernel that the solver made, which is in whole numbers of 2^-53 already."""
         made = cls.__new__(cls)
-        made._set(kernel, values, pseudo)
+        made._set(kernel if kernel.base is None else kernel.copy(), values, pseudo)
         return made
 
     def _set(self, P: Array, values: Sequence[Any] | None, pseudo: Sequence[Any] | None) -> None:

@@ -23,6 +23,9 @@ from understudy.randomizer.backend import kernels, view
 from understudy.randomizer.columns import FEW, WHOLE, generate
 from understudy.randomizer.interior import FIRST_ATTEMPT, FORBIDDEN, SMALL, Finished, Workspace, information, within
 
+# Costs too small to divide by are lifted by this.
+_LIFT = 2.0**600
+
 
 class Solution(NamedTuple):
     """A kernel within its budget and its proof: lowest + bound <= optimum <= lowest + excess.
@@ -43,12 +46,10 @@ class Solution(NamedTuple):
 def bounds_of(solution: Solution) -> tuple[float, float]:
     """Distortion and lower bound in full, each rounded to its safe side."""
     m, n = solution.kernel.shape
-    upper = solution.lowest
-    if solution.excess > 0.0:
-        upper = math.nextafter(upper + solution.excess * (1.0 + (m + n) * 2.0**-53), math.inf)
-    if solution.excess == solution.bound:
-        return upper, upper
-    return upper, min(upper, math.nextafter(solution.lowest + solution.bound, -math.inf))
+    sums = (m + n + 6) * 2.0**-53
+    upper = solution.lowest * (1.0 + 4e-16) + solution.excess * (1.0 + sums)
+    lower = solution.lowest * (1.0 - 4e-16) + solution.bound * (1.0 - sums)
+    return upper, min(lower, upper)
 
 
 def minimise(cost: Array, p: Array, budget: float) -> Solution:
@@ -60,16 +61,30 @@ def minimise(cost: Array, p: Array, budget: float) -> Solution:
     return _step_by_step(cost, p, budget)
 
 
+def least_told(cost: Array, p: Array) -> tuple[Solution, float]:
+    """The kernel that tells least of all that are allowed, and a leakage that none can go below.
+
+    Where a column is allowed to all, the cheapest such column, and nothing is told.
+    """
+    if np.isfinite(cost[p > 0.0]).all(axis=0).any():
+        return minimise(cost, p, 0.0), 0.0
+    m, n = cost.shape
+    finite = np.isfinite(cost)
+    kernel, least = Workspace(m, n, p, np.zeros(m * n)).least_information(finite.ravel())
+    # a hair more than it tells, so that the cheapest of its kind is found
+    return minimise(cost, p, information(p, kernel) * (1.0 + 1e-12)), least
+
+
 def _at_once(cost: Array, p: Array, budget: float) -> Solution | None:
     """The ordinary small problem in one call; None for all that needs more care."""
     m, n = cost.shape
-    s, P = FIRST_ATTEMPT.copy(), np.empty(m * n)
+    s, P = FIRST_ATTEMPT.copy(), np.empty((m, n))
     s[0] = budget
     room = np.empty(3 * m * n + 11 * n + m + 3 + min(m, n) ** 2)
-    if kernels.at_once(view(cost.reshape(-1)), m, n, view(p), view(s), view(room), view(P)):
+    if kernels.at_once(view(cost.reshape(-1)), m, n, view(p), view(s), view(room), view(P.reshape(-1))):
         return None
     _, slope, excess, bound, leakage, rounding, _, _, steps, _, lowest, scale, _, _, _ = s.tolist()
-    found = Finished(P.reshape(m, n), excess, max(bound, 0.0), leakage, slope, rounding)
+    found = Finished(P, excess, max(bound, 0.0), leakage, slope, rounding)
     return _unscaled(found, int(steps), lowest, scale) if found.optimal else None
 
 
@@ -86,6 +101,14 @@ def _step_by_step(cost: Array, p: Array, budget: float) -> Solution:
     r = np.zeros(5)
     code = kernels.prepare(view(cost.reshape(-1)), m, n, view(p), view(space.L), view(space.work), view(r))
     lowest, scale, where, ties, position = r.tolist()
+    if code == 5:
+        large = minimise(cost * _LIFT, p, budget)
+        return large._replace(
+            lowest=large.lowest / _LIFT,
+            excess=large.excess / _LIFT,
+            bound=large.bound / _LIFT,
+            slope=large.slope * _LIFT,
+        )
     if code:
         raise _bad_cost(code, cost, int(position))
     best = int(where)
@@ -96,13 +119,11 @@ def _step_by_step(cost: Array, p: Array, budget: float) -> Solution:
         base, least = space.least_information(space.L < FORBIDDEN)
         if not within(p, base, budget):
             raise InfeasibleError(
-                f"leakage = {budget:.6g} nats; the forbidden pairs (infinite costs) need at least {least:.6g} nats"
+                f"leakage = {budget:.17g} nats; the forbidden pairs (infinite costs) need at least {least:.17g} nats"
             )
-    if scale == 0.0:
-        return Solution(base.reshape(m, n), lowest, 0.0, 0.0, 0.0, 0, True, math.inf)
-    if budget == 0.0:
+    if scale == 0.0 or budget == 0.0:
         excess = scale * space.cost(base)
-        return Solution(base.reshape(m, n), lowest, excess, excess, 0.0, 0, True, math.inf)
+        return Solution(base.reshape(m, n), lowest, excess, excess, information(p, base), 0, True, math.inf)
 
     if not ties or min(m, n) > WHOLE:
         P = np.empty(m * n)

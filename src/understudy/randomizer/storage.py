@@ -2,19 +2,24 @@
 
 The kernel is kept in whole numbers of 2^-53, as it is drawn. Models are kept as their parameters, and
 beside each a probe, numbers that the model gives again; so a family that is attached later, because its
-models hold functions, can be told from another. Whatever a file claims is worked out again on loading:
-the leakage and the distortion of its kernel, and that the budget is kept.
+models hold functions, can be told from another (as far as a probe sees: `models.fingerprint`).
+
+Of what a file says, the kernel, the prior, the costs and the demand are taken; the certificate is worked out
+again on loading, by solving the problem anew, and a file that claims anything else is refused. The costs
+are taken as they stand: that they are those of the models is not checked.
 """
 
 from __future__ import annotations
 
 import math
 import os
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from understudy.distortion.cost import Costs
+from understudy.distortion.methods import EXACT, MONTE_CARLO, QUADRATURE
 from understudy.errors import ConfigurationError, StoredFileError
 from understudy.laws.base import Array
 from understudy.models.family import Family
@@ -23,13 +28,21 @@ from understudy.models.keys import value_from_plain, value_to_plain
 from understudy.models.stored import family_from_plain, family_to_plain
 from understudy.randomizer import document
 from understudy.randomizer.interior import information
+from understudy.randomizer.making import solved
+from understudy.randomizer.measures import bayes_error
+from understudy.randomizer.problem import as_cost, as_prior
 from understudy.randomizer.result import Design
 from understudy.randomizer.sampler import BITS, Randomizer
 
 KIND, VERSION = "design", 1
 
-_NUMBERS = ("distortion", "lower_bound", "gap", "leakage", "budget", "slope", "distortion_error")
-_FIELDS = {"values", "pseudo", "kernel", "prior", "cost", "numbers", "demand", "status", "iterations"}
+_NUMBERS = (
+    "distortion", "lower_bound", "gap", "leakage", "leakage_lower_bound", "budget", "slope", "distortion_error",
+)  # fmt: skip
+_FIELDS = {
+    "values", "pseudo", "kernel", "prior", "cost", "numbers", "demand", "status", "iterations",
+    "costs", "family", "probes",
+}  # fmt: skip
 _WORDS = {"infinite": math.inf, "undefined": math.nan}
 
 
@@ -61,8 +74,9 @@ def save(design: Design, path: str | os.PathLike[str], models: bool = True) -> s
 def load_design(path: str | os.PathLike[str], family: Family | None = None) -> Design:
     """Read a design that `Design.save` wrote, and check it.
 
-    A `family` is wanted where the file holds no models, and takes their place where it does; it must be the one
-    that the design was made for.
+    Where the file holds no models, `family` attaches them, and without it the design has none: its randomizer and its
+    guarantee are there, its streams are not. Where the file holds models, a family takes their place. It must be the
+    one that the design was made for, which is checked as far as a probe of its models can.
 
     >>> import os, tempfile
     >>> import understudy as us
@@ -77,14 +91,13 @@ def load_design(path: str | os.PathLike[str], family: Family | None = None) -> D
     True
     """
     content = document.read(path, KIND, [VERSION])
-    missing = sorted((_FIELDS | {"costs", "family", "probes"}) - content.keys())
-    if missing:
-        raise StoredFileError(f"{os.fspath(path)!s}: the design has no field {missing[0]!r}; the file is incomplete")
+    if content.keys() != _FIELDS:
+        raise StoredFileError(f"{os.fspath(path)!s}: the fields are not those of a design")
     try:
         return _design(content, family)
     except StoredFileError:
         raise
-    except (KeyError, TypeError, ValueError, OverflowError, AttributeError, ConfigurationError) as error:
+    except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError, ConfigurationError) as error:
         # never the content: only which kind of thing was wrong
         raise StoredFileError(
             f"{os.fspath(path)!s}: the design does not hold together ({type(error).__name__}); "
@@ -93,54 +106,73 @@ def load_design(path: str | os.PathLike[str], family: Family | None = None) -> D
 
 
 def _design(content: dict[str, Any], family: Family | None) -> Design:
-    values = [value_from_plain(value) for value in content["values"]]
-    pseudo = [value_from_plain(value) for value in content["pseudo"]]
-    prior = _matrix("prior", content["prior"], (len(values),))
-    cost = _matrix("cost", content["cost"], (len(values), len(pseudo)))
+    values = [value_from_plain(value) for value in _list("values", content["values"])]
+    pseudo = [value_from_plain(value) for value in _list("pseudo", content["pseudo"])]
+    cost = as_cost(_matrix("cost", content["cost"], (len(values), len(pseudo))))
+    prior = as_prior(_matrix("prior", content["prior"], (len(values),)), len(values))
     kernel = _kernel(content["kernel"], cost.shape)
-    numbers = {name: _number(name, content["numbers"][name]) for name in _NUMBERS}
-    _check_claims(kernel, prior, cost, numbers)
-    name, value = content["demand"]
     attached = _family(content, values, pseudo, family)
     if attached is not None and not np.array_equal(attached.prior, prior):
         raise StoredFileError("the family has another prior than the design was made for")
-    for array in (prior, cost):
-        array.flags.writeable = False
-    status, iterations = content["status"], content["iterations"]
-    if status not in ("optimal", "inexact") or type(iterations) is not int or type(name) is not str:
-        raise StoredFileError("status, iterations or demand is not what a design holds")
-    return Design(
-        Randomizer(kernel, values, pseudo),
-        prior=prior,
-        cost=cost,
-        demand=(name, value if type(value) is str and value not in _WORDS else _number("demand", value)),
-        status=status,
-        iterations=iterations,
-        family=attached,
-        costs=None if content["costs"] is None else _costs(content["costs"], cost, values, pseudo),
-        **numbers,
-    )
+    found = None if content["costs"] is None else _costs(content["costs"], cost, values, pseudo)
+    fresh = solved(cost, prior, _demand(content["demand"]), attached, found)
+    made = _with_kernel(fresh, Randomizer(kernel, values, pseudo))
+    for name in _NUMBERS:
+        claim, truth = _number(name, content["numbers"][name]), getattr(made, name)
+        scale = made.distortion - made.lower_bound if name == "gap" else 0.0
+        if not _agree(claim, truth, scale):
+            raise StoredFileError(f"{name} is not what the kernel, the prior and the costs give")
+    if content["status"] != made.status or type(content["iterations"]) is not int:
+        raise StoredFileError("status or iterations is not what the kernel, the prior and the costs give")
+    return made
+
+
+def _demand(given: Any) -> tuple[str, Any]:
+    name, value = given
+    if name not in ("leakage", "error_at_least", "distortion_at_most"):
+        raise StoredFileError("demand must be of leakage, error_at_least or distortion_at_most")
+    return name, value if type(value) is str and value not in _WORDS else _number("demand", value)
+
+
+def _with_kernel(fresh: Design, stored: Randomizer) -> Design:
+    """The design with the stored kernel, which another machine may have rounded otherwise, if it keeps the demand."""
+    if np.array_equal(fresh.randomizer.kernel, stored.kernel):
+        return replace(fresh, randomizer=stored)
+    used = (stored.kernel > 0.0) & (fresh.prior[:, None] > 0.0)
+    distortion = float((fresh.prior[:, None] * stored.kernel)[used] @ fresh.cost[used])
+    leakage = information(fresh.prior, np.ascontiguousarray(stored.kernel).reshape(-1))
+    budget = leakage if fresh.demand[0] == "distortion_at_most" else fresh.budget
+    name, wanted = fresh.demand
+    if (
+        not math.isclose(distortion, fresh.distortion, rel_tol=1e-8, abs_tol=1e-300)
+        or (budget is not None and leakage > budget)
+        or (name == "distortion_at_most" and distortion > wanted * (1.0 + 1e-15))
+        or (name == "error_at_least" and bayes_error(fresh.prior, stored.kernel) < wanted * (1.0 - 1e-15))
+    ):
+        raise StoredFileError("the kernel is not a solution for the prior, the costs and the demand")
+    gap = max(distortion - fresh.lower_bound, 0.0)
+    return replace(fresh, randomizer=stored, distortion=distortion, leakage=leakage, budget=budget, gap=gap)
+
+
+def _agree(claim: Any, truth: Any, scale: float) -> bool:
+    if claim is None or truth is None:
+        return claim is truth
+    if math.isnan(claim) or math.isnan(truth):
+        return math.isnan(claim) and math.isnan(truth)
+    return math.isclose(claim, truth, rel_tol=1e-6, abs_tol=1e-12 * abs(truth) + abs(scale) + 1e-30)
+
+
+def _list(name: str, given: Any) -> list[Any]:
+    if type(given) is not list:
+        raise StoredFileError(f"{name} must be a list")
+    return given
 
 
 def _kernel(counts: Any, shape: tuple[int, ...]) -> Array:
-    rows = [[x if type(x) is int else -1 for x in row] for row in counts]
+    rows = [[x if type(x) is int else -1 for x in _list("kernel", row)] for row in _list("kernel", counts)]
     if any(min(row, default=-1) < 0 or sum(row) != 1 << BITS for row in rows):
         raise StoredFileError("kernel must hold whole numbers that sum to 2^53 in each row")
     return _matrix("kernel", [[x / (1 << BITS) for x in row] for row in rows], shape)
-
-
-def _check_claims(kernel: Array, prior: Array, cost: Array, numbers: dict[str, Any]) -> None:
-    leakage = information(prior, np.ascontiguousarray(kernel).reshape(-1))
-    used = kernel > 0.0
-    distortion = float((prior[:, None] * kernel)[used] @ cost[used])
-    if not math.isclose(leakage, numbers["leakage"], rel_tol=1e-9, abs_tol=1e-30):
-        raise StoredFileError("leakage is not that of the kernel; the file was not written by this program")
-    if not math.isclose(distortion, numbers["distortion"], rel_tol=1e-9, abs_tol=1e-300):
-        raise StoredFileError("distortion is not that of the kernel and the costs")
-    if numbers["budget"] is not None and leakage > numbers["budget"] * (1.0 + 1e-14):
-        raise StoredFileError("the kernel gives away more than its budget")
-    if not numbers["lower_bound"] <= numbers["distortion"]:
-        raise StoredFileError("lower_bound is above distortion")
 
 
 def _family(content: dict[str, Any], values: list[Any], pseudo: list[Any], family: Family | None) -> Family | None:
@@ -151,10 +183,7 @@ def _family(content: dict[str, Any], values: list[Any], pseudo: list[Any], famil
         return None
     if family is None:
         if content["family"] is None:
-            raise StoredFileError(
-                "the design was saved without its models; give the family that it was made for: "
-                "load_design(path, family=...)"
-            )
+            return None
         family = family_from_plain(content["family"])
     if len(family.values) != len(values) or not all(map(_same, family.values, values)):
         raise StoredFileError("the family has other values than the design was made for")
@@ -188,11 +217,20 @@ def _plain_costs(costs: Costs) -> dict[str, Any]:
 
 def _costs(plain: dict[str, Any], matrix: Array, values: list[Any], pseudo: list[Any]) -> Costs:
     groups = plain["groups"]
+    method = np.array(plain["method"], dtype=str)
+    horizon, replications = plain["horizon"], plain["replications"]
+    if (
+        method.shape != matrix.shape
+        or not np.isin(method, (EXACT, QUADRATURE, MONTE_CARLO)).all()
+        or not (horizon is None or (type(horizon) is int and horizon > 0))
+        or not (type(replications) is int and replications >= 0 and type(plain["distortion"]) is str)
+    ):
+        raise StoredFileError("costs does not say how the costs were found")
     choices = {"horizon": plain["horizon"], "distortion": plain["distortion"], "replications": plain["replications"]}
     return Costs(
         matrix,
         _matrix("costs.error", plain["error"], matrix.shape),
-        np.array(plain["method"], dtype=str),
+        method,
         None if groups is None else _matrix("costs.groups", groups, (len(groups), *matrix.shape)),
         (_number("mean_reading", plain["mean_reading"]), _number("mean_reading", plain["mean_reading_error"])),
         choices | {"values": tuple(values), "pseudo": tuple(pseudo)},
@@ -201,7 +239,7 @@ def _costs(plain: dict[str, Any], matrix: Array, values: list[Any], pseudo: list
 
 def _plain(x: float | None) -> float | str | None:
     if x is None or math.isfinite(x):
-        return x
+        return None if x is None else float(x)
     return "undefined" if math.isnan(x) else "infinite"
 
 

@@ -13,6 +13,7 @@ from understudy.report.drawing import Axes, axes, distortion_label
 
 # Beyond so many rows or columns numbers would not be readable; a scale of colours stands for them.
 _WRITTEN = 12
+_WIDE = 7
 _TICKS = 24
 _FAINT = "#8a8a8a"
 _COLOURS = "Blues"  # one hue, light to dark: the order is seen without seeing the hue
@@ -72,8 +73,8 @@ def _map(
     low, high, title = scale
     shown = np.ma.masked_invalid(matrix)
     image = ax.imshow(shown, cmap=_COLOURS, vmin=low, vmax=high, aspect="auto", interpolation="nearest")
-    # imshow would paint over what is masked; a hatched ground stays seen
-    ax.patch.set(hatch="///", facecolor="white", edgecolor="#bbbbbb")
+    if shown.mask.any():  # what is masked is not painted, and the ground is seen
+        ax.patch.set(hatch="///", facecolor="white", edgecolor="#bbbbbb")
     m, n = matrix.shape
     for axis, labels in ((ax.yaxis, names[0]), (ax.xaxis, names[1])):
         every = -(-len(labels) // _TICKS)
@@ -93,7 +94,7 @@ def _map(
         for j, word in enumerate(row):
             dark = np.isfinite(matrix[i, j]) and (matrix[i, j] - low) > 0.6 * (high - low)
             ink = "white" if dark else _FAINT if word == "0" else "#333333"
-            ax.text(j, i, word, ha="center", va="center", color=ink)
+            ax.text(j, i, word, ha="center", va="center", color=ink, fontsize="medium" if n <= _WIDE else "small")
     return ax
 
 
@@ -116,7 +117,7 @@ def _cost(x: float, error: float) -> str:
     """
     if not np.isfinite(x):
         return "∞"
-    if error <= 0.0:
+    if error <= 1e-6 * abs(x):  # rounding, not chance
         return f"{x:.3g}"
     digits = max(0, -int(np.floor(np.log10(error))))
     return f"{x:.{digits}f}\n±{error:.{digits}f}"

@@ -1,0 +1,119 @@
+"""Computing the results, one after the other, and writing them to a folder.
+
+::
+
+    DIR/report.html     everything on one page that opens offline
+    DIR/results.json    every number, with the seed and the version that made it
+    DIR/results.csv     the same, a row a number
+    DIR/<picture>.svg, DIR/<picture>.png
+
+A result is written as soon as it is there, so an interruption loses only what was being computed.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import json
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from understudy import __version__
+from understudy.errors import ConfigurationError, MissingExtraError
+from understudy.paper.base import Outcome, Settings
+from understudy.paper.page import page
+
+# The order of the report. Each is a module with `compute(settings) -> Outcome`.
+CATALOGUE = (
+    "claims", "estimates", "tradeoff", "adversary", "disguised", "structure",
+    "noise", "examples", "schedule", "downstream", "levels",
+)  # fmt: skip
+
+Told = Callable[[str, float], None]
+
+
+def chosen(names: Iterable[str]) -> tuple[str, ...]:
+    """The results with these names, in the order of the report; all of them for none.
+
+    >>> chosen(["levels", "tradeoff"])
+    ('tradeoff', 'levels')
+    """
+    wanted = list(names)
+    for name in wanted:
+        if name not in CATALOGUE:
+            raise ConfigurationError(f"figure {name!r} is unknown; there are {', '.join(CATALOGUE)}")
+    return tuple(name for name in CATALOGUE if not wanted or name in wanted)
+
+
+def compute(name: str, settings: Settings) -> Outcome:
+    """One result by its name."""
+    outcome: Outcome = importlib.import_module(f"understudy.paper.{name}").compute(settings)
+    return outcome
+
+
+def run(
+    out: Path, settings: Settings, names: Iterable[str] = (), told: Told = lambda name, fraction: None
+) -> list[Outcome]:
+    """Compute results and write them; ``told(name, fraction)`` hears how far each one is."""
+    names = chosen(names)
+    _check(out)
+    out.mkdir(parents=True, exist_ok=True)
+    outcomes: list[Outcome] = []
+    for name in names:
+        told(name, 0.0)
+        outcome = compute(name, replace(settings, progress=partial(told, name)))
+        _draw(out, outcome)
+        outcomes.append(outcome)
+        _write(out, settings, outcomes)
+        told(name, 1.0)
+    return outcomes
+
+
+def _check(out: Path) -> None:
+    """Refuse before the work what could not be written after it."""
+    if out.exists() and not out.is_dir():
+        raise ConfigurationError(f"--out {out}: there is a file of that name; it must be a folder")
+    try:
+        import matplotlib
+
+        matplotlib.use("Agg")
+    except ImportError:
+        raise MissingExtraError("the figures need matplotlib (the extra `plot`): pip install matplotlib") from None
+
+
+def _draw(out: Path, outcome: Outcome) -> None:
+    from matplotlib import pyplot as plt
+
+    with plt.rc_context({"svg.hashsalt": "understudy", "svg.fonttype": "path"}):
+        for stem, draw in outcome.pictures.items():
+            figure = draw()
+            figure.savefig(out / f"{stem}.svg", metadata={"Date": None})
+            figure.savefig(out / f"{stem}.png", dpi=150)
+            plt.close(figure)
+
+
+def _write(out: Path, settings: Settings, outcomes: list[Outcome]) -> None:
+    numbers = {outcome.name: _plain(outcome) for outcome in outcomes}
+    results = {outcome.name: {"title": outcome.title, "numbers": numbers[outcome.name]} for outcome in outcomes}
+    made = {"understudy": __version__, "seed": settings.seed, "quick": settings.quick, "results": results}
+    _replace(out / "results.json", json.dumps(made, indent=2, allow_nan=False) + "\n")
+    rows = [(name, key, value) for name, found in numbers.items() for key, value in found.items()]
+    temporary = out / "results.csv.part"
+    with temporary.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("result", "number", "value"), *rows])
+    temporary.replace(out / "results.csv")
+    _replace(out / "report.html", page(out, settings, outcomes))
+
+
+def _replace(path: Path, text: str) -> None:
+    temporary = path.with_name(path.name + ".part")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
+
+
+def _plain(outcome: Outcome) -> dict[str, Any]:
+    return {name: float(x) if math.isfinite(x) else None for name, x in outcome.numbers.items()}
