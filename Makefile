@@ -49,8 +49,9 @@ lint: $(VENV)/.developer
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Two workers whose matrix products each take all cores wait for one another.
 unit: $(VENV)/.developer
-	$(BIN)/pytest -n auto
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
 
 docs: $(VENV)/.developer
 	$(BIN)/sphinx-build -W -q -b html docs docs/_build/html

@@ -431,7 +431,7 @@ def test_the_measures_stand_in_order(channel):
     assert pointwise.worst <= us.local_dp(P, p) + slightly
     assert us.fano_paper(p, information) <= us.fano(p, information) + slightly
     assert us.fano(p, information) <= us.bayes_error(p, P) + slightly
-    assert us.bayes_error(p, P) <= us.prior_error(p)
+    assert us.bayes_error(p, P) <= us.prior_error(p) + slightly
     # E exp(pointwise) = exp(maximal)
     r = p @ P
     mean = math.fsum(r[r > 0.0] * np.exp(pointwise.per_draw[r > 0.0]))

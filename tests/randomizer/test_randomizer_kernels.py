@@ -111,7 +111,7 @@ def test_evaluate_and_what_builds_on_it(m, n):
         room = view(A), view(c), view(w), view(r)
         slope = kernels.slide(*arguments, view(q), b, 0.05, 1e-14, 40, *room)
         bound = kernels.bound(*arguments, view(q), b, 0.05, *room)
-        return *first, slope, bound, r, kernels.begin(*arguments, 0)
+        return *first, slope, bound, r, kernels.climb(*arguments, 0, 1e-3, view(np.empty(n)))
 
     assert_same(call)
 

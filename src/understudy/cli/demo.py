@@ -14,12 +14,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import typer
 from rich.console import Console
+from rich.panel import Panel
 from rich.table import Table
 
 import understudy as us
 from understudy.cli.pictures import check_plot
 from understudy.cli.room import estimates, room
+from understudy.cli.sparks import side_by_side
 from understudy.errors import ConfigurationError
 from understudy.laws.base import Array
 from understudy.transform.backend import compiled
@@ -27,6 +30,7 @@ from understudy.transform.whiteness import whiteness
 
 PSEUDO = (0, 0.2, 0.4, 0.6, 0.8, 1)
 ROOMS, WATCHED = 40_000, 50
+WORDS = "Averaging removes noise, given time; behind the disguise it finds the understudy, however long it goes on.\n"
 
 
 class Part(NamedTuple):
@@ -43,14 +47,13 @@ def run(part: Part, steps: int, seed: int, plot: Path | None) -> None:
         check_plot(plot)
     theta = part.theta
     design = designed(part)
-    console = Console()
+    console = Console(highlight=False)
     rng = np.random.default_rng(seed)
-    pseudo = part.pseudo if design is None else float(design.randomizer.draw(int(theta), rng))
-    source, target = room(theta), room(pseudo or 0.0)
+    pseudo = float(part.pseudo or 0.0) if design is None else float(design.randomizer.draw(int(theta), rng))
+    source, target = room(theta), room(pseudo)
     Y = us.sample(source, steps, rng=rng)
     out, spent = disguised(Y, us.Transform(source, target))
-    size = float(np.abs(out - Y).mean()) if design is None else design.distortion
-    noisy = Y + noise(size, Y.shape, rng)
+    streams = {f"true: {theta:g}": Y, f"disguised as {pseudo:g}": out}
 
     if design is None:
         console.print(
@@ -59,21 +62,18 @@ def run(part: Part, steps: int, seed: int, plot: Path | None) -> None:
             "not be a whole number).\n"
         )
     else:
-        introduce(console, design, theta, pseudo or 0.0)
-    table = Table("reading", "true", "disguised", title="What the sensor says and what leaves the building")
-    for k in (0, 1, 2, 9, 49, steps - 1):
-        table.add_row(str(k + 1), f"{Y[k]:.2f}", f"{out[k]:.2f}")
-    console.print(table)
-
-    table = Table("what the adversary sees", "mean |change|", "estimated occupancy", title="An adversary who averages")
-    for name, seen in (("raw readings", Y), ("raw + noise", noisy), ("disguised readings", out)):
-        table.add_row(name, f"{np.abs(seen - Y).mean():.2f}", f"{estimates(seen)[-1]:.3f}")
-    console.print(table)
-    console.print(
-        "Averaging removes noise, given time; behind the disguise it finds the understudy, however long it goes on.\n"
-    )
-    if design is not None:
-        promise(console, design, rng)
+        introduce(console, design, theta, pseudo)
+        for other in in_use(design):
+            if other != pseudo:
+                streams[f"had it drawn {other:g}"] = us.disguise(Y, source=source, target=room(other))
+    side_by_side(console, streams, WATCHED)
+    console.print()
+    size = float(np.abs(out - Y).mean()) if design is None else design.distortion
+    seen = {"raw readings": Y, "raw + noise": Y + noise(size, Y.shape, rng), "disguised": out}
+    if design is None:
+        attack(console, seen)
+    else:
+        promise(console, design, seen, rng)
 
     p_value = whiteness(us.whiten(out, target)).p_value
     back = float(np.abs(us.disguise(out, source=target, target=source) - Y).max())
@@ -89,10 +89,40 @@ def run(part: Part, steps: int, seed: int, plot: Path | None) -> None:
         if design is None
         else ""
     )
-    console.print(f"[dim]{by_hand}A disguised reading is not a true one: never drive ventilation or alarms from it.[/]")
+    console.print(f"{by_hand}A disguised reading is not a true one: never drive ventilation or alarms from it.\n")
+    go_on(console)
     if plot is not None:
-        draw(plot, (Y, noisy, out), theta, pseudo or 0.0)
-        console.print(f"Picture written to {plot}")
+        draw(plot, (Y, seen["raw + noise"], out), theta, pseudo)
+        typer.echo(f"\nPicture written to {plot}")
+
+
+def in_use(design: us.Design) -> list[float]:
+    """The pseudo values that are ever drawn."""
+    return [float(value) for value in np.asarray(design.pseudo)[design.randomizer.kernel.max(axis=0) > 0.0]]
+
+
+def attack(console: Console, seen: dict[str, Array]) -> None:
+    """What averaging finds in this room, for an understudy chosen by hand."""
+    Y = seen["raw readings"]
+    table = Table("what the adversary averages", "mean change", "occupancy found")
+    for name, readings in seen.items():
+        table.add_row(name, f"{np.abs(readings - Y).mean():.2f}", f"{estimates(readings)[-1]:.3f}")
+    console.print(table)
+    console.print(WORDS)
+
+
+def go_on(console: Console) -> None:
+    """Where to go from here."""
+    table = Table.grid(padding=(0, 2))
+    for command, words in (
+        ("understudy paper", "every figure and claim of the paper, recomputed (a minute; --quick: half)"),
+        ("understudy design", "another budget, other occupancies; --save room.json keeps the design"),
+        ("understudy guarantee room.json", "its whole card: nine measures in words, with their conditions"),
+        ("docs/designing.md", "a family of your own, in Python; docs/guarantee.md says what is promised"),
+    ):
+        table.add_row(f"[bold]{command}[/]", words)
+    console.print("[bold]Where to go next[/]")
+    console.print(table)
 
 
 def designed(part: Part) -> us.Design | None:
@@ -128,13 +158,12 @@ def noise(size: float, shape: tuple[int, ...], rng: np.random.Generator) -> Arra
 
 def introduce(console: Console, design: us.Design, theta: float, pseudo: float) -> None:
     """The design, and what was drawn."""
-    stays = design.randomizer.kernel[design.randomizer.row(int(theta)), design.pseudo.index(int(theta))]
-    same = (
-        f" That is the occupancy itself: it plays its own part in {100.0 * stays:.1f} percent of all draws, and "
-        "the readings leave as they are. Nobody outside can tell."
-        if pseudo == theta
-        else ""
+    row = design.randomizer.kernel[design.randomizer.row(int(theta))]
+    stays = (
+        f"plays its own part in {100.0 * row[design.pseudo.index(int(theta))]:.1f} percent of all draws, and then the "
+        "readings leave as they are"
     )
+    mostly = f"That is the occupancy itself: the room {stays}." if pseudo == theta else f"The room {stays}."
     console.print(
         f"\nA room with 0 or 1 people, equally likely; here with occupancy [bold]{theta:g}[/]. Its CO2 readings follow "
         "the paper's model. A randomizer draws an understudy, and each reading is turned, as it comes, into one "
@@ -142,26 +171,37 @@ def introduce(console: Console, design: us.Design, theta: float, pseudo: float) 
         f"The randomizer gives away at most [bold]{design.leakage:.4g} nats[/] and changes a reading by "
         f"{design.distortion:.2f} on average over {WATCHED} readings; "
         + ("no randomizer does better" if design.status == "optimal" else f"none goes below {design.lower_bound:.2f}")
-        + f". This time it drew [bold]{pseudo:g}[/].{same}\n\n"
-        "[dim]The draw is shown because all of this is simulated, and it comes from --seed, so that it can be "
-        "repeated. A draw for a real room comes from the operating system's random source and is a secret.[/]\n"
+        + f". This time it drew [bold]{pseudo:g}[/]. {mostly} Nobody outside can tell.\n\n"
+        "[dim]The draw is shown because all of this is simulated, from --seed. A draw for a real room comes from the "
+        "operating system's random source and is a secret.[/]\n"
     )
 
 
-def promise(console: Console, design: us.Design, rng: np.random.Generator) -> None:
-    """What the card says, and what an adversary who averages got from many rooms."""
+def promise(console: Console, design: us.Design, seen: dict[str, Array], rng: np.random.Generator) -> None:
+    """What an adversary who averages got from many rooms, and what the card says."""
     theta, raw, out = many_rooms(design, rng)
-    seen = {"raw readings": raw, "raw + noise": raw + noise(design.distortion, raw.shape, rng), "disguised": out}
-    title = f"One guess for each of {ROOMS:,} rooms, from {WATCHED} readings"
-    table = Table("what the adversary sees", "wrong guesses", title=title)
-    for name, Y in seen.items():
+    rooms = {"raw readings": raw, "raw + noise": raw + noise(design.distortion, raw.shape, rng), "disguised": out}
+    table = Table("what the adversary averages", "mean change", "wrong guesses", "found here")
+    for name, Y in rooms.items():
         wrong = float(((estimates(Y)[-1] > 0.5) != theta).mean())
-        table.add_row(name, f"{100.0 * wrong:.2f}% ± {200.0 * np.sqrt(wrong * (1.0 - wrong) / ROOMS):.2f}")
+        error = 200.0 * np.sqrt(wrong * (1.0 - wrong) / ROOMS)
+        rate = f"{100.0 * wrong:.2f}% ± {error:.2f}"
+        table.add_row(name, f"{np.abs(Y - raw).mean():.2f}", rate, f"{estimates(seen[name])[-1]:.3f}")
     console.print(table)
     console.print(
-        f"[bold]{design.guarantee.headline}[/]\n\n"
-        "(± is two standard errors of the simulation.) The whole card: understudy design --save room.json, "
-        "then understudy guarantee room.json.\n"
+        f"One guess for each of {ROOMS:,} simulated rooms, from {WATCHED} readings (± is two standard errors); and the "
+        f"occupancy found in the room above. {WORDS}"
+    )
+    blind = design.guarantee.prior_error
+    console.print(
+        Panel(
+            f"[bold]{design.guarantee.headline}[/]\n\n"
+            f"Here the odds are even, and a blind guess is wrong with {100.0 * blind:.4g} percent.",
+            title="The guarantee",
+            title_align="left",
+            padding=(1, 2),
+            width=min(console.width, 100),
+        )
     )
 
 

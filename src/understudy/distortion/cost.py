@@ -98,6 +98,9 @@ class Costs(Frozen):
         rest = float((np.abs(w) * self.error)[used & ~simulated].sum())
         if self._groups is None or not simulated.any():
             return value, rest
+        # an error that the groups do not show is a bound on what was not seen: it adds up too
+        shown = self._groups.std(axis=0, ddof=1) / math.sqrt(len(self._groups))
+        rest += float((np.abs(w) * self.error)[simulated & (self.error > 2.0 * shown)].sum())
         sums = self._groups[:, simulated] @ w[simulated]
         return value, math.hypot(float(sums.std(ddof=1)) / math.sqrt(len(sums)), rest)
 

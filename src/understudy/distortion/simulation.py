@@ -4,20 +4,34 @@ Scores are drawn once and coloured under every model, once each: m + n sequences
 All pairs thus see the same random numbers, so that their differences, which are what a design
 weighs, are known better than they are themselves. Replications go into a fixed number of groups,
 whose means are kept: they tell the standard error of any weighted sum of the pairs.
+
+A standard error means something only if what makes the distortion has been seen often enough. A distortion that
+was zero every time has the sample variance 0, and may still be the mean of a rare and costly event: after N
+replications without one, its chance is known to be below 3 / N (at 95 percent confidence: the rule of
+three), and nothing else is known about it. So, for each pair:
+
+- one model played by itself, under a measure that vanishes for equal readings: zero by construction;
+- zero every time: the simulation goes on, far longer than it otherwise would; if nothing shows, there is a
+  warning, and the error is 3 / N times the largest distortion of one reading that was seen for any pair. If
+  there was none, scores are stretched to find one, and if all is zero even then, 1 takes its place;
+- a mean that rests on a handful of replications, or does not vary at all: the error is at least 3 / N times
+  the largest value seen.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import warnings
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from understudy.distortion.measure import Measure
-from understudy.errors import UnderstudyWarning
+from understudy.errors import UnderstudyError, UnderstudyWarning
 from understudy.laws.base import Array
 from understudy.models.base import Model
 from understudy.transform.maps import gauss_markov, innovations
@@ -32,10 +46,18 @@ MOST_REPLICATIONS = 200_000
 _FIRST = 256
 _MEMORY = 1 << 21  # readings held at a time
 _LARGEST_BATCH = 4096
+_RULE_OF_THREE = 3.0
+_FEW = 16  # replications that a mean must rest on
+_CONSTANT = 1e-6  # a relative spread below this is no spread
+# A distortion that is never seen is looked for this long: in readings, all models together, and in replications.
+_UNSEEN_READINGS = 1 << 24
+_UNSEEN_LEAST = 4096
+_STRETCHES = (2.0, 4.0, 8.0)
+_STRETCHED = 1024
 
 
 class Simulated(NamedTuple):
-    """Means and standard errors (sources, targets), the means of the groups, and those of the source readings."""
+    """Means and their errors (sources, targets), the means of the groups, and those of the source readings."""
 
     mean: Array
     error: Array
@@ -55,45 +77,126 @@ class Plan(NamedTuple):
     accuracy: float
 
 
+class _Tally:
+    """Replications so far: for each pair the mean, the spread and the largest, and the means of the groups."""
+
+    def __init__(self, plan: Plan) -> None:
+        shape = plan.wanted.shape
+        self.plan, self.count = plan, 0
+        self.mean, self.squares, self.largest = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        self.groups, self.readings = np.zeros((GROUPS, *shape)), np.zeros((GROUPS, shape[0]))
+        self.one_model = np.array([[a is b for b in plan.targets] for a in plan.sources])
+        self.peak = 0.0  # the largest distortion of one reading
+
+    def add(self, rng: np.random.Generator, batch: int) -> None:
+        found = _replications(self.plan, rng.standard_normal((self.plan.horizon, self.plan.measure.dim, batch)))
+        values, count = found.values, self.count
+        # mean and sum of squares of two samples together
+        step = values.mean(axis=2) - self.mean
+        self.squares += ((values - values.mean(axis=2, keepdims=True)) ** 2).sum(axis=2)
+        self.squares += step**2 * (count * batch / (count + batch))
+        self.mean += step * (batch / (count + batch))
+        self.largest = np.maximum(self.largest, values.max(axis=2))
+        self.peak = max(self.peak, float(found.peaks.max()))
+        at = (count + np.arange(batch)) % GROUPS
+        np.add.at(self.groups, at, values.transpose(2, 0, 1))
+        np.add.at(self.readings, at, found.means.T)
+        self.count += batch
+
+    @property
+    def unseen(self) -> NDArray[np.bool_]:
+        """Pairs whose distortion was zero every time, and need not be."""
+        zero = self.plan.wanted & (self.largest == 0.0)
+        if (zero & self.one_model).any():
+            zero &= ~(self.one_model & self._vanishes)
+        return zero
+
+    @property
+    def few(self) -> NDArray[np.bool_]:
+        """Pairs whose mean rests on a handful of replications: (sum x)^2 / sum x^2 of them."""
+        second = self.squares / self.count + self.mean**2
+        return self.plan.wanted & (self.largest > 0.0) & (self.count * self.mean**2 < _FEW * second)
+
+    def error(self) -> Array:
+        """Standard errors, or what takes their place where the sample tells none; 0 for pairs never seen."""
+        error = np.sqrt(self.squares / (self.count * (self.count - 1.0)))
+        constant = self.squares <= self.count * (_CONSTANT * self.mean) ** 2
+        bound = _RULE_OF_THREE / self.count * self.largest
+        return np.where(self.few | constant, np.maximum(error, bound), error)
+
+    def unseen_error(self) -> float:
+        """What the mean of a distortion that was never seen may be."""
+        size = self.peak or float(self._stretched.max()) or 1.0
+        return _RULE_OF_THREE / self.count * size
+
+    @property
+    def _vanishes(self) -> NDArray[np.bool_]:
+        """Pairs that are zero on stretched scores too, so that an event of the tail alone is not taken for none."""
+        if self.plan.measure.function is None:
+            return np.ones(self.plan.wanted.shape, dtype=bool)
+        return np.asarray(self._stretched == 0.0)
+
+    @cached_property
+    def _stretched(self) -> Array:
+        """The largest distortion of one reading of each pair, far outside of what replications see."""
+        peaks = np.zeros(self.plan.wanted.shape)
+        shape = (self.plan.horizon, self.plan.measure.dim, min(_STRETCHED, _batch(self.plan)))
+        z = np.random.default_rng(0).standard_normal(shape)
+        for factor in _STRETCHES:
+            # so far out a law or a function may fail, and none of it is ever reported
+            with contextlib.suppress(UnderstudyError, FloatingPointError), np.errstate(all="ignore"):
+                peaks = np.maximum(peaks, _replications(self.plan, factor * z).peaks)
+        return peaks
+
+
 def simulate(plan: Plan, rng: np.random.Generator, progress: Callable[[float], None] | None = None) -> Simulated:
-    """Replications until every standard error is at most `accuracy` times the mean of the wanted entries."""
-    shape = plan.wanted.shape
-    most = _batch(plan)
-    count, mean, squares = 0, np.zeros(shape), np.zeros(shape)
-    groups, readings = np.zeros((GROUPS, *shape)), np.zeros((GROUPS, shape[0]))
-    goal = min(_FIRST, MOST_REPLICATIONS)
+    """Replications until every error is at most `accuracy` times the mean of the wanted entries."""
+    most, enough = _batch(plan), _enough(plan)
+    tally, goal = _Tally(plan), min(_FIRST, MOST_REPLICATIONS)
     while True:
-        while count < goal:
-            batch = min(most, 1 << (goal - count).bit_length() - 1)
-            values, means = _replications(plan, rng, batch)
-            # mean and sum of squares of two samples together
-            step = values.mean(axis=2) - mean
-            squares += ((values - values.mean(axis=2, keepdims=True)) ** 2).sum(axis=2)
-            squares += step**2 * (count * batch / (count + batch))
-            mean += step * (batch / (count + batch))
-            at = (count + np.arange(batch)) % GROUPS
-            np.add.at(groups, at, values.transpose(2, 0, 1))
-            np.add.at(readings, at, means.T)
-            count += batch
+        while tally.count < goal:
+            tally.add(rng, min(most, 1 << (goal - tally.count).bit_length() - 1))
             if progress is not None:
-                progress(min(1.0, count / goal))
-        error = np.sqrt(squares / (count * (count - 1.0)))
-        allowed = plan.accuracy * float(mean[plan.wanted].mean())
+                progress(min(1.0, tally.count / goal))
+        count, error, unseen = tally.count, tally.error(), tally.unseen
+        allowed = plan.accuracy * float(tally.mean[plan.wanted].mean())
         worst = float(error[plan.wanted].max())
-        if worst <= allowed:
+        searching = count < enough and bool((unseen | tally.few).any())
+        if worst <= allowed and not searching:
             break
         if count >= MOST_REPLICATIONS:
             warnings.warn(
-                f"after {count} replications the largest standard error of a distortion is {worst:.3g}, above "
+                f"after {count} replications the largest error of a distortion is {worst:.3g}, above "
                 f"{allowed:.3g}, which accuracy = {plan.accuracy:g} asks for; the error is reported as it is",
                 UnderstudyWarning,
                 stacklevel=4,
             )
             break
-        needed = 1.1 * count * (worst / allowed) ** 2 if allowed > 0.0 else math.inf
-        goal = int(min(MOST_REPLICATIONS, 4 * count, math.ceil(needed / GROUPS) * GROUPS))
+        needed = float(MOST_REPLICATIONS)
+        if allowed > 0.0:
+            needed = min(needed, 1.1 * count * (worst / allowed) ** 2)
+        if searching:
+            needed = max(needed, enough)
+        goal = min(MOST_REPLICATIONS, 4 * count, math.ceil(needed / GROUPS) * GROUPS)
+    if unseen.any():
+        error[unseen] = tally.unseen_error()
+        warnings.warn(
+            f"the distortion of {int(unseen.sum())} pairs was zero in all of {count} replications; what happens in "
+            f"fewer than about 1 of {math.ceil(count / _RULE_OF_THREE)} would not have been seen, and their error "
+            f"is reported as {float(error[unseen].max()):.3g}",
+            UnderstudyWarning,
+            stacklevel=4,
+        )
     size = count / GROUPS
-    return Simulated(mean, error, groups / size, readings / size, count)
+    return Simulated(tally.mean, error, tally.groups / size, tally.readings / size, count)
+
+
+def _enough(plan: Plan) -> int:
+    """Replications after which a distortion that has not been seen, or hardly, is given up."""
+    models = {id(plan.sources[i]) for i in np.flatnonzero(plan.wanted.any(axis=1))}
+    models |= {id(plan.targets[j]) for j in np.flatnonzero(plan.wanted.any(axis=0))}
+    affordable = _UNSEEN_READINGS // (plan.horizon * plan.measure.dim * len(models))
+    return min(MOST_REPLICATIONS, max(_UNSEEN_LEAST, affordable))
 
 
 def _batch(plan: Plan) -> int:
@@ -102,9 +205,17 @@ def _batch(plan: Plan) -> int:
     return 1 << int(np.clip(math.log2(max(1.0, _MEMORY / readings)), 0, math.log2(_LARGEST_BATCH)))
 
 
-def _replications(plan: Plan, rng: np.random.Generator, batch: int) -> tuple[Array, Array]:
-    """Distortions (sources, targets, batch) and mean readings (sources, batch) of fresh scores."""
-    z = rng.standard_normal((plan.horizon, plan.measure.dim, batch))
+class _Replications(NamedTuple):
+    """Distortions, the largest of one reading, and mean readings."""
+
+    values: Array  # (sources, targets, batch)
+    peaks: Array  # (sources, targets)
+    means: Array  # (sources, batch)
+
+
+def _replications(plan: Plan, z: Array) -> _Replications:
+    """What scores (T, d, batch) make of every wanted pair."""
+    batch = z.shape[2]
     done: dict[int, Array] = {}
 
     def coloured(model: Model) -> Array:
@@ -113,24 +224,25 @@ def _replications(plan: Plan, rng: np.random.Generator, batch: int) -> tuple[Arr
         return done[id(model)]
 
     targets = {int(j): coloured(plan.targets[j]) for j in np.flatnonzero(plan.wanted.any(axis=0))}
-    values = np.zeros((*plan.wanted.shape, batch))
+    values, peaks = np.zeros((*plan.wanted.shape, batch)), np.zeros(plan.wanted.shape)
     means = np.zeros((plan.wanted.shape[0], batch))
     kept = set(done)
     for i in np.flatnonzero(plan.wanted.any(axis=1)):
         Y = coloured(plan.sources[i])
         means[i] = Y.mean(axis=(0, 1))
         for j in np.flatnonzero(plan.wanted[i]):
-            values[i, j] = _mean_distortion(plan.measure, Y, targets[int(j)])
+            found = _distortions(plan.measure, Y, targets[int(j)])
+            values[i, j], peaks[i, j] = found.mean(axis=0), found.max()
         for key in set(done) - kept:
             del done[key]
-    return values, means
+    return _Replications(values, peaks, means)
 
 
-def _mean_distortion(measure: Measure, Y: Array, Y_out: Array) -> Array:
-    """The mean over time of d(y, ~y), for sequences (T, d, N)."""
+def _distortions(measure: Measure, Y: Array, Y_out: Array) -> Array:
+    """The d(y, ~y) of every reading, (T, N), for sequences (T, d, N)."""
     T, d, N = Y.shape
     rows, rows_out = (part.transpose(1, 0, 2).reshape(d, T * N) for part in (Y, Y_out))
-    return np.asarray(measure.of(rows, rows_out).reshape(T, N).mean(axis=0))
+    return np.asarray(measure.of(rows, rows_out).reshape(T, N))
 
 
 def colour_all(z: Array, model: Model) -> Array:

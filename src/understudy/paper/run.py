@@ -3,8 +3,8 @@
 ::
 
     DIR/report.html     everything on one page that opens offline
-    DIR/results.json    every number, with the seed and the version that made it
-    DIR/results.csv     the same, a row a number
+    DIR/results.json    every number and every table, with the seed and the version that made them
+    DIR/results.csv     the numbers, one a row
     DIR/<picture>.svg, DIR/<picture>.png
 
 A result is written as soon as it is there, so an interruption loses only what was being computed.
@@ -17,14 +17,14 @@ import importlib
 import json
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from understudy import __version__
 from understudy.errors import ConfigurationError, MissingExtraError
-from understudy.paper.base import Outcome, Settings
+from understudy.paper.base import Outcome, Progress, Settings
 from understudy.paper.page import page
 
 # The order of the report. Each is a module with `compute(settings) -> Outcome`.
@@ -34,6 +34,9 @@ CATALOGUE = (
 )  # fmt: skip
 
 Told = Callable[[str, float], None]
+
+# How much of a result's time goes into computing it; the rest is drawing. For the bar alone.
+_COMPUTING = 0.6
 
 
 def chosen(names: Iterable[str]) -> tuple[str, ...]:
@@ -58,49 +61,71 @@ def compute(name: str, settings: Settings) -> Outcome:
 def run(
     out: Path, settings: Settings, names: Iterable[str] = (), told: Told = lambda name, fraction: None
 ) -> list[Outcome]:
-    """Compute results and write them; ``told(name, fraction)`` hears how far each one is."""
+    """Compute results and write them; ``told(name, fraction)`` hears how far each one is.
+
+    The fraction is 1.0 once, when the result is in the folder.
+    """
     names = chosen(names)
-    _check(out)
-    out.mkdir(parents=True, exist_ok=True)
+    prepare(out)
     outcomes: list[Outcome] = []
     for name in names:
         told(name, 0.0)
-        outcome = compute(name, replace(settings, progress=partial(told, name)))
-        _draw(out, outcome)
+        outcome = compute(name, replace(settings, progress=partial(_tell, told, name, 0.0, _COMPUTING)))
+        _draw(out, outcome, partial(_tell, told, name, _COMPUTING, 0.99))
         outcomes.append(outcome)
         _write(out, settings, outcomes)
         told(name, 1.0)
     return outcomes
 
 
-def _check(out: Path) -> None:
-    """Refuse before the work what could not be written after it."""
+def _tell(told: Told, name: str, begin: float, end: float, fraction: float) -> None:
+    told(name, begin + (end - begin) * fraction)
+
+
+def prepare(out: Path) -> None:
+    """Refuse before the work what could not be written after it, and make the folder."""
+    try:
+        import matplotlib as mpl
+
+        mpl.use("Agg")
+    except ImportError:
+        raise MissingExtraError("the figures need matplotlib (the extra `plot`): pip install matplotlib") from None
     if out.exists() and not out.is_dir():
         raise ConfigurationError(f"--out {out}: there is a file of that name; it must be a folder")
     try:
-        import matplotlib
+        out.mkdir(parents=True, exist_ok=True)
+        tried = out / ".written.part"
+        tried.write_text("")
+        tried.unlink()
+    except OSError as error:
+        raise ConfigurationError(f"--out {out}: the folder cannot be written ({error.strerror})") from None
 
-        matplotlib.use("Agg")
-    except ImportError:
-        raise MissingExtraError("the figures need matplotlib (the extra `plot`): pip install matplotlib") from None
 
-
-def _draw(out: Path, outcome: Outcome) -> None:
+def _draw(out: Path, outcome: Outcome, progress: Progress) -> None:
     from matplotlib import pyplot as plt
 
+    # text as outlines: the page looks the same without the fonts it was drawn with
     with plt.rc_context({"svg.hashsalt": "understudy", "svg.fonttype": "path"}):
-        for stem, draw in outcome.pictures.items():
+        for count, (stem, draw) in enumerate(outcome.pictures.items(), start=1):
             figure = draw()
             figure.savefig(out / f"{stem}.svg", metadata={"Date": None})
             figure.savefig(out / f"{stem}.png", dpi=150)
             plt.close(figure)
+            progress(count / len(outcome.pictures))
 
 
 def _write(out: Path, settings: Settings, outcomes: list[Outcome]) -> None:
     numbers = {outcome.name: _plain(outcome) for outcome in outcomes}
-    results = {outcome.name: {"title": outcome.title, "numbers": numbers[outcome.name]} for outcome in outcomes}
+    results = {
+        outcome.name: {
+            "title": outcome.title,
+            "numbers": numbers[outcome.name],
+            "tables": [asdict(table) for table in outcome.tables],
+        }
+        for outcome in outcomes
+    }
     made = {"understudy": __version__, "seed": settings.seed, "quick": settings.quick, "results": results}
-    _replace(out / "results.json", json.dumps(made, indent=2, allow_nan=False) + "\n")
+    _replace(out / "results.json", json.dumps(made, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
     rows = [(name, key, value) for name, found in numbers.items() for key, value in found.items()]
     temporary = out / "results.csv.part"
     with temporary.open("w", newline="", encoding="utf-8") as file:

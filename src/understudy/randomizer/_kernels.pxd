@@ -33,8 +33,9 @@ cdef inline int factor(const double[::1] A, Py_ssize_t m, Py_ssize_t n, const do
 cdef inline int solve(const double[::1] A, Py_ssize_t m, Py_ssize_t n, const double[::1] p, const double[::1] d,
                const double[::1] H, double[::1] x, double[::1] y, object dense) except -1
 
-@cython.locals(least=double, i=Py_ssize_t, j=Py_ssize_t, mean=double, square=double, x=double)
-cpdef double begin(const double[::1] L, Py_ssize_t m, Py_ssize_t n, const double[::1] p, Py_ssize_t best) noexcept
+@cython.locals(i=Py_ssize_t, j=Py_ssize_t, o=Py_ssize_t, x=double, _=Py_ssize_t)
+cpdef double climb(const double[::1] L, Py_ssize_t m, Py_ssize_t n, const double[::1] p, Py_ssize_t best, double b,
+                   double[::1] c) noexcept
 
 @cython.locals(low=double, high=double, kl=double, x=double, _=Py_ssize_t)
 cpdef double slide(const double[::1] L, Py_ssize_t m, Py_ssize_t n, const double[::1] p, const double[::1] q, double b,

@@ -235,19 +235,26 @@ def solve(A, m, n, p, d, H, x, y, dense):
     return 0
 
 
-def begin(L, m, n, p, best):
-    """About the slope at which the first column joins the best constant one, by the second-order expansion."""
-    least = math.inf
-    for j in range(n):
-        mean = 0.0
-        square = 0.0
+def climb(L, m, n, p, best, b, c):
+    """A slope at which the best constant column no longer stands alone: below it the curve has not begun to fall.
+
+    Column j joins it where sum_i p_i exp(-beta (L_ij - L_i,best)) exceeds 1.
+    """
+    for _ in range(40):
+        for j in range(n):
+            c[j] = 0.0
         for i in range(m):
-            x = L[i * n + j] - L[i * n + best]
-            mean += p[i] * x
-            square += p[i] * x * x
-        if mean > 0.0 and square < math.inf and 2.0 * mean < least * square:
-            least = 2.0 * mean / square
-    return least if least < math.inf else 0.0
+            o = i * n
+            for j in range(n):
+                x = -b * (L[o + j] - L[o + best])
+                if x > 700.0 and p[i] > 0.0:
+                    return b
+                c[j] += p[i] * math.exp(x)
+        for j in range(n):
+            if c[j] > 1.0 and j != best:
+                return b
+        b *= 4.0
+    return b
 
 
 def slide(L, m, n, p, q, b, target, tolerance, most, A, c, w, r):
@@ -655,9 +662,7 @@ def at_once(cost, m, n, p, s, room, P):
     for j in range(n):
         q[j] = 1.0 / n
     b = slide(L, m, n, p, q, 1.0, I0, 0.1, 8, A, work[:n], work[n : 2 * n], work[2 * n : 2 * n + 3])
-    total = begin(L, m, n, p, best)
-    b = total if total > b else b
-    s[1] = I0 if I0 > b else b
+    s[1] = climb(L, m, n, p, best, I0 if I0 > b else b, work)
     interior(L, m, n, p, s, q, A, work, H, None)
     finish(L, m, n, p, q, s, base, A, work, P)
     return 0

@@ -75,13 +75,14 @@ class Workspace:
         self._views = view(L), m, n, view(p)
 
     def first_slope(self, budget: float, best: int) -> float:
-        """A slope to start from: where uniform q spends the budget, or where the curve begins to fall."""
+        """A slope to start from: where uniform q spends the budget, or beyond, where the curve begins to fall."""
         n, work = self.n, view(self.work)
         q = np.full(n, 1.0 / n)
         slope = kernels.slide(
             *self._views, view(q), 1.0, budget, 0.1, 8, view(self.A), work[:n], work[n : 2 * n], work[2 * n : 2 * n + 3]
         )
-        return max(float(slope), budget, kernels.begin(*self._views, best) if best >= 0 else 0.0)
+        slope = max(float(slope), budget)
+        return float(kernels.climb(*self._views, best, slope, work)) if best >= 0 else slope
 
     def interior(self, budget: float, slope: float, attempt: int = 0) -> Point:
         """One run from uniform q. With a budget of NaN the slope stays and only q is sought."""

@@ -35,7 +35,7 @@ def least_leakage(cost: Array, p: Array, limit: float) -> tuple[Solution, float]
             f"distortion_at_most = {limit:.6g}; the least that any randomizer reaches is {everything.lowest:.6g}"
         )
     nothing, proven = least_told(cost, p)
-    if bounds_of(nothing)[0] <= limit:
+    if _meets(nothing, cost, p, limit):
         return nothing, proven
     x = limit - everything.lowest
     if x == 0.0:
@@ -45,7 +45,7 @@ def least_leakage(cost: Array, p: Array, limit: float) -> tuple[Solution, float]
     budget = 0.5 * (low + high)
     for _ in range(_ROUNDS):
         solution = minimise(cost, p, budget)
-        if bounds_of(solution)[0] <= limit:
+        if _meets(solution, cost, p, limit):
             high, best = budget, solution
         else:
             low = budget
@@ -63,6 +63,21 @@ def least_leakage(cost: Array, p: Array, limit: float) -> tuple[Solution, float]
     proven = min(proven, best.leakage)
     closed = best.leakage - proven <= TOLERANCE * best.leakage + 1e-14
     return best._replace(optimal=best.optimal and closed), proven
+
+
+def _meets(solution: Solution, cost: Array, p: Array, limit: float) -> bool:
+    """Whether a kernel costs no more than the limit: in whole fractions where rounding could decide."""
+    upper, _ = bounds_of(solution)
+    if upper <= limit or upper > limit * (1.0 + 1e-9) or cost.size > 100_000:
+        return upper <= limit
+    used = (solution.kernel > 0.0) & (p[:, None] > 0.0)
+    terms = zip(
+        np.broadcast_to(p[:, None], cost.shape)[used].tolist(),
+        solution.kernel[used].tolist(),
+        cost[used].tolist(),
+        strict=True,
+    )
+    return sum(Fraction(w) * Fraction(x) * Fraction(c) for w, x, c in terms) <= Fraction(limit)
 
 
 def least_distortion(cost: Array, p: Array, error: float) -> Solution:
@@ -141,20 +156,14 @@ def _program(p: Array, allowed: NDArray[np.bool_], costs: Array, caps: Array, to
 def _exactly(P: Array, safest: Array, p: Array, error: Fraction) -> Array:
     """Round to whole numbers of 2^-53, and mix with a kernel that is safer until the demand holds exactly."""
     weights = [Fraction(x) for x in p.tolist()]
-    total = sum(weights)
-    spare = Fraction(2) ** -48
-    if error + spare >= 1 - max(weights) / total:
-        spare = Fraction(0)
     # a little more than asked where there is room, so that the demand also holds in floating point
-    limit = total * (1 - error - spare)
-    share = 0.0
-    while True:
-        Q = np.ascontiguousarray((1.0 - share) * P + share * safest)
-        kernels.whole(view(Q.reshape(-1)), *Q.shape)
-        if sum(max(w * Fraction(x) for w, x in zip(weights, column, strict=True)) for column in Q.T.tolist()) <= limit:
-            return Q
-        if share == 1.0:
-            raise InfeasibleError(
-                f"error_at_least = {float(error):.6g}; the forbidden pairs (infinite costs) do not allow it exactly"
-            )
-        share = min(1.0, max(2.0 * share, 2.0**-53))
+    for spare in (Fraction(2) ** -48, Fraction(0)):
+        limit = sum(weights) * (1 - error - spare)
+        for share in (0.0, *(2.0**k for k in range(-53, 1))):
+            Q = np.ascontiguousarray((1.0 - share) * P + share * safest)
+            kernels.whole(view(Q.reshape(-1)), *Q.shape)
+            if sum(max(w * Fraction(x) for w, x in zip(weights, row, strict=True)) for row in Q.T.tolist()) <= limit:
+                return Q
+    raise InfeasibleError(
+        f"error_at_least = {float(error):.6g}; the forbidden pairs (infinite costs) do not allow it exactly"
+    )

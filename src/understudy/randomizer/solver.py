@@ -119,7 +119,7 @@ def _step_by_step(cost: Array, p: Array, budget: float) -> Solution:
         base, least = space.least_information(space.L < FORBIDDEN)
         if not within(p, base, budget):
             raise InfeasibleError(
-                f"leakage = {budget:.17g} nats; the forbidden pairs (infinite costs) need at least {least:.17g} nats"
+                f"leakage = {budget!r} nats; the forbidden pairs (infinite costs) need at least {least!r} nats"
             )
     if scale == 0.0 or budget == 0.0:
         excess = scale * space.cost(base)
