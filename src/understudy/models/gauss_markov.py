@@ -305,7 +305,7 @@ class GaussMarkov(Frozen):
             S = C * moved * C + R
             if not (math.isfinite(S) and _NOTHING * (C * A) ** 2 * cov0 < S):
                 raise _no_law(k, S)
-            P = moved * R / S
+            P = moved * (R / S)
 
     def _check_innovations(self) -> None:
         """A reading that is known beforehand has no law; n + 1 steps show any constant system that gets there."""

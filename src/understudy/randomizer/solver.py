@@ -118,8 +118,9 @@ def _step_by_step(cost: Array, p: Array, budget: float) -> Solution:
     else:
         base, least = space.least_information(space.L < FORBIDDEN)
         if not within(p, base, budget):
+            digits = 6 if budget < 0.9999 * least else 17
             raise InfeasibleError(
-                f"leakage = {budget!r} nats; the forbidden pairs (infinite costs) need at least {least!r} nats"
+                f"leakage = {budget!r} nats; the forbidden pairs (infinite costs) need at least {least:.{digits}g} nats"
             )
     if scale == 0.0 or budget == 0.0:
         excess = scale * space.cost(base)
