@@ -27,6 +27,11 @@ TOLERANCE = 1e-9
 FIRST_ATTEMPT = np.array((0.0, 0.0, *_ATTEMPTS[0][:3], _TARGET, _ATTEMPTS[0][3], *[0.0] * 8))
 
 
+def closed(excess: float, bound: float, rounding: float) -> bool:
+    """Whether a gap is closed: to the tolerance, or to what rounding lets anyone prove."""
+    return excess - bound <= TOLERANCE * excess + 2.0 * rounding
+
+
 class Point(NamedTuple):
     """Where the method stopped: the law q of the pseudo parameter and the slope of the curve."""
 
@@ -59,8 +64,8 @@ class Finished(NamedTuple):
 
     @property
     def optimal(self) -> bool:
-        """Whether the gap is closed, to the tolerance or to what rounding lets anyone prove."""
-        return self.gap <= TOLERANCE * self.excess + 2.0 * self.rounding
+        """Whether the gap is closed."""
+        return closed(self.excess, self.bound, self.rounding)
 
 
 class Workspace:

@@ -50,7 +50,7 @@ class Design:
     distortion_error: float = 0.0
     family: Family | None = None
     costs: Costs | None = None
-    _guarantee: list[Guarantee] = field(default_factory=list)
+    _guarantee: list[Guarantee] = field(default_factory=list, init=False)
 
     def __repr__(self) -> str:
         m, n = self.randomizer.kernel.shape

@@ -21,7 +21,16 @@ from understudy.errors import DesignError, InfeasibleError
 from understudy.laws.base import Array
 from understudy.randomizer.backend import kernels, view
 from understudy.randomizer.columns import FEW, WHOLE, generate
-from understudy.randomizer.interior import FIRST_ATTEMPT, FORBIDDEN, SMALL, Finished, Workspace, information, within
+from understudy.randomizer.interior import (
+    FIRST_ATTEMPT,
+    FORBIDDEN,
+    SMALL,
+    Finished,
+    Workspace,
+    closed,
+    information,
+    within,
+)
 
 # Costs too small to divide by are lifted by this.
 _LIFT = 2.0**600
@@ -84,8 +93,10 @@ def _at_once(cost: Array, p: Array, budget: float) -> Solution | None:
     if kernels.at_once(view(cost.reshape(-1)), m, n, view(p), view(s), view(room), view(P.reshape(-1))):
         return None
     _, slope, excess, bound, leakage, rounding, _, _, steps, _, lowest, scale, _, _, _ = s.tolist()
-    found = Finished(P, excess, max(bound, 0.0), leakage, slope, rounding)
-    return _unscaled(found, int(steps), lowest, scale) if found.optimal else None
+    bound = bound if bound > 0.0 else 0.0
+    if not closed(excess, bound, rounding):
+        return None
+    return Solution(P, lowest, scale * excess, scale * bound, leakage, int(steps), True, slope / scale)
 
 
 def _unscaled(found: Finished, steps: int, lowest: float, scale: float) -> Solution:
