@@ -1,5 +1,8 @@
 """Sphinx configuration: `sphinx-build -W -b html docs docs/_build/html`, without a network."""
 
+import os
+from pathlib import Path
+
 import understudy
 
 project = "understudy"
@@ -10,9 +13,13 @@ release = version = understudy.__version__
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary"]
 exclude_patterns = ["_build", "api"]
 
-# Pages are text; their examples run as doctests, not as notebooks. Formulas are plain text as well, so no
-# page needs a script from elsewhere to be read.
-nb_execution_mode = "off"
+# Pages are text; their examples run as doctests. paper.md is a notebook (its head says so), and runs when the
+# documentation is built. Formulas are plain text as well, so no page needs a script from elsewhere to be read.
+nb_execution_mode = "auto"
+# its kernel, which starts in this folder, takes the package that the other pages are made from
+os.environ["PYTHONPATH"] = str(Path(understudy.__file__).resolve().parent.parent)
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3
 

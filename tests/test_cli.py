@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -41,34 +42,56 @@ def test_info_agrees_with_the_package():
     assert json.loads(understudy("info", "--json").stdout)["compiled"] is compiled
 
 
-def estimates(told):
-    """The occupancies in the table of the adversary who averages."""
-    rows = [line.split("│") for line in told.stdout.splitlines() if line.count("│") == 4]
-    return {row[1].strip(): float(row[3]) for row in rows if "raw" in row[1] or "disguised" in row[1]}
+def attacked(told):
+    """The table of the adversary who averages: the rest of each row by what is averaged."""
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in told.stdout.splitlines() if "│" in line]
+    return {row[0]: row[1:] for row in rows if row[0] in {"raw readings", "raw + noise", "disguised"}}
 
 
 def test_demo_finds_the_person_in_the_raw_readings_and_the_understudy_in_the_disguised():
     """The story that the demo tells is true, for an understudy chosen by hand."""
     told = understudy("demo", "--pseudo", "0.6")
     assert told.returncode == 0, told.stderr
-    found = estimates(told)
+    found = {name: float(row[-1]) for name, row in attacked(told).items()}
     assert found["raw readings"] == pytest.approx(1.0, abs=0.02)
     assert found["raw + noise"] == pytest.approx(1.0, abs=0.05)
-    assert found["disguised readings"] == pytest.approx(0.6, abs=0.02)
+    assert found["disguised"] == pytest.approx(0.6, abs=0.02)
     assert "nothing is guaranteed" in one_line(told.stdout)
     assert "at least 13.35 percent" not in one_line(told.stdout)
 
 
-def test_demo_draws_the_understudy_and_quotes_the_guarantee():
+@pytest.mark.parametrize(("seed", "columns"), [("0", "80"), ("3", "120")])
+def test_demo_draws_the_understudy_and_quotes_the_guarantee(seed, columns):
     """By default; the conditions come with the number, and the shown draw with the reason why it may be shown."""
-    told = understudy("demo")
+    told = understudy("demo", "--seed", seed, COLUMNS=columns)
     assert told.returncode == 0, told.stderr
-    text = one_line(told.stdout)
+    text = one_line(told.stdout.replace("│", " "))
     assert "at least 13.35 percent, however long it watches" in text
     assert "At the stated odds beforehand, with the parameter constant over the epoch and the model right" in text
+    assert "a blind guess is wrong with 50 percent" in text
     assert "The draw is shown because all of this is simulated" in text
-    drawn = float(re.search(r"This time it drew ([0-9.]+)\.", text)[1])
-    assert estimates(told)["disguised readings"] == pytest.approx(drawn, abs=0.02)
+    drawn = re.search(r"This time it drew ([0-9.]+)\.", text)[1]
+    assert float(attacked(told)["disguised"][-1]) == pytest.approx(float(drawn), abs=0.02)
+    assert f"disguised as {drawn}" in text
+    assert f"had it drawn {1 - int(drawn)}" in text
+    assert re.search("[▁▂▃▄▅▆▇█]{12}", told.stdout)
+    for place in ("understudy paper", "understudy guarantee room.json", "docs/designing.md"):
+        assert place in text
+    assert max(map(len, told.stdout.splitlines())) <= int(columns)
+
+
+def test_the_default_of_the_demo_is_a_room_that_is_played_by_another():
+    """So that there is something to be seen; the text says how rare that is."""
+    text = one_line(understudy("demo").stdout)
+    assert "This time it drew 0." in text
+    assert "plays its own part in 86.6 percent of all draws" in text
+
+
+def test_demo_does_without_letters_that_a_terminal_lacks():
+    """Curves of plain letters, no traceback."""
+    told = understudy("demo", PYTHONIOENCODING="ascii:replace")
+    assert told.returncode == 0, told.stderr
+    assert re.search(r"[_.:=+*#-]{12}", told.stdout)
 
 
 def test_the_adversary_of_the_demo_errs_as_often_as_guaranteed():
@@ -76,12 +99,53 @@ def test_the_adversary_of_the_demo_errs_as_often_as_guaranteed():
 
     5 standard errors, 1e-6, of 40,000 guesses at 13.36 percent.
     """
-    told = understudy("demo", "--seed", "5", "--theta", "0")
-    rows = [line.split("│") for line in told.stdout.splitlines() if line.count("│") == 3 and "%" in line]
-    wrong = {row[1].strip(): float(row[2].split("%")[0]) for row in rows}
+    rows = attacked(understudy("demo", "--seed", "5", "--theta", "0"))
+    wrong = {name: float(row[1].split("%")[0]) for name, row in rows.items()}
     assert wrong["raw readings"] < 0.1
     assert wrong["raw + noise"] < 0.1
     assert wrong["disguised"] == pytest.approx(13.3586, abs=500.0 * (0.1336 * 0.8664 / 40_000) ** 0.5)
+    # noise and disguise change the readings as much: 17.35 on average, give or take which rooms were drawn
+    assert float(rows["raw + noise"][0]) == pytest.approx(17.346, abs=0.1)
+    assert float(rows["disguised"][0]) == pytest.approx(17.346, abs=1.2)
+
+
+def test_paper_tells_how_far_it_is_and_what_came_out(tmp_path):
+    """Without a terminal a line for each result; then verdicts, figures beside the paper's, and where the report is."""
+    out = tmp_path / "results"
+    told = understudy("paper", "--quick", "--out", str(out), "--figure", "levels", "--figure", "claims", "--seed", "2")
+    assert told.returncode == 0, told.stderr
+    text = one_line(told.stdout)
+    assert text.startswith("1 of 2 claims 2 of 2 levels")
+    assert "14 claims of the paper checked: 6 hold, 7 hold with a correction, 1 does not hold." in text
+    assert "about 0.8 % 17.35 %" in text
+    assert "74 times" in text
+    assert str(out / "report.html") in told.stdout
+    assert re.search(r"2 of 11 results in \d+ s", text)
+    assert json.loads((out / "results.json").read_text(encoding="utf-8"))["seed"] == 2
+    assert (out / "levels.svg").exists()
+
+
+def test_paper_refuses_before_the_work(tmp_path):
+    """An unknown figure with those that there are; a folder that cannot be one."""
+    out = tmp_path / "results"
+    refused(understudy("paper", "--out", str(out), "--figure", "fig7"), "there are claims, estimates, tradeoff")
+    assert not out.exists()
+    (tmp_path / "file").write_text("")
+    refused(understudy("paper", "--out", str(tmp_path / "file")), "it must be a folder")
+    refused(understudy("paper", "--out", str(tmp_path / "file" / "results")), "cannot be written")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_paper_keeps_what_is_done_when_it_is_interrupted(tmp_path):
+    """Ctrl-C while the second result is made: the first is in the report, and that is said in one line."""
+    command = [sys.executable, "-m", "understudy", "paper", "--quick", "--out", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout.readline().strip() == "1 of 11  claims"
+        running.send_signal(signal.SIGINT)
+        _, complaint = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert complaint == f"understudy: stopped; 1 of 11 results are in {tmp_path / 'report.html'}\n"
+    assert list(json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["results"]) == ["claims"]
 
 
 def test_demo_takes_a_leakage_in_any_unit():
@@ -219,13 +283,17 @@ def test_a_missing_extra_says_how_to_install_it(tmp_path):
     )
     assert told.returncode == 1
     assert "pip install matplotlib" in told.stderr
+    told = understudy(
+        "paper", "--out", str(tmp_path / "results"), PYTHONPATH=os.pathsep.join([str(tmp_path), *sys.path])
+    )
+    refused(told, "pip install matplotlib")
 
 
 def test_version_and_help():
     """Both answer, and help names every command."""
     assert understudy("--version").stdout.startswith("understudy 0.")
     told = understudy("--help").stdout
-    for command in ("info", "demo", "design", "guarantee"):
+    for command in ("info", "demo", "design", "guarantee", "paper"):
         assert command in told
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 
 import mpmath
 import numpy as np
@@ -12,7 +13,7 @@ from scipy import integrate, stats
 
 import understudy as us
 from understudy.distortion.cost import costs
-from understudy.distortion.quadrature import Table
+from understudy.distortion.quadrature import Table, _cut
 
 
 def pair(first, second, **choices):
@@ -255,3 +256,78 @@ def test_a_law_that_fails_in_its_tail_is_integrated_up_to_there():
     found = costs(us.Family({0: us.IID(Brittle()), 1: us.IID(us.Scalar(stats.norm(1.0)))}))
     assert found.matrix[0, 1] == pytest.approx(1.0, rel=1e-9)
     assert found.method[0, 1] == "quadrature"
+
+
+NORMAL = us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[0.0, 1.0])
+
+
+def between(low, high, v=0.0):
+    """The probability that a normal reading of mean v lies between two numbers."""
+    return stats.norm.cdf(high - v) - stats.norm.cdf(low - v)
+
+
+@pytest.mark.parametrize("width", [0.1, 0.01, 0.001])
+@pytest.mark.parametrize("beside", [0.0, 1.0])
+def test_a_narrow_step_is_found(width, beside):
+    """A window far narrower than a panel, alone and beside a smooth function: to a relative error of 1e-8."""
+
+    def window(y, y_out):
+        return (np.abs(y - 1.2345) < width) + beside * (y - y_out) ** 2
+
+    found = costs(NORMAL, distortion=window)
+    assert (found.method == "quadrature").all()
+    for i, v in enumerate((0.0, 1.0)):
+        expected = between(1.2345 - width, 1.2345 + width, v) + beside * (np.array([0.0, 1.0]) != v)
+        np.testing.assert_allclose(found.matrix[i], expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("place", [-3.0123, -0.7, 0.31, 2.2, 4.1])
+def test_a_window_that_is_hardly_found_is_not_certified(place):
+    """Wherever it is, a window of 4e-5 is integrated, or simulated, or lies within the error that is reported."""
+
+    def window(y, _):
+        return 1.0 * (np.abs(y - place) < 2e-5)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", us.errors.UnderstudyWarning)
+        found = costs(NORMAL, distortion=window)
+    for i, v in enumerate((0.0, 1.0)):
+        miss = np.abs(found.matrix[i] - between(place - 2e-5, place + 2e-5, v))
+        assert (miss <= 5 * found.error[i] + 1e-9 * found.matrix[i]).all()
+
+
+def test_a_miss_that_halving_does_not_find_is_an_error():
+    """A needle at a random place of a piece, too thin for any rule: seen, and not good."""
+    table = Table([lambda z: z])
+    t = _cut(256)[0]
+    needle = 1.25 * (1.0 + t[100, -1])  # in the panel from 0 to 2.5
+
+    def thin(y, _):
+        return 1.0 + 1e3 * (np.abs(y - needle) < 1e-9)
+
+    closely = table.integrate([0], [0], thin, closely=True)
+    assert not closely.good()[0]
+    assert closely.error[0] > 1.0
+    assert table.integrate([0], [0], thin).good()[0]  # the twin without a close look certifies it
+    assert table.integrate([0], [0], lambda y, _: 1.0 + 0.0 * y, closely=True).value[0] == pytest.approx(1.0, rel=1e-14)
+
+
+def test_a_function_that_is_zero_by_quadrature():
+    """A bound takes the place of an error: three in the number of places; a distance of a law from itself is exact."""
+    found = costs(NORMAL, distortion=lambda y, _: 0.0 * y)
+    assert (found.method == "quadrature").all()
+    assert not found.matrix.any()
+    np.testing.assert_allclose(found.error, 3 / 2**18)
+    distance = costs(NORMAL, distortion=lambda y, x: np.abs(y - x) ** 1.5)
+    assert not np.diag(distance.matrix).any()
+    assert not np.diag(distance.error).any()
+
+
+def test_smooth_functions_keep_their_precision():
+    """The close look costs no digits: the named measures as functions, to 1e-9."""
+    for name, function in (("mse", lambda y, x: (y - x) ** 2), ("mae", lambda y, x: np.abs(y - x))):
+        members = {0: us.IID(us.Scalar(stats.gamma(2.5))), 1: us.IID(us.Scalar(stats.lognorm(0.8)))}
+        members[2] = us.IID(us.Scalar(stats.t(5)))
+        named, own = (costs(us.Family(members), distortion=measure) for measure in (name, function))
+        np.testing.assert_allclose(own.matrix, named.matrix, rtol=2e-9, atol=1e-13)
+        assert (own.method[~np.eye(3, dtype=bool)] == "quadrature").all()

@@ -182,3 +182,115 @@ def test_heavy_tails_that_quadrature_gives_up_are_announced():
         found = costs(us.Family(members), accuracy=0.5)
     assert found.method[0, 1] == "Monte Carlo"
     assert any("cannot be trusted" in str(warning.message) for warning in caught)
+
+
+def recalling(v):
+    """A Markov model that is simulated: half of what the last reading was off is kept."""
+    return us.Markov(us.Gaussian(v, 1.0), lambda y: us.Gaussian(v + 0.5 * (y - v), 1.0))
+
+
+def beyond(limit, price=1e4):
+    """A price for readings above a limit, and nothing else."""
+    return lambda y, _: price * (y > limit)
+
+
+def priced(v, limit):
+    """The expected price over two readings of `recalling`, whose variances are 1 and 1.25."""
+    return 1e4 * np.mean([stats.norm.sf(limit - v), stats.norm.sf((limit - v) / 1.25**0.5)])
+
+
+def test_a_rare_event_is_waited_for():
+    """Not seen in the first replications, and then found within its error; twin: what it was before is told apart."""
+    family, truth = us.Family(recalling, values=[0.0, 0.1]), [[priced(v, 3.5)] * 2 for v in (0.0, 0.1)]
+    found = costs(family, horizon=2, distortion=beyond(3.5), accuracy=0.25)
+    assert found.replications > 256
+    # at least 16 events: Poisson, not normal, so the test is of their number
+    events = found.matrix * found.replications * 2 / 1e4
+    expected = np.array(truth) * found.replications * 2 / 1e4
+    assert events.min() >= 16
+    assert (stats.poisson.cdf(events, expected) > FALSE_ALARM / 8).all()
+    assert (stats.poisson.sf(events - 1, expected) > FALSE_ALARM / 8).all()
+    assert (found.error > 0.05 * found.matrix).all()
+    assert (stats.poisson.cdf(0, expected) < FALSE_ALARM).all()
+
+
+def test_an_event_that_never_shows_has_a_bound(monkeypatch):
+    """Zero, with a warning, and an error of three in N times what the event costs, diagonal included."""
+    monkeypatch.setattr(simulation, "MOST_REPLICATIONS", 4096)
+    family = us.Family(recalling, values=[0.0, 0.1])
+    with pytest.warns(us.errors.UnderstudyWarning, match="4 pairs was zero in all of 4096 replications"):
+        found = costs(family, horizon=2, distortion=beyond(7.0))
+    assert not found.matrix.any()
+    np.testing.assert_allclose(found.error, 3 / 4096 * 1e4)
+    assert (found.error > [[priced(v, 7.0)] * 2 for v in (0.0, 0.1)]).all()
+    # bounds are not independent errors: they add up
+    assert found.expected(np.full((2, 2), 0.25))[1] == pytest.approx(3 / 4096 * 1e4)
+
+
+def test_a_function_that_is_zero_ends_soon(monkeypatch):
+    """Zero everywhere: the search is bounded, and the error is three in N."""
+    monkeypatch.setattr(simulation, "_UNSEEN_SLOW", 1 << 14)
+    family = us.Family(recalling, values=[0.0, 0.1])
+    with pytest.warns(us.errors.UnderstudyWarning, match="4 pairs was zero"):
+        found = costs(family, horizon=10, distortion=lambda y, _: 0.0 * y)
+    assert found.replications == simulation._UNSEEN_LEAST
+    np.testing.assert_allclose(found.error, 3 / simulation._UNSEEN_LEAST)
+
+
+def test_the_search_is_longest_where_models_are_quick():
+    """Gauss-Markov models: the cap at two readings, fewer for long sequences, never below the least."""
+    family = us.Family(room, values=[0, 1])
+    for horizon, expected in ((2, 200_000), (1000, (1 << 24) // 2000), (100_000, simulation._UNSEEN_LEAST)):
+        models = [family.model(0), family.model(1)]
+        measure = simulation.Measure(absolute, 1)
+        plan = simulation.Plan(models, models, np.ones((2, 2), bool), measure, horizon, 0.01, np.zeros((2, 2)))
+        assert simulation._enough(plan) == expected
+
+
+def test_a_pair_is_not_done_because_others_are():
+    """A zero beside large entries is looked for too; one that does not vary has an error, and no warning."""
+    family = us.Family(room, values=[0, 1])
+
+    def above(y, y_out):
+        return np.maximum(y - y_out, 0.0)
+
+    with pytest.warns(us.errors.UnderstudyWarning, match="1 pairs was zero"):
+        found = costs(family, horizon=50, distortion=above)
+    assert found.matrix[0, 1] == 0.0 < found.error[0, 1]
+    assert found.matrix[1, 0] == pytest.approx(costs(family, horizon=50, distortion="mae").matrix[1, 0])
+    assert not np.diag(found.error).any()
+    constant = costs(family, horizon=50, distortion=absolute)
+    assert 0.0 < constant.error[0, 1] <= 0.01 * constant.matrix.mean()
+    assert constant.replications <= 2048
+
+
+def test_a_handful_of_events_is_not_enough(monkeypatch):
+    """A few events beside a large entry: the error is at least three in N times the largest of them."""
+    monkeypatch.setattr(simulation, "MOST_REPLICATIONS", 8192)
+    family = us.Family(recalling, values=[0.0, 3.0])
+
+    def mixed(y, y_out):
+        return np.where(y_out > y, 1e3, 1.0 * (y > 6.7))
+
+    with pytest.warns(us.errors.UnderstudyWarning, match="1 pairs was zero"):
+        found = costs(family, horizon=2, distortion=mixed, accuracy=0.5)
+    assert found.replications == 8192
+    assert found.matrix[0, 1] == 1e3
+    events = 2 * 8192 * found.matrix[1, 0]
+    assert 0 < events < 16
+    assert found.error[1, 0] >= 3 / 8192 / 2
+    assert found.error[1, 0] > 0.5 * events**0.5 / 8192  # the plain standard error
+
+
+def test_a_law_that_fails_far_out_does_no_harm(monkeypatch):
+    """Stretched scores are only a look: whatever fails there is left out."""
+    monkeypatch.setattr(simulation, "MOST_REPLICATIONS", 512)
+
+    def picky(y, _):
+        if np.abs(y).max() > 9.0:
+            raise KeyError("no such reading")
+        return 0.0 * y
+
+    with pytest.warns(us.errors.UnderstudyWarning, match="zero in all of 512"):
+        found = costs(us.Family(recalling, values=[0.0, 0.1]), horizon=2, distortion=picky)
+    assert not found.matrix.any()

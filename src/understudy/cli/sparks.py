@@ -23,7 +23,7 @@ def spark(values: Array, low: float, high: float, width: int, blocks: str = _BLO
     """A curve of at most `width` letters, whose heights go from `low` to `high`.
 
     >>> spark(np.array([0.0, 1.0, 2.0, 3.0]), 0.0, 3.0, 4), spark(np.arange(100.0), 0.0, 99.0, 5)
-    ('▁▃▆█', '▁▃▅▆█')
+    ('▁▃▆█', '▂▃▅▆▇')
     """
     means = [float(part.mean()) for part in np.array_split(values, min(width, len(values)))]
     top = len(blocks) - 1

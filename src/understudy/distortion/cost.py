@@ -11,8 +11,9 @@ by the best method that there is for it:
   measure has a name. Also any pair of linear models that differ in their offsets alone, whatever their
   noise: it cancels.
 - "quadrature": readings that do not depend on each other (or one reading only), and the squared error
-  of autoregressions with any noise: integrals over one score, to a relative error of 1e-9.
-- "Monte Carlo": everything else, with a standard error.
+  of autoregressions with any noise: integrals over one score, to a relative error of 1e-9. A function of
+  your own is looked at in some 50,000 places; where it is not smooth enough to be integrated, it is simulated.
+- "Monte Carlo": everything else, with a standard error, or a bound for what was not seen.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ class Costs(Frozen):
 
     `matrix`, `error` and `method` are (m, n). `error` is a standard error for Monte Carlo, an estimate of
     the error of quadrature, and 0 where an entry is exact; a distortion that does not exist is infinite.
+    An entry that came out as zero, or from a handful of events, has no standard error that means anything: its
+    error is the bound that `costs` describes.
     `mean_reading` is the mean of E Y_k over prior, horizon and channels (NaN where a mean does not
     exist), for distortions relative to the level of the readings; `mean_reading_error` its standard error.
     """
@@ -81,6 +84,7 @@ class Costs(Frozen):
 
         Entries from one simulation share their random numbers, so their errors go together; the standard error
         here takes account of that. It has the precision of 64 groups of replications, about a tenth of itself.
+        Bounds on what was not seen are added to it.
 
         >>> import understudy as us
         >>> from understudy.distortion.cost import costs
@@ -130,6 +134,15 @@ def costs(
     is fixed by default, so that a design can be repeated. (Costs hold nothing secret.) ``progress(fraction)`` is called
     as the work goes on. A simulation does not see that a distortion is infinite; the other methods do,
     and an infinite entry forbids its pair.
+
+    An entry that is zero every time is simulated far longer: up to 200,000 replications, fewer of slow models or
+    long sequences. If nothing shows, there is a warning, and its error is 3 / N times the largest distortion of one
+    reading that was met anywhere, or 3 / N if there was none. That is the rule of three: after N replications
+    without an event, nothing is known of events rarer than 3 / N, nor whether one of them costs more than what
+    was met. The error is at least 3 / N times the largest value also for a mean that rests on fewer than 16
+    replications, or that is the same in all of them; and a function that is zero in all of 262,144 places of a
+    quadrature has the error of so many replications. Only a model that plays itself is zero without a doubt,
+    under a function that is seen to be zero for equal readings and not for others.
 
     >>> import understudy as us
     >>> def room(occupants):

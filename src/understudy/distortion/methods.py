@@ -15,7 +15,7 @@ from understudy.distortion.exact import distances, mean_readings
 from understudy.distortion.linear import Filters, Linear, linear_form, separate
 from understudy.distortion.measure import Measure
 from understudy.distortion.noise import FLOOR, Laws, noise_of
-from understudy.distortion.quadrature import Integrand
+from understudy.distortion.quadrature import Integral, Integrand
 from understudy.distortion.simulation import GROUPS, Plan, Simulated, simulate
 from understudy.errors import DesignError, UnderstudyWarning
 from understudy.laws.base import Array, Law
@@ -47,6 +47,7 @@ class Work:
         shape = (len(sources), len(targets))
         self.matrix, self.error = np.full(shape, np.nan), np.zeros(shape)
         self.method = np.full(shape, "", dtype="<U11")
+        self.peaks = np.zeros(shape)  # distortions of one reading that were met where an integral came out as zero
         self.heavy = np.zeros(shape, dtype=bool)  # tails so heavy that a standard error means little
 
     @property
@@ -97,14 +98,37 @@ class Work:
         total, error, tail = np.zeros((3, len(pairs)))
         good = np.ones(len(pairs), dtype=bool)
         for channel in np.flatnonzero(self.measure.weights):
-            found = self.laws.table.integrate(a[:, channel], b[:, channel], self._integrand(), floor[:, channel])
+            rows = a[:, channel], b[:, channel]
+            found = self.laws.table.integrate(*rows, self._integrand(), floor[:, channel], closely=not power)
+            good, tail = good & found.good(floor[:, channel]), np.maximum(tail, found.power)
+            if not power:
+                found = self._seen(pairs, *rows, found)
+                good &= np.isinf(found.value) | np.isfinite(found.error)
             weight = self.measure.weights[channel]
             total, error = total + weight * found.value, error + weight * found.error
-            good, tail = good & found.good(floor[:, channel]), np.maximum(tail, found.power)
         i, j = pairs[good].T
         self.matrix[i, j], self.error[i, j] = total[good], np.where(np.isinf(total), 0.0, error)[good]
         self.method[i, j] = QUADRATURE
         self.heavy[tuple(pairs[~good].T)] = tail[~good] >= _NO_VARIANCE
+
+    def _seen(self, pairs: Any, a: Any, b: Any, found: Integral) -> Integral:
+        """The same integrals of the user's function, with a doubt where they are zero."""
+        zero = np.flatnonzero((found.value == 0.0) & (found.error == 0.0))
+        if not zero.size:
+            return found
+        table, f = self.laws.table, self._integrand()
+        peaks = np.zeros(len(a))
+        peaks[zero] = table.peaks(a[zero], b[zero], f)
+        bound = table.chance_unseen * (max(table.largest(a, b, f), float(peaks.max())) or 1.0)
+        alike = np.array([x == y or table.same(int(x), int(y)) for x, y in zip(a, b, strict=True)])
+        # one law played by itself is zero by construction, if equal readings have no distortion and others have one
+        met = bool((alike & ((found.value != 0.0) | (peaks > 0.0))).any())
+        apart = bool(found.value[~alike].any()) or table.largest(a[alike], b[alike], f, apart=True) > 0.0
+        none = alike & (apart and not met)
+        error = found.error.copy()
+        error[zero] = np.where(peaks > 0.0, np.inf, np.where(none, 0.0, bound))[zero]
+        self.peaks[tuple(pairs.T)] = peaks
+        return found._replace(error=error)
 
     def linear(self) -> None:
         """Pairs of linear models with noise of any law: the squared error, or noise that cancels."""
@@ -141,7 +165,7 @@ class Work:
                 UnderstudyWarning,
                 stacklevel=3,
             )
-        plan = Plan(self.sources, self.targets, left, self.measure, self._simulated_horizon(left), accuracy)
+        plan = Plan(self.sources, self.targets, left, self.measure, self._simulated_horizon(left), accuracy, self.peaks)
         found = simulate(plan, rng, self.progress)
         self.matrix[left], self.error[left], self.method[left] = found.mean[left], found.error[left], MONTE_CARLO
         return found

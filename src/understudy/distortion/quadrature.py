@@ -15,12 +15,20 @@ pairs are integrated from the tables (Clenshaw and Curtis' rule):
 
 Every figure comes with an estimate of its error: two rules on every panel, two powers for each
 tail.
+
+Two rules that agree mean nothing for a function that is not smooth and was not seen where it matters: a
+function of a user's own may be zero at all points of a panel, and one between two of them. Such an
+integrand is looked at closely: panels are cut into pieces no wider than 1/100, with a rule for each, and
+its values at random places of each piece (always the same ones) are held against the polynomial through the
+points of the rule. Pieces that fail are halved; if halving does not show what the random place did, the
+miss is the error, and the figure is not good.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,6 +56,12 @@ _DIGITS = 1e-10
 _FAR = 1e6  # and only this many spreads from the median
 _LARGEST = 1e150  # a square must fit float64
 _INFINITE = 1.0 - 1e-8
+# Pieces that a panel is cut into where an integrand is looked at closely: this many for one unit of the score ..
+_PIECES = 100.0
+_PIECES_FAR = 10.0  # .. beyond a score of 5, and at most
+_MOST_PIECES = 256
+_RANDOM = 16  # random places, a piece
+_STRATA = 1 << 18  # parts of equal probability that a function that seems to be zero is asked in, once each
 
 
 def _rule(N: int) -> Array:
@@ -87,6 +101,18 @@ def _barycentric(t: Array, nodes: Array, w: Array) -> Array:
 _BETWEEN = _weights_between()
 
 
+@cache
+def _cut(pieces: int) -> tuple[Array, Array, Array]:
+    """A panel in pieces: places (pieces, points) in [-1, 1], matrices from panel to places, from rule to random ones.
+
+    The places of a piece are the points of its rule, then the random ones.
+    """
+    own = np.random.default_rng(pieces).uniform(-1.0, 1.0, (pieces, _RANDOM))
+    inside = np.concatenate((np.tile(_NODES, (pieces, 1)), own), axis=1)
+    t = -1.0 + (2.0 * np.arange(pieces)[:, None] + 1.0 + inside) / pieces
+    return t, _barycentric(t.ravel(), _NODES, _BARYCENTRIC), _barycentric(own, _NODES, _BARYCENTRIC)
+
+
 class Integral(NamedTuple):
     """Integrals with their estimated errors, and the power alpha of the heavier tail of each integrand."""
 
@@ -119,18 +145,56 @@ class Table:
         self.spread = self._spread()
         self.resolved = ~self._unresolved().any(axis=1)
 
-    def integrate(self, first: Any, second: Any, f: Integrand, floor: Any = 0.0) -> Integral:
-        """E f(y, ~y) for the rows `first` and `second`, entry by entry; an error below `floor` does not matter."""
+    def integrate(self, first: Any, second: Any, f: Integrand, floor: Any = 0.0, closely: bool = False) -> Integral:
+        """E f(y, ~y) for the rows `first` and `second`, entry by entry; an error below `floor` does not matter.
+
+        An `f` of which nothing is known has to be looked at `closely`.
+        """
         a, b = np.asarray(first, dtype=np.intp), np.asarray(second, dtype=np.intp)
         floor = np.broadcast_to(np.asarray(floor, dtype=float), a.shape)
-        found, tails = self._all(a, b, f, floor)
+        found, tails = self._all(a, b, f, floor, closely)
         for edge in _FURTHER:
             short = ~found.good(floor) & (tails > 0.1 * (TOLERANCE * np.abs(found.value) + floor))
             if not short.any():
                 break
             self._extend(edge, np.union1d(a[short], b[short]))
-            found, tails = self._all(a, b, f, floor)
+            again, tails[short] = self._all(a[short], b[short], f, floor[short], closely)
+            for part, new in zip(found, again, strict=True):
+                part[short] = new
         return found
+
+    def peaks(self, first: Any, second: Any, f: Integrand) -> Array:
+        """The largest f, entry by entry, at one random place in each of many parts of equal probability."""
+        from scipy.special import ndtri
+
+        a, b = np.asarray(first, dtype=np.intp), np.asarray(second, dtype=np.intp)
+        found = np.zeros(len(a))
+        u = (np.arange(_STRATA) + np.random.default_rng(0).uniform(0.0, 1.0, _STRATA)) / _STRATA
+        for part in np.split(np.clip(ndtri(u), self.left[0], self.right[-1]), _STRATA >> 14):
+            panel = np.clip(np.searchsorted(self.left, part, side="right") - 1, 0, len(self.left) - 1)
+            t = (2.0 * part - self.left[panel] - self.right[panel]) / (self.right - self.left)[panel]
+            carry = _barycentric(t, _NODES, _BARYCENTRIC)
+            values = {row: np.einsum("tn,tn->t", carry, self.values[row, panel]) for row in np.union1d(a, b).tolist()}
+            for k in range(len(a)):
+                y, y_out = values[int(a[k])], values[int(b[k])]
+                there = np.isfinite(y) & np.isfinite(y_out)
+                found[k] = max(found[k], float(f(y[there], y_out[there]).max(initial=0.0)))
+        return found
+
+    def largest(self, first: Any, second: Any, f: Integrand, apart: bool = False) -> float:
+        """The largest f of any of these rows, up to a score of 5; of values of opposite scores if `apart`."""
+        body = (self.left >= -_FIRST[2]) & (self.right <= _FIRST[2])
+        found = 0.0
+        for a, b in zip(np.asarray(first).tolist(), np.asarray(second).tolist(), strict=True):
+            y, y_out = self.values[a, body].ravel(), self.values[b, body].ravel()[:: -1 if apart else 1]
+            there = np.isfinite(y) & np.isfinite(y_out)
+            found = max(found, float(f(y[there], y_out[there]).max(initial=0.0)))
+        return found
+
+    @property
+    def chance_unseen(self) -> float:
+        """What `peaks` cannot tell from nothing: the probability of an event, by the rule of three."""
+        return 3.0 / _STRATA
 
     def same(self, a: int, b: int) -> bool:
         """Whether two rows are the same function, to the last bit."""
@@ -193,35 +257,90 @@ class Table:
 
     # Integrals ----------------------------------------------------------------------------------------
 
-    def _all(self, a: Any, b: Any, f: Integrand, floor: Array) -> tuple[Integral, Array]:
+    def _all(self, a: Any, b: Any, f: Integrand, floor: Array, closely: bool) -> tuple[Integral, Array]:
         parts = [
-            self._some(a[at : at + _CHUNK], b[at : at + _CHUNK], f, floor[at : at + _CHUNK])
+            self._some(a[at : at + _CHUNK], b[at : at + _CHUNK], f, floor[at : at + _CHUNK], closely)
             for at in range(0, len(a), _CHUNK)
         ]
         value, error, power, tails = (np.concatenate(part) for part in zip(*parts, strict=True))
         error = np.where(self.resolved[a] & self.resolved[b], error, np.inf)
         return Integral(value, error, power), tails
 
-    def _some(self, a: Any, b: Any, f: Integrand, floor: Array) -> tuple[Array, Array, Array, Array]:
+    def _some(self, a: Any, b: Any, f: Integrand, floor: Array, closely: bool) -> tuple[Array, Array, Array, Array]:
         y, y_out = self.values[a], self.values[b]
         z = _points(self.left, self.right)
         known = self._known(a, b)
         F = np.zeros(y.shape)
         F[known] = f(y[known].ravel(), y_out[known].ravel()).reshape(-1, _N + 1)
-        weight = 0.5 * (self.right - self.left)[:, None] * _density(z)
-        fine, coarse, size = (F * weight) @ _FINE, (F * weight) @ _COARSE, (np.abs(F) * weight) @ _FINE
-        tolerance = 0.1 * (TOLERANCE * size.sum(axis=1) + floor)
-        error = np.abs(fine - coarse)
-        pair, panel = np.nonzero(error > tolerance[:, None] / 8.0)
-        if pair.size:
-            fine[pair, panel], error[pair, panel] = self._halved(a, b, f, (pair, panel), tolerance)
-        total, lost = fine.sum(axis=1), error.sum(axis=1)
+        total, lost = self._pieces(a, b, f, floor, known) if closely else self._panels(a, b, f, floor, F)
         power, tails = np.zeros(len(a)), np.zeros(len(a))
         for side in (-1, 1):
             rest, doubt, alpha = _tail(F, z, known, side)
             with np.errstate(invalid="ignore"):  # inf - inf: a mean that does not exist
                 total, tails, power = total + rest, tails + doubt, np.maximum(power, alpha)
         return total, lost + tails, power, tails
+
+    def _panels(self, a: Any, b: Any, f: Integrand, floor: Array, F: Array) -> tuple[Array, Array]:
+        """Integrals over all panels, from the values F of f on them, and their errors."""
+        weight = 0.5 * (self.right - self.left)[:, None] * _density(_points(self.left, self.right))
+        fine, coarse, size = (F * weight) @ _FINE, (F * weight) @ _COARSE, (np.abs(F) * weight) @ _FINE
+        tolerance = 0.1 * (TOLERANCE * size.sum(axis=1) + floor)
+        error = np.abs(fine - coarse)
+        pair, panel = np.nonzero(error > tolerance[:, None] / 8.0)
+        if pair.size:
+            whole = np.full(len(pair), -1.0), np.full(len(pair), 1.0)
+            fine[pair, panel], error[pair, panel] = self._halved(a, b, f, (pair, panel, *whole), tolerance)
+        return fine.sum(axis=1), error.sum(axis=1)
+
+    def _pieces(self, a: Any, b: Any, f: Integrand, floor: Array, known: Any) -> tuple[Array, Array]:
+        """Integrals over all known panels, each cut into pieces, and their errors."""
+        width = self.right - self.left
+        far = np.minimum(np.abs(self.left), np.abs(self.right)) >= _FIRST[2]
+        wanted = np.clip(width * np.where(far, _PIECES_FAR, _PIECES), 1, _MOST_PIECES)
+        counts = 1 << np.ceil(np.log2(wanted)).astype(int)
+        total, lost, allowed = np.zeros((3, len(a)))
+        rough: list[tuple[Array, ...]] = []
+        seen: dict[tuple[int, int], Array] = {}
+        for p in range(len(a)):
+            parts = []
+            for pieces in np.unique(counts[known[p]]).tolist():
+                panels = np.flatnonzero(counts == pieces)
+                rows = []
+                for row in (int(a[p]), int(b[p])):
+                    if (row, pieces) not in seen:
+                        there = self.values[row, panels]
+                        seen[row, pieces] = (there @ _cut(pieces)[1].T).reshape(len(panels), pieces, -1)
+                    rows.append(seen[row, pieces][known[p, panels]])
+                parts.append(self._close(rows[0], rows[1], f, panels[known[p, panels]], pieces))
+            if not parts:
+                continue
+            fine, error, miss, size, panel, low, high = (np.concatenate(part) for part in zip(*parts, strict=True))
+            allowed[p] = 0.1 * (TOLERANCE * size.sum() + floor[p])
+            worse = np.maximum(error, miss) > 0.02 * allowed[p]
+            total[p], lost[p] = fine[~worse].sum(), error[~worse].sum()
+            pair = np.full(int(worse.sum()), p)
+            rough.append((pair, *(part[worse] for part in (panel, low, high, fine, error, miss))))
+        if rough:
+            pair, panel, low, high, fine, error, miss = (np.concatenate(part) for part in zip(*rough, strict=True))
+            better, doubt = self._halved(a, b, f, (pair, panel, low, high), allowed)
+            # what a random place saw and halving did not find is still there
+            blind = (error <= 0.02 * allowed[pair]) & (np.abs(better - fine) <= allowed[pair])
+            np.add.at(total, pair, better)
+            np.add.at(lost, pair, np.where(blind, np.maximum(doubt, miss), doubt))
+        return total, lost
+
+    def _close(self, y: Array, y_out: Array, f: Integrand, panels: Any, pieces: int) -> tuple[Array, ...]:
+        """For each piece of some panels: integral, error, the worst miss, size; its panel and its ends there."""
+        t, _, across = _cut(pieces)
+        half = 0.5 * (self.right - self.left)[panels][:, None, None]
+        z = 0.5 * (self.right + self.left)[panels][:, None, None] + half * t
+        G = f(y.ravel(), y_out.ravel()).reshape(y.shape) * _density(z) * (half / pieces)
+        rule, own = G[..., : _N + 1], G[..., _N + 1 :]
+        fine, size = rule @ _FINE, np.abs(rule) @ _FINE
+        miss = np.abs(own - (across @ rule[..., None])[..., 0]).max(axis=2)
+        low = np.tile(-1.0 + 2.0 * np.arange(pieces) / pieces, (len(panels), 1))
+        found = (fine, np.abs(fine - rule @ _COARSE), miss, size, np.repeat(panels, pieces), low, low + 2.0 / pieces)
+        return tuple(part.ravel() for part in found)
 
     def _known(self, a: Any, b: Any) -> Any:
         """Panels (pairs, panels) on which both functions are known and their difference means something.
@@ -240,12 +359,13 @@ class Table:
         left = np.logical_and.accumulate(known[:, :centre][:, ::-1], axis=1)[:, ::-1]
         return np.concatenate((left, right), axis=1)
 
-    def _halved(self, a: Any, b: Any, f: Integrand, where: tuple[Any, Any], tolerance: Array) -> tuple[Array, Array]:
-        """Integrals over single panels of single pairs, halved where they must be, and their errors."""
-        pair, panel = where
+    def _halved(
+        self, a: Any, b: Any, f: Integrand, where: tuple[Any, Any, Array, Array], tolerance: Array
+    ) -> tuple[Array, Array]:
+        """Integrals over parts of single panels of single pairs, halved where they must be, and their errors."""
+        pair, panel, low, high = where
         values, errors = np.zeros(len(pair)), np.zeros(len(pair))
         item = np.arange(len(pair))
-        low, high = np.full(len(pair), -1.0), np.full(len(pair), 1.0)
         for level in range(_HALVINGS):
             middle = 0.5 * (low + high)
             item = np.concatenate((item, item))

@@ -10,7 +10,8 @@ was zero every time has the sample variance 0, and may still be the mean of a ra
 replications without one, its chance is known to be below 3 / N (at 95 percent confidence: the rule of
 three), and nothing else is known about it. So, for each pair:
 
-- one model played by itself, under a measure that vanishes for equal readings: zero by construction;
+- one model played by itself, under a measure that vanishes for equal readings (and not for others): zero by
+  construction;
 - zero every time: the simulation goes on, far longer than it otherwise would; if nothing shows, there is a
   warning, and the error is 3 / N times the largest distortion of one reading that was seen for any pair. If
   there was none, scores are stretched to find one, and if all is zero even then, 1 takes its place;
@@ -31,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.distortion.measure import Measure
-from understudy.errors import UnderstudyError, UnderstudyWarning
+from understudy.errors import UnderstudyWarning
 from understudy.laws.base import Array
 from understudy.models.base import Model
 from understudy.transform.maps import gauss_markov, innovations
@@ -50,8 +51,10 @@ _RULE_OF_THREE = 3.0
 _FEW = 16  # replications that a mean must rest on
 _CONSTANT = 1e-6  # a relative spread below this is no spread
 # A distortion that is never seen is looked for this long: in readings, all models together, and in replications.
+# (Not in seconds: a design that is computed twice is the same design.)
 _UNSEEN_READINGS = 1 << 24
-_UNSEEN_LEAST = 4096
+_UNSEEN_SLOW = 1 << 20  # where a model is asked reading by reading
+_UNSEEN_LEAST = 2048
 _STRETCHES = (2.0, 4.0, 8.0)
 _STRETCHED = 1024
 
@@ -67,7 +70,7 @@ class Simulated(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What to simulate: models, which pairs of them, the measure, the horizon, and how well."""
+    """What to simulate: models, which pairs of them, the measure, the horizon, how well; distortions known to occur."""
 
     sources: list[Model]
     targets: list[Model]
@@ -75,6 +78,7 @@ class Plan(NamedTuple):
     measure: Measure
     horizon: int
     accuracy: float
+    peaks: Array
 
 
 class _Tally:
@@ -86,7 +90,7 @@ class _Tally:
         self.mean, self.squares, self.largest = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         self.groups, self.readings = np.zeros((GROUPS, *shape)), np.zeros((GROUPS, shape[0]))
         self.one_model = np.array([[a is b for b in plan.targets] for a in plan.sources])
-        self.peak = 0.0  # the largest distortion of one reading
+        self.peak = float(plan.peaks[plan.wanted].max())  # the largest distortion of one reading
 
     def add(self, rng: np.random.Generator, batch: int) -> None:
         found = _replications(self.plan, rng.standard_normal((self.plan.horizon, self.plan.measure.dim, batch)))
@@ -106,16 +110,17 @@ class _Tally:
     @property
     def unseen(self) -> NDArray[np.bool_]:
         """Pairs whose distortion was zero every time, and need not be."""
-        zero = self.plan.wanted & (self.largest == 0.0)
-        if (zero & self.one_model).any():
-            zero &= ~(self.one_model & self._vanishes)
+        zero = np.asarray(self.plan.wanted & (self.largest == 0.0))
+        if (zero & self.one_model).any() and self._vanishes:
+            zero &= ~self.one_model
         return zero
 
     @property
     def few(self) -> NDArray[np.bool_]:
         """Pairs whose mean rests on a handful of replications: (sum x)^2 / sum x^2 of them."""
         second = self.squares / self.count + self.mean**2
-        return self.plan.wanted & (self.largest > 0.0) & (self.count * self.mean**2 < _FEW * second)
+        few = (self.largest > 0.0) & (self.count * self.mean**2 < _FEW * second)
+        return np.asarray(self.plan.wanted & few)
 
     def error(self) -> Array:
         """Standard errors, or what takes their place where the sample tells none; 0 for pairs never seen."""
@@ -130,11 +135,24 @@ class _Tally:
         return _RULE_OF_THREE / self.count * size
 
     @property
-    def _vanishes(self) -> NDArray[np.bool_]:
-        """Pairs that are zero on stretched scores too, so that an event of the tail alone is not taken for none."""
+    def _vanishes(self) -> bool:
+        """Whether equal readings have no distortion, as far as one can see, and others have one."""
         if self.plan.measure.function is None:
-            return np.ones(self.plan.wanted.shape, dtype=bool)
-        return np.asarray(self._stretched == 0.0)
+            return True
+        met = np.maximum(self.largest, self.plan.peaks)[self.one_model]
+        if met.any() or self._stretched[self.one_model].any():
+            return False
+        return bool(self.largest[~self.one_model].any()) or self._tells_apart
+
+    @cached_property
+    def _tells_apart(self) -> bool:
+        """Whether a sequence has a distortion beside another of the same model."""
+        z = np.random.default_rng(1).standard_normal((self.plan.horizon, self.plan.measure.dim, 64))
+        for i in np.flatnonzero((self.one_model & self.plan.wanted).any(axis=1)):
+            Y = colour_all(z, self.plan.sources[i])
+            if _distortions(self.plan.measure, Y, Y[..., ::-1]).any():
+                return True
+        return False
 
     @cached_property
     def _stretched(self) -> Array:
@@ -143,8 +161,8 @@ class _Tally:
         shape = (self.plan.horizon, self.plan.measure.dim, min(_STRETCHED, _batch(self.plan)))
         z = np.random.default_rng(0).standard_normal(shape)
         for factor in _STRETCHES:
-            # so far out a law or a function may fail, and none of it is ever reported
-            with contextlib.suppress(UnderstudyError, FloatingPointError), np.errstate(all="ignore"):
+            # so far out a law or a function of the user's own may fail in any way, where no reading ever comes
+            with contextlib.suppress(Exception), np.errstate(all="ignore"):
                 peaks = np.maximum(peaks, _replications(self.plan, factor * z).peaks)
         return peaks
 
@@ -172,12 +190,10 @@ def simulate(plan: Plan, rng: np.random.Generator, progress: Callable[[float], N
                 stacklevel=4,
             )
             break
-        needed = float(MOST_REPLICATIONS)
-        if allowed > 0.0:
-            needed = min(needed, 1.1 * count * (worst / allowed) ** 2)
-        if searching:
-            needed = max(needed, enough)
-        goal = min(MOST_REPLICATIONS, 4 * count, math.ceil(needed / GROUPS) * GROUPS)
+        needed = float(enough if searching else 0)
+        if worst > allowed:
+            needed = max(needed, 1.1 * count * (worst / allowed) ** 2)
+        goal = min(MOST_REPLICATIONS, 4 * count, math.ceil(min(needed, MOST_REPLICATIONS) / GROUPS) * GROUPS)
     if unseen.any():
         error[unseen] = tally.unseen_error()
         warnings.warn(
@@ -193,9 +209,11 @@ def simulate(plan: Plan, rng: np.random.Generator, progress: Callable[[float], N
 
 def _enough(plan: Plan) -> int:
     """Replications after which a distortion that has not been seen, or hardly, is given up."""
-    models = {id(plan.sources[i]) for i in np.flatnonzero(plan.wanted.any(axis=1))}
-    models |= {id(plan.targets[j]) for j in np.flatnonzero(plan.wanted.any(axis=0))}
-    affordable = _UNSEEN_READINGS // (plan.horizon * plan.measure.dim * len(models))
+    used = [plan.sources[i] for i in np.flatnonzero(plan.wanted.any(axis=1))]
+    used += [plan.targets[j] for j in np.flatnonzero(plan.wanted.any(axis=0))]
+    quick = all(gauss_markov(model) is not None or innovations(model) is not None for model in used)
+    readings = plan.horizon * plan.measure.dim * len({id(model) for model in used})
+    affordable = (_UNSEEN_READINGS if quick else _UNSEEN_SLOW) // readings
     return min(MOST_REPLICATIONS, max(_UNSEEN_LEAST, affordable))
 
 

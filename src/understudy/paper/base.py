@@ -49,7 +49,7 @@ class Outcome:
     """One result: its numbers by name, and how it is told.
 
     ``pictures`` are drawn when they are wanted: each function makes a matplotlib figure. ``numbers`` are floats (or
-    whole numbers) under flat names, what ``results.json`` and ``results.csv`` hold and golden values are checked against.
+    whole numbers) under flat names: what ``results.json`` and ``results.csv`` hold and golden values are held to.
     """
 
     name: str

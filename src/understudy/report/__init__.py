@@ -1,8 +1,9 @@
-"""Figures of a design: the trade-off, the randomizer, the costs.
+"""Figures: of a design, of what adversaries get, of readings over time, and of the filter itself.
 
 Each function draws onto the axes that it is given, or onto a figure of its own, and returns the axes; what
-else a figure needs (a title, a size, a file) is the caller's. matplotlib is loaded when something is drawn, and is
-an extra: ``pip install "understudy[plot]"``.
+else a figure needs (a title, a size, a file) is the caller's. They take results, your own as well as those of
+``understudy paper``, whose figures are all drawn with them. matplotlib is loaded when something is drawn, and is an
+extra: ``pip install "understudy[plot]"``.
 
 >>> import understudy as us
 >>> from matplotlib.figure import Figure
@@ -11,9 +12,74 @@ an extra: ``pip install "understudy[plot]"``.
 >>> ax = us.report.plot_frontier(curve, Figure().subplots())
 >>> ax.get_xlabel(), ax.get_ylabel()
 ('leakage (nats)', 'mean absolute distortion')
+
+The names load on first use.
+
+>>> us.report.Trace("true", [100.0, 105.0]).label
+'true'
 """
 
-from understudy.report.curves import plot_frontier
-from understudy.report.maps import plot_costs, plot_kernel
+from __future__ import annotations
 
-__all__ = ["plot_costs", "plot_frontier", "plot_kernel"]
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from understudy.report.comparison import Line as Line
+    from understudy.report.comparison import add_root_axis as add_root_axis
+    from understudy.report.comparison import plot_bounds as plot_bounds
+    from understudy.report.comparison import plot_checked_frontier as plot_checked_frontier
+    from understudy.report.comparison import plot_costs_over_time as plot_costs_over_time
+    from understudy.report.comparison import plot_errors_over_time as plot_errors_over_time
+    from understudy.report.consistency import autocorrelation as autocorrelation
+    from understudy.report.consistency import plot_autocorrelation as plot_autocorrelation
+    from understudy.report.consistency import plot_nis as plot_nis
+    from understudy.report.consistency import plot_scores as plot_scores
+    from understudy.report.consistency import plot_series as plot_series
+    from understudy.report.consistency import plot_shares as plot_shares
+    from understudy.report.curves import plot_frontier as plot_frontier
+    from understudy.report.diagram import Ran as Ran
+    from understudy.report.diagram import Stage as Stage
+    from understudy.report.diagram import plot_filter as plot_filter
+    from understudy.report.diagram import plot_predictors as plot_predictors
+    from understudy.report.diagram import plot_sensor as plot_sensor
+    from understudy.report.diagram import plot_transformation as plot_transformation
+    from understudy.report.diagram import ran as ran
+    from understudy.report.errors_curve import Bounds as Bounds
+    from understudy.report.errors_curve import ErrorCurve as ErrorCurve
+    from understudy.report.errors_curve import plot_error_ratios as plot_error_ratios
+    from understudy.report.errors_curve import plot_errors as plot_errors
+    from understudy.report.maps import plot_costs as plot_costs
+    from understudy.report.maps import plot_kernel as plot_kernel
+    from understudy.report.traces import Trace as Trace
+    from understudy.report.traces import plot_traces as plot_traces
+
+_NAMES = {
+    "comparison": (
+        "Line", "add_root_axis", "plot_bounds", "plot_checked_frontier", "plot_costs_over_time",
+        "plot_errors_over_time",
+    ),
+    "consistency": (
+        "autocorrelation", "plot_autocorrelation", "plot_nis", "plot_scores", "plot_series", "plot_shares",
+    ),
+    "curves": ("plot_frontier",),
+    "diagram": ("Ran", "Stage", "plot_filter", "plot_predictors", "plot_sensor", "plot_transformation", "ran"),
+    "errors_curve": ("Bounds", "ErrorCurve", "plot_error_ratios", "plot_errors"),
+    "maps": ("plot_costs", "plot_kernel"),
+    "traces": ("Trace", "plot_traces"),
+}  # fmt: skip
+_HOME = {name: module for module, names in _NAMES.items() for name in names}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'understudy.report' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"understudy.report.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return list(__all__)
