@@ -56,7 +56,7 @@ _UNSEEN_READINGS = 1 << 24
 _UNSEEN_SLOW = 1 << 20  # where a model is asked reading by reading
 _UNSEEN_LEAST = 2048
 _STRETCHES = (2.0, 4.0, 8.0)
-_STRETCHED = 1024
+_STRETCHED = 128
 
 
 class Simulated(NamedTuple):
