@@ -8,7 +8,7 @@ KERNELS := $(wildcard src/understudy/*/_kernels*.py src/understudy/*/_kernels*.p
 .PHONY: demo test lint type layers unit docs bench study clean help
 
 help:
-	@echo "make demo    set up, disguise a stream, and recompute the paper's results (two minutes at most)"
+	@echo "make demo    set up, disguise a stream, and recompute the paper's results (about two minutes the first time)"
 	@echo "make test    set up everything and run every check (what CI runs)"
 	@echo "make lint    format, lint, types and layers alone"
 	@echo "make docs    build the documentation into docs/_build/html"
@@ -28,8 +28,7 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml setup.py $(KERNELS)
 	  echo "no C compiler: the plain kernels will run, about 80 times slower on whole records (on Debian, apt-get install gcc python3-dev)"
 	@echo "installing understudy into $(VENV) (about a minute)"
 	@rm -rf build; find src -name '_kernels*.so' -delete
-	@$(PIP) install --no-build-isolation --force-reinstall --no-deps --editable .
-	@$(PIP) install --editable ".[plot]" --no-build-isolation
+	@$(PIP) install --no-build-isolation --editable ".[plot]"
 	@$(BIN)/understudy info | grep kernels
 	@touch $@
 
@@ -75,6 +74,6 @@ study: $(VENV)/.developer
 	$(BIN)/python benchmarks/fuzz.py --cases 20000 --seed 0
 
 clean:
-	rm -rf $(VENV) .venv-bench build docs/_build src/understudy.egg-info .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-bench build paper-results docs/_build src/understudy.egg-info .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src -name '*.so' -delete
 	find src tests benchmarks docs -name __pycache__ -prune -exec rm -rf {} +

@@ -46,6 +46,11 @@ def extensions():
 class BuildFresh(build_ext):
     """Never leaves an older extension standing where a new one could not be built."""
 
+    def finalize_options(self):
+        """Compile the kernels side by side."""
+        super().finalize_options()
+        self.parallel = self.parallel or os.cpu_count()
+
     def build_extension(self, ext):
         """Remove what an earlier build left, then compile."""
         old = [self.get_ext_fullpath(ext.name)]
