@@ -271,7 +271,8 @@ def draw_averages(seen: Averages) -> Any:
     left.set_title("One sequence: Theta = 1, played by ~Theta = 0", fontsize="medium")
     plot_series({name: 100.0 * error for name, error in seen.errors.items()}, right, seen.T)
     right.axhline(100.0 * seen.bound, color="#888888", lw=0.8, zorder=0)
-    text = f"disguised: no guess\ndoes better, {100.0 * seen.bound:.1f} %"
+    # a bound from below, so rounded down
+    text = f"disguised: no guess\ndoes better, {np.floor(1e4 * seen.bound) / 100.0:.2f} %"
     right.annotate(text, (60.0, 100.0 * seen.bound - 0.7), va="top", fontsize="small")
     right.set(xscale="log", xlabel="readings averaged", ylabel="wrong guesses (%)", ylim=(0.0, 52.0))
     right.set_title(f"Wrong guesses of Theta, {seen.sequences:,} sequences", fontsize="medium")
