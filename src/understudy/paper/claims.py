@@ -24,6 +24,18 @@ from understudy.paper.estimates import NOISE, OCCUPANCIES, SLOW, Setup, misses
 HOLDS, CORRECTED, FAILS = "holds", "holds with correction", "does not hold"
 
 
+# What these numbers must be, and how nearly, whatever the seed and the settings.
+GOLDEN: dict[str, tuple[float, float]] = {
+    "distortion_at_0.3": (17.346, 0.0005),
+    "distortion_at_0": (64.924, 0.0005),
+    "bound_factor": (74.39, 0.01),
+    "consistent_error_at_0.3": (0.1336, 5e-05),
+    "consistent_error_at_0.68": (0.001796, 5e-07),
+    "printed_error_at_ln2": (0.1719, 5e-05),
+    "does_not_hold": (1, 0),
+}
+
+
 @dataclass(frozen=True)
 class Claim:
     """What the paper says and where, what we get, the verdict and its reason."""

@@ -24,6 +24,12 @@ THETA, PSEUDO = 1, 0.6
 _READINGS = (11, 20, 30, 40, 50)
 
 
+# What these numbers must be, and how nearly, whatever the seed and the settings.
+GOLDEN: dict[str, tuple[float, float]] = {
+    "mean_change_exact": (51.939, 0.0005),
+}
+
+
 def compute(settings: Settings) -> Outcome:
     """One realisation, its disguise, and what the estimators make of both."""
     from understudy.transform.whiteness import whiteness

@@ -35,6 +35,15 @@ NOISE = 1.0  # variance of the noise that is added
 OCCUPANCIES = (1, 2)
 
 
+# What these numbers must be, and how nearly, whatever the seed and the settings.
+GOLDEN: dict[str, tuple[float, float]] = {
+    "consistent_theta1_raw_mean": (1.0, 1e-09),
+    "printed_theta1_raw_mean": (0.5428, 0.0001),
+    "printed_theta2_raw_mean": (1.6284, 0.0001),
+    "printed_b_for_last_reading": (9.211, 0.001),
+}
+
+
 @dataclass(frozen=True)
 class Setup:
     """What the figure needs and the paper does not print; by default the room of Section V and its window."""
