@@ -138,7 +138,7 @@ def family_from_plain(plain: Any) -> Family:
     members = StoredModels(zip(values + others, models, strict=True))
     if len(members) != len(models):
         raise StoredFileError("a value appears twice in Family.values and Family.others; each must appear once")
-    return _made("Family", Family, members, values, prior)  # type: ignore[no-any-return]
+    return _made("Family", Family, members, values, prior)  # type: ignore[no-any-return]  # what the constructor makes
 
 
 class StoredModels(Mapping[Any, Model]):
@@ -273,7 +273,7 @@ def _gauss_markov(plain: Plain) -> Model:
 def _autoregressive(plain: Plain) -> Model:
     where = "AutoRegressive"
     given = _fields(where, plain, "coefficients", "intercept", "noise", "past", "allow_unstable")
-    return _made(  # type: ignore[no-any-return]
+    return _made(  # type: ignore[no-any-return]  # what the constructor makes
         where,
         AutoRegressive,
         _array(f"{where}.coefficients", given["coefficients"], 3),
