@@ -111,7 +111,8 @@ def plot_sensor(design: Design, ax: Axes | None = None) -> Axes:
     error = 100.0 * design.guarantee.bayes_error
     sensor = [f"m = {m} private values", *_channels(design)]
     middle = [f"randomizer {m} x {n}", f"leakage {design.leakage:.4g} nats", f"{_cost(design)} {design.distortion:.4g}"]
-    user = ["sees the output alone", "any guess of Θ is wrong with", f"{error:.3g} % at least"]
+    # a bound from below, so rounded down
+    user = ["sees the output alone", "any guess of Θ is wrong with", f"{int(100.0 * error) / 100.0:g} % at least"]
     page.box(0.75, 0.35, 2.2, Stage("sensor", tuple(sensor)), 1.2)
     page.box(4.0, 0.35, 2.7, Stage("privacy filter", tuple(middle)), 1.2, BLUE)
     page.box(7.75, 0.35, 2.35, Stage("user, not trusted", tuple(user)), 1.2)
