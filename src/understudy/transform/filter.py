@@ -14,9 +14,10 @@ import numpy as np
 
 from understudy.errors import ConfigurationError, ModelError, StateError
 from understudy.laws.base import Array, Frozen
+from understudy.laws.uniforms import uniforms_from
 from understudy.models.base import Model, is_model
 from understudy.models.gauss_markov import GaussMarkov
-from understudy.transform.maps import CausalMap, Chain, colouring, gauss_markov, whitening
+from understudy.transform.maps import CausalMap, Chain, auxiliary, colouring, gauss_markov, keyed, of_sensor, whitening
 from understudy.transform.pair import Pair
 from understudy.transform.readings import as_readings, one_reading, warn_incomplete
 from understudy.transform.sensors import apply_sensors, start_sensors
@@ -29,7 +30,9 @@ class Transform(Frozen):
     reading, `apply` a chunk; both return the new state, and agree bit for bit.
 
     `partial=True` (Gauss-Markov models) uses the channels that are there when some are missing.
-    Auxiliary uniforms, which only laws with atoms need, come from `rng`.
+    Where readings of the source have atoms (a grid), scores need auxiliary uniforms, which are a function
+    of `rng` and the number of the reading: by default of a fresh key from the operating system. To go on
+    with a stored state, give the same key (bytes) again; a seed or a Generator is for simulation.
 
     >>> import understudy as us
     >>> room = lambda people: us.GaussMarkov(0.95, 1.0, 0.1, 0.1, b=10.0 * people, mean0=100.0, cov0=1.0)
@@ -50,8 +53,10 @@ class Transform(Frozen):
         target: Model,
         *,
         partial: bool = False,
-        rng: np.random.Generator | None = None,
+        rng: Any = None,
     ) -> None:
+        # made once: a copy must go on with the same uniforms
+        rng = auxiliary(source, rng) if rng is None else uniforms_from(rng)
         self._map: CausalMap = transformation(source, target, partial, rng)
         self._given = (source, target, partial, rng)
         self.dim: int = source.dim
@@ -84,13 +89,15 @@ class Transform(Frozen):
                 raise StateError(f"Y has {readings.shape[2]} sensors; their state is start({readings.shape[2]})")
             if isinstance(self._map, Pair):
                 return apply_sensors(self._map, tuple(state), readings)
-            pairs = [self._map.apply(s, np.ascontiguousarray(readings[:, :, j])) for j, s in enumerate(state)]
+            pairs = [
+                of_sensor(self._map, j).apply(s, np.ascontiguousarray(readings[:, :, j])) for j, s in enumerate(state)
+            ]
             return tuple(s for s, _ in pairs), np.stack([out for _, out in pairs], axis=2)
         state, out = self._map.apply(state, readings)
         return state, out.reshape(np.shape(Y))
 
 
-def transformation(source: Model, target: Model, partial: bool, rng: np.random.Generator | None) -> CausalMap:
+def transformation(source: Model, target: Model, partial: bool, rng: Any) -> CausalMap:
     """The map from readings of `source` to readings of `target`: one piece if both are Gauss-Markov, else two."""
     check_model_type("source", source)
     check_model_type("target", target)
@@ -101,10 +108,11 @@ def transformation(source: Model, target: Model, partial: bool, rng: np.random.G
         return Pair(linear, linear_target, partial)
     if partial:
         raise ConfigurationError("partial=True needs Gauss-Markov models on both sides")
-    return Chain(whitening(source, rng), colouring(target))
+    secret = None if rng is None else uniforms_from(rng)  # a Generator gives another key each time
+    return Chain(whitening(keyed(source, secret), secret), colouring(keyed(target, secret)))
 
 
-def _transform(source: Model, target: Model, partial: bool, rng: np.random.Generator | None) -> Transform:
+def _transform(source: Model, target: Model, partial: bool, rng: Any) -> Transform:
     return Transform(source, target, partial=partial, rng=rng)
 
 
@@ -124,18 +132,20 @@ def run(causal: CausalMap, Y: Any, name: str = "Y", partial: bool = False) -> Ar
         return out[:, 0] if np.ndim(Y) == 1 else out
     if isinstance(causal, Pair):
         return start_sensors(causal, readings)
-    sensors = [causal.apply(causal.start(), np.ascontiguousarray(readings[:, :, j])) for j in range(readings.shape[2])]
-    return np.stack([out for _, out in sensors], axis=2)
+    sensors = [
+        of_sensor(causal, j).apply(causal.start(), np.ascontiguousarray(readings[:, :, j]))[1]
+        for j in range(readings.shape[2])
+    ]
+    return np.stack(sensors, axis=2)
 
 
-def disguise(
-    Y: Any, source: Model, target: Model, rng: np.random.Generator | None = None, *, partial: bool = False
-) -> Array:
+def disguise(Y: Any, source: Model, target: Model, rng: Any = None, *, partial: bool = False) -> Array:
     """Readings of `source` turned into readings that have exactly the law of `target`.
 
     Time comes first: (T,) for a scalar model, (T, d), or (T, d, N) = time, channel, sensor. NaN is a
-    missing reading and stays missing. Nothing here is random: `rng` gives auxiliary uniforms to laws
-    with atoms, and no law of ours has any.
+    missing reading and stays missing. Nothing here is random unless readings of the source have atoms
+    (a grid): their scores need auxiliary uniforms, from the operating system if `rng` is None, or from a
+    key (bytes), a seed or a Generator.
 
     >>> import understudy as us
     >>> room = lambda people: us.GaussMarkov(0.95, 1.0, 0.1, 0.1, b=10.0 * people, mean0=100.0, cov0=1.0)

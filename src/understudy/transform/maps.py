@@ -12,6 +12,7 @@ import numpy as np
 
 from understudy.errors import LawError, MissingReadingError, NumericalError, ReadingError, StateError
 from understudy.laws.base import Array, Law
+from understudy.laws.uniforms import Uniforms, uniforms_from
 from understudy.models.base import Model
 from understudy.models.gauss_markov import GaussMarkov
 from understudy.transform.pair import Pair, white
@@ -46,15 +47,35 @@ def innovations(model: Model) -> tuple[GaussMarkov | None, Law] | None:
     return getattr(model, "innovations", None)
 
 
-def whitening(model: Model, rng: np.random.Generator | None = None, partial: bool = False) -> CausalMap:
-    """The map y -> z under a model."""
+def has_atoms(model: Model) -> bool:
+    """Whether some reading of the model has a probability, so that its scores need auxiliary uniforms."""
+    return bool(getattr(model, "atoms", False))
+
+
+def auxiliary(model: Model, rng: Any) -> Uniforms | None:
+    """The uniforms for a model's scores: none where it has no atoms; a model that does not say gets what is given."""
+    if has_atoms(model) or (rng is not None and not hasattr(model, "atoms")):
+        return uniforms_from(rng)
+    return None
+
+
+def keyed(model: Model, rng: Any) -> Model:
+    """A model that computes with random numbers (particles), under the key that was given; others as they are."""
+    if rng is None or not hasattr(model, "keyed"):
+        return model
+    return model.keyed(uniforms_from(rng).derive("particles"))  # type: ignore[no-any-return]  # a model, by its name
+
+
+def whitening(model: Model, rng: Any = None, partial: bool = False) -> CausalMap:
+    """The map y -> z under a model; `rng` (None, a key, a seed, a Generator) makes the auxiliary uniforms."""
     linear = gauss_markov(model)
     if linear is not None:
         return Pair(linear, white(linear.dim), partial)
+    uniforms = auxiliary(model, rng)
     parts = innovations(model)
-    if parts is None:
-        return Score(model, rng)
-    return Chain(*_to_innovations(model, parts[0]), ScoreEach(parts[1], model.dim, rng))
+    if parts is not None:
+        return Chain(*_to_innovations(model, parts[0]), ScoreEach(parts[1], model.dim, uniforms))
+    return Score(model) if uniforms is None else RandomisedScore(model, uniforms)
 
 
 def colouring(model: Model, partial: bool = False) -> CausalMap:
@@ -85,12 +106,21 @@ def _to_innovations(model: Model, recursion: GaussMarkov | None) -> list[CausalM
     return [NothingMissing(model), Pair(recursion, white(model.dim))]
 
 
+def of_sensor(causal: CausalMap, j: int) -> CausalMap:
+    """The map for sensor j of several: the same, but with auxiliary uniforms of its own."""
+    return causal.sensor(j) if hasattr(causal, "sensor") else causal
+
+
 class Chain:
     """One map after the other."""
 
     def __init__(self, *maps: CausalMap) -> None:
         self.maps = maps
         self.dim = maps[0].dim
+
+    def sensor(self, j: int) -> Chain:
+        """Each link for sensor j."""
+        return Chain(*(of_sensor(link, j) for link in self.maps))
 
     def start(self) -> tuple[Any, ...]:
         """The states of all links."""
@@ -169,20 +199,51 @@ def broken_law(row: int) -> NumericalError:
 class Score(_Stepwise):
     """y -> z by the four methods of any model."""
 
-    def __init__(self, model: Model, rng: np.random.Generator | None = None) -> None:
-        self.model, self.dim, self.rng = model, model.dim, rng
+    def __init__(self, model: Model) -> None:
+        self.model, self.dim = model, model.dim
 
     def start(self) -> Any:
         """The model's own."""
         return self.model.start()
 
     def _one(self, state: Any, y: Any) -> tuple[Any, Any]:
-        law = self.model.predict(state)
-        z = law.score(y) if self.rng is None else law.score(y, self.rng.random(self.dim))
+        z = self.model.predict(state).score(y)
         return self.model.update(state, y), _as_reading(z, self.dim)
 
     def _skip(self, state: Any) -> Any:
         return self.model.skip(state)
+
+
+class RandomisedScore(_Stepwise):
+    """y -> z where readings have atoms: the state counts the readings, which tells their uniforms."""
+
+    def __init__(self, model: Model, uniforms: Uniforms) -> None:
+        self.model, self.dim, self.uniforms = model, model.dim, uniforms
+
+    def sensor(self, j: int) -> RandomisedScore:
+        """With uniforms of its own."""
+        return RandomisedScore(self.model, self.uniforms.sensor(j))
+
+    def start(self) -> tuple[int, Any]:
+        """No reading yet, and the model's own."""
+        return 0, self.model.start()
+
+    def _one(self, state: Any, y: Any) -> tuple[Any, Any]:
+        k, inner = counted(state)
+        v = self.uniforms.at(k, self.dim)
+        z = self.model.predict(inner).score(y, v.item() if self.dim == 1 else v)
+        return (k + 1, self.model.update(inner, y)), _as_reading(z, self.dim)
+
+    def _skip(self, state: Any) -> Any:
+        k, inner = counted(state)
+        return k + 1, self.model.skip(inner)
+
+
+def counted(state: Any) -> tuple[int, Any]:
+    """The parts of a state that counts readings."""
+    if not isinstance(state, (tuple, list)) or len(state) != 2 or not isinstance(state[0], int):
+        raise StateError("a state of this filter is a pair: number of readings so far, and the state of the model")
+    return state[0], state[1]
 
 
 class Emit(_Stepwise):
@@ -213,49 +274,68 @@ class _Each:
     def __init__(self, law: Law, dim: int) -> None:
         self.law, self.dim = law, dim
 
-    def start(self) -> tuple[()]:
+    def start(self) -> tuple[int, ...]:
         """Nothing to remember."""
         return ()
 
-    def step(self, state: tuple[()], y: Any) -> tuple[tuple[()], Any]:
+    def step(self, state: tuple[int, ...], y: Any) -> tuple[tuple[int, ...], Any]:
         """One reading."""
-        _, out = self.apply(state, one_reading(y, self.dim))
+        state, out = self.apply(state, one_reading(y, self.dim))
         return state, out.item() if self.dim == 1 else out[0]
 
-    def apply(self, state: tuple[()], Y: Array) -> tuple[tuple[()], Array]:
+    def apply(self, state: tuple[int, ...], Y: Array) -> tuple[tuple[int, ...], Array]:
         """A chunk (T, d)."""
+        return state, self._all(Y, None)
+
+    def _all(self, Y: Array, V: Array | None) -> Array:
         there = ~finite_or_missing(Y)
         out = np.full(Y.shape, np.nan)
         if there.any():
-            rows = Y[there]
-            out[there] = np.reshape(self._map(rows[:, 0] if self.dim == 1 else rows.T), (self.dim, -1)).T
+            readings, v = (None if rows is None else _channels(rows[there], self.dim) for rows in (Y, V))
+            out[there] = np.reshape(self._map(readings, v), (self.dim, -1)).T
             if not np.isfinite(out[there]).all():
                 raise not_finite(int(np.flatnonzero(there)[~np.isfinite(out[there]).all(axis=1)][0]))
-        return state, out
+        return out
 
-    def _map(self, values: Array) -> Any:
+    def _map(self, values: Any, v: Any) -> Any:
         raise TypeError("a map says what it does to the readings")
 
 
+def _channels(rows: Array, dim: int) -> Array:
+    return rows[:, 0] if dim == 1 else rows.T
+
+
 class ScoreEach(_Each):
-    """y -> z under one law."""
+    """y -> z under one law; with atoms, the state counts the readings, which tells their uniforms."""
 
-    def __init__(self, law: Law, dim: int, rng: np.random.Generator | None = None) -> None:
+    def __init__(self, law: Law, dim: int, uniforms: Uniforms | None = None) -> None:
         super().__init__(law, dim)
-        self.rng = rng
+        self.uniforms = uniforms
 
-    def _map(self, values: Array) -> Any:
-        return (
-            self.law.score(values)
-            if self.rng is None
-            else self.law.score(values, self.rng.random(values.shape[::-1]).T)
-        )
+    def sensor(self, j: int) -> ScoreEach:
+        """With uniforms of its own."""
+        return self if self.uniforms is None else ScoreEach(self.law, self.dim, self.uniforms.sensor(j))
+
+    def start(self) -> tuple[int, ...]:
+        """Nothing to remember, or no reading yet."""
+        return () if self.uniforms is None else (0,)
+
+    def apply(self, state: tuple[int, ...], Y: Array) -> tuple[tuple[int, ...], Array]:
+        """A chunk (T, d)."""
+        if self.uniforms is None:
+            return state, self._all(Y, None)
+        if not isinstance(state, (tuple, list)) or len(state) != 1 or not isinstance(state[0], int):
+            raise StateError("a state of this filter is the number of readings so far")
+        return (state[0] + len(Y),), self._all(Y, self.uniforms.block(state[0], len(Y), self.dim))
+
+    def _map(self, values: Any, v: Any) -> Any:
+        return self.law.score(values) if v is None else self.law.score(values, v)
 
 
 class ValueEach(_Each):
     """z -> y under one law."""
 
-    def _map(self, values: Array) -> Any:
+    def _map(self, values: Any, v: Any) -> Any:
         return self.law.value(values)
 
 

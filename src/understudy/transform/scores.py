@@ -9,26 +9,29 @@ import numpy as np
 
 from understudy.errors import ConfigurationError, LawError
 from understudy.laws.base import Array
+from understudy.laws.uniforms import uniforms_from
 from understudy.models.base import Model
 from understudy.models.gauss_markov import GaussMarkov
 from understudy.transform.filter import check_model_type, run
-from understudy.transform.maps import broken_law, colouring, gauss_markov, innovations, residuals, whitening
+from understudy.transform.maps import broken_law, colouring, gauss_markov, innovations, keyed, residuals, whitening
 from understudy.transform.pair import Pair, white
 from understudy.transform.readings import as_readings, finite_or_missing, warn_incomplete
 from understudy.transform.sensors import start_sensors
 
 
-def whiten(Y: Any, model: Model, rng: np.random.Generator | None = None, *, partial: bool = False) -> Array:
+def whiten(Y: Any, model: Model, rng: Any = None, *, partial: bool = False) -> Array:
     """Readings to scores: independent standard normals if the model is right.
 
-    `rng` gives auxiliary uniforms to laws with atoms, and no law of ours has any.
+    Where readings have atoms (a grid), scores need auxiliary uniforms: from the operating system if `rng`
+    is None, or from a key (bytes), a seed or a Generator.
 
     >>> import understudy as us
     >>> us.whiten([1.0, 1.5], us.AutoRegressive(0.5, noise=us.Gaussian(0.0, 1.0))).tolist()
     [1.0, 1.0]
     """
     _check(model, partial)
-    return run(whitening(model, rng, partial), Y, partial=partial)
+    secret = None if rng is None else uniforms_from(rng)
+    return run(whitening(keyed(model, secret), secret, partial), Y, partial=partial)
 
 
 def colour(z: Any, model: Model, *, partial: bool = False) -> Array:
