@@ -11,6 +11,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from understudy.version import __version__
+
 if TYPE_CHECKING:
     from understudy.distortion.cost import Costs as Costs
     from understudy.distortion.cost import costs as costs
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from understudy.randomizer.result import Design as Design
     from understudy.randomizer.sampler import Randomizer as Randomizer
     from understudy.randomizer.storage import load_design as load_design
+    from understudy.stream.ledger import Ledger as Ledger
+    from understudy.stream.stream import Stream as Stream
     from understudy.transform.filter import Transform as Transform
     from understudy.transform.filter import disguise as disguise
     from understudy.transform.scores import colour as colour
@@ -40,7 +44,6 @@ if TYPE_CHECKING:
     from understudy.transform.scores import sample as sample
     from understudy.transform.scores import whiten as whiten
 
-__version__ = "0.1.0"
 
 _HOME = {
     "Law": "laws.base",
@@ -64,6 +67,8 @@ _HOME = {
     "Design": "randomizer.result",
     "Randomizer": "randomizer.sampler",
     "load_design": "randomizer.storage",
+    "Ledger": "stream.ledger",
+    "Stream": "stream.stream",
     "Transform": "transform.filter",
     "disguise": "transform.filter",
     "colour": "transform.scores",
@@ -72,7 +77,7 @@ _HOME = {
     "whiten": "transform.scores",
 }
 
-_MODULES = ("checks", "distortion", "errors", "laws", "models", "randomizer", "report", "transform")
+_MODULES = ("checks", "distortion", "errors", "laws", "models", "randomizer", "report", "stream", "transform")
 
 __all__ = ["__version__", *sorted(_HOME)]
 

@@ -13,6 +13,12 @@
     ├── ReadingError (ValueError)          a reading is unusable: names position, type and rule, never the value
     │   └── MissingReadingError            a missing reading, and the model has no exact law across it
     ├── StateError (ValueError)            a filter state that does not belong to this filter
+    │   └── SnapshotError                  a snapshot that is damaged, of another design or of a newer version
+    ├── LedgerError (RuntimeError)         the ledger cannot be used or written; nothing was released
+    │   ├── LedgerBusyError                another process has it
+    │   ├── LedgerDamagedError             its file is not what it should be
+    │   ├── RollbackError                  it, or a snapshot, is older than what was released
+    │   └── BudgetError                    the leakage that was allowed is spent
     ├── NumericalError (ArithmeticError)   the arithmetic left the range of float64
     ├── CheckError (AssertionError)        a model or a transformation fails `understudy.checks`
     └── MissingExtraError (ImportError)    an optional package is not installed: says how to install it
@@ -69,6 +75,30 @@ class MissingReadingError(ReadingError):
 
 class StateError(UnderstudyError, ValueError):
     """A state does not belong to the filter it was given to."""
+
+
+class SnapshotError(StateError):
+    """A snapshot is damaged, belongs to another design or comes from a newer version."""
+
+
+class LedgerError(UnderstudyError, RuntimeError):
+    """The ledger cannot be used or written; what was not recorded was not released."""
+
+
+class LedgerBusyError(LedgerError):
+    """Another process has the ledger."""
+
+
+class LedgerDamagedError(LedgerError):
+    """The file of the ledger is not what it should be."""
+
+
+class RollbackError(LedgerError):
+    """The ledger or the snapshot is older than what was released: to go on from it would leak."""
+
+
+class BudgetError(LedgerError):
+    """The leakage that was allowed is spent."""
 
 
 class NumericalError(UnderstudyError, ArithmeticError):

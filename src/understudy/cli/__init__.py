@@ -124,6 +124,42 @@ def paper(
     run(out, quick, figure or [], seed)
 
 
+ledgers = typer.Typer(help="Look into a ledger: what was drawn, charged and released.", no_args_is_help=True)
+app.add_typer(ledgers, name="ledger")
+
+_LEDGER = Annotated[Path, typer.Argument(metavar="LEDGER", help="The file of a ledger.")]
+
+
+@ledgers.command("show")
+def ledger_show(
+    path: _LEDGER, as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False
+) -> None:
+    """Show streams, epochs, what was charged and what is left; no draw, no key and no state is shown."""
+    from understudy.cli.ledgers import show
+
+    show(path, as_json)
+
+
+@ledgers.command("verify")
+def ledger_verify(path: _LEDGER) -> None:
+    """Check the whole file: pages, digests, sums and permissions. Exit status 1 if anything is wrong."""
+    from understudy.cli.ledgers import verify
+
+    verify(path)
+
+
+@ledgers.command("export")
+def ledger_export(
+    path: _LEDGER,
+    stream: Annotated[str, typer.Argument(help="The name of a stream.")],
+    out: Annotated[Path | None, typer.Option(help="Write here instead of to the terminal.")] = None,
+) -> None:
+    """Write the outputs that were released, one JSON object a line, each with its mark."""
+    from understudy.cli.ledgers import export
+
+    export(path, stream, out)
+
+
 def main() -> None:
     """Run the command line; an error of ours is one line, not a traceback."""
     import sys

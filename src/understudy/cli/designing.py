@@ -100,8 +100,8 @@ def draw(path: Path, frontier: us.Frontier, design: us.Design) -> None:
     figure: Any
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
     us.report.plot_frontier(frontier, left)
-    left.plot(design.leakage, design.distortion, "o", color="black", ms=6, zorder=4)
-    left.annotate("this design", (design.leakage, design.distortion), (8, 8), textcoords="offset points")
+    left.plot(design.total_leakage, design.distortion, "o", color="black", ms=6, zorder=4)
+    left.annotate("this design", (design.total_leakage, design.distortion), (8, 8), textcoords="offset points")
     us.report.plot_kernel(design, right)
     figure.savefig(path, dpi=150)
     plt.close(figure)

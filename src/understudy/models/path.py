@@ -2,20 +2,30 @@
 
 theta_k enters the step into x_k, the law of Y_k given the past; the predictor's state continues
 through the switches. Members of the path must therefore share the kind and the size of their state.
+
+Gauss-Markov members make one Gauss-Markov model, whose matrices change with the step, and rounded ones with
+one grid the same model behind that grid. Hidden Markov members with as many hidden states make a `HiddenPath`, any
+others a `Path`. Models that are approximate and models with an `emit` of their own are refused: what such
+a path gives away is not known, and could not be charged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from understudy.errors import FamilyError, MissingReadingError, ModelError
 from understudy.laws.base import Frozen, Law
+from understudy.laws.channels import reweighted
 from understudy.models.base import Model
 from understudy.models.gauss_markov import GaussMarkov
+from understudy.models.hidden_markov import HiddenMarkov, HiddenState
 from understudy.models.matrices import PerStep
+from understudy.models.quantised import Quantised
+
+_Member = TypeVar("_Member", bound=Model)
 
 
 class Path(Frozen):
@@ -35,6 +45,11 @@ class Path(Frozen):
 
     def __repr__(self) -> str:
         return f"Path(steps={len(self.members)}, dim={self.dim})"
+
+    @property
+    def atoms(self) -> bool:
+        """Whether a member has atoms, so that scores need auxiliary uniforms."""
+        return any(getattr(member, "atoms", False) for member in self.members)
 
     # The state: readings so far, how many of the last are missing, the state of the members.
 
@@ -56,9 +71,7 @@ class Path(Frozen):
 
     def _member(self, state: tuple[int, int, Any]) -> Model:
         k, missing, _ = state
-        if k >= len(self.members):
-            raise ModelError(f"the path has {len(self.members)} steps; there is no step {k + 1}")
-        member = self.members[k]
+        member = _at(self.members, k)
         gap = self.members[k - missing : k]
         if getattr(member, "defers_gaps", False) and any(other is not member for other in gap):
             raise MissingReadingError(
@@ -67,17 +80,72 @@ class Path(Frozen):
         return member
 
 
+class HiddenPath(Frozen):
+    """Hidden Markov models along a path: member k moves the hidden state into reading k, and reads it.
+
+    Only the first member's `initial` is used, for the hidden state at the first reading.
+    """
+
+    __slots__ = ("atoms", "dim", "members", "steps")
+
+    def __init__(self, members: Sequence[HiddenMarkov]) -> None:
+        self.members = tuple(members)
+        self.dim = self.members[0].dim
+        self.steps = len(self.members)
+        self.atoms = any(member.atoms for member in self.members)
+
+    def __repr__(self) -> str:
+        return f"HiddenPath(states={self.members[0].states}, steps={self.steps}, dim={self.dim})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return HiddenPath, (self.members,)
+
+    # The state: readings so far, and the probabilities of the hidden state at the last of them, given all of them. They
+    # are moved only when the next reading is asked for, by the member of that reading.
+
+    def start(self) -> tuple[int, HiddenState]:
+        """Probabilities at the first reading, which nothing moves into."""
+        return 0, self.members[0].start()
+
+    def predict(self, state: tuple[int, HiddenState]) -> Law:
+        """The mixture of the laws of this step's member."""
+        return _at(self.members, state[0]).predict(self._moved(state))
+
+    def update(self, state: tuple[int, HiddenState], y: Any) -> tuple[int, HiddenState]:
+        """Bayes' rule under this step's member."""
+        laws = _at(self.members, state[0]).emissions
+        return state[0] + 1, tuple(reweighted(self._moved(state), [float(law.logpdf(y)) for law in laws]))
+
+    def skip(self, state: tuple[int, HiddenState]) -> tuple[int, HiddenState]:
+        """The move alone."""
+        return state[0] + 1, self._moved(state)
+
+    def _moved(self, state: tuple[int, HiddenState]) -> HiddenState:
+        k, p = state
+        return p if k == 0 else _at(self.members, k).skip(p)
+
+
 def along(members: Sequence[Model]) -> Model:
-    """One model out of one member per step; Gauss-Markov members give a Gauss-Markov model."""
+    """One model out of one member per step; see the module for which."""
     distinct = list({id(m): m for m in members}.values())
     first = distinct[0]
     for other in distinct[1:]:
-        if type(other) is not type(first) or other.dim != first.dim or _shape(other.start()) != _shape(first.start()):
+        if type(other) is not type(first) or not same_state(first, other):
             raise FamilyError(
                 f"the path switches between a {type(first).__name__} of {first.dim} channels and a "
                 f"{type(other).__name__} of {other.dim}; members of a path must share type, channels and the "
                 "dimension of their state"
             )
+    if type(first) is Quantised:
+        return _rounded(members)  # type: ignore[arg-type]  # all of one type
+    for attribute, why in (("residual", "are approximate"), ("emit", "feed back something else than they release")):
+        if hasattr(first, attribute):
+            raise FamilyError(
+                f"the path is of {type(first).__name__} models, which {why}; members of a path must be exact models "
+                "that go on from what they have read, or Quantised models with one grid"
+            )
+    if type(first) is HiddenMarkov:
+        return HiddenPath(members)  # type: ignore[arg-type]  # all of one type
     linear = {id(m): m if isinstance(m, GaussMarkov) else getattr(m, "gauss_markov", None) for m in distinct}
     if all(isinstance(m, GaussMarkov) for m in linear.values()):
         return _switched([linear[id(m)] for m in members])  # type: ignore[misc]  # the line above says so
@@ -88,6 +156,26 @@ def _switched(members: Sequence[GaussMarkov]) -> GaussMarkov:
     systems = [m.at(k) for k, m in enumerate(members, start=1)]
     A, b, Q, C, d, R = (PerStep(matrices) for matrices in zip(*systems, strict=True))
     return GaussMarkov(A, C, Q, R, b, d, members[0].mean0, members[0].cov0)
+
+
+def _rounded(members: Sequence[Quantised]) -> Quantised:
+    """The switched model behind the grid that all members share."""
+    first = members[0]
+    if any(m.grid.channels != first.grid.channels or m.given["method"] != first.given["method"] for m in members):
+        raise FamilyError("the path is of Quantised models with several grids or methods; members must share both")
+    return Quantised(_switched([m.linear for m in members]), **first.grid.given, method=first.given["method"])
+
+
+def _at(members: Sequence[_Member], k: int) -> _Member:
+    """The member of reading number k, counted from 0."""
+    if k >= len(members):
+        raise ModelError(f"the path has {len(members)} steps; there is no step {k + 1}")
+    return members[k]
+
+
+def same_state(one: Model, other: Model) -> bool:
+    """Whether one model can go on from the state of the other."""
+    return one.dim == other.dim and _shape(one.start()) == _shape(other.start())
 
 
 def _shape(state: Any) -> Any:

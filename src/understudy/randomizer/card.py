@@ -16,7 +16,8 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decima
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from understudy.randomizer.guarantee import Guarantee, Measure
+    from understudy.randomizer.guarantee import Guarantee
+    from understudy.randomizer.sentences import Measure
 
 _WIDTH = 92
 _SHOWN_VALUES = 12
@@ -106,7 +107,16 @@ def facts(guarantee: Guarantee) -> list[tuple[str, str]]:
         lines.append(("Right guesses", f"{percent(g.guess_before, 'down')} before the readings, at most {after} after"))
     if g.budget is not None:
         verdict = "kept" if g.within_budget else "NOT KEPT"
-        lines.append(("Leakage budget", f"{number(g.budget, 'down')} nats on average, {verdict} by the draw"))
+        by = "the draw" if g.charge is None else "the draw and the residual"
+        lines.append(("Leakage budget", f"{number(g.budget, 'down')} nats on average, {verdict} by {by}"))
+    if g.charge is not None:
+        lines.append(
+            (
+                "Residual",
+                f"{number(g.charge.total, 'up')} nats over {g.charge.readings} ({g.charge.how}), which the models "
+                "themselves give away. It is in the bounds.",
+            )
+        )
     return lines
 
 

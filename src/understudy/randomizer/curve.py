@@ -15,9 +15,10 @@ from understudy.errors import DesignError
 from understudy.laws.base import Array, Frozen
 from understudy.models.family import Family
 from understudy.randomizer.budget import nats
+from understudy.randomizer.charge import charge
 from understudy.randomizer.making import solved
 from understudy.randomizer.measures import entropy
-from understudy.randomizer.result import Design
+from understudy.randomizer.result import Design, total
 from understudy.randomizer.solver import minimise
 
 POINTS = 60
@@ -29,6 +30,9 @@ class Frontier(Frozen):
     `leakages` are the budgets, `distortions` what they cost, `lower_bounds` what nobody can go below,
     `errors` the probability with which every guess is wrong. `saturation` is the leakage beyond which
     nothing is gained. `frontier[k]` is the design of point k.
+
+    Where models are approximate, `leakages` and `saturation` are of draw and residual together, as a budget is in
+    `us.design`, and `errors` has the residual taken off.
     """
 
     __slots__ = ("designs", "saturation")
@@ -93,7 +97,8 @@ def frontier(
     """The least distortion at each leakage, from nothing to where more is of no use.
 
     `leakages` are budgets as in `us.design`; by default 60, from 0 to saturation. The other arguments are
-    those of `us.costs`; the costs are found once.
+    those of `us.costs`; the costs are found once. Approximate models are charged as in `us.design`: every budget is for
+    draw and residual together, and the curve begins where the residual alone is spent.
 
     >>> import understudy as us
     >>> family = us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[0, 1, 2])
@@ -105,17 +110,21 @@ def frontier(
         raise DesignError(f"family is a {type(family).__name__}; it must be a Family")
     H = entropy(family.prior)
     budgets = None if leakages is None else [nats(leakage, H) for leakage in _several(leakages)]
+    leak = charge(family, horizon, rng)
+    if leak is not None and budgets is not None:
+        for budget in budgets:
+            leak.left_for_the_draw(budget)  # one that the models alone exceed is refused before the work
     found = costs(family, pseudo, horizon, distortion, weights, accuracy, rng, progress)
     matrix = np.ascontiguousarray(found.matrix)
     saturation = minimise(matrix, family.prior, math.inf).leakage
     if budgets is None:
         # closer together at the ends, where the curve bends; a little past saturation, so that the last has saturated
         ends = 0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, POINTS))
-        budgets = (ends * saturation * (1.0 + 1e-12)).tolist()
+        budgets = [total(x, leak) for x in (ends * saturation * (1.0 + 1e-12)).tolist()]
         if not np.isfinite(matrix[family.prior > 0.0]).all(axis=0).any():
             budgets = budgets[1:]  # forbidden pairs: something must be told
-    designs = [solved(matrix, family.prior, ("leakage", budget), family, found) for budget in budgets]
-    return Frontier(designs, saturation)
+    designs = [solved(matrix, family.prior, ("leakage", budget), family, found, leak) for budget in budgets]
+    return Frontier(designs, total(saturation, leak))
 
 
 def _several(leakages: Any) -> list[Any]:

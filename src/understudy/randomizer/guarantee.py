@@ -11,6 +11,9 @@ No number goes without its conditions. Every sentence says whether it needs the 
 that the parameter is constant over the epoch and the model right; the card lists the rest, and what
 is not protected at all.
 
+Where models are approximate, the chain is broken by what they leave of Theta in the scores, and the card says what
+is left: see `_charged`.
+
 >>> flip = [[0.8664, 0, 0, 0, 0, 0.1336], [0.1336, 0, 0, 0, 0, 0.8664]]
 >>> card = Guarantee.of([0.5, 0.5], flip, values=[0, 1], budget=0.3)
 >>> card
@@ -26,82 +29,19 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from understudy.errors import DesignError
 from understudy.laws.base import Array
-from understudy.randomizer import card, measures
+from understudy.randomizer import card, measures, sentences
+from understudy.randomizer.charge import Charge, rounded_up
+from understudy.randomizer.sentences import GIVEN, Measure
 
 SCHEMA, VERSION = "understudy.guarantee", 1
-
-# What stands in each sentence, by the condition that the design was made under.
-_GIVEN = {
-    "constant": "with the parameter constant over the epoch and the model right",
-    "path": "with the path of the parameter over the epoch as the hidden value, not moved by the readings, and the "
-    "model right",
-    "estimated": "with only the draw seen and no readings",
-}
-_SETTING = {
-    "constant": "The parameter is constant over the epoch, and the boundaries of epochs come from the clock.",
-    "path": "The hidden value is the whole path of the parameter over the epoch. The readings do not act on it, and "
-    "the pseudo path looks at no later part of it.",
-    "estimated": "None suffices: the parameter is estimated from the readings.",
-}
-_ODDS = {"stated": "At the stated odds beforehand", "any": "Whatever the odds beforehand"}
-_ESTIMATED = (
-    "No guarantee, audit only: the parameter is estimated from the readings, and then no theorem holds. The numbers "
-    "below are those of the draw alone and bound nothing that the readings tell."
-)
-_CONDITIONS = (
-    "The model of each value is right: the readings have its law, the start included.",
-    "One draw an epoch, made from the true parameter and fresh randomness without looking at the readings, and "
-    "remembered. A second draw for the same value leaks again.",
-    "The random numbers behind the draw, the raw readings and the state of the filter stay secret. The pseudo "
-    "parameter need not: every bound holds against somebody who sees it.",
-    "All that depends on the parameter and is released passes through the filter, as one joint model.",
-    "Where the odds are 'stated', they are those given above: the adversary knows them, and nothing more. Where they "
-    "are 'any', the bound holds for all odds on the values that can occur.",
-)
-_AGAINST = (
-    "Anyone who sees only the disguised readings, of any length, with unlimited computation; who knows the odds, the "
-    "randomizer, every model and this software; and even if told the pseudo parameter."
-)
-_NOT_PROTECTED = (
-    "Other channels: whatever leaves unfiltered (temperature, power, access logs), and other sensors of the same room "
-    "with draws or models of their own.",
-    "Timing: when readings come, and which are missing.",
-    "What is known from elsewhere, such as the time of day. The bounds limit what the readings add to the stated odds.",
-    "Wrong models: the average leakage can grow by sum_i p_i KL(true law under value i || model of value i), in "
-    "nats over the whole sequence. A wrong model of a pseudo value costs no privacy.",
-    "Repeated draws: leakages of draws for the same value add up, and the error rate falls.",
-    "Rounded readings, unless their model is one of rounded readings: the grid can give the parameter away.",
-    "Inputs that react to the raw readings, such as a damper, and a parameter estimated from the readings.",
-    "The readings themselves: only the parameter is hidden. Who knows both parameters can undo the disguise.",
-    "Anyone who can read the memory, the snapshots or the ledger of the filter.",
-    "People's safety: disguised readings are wrong on purpose. Never drive ventilation or alarms from them.",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """One line of the card.
-
-    `value` is the number itself, `shown` how it is printed (rounded to the safe side), `odds` is
-    ``"stated"`` or ``"any"``, and `sentence` says it in plain words with its conditions.
-    """
-
-    name: str
-    title: str
-    value: float
-    unit: str
-    bound: str
-    odds: str
-    shown: str
-    sentence: str
-    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -109,6 +49,10 @@ class Guarantee:
     """Everything that is guaranteed of one randomizer, with its conditions. Make it with `Guarantee.of`.
 
     Leakages are in nats, errors are probabilities. `str`, `text`, `html` and `json` render it.
+
+    Where models are approximate, `charge` is what they give away themselves, and the numbers are those of the first
+    ``charge.horizon`` readings, the charge included. Only `local_dp` and `pointwise` have no such form: they stay
+    those of the draw, and their lines say so.
 
     Theorem 3 says something when there are enough values, here an occupancy of 0 to 4:
 
@@ -134,17 +78,25 @@ class Guarantee:
     pointwise: measures.Pointwise
     local_dp: float
     capacity: measures.Capacity
+    charge: Charge | None = None
 
     @classmethod
     def of(
-        cls, prior: Any, kernel: Any, values: Any = None, budget: float | None = None, condition: str = "constant"
+        cls,
+        prior: Any,
+        kernel: Any,
+        values: Any = None,
+        budget: float | None = None,
+        condition: str = "constant",
+        residual: Charge | None = None,
     ) -> Guarantee:
         """Measure a kernel ``(m, n)`` at a prior ``(m,)``.
 
         `values` names the values of the private parameter, `budget` is the mutual information in nats
         that the kernel was designed for. `condition` is ``"constant"``; ``"path"`` if rows stand for
         paths of a parameter that moves; or ``"estimated"`` if the parameter is estimated from the
-        readings, which has no guarantee, and the card says so.
+        readings, which has no guarantee, and the card says so. `residual` is what approximate models give away
+        themselves (`Design.charge`), which the budget includes; without a guarantee there is none to charge.
 
         >>> Guarantee.of([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], budget=0.1).within_budget
         False
@@ -153,13 +105,15 @@ class Guarantee:
         understudy.errors.DesignError: condition is 'hopeful'; it must be one of constant, path, estimated
         """
         p, P = measures.checked(prior, kernel)
-        if condition not in _GIVEN:
-            raise DesignError(f"condition is {condition!r}; it must be one of {', '.join(_GIVEN)}")
+        if condition not in GIVEN:
+            raise DesignError(f"condition is {condition!r}; it must be one of {', '.join(GIVEN)}")
         if budget is not None:
             budget = measures.checked_nats("budget", budget)
+        if not (residual is None or isinstance(residual, Charge)):
+            raise DesignError(f"residual is a {type(residual).__name__}; it must be a Charge, or None for exact models")
         p.flags.writeable = False
         information = measures.mutual_information(p, P)
-        return cls(
+        drawn = cls(
             values=_names(values, len(p)),
             prior=p,
             draws=P.shape[1],
@@ -177,6 +131,7 @@ class Guarantee:
             local_dp=measures.local_dp(P, p),
             capacity=measures.capacity(P, p),
         )
+        return drawn if residual is None or not drawn.holds else _charged(drawn, residual)
 
     @property
     def holds(self) -> bool:
@@ -211,34 +166,27 @@ class Guarantee:
     @property
     def headline(self) -> str:
         """The guarantee in one sentence, conditions included."""
-        return self.measures[0].sentence if self.holds else _ESTIMATED
+        return sentences.headline(self)
 
     @property
     def conditions(self) -> tuple[str, ...]:
         """All that must be true for the bounds to hold."""
-        never = int((self.prior == 0.0).sum())
-        zero = (
-            f"Values with zero odds ({never} of {len(self.values)}) never occur. No bound here covers them, those for "
-            "any odds included.",
-        )
-        if not self.holds:
-            return (_SETTING[self.condition],)
-        return (_SETTING[self.condition], *_CONDITIONS, *(zero if never else ()))
+        return sentences.conditions(self)
 
     @property
     def against(self) -> str:
         """Whom the bounds hold off."""
-        return _AGAINST if self.holds else "Nobody, as far as can be proven. See what an audit finds."
+        return sentences.against(self)
 
     @property
     def not_protected(self) -> tuple[str, ...]:
         """What no bound here is about."""
-        return _NOT_PROTECTED if self.holds else ("The parameter itself, as far as can be proven.", *_NOT_PROTECTED)
+        return sentences.not_protected(self)
 
     @property
     def measures(self) -> tuple[Measure, ...]:
         """Every bound with its sentence, the one to quote first."""
-        return _lines(self)
+        return sentences.lines(self)
 
     def __eq__(self, other: object) -> bool:
         return self.to_dict() == other.to_dict() if isinstance(other, Guarantee) else NotImplemented
@@ -276,6 +224,8 @@ class Guarantee:
         >>> card["schema"], card["version"], card["measures"][-1]["value"]
         ('understudy.guarantee', 1, 'infinite')
         """
+        c = self.charge
+        residual = {} if c is None else {"nats": c.total, "variation": c.variation, "readings": c.horizon, "how": c.how}
         return {
             "schema": SCHEMA,
             "version": VERSION,
@@ -288,6 +238,7 @@ class Guarantee:
             "entropy_nats": self.entropy,
             "budget_nats": None if self.budget is None else _number(self.budget),
             "within_budget": self.within_budget,
+            **({"residual": residual} if residual else {}),
             "leakage": {"nats": self.mutual_information, "bits": self.bits, "share": _number(self.share)},
             "right_guesses": {"before": self.guess_before, "after_at_most": self.guess_after if self.holds else 1.0},
             "wrong_guesses": {"before": self.prior_error, "after_at_least": self.bayes_error if self.holds else 0.0},
@@ -322,102 +273,40 @@ class Guarantee:
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
 
-def _lines(g: Guarantee) -> tuple[Measure, ...]:
-    """The lines of the card in the order of reading: error rates first, then averages, then worst cases."""
-    given = {odds: f"{words}, {_GIVEN[g.condition]}, " for odds, words in _ODDS.items()}
-    # without a theorem nothing may be said of the readings
-    seen, tell = ("the readings, however many,", "tell") if g.holds else ("the draw", "tells")
-    long = ", however long it watches." if g.holds else "."
-    at_least, at_most = ("at least ", "at most ") if g.holds else ("draw alone: ", "draw alone: ")
+def _charged(g: Guarantee, charge: Charge) -> Guarantee:
+    """The guarantee of a draw, and of what approximate models add to it over the readings charged for.
 
-    def error(name: str, title: str, value: float, note: str) -> Measure:
-        shown = card.percent(value, "down")
-        sentence = f"{given['stated']}any guess is wrong with probability at least {shown}{long}"
-        if value <= 0.0 and name != "bayes_error":
-            sentence = f"{given['stated']}this bound says nothing, because it is not positive."
-        if value < 0.0:
-            shown = f"nothing ({shown})" if math.isfinite(value) else "nothing"
-        return Measure(
-            name, title, value, "probability", "at least", "stated", at_least * (value >= 0.0) + shown, sentence, note
-        )
+    With D_i nats and variation d_i of value i, at any odds q on the values that can occur, and whatever the draw j::
 
-    def leakage(name: str, title: str, value: float, odds: str, words: str, note: str = "") -> Measure:
-        shown = f"{at_most}{card.number(value, 'up')} nats" if math.isfinite(value) else "no bound (infinite)"
-        return Measure(name, title, value, "nats", "at most", odds, shown, given[odds] + words, note)
+        I_q <= I_q(draw) + sum_i q_i D_i <= capacity + max_i D_i
+        success <= success(draw) + sum_i p_i d_i                       hence the error and the min-entropy leakage
+        sum_y max_i P(y given i) <= sum_j max_i P_ij + sum_i d_i       hence the maximal leakage
 
-    return (
-        error(
-            "bayes_error",
-            "Wrong guesses, best adversary",
-            g.bayes_error,
-            "Exact for whoever sees the pseudo parameter. Who sees nothing and guesses best is wrong "
-            f"{card.percent(g.prior_error, 'up')} of the time.",
-        ),
-        error("fano", "Wrong guesses, sharp Fano bound", g.fano, "From the average leakage and the odds alone."),
-        error(
-            "fano_paper",
-            "Wrong guesses, the paper's Fano bound",
-            g.fano_paper,
-            "Theorem 3 of the paper, its one bit written as ln 2 nats."
-            + (" With two values it is never positive." if np.count_nonzero(g.prior) == 2 else ""),
-        ),
-        leakage(
-            "mutual_information",
-            "Average leakage (mutual information)",
-            g.mutual_information,
-            "stated",
-            f"on average {seen} {tell} at most {_nats(g.mutual_information)}"
-            + (f", {card.percent(g.share, 'up')} of all there is to know." if g.entropy > 0.0 else "."),
-            "An average over draws: a single one can tell more.",
-        ),
-        leakage(
-            "capacity",
-            "Average leakage at the worst odds (capacity)",
-            g.capacity.upper,
-            "any",
-            f"on average {seen} {tell} at most {_nats(g.capacity.upper)}.",
-            "A proven upper bound"
-            + (f", at most {card.number(g.capacity.slack, 'up')} nats too large." if g.capacity.slack > 0.0 else "."),
-        ),
-        leakage(
-            "min_entropy_leakage",
-            "One guess (min-entropy leakage)",
-            g.min_entropy_leakage,
-            "stated",
-            f"seeing {seen} multiplies the chance to guess the hidden value right by at most "
-            f"{card.factor(g.min_entropy_leakage)}.",
-        ),
-        leakage(
-            "maximal_leakage",
-            "Any fact about it (maximal leakage)",
-            g.maximal_leakage,
-            "any",
-            f"seeing {seen} multiplies the chance to guess right any fact about the hidden value by at most "
-            f"{card.factor(g.maximal_leakage)}.",
-        ),
-        leakage(
-            "pointwise_maximal_leakage",
-            "Most telling draw (pointwise leakage)",
-            g.pointwise.worst,
-            "stated",
-            f"seeing {seen} multiplies the chance to guess right any fact about the hidden value by at most "
-            f"{card.factor(g.pointwise.worst)}, even after the most telling draw.",
-        ),
-        leakage(
-            "local_dp",
-            "Any two values (local-DP epsilon)",
-            g.local_dp,
-            "any",
-            f"seeing {seen} shifts the odds between any two values by a factor of at most {card.factor(g.local_dp)}."
-            if math.isfinite(g.local_dp)
-            else f"there is no bound on how far {seen} can shift the odds between two values.",
-            "" if math.isfinite(g.local_dp) else "Some draw rules a value out: it never comes from that one.",
-        ),
+    the last because no density exceeds the model's by more than its excess over it, which integrates to d_i.
+    None of the three can exceed what there is to know.
+    """
+    p = g.prior[g.prior > 0.0]
+    c = Charge.of(g.prior, charge.charged, charge.horizon, charge.how)  # at the odds of this card
+    D = [x for x, w in zip(c.charged, g.prior.tolist(), strict=True) if w > 0.0]
+    d = math.fsum(x for x, w in zip(c.variations, g.prior.tolist(), strict=True) if w > 0.0)
+    information = min(_sum(g.mutual_information, c.total), max(g.entropy, g.mutual_information))
+    capacity = min(_sum(g.capacity.upper, max(D)), max(math.log(p.size), g.capacity.upper))
+    guess, most = g.min_entropy_leakage, float(p.max())
+    return replace(
+        g,
+        charge=c,
+        mutual_information=information,
+        bayes_error=max(0.0, g.bayes_error - c.variation),
+        fano=measures.fano(p, information),
+        fano_paper=measures.fano_paper(p, information),
+        min_entropy_leakage=min(guess + math.log1p(c.variation * math.exp(-guess) / most), max(guess, -math.log(most))),
+        maximal_leakage=min(math.log1p(math.expm1(g.maximal_leakage) + d), max(g.maximal_leakage, math.log(p.size))),
+        capacity=g.capacity._replace(upper=capacity, slack=_sum(g.capacity.slack, capacity - g.capacity.upper)),
     )
 
 
-def _nats(x: float) -> str:
-    return f"{card.number(x, 'up')} nats ({card.number(x / math.log(2.0), 'up')} bit)"
+def _sum(a: float, b: float) -> float:
+    return rounded_up(Fraction(a) + Fraction(b))
 
 
 def _names(values: Any, m: int) -> tuple[str | int | float, ...]:

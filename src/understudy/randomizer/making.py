@@ -11,16 +11,17 @@ import numpy as np
 from understudy.distortion.cost import Costs, costs
 from understudy.distortion.measure import Function
 from understudy.distortion.methods import Progress
-from understudy.errors import DesignError
+from understudy.errors import DesignError, InfeasibleError
 from understudy.laws.base import Array
 from understudy.models.family import Family
 from understudy.randomizer.budget import nats
+from understudy.randomizer.charge import Charge, charge
 from understudy.randomizer.inverse import least_distortion, least_leakage
 from understudy.randomizer.measures import entropy
 from understudy.randomizer.problem import as_cost, as_prior
-from understudy.randomizer.result import Design
+from understudy.randomizer.result import Design, total
 from understudy.randomizer.sampler import Randomizer
-from understudy.randomizer.solver import bounds_of, minimise
+from understudy.randomizer.solver import Solution, bounds_of, minimise
 
 
 def solve(
@@ -69,6 +70,11 @@ def design(
     `accuracy`, `rng` and `progress` say how the distortion is found, as in `us.costs`. The horizon affects the
     distortion only: the bound on the leakage holds for sequences of every length.
 
+    That is so for exact models. One that is approximate, such as one of rounded readings, gives away a little itself
+    with every reading. This residual is charged for `horizon` readings, which must then be given: of a leakage it is
+    taken off before the randomizer is found, to an error it is added, and the guarantee is one for so
+    many readings. See `Design.charge`.
+
     >>> import understudy as us
     >>> def room(occupants):
     ...     return us.GaussMarkov(A=0.95, C=1.0, Q=0.1, R=0.1, b=10.0 * occupants, mean0=100.0, cov0=1.0)
@@ -82,10 +88,15 @@ def design(
     demand = _one_demand(leakage, error_at_least, distortion_at_most)
     if not isinstance(family, Family):
         raise DesignError(f"family is a {type(family).__name__}; it must be a Family (us.solve takes bare costs)")
-    if demand[0] == "leakage":
-        nats(demand[1], entropy(family.prior))  # a bad budget is refused before the work
+    # a bad budget is refused before the work, and so is one that the models alone exceed
+    budget = nats(demand[1], entropy(family.prior)) if demand[0] == "leakage" else 0.0
+    leak = charge(family, horizon, rng)
+    if leak is not None and demand[0] == "leakage":
+        leak.left_for_the_draw(budget)
+    elif leak is not None and demand[0] == "error_at_least":
+        leak.asked_of_the_draw(_number(*demand), family.prior)
     found = costs(family, pseudo, horizon, distortion, weights, accuracy, rng, progress)
-    return solved(found.matrix, family.prior, demand, family, found)
+    return solved(found.matrix, family.prior, demand, family, found, leak)
 
 
 def _one_demand(leakage: Any, error_at_least: Any, distortion_at_most: Any) -> tuple[str, Any]:
@@ -101,20 +112,28 @@ def _one_demand(leakage: Any, error_at_least: Any, distortion_at_most: Any) -> t
     return given[0]
 
 
-def solved(cost: Array, p: Array, demand: tuple[str, Any], family: Family | None, found: Costs | None) -> Design:
-    """A design from checked costs and one demand."""
+def solved(
+    cost: Array,
+    p: Array,
+    demand: tuple[str, Any],
+    family: Family | None,
+    found: Costs | None,
+    leak: Charge | None = None,
+) -> Design:
+    """A design from checked costs, one demand, and what the models themselves give away."""
     name, wanted = demand
     budget: float | None
     proven = 0.0
     if name == "leakage":
         budget = wanted if type(wanted) is float and 0.0 <= wanted < math.inf else nats(wanted, entropy(p))
-        solution = minimise(cost, p, budget)
+        solution = minimise(cost, p, budget) if leak is None else _charged(cost, p, name, budget, leak)
     elif name == "distortion_at_most":
         solution, proven = least_leakage(cost, p, _number(name, wanted))
-        budget = solution.leakage
+        budget = total(solution.leakage, leak)
     else:
         budget = None
-        solution = least_distortion(cost, p, _number(name, wanted))
+        error = _number(name, wanted)
+        solution = least_distortion(cost, p, error) if leak is None else _charged(cost, p, name, error, leak)
     names = (None, None) if found is None else (found.values, found.pseudo)
     randomizer = Randomizer._certified(solution.kernel, *names)
     error = 0.0 if found is None else found.expected(p[:, None] * solution.kernel)[1]
@@ -128,8 +147,22 @@ def solved(cost: Array, p: Array, demand: tuple[str, Any], family: Family | None
     status = "optimal" if solution.optimal else "inexact"
     return Design(
         randomizer, p, cost, distortion, lower, gap, solution.leakage, budget, demand, status,
-        solution.iterations, solution.slope, proven, error, family, found,
+        solution.iterations, solution.slope, proven, error, family, found, leak,
     )  # fmt: skip
+
+
+def _charged(cost: Array, p: Array, name: str, wanted: float, leak: Charge) -> Solution:
+    """The randomizer that meets a demand together with what the models give away."""
+    by_leakage = name == "leakage"
+    asked = leak.left_for_the_draw(wanted) if by_leakage else leak.asked_of_the_draw(wanted, p)
+    try:
+        return minimise(cost, p, asked) if by_leakage else least_distortion(cost, p, asked)
+    except InfeasibleError as error:
+        sign, amount = ("less", leak.total) if by_leakage else ("and", leak.variation)
+        raise InfeasibleError(
+            f"{error}; that is the {wanted:.6g} asked for, {sign} {amount:.3g} for what the models themselves give "
+            f"away over {leak.readings} ({leak.how})"
+        ) from None
 
 
 def _number(name: str, value: Any) -> float:

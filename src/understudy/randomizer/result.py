@@ -5,15 +5,22 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass, field
-from typing import Any
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from understudy.distortion.cost import Costs
 from understudy.laws.base import Array
+from understudy.models.base import Model
 from understudy.models.family import Family
+from understudy.randomizer import card
+from understudy.randomizer.charge import Charge, rounded_up
 from understudy.randomizer.guarantee import Guarantee
 from understudy.randomizer.sampler import Randomizer
+
+if TYPE_CHECKING:
+    from understudy.stream.stream import Stream
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -25,6 +32,10 @@ class Design:
     above the least possible, or as far as double precision can prove), else "inexact". `leakage` is
     I(Theta; ~Theta) in nats, at most `budget`. `demand` tells what was asked for; where that was a distortion,
     no randomizer that meets it leaks less than `leakage_lower_bound`, and the status is of that gap too.
+
+    Where models of the private values are approximate, `charge` holds what they give away themselves, and `residual`
+    its total. The budget is then one for `total_leakage`, the sum, and the kernels that `lower_bound` speaks of are
+    those that keep it together with the residual.
 
     >>> import understudy as us
     >>> solved = us.solve([[0, 1], [1, 0]], leakage=0.2)
@@ -50,11 +61,14 @@ class Design:
     distortion_error: float = 0.0
     family: Family | None = None
     costs: Costs | None = None
+    charge: Charge | None = None
     _guarantee: list[Guarantee] = field(default_factory=list, init=False)
+    _fingerprint: list[str] = field(default_factory=list, init=False)
 
     def __repr__(self) -> str:
         m, n = self.randomizer.kernel.shape
-        return f"Design({m} x {n}, distortion={self._distortion()}, leakage={self.leakage:.6g}, {self.status})"
+        more = "" if self.charge is None else f"residual={card.number(self.residual, 'up')}, "
+        return f"Design({m} x {n}, distortion={self._distortion()}, leakage={self.leakage:.6g}, {more}{self.status})"
 
     def __str__(self) -> str:
         m, n = self.randomizer.kernel.shape
@@ -67,8 +81,11 @@ class Design:
             f"  distortion   {self._distortion()}{share}",
             f"  optimum      at least {self.lower_bound:.8g}, so within {self.gap:.2g} ({self.status}){known}",
             f"  leakage      {self.leakage:.8g} nats ({self.leakage / np.log(2.0):.6g} bits)",
-            f"  guarantee    {self.guarantee.headline}",
         ]
+        if self.charge is not None:
+            residual = f"{card.number(self.residual, 'up')} nats over {self.charge.readings} ({self.charge.how})"
+            lines.append(f"  residual     {residual}")
+        lines.append(f"  guarantee    {self.guarantee.headline}")
         return "\n".join(lines)
 
     def _distortion(self) -> str:
@@ -88,6 +105,16 @@ class Design:
         return self.randomizer.pseudo
 
     @property
+    def residual(self) -> float:
+        """What the models themselves give away over the horizon, in nats; 0 where they are exact."""
+        return 0.0 if self.charge is None else self.charge.total
+
+    @property
+    def total_leakage(self) -> float:
+        """Leakage and residual, rounded up: what the readings tell on average, at most."""
+        return total(self.leakage, self.charge)
+
+    @property
     def relative_distortion(self) -> float | None:
         """Distortion over the mean reading, as in the paper's figure; None where there is no mean reading.
 
@@ -102,10 +129,75 @@ class Design:
     def guarantee(self) -> Guarantee:
         """The card: every measure of what leaks, in words, with its conditions."""
         if not self._guarantee:
+            kernel = self.randomizer.kernel
             self._guarantee.append(
-                Guarantee.of(self.prior, self.randomizer.kernel, values=self.values, budget=self.budget)
+                Guarantee.of(self.prior, kernel, values=self.values, budget=self.budget, residual=self.charge)
             )
         return self._guarantee[0]
+
+    # What a stream asks of a design: `understudy.stream.policy` -----------------------------------------
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells this design from another; says nothing about the private parameter."""
+        from understudy.randomizer.playing import fingerprint_of
+
+        if not self._fingerprint:
+            self._fingerprint.append(fingerprint_of(self))
+        return self._fingerprint[0]
+
+    def row(self, value: Any) -> int:
+        """Where a value of the private parameter stands."""
+        return self.randomizer.row(value)
+
+    def draw(self, row: int, rng: np.random.Generator | None = None) -> int:
+        """Which pseudo value plays the private one of this row, by position."""
+        return self.randomizer.draw_index(row, rng)
+
+    def source(self, row: int) -> Model:
+        """The model of a private value, by position."""
+        from understudy.randomizer.playing import model_of
+
+        return model_of(self, self.values[row])
+
+    def target(self, column: int) -> Model:
+        """The model of a pseudo value, by position."""
+        from understudy.randomizer.playing import model_of
+
+        return model_of(self, self.pseudo[column])
+
+    def leakage_of_draw(self, marginal: Any = None) -> float:
+        """Nats that one draw gives away: at the odds "design", at given ones, or at the worst if None."""
+        from understudy.randomizer.playing import leakage_of_draw
+
+        return leakage_of_draw(self, marginal)
+
+    def residual_of_block(self) -> tuple[float, int] | None:
+        """Nats that approximate models give away over so many readings, if any are approximate."""
+        return None
+
+    def stream(
+        self,
+        theta: Any,
+        ledger: Any = None,
+        name: str | None = None,
+        *,
+        room: str | None = None,
+        share: str | None = None,
+        epoch: Any = None,
+        rng: Any = None,
+    ) -> Stream:
+        """Begin a live stream: draw the pseudo value that plays `theta`, once, and remember it.
+
+        `ledger` is a `us.Ledger` or the path of one; a stream that it has under this `name` goes on where it stood,
+        without a new draw. `room` names what budgets are for; further streams of a room need `share`: "independent"
+        (sensors independent given the parameter: one draw for all) or "separate" (another draw, charged). `epoch` is
+        the time (a timedelta) or the number of readings after which to draw again. The random source is the operating
+        system's; `rng` is for tests, and whatever is written then says "insecure".
+        """
+        from understudy.randomizer.playing import stream
+
+        return stream(self, theta, ledger, name, room, share, epoch, rng)
 
     def save(self, path: str | os.PathLike[str], models: bool = True) -> str:
         """Write the design to a JSON file, models included, and return its fingerprint.
@@ -116,3 +208,8 @@ class Design:
         from understudy.randomizer.storage import save
 
         return save(self, path, models)
+
+
+def total(leakage: float, charge: Charge | None) -> float:
+    """The leakage of a draw and of the models, rounded up."""
+    return leakage if charge is None else rounded_up(Fraction(leakage) + Fraction(charge.total))

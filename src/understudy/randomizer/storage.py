@@ -6,7 +6,8 @@ models hold functions, can be told from another (as far as a probe sees: `models
 
 Of what a file says, the kernel, the prior, the costs and the demand are taken; the certificate is worked out
 again on loading, by solving the problem anew, and a file that claims anything else is refused. The costs
-are taken as they stand: that they are those of the models is not checked.
+are taken as they stand: that they are those of the models is not checked. So is what approximate models are
+charged with, which takes long to find; but models that need a charge and a file without one do not go together.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -27,11 +29,12 @@ from understudy.models.fingerprint import probe, same_probe
 from understudy.models.keys import value_from_plain, value_to_plain
 from understudy.models.stored import family_from_plain, family_to_plain
 from understudy.randomizer import document
+from understudy.randomizer.charge import Charge, is_approximate, rounded_up
 from understudy.randomizer.interior import information
 from understudy.randomizer.making import solved
 from understudy.randomizer.measures import bayes_error
 from understudy.randomizer.problem import as_cost, as_prior
-from understudy.randomizer.result import Design
+from understudy.randomizer.result import Design, total
 from understudy.randomizer.sampler import BITS, Randomizer
 
 KIND, VERSION = "design", 1
@@ -43,6 +46,9 @@ _FIELDS = {
     "values", "pseudo", "kernel", "prior", "cost", "numbers", "demand", "status", "iterations",
     "costs", "family", "probes",
 }  # fmt: skip
+# only where there is one, so that files of exact models are what they always were
+_CHARGE = {"charged", "total", "variation", "horizon", "how"}
+_LONGEST = 500
 _WORDS = {"infinite": math.inf, "undefined": math.nan}
 
 
@@ -68,6 +74,8 @@ def save(design: Design, path: str | os.PathLike[str], models: bool = True) -> s
         content["probes"] = [probe(design.family.model(value)) for value in members]
         if models:
             content["family"] = family_to_plain(design.family, design.pseudo)
+    if design.charge is not None:
+        content["charge"] = _plain_charge(design.charge)
     return document.write(path, content, KIND, VERSION)
 
 
@@ -91,7 +99,7 @@ def load_design(path: str | os.PathLike[str], family: Family | None = None) -> D
     True
     """
     content = document.read(path, KIND, [VERSION])
-    if content.keys() != _FIELDS:
+    if content.keys() - {"charge"} != _FIELDS:
         raise StoredFileError(f"{os.fspath(path)!s}: the fields are not those of a design")
     try:
         return _design(content, family)
@@ -115,7 +123,8 @@ def _design(content: dict[str, Any], family: Family | None) -> Design:
     if attached is not None and not np.array_equal(attached.prior, prior):
         raise StoredFileError("the family has another prior than the design was made for")
     found = None if content["costs"] is None else _costs(content["costs"], cost, values, pseudo)
-    fresh = solved(cost, prior, _demand(content["demand"]), attached, found)
+    leak = _charge(content.get("charge"), prior, attached, found)
+    fresh = solved(cost, prior, _demand(content["demand"]), attached, found, leak)
     made = _with_kernel(fresh, Randomizer(kernel, values, pseudo))
     for name in _NUMBERS:
         claim, truth = _number(name, content["numbers"][name]), getattr(made, name)
@@ -141,13 +150,18 @@ def _with_kernel(fresh: Design, stored: Randomizer) -> Design:
     used = (stored.kernel > 0.0) & (fresh.prior[:, None] > 0.0)
     distortion = float((fresh.prior[:, None] * stored.kernel)[used] @ fresh.cost[used])
     leakage = information(fresh.prior, np.ascontiguousarray(stored.kernel).reshape(-1))
-    budget = leakage if fresh.demand[0] == "distortion_at_most" else fresh.budget
+    spent = total(leakage, fresh.charge)
+    budget = spent if fresh.demand[0] == "distortion_at_most" else fresh.budget
     name, wanted = fresh.demand
+    error = 0.0
+    if name == "error_at_least":
+        moved = 0.0 if fresh.charge is None else fresh.charge.variation
+        error = rounded_up(Fraction(wanted) + Fraction(moved))
     if (
         not math.isclose(distortion, fresh.distortion, rel_tol=1e-8, abs_tol=1e-300)
-        or (budget is not None and leakage > budget)
+        or (budget is not None and spent > budget)
         or (name == "distortion_at_most" and distortion > wanted * (1.0 + 1e-15))
-        or (name == "error_at_least" and bayes_error(fresh.prior, stored.kernel) < wanted * (1.0 - 1e-15))
+        or (name == "error_at_least" and bayes_error(fresh.prior, stored.kernel) < error * (1.0 - 1e-15))
     ):
         raise StoredFileError("the kernel is not a solution for the prior, the costs and the demand")
     gap = max(distortion - fresh.lower_bound, 0.0)
@@ -235,6 +249,45 @@ def _costs(plain: dict[str, Any], matrix: Array, values: list[Any], pseudo: list
         (_number("mean_reading", plain["mean_reading"]), _number("mean_reading", plain["mean_reading_error"])),
         choices | {"values": tuple(values), "pseudo": tuple(pseudo)},
     )
+
+
+def _plain_charge(charge: Charge) -> dict[str, Any]:
+    return {
+        "charged": [_plain(x) for x in charge.charged],
+        "total": charge.total,
+        "variation": charge.variation,
+        "horizon": charge.horizon,
+        "how": charge.how,
+    }
+
+
+def _charge(plain: Any, prior: Array, family: Family | None, found: Costs | None) -> Charge | None:
+    """What the models are charged with, if the file says so and they are what it says."""
+    there = (prior > 0.0).tolist()
+    models = [] if family is None else [family.model(value) for value in family.values]
+    approximate = [is_approximate(model) for model in models]
+    if plain is None:
+        if any(a and b for a, b in zip(approximate, there, strict=bool(models))):
+            raise StoredFileError(
+                "the models are approximate, and the design was made without a charge for what they give away; "
+                "make it again"
+            )
+        return None
+    if type(plain) is not dict or plain.keys() != _CHARGE or found is None:
+        raise StoredFileError("charge must say what the models give away, in a design that was made from models")
+    charged = _matrix("charge.charged", plain["charged"], prior.shape).tolist()
+    horizon, how = plain["horizon"], plain["how"]
+    if type(horizon) is not int or horizon != found.horizon:
+        raise StoredFileError("charge.horizon must be the horizon of the design")
+    if type(how) is not str or len(how) > _LONGEST or not how.isprintable():
+        raise StoredFileError(f"charge.how must be a few words, at most {_LONGEST} characters")
+    made = Charge.of(prior, charged, horizon, how)
+    if made.total != plain["total"] or made.variation != plain["variation"]:
+        raise StoredFileError("charge is not what its residuals and the prior give")
+    exact_but_charged = [x > 0.0 and not a for x, a in zip(charged, approximate, strict=bool(models))]
+    if models and (any(exact_but_charged) or not any(approximate)):
+        raise StoredFileError("charge is for models that are approximate, and those of the family are not")
+    return made
 
 
 def _plain(x: float | None) -> float | str | None:

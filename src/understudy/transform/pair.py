@@ -172,7 +172,7 @@ class Pair:
 
     def jacobians(self, Y: Array) -> tuple[Array, Array]:
         """Output, and for each row the Jacobian of its scores (1 where it is missing), without the tables."""
-        state, out, scale, k = self._carried(self.start()), np.empty(Y.shape), np.empty(len(Y)), 0
+        state, out, scale, k = self.carried(self.start()), np.empty(Y.shape), np.empty(len(Y)), 0
         while k < len(Y):
             state, k = self._off_table(state, Y.reshape(-1), out.reshape(-1), k, scale)
         return out, scale
@@ -195,10 +195,10 @@ class Pair:
         index += done - k
         state = (min(index, self.frozen) if self.frozen >= 0 else index, *means)
         # stopped early: the next reading is not finite, and the gains leave the tables
-        return (state if done == stop else self._carried(state)), done
+        return (state if done == stop else self.carried(state)), done
 
     def _off_table(self, state: State, y: Array, out: Array, k: int, scale: Array) -> tuple[State, int]:
-        state = self._carried(state)
+        state = self.carried(state)
         d, n, m, on = self.dim, self.n, self.m, self._on
         index = state[0]
         x, xt = _roomy(state[1 : 1 + n], d), _roomy(state[1 + n : on], d)
@@ -232,8 +232,8 @@ class Pair:
             return (self.frozen, *means), k + done
         return (index + done, *means, *P.tolist(), *Pt.tolist()), k + done
 
-    def _carried(self, state: State) -> State:
-        """The same state with its covariances, taken from the tables, carried along."""
+    def carried(self, state: State) -> State:
+        """The same state with its covariances, taken from the tables, carried along: another pair can go on from it."""
         if len(state) == self._off:
             return state
         tables = (self.source.gains, self.target.gains)

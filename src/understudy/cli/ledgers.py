@@ -1,0 +1,75 @@
+"""`understudy ledger`: what a ledger says of itself."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import typer
+
+from understudy.stream.inspection import released, summary
+from understudy.stream.inspection import verify as findings
+
+
+def show(path: Path, as_json: bool) -> None:
+    """Print streams and rooms."""
+    found = summary(path)
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    streams = Table(title=f"Streams of {found['ledger']}", title_justify="left")
+    for name in ("stream", "room", "readings", "epochs", "outputs kept", "charged (nats)", "design"):
+        streams.add_column(name, justify="right" if name not in ("stream", "room", "design") else "left")
+    for s in found["streams"]:
+        name = s["name"] + (" [red](insecure: seeded)[/red]" if s["insecure"] else "")
+        numbers = (str(s["readings"]), str(s["epochs"]), str(s["outputs_kept"]), f"{s['charged_nats']:.6f}")
+        streams.add_row(name, s["room"], *numbers, s["design"][:19])
+    console.print(streams)
+    rooms = Table(title="Rooms", title_justify="left")
+    for name in ("room", "charged (nats)", "budget", "when spent"):
+        rooms.add_column(name, justify="right" if "nats" in name else "left")
+    for r in found["rooms"]:
+        rooms.add_row(
+            r["room"], f"{r['charged_nats']:.6f}", _budget(r["budget"]), (r["budget"] or {}).get("when_spent")
+        )
+    console.print(rooms)
+
+
+def _budget(budget: dict[str, float | None] | None) -> str:
+    if budget is None:
+        return "none set"
+    parts = []
+    if budget["total"] is not None:
+        parts.append(f"{budget['total']:g} in total")
+    if budget["amount"] is not None:
+        parts.append(f"{budget['amount']:g} every {budget['period_seconds']:g} s")
+    return ", ".join(parts) or "none set"
+
+
+def verify(path: Path) -> None:
+    """Print what was checked; leave with status 1 if anything is wrong."""
+    found = findings(path)
+    for finding in found:
+        colour = typer.colors.GREEN if finding.passed else typer.colors.RED
+        typer.secho(f"{'ok  ' if finding.passed else 'FAIL'} {finding.name}: {finding.detail}", fg=colour)
+    if not all(finding.passed for finding in found):
+        raise typer.Exit(1)
+
+
+def export(path: Path, stream: str, out: Path | None) -> None:
+    """Write the outputs, a line each."""
+    lines = (json.dumps(record) for record in released(path, stream))
+    if out is None:
+        for line in lines:
+            typer.echo(line)
+        return
+    with out.open("w", encoding="utf-8") as file:
+        count = 0
+        for line in lines:
+            file.write(line + "\n")
+            count += 1
+    typer.echo(f"{count} outputs written to {out}")

@@ -1,0 +1,85 @@
+"""A snapshot: everything that a stream must remember, as bytes with a version and a checksum.
+
+A snapshot holds the draw, the private value and the key of the stream: keep it as you would a password.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import warnings
+from typing import Any
+
+from understudy.errors import SnapshotError, UnderstudyWarning
+from understudy.version import __version__
+
+FORMAT, VERSION = "understudy snapshot", 1
+_LARGEST = 256 * 1024 * 1024
+
+
+def dumps(content: dict[str, Any]) -> bytes:
+    """The content as bytes.
+
+    >>> loads(dumps({"count": 3}))["count"]
+    3
+    """
+    body = {**content, "versions": versions()}
+    text = json.dumps(body, separators=(",", ":"), sort_keys=True, allow_nan=False)
+    head = {"format": FORMAT, "version": VERSION, "checksum": _checksum(text)}
+    return f'{json.dumps(head)[:-1]}, "content": {text}}}\n'.encode("ascii")
+
+
+def loads(blob: Any) -> dict[str, Any]:
+    """The content again, if it is whole and of a version that this one knows."""
+    if isinstance(blob, (bytearray, memoryview)):
+        blob = bytes(blob)
+    if not isinstance(blob, bytes):
+        raise SnapshotError(f"a snapshot is bytes; this is of type {type(blob).__name__}")
+    try:
+        if len(blob) > _LARGEST:
+            raise ValueError
+        document = json.loads(blob)
+        kind, version, checksum = (document[name] for name in ("format", "version", "checksum"))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise SnapshotError("the snapshot is damaged: it cannot be read") from None
+    if kind != FORMAT:
+        raise SnapshotError("this is no snapshot of a stream")
+    if type(version) is not int or version > VERSION:
+        raise SnapshotError(f"the snapshot is of a newer version; this understudy knows up to {VERSION}")
+    content = document.get("content")
+    if type(content) is not dict or checksum != _checksum(
+        json.dumps(content, separators=(",", ":"), sort_keys=True, allow_nan=False)
+    ):
+        raise SnapshotError("the snapshot is damaged: its checksum does not fit its content")
+    return content
+
+
+def warn_of_versions(content: dict[str, Any], portable: bool) -> None:
+    """Say that a snapshot of other versions may not go on to the bit, where that is so."""
+    was, now = content.get("versions"), versions()
+    if not portable and was != now:
+        warnings.warn(
+            "this snapshot was made on another machine or with other versions; for laws that are not Gaussian the "
+            "stream goes on exactly in law, but not bit for bit",
+            UnderstudyWarning,
+            stacklevel=4,
+        )
+
+
+def versions() -> dict[str, str]:
+    """What the last bits of special functions depend on."""
+    import numpy
+    import scipy
+
+    return {
+        "understudy": __version__,
+        "numpy": numpy.__version__,
+        "scipy": scipy.__version__,
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def _checksum(text: str) -> str:
+    return "sha256:" + hashlib.sha256(f"{FORMAT} {VERSION}\n{text}".encode()).hexdigest()
