@@ -46,6 +46,11 @@ class Independent:
         """The laws of the channels."""
         return self._laws
 
+    @property
+    def atoms(self) -> bool:
+        """Whether a channel has atoms, so that scores need auxiliary uniforms."""
+        return any(getattr(law, "atoms", False) for law in self._laws)
+
     def __repr__(self) -> str:
         return f"Independent(dim={self.dim})"
 

@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from understudy.errors import LawError, NumericalError, ReadingError
+from understudy.errors import LawError
 from understudy.laws.base import Array
+from understudy.laws.shapes import channels, check_inside, check_reached, shaped
 from understudy.laws.tails import TRUSTED, Density, Function, quantiles, scores
 
 _RULE = "a law of one number is a frozen continuous scipy.stats distribution, such as scipy.stats.t(3, loc=1)"
+_NOTHING = -1e6  # a log-density below which the rest of a tail is nothing, whatever its length in float64
 
 
 class Scalar:
@@ -65,14 +67,30 @@ class Scalar:
 
     def score(self, y: Any, v: Any = None) -> Any:
         """Z = Phi^-1(F(y)), channel by channel; NaN stays NaN."""
-        readings = _array(y, self.dim, "reading")
-        z = np.stack([channel.score(row) for channel, row in zip(self._channels, readings, strict=True)])
-        outside = np.isinf(z)
-        if outside.any():
-            position = _position(outside, np.shape(y))
-            raise ReadingError(f"the reading{position} is outside the support of the law; it must lie inside")
-        _check_reached(z, readings, np.shape(y), "reading")
-        return _shaped(z, np.shape(y))
+        readings = channels(y, self.dim, "reading")
+        z = self._scores(readings)
+        check_inside(z, np.shape(y))
+        check_reached(z, readings, np.shape(y), "reading")
+        return shaped(z, np.shape(y))
+
+    def score_or_end(self, y: Any) -> Any:
+        """The score, or -inf below the support and inf above, where `score` refuses: what a mixture needs.
+
+        Far out where the density is below exp(-1e6) and its tail cannot be integrated, an infinity too.
+        """
+        readings = channels(y, self.dim, "reading")
+        z = self._scores(readings)
+        lost = np.isnan(z) & ~np.isnan(readings)
+        if lost.any():
+            for i, channel in enumerate(self._channels):
+                at = np.flatnonzero(lost[i])
+                z[i, at] = channel.end(readings[i, at])
+            lost = np.isnan(z)
+            check_reached(np.where(lost, z, 0.0), readings, np.shape(y), "reading")
+        return shaped(z, np.shape(y))
+
+    def _scores(self, readings: Array) -> Array:
+        return np.stack([channel.score(row) for channel, row in zip(self._channels, readings, strict=True)])
 
     def value(self, z: Any) -> Any:
         """Y = F^-1(Phi(z)), the inverse of `score`, rounded to a float inside the support.
@@ -80,17 +98,17 @@ class Scalar:
         It is within one rounding unit of the quantile (of y, or of loc where that is larger): next to
         the end of a support, the last float inside. A quantile beyond the largest float is an error.
         """
-        wanted = _array(z, self.dim, "score")
+        wanted = channels(z, self.dim, "score")
         y = np.stack([channel.value(row) for channel, row in zip(self._channels, wanted, strict=True)])
-        _check_reached(y, wanted, np.shape(z), "score")
-        return _shaped(y, np.shape(z))
+        check_reached(y, wanted, np.shape(z), "score")
+        return shaped(y, np.shape(z))
 
     def logpdf(self, y: Any) -> Any:
         """Log-density, summed over the channels."""
-        readings = _array(y, self.dim, "reading")
+        readings = channels(y, self.dim, "reading")
         rows = [channel.logpdf(row) for channel, row in zip(self._channels, readings, strict=True)]
         shape = np.shape(y) if self.dim == 1 else np.shape(y)[1:]
-        return _shaped(np.sum(rows, axis=0), shape)
+        return shaped(np.sum(rows, axis=0), shape)
 
 
 class _Channel:
@@ -105,9 +123,18 @@ class _Channel:
         law, loc, scale = self._law, self._loc, self._scale
         with np.errstate(over="ignore"):
             x = (y - loc) / scale
+        if math.isinf(law.lower) and math.isinf(law.upper):
+            return scores(law, x)
         # Inside or outside is decided for y, so that rounding in x never throws a reading out.
-        inside = (y > loc + scale * law.lower) & (y < loc + scale * law.upper)
-        return scores(law, np.where(inside, law.within(x), np.where(np.isnan(y), np.nan, np.inf)))
+        x = law.within(x)
+        x[y <= loc + scale * law.lower], x[y >= loc + scale * law.upper] = -np.inf, np.inf
+        return scores(law, x)
+
+    def end(self, y: Array) -> Array:
+        """-inf or inf where the density is as good as zero, NaN elsewhere."""
+        nothing = self.logpdf(y) < _NOTHING
+        median = self._loc + self._scale * self._law.middle[0]
+        return np.where(nothing, np.where(y < median, -np.inf, np.inf), np.nan)
 
     def value(self, z: Array) -> Array:
         law, loc, scale = self._law, self._loc, self._scale
@@ -247,32 +274,3 @@ def _student(df: float) -> Function:
 def _shown(dist: Any) -> str:
     plain = isinstance(dist, str | int | float | type(None))
     return repr(dist) if plain else f"an object of type {type(dist).__name__}"
-
-
-def _array(y: Any, dim: int, what: str) -> Array:
-    """Readings or scores as (dim, N)."""
-    try:
-        array = np.asarray(y, dtype=float)
-    except (TypeError, ValueError):
-        raise ReadingError(f"a {what} of type {type(y).__name__}; it must be a number or an array") from None
-    if dim > 1 and not (array.ndim in (1, 2) and array.shape[0] == dim):
-        raise ReadingError(f"a {what} of shape {array.shape}; {dim} channels need ({dim},) or ({dim}, N)")
-    return array.reshape(dim, -1)
-
-
-def _shaped(result: Any, shape: tuple[int, ...]) -> Any:
-    return float(result.item()) if shape == () else result.reshape(shape)
-
-
-def _position(bad: Any, shape: tuple[int, ...]) -> str:
-    where = np.argwhere(bad.reshape(shape))[0].tolist()
-    return f" at position {where[0] if len(where) == 1 else tuple(where)}" if where else ""
-
-
-def _check_reached(result: Array, given: Array, shape: tuple[int, ...], what: str) -> None:
-    lost = ~np.isfinite(result) & ~np.isnan(given)
-    if lost.any():
-        raise NumericalError(
-            f"the {what}{_position(lost, shape)} is too far in a tail: beyond double precision, or beyond "
-            "what the log-density can be integrated from"
-        )

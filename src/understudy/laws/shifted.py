@@ -24,6 +24,11 @@ class Shifted:
         self.law = law
         self.shift = shift
 
+    @property
+    def atoms(self) -> bool:
+        """Whether the law that is moved has atoms."""
+        return bool(getattr(self.law, "atoms", False))
+
     def __repr__(self) -> str:
         return f"Shifted({self.law!r})"
 

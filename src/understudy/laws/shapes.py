@@ -1,0 +1,53 @@
+"""Readings and scores as arrays, and what to say about one that cannot be used.
+
+Messages name a position, a type and a rule, never a value: a reading must not reach a log.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from understudy.errors import NumericalError, ReadingError
+from understudy.laws.base import Array
+
+
+def channels(y: Any, dim: int, what: str) -> Array:
+    """Readings or scores as (dim, N)."""
+    try:
+        array = np.asarray(y, dtype=float)
+    except (TypeError, ValueError):
+        raise ReadingError(f"a {what} of type {type(y).__name__}; it must be a number or an array") from None
+    if dim > 1 and not (array.ndim in (1, 2) and array.shape[0] == dim):
+        raise ReadingError(f"a {what} of shape {array.shape}; {dim} channels need ({dim},) or ({dim}, N)")
+    return array.reshape(dim, -1)
+
+
+def shaped(result: Any, shape: tuple[int, ...]) -> Any:
+    """A result in the shape that was asked for; a plain number for the shape ()."""
+    return float(result.item()) if shape == () else result.reshape(shape)
+
+
+def position(bad: Any, shape: tuple[int, ...]) -> str:
+    """Where the first bad entry is, as the end of a phrase."""
+    where = np.argwhere(bad.reshape(shape))[0].tolist()
+    return f" at position {where[0] if len(where) == 1 else tuple(where)}" if where else ""
+
+
+def check_inside(z: Array, shape: tuple[int, ...]) -> None:
+    """Refuses readings whose score is infinite."""
+    outside = np.isinf(z)
+    if outside.any():
+        at = position(outside, shape)
+        raise ReadingError(f"the reading{at} is outside the support of the law; it must lie inside")
+
+
+def check_reached(result: Array, given: Array, shape: tuple[int, ...], what: str) -> None:
+    """Refuses a reading or score for which nothing finite was found."""
+    lost = ~np.isfinite(result) & ~np.isnan(given)
+    if lost.any():
+        raise NumericalError(
+            f"the {what}{position(lost, shape)} is too far in a tail: beyond double precision, or beyond "
+            "what the log-density can be integrated from"
+        )
