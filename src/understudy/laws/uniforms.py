@@ -19,11 +19,11 @@ from understudy.errors import ConfigurationError
 from understudy.laws.base import Array, Frozen
 
 _A_DIGEST = 8  # uniforms in a digest of 64 bytes
-_UNIT = 2.0**-53
+_UNIT = 2.0**-52
 
 
 class Uniforms(Frozen):
-    """Uniforms on (0, 1) by reading and channel: BLAKE2b under a secret key, 53 bits each.
+    """Uniforms on (0, 1) by reading and channel: BLAKE2b under a secret key, 52 bits each.
 
     >>> v = Uniforms(b"a key of 32 bytes from a good place")
     >>> bool((v.block(5, 3, 2)[1] == v.at(6, 2)).all())
@@ -52,8 +52,8 @@ class Uniforms(Frozen):
         begin, end = first * d, (first + count) * d
         raw = np.frombuffer(self._raw(begin // _A_DIGEST, -(-end // _A_DIGEST)), dtype="<u8")
         skip = begin - begin // _A_DIGEST * _A_DIGEST
-        whole = raw[skip : skip + count * d] >> np.uint64(11)
-        # the middle of each of 2^53 equal cells: never 0, never 1
+        whole = raw[skip : skip + count * d] >> np.uint64(12)
+        # the middle of each of 2^52 equal cells, which a float holds exactly: never 0, never 1
         return ((whole.astype(np.float64) + 0.5) * _UNIT).reshape(count, d)
 
     def derive(self, label: str) -> bytes:

@@ -93,6 +93,11 @@ class AutoRegressive(Frozen):
     def __reduce__(self) -> tuple[Any, ...]:
         return _remade, (self.coefficients, self.intercept, self.noise, self.past, self.allow_unstable)
 
+    @property
+    def atoms(self) -> bool:
+        """Whether the noise has atoms, so that scores need auxiliary uniforms."""
+        return bool(getattr(self.noise, "atoms", False))
+
     def companion(self) -> Array:
         """The matrix that moves (y_{k-1}, ..., y_{k-p}) one step on, without intercept and noise."""
         p, d = self.order, self.dim

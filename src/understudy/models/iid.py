@@ -37,6 +37,11 @@ class IID(Frozen):
         return f"IID(dim={self.dim})"
 
     @property
+    def atoms(self) -> bool:
+        """Whether the law has atoms, so that scores need auxiliary uniforms."""
+        return bool(getattr(self.law, "atoms", False))
+
+    @property
     def innovations(self) -> tuple[None, Law]:
         """Readings are innovations."""
         return None, self.law

@@ -29,6 +29,8 @@ class Markov(Frozen):
     `y_last` (None when no reading was seen yet); with a third argument it receives k. Without
     `gap`, a missing reading is refused.
 
+    Readings on a grid: give `us.Atoms` for the initial law and for every transition.
+
     >>> import understudy as us
     >>> model = us.Markov(us.Gaussian(0.0, 1.0), lambda y: us.Gaussian(0.5 * y, 1.0 + 0.1 * y * y))
     >>> us.whiten([0.0, 1.0], model).tolist()
@@ -54,6 +56,11 @@ class Markov(Frozen):
 
     def __repr__(self) -> str:
         return f"Markov(dim={self.dim})"
+
+    @property
+    def atoms(self) -> bool:
+        """Whether the initial law has atoms, and so all: transitions must be of the same kind."""
+        return bool(getattr(self.initial, "atoms", False))
 
     def start(self) -> MarkovState:
         """No reading yet."""

@@ -6,6 +6,8 @@ A transformation is a chain of such maps: whiten under the source, then colour u
 
 from __future__ import annotations
 
+import importlib
+import sys
 from typing import Any, Protocol
 
 import numpy as np
@@ -75,6 +77,10 @@ def whitening(model: Model, rng: Any = None, partial: bool = False) -> CausalMap
     parts = innovations(model)
     if parts is not None:
         return Chain(*_to_innovations(model, parts[0]), ScoreEach(parts[1], model.dim, uniforms))
+    own = _own_path(model)
+    quick: CausalMap | None = None if own is None else own.whitening(model, uniforms)
+    if quick is not None:
+        return quick
     return Score(model) if uniforms is None else RandomisedScore(model, uniforms)
 
 
@@ -85,12 +91,24 @@ def colouring(model: Model, partial: bool = False) -> CausalMap:
         return Pair(white(linear.dim), linear, partial)
     parts = innovations(model)
     if parts is None:
-        return Emit(model)
+        own = _own_path(model)
+        quick: CausalMap | None = None if own is None else own.colouring(model)
+        return quick or Emit(model)
     recursion, law = parts
     each = ValueEach(law, model.dim)
     if recursion is None:
         return each
     return Chain(NothingMissing(model), each, Pair(white(model.dim), recursion))
+
+
+def _own_path(model: Model) -> Any:
+    """The module with a quicker path through whole sequences of this kind of model, if there is one."""
+    for home, kind, path in (("hidden_markov", "HiddenMarkov", "hidden"), ("quantised", "Quantised", "rounded")):
+        # a model of a kind whose module was never loaded is not of that kind
+        loaded = sys.modules.get(f"understudy.models.{home}")
+        if loaded is not None and isinstance(model, getattr(loaded, kind)):
+            return importlib.import_module(f"understudy.transform.{path}")
+    return None
 
 
 def residuals(model: Model, recursion: GaussMarkov | None, Y: Array) -> Array:
