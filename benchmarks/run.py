@@ -15,7 +15,20 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-SECTIONS = ("scalar", "sensors", "matrix", "short", "step", "cold", "dense", "randomizer", "distortion")
+SECTIONS = (
+    "scalar",
+    "sensors",
+    "matrix",
+    "short",
+    "step",
+    "cold",
+    "dense",
+    "randomizer",
+    "distortion",
+    "laws",
+    "models",
+    "streams",
+)
 FIGURE = "benchmarks-dense.svg"
 
 

@@ -16,17 +16,27 @@ from understudy.version import __version__
 if TYPE_CHECKING:
     from understudy.distortion.cost import Costs as Costs
     from understudy.distortion.cost import costs as costs
+    from understudy.identify.grid import detect_grid as detect_grid
+    from understudy.laws.atoms import Atoms as Atoms
     from understudy.laws.base import Law as Law
+    from understudy.laws.copula import GaussianCopula as GaussianCopula
     from understudy.laws.gaussian import Gaussian as Gaussian
+    from understudy.laws.gaussian_mixture import GaussianMixture as GaussianMixture
     from understudy.laws.independent import Independent as Independent
+    from understudy.laws.mixture import Mixture as Mixture
     from understudy.laws.scalar import Scalar as Scalar
     from understudy.models.autoregressive import AutoRegressive as AutoRegressive
     from understudy.models.base import Model as Model
     from understudy.models.family import Family as Family
     from understudy.models.gauss_markov import GaussMarkov as GaussMarkov
+    from understudy.models.general import General as General
+    from understudy.models.hidden_markov import HiddenMarkov as HiddenMarkov
     from understudy.models.iid import IID as IID
     from understudy.models.markov import Markov as Markov
     from understudy.models.matrices import PerStep as PerStep
+    from understudy.models.nonlinear import Nonlinear as Nonlinear
+    from understudy.models.quantised import Quantised as Quantised
+    from understudy.models.residual import Residual as Residual
     from understudy.randomizer.curve import Frontier as Frontier
     from understudy.randomizer.curve import frontier as frontier
     from understudy.randomizer.guarantee import Guarantee as Guarantee
@@ -46,6 +56,16 @@ if TYPE_CHECKING:
 
 
 _HOME = {
+    "Atoms": "laws.atoms",
+    "GaussianCopula": "laws.copula",
+    "GaussianMixture": "laws.gaussian_mixture",
+    "Mixture": "laws.mixture",
+    "General": "models.general",
+    "HiddenMarkov": "models.hidden_markov",
+    "Nonlinear": "models.nonlinear",
+    "Quantised": "models.quantised",
+    "Residual": "models.residual",
+    "detect_grid": "identify.grid",
     "Law": "laws.base",
     "Gaussian": "laws.gaussian",
     "Independent": "laws.independent",
@@ -77,7 +97,19 @@ _HOME = {
     "whiten": "transform.scores",
 }
 
-_MODULES = ("checks", "distortion", "errors", "laws", "models", "randomizer", "report", "stream", "transform")
+_MODULES = (
+    "adversaries",
+    "checks",
+    "distortion",
+    "errors",
+    "identify",
+    "laws",
+    "models",
+    "randomizer",
+    "report",
+    "stream",
+    "transform",
+)
 
 __all__ = ["__version__", *sorted(_HOME)]
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from understudy import __version__
+from understudy.version import __version__
 
 app = typer.Typer(
     name="understudy",

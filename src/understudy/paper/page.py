@@ -12,7 +12,7 @@ import re
 from html import escape
 from pathlib import Path
 
-from understudy import __version__
+from understudy.version import __version__
 from understudy.paper.base import Outcome, Settings, Table
 
 _STYLE = """

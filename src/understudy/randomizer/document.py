@@ -263,7 +263,7 @@ def _version(name: str, document: dict[str, Any], kind: str, versions: Collectio
         return version
     readable = " or ".join(str(v) for v in sorted(versions))
     if max(versions) < version < 1_000_000:
-        from understudy import __version__
+        from understudy.version import __version__
 
         raise StoredFileError(
             f"{name} is an {wanted} of version {version}; understudy {__version__} reads version {readable}: "

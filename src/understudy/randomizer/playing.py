@@ -12,30 +12,34 @@ from understudy.models.base import Model
 from understudy.models.fingerprint import fingerprint
 from understudy.models.keys import value_to_plain
 from understudy.models.stored import to_plain
+from understudy.randomizer.charge import Charge
 from understudy.randomizer.measures import capacity, mutual_information
 from understudy.randomizer.problem import as_prior
 from understudy.stream.charges import Clock
-from understudy.stream.ledger import Ledger, StreamRow
-from understudy.stream.stream import DESIGN_ODDS, Stream, new_secret
+from understudy.stream.ledger import Ledger
+from understudy.stream.policy import DESIGN_ODDS
+from understudy.stream.rows import StreamRow
+from understudy.stream.stream import Stream, new_secret
 
 if TYPE_CHECKING:
     from understudy.randomizer.result import Design
 
 
 def fingerprint_of(design: Design) -> str:
-    """What tells one design from another: kernel, values, odds and models, and nothing of who is played.
+    """What tells one design from another: kernel, values, odds, models and their charge; nothing of who is played.
 
     A model that holds a function is told by its kind alone.
     """
-    return fingerprint(
-        {
-            "values": [value_to_plain(value) for value in design.values],
-            "pseudo": [value_to_plain(value) for value in design.pseudo],
-            "kernel": design.randomizer.counts.tolist(),
-            "prior": design.prior.tolist(),
-            "models": [_told(model_of(design, value)) for value in (*design.values, *design.pseudo)],
-        }
-    )
+    told = {
+        "values": [value_to_plain(value) for value in design.values],
+        "pseudo": [value_to_plain(value) for value in design.pseudo],
+        "kernel": design.randomizer.counts.tolist(),
+        "prior": design.prior.tolist(),
+        "models": [_told(model_of(design, value)) for value in (*design.values, *design.pseudo)],
+    }
+    if design.charge is not None:
+        told["charge"] = [[repr(nats) for nats in design.charge.charged], design.charge.horizon]
+    return fingerprint(told)
 
 
 def _told(model: Model) -> dict[str, Any]:
@@ -63,6 +67,22 @@ def leakage_of_draw(design: Design, marginal: Any) -> float:
     return mutual_information(as_prior(marginal, len(design.values)), design.randomizer.kernel)
 
 
+def residual_of_block(design: Design, marginal: Any) -> tuple[float, int] | None:
+    """Nats that the models give away over a block of readings; None where all are exact.
+
+    At the odds of the design, at given ones, or at the worst if None.
+    """
+    charge = design.charge
+    if charge is None:
+        return None
+    if isinstance(marginal, str) and marginal == DESIGN_ODDS:
+        return charge.total, charge.horizon
+    if marginal is None:
+        return max(nats for nats, p in zip(charge.charged, design.prior, strict=True) if p > 0.0), charge.horizon
+    odds = as_prior(marginal, len(design.values))
+    return Charge.of(odds, charge.charged, charge.horizon, charge.how).total, charge.horizon
+
+
 def stream(
     design: Design,
     theta: Any,
@@ -74,22 +94,36 @@ def stream(
     rng: Any,
 ) -> Stream:
     """Begin a stream, or go on with the one that the ledger has under this name; see `Design.stream`."""
-    if ledger is not None and not isinstance(ledger, Ledger):
-        ledger = Ledger(ledger)
     title = "stream" if name is None else name
-    if not isinstance(title, str) or not title:
-        raise ConfigurationError(f"name = {name!r}; it must be a text")
-    if ledger is not None and ledger.stream(title) is not None:
-        found = Stream.open(ledger, design, title)
-        found.becomes(theta)
-        return found
-    group = title if room is None else room
+    if not isinstance(title, str) or not title or not (room is None or (isinstance(room, str) and room)):
+        raise ConfigurationError(f"name = {name!r}, room = {room!r}; both must be texts")
     options = {**Clock.checked(epoch), "randomizer": _draws_of(design)}
+    generator = None if rng is None else np.random.default_rng(rng)
+    if ledger is not None and not isinstance(ledger, Ledger):
+        opened = Ledger(ledger)
+        try:
+            return stream(design, theta, opened, name, room, share, epoch, generator)
+        except BaseException:
+            opened.close()  # or its lock would outlive the call
+            raise
+    known = None if ledger is None else ledger.stream(title)
+    if known is not None:
+        _same(known, epoch, room)
+        return Stream.open(ledger, design, title, theta=theta)
+    group = title if room is None else room
     if ledger is not None:
         options |= _company(design, ledger, group, share)
-    generator = None if rng is None else np.random.default_rng(rng)
     row = StreamRow(0, title, group, design.fingerprint, new_secret(generator), generator is not None, options)
     return Stream.begin(design, theta, ledger, row, generator)
+
+
+def _same(known: StreamRow, epoch: Any, room: str | None) -> None:
+    """Refuse to go on with a stream under other terms than it was begun with."""
+    stored = {key: value for key, value in known.options.items() if key in ("epoch", "timed")}
+    if epoch is not None and Clock.checked(epoch) != stored:
+        raise ConfigurationError(f"the stream {known.name!r} has epochs of another length, fixed when it was begun")
+    if room is not None and room != known.room:
+        raise ConfigurationError(f"the stream {known.name!r} belongs to the room {known.room!r}, not to {room!r}")
 
 
 def _company(design: Design, ledger: Ledger, room: str, share: str | None) -> dict[str, Any]:

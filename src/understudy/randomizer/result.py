@@ -172,9 +172,16 @@ class Design:
 
         return leakage_of_draw(self, marginal)
 
-    def residual_of_block(self) -> tuple[float, int] | None:
-        """Nats that approximate models give away over so many readings, if any are approximate."""
-        return None
+    def residual_of_block(self, marginal: Any = "design") -> tuple[float, int] | None:
+        """Nats that approximate models give away over so many readings, missing ones among them; None if all are exact.
+
+        At the odds "design", at given ones, or at the worst if None. `charge` bounds the divergence of the *first*
+        readings of a sequence. A stream charges each later block of as many the same, which assumes that a later
+        block diverges no more than the first: so it is, up to the error of the estimate, for a filter that has settled.
+        """
+        from understudy.randomizer.playing import residual_of_block
+
+        return residual_of_block(self, marginal)
 
     def stream(
         self,

@@ -1,0 +1,261 @@
+"""Theorem 1 by experiment for every law: mixtures, copulas, atoms, hidden states, densities, grids.
+
+As in test_output_law: readings simulated from the definition of the source, without the package, are
+disguised and scored under the target, and the scores must be white standard normals at a false-alarm
+rate of 1e-6. The twin of each, readings of a source that is a little different, must fail.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import simulate
+from helpers import room
+from scipy import stats
+
+import understudy as us
+from understudy.transform.whiteness import whiteness
+
+FALSE_ALARM = 1e-6
+Draw = Callable[[np.random.Generator], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Pair:
+    name: str
+    source: Any
+    target: Any
+    draw: Draw
+    other: Draw
+    samples: int = 100_000
+
+
+def independent(
+    law: Callable[..., np.ndarray], changed: float, T: int = 500, N: int = 200, fewer: int = 1
+) -> tuple[Draw, Draw]:
+    """Draws of N sequences of T readings; the other source has a changed parameter, and may do with fewer."""
+    return (lambda rng: law(rng, T, N)), (lambda rng: law(rng, T, N // fewer, changed))
+
+
+def mixtures() -> list[Pair]:
+    weights = [0.5, 0.3, 0.2]
+    source = us.Mixture(
+        weights, [us.Gaussian(0.0, 1.0), us.Scalar(stats.t(4, loc=5.0)), us.Scalar(stats.expon(loc=-9.0))]
+    )
+
+    def draw(rng, T, N, nu=4.0):
+        part = rng.choice(3, (T, 1, N), p=weights)
+        options = (
+            rng.standard_normal((T, 1, N)),
+            5.0 + rng.standard_t(nu, (T, 1, N)),
+            rng.exponential(size=(T, 1, N)) - 9.0,
+        )
+        return np.choose(part, options)
+
+    hole = us.Mixture([0.4, 0.6], [us.Scalar(stats.uniform(0, 1)), us.Scalar(stats.uniform(2, 1))])
+
+    def two(rng, T, N, share=0.4):
+        low = rng.random((T, 1, N)) < share
+        return rng.random((T, 1, N)) + np.where(low, 0.0, 2.0)
+
+    return [
+        Pair("mixture as Gauss-Markov", us.IID(source), room(0.5), *independent(draw, 30.0)),
+        Pair("mixture with a hole as a mixture", us.IID(hole), us.IID(source), *independent(two, 0.42)),
+    ]
+
+
+def vectors() -> list[Pair]:
+    S = np.array([[1.0, 0.7], [0.7, 2.0]])
+    clouds = us.GaussianMixture([0.4, 0.6], [[0.0, 0.0], [3.0, -1.0]], [S, 0.5 * np.eye(2)])
+
+    def draw(rng, T, N, shift=0.0):
+        first = rng.random((T, N)) < 0.4
+        a = rng.multivariate_normal([shift, 0.0], S, (T, N))
+        b = rng.multivariate_normal([3.0, -1.0], 0.5 * np.eye(2), (T, N))
+        return np.where(first[..., None], a, b).transpose(0, 2, 1)
+
+    rho = 0.6
+    copula = us.GaussianCopula([[1.0, rho], [rho, 1.0]], [us.Scalar(stats.t(5)), us.Scalar(stats.gamma(2.0))])
+
+    def tied(rng, T, N, rho=rho):
+        g = rng.multivariate_normal([0.0, 0.0], [[1.0, rho], [rho, 1.0]], (T, N))
+        u = stats.norm.cdf(g)
+        return np.stack([stats.t.ppf(u[..., 0], 5), stats.gamma.ppf(u[..., 1], 2.0)], axis=1)
+
+    plane = us.GaussMarkov(
+        [[0.8, 0.1], [0.0, 0.6]],
+        np.eye(2),
+        np.diag([1.0, 0.5]),
+        [[0.3, 0.1], [0.1, 0.4]],
+        mean0=[0.0, 0.0],
+        cov0=np.eye(2),
+    )
+    return [
+        Pair("Gaussian mixture as a copula, d = 2", us.IID(clouds), us.IID(copula), *independent(draw, 0.1)),
+        Pair("copula as Gauss-Markov, d = 2", us.IID(copula), plane, *independent(tied, 0.65)),
+    ]
+
+
+def atoms() -> list[Pair]:
+    values = np.array([1.0, 2.0, 5.0, 9.0])
+    p, q = [0.4, 0.3, 0.2, 0.1], [0.1, 0.2, 0.7]
+
+    def draw(rng, T, N, more=0.0):
+        return rng.choice(values, (T, 1, N), p=[0.4 - more, 0.3 + more, 0.2, 0.1])
+
+    three = us.IID(us.Atoms([0.0, 0.5, 4.0], q))
+    grid = np.arange(6.0)
+
+    def row(y, pull=0.5):
+        w = np.exp(-pull * np.abs(grid - y))
+        return w / w.sum()
+
+    laws = {y: us.Atoms(grid, row(y)) for y in grid.tolist()}
+    chain = us.Markov(us.Atoms(grid, np.full(6, 1 / 6)), lambda y: laws[y])
+
+    def walk(rng, T, N, pull=0.5):
+        table = np.cumsum([row(y, pull) for y in grid], axis=1)
+
+        def step(rng, y, k):
+            return np.minimum((rng.random(N)[:, None] > table[y.astype(int)]).sum(axis=1), 5).astype(float)
+
+        return simulate.recursion(rng, lambda rng, n: rng.integers(0, 6, n).astype(float), step, T, N)
+
+    return [
+        Pair("atoms as other atoms", us.IID(us.Atoms(values, p)), three, *independent(draw, 0.02)),
+        Pair("a chain on a grid as Gauss-Markov", chain, room(0.2), *independent(walk, 0.47)),
+        Pair("Gaussian as atoms", us.IID(us.Gaussian(0.0, 1.0)), three,
+             *independent(lambda rng, T, N, s=1.0: s * rng.standard_normal((T, 1, N)), 1.04)),
+    ]  # fmt: skip
+
+
+def hidden() -> list[Pair]:
+    P = np.array([[0.9, 0.08, 0.02], [0.1, 0.8, 0.1], [0.05, 0.15, 0.8]])
+    start = np.array([0.5, 0.25, 0.25])
+
+    def states(rng, T, N):
+        s = [rng.choice(3, N, p=start)]
+        table = np.cumsum(P, axis=1)
+        for _ in range(T - 1):
+            s.append(np.minimum((rng.random(N)[:, None] > table[s[-1]]).sum(axis=1), 2))
+        return np.stack(s)
+
+    normal = us.HiddenMarkov(P, start, [us.Gaussian(0.0, 1.0), us.Gaussian(4.0, 0.25), us.Gaussian(-3.0, 4.0)])
+    heavy = us.HiddenMarkov(
+        P, start, [us.Scalar(stats.t(4)), us.Scalar(stats.gamma(3.0, loc=2.0)), us.Gaussian(-3.0, 4.0)]
+    )
+    tables = [[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.3, 0.3, 0.4]]
+    discrete = us.HiddenMarkov(P, start, [us.Atoms([0.0, 1.0, 2.0], t) for t in tables])
+
+    def normals(rng, T, N, sd=0.5):
+        s = states(rng, T, N)
+        return (np.array([0.0, 4.0, -3.0])[s] + np.array([1.0, sd, 2.0])[s] * rng.standard_normal((T, N)))[:, None, :]
+
+    def heavies(rng, T, N, nu=4.0):
+        s = states(rng, T, N)
+        options = (
+            rng.standard_t(nu, (T, N)),
+            2.0 + rng.gamma(3.0, size=(T, N)),
+            -3.0 + 2.0 * rng.standard_normal((T, N)),
+        )
+        return np.choose(s, options)[:, None, :]
+
+    def counts(rng, T, N, more=0.0):
+        ends = np.cumsum(np.array(tables) + more * np.array([[-1.0, 1.0, 0.0]] * 3), axis=1)
+        return (
+            (rng.random((T, N))[..., None] > ends[states(rng, T, N)]).sum(axis=2).clip(0, 2)[:, None, :].astype(float)
+        )
+
+    return [
+        Pair("hidden Markov as Gauss-Markov", normal, room(0.5), *independent(normals, 0.55)),
+        Pair("hidden Markov, t and gamma, as hidden Markov", heavy, normal, *independent(heavies, 30.0)),
+        Pair("discrete hidden Markov as hidden Markov", discrete, normal, *independent(counts, 0.02)),
+    ]
+
+
+def grids() -> list[Pair]:
+    """Rounded readings in and out; sd of an innovation of the room is about 0.5."""
+
+    def rounded(model, step, offset=0.0):
+        def draw(rng, T, N, scale=1.0):
+            Y = simulate.of_model(rng, model, T, N)
+            mean = Y.mean(axis=2, keepdims=True)
+            Y = Y if scale == 1.0 else mean + scale * (Y - mean)
+            return offset + step * np.round((Y - offset) / step)
+
+        return draw
+
+    fine, coarse = us.Quantised(room(1), step=0.125), us.Quantised(room(0.6, Q=0.3), step=0.5)
+    noisy = us.Quantised(room(1, Q=0.4), step=1.0, offset=0.5)
+    return [
+        Pair("fine grid as a coarser one", fine, coarse, *independent(rounded(room(1), 0.125), 1.04)),
+        Pair("grid as no grid", noisy, room(0.6), *independent(rounded(room(1, Q=0.4), 1.0, 0.5), 1.04)),
+        Pair("no grid as a grid", room(1), coarse, *independent(lambda rng, T, N, R=0.1:
+             simulate.of_model(rng, room(1, R=R), T, N), 0.12)),
+    ]  # fmt: skip
+
+
+def densities() -> list[Pair]:
+    """What is computed by quadrature: ten thousand readings."""
+    log_c = math.log(math.sqrt(2.0) * math.gamma(0.25) / 2.0)
+
+    def quartic(y, past):
+        return -((y - 0.5 * (past[-1] if past.size else 0.0)) ** 4) / 4 - log_c
+
+    source = us.General(conditional=quartic, memory=1)
+
+    def draw(rng, T, N, scale=1.0):
+        # e^4 / 4 has the gamma law with shape 1/4
+        def noise(rng, n):
+            return scale * (4.0 * rng.gamma(0.25, size=n)) ** 0.25 * rng.choice([-1.0, 1.0], n)
+
+        return simulate.autoregressive(rng, [0.5], 0.0, noise, [0.0], T, N)
+
+    def growth(x, k):
+        return 0.5 * x + 25.0 * x / (1.0 + x * x) + 8.0 * math.cos(1.2 * k)
+
+    kitagawa = us.Nonlinear(
+        move=growth, read=lambda x: x * x / 20.0, process_noise=us.Gaussian(0.0, 10.0),
+        reading_noise=us.Gaussian(0.0, 1.0), initial=us.Gaussian(0.0, 5.0), method="point-mass",
+    )  # fmt: skip
+
+    def simulated(rng, T, N, sd=1.0):
+        x, out = math.sqrt(5.0) * rng.standard_normal(N), []
+        for k in range(1, T + 1):
+            x = growth(x, k) + math.sqrt(10.0) * rng.standard_normal(N)
+            out.append(x * x / 20.0 + sd * rng.standard_normal(N))
+        return np.stack(out)[:, None, :]
+
+    few = 10_000
+    return [
+        Pair("density as Gauss-Markov", source, room(0.5), *independent(draw, 1.15, 100, 100, fewer=4), few),
+        Pair("Gauss-Markov as density", room(1), source, *independent(lambda rng, T, N, R=0.1:
+             simulate.of_model(rng, room(1, R=R), T, N), 0.3, 10, 400, fewer=4), 4000),
+        Pair("nonlinear as Gauss-Markov", kitagawa, room(0.5), *independent(simulated, 1.5, 25, 400, fewer=4), few),
+    ]  # fmt: skip
+
+
+PAIRS = [*mixtures(), *vectors(), *atoms(), *hidden(), *grids(), *densities()]
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=[p.name for p in PAIRS])
+def test_output_has_the_law_of_the_target(pair):
+    """Scores of the output under the target are white standard normals; those of a wrong source are not (1e-6)."""
+    rng = np.random.default_rng(20231)
+    for draw, right in ((pair.draw, True), (pair.other, False)):
+        readings = draw(rng)
+        assert readings.size >= pair.samples or not right
+        disguised = us.disguise(readings, source=pair.source, target=pair.target, rng=5)
+        result = whiteness(us.whiten(disguised, pair.target, rng=6))
+        assert (result.p_value > FALSE_ALARM) == right, result.weakest
+
+
+def test_there_are_enough_pairs():
+    """Twelve further pairs or more, scalar and with two channels."""
+    assert len(PAIRS) >= 12
+    assert {1, 2} <= {p.source.dim for p in PAIRS}
