@@ -1,0 +1,1 @@
+"""Identification: what the readings themselves tell about the sensor and its model."""
