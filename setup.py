@@ -13,6 +13,9 @@ KERNELS = {
     "understudy.transform._kernels": [*FLAGS, "-fno-tree-vectorize"],
     # four steps in a pass touch ten places; gcc by default gives up where so many might overlap
     "understudy.transform._kernels_many": [*FLAGS, "--param=vect-max-version-for-alias-checks=50"],
+    "understudy.transform._kernels_hidden": FLAGS,
+    # square roots in a loop without branches, which vector instructions do as well as the library's
+    "understudy.transform._kernels_rounded": [*FLAGS, "-fno-math-errno"],
     "understudy.randomizer._kernels": FLAGS,
 }
 

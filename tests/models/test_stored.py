@@ -17,14 +17,26 @@ from scipy.stats._distr_params import distcont  # scipy's own list of valid para
 
 import understudy as us
 from understudy.errors import FamilyError, ModelError, StoredFileError
+from understudy.laws.atoms import Atoms
+from understudy.laws.copula import GaussianCopula
+from understudy.laws.gaussian_mixture import GaussianMixture
+from understudy.laws.mixture import Mixture
 from understudy.laws.shifted import Shifted
+from understudy.models.general import General
+from understudy.models.hidden_markov import HiddenMarkov
 from understudy.models.keys import value_from_plain, value_to_plain
+from understudy.models.nonlinear import Nonlinear
+from understudy.models.quantised import Quantised
 from understudy.models.stored import family_from_plain, family_to_plain, from_plain, to_plain
 
 THIRD = 1.0 / 3.0
 RNG = np.random.default_rng(5)
 SYSTEM = random_system(RNG, 3, 2)
 STUDENT = us.Scalar(scipy.stats.t(4.3, loc=0.1, scale=THIRD))
+ATOMS = Atoms([5.0, 0.0, 10.0, 2.5], [0.1, 0.2, 0.7, 0.0])
+# weights that are not what they are divided by their sum
+BLEND = Mixture([0.1, 0.2, 0.7 + 1e-12], [us.Gaussian(THIRD, 2.0), STUDENT, Mixture([1.0, 0.0], [STUDENT, STUDENT])])
+CHAIN = [[0.9, 0.1 + 1e-12], [THIRD, 1.0 - THIRD]]
 MODELS = {
     "room": room(1),
     "stationary start": us.GaussMarkov(0.9, 1.0, THIRD, 0.1, b=0.7),
@@ -52,6 +64,28 @@ MODELS = {
     "autoregressive unstable": us.AutoRegressive(
         1.1, 0.0, us.Gaussian(0.0, 1.0), past=[3.0], allow_unstable=True
     ),
+    "iid atoms": us.IID(ATOMS),
+    "iid atoms and others": us.IID(us.Independent(ATOMS, Shifted(STUDENT, 1.0), ATOMS)),
+    "iid mixture": us.IID(BLEND),
+    "iid mixture vector": us.IID(
+        GaussianMixture([0.1, 0.9 + 1e-12], RNG.standard_normal((2, 3)), [positive(RNG, 3, floor=0.1) for _ in "ab"])
+    ),
+    "iid mixture of variances": us.IID(GaussianMixture([0.5, 0.5], [0.0, THIRD], [1.0, THIRD])),
+    "iid copula": us.IID(GaussianCopula([[1.0, THIRD], [THIRD, 1.0]], [STUDENT, BLEND])),
+    "autoregressive mixture": us.AutoRegressive(0.5, 1.0, BLEND),
+    "hidden": HiddenMarkov(CHAIN, [0.1, 0.9], [us.Gaussian(0.0, THIRD), us.Gaussian(5.0, 1.0)]),
+    "hidden others": HiddenMarkov(CHAIN, [0.0, 1.0], [STUDENT, BLEND]),
+    "hidden atoms": HiddenMarkov(CHAIN, [0.5, 0.5], [ATOMS, Atoms([0.0, 1.0], [THIRD, 1.0 - THIRD])]),
+    "hidden vector": HiddenMarkov(
+        CHAIN,
+        [0.5, 0.5],
+        [us.Gaussian([0.0, 1.0], positive(RNG, 2, floor=0.1)), us.Independent(us.Gaussian(3.0, THIRD), STUDENT)],
+    ),
+    "rounded": Quantised(room(1), 0.1, 0.05),
+    "rounded coarsely": Quantised(room(1), 5.0, low=-100.0, high=400.0),
+    "rounded vector": Quantised(us.GaussMarkov(**SYSTEM), [0.5, None], [THIRD, 0.0], low=[THIRD - 40.0, None]),
+    "rounded autoregression": Quantised(us.AutoRegressive([0.5, 0.2], 3.0, us.Gaussian(0.0, 4.0)), 1),
+    "rounded per step": Quantised(us.Family(room, values=[0, 1]).along([0, 1, 1, 0]), 1.0, method="moments"),
 }  # fmt: skip
 
 
@@ -72,7 +106,7 @@ def test_a_loaded_model_whitens_to_the_same_bits(name):
     loaded = from_plain(through_json(to_plain(model)))
     assert type(loaded) is type(model)
     Y = readings(model)
-    assert same_bits(us.whiten(Y, loaded), us.whiten(Y, model))
+    assert same_bits(us.whiten(Y, loaded, rng=3), us.whiten(Y, model, rng=3))
     assert same_bits(us.loglik(Y, loaded), us.loglik(Y, model))
     assert same_bits(us.sample(loaded, 4, rng=2), us.sample(model, 4, rng=2))
 
@@ -200,6 +234,14 @@ class OwnRoom(us.GaussMarkov):
     """A subclass, which may do anything."""
 
 
+class OwnSensor(Quantised):
+    """A subclass of a rounded sensor."""
+
+
+class OwnAtoms(Atoms):
+    """A subclass of a law."""
+
+
 NORMAL = us.Gaussian(0.0, 1.0)
 REFUSED = {
     "transition of the Markov model is a function": us.Markov(NORMAL, lambda y: NORMAL),
@@ -208,6 +250,18 @@ REFUSED = {
     r"noise\.laws\[1\]\.law is of type OwnLaw": us.AutoRegressive(
         [0.5 * np.eye(2)], 0.0, us.Independent(NORMAL, Shifted(OwnLaw(), 1.0))
     ),
+    "the density of the General model is a function": General(lambda y, past: -np.log(np.cosh(y)) - np.log(np.pi)),
+    "move and read of the Nonlinear model are functions": Nonlinear(
+        lambda x: 0.9 * x, lambda x: x, NORMAL, NORMAL, NORMAL, particles=10
+    ),
+    r"laws\[1\]\.laws\[0\] is of type OwnLaw": HiddenMarkov(CHAIN, [0.5, 0.5], [NORMAL, Mixture([1.0], [OwnLaw()])]),
+    r"law\.laws\[1\] is of type OwnLaw": us.IID(GaussianCopula(np.eye(2), [NORMAL, OwnLaw()])),
+    "R is a function of the step": Quantised(
+        us.GaussMarkov(0.9, 1.0, 1.0, lambda k: 1.0 / k, mean0=0.0, cov0=1.0), 1.0
+    ),
+    "the model is of type OwnSensor": OwnSensor(room(1), 1.0),
+    "law is of type OwnAtoms": us.IID(OwnAtoms([0.0, 1.0], [0.5, 0.5])),
+    "the model is of type HiddenPath": us.Family({0: MODELS["hidden"], 1: MODELS["hidden others"]}).along([0, 1]),
     "the model is of type OwnGaussMarkov": OwnGaussMarkov(room(1)),
     "the model is of type OwnRoom": OwnRoom(0.9, 1.0, 0.1, 0.1),
     "the model is of type Path": us.Family({0: us.IID(NORMAL), 1: us.IID(STUDENT)}).along([0, 1]),
@@ -240,9 +294,43 @@ def test_laws_in_laws_are_bounded():
     assert from_plain({"kind": "IID", "law": plain["law"]}).dim == 1
 
 
+def test_mixtures_in_mixtures_are_bounded_too():
+    """Laws inside laws are counted whatever they are; a hidden Markov model holds eight of them as a reading does."""
+    law, plain = NORMAL, to_plain(us.IID(NORMAL))["law"]
+    for k in range(8):
+        if k == 7:
+            assert to_plain(HiddenMarkov([[1.0]], [1.0], [law]))["laws"] == [plain]
+        law, plain = Mixture([1.0], [law]), {"kind": "Mixture", "weights": [1.0], "laws": [plain]}
+    for model in (us.IID(law), HiddenMarkov([[1.0]], [1.0], [law])):
+        with pytest.raises(ModelError, match="nested more than 8 deep"):
+            to_plain(model)
+    for stored in ({"kind": "IID", "law": plain}, {**HIDDEN, "laws": [plain]}):
+        with pytest.raises(StoredFileError, match="nested more than 8 deep"):
+            from_plain(stored)
+
+
+def test_a_rounded_model_holds_no_rounded_model():
+    """So that models do not stand inside models without end."""
+    with pytest.raises(StoredFileError, match=r"Quantised\.model must be a mapping whose kind is one of GaussMarkov"):
+        from_plain({**ROUNDED, "model": ROUNDED})
+
+
+def test_the_filter_of_a_rounded_model_is_stored_as_it_was_chosen():
+    """Not as it was asked for: another machine might choose otherwise."""
+    for step, method in ((0.1, "moments"), (5.0, "point-mass")):
+        model = Quantised(room(1), step)
+        assert model.given["method"] == "auto"
+        assert to_plain(model)["method"] == model.method == method
+        assert from_plain(to_plain(model)).method == method
+
+
 # Plain values that are not what they should be ----------------------------------------------------
 
 ROOM, IID, AR = (to_plain(MODELS[name]) for name in ("room", "iid student", "autoregressive"))
+HIDDEN, ROUNDED = (to_plain(MODELS[name]) for name in ("hidden", "rounded vector"))
+GRID, MIXED, VECTORS, COPULA = (
+    to_plain(MODELS[name])["law"] for name in ("iid atoms", "iid mixture", "iid mixture vector", "iid copula")
+)
 
 
 def without(plain, name):
@@ -250,12 +338,14 @@ def without(plain, name):
     return {key: value for key, value in plain.items() if key != name}
 
 
-@pytest.mark.parametrize("plain", [ROOM, IID, AR, IID["law"], AR["noise"]])
+@pytest.mark.parametrize(
+    "plain", [ROOM, IID, AR, HIDDEN, ROUNDED, IID["law"], AR["noise"], GRID, MIXED, VECTORS, COPULA]
+)
 def test_a_missing_or_extra_field_is_refused(plain):
     """The message names it."""
 
     def load(changed):
-        return from_plain(changed if plain in (ROOM, IID, AR) else {"kind": "IID", "law": changed})
+        return from_plain(changed if plain in (ROOM, IID, AR, HIDDEN, ROUNDED) else {"kind": "IID", "law": changed})
 
     load(plain)
     for name in without(plain, "kind"):
@@ -313,7 +403,21 @@ def test_a_number_that_is_none_is_refused(bad):
         ({**IID, "law": {"kind": "Shifted", "law": AR["noise"], "shift": bad}}, r"IID\.law\.shift"),
         ({**IID, "law": {**IID["law"], "parameters": {"df": bad, "loc": 0.0, "scale": 1.0}}}, r"law\.parameters\.df"),
         ({**AR, "past": [[bad], [1.0]]}, r"AutoRegressive\.past"),
+        ({**IID, "law": {**GRID, "values": [0.0, 1.0, 2.0, bad]}}, r"law\.values"),
+        ({**IID, "law": {**GRID, "probabilities": [0.5, 0.5, 0.0, bad]}}, r"law\.probabilities"),
+        ({**IID, "law": {**MIXED, "weights": [0.5, 0.5, bad]}}, r"law\.weights"),
+        ({**IID, "law": {**VECTORS, "weights": [1.0, bad]}}, r"law\.weights"),
+        ({**IID, "law": {**VECTORS, "means": [[bad] * 3, [0.0] * 3]}}, r"law\.means"),
+        ({**IID, "law": {**VECTORS, "covs": [[[bad] * 3] * 3] * 2}}, r"law\.covs"),
+        ({**IID, "law": {**COPULA, "correlation": [[1.0, bad], [bad, 1.0]]}}, r"law\.correlation"),
+        ({**HIDDEN, "transition": [[1.0, bad], [0.0, 1.0]]}, r"HiddenMarkov\.transition"),
+        ({**HIDDEN, "initial": [1.0, bad]}, r"HiddenMarkov\.initial"),
+        ({**ROUNDED, "step": [bad, 0.0]}, r"Quantised\.step"),
+        ({**ROUNDED, "offset": [0.0, bad]}, r"Quantised\.offset"),
+        ({**ROUNDED, "model": {**ROUNDED["model"], "b": [bad, 0.0, 0.0]}}, r"Quantised\.model\.b"),
     ]
+    if bad is not None:
+        plains += [({**ROUNDED, end: [bad, None]}, rf"Quantised\.{end}") for end in ("low", "high")]
     for plain, where in plains:
         with pytest.raises(StoredFileError, match=where):
             from_plain(plain)
@@ -343,6 +447,28 @@ def test_a_number_that_is_none_is_refused(bad):
         ({**IID, "law": {**IID["law"], "distribution": "norm"}}, "parameters has a field too many: 'df'"),
         ({**IID, "law": {**IID["law"], "parameters": [3.0]}}, "parameters must be a mapping"),
         ({**IID, "law": {**IID["law"], "parameters": {"df": -1.0, "loc": 0.0, "scale": 1.0}}}, "df = -1.0: not valid"),
+        ({**IID, "law": {**GRID, "values": [1.0]}}, "law breaks a rule: values has shape"),
+        ({**IID, "law": {**GRID, "values": [0.0, 0.0, 1.0, 2.0]}}, "law breaks a rule: values holds 0.0 twice"),
+        ({**IID, "law": {**GRID, "probabilities": [0.5, 0.5, 0.5, -0.5]}}, "law breaks a rule: probabilities"),
+        ({**IID, "law": {**MIXED, "weights": [0.5, 0.5]}}, "law breaks a rule: there are 2 weights and 3 laws"),
+        ({**IID, "law": {**MIXED, "weights": [0.5, 0.5, 0.5]}}, "law breaks a rule: the weights sum to 1.5"),
+        ({**IID, "law": {**MIXED, "laws": [GRID, GRID, GRID]}}, "law breaks a rule: law 0 has atoms"),
+        ({**IID, "law": {**MIXED, "laws": GRID}}, "laws must be a list"),
+        ({**IID, "law": {**VECTORS, "covs": [[[0.0] * 3] * 3] * 2}}, "law breaks a rule: covariance 0"),
+        ({**IID, "law": {**VECTORS, "means": []}}, "law breaks a rule: means have shape"),
+        ({**IID, "law": {**COPULA, "correlation": [[1.0, 2.0], [2.0, 1.0]]}}, "law breaks a rule: correlation"),
+        ({**IID, "law": {**COPULA, "laws": [GRID, GRID]}}, "law breaks a rule: law 0 has atoms"),
+        ({**HIDDEN, "transition": [[0.5, 0.6], [0.0, 1.0]]}, "HiddenMarkov breaks a rule: row 0 of transition sums"),
+        ({**HIDDEN, "initial": [1.0]}, "HiddenMarkov breaks a rule: initial has shape"),
+        ({**HIDDEN, "laws": []}, "HiddenMarkov breaks a rule: laws is empty"),
+        ({**HIDDEN, "laws": [VECTORS, GRID]}, "HiddenMarkov breaks a rule: the law of state 0 has dim = 3"),
+        ({**ROUNDED, "step": [0.0, 0.0], "low": [None] * 2}, "Quantised breaks a rule: step"),
+        ({**ROUNDED, "step": [1.0]}, "Quantised breaks a rule: step"),
+        ({**ROUNDED, "step": 1.0}, r"Quantised\.step must be a list"),
+        ({**ROUNDED, "low": [0.1, None]}, "Quantised breaks a rule: low of channel 0"),
+        ({**ROUNDED, "method": "point-mass"}, "Quantised breaks a rule: method"),
+        ({**ROUNDED, "method": "os.system"}, r"Quantised\.method must be one of"),
+        ({**ROUNDED, "method": ["auto"]}, r"Quantised\.method must be one of"),
     ],
 )
 def test_what_a_constructor_would_refuse_is_refused(plain, rule):

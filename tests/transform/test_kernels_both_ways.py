@@ -13,13 +13,20 @@ import pytest
 from helpers import random_system, room, same_bits
 
 import understudy as us
+from understudy.laws.rounding import Rounding
+from understudy.models.cell_point_mass import USUAL
 from understudy.models.gauss_markov import System
+from understudy.models.quantised import Quantised
 from understudy.transform import backend
 from understudy.transform.gains import SETTLED, gains, scalar_gains
+from understudy.transform.narrow import narrow
+from understudy.transform.rounded import _NO_TABLE, _PAIRS, _range
 
 HERE = Path(backend.__file__).parent
 PLAIN = backend.load_plain("kernels_plain_under_test", str(HERE / "_kernels.py"))
 PLAIN_MANY = backend.load_plain("kernels_many_plain_under_test", str(HERE / "_kernels_many.py"))
+PLAIN_HIDDEN = backend.load_plain("kernels_hidden_plain_under_test", str(HERE / "_kernels_hidden.py"))
+PLAIN_ROUNDED = backend.load_plain("kernels_rounded_plain_under_test", str(HERE / "_kernels_rounded.py"))
 SIZES = [(1, 1, 1), (1, 2, 1), (2, 1, 1), (2, 3, 2), (4, 2, 3), (6, 6, 4)]
 
 
@@ -31,7 +38,7 @@ def test_the_compiled_kernels_run_where_there_is_a_compiler():
     assert PLAIN.__file__.endswith(".py")
 
 
-@pytest.mark.parametrize("name", ["kernels", "kernels_many"])
+@pytest.mark.parametrize("name", ["kernels", "kernels_many", "kernels_hidden", "kernels_rounded"])
 def test_the_compiled_kernels_are_not_older_than_their_source(name):
     """A stale build would silently run (a minute is allowed for installers)."""
     built = Path(getattr(backend, name).__file__)
@@ -262,12 +269,188 @@ def test_scalar_step():
     assert len(slow) == 10
 
 
+# Hidden Markov models: exp, log and erfc of the C library, which Python's math calls too.
+
+
+def both_hidden(call):
+    """The same for the kernels of hidden Markov models."""
+    return call(backend.kernels_hidden, lambda a: a), call(PLAIN_HIDDEN, memoryview)
+
+
+def chain(S):
+    """A transition matrix with zeros, and probabilities, one of them all but zero."""
+    rng = np.random.default_rng([73, S])
+    A = rng.dirichlet(np.full(S, 0.5), S)
+    A[rng.random((S, S)) < 0.2] = 0.0
+    A[:, 0] += 1e-3
+    pi = rng.dirichlet(np.ones(S))
+    pi[-1] = 1e-200
+    return rng, (A / A.sum(axis=1, keepdims=True)).reshape(-1), pi / pi.sum()
+
+
+@pytest.mark.parametrize(("d", "S"), [(1, 1), (1, 5), (3, 4)])
+def test_hidden_scores(d, S):
+    """The forward recursion and the tails: gaps, impossible readings, infinite scores, and sums that underflow."""
+    rng, A, pi = chain(S)
+    Z = 3.0 * rng.standard_normal((60, d, S))
+    Z[7], Z[8, 0, 0], Z[9, 0, -1] = 45.0, -np.inf, np.inf
+    Z[10] = -60.0 - np.arange(S)
+    G = -0.5 * Z * Z
+    G[10, 0, :-1] = -3000.0  # the rarest state is the only one left
+    G[20], Z[20] = np.nan, np.nan
+    G[50, d - 1] = -np.inf
+
+    def call(kernels, view):
+        p, W, out = pi.copy(), np.zeros(Z.size), np.zeros(60 * d)
+        done = kernels.forward(view(G.reshape(-1)), 60, d, S, view(A), view(p), view(W), view(np.zeros(2 * S)))
+        kernels.tails(view(W), view(Z.reshape(-1)), 50 * d, S, view(out))
+        return np.array([done]), p, W[: 50 * d * S], out
+
+    for compiled, plain in zip(*both_hidden(call), strict=True):
+        assert same_bits(compiled, plain)
+    assert both_hidden(call)[0][0] == (8 if S == 1 else 50)
+
+
+@pytest.mark.parametrize(("d", "S"), [(1, 1), (1, 5), (3, 4)])
+def test_hidden_values(d, S):
+    """The inverse of a mixture inside the recursion, from the middle to scores of 200, and where it stops."""
+    rng, A, pi = chain(S)
+    z = rng.standard_normal((60, d))
+    z[10], z[20:23] = np.nan, np.nan
+    z[30:33, 0] = [-9.0, 12.0, 30.0] if d > 1 else [-9.0, 45.0, -200.0]
+    z[50, 0] = 40.0 if d > 1 else 1e200
+    M, L = 5.0 * rng.standard_normal((S, d)), np.tril(rng.standard_normal((S, d, d)))
+    L[:, range(d), range(d)] = 10.0 ** rng.uniform(-4, 1, (S, d))
+    H = np.log(L[:, range(d), range(d)])
+
+    def call(kernels, view):
+        p, out, work = pi.copy(), np.zeros(60 * d), np.zeros(S * (4 + d))
+        laws = [view(np.ascontiguousarray(x).reshape(-1)) for x in (M, L, H)]
+        done = kernels.gaussian_values(view(z.reshape(-1)), view(out), 60, d, S, view(A), view(p), *laws, view(work))
+        return np.array([done]), p, out
+
+    for compiled, plain in zip(*both_hidden(call), strict=True):
+        assert same_bits(compiled, plain)
+    assert both_hidden(call)[0][0] == 50
+
+
+def test_hidden_atoms():
+    """Atoms from both ends, and a score at an edge, which is left to others."""
+    rng, A, pi = chain(4)
+    P = rng.dirichlet(np.full(9, 0.5), 4).T
+    z = rng.standard_normal(60)
+    z[10], z[50] = np.nan, 50.0
+
+    def call(kernels, view):
+        p, out = pi.copy(), np.zeros(60)
+        tables = [view(np.ascontiguousarray(x).reshape(-1)) for x in (P, np.log(P), 5.0 * np.arange(9))]
+        done = kernels.atom_values(view(z), view(out), 60, 4, 9, view(A), view(p), *tables, view(np.zeros(4)))
+        return np.array([done]), p, out
+
+    for compiled, plain in zip(*both_hidden(call), strict=True):
+        assert same_bits(compiled, plain)
+    assert both_hidden(call)[0][0] == 50
+
+
+# Rounded readings: the same library functions.
+
+
+def both_rounded(call):
+    """The same for the kernels of rounded readings."""
+    return call(backend.kernels_rounded, lambda a: a), call(PLAIN_ROUNDED, memoryview)
+
+
+def rounded_data(linear, grid, T=80):
+    """Readings of the model on its grid, one of them missing and two far out, and uniforms."""
+    rng = np.random.default_rng(74)
+    Y = grid.rounded(us.colour(rng.standard_normal((T, grid.dim)), linear))
+    Y[11] = np.nan
+    Y[30] += 12 * max(channel.step for channel in grid.channels)
+    flat = np.array([entry for channel in grid.channels for entry in channel])
+    return np.ascontiguousarray(Y).reshape(-1), rng.random(Y.size), flat
+
+
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (2, 1), (3, 2)])
+@pytest.mark.parametrize("step", [0.05, 1.5])
+def test_run_cells(n, d, step):
+    """Matched moments: narrow cells and wide, an end, a gap, and stopping where a cell is too far."""
+    linear = us.GaussMarkov(**random_system(np.random.default_rng([75, n, d]), n, d))
+    grid = Rounding(d, step, low=-step * 40)
+    y, v, flat = rounded_data(linear, grid)
+
+    def call(kernels, view):
+        x, P, out = linear.mean0.copy(), linear.cov0.flatten(), np.zeros(y.size)
+        w, r = np.zeros((n + d) * (n + d + 2) + n * n), np.zeros(3)
+        stop, why = kernels.run_cells(
+            view(y), view(v), view(out), 0, y.size // d, n, d, view(linear.row(1)), 0, view(flat),
+            view(x), view(P), view(_PAIRS), view(w), view(r),
+        )  # fmt: skip
+        return np.array([stop, why]), out, x, P
+
+    for compiled, plain in zip(*both_rounded(call), strict=True):
+        assert same_bits(compiled, plain)
+
+
+@pytest.mark.parametrize("step", [0.01, 0.2, 1.5])
+def test_run_line(step):
+    """One state, with the polynomials of narrow cells and without, and their scores."""
+    linear = room(1, mean0=200.0)
+    high = step * round(200.0 / step + 20)
+    y, v, flat = rounded_data(linear, Rounding(1, step, high=high))
+    y = np.minimum(y, flat[3])
+    tables = narrow(*_range(us_quantised(linear, step)))
+    moments = _NO_TABLE if tables is None else tables.moments
+
+    def call(kernels, view):
+        E, D, out, r = np.zeros(y.size), np.zeros(y.size), np.zeros(y.size), np.zeros(3)
+        stop, why, x, P = kernels.run_line(
+            view(y), view(v), view(E), view(D), 0, y.size, view(linear.row(1)), view(flat), 200.0, 1.0,
+            view(moments), view(_PAIRS), view(r),
+        )  # fmt: skip
+        if tables is not None:
+            kernels.line_scores(view(E), view(D), view(v), view(out), stop, 0.5 * step, view(tables.scores))
+        return np.array([stop, why]), E, D, out, np.array([x, P])
+
+    for compiled, plain in zip(*both_rounded(call), strict=True):
+        assert same_bits(compiled, plain)
+
+
+@pytest.mark.parametrize("step", [0.5, 4.0])
+def test_run_points(step):
+    """Point masses, from a state that has some, up to a gap."""
+    linear = room(1, mean0=200.0)
+    y, v, flat = rounded_data(linear, Rounding(1, step))
+    model = us_quantised(linear, step)
+    known = model.update(model.start(), float(y[0]))
+    y = y[1:]
+
+    def call(kernels, view):
+        W, U, out = np.zeros(4000), np.zeros(4000), np.zeros(y.size)
+        W[: known.weights.size] = known.weights
+        state = np.array([known.points[0], known.spacing, known.mean.item(), known.cov.item(), known.weights.size])
+        stop, why = kernels.run_points(
+            view(y), view(v), view(out), 0, y.size, view(linear.row(1)), 0, view(flat),
+            view(np.array(USUAL, dtype=float)), view(state), view(W), view(U),
+        )  # fmt: skip
+        return np.array([stop, why]), out, state, W
+
+    for compiled, plain in zip(*both_rounded(call), strict=True):
+        assert same_bits(compiled, plain)
+    assert both_rounded(call)[0][0].tolist() == [10, PLAIN_ROUNDED.FAR]
+
+
+def us_quantised(linear, step):
+    """The rounded model whose filter the loops run."""
+    return Quantised(linear, step, method="moments" if step < 0.4 else "auto")
+
+
 SCRIPT = """
 import sys
 import numpy as np
 import understudy as us
 from understudy.models.gauss_markov import System
-from understudy.transform import backend
+from understudy.models.hidden_markov import HiddenMarkov
+from understudy.transform import backend, hidden
 
 sys.path.insert(0, sys.argv[1])
 from helpers import random_system, room
@@ -282,11 +465,14 @@ for y in Y[:, 0, 1].tolist():
     state, out = scalar.step(state, y)
     steps.append(out)
 switched = us.Family(room, [0, 1]).along([0, 1] * 40)
+states = HiddenMarkov([[0.9, 0.1], [0.2, 0.8]], [0.5, 0.5], [us.Gaussian(100.0, 1.0), us.Gaussian(102.0, 4.0)])
+scores, values = hidden.whitening(states), hidden.colouring(states)
 parts = [
     us.disguise(Y, room(1), room(0.4)),
     us.disguise(V, *pair, partial=True), us.whiten(V, pair[0], partial=True),
     us.disguise(Y, switched, room(0)), np.array(steps), np.array(state), us.sample(pair[1], 50, n=3, rng=5),
     np.array([us.loglik(V, pair[0], partial=True)]), us.loglik(Y, room(1)),
+    scores.apply(scores.start(), Y[:, :, 1])[1], values.apply(values.start(), V[:, :1].copy())[1],
 ]
 print(backend.compiled)
 print(b"".join(np.ascontiguousarray(p).tobytes() for p in parts).hex())

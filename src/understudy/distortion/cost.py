@@ -9,11 +9,13 @@ by the best method that there is for it:
 
 - "exact": both models are Gauss-Markov (or autoregressive, or independent, with Gaussian noise) and the
   measure has a name. Also any pair of linear models that differ in their offsets alone, whatever their
-  noise: it cancels.
+  noise: it cancels; and independent readings with finitely many values (`us.Atoms`), by enumeration.
 - "quadrature": readings that do not depend on each other (or one reading only), and the squared error
   of autoregressions with any noise: integrals over one score, to a relative error of 1e-9. A function of
   your own is looked at in some 50,000 places; where it is not smooth enough to be integrated, it is simulated.
-- "Monte Carlo": everything else, with a standard error, or a bound for what was not seen.
+- "Monte Carlo": everything else, with a standard error, or a bound for what was not seen. A source that
+  rounds (`us.Quantised`) does not tell its scores: they come from the rounded reading and a fresh uniform, as they
+  do when it is disguised, so that even a model that plays itself changes the readings.
 """
 
 from __future__ import annotations
@@ -141,8 +143,8 @@ def costs(
     without an event, nothing is known of events rarer than 3 / N, nor whether one of them costs more than what
     was met. The error is at least 3 / N times the largest value also for a mean that rests on fewer than 16
     replications, or that is the same in all of them; and a function that is zero in all of 262,144 places of a
-    quadrature has the error of so many replications. Only a model that plays itself is zero without a doubt,
-    under a function that is seen to be zero for equal readings and not for others.
+    quadrature has the error of so many replications. Only a model that plays itself is zero without a doubt
+    (unless it rounds), under a function that is seen to be zero for equal readings and not for others.
 
     >>> import understudy as us
     >>> def room(occupants):
@@ -167,6 +169,7 @@ def costs(
     _check_models([*sources, *targets], [*family.values, *values], horizon)
     work = Work(sources, targets, Measure(distortion, family.dim, weights), horizon, progress)
     work.exact()
+    work.enumeration()
     work.quadrature()
     work.linear()
     simulated = work.simulation(float(accuracy), np.random.default_rng(_SEED if rng is None else rng))

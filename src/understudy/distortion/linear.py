@@ -63,7 +63,7 @@ def linear_form(model: Model) -> Linear | None:
         d = law.dim
         cov = np.reshape(law.cov, (d, d))
         return Linear(GaussMarkov(0.0, np.zeros((d, 1)), 0.0, cov, 0.0, np.reshape(law.mean, d), 0.0, 0.0), None)
-    if not separate(law):
+    if not (separate(law) and continuous(law)):
         return None
     return Linear(white(model.dim) if given is None else given, law)
 
@@ -71,6 +71,11 @@ def linear_form(model: Model) -> Linear | None:
 def separate(law: Law) -> bool:
     """Whether channel l of a reading depends on score l alone."""
     return getattr(law, "dim", 1) == 1 or isinstance(law, (Independent, Scalar))
+
+
+def continuous(law: Law) -> bool:
+    """Whether a reading is a continuous function of its scores: what quadrature takes for granted."""
+    return not getattr(law, "atoms", False)
 
 
 class Coefficients(NamedTuple):

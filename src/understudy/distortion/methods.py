@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.distortion.discrete import Staircase, staircases, together
 from understudy.distortion.exact import distances, mean_readings
-from understudy.distortion.linear import Filters, Linear, linear_form, separate
+from understudy.distortion.linear import Filters, Linear, continuous, linear_form, separate
 from understudy.distortion.measure import Measure
 from understudy.distortion.noise import FLOOR, Laws, noise_of
 from understudy.distortion.quadrature import Integral, Integrand
@@ -61,6 +62,12 @@ class Work:
         return tuple([_only_law(model, self.horizon) for model in side] for side in (self.sources, self.targets))  # type: ignore[return-value]  # two sides
 
     @cached_property
+    def discrete(self) -> tuple[list[list[Staircase] | None], list[list[Staircase] | None]]:
+        """The values of models whose readings, as far as they are looked at, all have the same few."""
+        sides = (self.sources, self.targets)
+        return tuple([_discrete(model, self.horizon) for model in side] for side in sides)  # type: ignore[return-value]  # two sides
+
+    @cached_property
     def laws(self) -> Laws:
         """Every law that is integrated over, tabulated once."""
         found: list[Law | None] = [None]
@@ -82,6 +89,22 @@ class Work:
         at = np.ix_(*chosen)
         self.matrix[at] = distances(filters[0], filters[1], self.measure, self.horizon, progress=self.progress)
         self.method[at] = EXACT
+
+    def enumeration(self) -> None:
+        """Pairs of models with finitely many values: a sum over what the two take together."""
+        if self.measure.dim > 1 and not self.measure.by_channel:
+            return
+        for i, one in enumerate(self.discrete[0]):
+            for j, other in enumerate(self.discrete[1]):
+                if one is not None and other is not None and self.left[i, j]:
+                    self.matrix[i, j], self.method[i, j] = self._sum(one, other), EXACT
+
+    def _sum(self, one: list[Staircase], other: list[Staircase]) -> float:
+        total = 0.0
+        for weight, steps, steps_out in zip(self.measure.weights, one, other, strict=True):
+            y, y_out, p = together(steps, steps_out)
+            total += float(weight * (p @ self._integrand()(y, y_out)))
+        return total
 
     def quadrature(self) -> None:
         """Pairs of models with one law each, of independent channels."""
@@ -194,8 +217,10 @@ class Work:
             known = np.isfinite(level).all(axis=1)
             means[linear] = np.where(known, mean_readings(filters, self.horizon)[0], np.nan)
         for i in sorted(set(range(len(prior))) - set(linear)):
-            law = self.only_laws[0][i]
-            if law is not None:
+            law, steps = self.only_laws[0][i], self.discrete[0][i]
+            if steps is not None:
+                means[i] = float(np.mean([channel.mean for channel in steps]))
+            elif law is not None:
                 means[i] = self.laws.means[self.laws.rows([law])].mean()
             elif simulated is not None:
                 means[i], sampled[i] = simulated.readings[:, i].mean(), True
@@ -232,11 +257,22 @@ def _there(forms: Any) -> list[Linear]:
 
 
 def _only_law(model: Model, horizon: int | None) -> Law | None:
-    """The law of every reading, where there is one and its channels are independent."""
+    """The law of every reading, where there is one that is continuous and its channels are independent."""
+    law = _every_law(model, horizon)
+    return law if law is not None and separate(law) and continuous(law) else None
+
+
+def _discrete(model: Model, horizon: int | None) -> list[Staircase] | None:
+    """The values of every reading, channel by channel, where they are finitely many and always the same."""
+    law = _every_law(model, horizon)
+    return None if law is None else staircases(law)
+
+
+def _every_law(model: Model, horizon: int | None) -> Law | None:
+    """The law of every reading that is looked at, where there is one."""
     if not (_independent(model) or (horizon == 1 and not hasattr(model, "emit"))):
         return None
-    law: Law = model.predict(model.start())
-    return law if separate(law) else None
+    return model.predict(model.start())
 
 
 def _independent(model: Model) -> bool:

@@ -5,13 +5,19 @@ All pairs thus see the same random numbers, so that their differences, which are
 weighs, are known better than they are themselves. Replications go into a fixed number of groups,
 whose means are kept: they tell the standard error of any weighted sum of the pairs.
 
+That a draw and its disguise share their scores is true of every model whose readings tell their scores, and of
+atoms too: given the reading, an auxiliary uniform puts the score where the one that was drawn is likely to be.
+It is not true of a model that releases something else than what it feeds back (`emit`: a rounded
+sensor), whose scores as a source come from what was released. Such a source is whitened, with uniforms of this
+simulation, and its own scores are coloured under each target.
+
 A standard error means something only if what makes the distortion has been seen often enough. A distortion that
 was zero every time has the sample variance 0, and may still be the mean of a rare and costly event: after N
 replications without one, its chance is known to be below 3 / N (at 95 percent confidence: the rule of
 three), and nothing else is known about it. So, for each pair:
 
 - one model played by itself, under a measure that vanishes for equal readings (and not for others): zero by
-  construction;
+  construction, unless it has `emit`;
 - zero every time: the simulation goes on, far longer than it otherwise would; if nothing shows, there is a
   warning, and the error is 3 / N times the largest distortion of one reading that was seen for any pair. If
   there was none, scores are stretched to find one, and if all is zero even then, 1 takes its place;
@@ -26,17 +32,19 @@ import math
 import warnings
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.distortion.many import colour_all, quick
 from understudy.distortion.measure import Measure
 from understudy.errors import UnderstudyWarning
 from understudy.laws.base import Array
+from understudy.laws.uniforms import SeededUniforms, Uniforms
 from understudy.models.base import Model
-from understudy.transform.maps import gauss_markov, innovations
-from understudy.transform.scores import colour
+from understudy.models.quantised import Quantised
+from understudy.transform.scores import whiten
 
 GROUPS = 64
 """Groups that replications are averaged in."""
@@ -47,6 +55,7 @@ MOST_REPLICATIONS = 200_000
 _FIRST = 256
 _MEMORY = 1 << 21  # readings held at a time
 _LARGEST_BATCH = 4096
+_SLOW_BATCH = 32  # where a model is asked reading by reading, so that progress is told now and then
 _RULE_OF_THREE = 3.0
 _FEW = 16  # replications that a mean must rest on
 _CONSTANT = 1e-6  # a relative spread below this is no spread
@@ -89,11 +98,12 @@ class _Tally:
         self.plan, self.count = plan, 0
         self.mean, self.squares, self.largest = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         self.groups, self.readings = np.zeros((GROUPS, *shape)), np.zeros((GROUPS, shape[0]))
-        self.one_model = np.array([[a is b for b in plan.targets] for a in plan.sources])
+        self.one_model = np.array([[a is b for b in plan.targets] for a in plan.sources]) & ~_releases(plan)[:, None]
         self.peak = float(plan.peaks[plan.wanted].max())  # the largest distortion of one reading
 
     def add(self, rng: np.random.Generator, batch: int) -> None:
-        found = _replications(self.plan, rng.standard_normal((self.plan.horizon, self.plan.measure.dim, batch)))
+        z = rng.standard_normal((self.plan.horizon, self.plan.measure.dim, batch))
+        found = _replications(self.plan, z, _uniforms(self.plan, rng))
         values, count = found.values, self.count
         # mean and sum of squares of two samples together
         step = values.mean(axis=2) - self.mean
@@ -159,11 +169,12 @@ class _Tally:
         """The largest distortion of one reading of each pair, far outside of what replications see."""
         peaks = np.zeros(self.plan.wanted.shape)
         shape = (self.plan.horizon, self.plan.measure.dim, min(_STRETCHED, _batch(self.plan)))
-        z = np.random.default_rng(0).standard_normal(shape)
+        rng = np.random.default_rng(0)
+        z, uniforms = rng.standard_normal(shape), _uniforms(self.plan, rng)
         for factor in _STRETCHES:
             # so far out a law or a function of the user's own may fail in any way, where no reading ever comes
             with contextlib.suppress(Exception), np.errstate(all="ignore"):
-                peaks = np.maximum(peaks, _replications(self.plan, factor * z).peaks)
+                peaks = np.maximum(peaks, _replications(self.plan, factor * z, uniforms).peaks)
         return peaks
 
 
@@ -209,18 +220,24 @@ def simulate(plan: Plan, rng: np.random.Generator, progress: Callable[[float], N
 
 def _enough(plan: Plan) -> int:
     """Replications after which a distortion that has not been seen, or hardly, is given up."""
-    used = [plan.sources[i] for i in np.flatnonzero(plan.wanted.any(axis=1))]
-    used += [plan.targets[j] for j in np.flatnonzero(plan.wanted.any(axis=0))]
-    quick = all(gauss_markov(model) is not None or innovations(model) is not None for model in used)
+    used = _used(plan)
     readings = plan.horizon * plan.measure.dim * len({id(model) for model in used})
-    affordable = (_UNSEEN_READINGS if quick else _UNSEEN_SLOW) // readings
+    slow = not all(map(quick, used)) or bool((_releases(plan) & plan.wanted.any(axis=1)).any())
+    affordable = (_UNSEEN_SLOW if slow else _UNSEEN_READINGS) // readings
     return min(MOST_REPLICATIONS, max(_UNSEEN_LEAST, affordable))
 
 
 def _batch(plan: Plan) -> int:
     """Replications at a time: a power of two, so that the groups fill evenly."""
     readings = plan.horizon * plan.measure.dim * (len(plan.targets) + 2)
-    return 1 << int(np.clip(math.log2(max(1.0, _MEMORY / readings)), 0, math.log2(_LARGEST_BATCH)))
+    largest = _LARGEST_BATCH if all(map(quick, _used(plan))) else _SLOW_BATCH
+    return 1 << int(np.clip(math.log2(max(1.0, _MEMORY / readings)), 0, math.log2(largest)))
+
+
+def _used(plan: Plan) -> list[Model]:
+    """The models of the wanted pairs."""
+    used = [plan.sources[i] for i in np.flatnonzero(plan.wanted.any(axis=1))]
+    return used + [plan.targets[j] for j in np.flatnonzero(plan.wanted.any(axis=0))]
 
 
 class _Replications(NamedTuple):
@@ -231,7 +248,7 @@ class _Replications(NamedTuple):
     means: Array  # (sources, batch)
 
 
-def _replications(plan: Plan, z: Array) -> _Replications:
+def _replications(plan: Plan, z: Array, uniforms: Uniforms | None) -> _Replications:
     """What scores (T, d, batch) make of every wanted pair."""
     batch = z.shape[2]
     done: dict[int, Array] = {}
@@ -241,19 +258,36 @@ def _replications(plan: Plan, z: Array) -> _Replications:
             done[id(model)] = colour_all(z, model)
         return done[id(model)]
 
-    targets = {int(j): coloured(plan.targets[j]) for j in np.flatnonzero(plan.wanted.any(axis=0))}
+    releases = _releases(plan)
+    for j in np.flatnonzero(plan.wanted[~releases].any(axis=0)):
+        coloured(plan.targets[j])
     values, peaks = np.zeros((*plan.wanted.shape, batch)), np.zeros(plan.wanted.shape)
     means = np.zeros((plan.wanted.shape[0], batch))
     kept = set(done)
     for i in np.flatnonzero(plan.wanted.any(axis=1)):
         Y = coloured(plan.sources[i])
         means[i] = Y.mean(axis=(0, 1))
+        own = whiten(Y, plan.sources[i], uniforms) if releases[i] else None
         for j in np.flatnonzero(plan.wanted[i]):
-            found = _distortions(plan.measure, Y, targets[int(j)])
+            target = plan.targets[j]
+            found = _distortions(plan.measure, Y, coloured(target) if own is None else colour_all(own, target))
             values[i, j], peaks[i, j] = found.mean(axis=0), found.max()
         for key in set(done) - kept:
             del done[key]
     return _Replications(values, peaks, means)
+
+
+def _releases(plan: Plan) -> NDArray[np.bool_]:
+    """Which sources release something else than what they feed back, so that readings do not tell their scores."""
+    # nothing is fed back before the first reading, whose law our own rounded model knows exactly: an atom like others
+    once = plan.horizon == 1
+    return np.array([hasattr(model, "emit") and not (once and type(model) is Quantised) for model in plan.sources])
+
+
+def _uniforms(plan: Plan, rng: np.random.Generator) -> Uniforms | None:
+    """Auxiliary uniforms for the sources that need them, the same for all of them; other plans draw nothing."""
+    there = bool((_releases(plan) & plan.wanted.any(axis=1)).any())
+    return SeededUniforms(rng.bytes(32)) if there else None
 
 
 def _distortions(measure: Measure, Y: Array, Y_out: Array) -> Array:
@@ -261,15 +295,3 @@ def _distortions(measure: Measure, Y: Array, Y_out: Array) -> Array:
     T, d, N = Y.shape
     rows, rows_out = (part.transpose(1, 0, 2).reshape(d, T * N) for part in (Y, Y_out))
     return np.asarray(measure.of(rows, rows_out).reshape(T, N))
-
-
-def colour_all(z: Array, model: Model) -> Array:
-    """Scores (T, d, N) to readings; a law of noise is asked for all of them at once."""
-    parts = innovations(model) if gauss_markov(model) is None else None
-    if parts is None:
-        return colour(z, model)
-    recursion, law = parts
-    T, d, N = z.shape
-    flat: Any = z.transpose(1, 0, 2).reshape(d, T * N)
-    e = np.reshape(law.value(flat[0] if d == 1 else flat), (d, T, N)).transpose(1, 0, 2)
-    return np.ascontiguousarray(e) if recursion is None else colour(e, recursion)

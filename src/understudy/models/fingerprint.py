@@ -7,8 +7,11 @@ A model that holds functions cannot be written down. What can be kept is what it
 difficulty is to ask in the right units, since nothing is known of its scale. So the model colours
 fixed scores itself: `probe` runs it on `PROBE_STEPS` readings and, at each step, notes the readings
 that its predictive law gives to three fixed scores, and the log-density of the one that is fed back.
-A second run, with two readings missing, follows where the model can do without them. Three readings
-tell the spread of the law, so `same_probe` compares in units of that spread.
+A second run, with two readings missing, follows where the model can do without them. A model that releases
+something else than what it feeds back (`emit`) is run by it, and then once more on what it released, as the
+source of a transformation. Three readings tell the spread of the law, so `same_probe` compares in units of that
+spread. No score is asked for, so a law with atoms needs no auxiliary uniforms; its log-densities, which
+are those of the probabilities of its atoms, tell what its readings on a grid do not.
 
 What a probe sees, and what it does not:
 
@@ -25,7 +28,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,11 +110,15 @@ def probe(model: Model) -> list[float]:
     """
     steps = getattr(model, "steps", None)
     length = min(PROBE_STEPS, steps) if isinstance(steps, int) else PROBE_STEPS
-    rows = _run(model, length, missing=())
+    emit = getattr(model, "emit", None)
+    first = _run(model, length, emit=emit)
+    rows = first.rows
     try:
-        across = _run(model, min(len(rows), _GAP_RUN), missing=_GAP)
+        across = _run(model, min(len(rows), _GAP_RUN), emit=emit, missing=_GAP).rows
     except MissingReadingError:
         across = []  # no law across a gap: that too is something to reproduce
+    if emit is not None:
+        rows = rows + _run(model, len(rows), given=first.readings).rows
     numbers = [float(model.dim), float(len(rows)), float(len(across))]
     for row in rows + across:
         numbers += row
@@ -148,10 +155,19 @@ class _Probe(NamedTuple):
     densities: Array  # (rows,)
 
 
-def _run(model: Model, length: int, missing: Collection[int]) -> list[list[float]]:
-    """One row a reading that is there: what the law gives to three scores, and the log-density of one."""
-    state, rows = model.start(), []
-    emit = getattr(model, "emit", None)
+class _Run(NamedTuple):
+    rows: list[list[float]]  # one for each reading that is there
+    readings: list[Any]
+
+
+def _run(
+    model: Model, length: int, *, emit: Any = None, missing: Collection[int] = (), given: Sequence[Any] | None = None
+) -> _Run:
+    """One row a reading that is there: what the law gives to three scores, and the log-density of one.
+
+    That one is the reading of the first of the scores, or the one that is given.
+    """
+    state, done = model.start(), _Run([], [])
     for k in range(1, length + 1):
         if k in missing:
             state = model.skip(state)
@@ -164,10 +180,15 @@ def _run(model: Model, length: int, missing: Collection[int]) -> list[list[float
             if k == 1:
                 raise
             break  # a model given for fewer steps
-        after, y = (model.update(state, values[0]), values[0]) if emit is None else emit(state, z)
-        rows.append([float(x) for x in np.ravel([*map(np.ravel, values)])] + [float(law.logpdf(y))])
+        if emit is not None:
+            after, y = emit(state, z)
+        else:
+            y = values[0] if given is None else given[k - 1]
+            after = model.update(state, y)
+        done.rows.append([float(x) for x in np.ravel([*map(np.ravel, values)])] + [float(law.logpdf(y))])
+        done.readings.append(y)
         state = after
-    return rows
+    return done
 
 
 def _scores(k: int, dim: int) -> Any:

@@ -12,20 +12,15 @@ a path gives away is not known, and could not be charged.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from understudy.errors import FamilyError, MissingReadingError, ModelError
 from understudy.laws.base import Frozen, Law
-from understudy.laws.channels import reweighted
 from understudy.models.base import Model
 from understudy.models.gauss_markov import GaussMarkov
-from understudy.models.hidden_markov import HiddenMarkov, HiddenState
 from understudy.models.matrices import PerStep
-from understudy.models.quantised import Quantised
-
-_Member = TypeVar("_Member", bound=Model)
 
 
 class Path(Frozen):
@@ -71,58 +66,15 @@ class Path(Frozen):
 
     def _member(self, state: tuple[int, int, Any]) -> Model:
         k, missing, _ = state
-        member = _at(self.members, k)
+        if k >= len(self.members):
+            raise ModelError(f"the path has {len(self.members)} steps; there is no step {k + 1}")
+        member = self.members[k]
         gap = self.members[k - missing : k]
         if getattr(member, "defers_gaps", False) and any(other is not member for other in gap):
             raise MissingReadingError(
                 f"readings before number {k + 1} are missing across a switch of the path, and no exact law is known"
             )
         return member
-
-
-class HiddenPath(Frozen):
-    """Hidden Markov models along a path: member k moves the hidden state into reading k, and reads it.
-
-    Only the first member's `initial` is used, for the hidden state at the first reading.
-    """
-
-    __slots__ = ("atoms", "dim", "members", "steps")
-
-    def __init__(self, members: Sequence[HiddenMarkov]) -> None:
-        self.members = tuple(members)
-        self.dim = self.members[0].dim
-        self.steps = len(self.members)
-        self.atoms = any(member.atoms for member in self.members)
-
-    def __repr__(self) -> str:
-        return f"HiddenPath(states={self.members[0].states}, steps={self.steps}, dim={self.dim})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return HiddenPath, (self.members,)
-
-    # The state: readings so far, and the probabilities of the hidden state at the last of them, given all of them. They
-    # are moved only when the next reading is asked for, by the member of that reading.
-
-    def start(self) -> tuple[int, HiddenState]:
-        """Probabilities at the first reading, which nothing moves into."""
-        return 0, self.members[0].start()
-
-    def predict(self, state: tuple[int, HiddenState]) -> Law:
-        """The mixture of the laws of this step's member."""
-        return _at(self.members, state[0]).predict(self._moved(state))
-
-    def update(self, state: tuple[int, HiddenState], y: Any) -> tuple[int, HiddenState]:
-        """Bayes' rule under this step's member."""
-        laws = _at(self.members, state[0]).emissions
-        return state[0] + 1, tuple(reweighted(self._moved(state), [float(law.logpdf(y)) for law in laws]))
-
-    def skip(self, state: tuple[int, HiddenState]) -> tuple[int, HiddenState]:
-        """The move alone."""
-        return state[0] + 1, self._moved(state)
-
-    def _moved(self, state: tuple[int, HiddenState]) -> HiddenState:
-        k, p = state
-        return p if k == 0 else _at(self.members, k).skip(p)
 
 
 def along(members: Sequence[Model]) -> Model:
@@ -134,17 +86,21 @@ def along(members: Sequence[Model]) -> Model:
             raise FamilyError(
                 f"the path switches between a {type(first).__name__} of {first.dim} channels and a "
                 f"{type(other).__name__} of {other.dim}; members of a path must share type, channels and the "
-                "dimension of their state"
+                "dimension of their state (of a General model, the memory)"
             )
+    from understudy.models.hidden_markov import HiddenMarkov
+    from understudy.models.hidden_path import HiddenPath
+    from understudy.models.quantised import Quantised
+
     if type(first) is Quantised:
-        return _rounded(members)  # type: ignore[arg-type]  # all of one type
+        return _rounded(members)
     for attribute, why in (("residual", "are approximate"), ("emit", "feed back something else than they release")):
         if hasattr(first, attribute):
             raise FamilyError(
                 f"the path is of {type(first).__name__} models, which {why}; members of a path must be exact models "
                 "that go on from what they have read, or Quantised models with one grid"
             )
-    if type(first) is HiddenMarkov:
+    if isinstance(first, HiddenMarkov):
         return HiddenPath(members)  # type: ignore[arg-type]  # all of one type
     linear = {id(m): m if isinstance(m, GaussMarkov) else getattr(m, "gauss_markov", None) for m in distinct}
     if all(isinstance(m, GaussMarkov) for m in linear.values()):
@@ -158,24 +114,20 @@ def _switched(members: Sequence[GaussMarkov]) -> GaussMarkov:
     return GaussMarkov(A, C, Q, R, b, d, members[0].mean0, members[0].cov0)
 
 
-def _rounded(members: Sequence[Quantised]) -> Quantised:
-    """The switched model behind the grid that all members share."""
+def _rounded(members: Sequence[Any]) -> Model:
+    """The switched model behind the grid that all members, of one type, share."""
     first = members[0]
     if any(m.grid.channels != first.grid.channels or m.given["method"] != first.given["method"] for m in members):
         raise FamilyError("the path is of Quantised models with several grids or methods; members must share both")
-    return Quantised(_switched([m.linear for m in members]), **first.grid.given, method=first.given["method"])
-
-
-def _at(members: Sequence[_Member], k: int) -> _Member:
-    """The member of reading number k, counted from 0."""
-    if k >= len(members):
-        raise ModelError(f"the path has {len(members)} steps; there is no step {k + 1}")
-    return members[k]
+    behind = _switched([m.linear for m in members])
+    return type(first)(behind, **first.grid.given, method=first.given["method"])  # type: ignore[no-any-return]  # a model
 
 
 def same_state(one: Model, other: Model) -> bool:
     """Whether one model can go on from the state of the other."""
-    return one.dim == other.dim and _shape(one.start()) == _shape(other.start())
+    # a past that is cut to the memory of one member is too short for another
+    memory = getattr(one, "memory", None) == getattr(other, "memory", None)
+    return memory and one.dim == other.dim and _shape(one.start()) == _shape(other.start())
 
 
 def _shape(state: Any) -> Any:

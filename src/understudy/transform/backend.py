@@ -36,8 +36,12 @@ def load_kernels(package: str, folder: str, names: list[str]) -> tuple[bool, lis
 compiled: bool
 kernels: Any
 kernels_many: Any
-compiled, (kernels, kernels_many) = load_kernels(
-    "understudy.transform", os.path.dirname(__file__), ["_kernels", "_kernels_many"]
+kernels_hidden: Any
+kernels_rounded: Any
+compiled, (kernels, kernels_many, kernels_hidden, kernels_rounded) = load_kernels(
+    "understudy.transform",
+    os.path.dirname(__file__),
+    ["_kernels", "_kernels_many", "_kernels_hidden", "_kernels_rounded"],
 )
 
 

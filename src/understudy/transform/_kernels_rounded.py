@@ -1,0 +1,514 @@
+"""The hot loops of rounded readings: cells instead of numbers (see `laws/cells.py` for what is computed).
+
+Ordinary Python; the types for the compiler stand in the `.pxd` of the same name. Systems are rows of A, b, Q, C, d,
+R; grids are rows of step, offset, low, high, one a channel. A score comes out as a *signed tail*: the smaller of the
+probabilities below and above it, with its sign. The caller turns tails into scores, all at once.
+
+A loop stops, and says why, at a reading that it cannot use or that lies too far out for its arithmetic.
+"""
+
+import math
+
+DONE = 0
+INFINITE = 1  # a reading that is infinite
+OFF_GRID = 2  # a reading that is not on the grid
+FAR = 3  # a cell that is treated elsewhere
+
+ROOT_HALF = 0.7071067811865476  # sqrt(1/2)
+INV_ROOT_2PI = 0.3989422804014327  # 1 / sqrt(2 pi)
+TOLERANCE = 1e-9  # of a step, from a grid point, as in laws/rounding.py
+ROUNDING = 8.881784197001252e-16  # four roundings of the reading
+LARGEST = 1e15  # steps from the offset
+WHOLE = 6755399441055744.0  # 3 2^51: adding and taking it off leaves the nearest whole number
+MISSING = float("nan")
+ENDLESS = float("inf")
+DEEP = 8.0  # standard deviations from which on differences of tails lose digits
+TINY = 1e-290
+UNLIKELY = 1e-11
+
+
+def grid_point(y, step, offset):
+    """The nearest point of the grid, or NaN if it is not near."""
+    t = (y - offset) / step
+    if not (t < LARGEST and t > -LARGEST):
+        return MISSING
+    point = offset + step * ((t + WHOLE) - WHOLE)
+    if math.fabs(y - point) <= TOLERANCE * step + ROUNDING * math.fabs(y):
+        return point
+    return MISSING
+
+
+def cell(a, b, half, v, nodes, r):
+    """Mean, variance and signed tail of the score of a standard normal in (a, b), into r; whether it is too far."""
+    left = a + b < 0.0
+    if left:
+        t = a
+        a = -b
+        b = -t
+        v = 1.0 - v
+    m = 0.5 * (a + b)
+    if half * (m if m > 1.0 else 1.0) <= 1.0:
+        if m > 30.0:
+            return True
+        M0 = 0.0
+        M1 = 0.0
+        M2 = 0.0
+        for i in range(0, 20, 4):
+            s = half * nodes[i]
+            f = math.exp(-s * (0.5 * s + m))
+            t = math.exp(-s * (0.5 * s - m))
+            M0 += nodes[i + 1] * (t + f)
+            M1 += nodes[i + 2] * (f - t)
+            M2 += nodes[i + 3] * (t + f)
+        t = M1 / M0
+        mean = m + half * t
+        variance = half * half * (M2 / M0 - t * t)
+        P = 2.0 * half * M0 * (math.exp(-0.5 * m * m) * INV_ROOT_2PI)
+        above = 0.5 * math.erfc(b * ROOT_HALF)
+    else:
+        if a > DEEP:
+            return True
+        above = 0.5 * math.erfc(b * ROOT_HALF)
+        P = 0.5 * math.erfc(a * ROOT_HALF) - above
+        f = math.exp(-0.5 * a * a) * INV_ROOT_2PI
+        t = math.exp(-0.5 * b * b) * INV_ROOT_2PI
+        mean = (f - t) / P
+        variance = 1.0 + ((a * f if f > 0.0 else 0.0) - (b * t if t > 0.0 else 0.0)) / P - mean * mean
+    tail = above + (1.0 - v) * P
+    if tail > 0.5:
+        tail = -(0.5 * math.erfc(-a * ROOT_HALF) + v * P)
+    if math.fabs(tail) < TINY:
+        return True
+    r[0] = -mean if left else mean
+    r[1] = variance
+    r[2] = -tail if left else tail
+    return False
+
+
+def run_cells(y, v, out, k, stop, n, d, system, stride, grid, x, P, nodes, w, r):
+    """The moment-matched Kalman filter, any number of states and channels, from reading k to `stop`.
+
+    x and P are the filtered mean and covariance, and move along. Row j of `system` serves reading j (stride 0: one
+    row serves all). Scores of channels that are not rounded come out as scores. Returns (k, why).
+    """
+    N = n + d
+    oM = N * N
+    oK = oM + N
+    oT = oK + N
+    while k < stop:
+        missing = False
+        for i in range(d):
+            t = y[k * d + i]
+            if t != t:
+                missing = True
+            elif t - t != 0.0:
+                return k, INFINITE
+        o = k * stride
+        oQ = o + n * n + n
+        oC = oQ + n * n
+        od = oC + d * n
+        # A x + b behind the rest, A P A' + Q in front
+        for i in range(n):
+            t = system[o + n * n + i]
+            for j in range(n):
+                t += system[o + i * n + j] * x[j]
+            w[oM + i] = t
+            for j in range(n):
+                t = 0.0
+                for l in range(n):
+                    t += system[o + i * n + l] * P[l * n + j]
+                w[oT + i * n + j] = t
+        for i in range(n):
+            for j in range(n):
+                t = system[oQ + i * n + j]
+                for l in range(n):
+                    t += w[oT + i * n + l] * system[o + j * n + l]
+                w[i * N + j] = t
+        if missing:
+            for i in range(n):
+                x[i] = w[oM + i]
+                for j in range(n):
+                    P[i * n + j] = w[i * N + j]
+            for i in range(d):
+                out[k * d + i] = MISSING
+            k += 1
+            continue
+        # the reading: C x + d, its covariances with the state, and its own
+        for i in range(d):
+            t = system[od + i]
+            for j in range(n):
+                t += system[oC + i * n + j] * w[oM + j]
+            w[oM + n + i] = t
+            for j in range(n):
+                t = 0.0
+                for l in range(n):
+                    t += system[oC + i * n + l] * w[l * N + j]
+                w[(n + i) * N + j] = t
+                w[j * N + n + i] = t
+        for i in range(d):
+            for j in range(d):
+                t = system[od + d + i * d + j]
+                for l in range(n):
+                    t += w[(n + i) * N + l] * system[oC + j * n + l]
+                w[(n + i) * N + n + j] = t
+        for i in range(d):
+            c = n + i
+            S = w[c * N + c]
+            q = w[oM + c]
+            t = y[k * d + i]
+            if grid[4 * i] == 0.0:
+                shift = t - q
+                variance = 0.0
+                out[k * d + i] = shift / math.sqrt(S)
+            else:
+                t = grid_point(t, grid[4 * i], grid[4 * i + 1])
+                if not (t >= grid[4 * i + 2] and t <= grid[4 * i + 3]):
+                    return k, OFF_GRID
+                half = 0.5 * grid[4 * i]
+                low = t - half
+                high = t + half
+                if t <= grid[4 * i + 2]:
+                    low = -ENDLESS
+                    half = ENDLESS
+                if t >= grid[4 * i + 3]:
+                    high = ENDLESS
+                    half = ENDLESS
+                s = math.sqrt(S)
+                if cell((low - q) / s, (high - q) / s, half / s, v[k * d + i], nodes, r):
+                    return k, FAR
+                shift = s * r[0]
+                variance = S * r[1]
+                out[k * d + i] = r[2]
+            for j in range(N):
+                w[oK + j] = w[j * N + c] / S
+            for j in range(N):
+                w[oM + j] += w[oK + j] * shift
+                for l in range(N):
+                    t = w[oK + j] * w[oK + l]
+                    w[j * N + l] = (w[j * N + l] - t * S) + t * variance
+        for i in range(n):
+            x[i] = w[oM + i]
+            for j in range(n):
+                P[i * n + j] = 0.5 * (w[i * N + j] + w[j * N + i])
+        k += 1
+    return k, DONE
+
+
+def run_line(y, v, E, D, k, stop, system, grid, x, P, table, nodes, r):
+    """The same for one state, one channel and a constant system, with polynomials where cells are narrow.
+
+    There E receives the innovation and D 1/S, for `line_scores`; elsewhere E receives the signed tail and D -1.
+    The table: the range of g = half^2/S, its scale, the largest c^2, and the polynomials of mean and variance.
+    Returns (k, why, x, P).
+    """
+    A = system[0]
+    b = system[1]
+    Q = system[2]
+    C = system[3]
+    d = system[4]
+    R = system[5]
+    step = grid[0]
+    offset = grid[1]
+    low = grid[2]
+    high = grid[3]
+    half = 0.5 * step
+    square = half * half
+    least = table[0]
+    most = table[1]
+    top = table[4]
+    # everything as near to x and P as can be: the loop waits for each of these, one after the other
+    slope = C * A
+    level = C * b + d
+    S1 = slope * slope
+    S0 = C * Q * C + R
+    A2 = A * A
+    G1 = C * A2
+    G0 = C * Q
+    scale = square * table[3]
+    middle = table[2] * table[3]
+    while k < stop:
+        t = y[k]
+        point = grid_point(t, step, offset)
+        e = (point - level) - slope * x
+        S = S1 * P + S0
+        # xhat_{k|k-1}, Sigma_{k|k-1}, and C times it
+        z = A * x + b
+        F = A2 * P + Q
+        G = G1 * P + G0
+        if point > low and point < high:
+            i = 1.0 / S
+            c = (e * half) * i
+            g = square * i
+            f = c * c
+            if f <= top and g >= least and g <= most:
+                u = scale * i - middle
+                h = f * f
+                M = (
+                    ((table[5] + table[6] * f) + (table[7] + table[8] * f) * h) + (table[9] + table[10] * f) * (h * h)
+                ) + u * (
+                    ((table[11] + table[12] * f) + (table[13] + table[14] * f) * h) + u * (table[15] + table[16] * f)
+                )
+                V = (
+                    ((table[17] + table[18] * f) + (table[19] + table[20] * f) * h)
+                    + (table[21] + table[22] * f) * (h * h)
+                ) + u * (
+                    ((table[23] + table[24] * f) + (table[25] + table[26] * f) * h) + u * (table[27] + table[28] * f)
+                )
+                K = G * i
+                x = (z + K * e) - (K * (half * c)) * M
+                P = F * (R * i) + (K * K * square) * V
+                E[k] = e
+                D[k] = i
+                k += 1
+                continue
+        D[k] = -1.0
+        if t != t:
+            E[k] = MISSING
+            x = z
+            P = F
+            k += 1
+            continue
+        if t - t != 0.0:
+            return k, INFINITE, x, P
+        if not (point >= low and point <= high):
+            return k, OFF_GRID, x, P
+        s = math.sqrt(S)
+        c = -ENDLESS if point <= low else (e - half) / s
+        h = ENDLESS if point >= high else (e + half) / s
+        if cell(c, h, half / s if point > low and point < high else ENDLESS, v[k], nodes, r):
+            return k, FAR, x, P
+        K = G / S
+        E[k] = r[2]
+        x = z + K * (s * r[0])
+        P = F * (R / S) + K * K * (S * r[1])
+        k += 1
+    return k, DONE, x, P
+
+
+def line_scores(E, D, v, out, count, half, table):
+    """Scores of narrow cells from what `run_line` found, without branches: z = (e + half t) / sqrt(S).
+
+    With W(w, g) = int_0^1 exp(-w s - g s^2 / 2) ds, t solves t W(c t, g t^2) = (2 v - 1) even - c odd, where even
+    and odd are those parts of W(c, g). First for g = 0; the factor to the true t is a polynomial in c t and g t^2.
+    """
+    square = half * half
+    for k in range(count):
+        e = E[k]
+        i = D[k]
+        i = i if i > 0.0 else 0.0
+        c = e * half * i
+        g = square * i
+        f = c * c
+        h = f * f
+        u = (g - table[0]) * table[1]
+        even = (
+            ((table[2] + table[3] * f) + (table[4] + table[5] * f) * h) + (table[6] + table[7] * f) * (h * h)
+        ) + u * (((table[8] + table[9] * f) + (table[10] + table[11] * f) * h) + u * (table[12] + table[13] * f))
+        odd = (
+            ((table[14] + table[15] * f) + (table[16] + table[17] * f) * h) + (table[18] + table[19] * f) * (h * h)
+        ) + u * (((table[20] + table[21] * f) + (table[22] + table[23] * f) * h) + u * (table[24] + table[25] * f))
+        t = (2.0 * v[k] - 1.0) * even - c * odd
+        # g = 0: t = -log(1 - c t) / c = 2 atanh(p / (2 - p)) / c with p = c t
+        p = c * t
+        q = 1.0 / (2.0 - p)
+        s = p * q
+        s = s * s
+        h = s * s
+        t = (2.0 * t * q) * (
+            (table[26] + s * table[27])
+            + h * ((table[28] + s * table[29]) + h * ((table[30] + s * table[31]) + h * table[32]))
+        )
+        w = c * t
+        g = g * t * t
+        f = w * w
+        h = f * f
+        t = t + t * g * (
+            ((table[33] + w * table[34]) + f * (table[35] + w * table[36]))
+            + h * ((table[37] + w * table[38]) + f * (table[39] + w * table[40]))
+            + g * (
+                ((table[41] + w * table[42]) + f * (table[43] + w * table[44]))
+                + h * ((table[45] + w * table[46]) + f * table[47])
+                + g * (
+                    ((table[48] + w * table[49]) + f * (table[50] + w * table[51])) + h * (table[52] + w * table[53])
+                    + g * (
+                        ((table[54] + w * table[55]) + f * (table[56] + w * table[57]))
+                        + g * ((table[58] + w * table[59]) + f * table[60] + g * (table[61] + w * table[62]))
+                    )
+                )
+            )
+        )  # fmt: skip
+        out[k] = (e + half * t) * math.sqrt(i)
+
+
+def run_points(y, v, out, k, stop, system, stride, grid, fineness, state, W, U):
+    """The point-mass filter for one state, one channel with noise, from reading k to `stop`.
+
+    The state: first point, spacing, mean, variance, number of points; their weights stand in W, and U is room for
+    as many. Returns (k, why); a missing reading is treated elsewhere, too.
+    """
+    step = grid[0]
+    half = 0.5 * step
+    reach = fineness[1]
+    while k < stop:
+        o = k * stride
+        A = system[o]
+        b = system[o + 1]
+        Q = system[o + 2]
+        C = system[o + 3]
+        d = system[o + 4]
+        R = system[o + 5]
+        N = int(state[4])
+        t = y[k]
+        if t - t != 0.0 and t == t:
+            return k, INFINITE
+        if N == 0 or t != t or C == 0.0 or not (Q > 0.0 and R > 0.0):
+            return k, FAR
+        point = grid_point(t, step, grid[1])
+        if not (point >= grid[2] and point <= grid[3]):
+            return k, OFF_GRID
+        low = -ENDLESS if point <= grid[2] else point - half
+        high = ENDLESS if point >= grid[3] else point + half
+        # the score: y is normal around each point's prediction
+        first = C * (A * state[0] + b) + d
+        slope = C * A * state[1]
+        r = ROOT_HALF / math.sqrt(C * C * Q + R)
+        left = point < C * (A * state[2] + b) + d
+        share = v[k]
+        if left:
+            share = 1.0 - share
+        above = 0.0
+        P = 0.0
+        for j in range(N):
+            q = first + slope * j
+            if left:
+                t = 0.5 * math.erfc((q - low) * r)
+                p = 0.5 * math.erfc((q - high) * r)
+            else:
+                t = 0.5 * math.erfc((high - q) * r)
+                p = 0.5 * math.erfc((low - q) * r)
+            above += W[j] * t
+            P += W[j] * (p - t)
+        if not P > UNLIKELY:
+            return k, FAR
+        tail = above + (1.0 - share) * P
+        if tail > 0.5:
+            below = 0.0
+            for j in range(N):
+                q = first + slope * j
+                t = (high - q) * r if left else (q - low) * r
+                below += W[j] * (0.5 * math.erfc(t))
+            tail = -(below + share * P)
+        # the new points: where both the move and the cell reach
+        first = A * state[0] + b
+        last = A * (state[0] + state[1] * (N - 1)) + b
+        if first > last:
+            t = first
+            first = last
+            last = t
+        root = math.sqrt(Q)
+        first -= reach * root
+        last += reach * root
+        noise = math.sqrt(R)
+        t = (low - reach * noise - d) / C
+        p = (high + reach * noise - d) / C
+        if t > p:
+            q = t
+            t = p
+            p = q
+        if t > first:
+            first = t
+        if p < last:
+            last = p
+        if not first < last:
+            return k, FAR
+        t = (last - first) / (fineness[0] / math.sqrt((1.0 + A * A) / Q + C * C / R))
+        if not t < fineness[3] - 2.0:
+            return k, FAR
+        count = int(t)
+        count += 2
+        width = (last - first) / (count - 1)
+        r = ROOT_HALF / noise
+        start = A * state[0] + b
+        slope = A * state[1] / root
+        drop = math.exp(-slope * slope)
+        total = 0.0
+        largest = 0.0
+        for i in range(count):
+            u = first + width * i
+            q = C * u + d
+            t = (low - q) * r
+            p = (high - q) * r
+            if t + p < 0.0:
+                L = -t
+                t = -p
+                p = L
+            L = 0.5 * (math.erfc(t) - math.erfc(p))
+            if L > 0.0:
+                L = L * smoothed(W, N, (u - start) / root, slope, drop)
+            U[i] = L
+            total += L
+            if L > largest:
+                largest = L
+        if not total * width * INV_ROOT_2PI / root > UNLIKELY:
+            return k, FAR
+        i = 0
+        t = fineness[2] * largest
+        while not U[i] > t:
+            i += 1
+        j = count - 1
+        while not U[j] > t:
+            j -= 1
+        total = 0.0
+        mean = 0.0
+        for N in range(i, j + 1):
+            total += U[N]
+            mean += U[N] * (N - i)
+        mean = mean / total
+        t = 0.0
+        for N in range(i, j + 1):
+            p = (N - i) - mean
+            t += U[N] * (p * p)
+            W[N - i] = U[N] / total
+        state[0] = first + width * i
+        state[1] = width
+        state[2] = state[0] + width * mean
+        state[3] = width * width * (t / total)
+        state[4] = j + 1 - i
+        out[k] = -tail if left else tail
+        k += 1
+    return k, DONE
+
+
+def smoothed(W, N, u, slope, drop):
+    """Sum over j of W[j] exp(-(u - slope j)^2 / 2), by ratios from the largest term outward."""
+    if slope == 0.0:
+        return math.exp(-0.5 * u * u)
+    t = u / slope
+    if t < 0.0:
+        j = 0
+    elif t > N - 1:
+        j = N - 1
+    else:
+        j = int(t + 0.5)
+    t = u - slope * j
+    g = math.exp(-0.5 * t * t)
+    total = W[j] * g
+    # exp(-(t - slope)^2/2) = exp(-t^2/2) exp(slope t - slope^2/2), and each further ratio is less by exp(-slope^2)
+    r = math.exp(slope * t - 0.5 * slope * slope)
+    f = g
+    ratio = r
+    for i in range(j + 1, N):
+        f = f * ratio
+        ratio = ratio * drop
+        total += W[i] * f
+        if f < 1e-30:
+            break
+    f = g
+    ratio = drop / r
+    for i in range(j - 1, -1, -1):
+        f = f * ratio
+        ratio = ratio * drop
+        total += W[i] * f
+        if f < 1e-30:
+            break
+    return total

@@ -1,0 +1,317 @@
+"""Readings on a grid, quickly: the maps of a `Quantised` model.
+
+On the way out a rounded process is the unrounded one, rounded: the pair of Kalman filters of `pair`, and a rounding.
+On the way in the filter runs in a compiled loop where there is one: matched moments for every model, point masses for
+one channel with noise. A reading that the loop cannot do (far out in a tail, or a missing one among point masses) is
+done by the model's own methods, and the loop goes on after it.
+
+The state of a whitening is the number of readings so far and the state of the model.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import numpy as np
+
+from understudy.errors import ReadingError, StateError
+from understudy.laws.base import Array
+from understudy.laws.cells import NARROW_PAIRS
+from understudy.laws.uniforms import Uniforms
+from understudy.models.cell_moments import CellState, frozen
+from understudy.models.cell_point_mass import USUAL
+from understudy.models.gauss_markov import GaussMarkov
+from understudy.models.quantised import Quantised
+from understudy.transform.backend import kernels_rounded, view
+from understudy.transform.narrow import narrow
+from understudy.transform.pair import Pair, left_the_range, white
+from understudy.transform.readings import infinite, one_reading
+
+State = tuple[int, CellState]
+
+# Readings in a block: many, because each block costs 70 us; fewer where each is handled one by one
+# (systems that change with time) or again and again (rounding, which wants the cache).
+_BLOCK, _VARYING = 65_536, 4096
+_EMPTY = np.empty(0)
+_PAIRS = np.array(NARROW_PAIRS).ravel()
+_PAIRS.flags.writeable = False
+
+
+def whitening(model: Quantised, uniforms: Uniforms) -> Whitening | None:
+    """The map from readings of the model to scores; None where only its own methods serve."""
+    if model.method == "moments":
+        alone = model.linear.states == model.dim == 1 and model.linear.constant
+        return LineWhitening(model, uniforms) if alone else MomentWhitening(model, uniforms)
+    if model.dim == 1 and float(model.linear.at(1).R.item()) > 0.0:
+        return PointWhitening(model, uniforms)
+    return None
+
+
+def colouring(model: Quantised) -> Colouring:
+    """The map from scores to readings of the model."""
+    return Colouring(model)
+
+
+class Colouring:
+    """Scores to the unrounded process, which is rounded when it leaves."""
+
+    def __init__(self, model: Quantised) -> None:
+        self.dim = model.dim
+        self._pair = Pair(white(model.dim), model.linear)
+        self._grid = model.grid
+
+    def start(self) -> Any:
+        """That of the unrounded process."""
+        return self._pair.start()
+
+    def step(self, state: Any, z: Any) -> tuple[Any, Any]:
+        """One reading."""
+        state, y = self._pair.step(state, z)
+        if self.dim == 1:
+            return state, self._grid.channels[0].rounded(y)
+        return state, self._grid.rounded(y)
+
+    def apply(self, state: Any, Z: Array) -> tuple[Any, Array]:
+        """A chunk (T, d)."""
+        state, Y = self._pair.apply(state, Z)
+        for first in range(0, len(Y), _VARYING):
+            for i, (step, offset, low, high) in enumerate(self._grid.channels):
+                if step:
+                    # what `Channel.rounded` does, in place
+                    part = Y[first : first + _VARYING, i]
+                    np.subtract(part, offset, out=part)
+                    np.divide(part, step, out=part)
+                    np.rint(part, out=part)
+                    np.multiply(part, step, out=part)
+                    np.add(part, offset, out=part)
+                    if math.isfinite(low) or math.isfinite(high):
+                        np.clip(part, low, high, out=part)
+        return state, Y
+
+
+class Whitening:
+    """Readings to scores: blocks through a loop, and what it leaves by the methods of the model."""
+
+    def __init__(self, model: Quantised, uniforms: Uniforms) -> None:
+        self.dim = model.dim
+        self._model, self._uniforms = model, uniforms
+        self._grid = np.array([row for channel in model.grid.channels for row in channel])
+        self._rounded = [i for i, channel in enumerate(model.grid.channels) if channel.step]
+
+    def sensor(self, j: int) -> Whitening:
+        """The same for sensor j of several, with uniforms of its own."""
+        other = copy.copy(self)
+        other._uniforms = self._uniforms.sensor(j)
+        return other
+
+    def start(self) -> State:
+        """No reading yet."""
+        return 0, self._model.start()
+
+    def step(self, state: Any, y: Any) -> tuple[State, Any]:
+        """One reading; None or NaN is missing and stays so."""
+        state, out = self.apply(state, one_reading(y, self.dim))
+        return state, out.item() if self.dim == 1 else out[0]
+
+    def apply(self, state: Any, Y: Array) -> tuple[State, Array]:
+        """A chunk (T, d)."""
+        k, known = self._checked(state)
+        out = np.empty(Y.shape)
+        size = _BLOCK if self._model.linear.constant else _VARYING
+        for first in range(0, len(Y), size):
+            rows = Y[first : first + size]
+            v = self._uniforms.block(k, len(rows), self.dim)
+            known = self._block(known, rows, v, out[first : first + size], first)
+            k += len(rows)
+        if not (np.isfinite(known.mean).all() and np.isfinite(known.cov).all()):
+            raise left_the_range()
+        return (k, known), out
+
+    def _block(self, known: CellState, Y: Array, v: Array, out: Array, before: int) -> CellState:
+        """Scores of a block into `out`."""
+        alone: dict[int, Any] = {}
+        room = self._room(len(Y))
+        k = 0
+        while True:
+            known, k, why = self._run(known, Y, v, room, k)
+            if why == kernels_rounded.DONE:
+                break
+            if why == kernels_rounded.INFINITE:
+                raise infinite(before + k)
+            known, alone[k] = self._alone(known, Y[k], v[k], before + k)
+            room[0].reshape(len(Y), -1)[k] = np.nan
+            k += 1
+        self._scores(room, v, out)
+        for row, z in alone.items():
+            out[row] = z
+        return known
+
+    def _alone(self, known: CellState, y: Array, v: Array, row: int) -> tuple[CellState, Any]:
+        """One reading by the methods of the model."""
+        model = self._model
+        if np.isnan(y).any():
+            return model.skip(known), np.nan
+        one, u = (float(y[0]), float(v[0])) if self.dim == 1 else (y, v)
+        try:
+            z = model.predict(known).score(one, u)
+            return model.update(known, one), z
+        except ReadingError as error:
+            raise ReadingError(f"row {row}: {error}") from None
+
+    def _checked(self, state: Any) -> State:
+        """The state, if it can be one of this map's; it may have been through a file."""
+        wrong = StateError("a state of this filter is the number of readings and the state of its model")
+        if not (isinstance(state, (tuple, list)) and len(state) == 2 and isinstance(state[1], (tuple, list))):
+            raise wrong
+        k, known = state
+        if not (type(k) is int and k >= 0 and len(known) == len(CellState._fields) and type(known[0]) is int):
+            raise wrong
+        try:
+            mean, cov, points, weights, spacing = (np.asarray(part, dtype=float) for part in known[1:])
+        except (TypeError, ValueError):
+            raise wrong from None
+        n = self._model.linear.states
+        if (
+            mean.shape != (n,)
+            or cov.shape != (n, n)
+            or points.ndim != 1
+            or points.shape != weights.shape
+            or spacing.ndim
+        ):
+            raise wrong
+        if not all(np.isfinite(part).all() for part in (mean, cov, points, weights, spacing)):
+            raise StateError("the entries of a state are finite numbers")
+        return k, CellState(known[0], mean, cov, points, weights, float(spacing))
+
+    # What the loops do ----------------------------------------------------------------------------
+
+    def _room(self, count: int) -> tuple[Array, ...]:
+        """Where a loop leaves what it finds, one row a reading."""
+        return (np.empty((count, self.dim)),)
+
+    def _scores(self, room: tuple[Array, ...], v: Array, out: Array) -> None:
+        """Scores from what the loop has left: signed tails, for channels that are rounded."""
+        out[:] = room[0]
+        for i in self._rounded:
+            out[:, i] = from_tail(out[:, i])
+
+    def _run(self, known: CellState, Y: Array, v: Array, room: tuple[Array, ...], k: int) -> tuple[CellState, int, int]:
+        raise TypeError("a whitening says which loop it runs")
+
+
+def from_tail(tail: Array) -> Array:
+    """Scores from signed tails."""
+    from scipy.special import ndtri
+
+    return np.asarray(np.copysign(ndtri(np.abs(tail)), tail))
+
+
+def _systems(linear: GaussMarkov, k: int, count: int) -> tuple[Array, int]:
+    """Rows of the system for readings k + 1 to k + count, and how far apart they stand."""
+    if linear.constant:
+        return linear.row(1), 0
+    rows = [linear.row(step) for step in range(k + 1, k + count + 1)]
+    return np.concatenate(rows), rows[0].size
+
+
+class MomentWhitening(Whitening):
+    """Matched moments, any number of states and channels."""
+
+    def _run(self, known: CellState, Y: Array, v: Array, room: tuple[Array, ...], k: int) -> tuple[CellState, int, int]:
+        linear = self._model.linear
+        n, d = linear.states, self.dim
+        x, P = np.array(known.mean), np.array(known.cov).ravel()
+        # the rows stand at the readings of the block, the first of which may be behind
+        rows, stride = _systems(linear, known.k, len(Y) - k) if k < len(Y) else (_EMPTY, 0)
+        work = np.empty((n + d) * (n + d + 2) + n * n)
+        stop, why = kernels_rounded.run_cells(
+            view(Y[k:].reshape(-1)), view(v[k:].reshape(-1)), view(room[0][k:].reshape(-1)), 0, len(Y) - k,
+            n, d, view(rows), stride, view(self._grid), view(x), view(P), view(_PAIRS), view(work), view(np.empty(3)),
+        )  # fmt: skip
+        return CellState(known.k + stop, frozen(x), frozen(P.reshape(n, n))), k + stop, why
+
+
+class LineWhitening(Whitening):
+    """Matched moments, one state and one channel of a constant system."""
+
+    def __init__(self, model: Quantised, uniforms: Uniforms) -> None:
+        super().__init__(model, uniforms)
+        self._system = model.linear.row(1)
+        tables = narrow(*_range(model))
+        self._moments: Array = _NO_TABLE if tables is None else tables.moments
+        self._narrow: Array = _EMPTY if tables is None else tables.scores
+
+    def _room(self, count: int) -> tuple[Array, ...]:
+        return np.empty(count), np.empty(count)
+
+    def _scores(self, room: tuple[Array, ...], v: Array, out: Array) -> None:
+        E, D = room
+        wide = slice(None) if not self._narrow.size else np.flatnonzero(D < 0.0)
+        if self._narrow.size:
+            half = 0.5 * self._model.grid.channels[0].step
+            kernels_rounded.line_scores(
+                view(E), view(D), view(v.reshape(-1)), view(out.reshape(-1)), len(E), half, view(self._narrow)
+            )
+        out[wide, 0] = from_tail(E[wide])
+
+    def _run(self, known: CellState, Y: Array, v: Array, room: tuple[Array, ...], k: int) -> tuple[CellState, int, int]:
+        x, P = float(known.mean.item()), float(known.cov.item())
+        stop, why, x, P = kernels_rounded.run_line(
+            view(Y.reshape(-1)), view(v.reshape(-1)), view(room[0]), view(room[1]), k, len(Y),
+            view(self._system), view(self._grid), x, P, view(self._moments), view(_PAIRS), view(np.empty(3)),
+        )  # fmt: skip
+        return CellState(known.k + stop - k, frozen(np.array([x])), frozen(np.array([[P]]))), stop, why
+
+
+_NO_TABLE = np.zeros(29)
+_NO_TABLE[4] = -1.0  # no c^2 is as small
+
+
+def _range(model: Quantised) -> tuple[float, float]:
+    """Where g = half^2 / S lies once the filter has settled: between no variance left in a cell and the most."""
+    A, _, Q, C, _, R = model.linear.row(1).tolist()
+    square = (0.5 * model.grid.channels[0].step) ** 2
+    ends = []
+    for left in (square / 3.0, 0.0):
+        P = float(model.linear.cov0.item())
+        for _ in range(10_000):
+            F = A * P * A + Q
+            S = C * C * F + R
+            # Sigma_{k|k} = Sigma R / S + K^2 Var[y | cell]
+            after = F * R / S + (C * F / S) ** 2 * left
+            if abs(after - P) <= 1e-12 * after:
+                break
+            P = after
+        ends.append(square / S)
+    return 0.999 * min(ends), 1.001 * max(ends)
+
+
+class PointWhitening(Whitening):
+    """Point masses: one state, one channel."""
+
+    def _run(self, known: CellState, Y: Array, v: Array, room: tuple[Array, ...], k: int) -> tuple[CellState, int, int]:
+        linear = self._model.linear
+        count = known.points.size
+        W, U = np.empty(USUAL.most), np.empty(USUAL.most)
+        if count <= USUAL.most:
+            W[:count] = known.weights
+        first = float(known.points[0]) if count else 0.0
+        # a state without spacing is none of this loop's
+        number = count if known.spacing > 0.0 and count <= USUAL.most else 0
+        state = np.array([first, known.spacing, known.mean.item(), known.cov.item(), number])
+        rows, stride = _systems(linear, known.k, len(Y) - k) if k < len(Y) else (_EMPTY, 0)
+        stop, why = kernels_rounded.run_points(
+            view(Y[k:].reshape(-1)), view(v[k:].reshape(-1)), view(room[0][k:].reshape(-1)), 0, len(Y) - k,
+            view(rows), stride, view(self._grid), view(np.array(USUAL, dtype=float)), view(state), view(W), view(U),
+        )  # fmt: skip
+        if stop == 0:
+            return known, k, why
+        first, spacing, mean, variance, number = state.tolist()
+        points = first + spacing * np.arange(int(number))
+        after = CellState(
+            known.k + stop, frozen(np.array([mean])), frozen(np.array([[variance]])), frozen(points),
+            frozen(W[: int(number)]), spacing,
+        )  # fmt: skip
+        return after, k + stop, why
