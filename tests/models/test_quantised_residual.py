@@ -116,9 +116,10 @@ def test_vectors_and_several_states():
     linear = us.GaussMarkov(**random_system(np.random.default_rng(3), 2, 2))
     found = [Quantised(linear, step).residual(25, sequences=3, rng=6) for step in ([0.5, 0.5], [6.0, 4.0])]
     assert all(isinstance(f, Residual) and "2 x 1000 particles" in f.how for f in found)
-    assert 0.0 <= found[0].charged < found[1].charged < 10.0
+    assert 0.0 <= found[0].kl < found[1].kl < 10.0
+    assert all(f.charged > f.kl for f in found)
     one = Quantised(linear, [None, 6.0]).residual(25, sequences=3, rng=6)
-    assert 0.0 <= one.charged < 10.0
+    assert 0.0 <= one.kl < 10.0
 
 
 def test_long_sequences_are_extrapolated():

@@ -64,9 +64,7 @@ def residual(model: Quantised, T: int, *, sequences: int = 16, rng: Any = None) 
     use = contender(linear, grid, model.method)
     each = (_divergences(linear, grid, (truth, use), simulated, seed)[0] for seed in generator.spawn(sequences))
     total = np.array([_expected(divergences, T) for divergences in each])
-    error = float(total.std(ddof=1)) / math.sqrt(sequences)
-    how = f"{name}, {sequences} sequences of {simulated} readings"
-    return Residual(max(0.0, float(total.mean())), error, int(T), how)
+    return Residual.estimated(total, T, f"{name}, {sequences} sequences of {simulated} readings")
 
 
 class Row(NamedTuple):

@@ -119,8 +119,6 @@ def diagnose(model: Any, Y: Any) -> Diagnosis:
 
 def residual(model: Any, T: int, sequences: int, rng: np.random.Generator) -> Residual:
     """Sum over T readings of the divergence of a reference from a `Nonlinear` model, over records of the true law."""
-    from scipy.special import ndtri, stdtrit
-
     reference, how = _reference(model)
     Y = model.simulate(T, n=sequences, rng=rng).Y
     totals = np.empty(sequences)
@@ -132,10 +130,7 @@ def residual(model: Any, T: int, sequences: int, rng: np.random.Generator) -> Re
             y = row.item() if model.dim == 1 else row
             state, better = mine.update(state, y), true.update(better, y)
         totals[j] = total
-    # so that the charge, the mean plus 4.75 errors, is too small once in a million for few sequences too
-    student = float(stdtrit(sequences - 1, 1e-6) / ndtri(1e-6))
-    error = student * float(totals.std(ddof=1)) / math.sqrt(sequences)
-    return Residual(float(totals.mean()), error, T, f"{how}, {sequences} sequences")
+    return Residual.estimated(totals, T, f"{how}, {sequences} sequences")
 
 
 def _reference(model: Any) -> tuple[Any, str]:

@@ -14,6 +14,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from understudy.laws.base import Array
+
 # One-sided normal quantile of 1 - 1e-6: a charge is too small in one case of a million.
 _MARGIN = 4.753424308822899
 
@@ -31,11 +33,29 @@ class Residual(NamedTuple):
     kl: float
     """The divergence over all readings: an estimate, or exact where `error` is 0."""
     error: float
-    """Its standard error."""
+    """Its standard error (wider where it rests on few sequences)."""
     steps: int
     """Number of readings, T."""
     how: str
     """In a few words, how it was computed."""
+
+    @classmethod
+    def estimated(cls, totals: Array, steps: int, how: str) -> Residual:
+        """From the divergences of independent sequences.
+
+        The error is widened by Student's factor, so that the charge, the mean plus 4.75 errors, is too small once in
+        a million for few sequences too.
+
+        >>> import numpy as np
+        >>> Residual.estimated(np.array([1.0, 2.0, 3.0]), 10, "three sequences").kl
+        2.0
+        """
+        from scipy.special import ndtri, stdtrit
+
+        count = len(totals)
+        student = float(stdtrit(count - 1, 1e-6) / ndtri(1e-6))
+        error = student * float(totals.std(ddof=1)) / math.sqrt(count)
+        return cls(max(0.0, float(totals.mean())), error, int(steps), how)
 
     @property
     def per_reading(self) -> float:
