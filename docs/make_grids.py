@@ -1,4 +1,4 @@
-"""Recompute the table of the page on grids: `python docs/make_grids.py` (half a minute) rewrites it in docs/grids.md."""
+"""Recompute the table of the page on grids: `python docs/make_grids.py` rewrites it (half a minute)."""
 
 from __future__ import annotations
 

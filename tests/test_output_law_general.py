@@ -63,9 +63,15 @@ def mixtures() -> list[Pair]:
         low = rng.random((T, 1, N)) < share
         return rng.random((T, 1, N)) + np.where(low, 0.0, 2.0)
 
+    normals = us.Mixture([0.2, 0.8], [us.Gaussian(-3.0, 4.0), us.Gaussian(1.0, 0.25)])
+
+    def noisier(rng, T, N, R=0.1):
+        return simulate.of_model(rng, room(1, R=R), T, N)
+
     return [
         Pair("mixture as Gauss-Markov", us.IID(source), room(0.5), *independent(draw, 30.0)),
-        Pair("mixture with a hole as a mixture", us.IID(hole), us.IID(source), *independent(two, 0.42)),
+        Pair("mixture with a hole as Gauss-Markov", us.IID(hole), room(0.2), *independent(two, 0.42)),
+        Pair("Gauss-Markov as a mixture", room(1), us.IID(normals), *independent(noisier, 0.12)),
     ]
 
 
