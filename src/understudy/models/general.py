@@ -133,9 +133,10 @@ class General(Frozen):
         self._takes_k = conditional is not None and _takes_k(conditional)
         try:
             self._first: Law = self._checked_first() if initial is None else initial
-            self._steady: Law | None = None
+            steady: Law | None = None
             if memory == 0 and not self._takes_k:
-                self._steady = self._first if initial is None else self._law(2, self.start().readings)
+                steady = self._first if initial is None else self._law(2, self.start().readings)
+            self._steady = steady
             if initial is not None:
                 self._probe(2, self.update(self.start(), initial.value(0.0 if dim == 1 else np.zeros(dim))).readings)
         except NumericalError as error:
@@ -195,7 +196,7 @@ class General(Frozen):
                 support=self.support * tiles,
                 centre=_hint("centre", self.centre, k, past, tiles),
                 scale=_hint("scale", self.scale, k, past, tiles),
-                near=[np.tile(row, tiles) for row in past[-2:]],
+                near=past[-2:] if tiles == 1 else [np.tile(row, tiles) for row in past[-2:]],
                 integrate=ahead,
                 log_total=log_total,
                 # What a whole-length density integrates to was looked at before the first reading.

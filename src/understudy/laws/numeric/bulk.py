@@ -30,9 +30,13 @@ DROP = 64.0
 
 _PEAKS = 24  # modes that are followed
 _ROUNDS = 80
-_DENSE = 60_001  # looks of a thorough search
+_DENSE = 60_000  # looks of a thorough search inside the bulk
 _SHARP = 8.0  # a peak is resolved when the log-density falls by no more than this to a neighbour
 _AROUND = 10.0 ** np.concatenate([np.arange(-2.0, 0.3, 0.25), np.arange(0.3, 2.0, 0.1), np.arange(2.0, 40.1, 0.5)])
+_EVERYWHERE = 10.0 ** np.arange(-20.0, 20.1, 0.25)
+_EVERYWHERE = np.concatenate([-_EVERYWHERE[::-1], [0.0], _EVERYWHERE])
+_EDGES = np.concatenate([np.arange(0.5, 3.6, 0.5), 3.5 * 1.35 ** np.arange(1.0, 19.0)])  # in w, to 700
+_EDGES = np.concatenate([-_EDGES[::-1], [0.0], _EDGES])
 _FARTHEST = 10.0 ** np.arange(20.0, 300.0, 4.0)
 _DIED = 24.0  # by how much the log-density must have fallen where floats end
 
@@ -44,7 +48,7 @@ class NowhereError(NumericalError):
 class Hint(NamedTuple):
     """What is known of the place: a centre, a scale, readings that may be near, and how many scales to look away.
 
-    A `thorough` search also goes through the whole bulk in small steps, for needles in it.
+    A `thorough` search also goes through the bulk and all magnitudes in small steps, for needles.
     """
 
     centre: float | None = None
@@ -100,11 +104,13 @@ class _Samples:
             noise = 1.0 + 1e-9 * abs(valley)
             while kept and h[kept[-1]] - valley < noise and h[kept[-1]] <= h[top]:
                 kept.pop()
-                valley = min(valley, valleys.pop()) if valleys else -math.inf
-            if not kept or h[top] - valley >= noise:
-                kept.append(top)
+                valley = min(valley, valleys.pop()) if kept else valley
+            if kept and h[top] - valley < noise:
+                continue  # a bump on the slope of the last
+            if kept:
                 valleys.append(valley)
-                valley = math.inf
+            kept.append(top)
+            valley = math.inf
         self._peaks = sorted(kept, key=lambda i: -float(h[i]))[:_PEAKS]
         return self._peaks
 
@@ -150,8 +156,6 @@ class _Samples:
         fa, fm, fb = self.h[i - 1 : i + 2].tolist()
         even = np.arange(1.0, 8.0) / 8.0
         places = [a + (m - a) * even, m + (b - m) * even]
-        if not (a < m < b):
-            return np.empty(0)
         # h = fm + p t - q t^2 with t = u - m
         left, right = (fa - fm) / (a - m), (fb - fm) / (b - m)
         q = (left - right) / (b - a)
@@ -190,8 +194,9 @@ def _search(ask: Ask, stretch: Stretch, hint: Hint, name: str) -> _Samples:
     if hint.thorough:
         fit = _Fit(samples, samples.main())
         first, last = max(int(fit.alive[0]) - 1, 0), min(int(fit.alive[-1]) + 1, fit.w.size - 1)
-        dense = np.linspace(fit.w[first], fit.w[last], _DENSE)
-        samples.add(fit.coordinate.centre + fit.coordinate.scale * np.sinh(dense))
+        inside, outside = np.linspace(fit.w[first], fit.w[last], _DENSE), np.linspace(0.0, 46.0, _DENSE // 3)
+        dense = np.sinh(np.concatenate([inside, -outside, outside]))
+        samples.add(fit.coordinate.centre + fit.coordinate.scale * dense)
         _follow(samples)
     return samples
 
@@ -226,7 +231,9 @@ def _first_looks(stretch: Stretch, hint: Hint) -> Array:
     if not stretch.line:
         even = np.arange(-46.0, 46.25, 0.5) + (0.0 if scale is None else math.log(scale))
         return np.concatenate([near, even, [-REACH, REACH]])
-    size = (scale or 1.0) * 10.0 ** np.arange(-20.0 if scale is None else -3.0, math.log10(hint.reach) + 0.1, 0.25)
+    if scale is None:
+        return np.concatenate([near, _EVERYWHERE + (centre or 0.0)])
+    size = scale * 10.0 ** np.arange(-3.0, math.log10(hint.reach) + 0.1, 0.25)
     return np.concatenate([near, np.array([0.0, *-size, *size]) + (centre or 0.0)])
 
 
@@ -292,12 +299,12 @@ class _Fit:
             if last < f.size and np.isnan(f[last]):
                 raise not_a_number(name)
             x = between[last : last + 2]
-            if last:
-                u = stretch.u(x)
-                w = np.arcsinh((u - coordinate.centre) / coordinate.scale)
-                g = f[last - 1] + stretch.log_slope(u[:1]) + log_cosh(w[:1])
-                if not g[0] > self.floor and abs(w[1] - w[0]) > 0.01:
-                    return float(x[0]), float(x[1]), False
+            u = stretch.u(between[1 : last + 2])
+            w = np.arcsinh((u - coordinate.centre) / coordinate.scale)
+            g = f[:last] + stretch.log_slope(u[:last]) + log_cosh(w[:last])
+            dead = int(np.argmin(np.append(g >= self.floor, False)))
+            if dead < last and abs(w[-1] - w[dead]) > 0.01:
+                return float(between[dead + 1]), float(x[1]), False
 
 
 def _floats_between(x: Array) -> Array:
@@ -322,9 +329,5 @@ def _plain(samples: _Samples, main: int) -> _Fit | None:
 
 def panel_edges(low: float, high: float, marks: Array) -> Array:
     """Edges in w from low to high: even in the middle, wider and wider in the tails; and marks (sinh w)."""
-    outward = [0.8 * k for k in range(5)]
-    while outward[-1] < max(-low, high):
-        outward.append(1.4 * outward[-1])
-    half = np.array(outward)
-    together = np.unique(np.concatenate([-half, half, np.arcsinh(marks)]))
+    together = np.unique(np.concatenate([_EDGES, np.arcsinh(marks)])) if marks.size else _EDGES
     return np.concatenate([[low], together[(together > low) & (together < high)], [high]])

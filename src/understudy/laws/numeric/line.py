@@ -14,7 +14,7 @@ import numpy as np
 from understudy.errors import NumericalError
 from understudy.laws.base import Array
 from understudy.laws.numeric.asked import Asked
-from understudy.laws.numeric.bulk import Bulk, Hint, find_bulk
+from understudy.laws.numeric.bulk import Bulk, Hint, NowhereError, find_bulk
 from understudy.laws.numeric.panels import FLOOR, Height, Panels
 from understudy.laws.tails import Density, quantiles, scores
 
@@ -43,19 +43,26 @@ class Line:
         found: tuple[Bulk, Height, float] | None = None,
     ) -> None:
         self.ask = ask
-        bulk, height, relative = found or (find_bulk(ask.search, support, hint, ask.name), self._height, 0.0)
+        try:
+            bulk, height, relative = found or (find_bulk(ask.search, support, hint, ask.name), self._height, 0.0)
+        except NowhereError as error:
+            raise NumericalError(str(error)) from None
         self.coordinate, self.support = bulk.coordinate, bulk.support
         if self._grain(np.zeros(1))[0] * _FLOATS > 1.0:
             raise NumericalError(f"{ask.name} changes over a few rounding units of a reading; take an offset off it")
         with np.errstate(all="ignore"):
             self.panels = Panels(height, bulk.edges, accuracy, ask.name, self._grain)
-        self.error = self.panels.error + 2.0 * math.sqrt(0.5 * math.pi) * relative
-        """Estimated error of a score, to |z| = 8."""
+        self._relative = relative
 
     @property
     def log_mass(self) -> float:
         """Logarithm of the integral of the density as it was given."""
         return self.panels.log_mass
+
+    @property
+    def error(self) -> float:
+        """Estimated error of a score, to |z| = 8."""
+        return self.panels.error + 2.0 * math.sqrt(0.5 * math.pi) * self._relative
 
     def _height(self, w: Array) -> Array:
         return self.ask(self.coordinate.x(w)) + self.coordinate.log_slope(w)

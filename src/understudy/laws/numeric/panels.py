@@ -72,20 +72,23 @@ class Panels:
         self.below = np.concatenate([[0.0], np.cumsum(mass)])
         self.above = np.concatenate([np.cumsum(mass[::-1])[::-1], [0.0]])
         self.log_mass = self.log_scale + math.log(self.total)
+        self._log_error = log_error
         self._positive(g.max(axis=1) == -np.inf, name)
-        self.error = self._error(np.exp(log_error - self.log_scale))
 
     def _positive(self, empty: NDArray[np.bool_], name: str) -> None:
         least = FLOOR * self.total
-        if (empty & (self.below[:-1] > least) & (self.above[1:] > least)).any():
+        if empty.any() and (empty & (self.below[:-1] > least) & (self.above[1:] > least)).any():
             raise NumericalError(
                 f"{name} is -inf on an interval inside the support: the density must be positive there, or the score "
                 "would not increase (a density that underflows is to be computed in log space)"
             )
 
-    def _error(self, error: Array) -> float:
+    @cached_property
+    def error(self) -> float:
         """Largest error of a score above the floor: sqrt(pi / 2) times the largest relative error of a tail."""
-        below, above = np.cumsum(error) / self.below[1:], np.cumsum(error[::-1])[::-1] / self.above[:-1]
+        error = np.exp(self._log_error - self.log_scale)
+        with np.errstate(invalid="ignore"):
+            below, above = np.cumsum(error) / self.below[1:], np.cumsum(error[::-1])[::-1] / self.above[:-1]
         half, least = 0.5 * self.total, FLOOR * self.total
         kept = [float(error.sum()) / self.total]
         kept += [*below[(self.below[1:] > least) & (self.below[:-1] < half)]]
@@ -167,13 +170,18 @@ class _Leaves(NamedTuple):
 def _halved(height: Height, edges: Array, tolerance: float, name: str, grain: Grain | None) -> _Leaves:
     """Panels that are good enough, from left to right."""
     a, b = edges[:-1], edges[1:]
-    g, log_mass = _rule(height, a, b)
+    g = log_mass = np.empty(0)
     done: _Leaves | None = None
+    scale = -math.inf
     for _ in range(_LEVELS):
         middle = 0.5 * (a + b)
         left, right = np.stack([a, middle], axis=1).ravel(), np.stack([middle, b], axis=1).ravel()
-        half_g, half_mass = _rule(height, left, right)
-        scale = max(float(half_mass.max()), -math.inf if done is None else float(done.log_mass.max()))
+        if log_mass.size:
+            half_g, half_mass = _rule(height, left, right)
+        else:  # the first time, panels and halves in one call
+            both_g, both_mass = _rule(height, np.concatenate([a, left]), np.concatenate([b, right]))
+            (g, half_g), (log_mass, half_mass) = np.split(both_g, [a.size]), np.split(both_mass, [a.size])
+        scale = max(scale, float(half_mass.max()))
         pair = np.exp(half_mass - scale).reshape(-1, 2).sum(axis=1)
         error = np.abs(pair - np.exp(log_mass - scale))
         small = error <= tolerance * _smaller_tail(a, pair, scale, done)

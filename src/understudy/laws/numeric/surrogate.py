@@ -45,7 +45,10 @@ class Surrogate:
             terms = values @ _COEFFICIENTS.T
             highest = values.max(axis=1)
             size = np.where(highest > top - _COUNTS, tolerance, max(tolerance, 1e-8))
-            size[highest < top - depth] = np.inf
+            # Far below, where the function may jump from slope to slope, a polynomial would overshoot: a constant does.
+            dead = highest < top - depth
+            terms[dead] = 0.0
+            terms[dead, 0] = highest[dead]
             small = np.abs(terms[:, -3:]).max(axis=1) <= size + 4e-16 * np.abs(values).max(axis=1)
             left.append(a[small])
             coefficients.append(terms[small])

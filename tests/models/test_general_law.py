@@ -1,0 +1,82 @@
+"""Readings that were drawn without the package are white under the right density, and not under another."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from helpers import is_white
+from scipy import special
+
+import understudy as us
+from understudy.models.general import General
+
+LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
+LOG_QUARTIC = math.log(math.sqrt(2.0) * math.gamma(0.25) / 2.0)  # of the integral of exp(-e^4 / 4)
+
+
+def quartic(slope):
+    """AR(1) whose noise has the density exp(-e^4 / 4)."""
+
+    def logpdf(y, past):
+        return -((y - slope * past.sum()) ** 4) / 4 - LOG_QUARTIC
+
+    return General(logpdf, memory=1)
+
+
+def positive():
+    """Exponential, its mean one plus half the last reading."""
+
+    def logpdf(y, past):
+        mean = 1.0 + 0.5 * past.sum()
+        return -y / mean - math.log(mean)
+
+    return General(logpdf, memory=1, support=(0.0, math.inf))
+
+
+def quartic_readings(rng, T, slope):
+    """Drawn by the gamma law of e^4 / 4."""
+    noise = rng.choice([-1.0, 1.0], T) * (4.0 * rng.gamma(0.25, size=T)) ** 0.25
+    Y = np.empty(T)
+    last = 0.0
+    for k in range(T):
+        last = Y[k] = slope * last + noise[k]
+    return Y
+
+
+def test_ten_thousand_readings_are_white():
+    """Under their own density (false alarm 1e-6)."""
+    Y = quartic_readings(np.random.default_rng(1), 10_000, 0.5)
+    assert is_white(us.whiten(Y, quartic(0.5)))
+
+
+@pytest.mark.parametrize("wrong", ["slope", "noise"])
+def test_under_another_density_they_are_not(wrong):
+    """Twin: another slope, and Gaussian noise of the same variance."""
+    Y = quartic_readings(np.random.default_rng(1), 1200 if wrong == "slope" else 10_000, 0.5)
+    variance = 2.0 * math.gamma(0.75) / math.gamma(0.25)
+    gaussian = us.AutoRegressive(0.5, noise=us.Gaussian(0.0, variance))
+    assert not is_white(us.whiten(Y, quartic(0.3) if wrong == "slope" else gaussian))
+
+
+def test_many_short_sequences_of_a_whole_length_density():
+    """Three readings pulled together by a joint density, 60 times: the scores of their Cholesky map."""
+    precision = np.array([[2.0, -1.0, 0.0], [-1.0, 3.0, -1.0], [0.0, -1.0, 2.0]])
+    constant = 0.5 * np.linalg.slogdet(precision)[1] - 3.0 * LOG_SQRT_2PI
+    model = General(joint=lambda Y: constant - 0.5 * (Y * (precision @ Y)).sum(axis=0), steps=3)
+    root = np.linalg.cholesky(np.linalg.inv(precision))
+    Y = root @ np.random.default_rng(2).standard_normal((3, 60))
+    z = us.whiten(Y[:, None, :], model)[:, 0, :]
+    assert np.abs(z - np.linalg.solve(root, Y)).max() < 1e-9
+
+
+def test_the_disguise_has_the_law_of_the_target():
+    """Readings drawn without the package, disguised as another density: white under it, not under the source."""
+    Y = quartic_readings(np.random.default_rng(3), 800, 0.5)
+    out = us.disguise(Y, source=quartic(0.5), target=positive())
+    assert (out > 0.0).all()
+    # exponential scores by hand: -log(1 - F) = y / mean is a standard exponential
+    mean = 1.0 + 0.5 * np.concatenate([[0.0], out[:-1]])
+    assert is_white(special.ndtri(-np.expm1(-out / mean)))
+    assert not is_white(special.ndtri(-np.expm1(-out / 1.5)))
