@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import shutil
 import sqlite3
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from time import perf_counter
 
 import numpy as np
 
@@ -110,7 +110,7 @@ def _race(folder: Path, size: int, rounds: int, budget: float) -> list[Row]:
         ALONE: Plain(folder / "alone.db", filed, None).batches,
         WITH_STATE: Plain(folder / "state.db", filed, (*state[1:], 1)).batches,
     }
-    count = _batches(contenders[WITH_STATE], size, budget, most // (rounds + 2))
+    count = min(_batches(contenders[WITH_STATE], size, budget), most // (rounds + 2) // size)
     found = race(
         [
             Contender(f"batches of {size:,}: {name}", lambda work=work: work(size, count), size * count)  # type: ignore[misc]
@@ -128,13 +128,10 @@ def _race(folder: Path, size: int, rounds: int, budget: float) -> list[Row]:
     return rows
 
 
-def _batches(work: Callable[[int, int], int], size: int, budget: float, most: int) -> int:
+def _batches(work: Callable[[int, int], int], size: int, budget: float) -> int:
     """How many batches keep a contender busy for about `budget` seconds."""
-    from time import perf_counter
-
-    start = perf_counter()
-    for done in itertools.count(1):
+    done, start = 0, perf_counter()
+    while perf_counter() - start < budget and done < 10_000 // size:
         work(size, 1)
-        if perf_counter() - start > budget or done * size >= most:
-            return done
-    return 1
+        done += 1
+    return done

@@ -18,6 +18,7 @@ def show(path: Path, as_json: bool) -> None:
         typer.echo(json.dumps(found, indent=2))
         return
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     console = Console()
@@ -25,16 +26,16 @@ def show(path: Path, as_json: bool) -> None:
     for name in ("stream", "room", "readings", "epochs", "outputs kept", "charged (nats)", "design"):
         streams.add_column(name, justify="right" if name not in ("stream", "room", "design") else "left")
     for s in found["streams"]:
-        name = s["name"] + (" [red](insecure: seeded)[/red]" if s["insecure"] else "")
+        name = escape(s["name"]) + (" [red](insecure: seeded)[/red]" if s["insecure"] else "")
         numbers = (str(s["readings"]), str(s["epochs"]), str(s["outputs_kept"]), f"{s['charged_nats']:.6f}")
-        streams.add_row(name, s["room"], *numbers, s["design"][:19])
+        streams.add_row(name, escape(s["room"]), *numbers, s["design"][:19])
     console.print(streams)
     rooms = Table(title="Rooms", title_justify="left")
     for name in ("room", "charged (nats)", "budget", "when spent"):
         rooms.add_column(name, justify="right" if "nats" in name else "left")
     for r in found["rooms"]:
         rooms.add_row(
-            r["room"], f"{r['charged_nats']:.6f}", _budget(r["budget"]), (r["budget"] or {}).get("when_spent")
+            escape(r["room"]), f"{r['charged_nats']:.6f}", _budget(r["budget"]), (r["budget"] or {}).get("when_spent")
         )
     console.print(rooms)
 

@@ -1,46 +1,32 @@
-"""What is charged, and when: whole millionths of a nat, rounded up; epochs by the clock."""
+"""What is charged when: epochs by the clock, blocks of readings where models are approximate."""
 
 from __future__ import annotations
 
 import bisect
 import datetime as dt
-import math
-from fractions import Fraction
 from typing import Any
 
 from understudy.errors import ConfigurationError, ReadingError
 from understudy.stream.keys import TIME
-from understudy.stream.ledger import MICRO
-from understudy.stream.policy import Policy
 
 
-def micronats(nats: float) -> int:
-    """Nats in whole millionths, rounded up.
+def blocks_begun(block: int, count: int, length: int) -> tuple[int, int]:
+    """How many blocks of readings `count` more of them begin, and where in its block the last one stands.
 
-    >>> micronats(0.3), micronats(0.3000001)
-    (300000, 300001)
+    The leak of a block is charged before its first reading is released.
+
+    >>> blocks_begun(0, 1, 50), blocks_begun(1, 49, 50), blocks_begun(50, 1, 50), blocks_begun(3, 100, 50)
+    ((1, 1), (0, 50), (1, 1), (2, 3))
     """
-    return math.ceil(Fraction(nats) * MICRO)
-
-
-def residual_charge(policy: Policy, block: int, count: int) -> tuple[int, int]:
-    """What `count` more readings cost where models are approximate, and where in its block the last one stands.
-
-    The leak of a block of readings is charged before its first one is released.
-    """
-    residual = policy.residual_of_block()
-    if residual is None:
-        return 0, 0
-    nats, length = residual
-    started = -(-(block + count) // length) - (-(-block // length))
-    return started * micronats(nats), (block + count) % length or length
+    begun = -(-(block + count) // length) - (-(-block // length))
+    return begun, (block + count) % length or length
 
 
 class Clock:
     """Epochs of a fixed length: in seconds for readings with times, in readings for the others.
 
     >>> clock = Clock(3)
-    >>> clock.tick("number", 7)
+    >>> clock.tick(7)
     2
     >>> clock.before(2, [7, 8, 9, 10], 0)
     2
@@ -64,7 +50,7 @@ class Clock:
             f"epoch = {epoch!r}; it must be a positive timedelta (readings with times) or a number of readings"
         )
 
-    def tick(self, kind: str, number: int) -> int | None:
+    def tick(self, number: int) -> int | None:
         """The number of the epoch that a key falls into."""
         return None if self.length is None else number // self.length
 
@@ -75,8 +61,8 @@ class Clock:
         return bisect.bisect_left(numbers, (tick + 1) * self.length, first)
 
 
-def check_kind(options: dict[str, Any], kind: str) -> None:
+def check_kind(timed: bool, kind: str) -> None:
     """Epochs in seconds need keys that are times; epochs in readings need keys that are not."""
-    if "timed" in options and options["timed"] != (kind == TIME):
-        wanted = "times" if options["timed"] else "numbers"
+    if timed != (kind == TIME):
+        wanted = "times" if timed else "numbers"
         raise ReadingError(f"the epochs of this stream are counted by {wanted}; the key is of the kind {kind!r}")

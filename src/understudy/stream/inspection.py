@@ -5,7 +5,6 @@ Nothing here reads a draw, a key or a state except to compare its digest.
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import stat
@@ -14,9 +13,11 @@ from contextlib import closing
 from typing import Any, NamedTuple
 
 from understudy.errors import LedgerDamagedError, LedgerError
+from understudy.stream.budgets import all_budgets
+from understudy.stream.files import damaged, faults, read_only
 from understudy.stream.keys import TIME
-from understudy.stream.ledger import MICRO, digest, faults, read_only
 from understudy.stream.outputs import from_stored
+from understudy.stream.rows import MICRO, Budget, digest, is_as_written
 
 Path = str | os.PathLike[str]
 
@@ -32,64 +33,65 @@ class Finding(NamedTuple):
 def summary(path: Path) -> dict[str, Any]:
     """Streams and rooms: readings, epochs, charges, budgets."""
     with closing(read_only(path)) as db, faults(str(path)):
+        _require_whole(db, str(path))
         streams = [
             {
                 "name": name,
                 "room": room,
                 "design": design,
                 "insecure": bool(insecure),
+                "stopped": bool(stopped),
                 "epochs": epochs,
                 "readings": readings,
                 "outputs_kept": kept,
                 "charged_nats": charged / MICRO,
             }
-            for name, room, design, insecure, epochs, readings, kept, charged in db.execute(
-                "SELECT s.name, s.room, s.design, s.insecure, "
+            for name, room, design, insecure, stopped, readings, epochs, kept, charged in db.execute(
+                "SELECT s.name, s.room, s.design, s.insecure, t.stopped, t.count, "
                 "(SELECT count(*) FROM epochs e WHERE e.stream = s.id), "
-                "(SELECT count FROM states t WHERE t.stream = s.id), "
                 "(SELECT count(*) FROM outputs o WHERE o.stream = s.id), "
-                "(SELECT coalesce(sum(micronats), 0) FROM charges c WHERE c.stream = s.id) "
-                "FROM streams s ORDER BY s.id"
+                "t.charged FROM streams s JOIN states t ON t.stream = s.id ORDER BY s.id"
             )
         ]
-        budgets = {
-            room: {"total": total, "amount": amount, "period": period, "when_spent": spent}
-            for room, total, amount, period, spent in db.execute("SELECT * FROM budgets")
-        }
-        names = sorted({s["room"] for s in streams} | budgets.keys())
-        rooms = [
-            {
-                "room": room,
-                "charged_nats": db.execute(
-                    "SELECT coalesce(sum(micronats), 0) FROM charges WHERE room = ?", (room,)
-                ).fetchone()[0]
-                / MICRO,
-                "budget": _nats(budgets.get(room)),
-            }
-            for room in names
-        ]
+        budgets = all_budgets(db)
+        if budgets is None:
+            raise damaged(str(path), "a budget")
+        charged = dict(db.execute("SELECT room, sum(micronats) FROM charges GROUP BY room").fetchall())
+    rooms = [
+        {"room": room, "charged_nats": charged.get(room, 0) / MICRO, "budget": _nats(budgets.get(room))}
+        for room in sorted({s["room"] for s in streams} | budgets.keys())
+    ]
     return {"ledger": os.path.basename(os.fspath(path)), "streams": streams, "rooms": rooms}
 
 
-def _nats(budget: dict[str, Any] | None) -> dict[str, Any] | None:
+def _nats(budget: Budget | None) -> dict[str, Any] | None:
     if budget is None:
         return None
-    shown = {key: None if budget[key] is None else budget[key] / MICRO for key in ("total", "amount")}
-    return {**shown, "period_seconds": budget["period"], "when_spent": budget["when_spent"]}
+    total, amount = (None if nats is None else nats / MICRO for nats in (budget.total, budget.amount))
+    return {"total": total, "amount": amount, "period_seconds": budget.period, "when_spent": budget.when_spent}
 
 
 def verify(path: Path) -> list[Finding]:
     """Check the whole file."""
-    found = []
-    mode = stat.S_IMODE(os.stat(path).st_mode)
-    private = os.name != "posix" or not mode & 0o077
-    found.append(Finding("only its owner may read it", private, f"mode {mode:o}"))
+    name = os.fspath(path)
+    if not os.path.isfile(name):
+        raise LedgerError(f"{os.path.basename(name)} does not exist")
+    modes = {part: _mode(name + part) for part in ("", "-wal", "-shm", ".lock") if os.path.exists(name + part)}
+    private = os.name != "posix" or not any(mode & 0o077 for mode in modes.values())
+    detail = ", ".join(f"{part or 'mode'} {mode:o}" for part, mode in modes.items())
+    found = [Finding("only its owner may read it", private, detail)]
     try:
-        with closing(read_only(path)) as db, faults(str(path)):
+        with closing(read_only(path)) as db, faults(name):
             pages = [row for (row,) in db.execute("PRAGMA integrity_check(3)")]
-            found.append(Finding("pages are whole", pages == ["ok"], "; ".join(pages)))
-            found += [Finding(name, *_digests(db, table, columns)) for name, table, columns in _DIGESTS]
-            found += [Finding(name, not (bad := _count(db, query)), f"{bad} wrong") for name, query in _RULES]
+            # its texts can quote what stands in a row
+            found.append(
+                Finding("pages are whole", pages == ["ok"], "ok" if pages == ["ok"] else f"{len(pages)} wrong")
+            )
+            found += [Finding(title, *_digests(db, table, columns)) for title, table, columns in _DIGESTS]
+            found.append(Finding("outputs are as written", *_outputs(db)))
+            whole = all_budgets(db) is not None
+            found.append(Finding("budgets are as written", whole, "ok" if whole else "they differ"))
+            found += [Finding(title, not (bad := _count(db, query)), f"{bad} wrong") for title, query in _RULES]
     except LedgerDamagedError as error:
         found.append(Finding("can be read", False, str(error)))
     return found
@@ -98,28 +100,50 @@ def verify(path: Path) -> list[Finding]:
 _DIGESTS = [
     ("streams are as written", "streams", "id, name, room, design, secret, insecure, options"),
     ("draws are as written", "epochs", "stream, epoch, source, draw, held"),
-    ("states are as written", "states", "stream, count, last, content"),
+    ("charges are as written", "charges", "id, stream, room, epoch, kind, micronats, at"),
+    (
+        "states are as written",
+        "states",
+        "stream, count, last, kind, source, tick, block, per_block, stopped, epoch, charged, serial, state",
+    ),
 ]
 _RULES = [
     ("every stream has a state", "SELECT count(*) FROM streams WHERE id NOT IN (SELECT stream FROM states)"),
-    ("every stream has a draw", "SELECT count(*) FROM streams WHERE id NOT IN (SELECT stream FROM epochs)"),
-    ("no charge is negative", "SELECT count(*) FROM charges WHERE micronats < 0"),
+    ("every state has a stream", "SELECT count(*) FROM states WHERE stream NOT IN (SELECT id FROM streams)"),
+    (
+        "no draw is missing",
+        "SELECT count(*) FROM states t WHERE (t.epoch, 1) IS NOT "
+        "(SELECT max(epoch), max(epoch) - min(epoch) + 1 = count(*) FROM epochs e WHERE e.stream = t.stream)",
+    ),
     (
         "every draw is charged, held or shared",
-        "SELECT count(*) FROM epochs e JOIN streams s ON s.id = e.stream WHERE NOT e.held "
-        "AND s.options NOT LIKE '%\"draw_of\"%' AND NOT EXISTS "
-        "(SELECT 1 FROM charges c WHERE c.stream = e.stream AND c.epoch = e.epoch AND c.kind = 'draw')",
+        "SELECT count(*) FROM (SELECT e.stream, e.epoch FROM epochs e JOIN streams s ON s.id = e.stream "
+        "WHERE NOT e.held AND s.options NOT LIKE '%\"draw_of\"%' "
+        "EXCEPT SELECT stream, epoch FROM charges WHERE kind = 'draw')",
+    ),
+    (
+        "charges add up",
+        "SELECT count(*) FROM states t LEFT JOIN "
+        "(SELECT stream, sum(micronats) AS total FROM charges GROUP BY stream) c ON c.stream = t.stream "
+        "WHERE t.charged IS NOT coalesce(c.total, 0)",
     ),
     (
         "no output is beyond the state",
-        "SELECT count(*) FROM outputs o JOIN states t ON t.stream = o.stream WHERE o.key > t.last",
-    ),
-    (
-        "no budget is overspent",
-        "SELECT count(*) FROM budgets b WHERE b.total IS NOT NULL AND "
-        "(SELECT coalesce(sum(micronats), 0) FROM charges c WHERE c.room = b.room) > b.total",
+        "SELECT count(*) FROM outputs o LEFT JOIN states t ON t.stream = o.stream "
+        "WHERE t.last IS NULL OR o.key > t.last",
     ),
 ]
+
+
+def _require_whole(db: sqlite3.Connection, path: str) -> None:
+    """Refuse a ledger whose streams, charges or states are not as they were written."""
+    for _, table, columns in _DIGESTS:
+        if not _digests(db, table, columns)[0]:
+            raise damaged(path, f"the table of {table}")
+
+
+def _mode(path: str) -> int:
+    return stat.S_IMODE(os.stat(path).st_mode)
 
 
 def _digests(db: sqlite3.Connection, table: str, columns: str) -> tuple[bool, str]:
@@ -127,6 +151,18 @@ def _digests(db: sqlite3.Connection, table: str, columns: str) -> tuple[bool, st
     for *values, written in db.execute(f"SELECT {columns}, digest FROM {table}"):  # noqa: S608  # names of ours
         count += 1
         bad += digest(*values) != written
+    return _rows(count, bad)
+
+
+def _outputs(db: sqlite3.Connection) -> tuple[bool, str]:
+    count = bad = 0
+    for row in db.execute('SELECT stream, key, value, "check" FROM outputs'):
+        count += 1
+        bad += not is_as_written(*row)
+    return _rows(count, bad)
+
+
+def _rows(count: int, bad: int) -> tuple[bool, str]:
     return not bad, f"{count} rows" if not bad else f"{bad} of {count} rows differ"
 
 
@@ -137,16 +173,20 @@ def _count(db: sqlite3.Connection, query: str) -> int:
 def released(path: Path, stream: str) -> Iterator[dict[str, Any]]:
     """The outputs of a stream, in order, each with its mark."""
     with closing(read_only(path)) as db, faults(str(path)):
-        row = db.execute("SELECT id, design, insecure FROM streams WHERE name = ?", (stream,)).fetchone()
+        _require_whole(db, str(path))
+        query = "SELECT s.id, s.design, s.insecure, t.kind FROM streams s JOIN states t ON t.stream = s.id "
+        row = db.execute(query + "WHERE s.name = ?", (stream,)).fetchone()
         if row is None:
             raise LedgerError(f"the ledger has no stream of the name {stream!r}")
-        number, design, insecure = row
-        state = db.execute("SELECT content FROM states WHERE stream = ?", (number,)).fetchone()
-        kind = "time_ns" if state and json.loads(state[0]).get("kind") == TIME else "key"
+        number, design, insecure, kind = row
+        name = "time_ns" if kind == TIME else "key"
         mark = {"disguised": True, "design": design, **({"insecure": True} if insecure else {})}
-        for key, value in db.execute("SELECT key, value FROM outputs WHERE stream = ? ORDER BY key", (number,)):
+        found = db.execute('SELECT key, value, "check" FROM outputs WHERE stream = ? ORDER BY key', (number,))
+        for key, value, check in found:
+            if not is_as_written(number, key, value, check):
+                raise damaged(str(path), "an output")
             if value is None or isinstance(value, float):
                 y: Any = value
             else:
                 y = [None if x != x else x for x in from_stored(value, 2).tolist()]
-            yield {kind: key, "y": y, **mark}
+            yield {name: key, "y": y, **mark}

@@ -7,6 +7,7 @@ for equality and for order, and are kept exactly: whole numbers as they are, tim
 from __future__ import annotations
 
 import datetime as dt
+from operator import lt
 from typing import Any
 
 import numpy as np
@@ -29,33 +30,78 @@ def as_key(key: Any) -> tuple[str, int]:
     """
     if isinstance(key, (bool, np.bool_)):
         pass
-    elif isinstance(key, (int, np.integer)):
+    elif isinstance(key, (int, np.integer)) and not isinstance(key, np.timedelta64):
         return NUMBER, _in_range(int(key))
     elif isinstance(key, dt.datetime):
         if key.tzinfo is None:
             raise ReadingError("a key is a time without a time zone; give one that has it (UTC, say)")
         since = key - _EPOCH
-        return TIME, _in_range((since.days * 86_400 + since.seconds) * 10**9 + since.microseconds * 1000)
+        nanoseconds = getattr(key, "nanosecond", 0)  # pandas has them
+        seconds = since.days * 86_400 + since.seconds
+        return TIME, _in_range(seconds * 10**9 + since.microseconds * 1000 + nanoseconds)
     elif isinstance(key, np.datetime64) and not np.isnat(key):
-        return TIME, _in_range(int(key.astype("datetime64[ns]").astype(np.int64)))
+        return TIME, _times(np.array([key]))[0]
     raise ReadingError(
         f"a key is of type {type(key).__name__}; it must be a whole number, a datetime with a time zone or a datetime64"
     )
 
 
 def as_keys(keys: Any, count: int) -> tuple[str, list[int]]:
-    """Those of a batch: one for each reading, all of one kind, each after the one before."""
+    """Those of a batch: one for each reading, all of one kind, each after the one before.
+
+    >>> as_keys(range(5, 8), 3)
+    ('number', [5, 6, 7])
+    """
+    if type(keys) is range and keys.step > 0 and len(keys) == count > 0:
+        _in_range(keys[0])
+        _in_range(keys[-1])
+        return NUMBER, list(keys)
+    if isinstance(keys, np.ndarray) and keys.ndim == 1 and keys.dtype.kind in "iu":
+        keys = keys.tolist()
+    elif isinstance(keys, np.ndarray) and keys.ndim == 1 and keys.dtype.kind == "M" and not np.isnat(keys).any():
+        return TIME, _growing(_times(keys), count)
     given = list(keys)
-    if len(given) != count:
-        raise ReadingError(f"{len(given)} keys for {count} readings; each reading needs one")
+    if len(given) == count == 1:
+        kind, number = as_key(given[0])
+        return kind, [number]
+    if given and set(map(type, given)) == {int}:
+        numbers = _growing(given, count)
+        _in_range(numbers[0])
+        _in_range(numbers[-1])
+        return NUMBER, numbers
     found = [as_key(key) for key in given]
-    if len({kind for kind, _ in found}) != 1:
+    if len({kind for kind, _ in found}) > 1:
         raise ReadingError("keys are numbers and times; they must be of one kind")
-    numbers = [number for _, number in found]
-    for i in range(1, count):
-        if numbers[i] <= numbers[i - 1]:
-            raise ReadingError(f"key {i} does not come after key {i - 1}; keys of a batch must grow")
+    numbers = _growing([number for _, number in found], count)
     return found[0][0], numbers
+
+
+def numbered(kind: str, readings: int, keys: Any, count: int) -> tuple[str, list[int]]:
+    """The keys of `count` more readings of a stream whose keys are of this kind; without keys, their number counts."""
+    if keys is None:
+        if kind not in ("", COUNT):
+            raise ReadingError("readings of this stream have keys; this one has none")
+        return COUNT, list(range(readings, readings + count))
+    found, numbers = as_keys(keys, count)
+    if kind not in ("", found):
+        raise ReadingError(f"keys of this stream are of the kind {kind!r}; this is of the kind {found!r}")
+    return found, numbers
+
+
+def _times(keys: Any) -> list[int]:
+    fine = keys.astype("datetime64[ns]")
+    if (fine.astype(keys.dtype) != keys).any():  # numpy wraps round
+        raise ReadingError("a key is a time beyond 64 bits of nanoseconds; it must be between 1678 and 2262")
+    return fine.astype(np.int64).tolist()  # type: ignore[no-any-return]  # a list of int
+
+
+def _growing(numbers: list[int], count: int) -> list[int]:
+    if len(numbers) != count:
+        raise ReadingError(f"{len(numbers)} keys for {count} reading{'s' * (count != 1)}; each reading needs one")
+    if not all(map(lt, numbers, numbers[1:])):
+        i = next(i for i in range(1, count) if numbers[i] <= numbers[i - 1])
+        raise ReadingError(f"key {i} does not come after key {i - 1}; keys of a batch must grow")
+    return numbers
 
 
 def _in_range(number: int) -> int:

@@ -8,6 +8,8 @@ import numpy as np
 
 from understudy.models.base import Model
 
+DESIGN_ODDS = "design"
+
 
 @runtime_checkable
 class Policy(Protocol):
@@ -48,6 +50,6 @@ class Policy(Protocol):
         """Nats that one draw gives away at these odds; at the worst ones when they are unknown."""
         ...
 
-    def residual_of_block(self) -> tuple[float, int] | None:
-        """Nats that approximate models give away over so many readings, if any are approximate."""
+    def residual_of_block(self, marginal: Any = DESIGN_ODDS) -> tuple[float, int] | None:
+        """Nats that approximate models give away over so many readings at these odds, if any are approximate."""
         ...

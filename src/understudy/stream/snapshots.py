@@ -12,10 +12,45 @@ import warnings
 from typing import Any
 
 from understudy.errors import SnapshotError, UnderstudyWarning
+from understudy.stream.rows import EpochRow, Position, StreamRow
+from understudy.stream.states import from_plain, to_plain
 from understudy.version import __version__
 
 FORMAT, VERSION = "understudy snapshot", 1
 _LARGEST = 256 * 1024 * 1024
+
+
+def taken(row: StreamRow, epoch: EpochRow, at: Position, ledgered: bool) -> bytes:
+    """The snapshot of a stream that stands there."""
+    stored = {
+        "name": row.name, "room": row.room, "design": row.design, "secret": row.secret.hex(),
+        "insecure": row.insecure, "options": row.options,
+    }  # fmt: skip
+    position = {**at._asdict(), "state": to_plain(at.state)}
+    return dumps(
+        {
+            "stream": stored,
+            "epoch": list(epoch),
+            "position": position,
+            "ledgered": ledgered,
+            "insecure": row.insecure,
+        }
+    )
+
+
+def parts(content: dict[str, Any]) -> tuple[StreamRow, EpochRow, Position, bool]:
+    """What a snapshot says: the stream, its draw, where it stands, and whether it has a ledger."""
+    try:
+        stored = content["stream"]
+        row = StreamRow(
+            0, stored["name"], stored["room"], stored["design"], bytes.fromhex(stored["secret"]),
+            bool(stored["insecure"]), dict(stored["options"]),
+        )  # fmt: skip
+        epoch = EpochRow(*content["epoch"])
+        position = {**content["position"], "state": from_plain(content["position"]["state"])}
+        return row, epoch, Position(**position), bool(content["ledgered"])
+    except (KeyError, TypeError, ValueError):
+        raise SnapshotError("the snapshot lacks a part that it must have") from None
 
 
 def dumps(content: dict[str, Any]) -> bytes:
@@ -63,7 +98,7 @@ def warn_of_versions(content: dict[str, Any], portable: bool) -> None:
             "this snapshot was made on another machine or with other versions; for laws that are not Gaussian the "
             "stream goes on exactly in law, but not bit for bit",
             UnderstudyWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
 
 

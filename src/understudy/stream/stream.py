@@ -1,69 +1,41 @@
 """A stream: one live room or sensor. It draws once an epoch, remembers, and turns each y into ~y.
 
 A `Stream` is the one object here that changes. With a ledger, what it returns has been recorded: draw,
-charge, state and output are on disk before an output leaves `step` or `apply`.
+charge, state and output are on disk before an output leaves `step` or `apply`. A call that fails, or is
+interrupted, has recorded all of its readings or none.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import secrets
 import threading
-from dataclasses import dataclass, replace
-from typing import Any
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import numpy as np
 
-from understudy.errors import BudgetError, ConfigurationError, LedgerError, ReadingError, RollbackError, SnapshotError
+from understudy.errors import LedgerError, ReadingError, RollbackError, SnapshotError
 from understudy.laws.base import Array
 from understudy.models.gauss_markov import GaussMarkov
 from understudy.stream import snapshots
-from understudy.stream.charges import Clock, check_kind, micronats, residual_charge
-from understudy.stream.keys import COUNT, as_key, as_keys
-from understudy.stream.ledger import MICRO, EpochRow, Ledger, StateRow, StreamRow
-from understudy.stream.outputs import from_stored, to_stored
+from understudy.stream.charges import check_kind
+from understudy.stream.keys import numbered
+from understudy.stream.ledger import Ledger
+from understudy.stream.outputs import from_stored
 from understudy.stream.policy import Policy
-from understudy.stream.states import from_plain, to_plain
-from understudy.stream.switching import continued
-from understudy.transform.filter import transformation
-from understudy.transform.maps import CausalMap, gauss_markov
+from understudy.stream.rows import MICRO, StreamRow
+from understudy.stream.running import Live, Run, Setup, first
+from understudy.stream.witness import check_rollback, rolled_back
+from understudy.transform.maps import gauss_markov
 from understudy.transform.readings import as_readings, finite_or_missing, one_reading, warn_incomplete
 
 _log = logging.getLogger("understudy.stream")
-DESIGN_ODDS = "design"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class _Now:
-    """Where a stream stands: all that changes with a reading."""
-
-    epoch: EpochRow
-    state: Any
-    count: int = 0
-    last: int | None = None
-    kind: str = ""
-    source: int = 0
-    tick: int | None = None  # the number of the epoch by the clock
-    block: int = 0  # readings since the residual leak was last charged
-    stopped: bool = False
-
-    def row(self) -> StateRow:
-        content = {
-            "state": to_plain(self.state), "kind": self.kind, "source": self.source,
-            "tick": self.tick, "block": self.block, "stopped": self.stopped,
-        }  # fmt: skip
-        return StateRow(self.count, self.last, content)
-
-    @classmethod
-    def of(cls, epoch: EpochRow, row: StateRow) -> _Now:
-        try:
-            c = row.content
-            state = from_plain(c["state"])
-            return cls(
-                epoch, state, row.readings, row.last, c["kind"], c["source"], c["tick"], c["block"], c["stopped"]
-            )
-        except (KeyError, TypeError):
-            raise SnapshotError("a stored state is not what it should be") from None
+_T = TypeVar("_T")
+_FEW = 32  # readings of a batch up to which they go one by one
 
 
 class Stream:
@@ -83,53 +55,43 @@ class Stream:
     Stream('lab', epoch 0, 2 readings)
     """
 
-    def __init__(self, policy: Policy, row: StreamRow, now: _Now, ledger: Ledger | None, spent: int) -> None:
+    def __init__(self, setup: Setup, live: Live) -> None:
         """Use `Design.stream`, `Stream.open` or `Stream.restore`."""
-        self._policy, self._row, self._now, self._ledger, self._spent = policy, row, now, ledger, spent
-        self._clock = Clock(row.options.get("epoch"))
-        self._guard = threading.RLock()
-        self._rng: np.random.Generator | None = None
-        self._map = self._mapping(now.source, now.epoch.draw)
-        self.dim: int = self._map.dim
+        self._setup, self._now, self._row = setup, live, setup.row
+        self._guard = threading.RLock() if setup.ledger is None else setup.ledger.guard
+        self.dim: int = live.map.dim
 
     # Making one ----------------------------------------------------------------------------------------
 
     @classmethod
-    def begin(cls, policy: Policy, theta: Any, ledger: Any, row: StreamRow, rng: np.random.Generator | None) -> Stream:
+    def begin(
+        cls, policy: Policy, theta: Any, ledger: Ledger | None, row: StreamRow, rng: np.random.Generator | None
+    ) -> Stream:
         """Draw for a new stream, durably where there is a ledger, and charge the draw."""
         source = policy.row(theta)
-        leader = row.options.get("draw_of")
-        charge = 0 if leader is not None else micronats(policy.leakage_of_draw(DESIGN_ODDS))
-
-        def draw() -> EpochRow:
-            if leader is None:
-                return EpochRow(0, source, policy.draw(source, rng), False)
-            return _shared_draw(ledger, leader, None)._replace(source=source)
-
-        def first(epoch: EpochRow) -> _Now:
-            made = transformation(policy.source(source), policy.target(epoch.draw), False, row.secret)
-            return _Now(epoch, made.start(), source=source)
-
         if ledger is None:
-            now = first(draw())
+            setup = Setup(policy, row, None, rng)
+            live = first(setup, source)
         else:
-            number, epoch = ledger.create(row, charge, draw, lambda epoch: first(epoch).row())
-            row, now = row._replace(id=number), first(epoch)
-            ledger.witness.note(number, epoch.epoch, 0)
-        made = cls(policy, row, now, ledger, charge)
-        made._rng = rng
+            row, epoch, at = ledger.create(row, lambda named: first(Setup(policy, named, ledger, rng), source)[:2])
+            setup = Setup(policy, row, ledger, rng)
+            live = Live(epoch, at, setup.mapping(source, epoch.draw))
+            ledger.witness.note(row.id, at)
         _log.debug("stream %s begun", row.name)
-        return made
+        return cls(setup, live)
 
     @classmethod
     def open(cls, ledger: Any, design: Policy, name: str, *, rollback: str = "refuse", theta: Any = None) -> Stream:
-        """Go on with a stream of a ledger, exactly where it stopped.
+        """Go on with a stream of a ledger (or of the path of one), exactly where it stopped.
 
-        A ledger that is older than what was released is refused; ``rollback="charge"`` draws again for `theta`,
-        charges for it, and starts the filter anew.
+        `theta` says that the private parameter is another one now. A ledger that is older than what was released is
+        refused; ``rollback="charge"`` draws again, charges for it and for what the ledger has lost, and counts the
+        lost readings as missing.
         """
+        check_rollback(rollback)
         if not isinstance(ledger, Ledger):
-            ledger = Ledger(ledger)
+            with _closing_on_error(Ledger(ledger, rollback=rollback)) as opened:
+                return cls.open(opened, design, name, rollback=rollback, theta=theta)
         row = ledger.stream(name)
         if row is None:
             raise LedgerError(f"the ledger has no stream of the name {name!r}")
@@ -137,33 +99,24 @@ class Stream:
             raise LedgerError(
                 f"the stream {name!r} belongs to another design; a draw is good for the design that it was made under"
             )
-        if rollback not in ("refuse", "charge"):
-            raise ConfigurationError(f"rollback = {rollback!r}; it must be 'refuse' or 'charge'")
-        now = _Now.of(ledger.epoch(row.id), ledger.state(row.id))
-        made = cls(design, row, now, ledger, 0)
-        try:
-            ledger.witness.check(row.id, now.epoch.epoch, now.count)
-        except RollbackError:
-            if rollback == "refuse":
-                raise
-            made._draw_again(now.source if theta is None else design.row(theta))
+        epoch, at = ledger.standing(row)
+        setup = Setup(design, row, ledger, None)
+        made = cls(setup, Live(epoch, at, setup.mapping(at.source, epoch.draw)))
+        seen = ledger.witness.ahead(row.id, at.serial)
+        if seen is not None:
+            if "charge" not in (rollback, ledger.rollback):
+                raise rolled_back("this stream")
+            source = at.source if theta is None else design.row(theta)
+            made._record(lambda run: run.after_rollback(seen, source))
+        elif theta is not None:
+            made.becomes(theta)
         return made
 
     @classmethod
     def restore(cls, design: Policy, blob: bytes) -> Stream:
         """Go on from a snapshot of a stream that has no ledger."""
         content = snapshots.loads(blob)
-        try:
-            stored = content["stream"]
-            row = StreamRow(
-                0, stored["name"], stored["room"], stored["design"], bytes.fromhex(stored["secret"]),
-                bool(stored["insecure"]), stored["options"],
-            )  # fmt: skip
-            epoch = EpochRow(*content["epoch"])
-            now = _Now.of(epoch, StateRow(content["count"], content["last"], content["content"]))
-            spent, ledgered = int(content["spent"]), bool(content["ledgered"])
-        except (KeyError, TypeError, ValueError):
-            raise SnapshotError("the snapshot lacks a part that it must have") from None
+        row, epoch, at, ledgered = snapshots.parts(content)
         if row.design != design.fingerprint:
             raise SnapshotError("the snapshot belongs to another design")
         if ledgered:
@@ -171,38 +124,33 @@ class Stream:
                 "the snapshot is of a stream with a ledger, which may have gone further; open it with Stream.open, "
                 "where the ledger's state wins"
             )
-        made = cls(design, row, now, None, spent)
+        setup = Setup(design, row, None, None)
+        try:
+            made = cls(setup, Live(epoch, at, setup.mapping(at.source, epoch.draw)))
+        except (IndexError, TypeError):
+            raise SnapshotError("the snapshot names a value that the design does not have") from None
         snapshots.warn_of_versions(content, made._portable)
         return made
 
     def snapshot(self) -> bytes:
         """All that the stream must remember, as bytes. It holds secrets: keep it as you would a password."""
         with self._guard:
-            now, row = self._now, self._row
-            state = now.row()
-            stored = {
-                "name": row.name, "room": row.room, "design": row.design, "secret": row.secret.hex(),
-                "insecure": row.insecure, "options": row.options,
-            }  # fmt: skip
-            return snapshots.dumps(
-                {
-                    "stream": stored,
-                    "epoch": list(now.epoch),
-                    "count": state.readings,
-                    "last": state.last,
-                    "content": state.content,
-                    "spent": self._spent,
-                    "ledgered": self._ledger is not None,
-                    "insecure": row.insecure,
-                }
-            )
+            live = self._current()
+            return snapshots.taken(self._row, live.epoch, live.at, self._setup.ledger is not None)
 
     # What one may know of it -----------------------------------------------------------------------------
 
     def __repr__(self) -> str:
+        at = self._now.at
         insecure = ", INSECURE: seeded" if self.insecure else ""
-        stopped = ", stopped: budget spent" if self._now.stopped else ""
-        return f"Stream({self.name!r}, epoch {self.epoch}, {self.count} readings{insecure}{stopped})"
+        stopped = ", stopped: budget spent" if at.stopped else ""
+        return f"Stream({self.name!r}, epoch {at.epoch}, {at.readings} readings{insecure}{stopped})"
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @property
     def name(self) -> str:
@@ -212,12 +160,12 @@ class Stream:
     @property
     def epoch(self) -> int:
         """The number of the epoch, from 0."""
-        return self._now.epoch.epoch
+        return self._current().at.epoch
 
     @property
     def count(self) -> int:
         """Readings so far, missing ones included."""
-        return self._now.count
+        return self._current().at.readings
 
     @property
     def insecure(self) -> bool:
@@ -227,7 +175,8 @@ class Stream:
     @property
     def spent(self) -> float:
         """Nats charged so far: to the room, where there is a ledger."""
-        return self._spent / MICRO if self._ledger is None else self._ledger.spent(self._row.room)
+        ledger = self._setup.ledger
+        return self._now.at.charged / MICRO if ledger is None else ledger.spent(self._row.room)
 
     @property
     def mark(self) -> dict[str, Any]:
@@ -238,11 +187,13 @@ class Stream:
     # Readings --------------------------------------------------------------------------------------------
 
     def step(self, y: Any, key: Any = None, theta: Any = None) -> Any:
-        """Disguise one reading; None or NaN is a missing one and stays so.
+        """Disguise one reading; None or NaN is missing, and stays so.
 
-        `key` is its number or its time: a reading that comes again under its key gets its output again. `theta`
-        is the value of the private parameter from this reading on, where it has changed.
+        `key` is a number or a time that grows from reading to reading; one that has been here gets the output
+        that it got then. `theta` says that the private parameter is another one from this reading on.
         """
+        if self.dim == 1 and type(y) is float and math.isfinite(y):
+            return self._few([y], None if key is None else (key,), theta)[0]
         row = one_reading(y, self.dim)
         warn_incomplete(row, False, stacklevel=3)
         out = self._run(row, None if key is None else [key], theta)
@@ -253,6 +204,10 @@ class Stream:
         readings = as_readings(Y, self.dim)
         if readings.ndim == 3:
             raise ReadingError("Y has sensors as its third axis; a stream is one sensor (its channels are the second)")
+        if self.dim == 1 and len(readings) <= _FEW:
+            values = readings[:, 0].tolist()
+            if all(map(math.isfinite, values)):
+                return np.array(self._few(values, keys, theta)).reshape(np.shape(Y))
         warn_incomplete(readings, False, stacklevel=3)
         out = self._run(readings, keys, theta)
         return out[:, 0] if np.ndim(Y) == 1 else out
@@ -260,65 +215,62 @@ class Stream:
     def becomes(self, theta: Any) -> None:
         """Say what the private parameter is from the next reading on; the pseudo parameter stays."""
         with self._guard:
-            source = self._policy.row(theta)
-            if source != self._now.source:
-                self._switch(source)
+            source = self._setup.policy.row(theta)
+            if source != self._current().at.source:
+                self._record(lambda run: run.switch(source))
 
     def new_epoch(self, theta: Any, marginal: Any = None) -> None:
         """Draw again, and charge again. Call it by the clock, never because the parameter changed.
 
         `marginal` are the odds of the values at this epoch: one for each, or "design" for those of the design. Where
-        they are unknown, the worst ones are charged.
+        they are unknown, the worst ones are charged. If the budget does not allow the draw, the stream stops
+        until one is allowed, or the room holds its last draw, as `Ledger.limit` says.
         """
         with self._guard:
-            self._require_running(drawing=True)
-            self._now, self._map = self._next_epoch(self._now, self._policy.row(theta), marginal)
-            self._note()
+            source = self._setup.policy.row(theta)
+            if not self._record(lambda run: run.next_epoch(source, marginal) or run.stop()):
+                raise self._setup.spent()
+            _log.debug("stream %s: epoch %d", self._row.name, self._now.at.epoch)
 
     def close(self) -> None:
-        """Close the ledger, if there is one."""
-        if self._ledger is not None:
-            self._ledger.close()
+        """Close the ledger, if there is one, for all streams that use it."""
+        if self._setup.ledger is not None:
+            self._setup.ledger.close()
+
+    def _few(self, values: list[float], keys: Any, theta: Any) -> list[float]:
+        with self._guard:
+            kind, numbers, source, old = self._met(len(values), keys, theta)
+            before = [self._again(numbers[i], i) for i in range(old)]
+            if old == len(values):
+                return before
+            return before + self._record(lambda run: run.few(values[old:], kind, numbers[old:], source, old))
 
     def _run(self, Y: Array, keys: Any, theta: Any) -> Array:
         finite_or_missing(Y)  # an infinity is refused before anything happens
         with self._guard:
-            source = self._now.source if theta is None else self._policy.row(theta)
-            kind, numbers = self._numbered(keys, len(Y))
-            check_kind(self._row.options, kind)
-            old = self._old(numbers)
-            out = np.empty(Y.shape)
+            kind, numbers, source, old = self._met(len(Y), keys, theta)
+            before = np.empty((old, Y.shape[1]))
             for i in range(old):
-                out[i] = self._again(numbers[i], i)
-            at = old
-            while at < len(Y):
-                self._require_running()
-                self._turn(source, kind, numbers[at])
-                stop = self._clock.before(self._now.tick, numbers, at)
-                out[at:stop] = self._release(Y[at:stop], kind, numbers[at:stop])
-                at = stop
-            return out
+                before[i] = self._again(numbers[i], i)
+            if old == len(Y):
+                return before
+            out = self._record(lambda run: run.batch(Y[old:], kind, numbers[old:], source, old))
+            return np.concatenate([before, out]) if old else out
 
-    def _numbered(self, keys: Any, count: int) -> tuple[str, list[int]]:
-        now = self._now
-        if keys is None:
-            if now.kind not in ("", COUNT):
-                raise ReadingError("readings of this stream have keys; this one has none")
-            return COUNT, list(range(now.count, now.count + count))
-        kind, numbers = as_keys(keys, count) if count > 1 else _alone(keys)
-        if now.kind not in ("", kind):
-            raise ReadingError(f"keys of this stream are of the kind {now.kind!r}; this is of the kind {kind!r}")
-        return kind, numbers
-
-    def _old(self, numbers: list[int]) -> int:
-        """How many of these readings have been here before."""
-        last = self._now.last
-        if last is None or numbers[0] > last:
-            return 0
-        return sum(number <= last for number in numbers)
+    def _met(self, count: int, keys: Any, theta: Any) -> tuple[str, list[int], int, int]:
+        """The keys of readings, the private value they are of, and how many of them have been here before."""
+        at = self._current().at
+        source = at.source if theta is None else self._setup.policy.row(theta)
+        kind, numbers = numbered(at.kind, at.readings, keys, count)
+        if self._setup.timed is not None:
+            check_kind(self._setup.timed, kind)
+        if at.last is None or numbers[0] > at.last:
+            return kind, numbers, source, 0
+        return kind, numbers, source, bisect_right(numbers, at.last)
 
     def _again(self, number: int, position: int) -> Any:
-        found = None if self._ledger is None else self._ledger.output(self._row.id, number)
+        ledger = self._setup.ledger
+        found = None if ledger is None else ledger.output(self._row.id, number)
         if found is None:
             raise ReadingError(
                 f"the key of reading {position} does not come after the last one, and no output is kept for it: "
@@ -326,109 +278,51 @@ class Stream:
             )
         return from_stored(found[0], self.dim)
 
-    def _turn(self, source: int, kind: str, number: int) -> None:
-        """A new epoch if the clock says so, or another private value within the epoch."""
-        now = self._now
-        tick = self._clock.tick(kind, number)
-        if tick != now.tick:
-            if now.tick is not None or now.count:
-                self._now, self._map = self._next_epoch(replace(now, tick=tick), source, None)
-                self._require_running()
-                return
-            self._now = now = replace(now, tick=tick)
-        if source != now.source:
-            self._switch(source)
+    # What is true, and what is recorded --------------------------------------------------------------------
 
-    def _switch(self, source: int) -> None:
-        now, mapping = self._now, self._mapping(source, self._now.epoch.draw)
-        self._now = replace(now, source=source, state=continued(self._map, mapping, now.state))
-        self._map = mapping
+    def _current(self) -> Live:
+        """Where the stream stands; read anew if a call did not come to its end, or went through another object."""
+        with self._guard:
+            ledger = self._setup.ledger
+            if ledger is not None and ledger.serial(self._row.id) != self._now.at.serial:
+                epoch, at = ledger.standing(self._row)
+                self._now = Live(epoch, at, self._setup.mapping(at.source, epoch.draw))
+            return self._now
 
-    def _release(self, Y: Array, kind: str, numbers: list[int]) -> Array:
-        """Filter, record, and only then give out."""
-        now = self._now
-        state, out = self._map.apply(now.state, np.ascontiguousarray(Y))
-        charge, block = residual_charge(self._policy, now.block, len(Y))
-        after = replace(now, state=state, count=now.count + len(Y), last=numbers[-1], kind=kind, block=block)
-        if self._ledger is not None:
-            self._ledger.record(self._row.id, to_stored(self._row.id, numbers, out), after.row(), charge)
-        self._spent += charge
-        self._now = after
-        self._note()
-        return out
+    def _record(self, work: Callable[[Run], _T]) -> _T:
+        """Do some work, which becomes true when, and only when, the ledger has it."""
+        run, ledger = Run(self._setup, self._current()), self._setup.ledger
+        if ledger is None:
+            done = work(run)
+            self._now = run.live
+            return done
 
-    # Epochs ----------------------------------------------------------------------------------------------
+        def recorded(_: Any) -> _T:
+            done = work(run)
+            ledger.put(self._row.id, run.outputs, run.live.at, run.count)
+            return done
 
-    def _next_epoch(self, now: _Now, source: int, marginal: Any) -> tuple[_Now, CausalMap]:
-        leader = self._row.options.get("draw_of")
-        charge = 0 if leader is not None else micronats(self._policy.leakage_of_draw(marginal))
-
-        def draw() -> int:
-            if leader is None or self._ledger is None:
-                return self._policy.draw(source, self._rng)
-            return _shared_draw(self._ledger, leader, now.epoch.epoch + 1).draw
-
-        def follow(epoch: EpochRow) -> tuple[_Now, CausalMap]:
-            mapping = self._mapping(source, epoch.draw)
-            state = continued(self._map, mapping, now.state)
-            return replace(now, epoch=epoch, state=state, source=source, block=0, stopped=False), mapping
-
-        self._mapping(source, now.epoch.draw)  # a value without a model is refused before a draw
-        if self._ledger is None:
-            self._spent += charge
-            return follow(EpochRow(now.epoch.epoch + 1, source, draw(), False))
-        epoch = self._ledger.new_epoch(self._row, source, draw, charge, lambda e: follow(e)[0].row())
-        if epoch is None:
-            stopped = replace(now, stopped=True)
-            self._ledger.set_state(self._row.id, stopped.row())
-            self._now = stopped
-            raise BudgetError(f"the budget of {self._row.room!r} is spent; nothing more is released")
-        _log.debug("stream %s: epoch %d", self._row.name, epoch.epoch)
-        return follow(epoch)
-
-    def _draw_again(self, source: int) -> None:
-        """After a rollback that the user accepts: a new draw, charged, and a filter that starts anew."""
-        now = self._now
-        fresh = self._mapping(source, now.epoch.draw).start()
-        self._map = self._mapping(source, now.epoch.draw)
-        self._now, self._map = self._next_epoch(replace(now, state=fresh), source, None)
-        self._note(force=True)
-
-    def _mapping(self, source: int, column: int) -> CausalMap:
-        return transformation(self._policy.source(source), self._policy.target(column), False, self._row.secret)
-
-    def _require_running(self, drawing: bool = False) -> None:
-        if self._now.stopped and not drawing:
-            raise BudgetError(f"the budget of {self._row.room!r} is spent; nothing more is released")
-
-    def _note(self, force: bool = False) -> None:
-        if self._ledger is not None:
-            self._ledger.witness.note(self._row.id, self._now.epoch.epoch, self._now.count)
+        done = ledger.transact(recorded)
+        self._now = run.live
+        ledger.witness.note(self._row.id, run.live.at)
+        return done
 
     @property
     def _portable(self) -> bool:
         """Whether the filter computes the same bits on every machine: + - * / and roots alone."""
-        models = (self._policy.source(self._now.source), self._policy.target(self._now.epoch.draw))
+        setup, now = self._setup, self._now
+        models = (setup.policy.source(now.at.source), setup.policy.target(now.epoch.draw))
         return all(isinstance(gauss_markov(model), GaussMarkov) for model in models)
 
 
-def _alone(keys: Any) -> tuple[str, list[int]]:
-    given = list(keys)
-    if len(given) != 1:
-        raise ReadingError(f"{len(given)} keys for 1 reading; each reading needs one")
-    kind, number = as_key(given[0])
-    return kind, [number]
-
-
-def _shared_draw(ledger: Ledger, name: str, epoch: int | None) -> EpochRow:
-    """The draw of the stream that leads a room: its last one, or that of an epoch which it has begun."""
-    other = ledger.stream(name)
-    if other is None:
-        raise LedgerError(f"the ledger has no stream of the name {name!r} to share a draw with")
-    found = ledger.epoch(other.id, epoch)
-    if epoch is not None and found.epoch < epoch:
-        raise LedgerError(f"the stream {name!r}, whose draw is shared, has not begun this epoch; it goes first")
-    return found
+@contextmanager
+def _closing_on_error(ledger: Ledger) -> Iterator[Ledger]:
+    """So that a path that was opened here is free again when nothing came of it."""
+    try:
+        yield ledger
+    except BaseException:
+        ledger.close()
+        raise
 
 
 def new_secret(rng: np.random.Generator | None) -> bytes:

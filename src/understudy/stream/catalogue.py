@@ -1,0 +1,32 @@
+"""The streams of a ledger, as they stand in its tables."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+from understudy.stream.rows import StreamRow, digest
+
+
+def all_streams(db: sqlite3.Connection) -> dict[str, StreamRow] | None:
+    """All streams, by a scan: one that an index or a page has lost would be drawn for again.
+
+    None if they are not what was written, or if there are not as many states.
+    """
+    found: dict[str, StreamRow] = {}
+    columns = "SELECT id, name, room, design, secret, insecure, options, digest FROM streams NOT INDEXED"
+    for *row, options, written in db.execute(columns):
+        if written != digest(*row, options):
+            return None
+        number, name, room, design, secret, insecure = row
+        found[name] = StreamRow(number, name, room, design, secret, bool(insecure), json.loads(options))
+    states = [number for (number,) in db.execute("SELECT stream FROM states ORDER BY stream")]
+    return found if states == [row.id for row in found.values()] else None
+
+
+def add_stream(db: sqlite3.Connection, row: StreamRow) -> None:
+    """Record a stream, with an empty state that is filled in the same transaction."""
+    options = json.dumps(row.options, sort_keys=True)
+    values = (row.id, row.name, row.room, row.design, row.secret, int(row.insecure), options)
+    db.execute("INSERT INTO streams VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*values, digest(*values)))
+    db.execute("INSERT INTO states VALUES (?, 0, NULL, '', 0, NULL, 0, 0, 0, 0, 0, 0, '', '')", (row.id,))
