@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from understudy.models.nonlinear import Nonlinear as Nonlinear
     from understudy.models.quantised import Quantised as Quantised
     from understudy.models.residual import Residual as Residual
+    from understudy.randomizer.causal import CausalDesign as CausalDesign
+    from understudy.randomizer.causal import design_causal as design_causal
     from understudy.randomizer.curve import Frontier as Frontier
     from understudy.randomizer.curve import frontier as frontier
     from understudy.randomizer.guarantee import Guarantee as Guarantee
@@ -79,6 +81,8 @@ _HOME = {
     "PerStep": "models.matrices",
     "Costs": "distortion.cost",
     "costs": "distortion.cost",
+    "CausalDesign": "randomizer.causal",
+    "design_causal": "randomizer.causal",
     "Frontier": "randomizer.curve",
     "frontier": "randomizer.curve",
     "Guarantee": "randomizer.guarantee",
