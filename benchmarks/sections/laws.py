@@ -38,7 +38,7 @@ def run(quick: bool) -> Section:
         [
             "Understudy's job is `value(score(y))`, scipy's is `ppf(cdf(y))`, both on one array: the two halves of "
             "the transformation between equal laws. scipy's saturates at 8 standard deviations; understudy's does not.",
-            "The Gaussian law needs no c.d.f. at all. A mixture has no `ppf` in scipy: its line stands beside one `cdf` "
+            "The Gaussian law needs no c.d.f. at all. A mixture has no `ppf` in scipy: its line is beside one `cdf` "
             "a component and one `ppf`, which is less than the job.",
             "Readings are drawn from the law, so that one in five hundred lies where tails are integrated.",
         ],

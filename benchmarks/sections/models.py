@@ -110,13 +110,13 @@ def _others(quick: bool, rounds: int) -> list[Row]:
     def growth(x: np.ndarray, k: int) -> np.ndarray:
         return 0.5 * x + 25.0 * x / (1.0 + x * x) + 8.0 * math.cos(1.2 * k)
 
-    parts = dict(
-        move=growth,
-        read=lambda x: x * x / 20.0,
-        process_noise=us.Gaussian(0.0, 10.0),
-        reading_noise=us.Gaussian(0.0, 1.0),
-        initial=us.Gaussian(0.0, 5.0),
-    )
+    parts = {
+        "move": growth,
+        "read": lambda x: x * x / 20.0,
+        "process_noise": us.Gaussian(0.0, 10.0),
+        "reading_noise": us.Gaussian(0.0, 1.0),
+        "initial": us.Gaussian(0.0, 5.0),
+    }
     student = us.Scalar(scipy.stats.t(4))
     models = {
         "IID, Student t": us.IID(student),

@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from understudy.errors import NumericalError
 from understudy.laws.atoms import checked_uniforms
 from understudy.laws.base import Array, Frozen
 from understudy.laws.cells import from_tails, log_probability
 from understudy.laws.rounding import Cells, Channel, Rounding
 from understudy.laws.shapes import channels, shaped
 
+_NOTHING = -1e300  # a logarithm that stands for no probability at all
 _ROUNDING = 8.0 * float(np.finfo(float).eps)
 
 
@@ -63,6 +65,8 @@ class CellMixture(Frozen):
             cell = channel.cells(rows[i], i)
             each = logs + self._cells(i, cell)
             inside = _sum(each)
+            if not (inside > _NOTHING).all():
+                raise NumericalError(f"channel {i} is too far out for double precision")
             below, above = self._tails(i, logs, cell.lower)[0], self._tails(i, logs, cell.upper)[1]
             tail = np.minimum(np.maximum(below, inside), np.maximum(above, inside))
             # logarithms are right to their size times this, and the score stays inside its cell by as much
@@ -131,6 +135,6 @@ class CellMixture(Frozen):
 
 def _sum(logs: Any) -> Array:
     """Logarithm of the sum over the last axis of what is given as logarithms."""
-    top = np.maximum(logs.max(axis=-1), -1e300)
+    top = np.maximum(logs.max(axis=-1), _NOTHING)
     with np.errstate(divide="ignore"):
         return np.asarray(top + np.log(np.exp(logs - top[..., None]).sum(axis=-1)))

@@ -147,6 +147,11 @@ def _channel(i: int, step: Any, offset: Any, low: Any, high: Any) -> Channel:
     offset = _number("offset", offset, i)
     if step < 0.0:
         raise ModelError(f"step of channel {i} = {step!r}; a step is positive (0 or None: this channel is not rounded)")
+    if step and _ULPS * abs(offset) > TOLERANCE * step:
+        raise ModelError(
+            f"offset of channel {i} = {offset!r} with the step {step!r}; double precision cannot hold such a grid "
+            "(an offset can be less than a step)"
+        )
     ends = []
     for name, given, none in (("low", low, -math.inf), ("high", high, math.inf)):
         if given is None or (isinstance(given, (int, float)) and given == none):

@@ -26,6 +26,7 @@ from understudy.errors import ModelError
 from understudy.laws.base import Array
 from understudy.laws.rounding import Channel, Rounding
 from understudy.models.cell_contenders import Contender, Normal, Particles, Points
+from understudy.models.cell_drift import saturated, settled_by, started_at
 from understudy.models.cell_point_mass import REFERENCE, USUAL, obstacle
 from understudy.models.gauss_markov import Filtered, GaussMarkov
 from understudy.models.residual import Residual
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 RULES = ("moments", "kalman", "jitter", "point-mass")
 _FEWEST, _MOST = 100, 2000  # readings that are simulated; what follows is like the second half of them
+_STRETCHES = 4  # later ones a sequence, where readings drift on
 _POPULATION = 1000
 _FAR = 9.5  # standard deviations within which cells are summed
 
@@ -45,7 +47,8 @@ def residual(model: Quantised, T: int, *, sequences: int = 16, rng: Any = None) 
     """Divergence of the true law of T readings from the filter of `model`.
 
     A constant model settles, and only its first readings are simulated (at least 100); the rest are counted at the
-    mean of the second half of these.
+    mean of the second half of these. Where readings drift on, to an end of the range or to another place in a wide
+    cell, later stretches are simulated too.
 
     >>> import understudy as us
     >>> from understudy.models.quantised import Quantised
@@ -60,11 +63,37 @@ def residual(model: Quantised, T: int, *, sequences: int = 16, rng: Any = None) 
     linear, grid = model.linear, model.grid
     generator = np.random.default_rng(rng)
     simulated = min(T, _settling(linear)) if linear.constant else T
+    # point masses are right wherever readings drift to
+    rest = settled_by(linear, grid, simulated, T) if model.method == "moments" else simulated
+    if rest > simulated >= T // 2:
+        simulated = rest = T
     truth, name = _truth(linear, grid)
     use = contender(linear, grid, model.method)
-    each = (_divergences(linear, grid, (truth, use), simulated, seed)[0] for seed in generator.spawn(sequences))
-    total = np.array([_expected(divergences, T) for divergences in each])
-    return Residual.estimated(total, T, f"{name}, {sequences} sequences of {simulated} readings")
+    total = []
+    for j, seed in enumerate(generator.spawn(sequences)):
+        first = _divergences(linear, grid, (truth, use), simulated, seed)[0]
+        later = float(first[simulated // 2 :].mean())
+        total.append(float(first.sum()))
+        if rest > simulated:
+            # integral of D(t) dt = that of D(t) t dln(t), by one time in each of many equal parts of the logarithm
+            span = math.log(rest / simulated)
+            parts = (np.arange(_STRETCHES) + (j + seed.random(_STRETCHES)) / sequences) / _STRETCHES
+            times = (simulated * np.exp(span * parts)).tolist()
+            total[-1] += span * sum(t * _around(model, t, simulated, seed) for t in times) / _STRETCHES
+            later = _around(model, rest, simulated, seed) if rest < T else 0.0
+        total[-1] += (T - rest) * later
+    how = f"{name}, {sequences} sequences of {simulated} readings" + " and later stretches" * (rest > simulated)
+    return Residual.estimated(np.array(total), T, how)
+
+
+def _around(model: Quantised, time: float, readings: int, rng: np.random.Generator) -> float:
+    """Mean divergence of a reading around a later time: at the end of a stretch, when the filters have settled."""
+    before, counted = readings // 3, readings // 6
+    begun = started_at(model.linear, max(0, int(time) - before))
+    if saturated(begun, model.grid):
+        return 0.0
+    makers = _truth(begun, model.grid)[0], contender(begun, model.grid, model.method)
+    return float(_divergences(begun, model.grid, makers, before + counted, rng)[0, before:].mean())
 
 
 class Row(NamedTuple):
@@ -195,12 +224,6 @@ def _kl(p: Array, q: Array) -> float:
         near = t * t * (0.5 - t * (1.0 / 6.0 - t * (1.0 / 12.0 - t * (0.05 - t / 30.0))))
         far = np.where(p > 0.0, p * np.log(p / q), 0.0) - p + q
     return float(np.where(np.abs(t) < 1e-3, q * near, far).sum())
-
-
-def _expected(divergences: Array, T: int) -> float:
-    """Sum over T readings, of which the first were simulated."""
-    L = len(divergences)
-    return float(divergences.sum() + (T - L) * divergences[L // 2 :].mean())
 
 
 def _settling(linear: GaussMarkov) -> int:

@@ -127,7 +127,16 @@ def same_state(one: Model, other: Model) -> bool:
     """Whether one model can go on from the state of the other."""
     # a past that is cut to the memory of one member is too short for another
     memory = getattr(one, "memory", None) == getattr(other, "memory", None)
-    return memory and one.dim == other.dim and _shape(one.start()) == _shape(other.start())
+    return memory and one.dim == other.dim and same_kind(one.start(), other.start())
+
+
+def same_kind(one: Any, other: Any) -> bool:
+    """Whether two states agree in types, lengths and shapes; their values do not count.
+
+    >>> same_kind((0, (0.5, 0.5)), (7, (0.1, 0.9))), same_kind((), (0,))
+    (True, False)
+    """
+    return bool(_shape(one) == _shape(other))
 
 
 def _shape(state: Any) -> Any:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 METHODS = ("auto", "moments", "point-mass")
 COARSE = 0.5
-"""Steps above this many innovation standard deviations ask for the point-mass filter."""
+"""Steps above this many innovation standard deviations ask for the point-mass filter, and so do ends of the range."""
 
 
 class Quantised(Frozen):
@@ -46,8 +46,8 @@ class Quantised(Frozen):
     to within 1e-9 of a step.
 
     `method` is the filter for readings that come in: "moments", "point-mass" (one state, all channels rounded,
-    independent noises) or "auto", which takes the second for steps above half an innovation standard deviation where
-    there is one. `reason` says what was chosen and why.
+    independent noises) or "auto", which takes the second, where there is one, for steps above half an innovation
+    standard deviation and for ranges with ends. `reason` says what was chosen and why.
 
     >>> import understudy as us
     >>> room = us.GaussMarkov(A=0.95, C=1.0, Q=0.1, R=0.1, b=10.0, mean0=100.0, cov0=1.0)
@@ -177,11 +177,14 @@ def _chosen(linear: GaussMarkov, grid: Rounding, method: str) -> tuple[str, str]
         return method, "point-mass, as asked for"
     ratio = max(channel.step / sd for channel, sd in zip(grid.channels, innovation_sds(linear), strict=True))
     size = f"the step is {ratio:.3g} innovation standard deviations"
-    if ratio <= COARSE:
+    # readings that stay at an end say little, and then no normal law is right, however small the step
+    ends = any(math.isfinite(end) for channel in grid.channels for end in (channel.low, channel.high))
+    if ratio <= COARSE and not ends:
         return "moments", f"moments: {size}, not above {COARSE:g}"
+    why = f"{size}, above {COARSE:g}" if ratio > COARSE else "the range has ends"
     if obstacle is not None:
-        return "moments", f"moments, although {size}: {obstacle}"
-    return "point-mass", f"point-mass: {size}, above {COARSE:g}"
+        return "moments", f"moments, although {why}: {obstacle}"
+    return "point-mass", f"point-mass: {why}"
 
 
 def _remade(given: dict[str, Any]) -> Quantised:

@@ -12,8 +12,8 @@ import re
 from html import escape
 from pathlib import Path
 
-from understudy.version import __version__
 from understudy.paper.base import Outcome, Settings, Table
+from understudy.version import __version__
 
 _STYLE = """
 body { font: 16px/1.55 system-ui, sans-serif; color: #1b1f24; background: #fff; margin: 2.5rem auto; max-width: 74rem;

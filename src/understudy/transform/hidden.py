@@ -67,7 +67,14 @@ class _Hidden:
     def _probabilities(self, state: Any) -> Array:
         if not isinstance(state, (tuple, list)) or len(state) != self.states:
             raise StateError(f"a state of this model is a tuple of {self.states} probabilities")
-        return np.array(state, dtype=float)
+        try:
+            p = np.array(state, dtype=float)
+        except (TypeError, ValueError):
+            p = np.full(self.states, np.nan)
+        # it may have been through a file
+        if not (p.shape == (self.states,) and (p >= 0.0).all() and abs(p.sum() - 1.0) <= 1e-6):
+            raise StateError("the entries of a state are probabilities: not negative, and their sum is 1")
+        return p
 
     def _filtered(self, pi: Array, Y: Array, there: Mask, first: int) -> tuple[Array, Array, Array]:
         """Scores and log-densities under each state, and probabilities before each channel: (T, d, S)."""

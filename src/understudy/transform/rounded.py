@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from understudy.errors import ReadingError, StateError
+from understudy.errors import NumericalError, ReadingError, StateError
 from understudy.laws.base import Array
 from understudy.laws.cells import NARROW_PAIRS
 from understudy.laws.uniforms import Uniforms
@@ -59,23 +59,23 @@ class Colouring:
 
     def __init__(self, model: Quantised) -> None:
         self.dim = model.dim
-        self._pair = Pair(white(model.dim), model.linear)
+        self.unrounded = Pair(white(model.dim), model.linear)
         self._grid = model.grid
 
     def start(self) -> Any:
         """That of the unrounded process."""
-        return self._pair.start()
+        return self.unrounded.start()
 
     def step(self, state: Any, z: Any) -> tuple[Any, Any]:
         """One reading."""
-        state, y = self._pair.step(state, z)
+        state, y = self.unrounded.step(state, z)
         if self.dim == 1:
             return state, self._grid.channels[0].rounded(y)
         return state, self._grid.rounded(y)
 
     def apply(self, state: Any, Z: Array) -> tuple[Any, Array]:
         """A chunk (T, d)."""
-        state, Y = self._pair.apply(state, Z)
+        state, Y = self.unrounded.apply(state, Z)
         for first in range(0, len(Y), _VARYING):
             for i, (step, offset, low, high) in enumerate(self._grid.channels):
                 if step:
@@ -157,8 +157,8 @@ class Whitening:
         try:
             z = model.predict(known).score(one, u)
             return model.update(known, one), z
-        except ReadingError as error:
-            raise ReadingError(f"row {row}: {error}") from None
+        except (ReadingError, NumericalError) as error:
+            raise type(error)(f"row {row}: {error}") from None
 
     def _checked(self, state: Any) -> State:
         """The state, if it can be one of this map's; it may have been through a file."""
