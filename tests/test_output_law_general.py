@@ -128,13 +128,13 @@ def atoms() -> list[Pair]:
         table = np.cumsum([row(y, pull) for y in grid], axis=1)
 
         def step(rng, y, k):
-            return np.minimum((rng.random(N)[:, None] > table[y.astype(int)]).sum(axis=1), 5).astype(float)
+            return np.minimum((rng.random(len(y))[:, None] > table[y.astype(int)]).sum(axis=1), 5).astype(float)
 
         return simulate.recursion(rng, lambda rng, n: rng.integers(0, 6, n).astype(float), step, T, N)
 
     return [
         Pair("atoms as other atoms", us.IID(us.Atoms(values, p)), three, *independent(draw, 0.02)),
-        Pair("a chain on a grid as Gauss-Markov", chain, room(0.2), *independent(walk, 0.47)),
+        Pair("a chain on a grid as Gauss-Markov", chain, room(0.2), *independent(walk, 0.4, fewer=4)),
         Pair("Gaussian as atoms", us.IID(us.Gaussian(0.0, 1.0)), three,
              *independent(lambda rng, T, N, s=1.0: s * rng.standard_normal((T, 1, N)), 1.04)),
     ]  # fmt: skip
@@ -241,7 +241,7 @@ def densities() -> list[Pair]:
     return [
         Pair("density as Gauss-Markov", source, room(0.5), *independent(draw, 1.15, 100, 100, fewer=4), few),
         Pair("Gauss-Markov as density", room(1), source, *independent(lambda rng, T, N, R=0.1:
-             simulate.of_model(rng, room(1, R=R), T, N), 0.3, 10, 400, fewer=4), 4000),
+             simulate.of_model(rng, room(1, R=R), T, N), 0.3, 10, 200, fewer=2), 2000),
         Pair("nonlinear as Gauss-Markov", kitagawa, room(0.5), *independent(simulated, 1.5, 25, 400, fewer=4), few),
     ]  # fmt: skip
 

@@ -1,20 +1,28 @@
-"""A hidden Markov model as one would write it down: one reading at a time, numpy and scipy.special."""
+"""A hidden Markov model as one would write it down: one reading at a time, with scipy.stats or scipy.special."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+import scipy.special
+import scipy.stats
 from scipy.optimize import brentq
-from scipy.special import ndtr, ndtri
 
 
 class Chain:
-    """Normal emissions; `score` and `value` are one step each and return the next prediction too."""
+    """Normal emissions. `plain` takes scipy.stats.norm for the c.d.f. and its inverse, else scipy.special."""
 
-    def __init__(self, transition: np.ndarray, initial: np.ndarray, means: np.ndarray, sds: np.ndarray) -> None:
+    def __init__(
+        self, transition: np.ndarray, initial: np.ndarray, means: np.ndarray, sds: np.ndarray, plain: bool = False
+    ) -> None:
         self.transition, self.initial, self.means, self.sds = transition, initial, means, sds
+        self.ndtr: Callable[[Any], Any] = scipy.stats.norm.cdf if plain else scipy.special.ndtr
+        self.ndtri: Callable[[Any], Any] = scipy.stats.norm.ppf if plain else scipy.special.ndtri
 
     def cdf(self, p: np.ndarray, y: float) -> float:
-        return float(p @ ndtr((y - self.means) / self.sds))
+        return float(p @ self.ndtr((y - self.means) / self.sds))
 
     def update(self, p: np.ndarray, y: float) -> np.ndarray:
         e = (y - self.means) / self.sds
@@ -26,7 +34,7 @@ class Chain:
         low, high = float(each.min()), float(each.max())
         if low == high:
             return low
-        u = float(ndtr(z))
+        u = float(self.ndtr(z))
         return float(brentq(lambda y: self.cdf(p, y) - u, low - 1e-9, high + 1e-9, xtol=1e-12, rtol=1e-14))
 
 
@@ -34,7 +42,7 @@ def whiten(Y: np.ndarray, chain: Chain) -> np.ndarray:
     """Scores of a whole sequence."""
     p, z = chain.initial, np.empty(len(Y))
     for k, y in enumerate(Y):
-        z[k] = ndtri(chain.cdf(p, y))
+        z[k] = chain.ndtri(chain.cdf(p, y))
         p = chain.update(p, y)
     return z
 
@@ -43,7 +51,7 @@ def disguise(Y: np.ndarray, source: Chain, target: Chain) -> np.ndarray:
     """Readings of one chain turned into readings of the other."""
     p, q, out = source.initial, target.initial, np.empty(len(Y))
     for k, y in enumerate(Y):
-        z = ndtri(source.cdf(p, y))
+        z = source.ndtri(source.cdf(p, y))
         p = source.update(p, y)
         out[k] = target.inverse(q, z)
         q = target.update(q, out[k])
