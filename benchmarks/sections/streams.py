@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 
@@ -113,7 +114,7 @@ def _race(folder: Path, size: int, rounds: int, budget: float) -> list[Row]:
     count = min(_batches(contenders[WITH_STATE], size, budget), most // (rounds + 2) // size)
     found = race(
         [
-            Contender(f"batches of {size:,}: {name}", lambda work=work: work(size, count), size * count)  # type: ignore[misc]
+            Contender(f"batches of {size:,}: {name}", partial(work, size, count), size * count)
             for name, work in contenders.items()
         ],
         rounds,

@@ -9,6 +9,7 @@ import time
 
 import numpy as np
 import pytest
+from causal_cases import ALPHA, HAMMING, STAY, bits, level, room_design
 from helpers import room
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,22 +22,10 @@ from understudy.randomizer.causal import CausalDesign, design_causal
 from understudy.randomizer.causal_analysis import play
 from understudy.randomizer.causal_limit import long_run
 
-ALPHA = 1e-6
-HAMMING = [[0.0, 1.0], [1.0, 0.0]]
-STAY = [[0.95, 0.05], [0.05, 0.95]]
-
-
-def level(v):
-    return us.IID(us.Gaussian(float(v), 1.0))
-
-
-def bits(prior=None):
-    return us.Family(level, values=[0, 1], prior=prior)
-
 
 @pytest.fixture(scope="module")
 def made():
-    return design_causal(us.Family(room, [0, 1]), STAY, [0, 0.5, 1], rate=0.05, horizon=50, distortion="mae")
+    return room_design()
 
 
 # Making --------------------------------------------------------------------------------------------------

@@ -6,10 +6,9 @@ import copy
 import math
 
 import pytest
-from helpers import room
+from causal_cases import ALPHA, HAMMING, STAY, bits, room_design
 from scipy.stats import norm
 
-import understudy as us
 from understudy.errors import DesignError
 from understudy.randomizer.beliefs import Beliefs, Fixed
 from understudy.randomizer.causal import design_causal
@@ -21,22 +20,10 @@ from understudy.randomizer.dynamic import Dynamic
 from understudy.randomizer.dynamic_corners import Corners
 from understudy.report.causal_figure import compare_memory, plot_memory
 
-ALPHA = 1e-6
-HAMMING = [[0.0, 1.0], [1.0, 0.0]]
-STAY = [[0.95, 0.05], [0.05, 0.95]]
-
-
-def level(v):
-    return us.IID(us.Gaussian(float(v), 1.0))
-
-
-def bits(prior=None):
-    return us.Family(level, values=[0, 1], prior=prior)
-
 
 @pytest.fixture(scope="module")
 def made():
-    return design_causal(us.Family(room, [0, 1]), STAY, [0, 0.5, 1], rate=0.05, horizon=50, distortion="mae")
+    return room_design()
 
 
 def test_budgets_of_a_day(made):

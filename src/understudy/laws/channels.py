@@ -22,6 +22,7 @@ from understudy.laws.gaussian import Gaussian
 from understudy.laws.gaussian_mixture import GaussianMixture
 from understudy.laws.independent import Independent
 from understudy.laws.mixture import Mixture
+from understudy.laws.shapes import vectors
 from understudy.laws.shifted import Shifted
 
 _KNOWN = (Gaussian, Independent, GaussianMixture, GaussianCopula)
@@ -226,11 +227,4 @@ class ChannelMixture(Frozen):
 
     def _columns(self, y: Any) -> Array:
         """One row a reading, (N, d)."""
-        try:
-            array = np.asarray(y, dtype=float)
-        except (TypeError, ValueError):
-            raise ReadingError(f"a reading of type {type(y).__name__}; it must be an array") from None
-        if array.ndim not in (1, 2) or array.shape[0] != self.dim:
-            d = self.dim
-            raise ReadingError(f"a reading of shape {array.shape}; {d} channels need ({d},) or ({d}, N)")
-        return array.reshape(self.dim, -1).T
+        return vectors(y, self.dim).reshape(self.dim, -1).T

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from understudy.errors import LawError, ReadingError
+from understudy.errors import LawError
 from understudy.laws.base import Array, Law, is_law
+from understudy.laws.shapes import vectors
 
 
 class Independent:
@@ -69,11 +70,5 @@ class Independent:
         return sum(law.logpdf(row) for law, row in zip(self._laws, self._rows(y), strict=True))
 
     def _rows(self, y: Any) -> list[Any]:
-        try:
-            array = np.asarray(y, dtype=float)
-        except (TypeError, ValueError):
-            raise ReadingError(f"a reading of type {type(y).__name__}; it must be an array") from None
-        if array.ndim not in (1, 2) or array.shape[0] != self.dim:
-            d = self.dim
-            raise ReadingError(f"a reading of shape {array.shape}; {d} channels need ({d},) or ({d}, N)")
+        array = vectors(y, self.dim)
         return array.tolist() if array.ndim == 1 else list(array)

@@ -51,3 +51,18 @@ def check_reached(result: Array, given: Array, shape: tuple[int, ...], what: str
             f"the {what}{position(lost, shape)} is too far in a tail: beyond double precision, or beyond "
             "what the log-density can be integrated from"
         )
+
+
+def vectors(y: Any, d: int) -> Array:
+    """Readings of d channels, (d,) or (d, N), as floats.
+
+    >>> vectors([1, 2], 2).tolist()
+    [1.0, 2.0]
+    """
+    try:
+        array = np.asarray(y, dtype=float)
+    except (TypeError, ValueError):
+        raise ReadingError(f"a reading of type {type(y).__name__}; it must be an array") from None
+    if array.ndim not in (1, 2) or array.shape[0] != d:
+        raise ReadingError(f"a reading of shape {array.shape}; {d} channels need ({d},) or ({d}, N)")
+    return array

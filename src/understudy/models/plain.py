@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from understudy.errors import StoredFileError
 from understudy.laws.base import Array
+
+_T = TypeVar("_T")
 
 Plain = dict[str, Any]
 
@@ -87,7 +89,7 @@ def truth(where: str, given: Any) -> bool:
     return given
 
 
-def made(where: str, make: Callable[..., Any], *given: Any, **named: Any) -> Any:
+def made(where: str, make: Callable[..., _T], *given: Any, **named: Any) -> _T:
     """What the constructor makes; what it refuses is a fault of the file."""
     try:
         return make(*given, **named)

@@ -122,7 +122,7 @@ def family_from_plain(plain: Any) -> Family:
     members = StoredModels(zip(values + others, models, strict=True))
     if len(members) != len(models):
         raise StoredFileError("a value appears twice in Family.values and Family.others; each must appear once")
-    return made("Family", Family, members, values, prior)  # type: ignore[no-any-return]  # what the constructor makes
+    return made("Family", Family, members, values, prior)
 
 
 class StoredModels(Mapping[Any, Model]):
@@ -238,12 +238,12 @@ def _gauss_markov(plain: Plain, where: str) -> Model:
 
 def _iid(plain: Plain, where: str) -> Model:
     law = law_from_plain(fields(where, plain, "law")["law"], f"{where}.law")
-    return made(where, IID, law)  # type: ignore[no-any-return]  # what the constructor makes
+    return made(where, IID, law)
 
 
 def _autoregressive(plain: Plain, where: str) -> Model:
     given = fields(where, plain, "coefficients", "intercept", "noise", "past", "allow_unstable")
-    return made(  # type: ignore[no-any-return]  # what the constructor makes
+    return made(
         where,
         AutoRegressive,
         array(f"{where}.coefficients", given["coefficients"], 3),
@@ -256,7 +256,7 @@ def _autoregressive(plain: Plain, where: str) -> Model:
 
 def _hidden_markov(plain: Plain, where: str) -> Model:
     given = fields(where, plain, "transition", "initial", "laws")
-    return made(  # type: ignore[no-any-return]  # what the constructor makes
+    return made(
         where,
         HiddenMarkov,
         array(f"{where}.transition", given["transition"], 2),
@@ -276,7 +276,7 @@ def _quantised(plain: Plain, where: str) -> Model:
                 array(f"{where}.{name}", entry, 0)
     if type(given["method"]) is not str or given["method"] not in METHODS:
         raise StoredFileError(f"{where}.method must be one of {', '.join(METHODS)}")
-    return made(where, Quantised, model, **grid, method=given["method"])  # type: ignore[no-any-return]  # what the constructor makes
+    return made(where, Quantised, model, **grid, method=given["method"])
 
 
 _FROM: dict[str, Callable[[Plain, str], Model]] = {
