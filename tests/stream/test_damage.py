@@ -133,12 +133,12 @@ def test_other_files_are_no_ledgers(design, tmp_path):
 
     db = sqlite3.connect(path)
     identity = db.execute("SELECT value FROM meta WHERE name = 'id'").fetchone()[0]
-    db.execute("UPDATE meta SET value = '2' WHERE name = 'schema'")
-    db.execute("UPDATE meta SET value = ? WHERE name = 'digest'", (digest("2", identity),))
+    db.execute("UPDATE meta SET value = '3' WHERE name = 'schema'")
+    db.execute("UPDATE meta SET value = ? WHERE name = 'digest'", (digest("3", identity),))
     db.commit()
     db.close()
     for call in (lambda: us.Ledger(path, witness=False), lambda: inspection.summary(path)):
-        with pytest.raises(LedgerError, match="is of version 2; this understudy knows up to 1"):
+        with pytest.raises(LedgerError, match="is of version 3; this understudy knows version 2"):
             call()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
@@ -18,7 +19,8 @@ class Family(Frozen):
 
     The models come from a function of the value, or from a mapping. A function can also be asked for
     values that the private parameter itself never takes, which is how pseudo parameters are made.
-    Without a prior the values are equally likely.
+    Without a prior the values are equally likely. `about` says where the family comes from, in what JSON can hold:
+    columns, period, grid and fit, as `us.fit` writes them; it is kept with the designs that are made of the family.
 
     >>> import understudy as us
     >>> def room(occupants):
@@ -28,14 +30,16 @@ class Family(Frozen):
     GaussMarkov(states=1, dim=1, constant)
     """
 
-    __slots__ = ("_cache", "_models", "dim", "prior", "values")
+    __slots__ = ("_cache", "_models", "about", "dim", "prior", "values")
 
     def __init__(
         self,
         models: Callable[[Any], Model] | Mapping[Any, Model],
         values: Iterable[Any] | None = None,
         prior: Any = None,
+        about: Mapping[str, Any] | None = None,
     ) -> None:
+        self.about: dict[str, Any] | None = None if about is None else as_about(about)
         if not callable(models) and not isinstance(models, Mapping):
             raise FamilyError(f"models is of type {type(models).__name__}; it must be a function or a mapping")
         if values is None:
@@ -97,6 +101,21 @@ class Family(Frozen):
         if not members:
             raise FamilyError("path is empty; it must hold one value for each reading")
         return along(members)
+
+
+def as_about(about: Any) -> dict[str, Any]:
+    """A copy of what is said about a family, if JSON can hold it.
+
+    >>> as_about({"period": 60.0, "readings": ("co2",)})
+    {'period': 60.0, 'readings': ['co2']}
+    """
+    try:
+        copy = json.loads(json.dumps(about, allow_nan=False))
+    except (TypeError, ValueError):
+        raise FamilyError("about holds something that JSON cannot; it must be names, numbers, lists and dicts") from None
+    if type(copy) is not dict:
+        raise FamilyError(f"about is of type {type(about).__name__}; it must be a dict")
+    return copy
 
 
 def _own(value: Any) -> Any:

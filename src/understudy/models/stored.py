@@ -91,7 +91,8 @@ def family_to_plain(family: Family, pseudo: Iterable[Any] = ()) -> Plain:
     """
     known = {_key(value) for value in family.values}
     others = list({_key(value): value for value in pseudo if _key(value) not in known}.values())
-    return {
+    about = {} if family.about is None else {"about": family.about}
+    return about | {
         "kind": "Family",
         "values": [value_to_plain(value) for value in family.values],
         "prior": family.prior.tolist(),
@@ -110,7 +111,9 @@ def family_from_plain(plain: Any) -> Family:
     ((0, 1), IID(dim=1))
     """
     kind_of("family", plain, ("Family",))
-    given = fields("Family", plain, "values", "prior", "others", "models")
+    about = plain.get("about")
+    told = {name: part for name, part in plain.items() if name != "about"}
+    given = fields("Family", told, "values", "prior", "others", "models")
     for name in ("values", "others", "models"):
         entries(f"Family.{name}", given[name])
     values = tuple(value_from_plain(value) for value in given["values"])
@@ -122,7 +125,7 @@ def family_from_plain(plain: Any) -> Family:
     members = StoredModels(zip(values + others, models, strict=True))
     if len(members) != len(models):
         raise StoredFileError("a value appears twice in Family.values and Family.others; each must appear once")
-    return made("Family", Family, members, values, prior)
+    return made("Family", Family, members, values, prior, about)
 
 
 class StoredModels(Mapping[Any, Model]):

@@ -12,7 +12,8 @@ from understudy.errors import ConfigurationError
 from understudy.stream.rows import MICRO, Budget, digest
 
 STOP, HOLD = "stop", "hold"
-DRAW, RESIDUAL, LOST = "draw", "residual", "lost"
+DRAW, DECISION, RESIDUAL, LOST = "draw", "decision", "residual", "lost"
+_SHARED = {RESIDUAL: "AND epoch = ? ", DECISION: "AND epoch <= ? "}  # kinds of which many go into one row
 
 _DAY = 86_400
 _MOST = 10**12
@@ -132,20 +133,24 @@ def allowed(db: sqlite3.Connection, budget: Budget, micronats: int, clock: float
 
 
 def book(db: sqlite3.Connection, entry: Entry, budget: Budget, clock: float) -> None:
-    """Write a charge down. Those for readings of one epoch and one period share a row, so that rows stay few."""
+    """Write a charge down.
+
+    Those for readings of one epoch, and those for decisions, share a row for each period, so that rows stay few.
+    """
     if entry.micronats == 0 and entry.kind != DRAW:
         return
     now = _now(db, entry.room, clock)
-    if entry.kind == RESIDUAL:
-        query = "SELECT id, micronats, at FROM charges WHERE room = ? AND stream = ? AND epoch = ? AND kind = ? "
-        found = db.execute(query + "ORDER BY at DESC LIMIT 1", (entry.room, entry.stream, entry.epoch, RESIDUAL))
+    if entry.kind in _SHARED:
+        query = "SELECT id, micronats, at FROM charges WHERE room = ? AND stream = ? AND kind = ? "
+        query += f"{_SHARED[entry.kind]} ORDER BY at DESC LIMIT 1"
+        found = db.execute(query, (entry.room, entry.stream, entry.kind, entry.epoch))
         row = found.fetchone()
         length = budget.period or _DAY
         if row is not None and row[2] // length == now // length:
             values = (row[0], *entry[:-1], row[1] + entry.micronats, now)
             db.execute(
-                "UPDATE charges SET micronats = ?, at = ?, digest = ? WHERE id = ?",
-                (values[-2], now, digest(*values), row[0]),
+                "UPDATE charges SET epoch = ?, micronats = ?, at = ?, digest = ? WHERE id = ?",
+                (entry.epoch, values[-2], now, digest(*values), row[0]),
             )
             return
     number = db.execute("SELECT coalesce(max(id), 0) + 1 FROM charges").fetchone()[0]

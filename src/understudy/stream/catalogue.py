@@ -29,4 +29,4 @@ def add_stream(db: sqlite3.Connection, row: StreamRow) -> None:
     options = json.dumps(row.options, sort_keys=True)
     values = (row.id, row.name, row.room, row.design, row.secret, int(row.insecure), options)
     db.execute("INSERT INTO streams VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*values, digest(*values)))
-    db.execute("INSERT INTO states VALUES (?, 0, NULL, '', 0, NULL, 0, 0, 0, 0, 0, 0, '', '')", (row.id,))
+    db.execute("INSERT INTO states VALUES (?, 0, NULL, '', 0, NULL, 0, 0, 0, 0, 0, 0, NULL, '', '')", (row.id,))

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from understudy.errors import LedgerDamagedError, LedgerError
 from understudy.stream.rows import digest
 
-SCHEMA = 1
+SCHEMA = 2
 TABLES = (
     "CREATE TABLE meta(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
     "CREATE TABLE streams(id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, room TEXT NOT NULL, design TEXT NOT NULL, "
@@ -27,7 +27,12 @@ TABLES = (
     "CREATE TABLE states(stream INTEGER PRIMARY KEY, count INTEGER NOT NULL, last INTEGER, kind TEXT NOT NULL, "
     "source INTEGER NOT NULL, tick INTEGER, block INTEGER NOT NULL, per_block INTEGER NOT NULL, "
     "stopped INTEGER NOT NULL, epoch INTEGER NOT NULL, charged INTEGER NOT NULL, serial INTEGER NOT NULL, "
-    "state TEXT NOT NULL, digest TEXT NOT NULL)",
+    "memory TEXT, state TEXT NOT NULL, digest TEXT NOT NULL)",
+    "CREATE TABLE runs(stream INTEGER NOT NULL, name TEXT NOT NULL, start TEXT NOT NULL, finished INTEGER NOT NULL, "
+    "digest TEXT NOT NULL, PRIMARY KEY (stream, name)) WITHOUT ROWID",
+    "CREATE TABLE batches(stream INTEGER NOT NULL, name TEXT NOT NULL, rows INTEGER NOT NULL, "
+    "readings INTEGER NOT NULL, content TEXT NOT NULL, digest TEXT NOT NULL, "
+    "PRIMARY KEY (stream, name, rows)) WITHOUT ROWID",
     'CREATE TABLE outputs(stream INTEGER NOT NULL, key INTEGER NOT NULL, value, "check" INTEGER NOT NULL, '
     "PRIMARY KEY (stream, key)) WITHOUT ROWID",
     "CREATE TABLE budgets(room TEXT PRIMARY KEY, total INTEGER, amount INTEGER, period INTEGER, "
@@ -170,8 +175,8 @@ def check_schema(db: sqlite3.Connection, path: str) -> str:
     schema, identity = str(meta.get("schema", "")), str(meta.get("id", ""))
     if meta.get("digest") != digest(schema, identity) or not schema.isdecimal():
         raise damaged(path, "the header")
-    if int(schema) > SCHEMA:
-        raise LedgerError(f"{os.path.basename(path)} is of version {schema}; this understudy knows up to {SCHEMA}")
+    if int(schema) != SCHEMA:
+        raise LedgerError(f"{os.path.basename(path)} is of version {schema}; this understudy knows version {SCHEMA}")
     if found != set(TABLES):
         raise damaged(path, "the list of tables")
     return identity

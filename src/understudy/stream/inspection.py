@@ -104,8 +104,10 @@ _DIGESTS = [
     (
         "states are as written",
         "states",
-        "stream, count, last, kind, source, tick, block, per_block, stopped, epoch, charged, serial, state",
+        "stream, count, last, kind, source, tick, block, per_block, stopped, epoch, charged, serial, memory, state",
     ),
+    ("runs are as written", "runs", "stream, name, start, finished"),
+    ("batches are as written", "batches", "stream, name, rows, readings, content"),
 ]
 _RULES = [
     ("every stream has a state", "SELECT count(*) FROM streams WHERE id NOT IN (SELECT stream FROM states)"),
@@ -118,7 +120,7 @@ _RULES = [
     (
         "every draw is charged, held or shared",
         "SELECT count(*) FROM (SELECT e.stream, e.epoch FROM epochs e JOIN streams s ON s.id = e.stream "
-        "WHERE NOT e.held AND s.options NOT LIKE '%\"draw_of\"%' "
+        "WHERE NOT e.held AND s.options NOT LIKE '%\"draw_of\"%' AND s.options NOT LIKE '%\"remembers\"%' "
         "EXCEPT SELECT stream, epoch FROM charges WHERE kind = 'draw')",
     ),
     (

@@ -88,6 +88,32 @@ def numbered(kind: str, readings: int, keys: Any, count: int) -> tuple[str, list
     return found, numbers
 
 
+def number_array(kind: str, readings: int, keys: Any, count: int) -> tuple[str, Any]:
+    """What `numbered` gives, as an array: for batches of so many readings that a list is slow.
+
+    >>> number_array("", 5, None, 3)
+    ('count', array([5, 6, 7]))
+    """
+    if isinstance(keys, np.ndarray) and keys.ndim == 1 and keys.dtype.kind in "iM" and len(keys) == count > 0:
+        if keys.dtype.kind == "M":
+            found, numbers = TIME, keys.astype("datetime64[ns]")
+            if np.isnat(keys).any() or (numbers.astype(keys.dtype) != keys).any():
+                raise ReadingError("a key is no time between 1678 and 2262, the times that 64 bits of nanoseconds hold")
+            numbers = numbers.astype(np.int64)
+        else:
+            found, numbers = NUMBER, keys.astype(np.int64)
+        if kind not in ("", found):
+            raise ReadingError(f"keys of this stream are of the kind {kind!r}; this is of the kind {found!r}")
+        back = np.flatnonzero(numbers[1:] <= numbers[:-1])
+        if back.size:
+            raise ReadingError(f"key {back[0] + 1} does not come after key {back[0]}; keys of a batch must grow")
+        return found, numbers
+    if keys is None and kind in ("", COUNT):
+        return COUNT, np.arange(readings, readings + count)
+    found, listed = numbered(kind, readings, keys, count)
+    return found, np.array(listed, dtype=np.int64)
+
+
 def _times(keys: Any) -> list[int]:
     fine = keys.astype("datetime64[ns]")
     if (fine.astype(keys.dtype) != keys).any():  # numpy wraps round

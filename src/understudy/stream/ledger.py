@@ -30,7 +30,7 @@ from understudy.stream.witness import Witness, check_rollback, rolled_back
 _OUTPUT = "INSERT INTO outputs VALUES (?, ?, ?, ?)"
 _STATE = (
     "UPDATE states SET count = ?, last = ?, kind = ?, source = ?, tick = ?, block = ?, per_block = ?, stopped = ?, "
-    "epoch = ?, charged = ?, serial = ?, state = ?, digest = ? WHERE stream = ?"
+    "epoch = ?, charged = ?, serial = ?, memory = ?, state = ?, digest = ? WHERE stream = ?"
 )
 _T = TypeVar("_T")
 _ABANDONED: list[sqlite3.Connection] = []  # connections that a fork must neither use nor close
@@ -215,7 +215,8 @@ class Ledger:
             found = self._rows("SELECT * FROM states WHERE stream = ?", row.id)
             if not found or found[0][-1] != digest(*found[0][:-1]):
                 raise files.damaged(self.path, "a state")
-            at = Position(*found[0][1:-2])._replace(state=load(found[0][-2]))
+            memory, state = found[0][-3:-1]
+            at = Position(*found[0][1:-3])._replace(memory=None if memory is None else load(memory), state=load(state))
             epoch = self.epoch(row.id)
             query = "SELECT count(*), max(epoch) - min(epoch) + 1 FROM epochs WHERE stream = ?"
             count, wanted = self._rows(query, row.id)[0]
@@ -240,6 +241,13 @@ class Ledger:
             raise files.damaged(self.path, "a draw")
         number, source, draw, held, _ = found[0]
         return EpochRow(number, source, draw, bool(held))
+
+    def epoch_numbered(self, stream: int, number: int) -> EpochRow:
+        """A certain epoch of a stream."""
+        found = self.epoch(stream, number - 1)
+        if found.epoch != number:
+            raise files.damaged(self.path, "the list of draws")
+        return found
 
     def output(self, stream: int, key: int) -> tuple[Any] | None:
         """What was released under a key."""
@@ -271,7 +279,7 @@ class Ledger:
                 self._prune(db, stream)
             else:
                 self._kept[stream] = kept + count
-        values = (*at[:-1], dump(at.state))
+        values = (*at[:-2], None if at.memory is None else dump(at.memory), dump(at.state))
         if db.execute(_STATE, (*values, digest(stream, *values), stream)).rowcount != 1:
             raise files.damaged(self.path, "the list of states")
 

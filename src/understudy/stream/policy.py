@@ -11,9 +11,8 @@ from understudy.models.base import Model
 DESIGN_ODDS = "design"
 
 
-@runtime_checkable
-class Policy(Protocol):
-    """Who plays whom, with what probability, and what it costs. `Design` is one."""
+class Cast(Protocol):
+    """Who may be played, and by whom."""
 
     @property
     def fingerprint(self) -> str:
@@ -34,10 +33,6 @@ class Policy(Protocol):
         """Where a value of the private parameter stands."""
         ...
 
-    def draw(self, row: int, rng: np.random.Generator | None = None) -> int:
-        """Which pseudo value plays the private one of this row: drawn from the operating system's random source."""
-        ...
-
     def source(self, row: int) -> Model:
         """The model of a private value."""
         ...
@@ -46,10 +41,60 @@ class Policy(Protocol):
         """The model of a pseudo value."""
         ...
 
+    def residual_of_block(self, marginal: Any = DESIGN_ODDS) -> tuple[float, int] | None:
+        """Nats that approximate models give away over so many readings at these odds, if any are approximate."""
+        ...
+
+
+@runtime_checkable
+class Policy(Cast, Protocol):
+    """Who plays whom, with what probability, and what it costs: a new draw for each epoch. `Design` is one."""
+
+    def draw(self, row: int, rng: np.random.Generator | None = None) -> int:
+        """Which pseudo value plays the private one of this row: drawn from the operating system's random source."""
+        ...
+
     def leakage_of_draw(self, marginal: Any = None) -> float:
         """Nats that one draw gives away at these odds; at the worst ones when they are unknown."""
         ...
 
-    def residual_of_block(self, marginal: Any = DESIGN_ODDS) -> tuple[float, int] | None:
-        """Nats that approximate models give away over so many readings at these odds, if any are approximate."""
+
+@runtime_checkable
+class Remembering(Cast, Protocol):
+    """A policy with a memory of its own draws, for a parameter that moves. `CausalDesign` is one.
+
+    The memory is a plain value that follows from the draws alone; the stream keeps it.
+    """
+
+    def opening(self, tick: int) -> Any:
+        """The memory before the first decision, at this number of the clock."""
         ...
+
+    def passed(self, memory: Any, ticks: int) -> Any:
+        """The memory after so many decisions that were not made, for no reading came."""
+        ...
+
+    def told(self, memory: Any, next_too: bool = False) -> float:
+        """Nats that all draws so far give away; with the next one, which is known before it is made."""
+        ...
+
+    def choose(self, memory: Any, row: int, rng: np.random.Generator | None = None) -> int:
+        """Which pseudo value plays the private one of this row until the next decision."""
+        ...
+
+    def quiet(self, memory: Any) -> int:
+        """The pseudo value for a decision that must give nothing away."""
+        ...
+
+    def after(self, memory: Any, column: int, quietly: bool) -> Any:
+        """The memory after this pseudo value was drawn, or was taken quietly."""
+        ...
+
+    def estimator(self) -> Any:
+        """What guesses the private value from the readings; None where it is given, as it must be for a guarantee."""
+        ...
+
+
+def as_policy(design: Any) -> Any:
+    """What a stream plays by: the design itself, or the policy that it says stands for it."""
+    return getattr(design, "policy", design)

@@ -58,6 +58,7 @@ class Position(NamedTuple):
     epoch: int = 0  # the number of the epoch in the ledger
     charged: int = 0  # micro-nats charged to this stream so far
     serial: int = 0  # how often a position was recorded
+    memory: Any = None  # of the policy, where it has one, and of what guesses the private value
     state: Any = None  # of the filter
 
     def __repr__(self) -> str:

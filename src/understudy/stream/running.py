@@ -5,59 +5,27 @@ A `Run` works on copies. What it did becomes the stream's when the ledger has it
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from understudy.errors import BudgetError, LedgerError, MissingReadingError, RollbackError
+from understudy.errors import BudgetError, MissingReadingError, ReadingError, RollbackError
 from understudy.laws.base import Array
-from understudy.stream.budgets import DRAW, LOST, RESIDUAL, Entry, micronats
-from understudy.stream.charges import Clock, blocks_begun
-from understudy.stream.ledger import Ledger
+from understudy.stream.budgets import DRAW, LOST, RESIDUAL, Entry
+from understudy.stream.charges import blocks_begun
+from understudy.stream.draws import Taken, first_draw, next_decision, next_draw
 from understudy.stream.outputs import to_stored
-from understudy.stream.policy import DESIGN_ODDS, Policy
-from understudy.stream.rows import EpochRow, Position, StreamRow, checked_outputs
+from understudy.stream.policy import DESIGN_ODDS
+from understudy.stream.rows import EpochRow, Position, checked_outputs
+from understudy.stream.setup import UNTOLD, Setup
 from understudy.stream.switching import continued
+from understudy.stream.thetas import Changes, guessed
 from understudy.stream.witness import Seen
-from understudy.transform.filter import transformation
 from understudy.transform.maps import CausalMap
 
-_MAPS = 64
 _CHUNK = 65_536
-
-
-class Setup:
-    """What a stream is made of, apart from where it stands."""
-
-    def __init__(self, policy: Policy, row: StreamRow, ledger: Ledger | None, rng: np.random.Generator | None) -> None:
-        self.policy, self.row, self.ledger, self.rng = policy, row, ledger, rng
-        self.clock = Clock(row.options.get("epoch"))
-        self.timed: bool | None = row.options.get("timed")  # None where the clock makes no epochs
-        residual = policy.residual_of_block()
-        self.block = 0 if residual is None else residual[1]
-        self._maps: dict[tuple[int, int], CausalMap] = {}
-
-    def mapping(self, source: int, column: int) -> CausalMap:
-        """The filter from a private value to a pseudo value, by position."""
-        found = self._maps.get((source, column))
-        if found is None:
-            policy = self.policy
-            found = transformation(policy.source(source), policy.target(column), False, self.row.secret)
-            if len(self._maps) >= _MAPS:
-                self._maps.clear()
-            self._maps[source, column] = found
-        return found
-
-    def per_block(self, marginal: Any) -> int:
-        """What a block of readings gives away besides the draw, in micro-nats, at these odds."""
-        residual = self.policy.residual_of_block(marginal)
-        return 0 if residual is None else micronats(residual[0])
-
-    def spent(self) -> BudgetError:
-        """The error for a budget that does not allow what is asked."""
-        return BudgetError(f"the budget of {self.row.room!r} is spent; nothing more is released")
 
 
 class Live(NamedTuple):
@@ -72,54 +40,61 @@ class Live(NamedTuple):
 
 
 def first(setup: Setup, source: int) -> Live:
-    """The first draw of a stream, charged at the odds of the design."""
-    leader, cost = setup.row.options.get("draw_of"), 0
-    if leader is not None and setup.ledger is not None:
-        epoch = _led(setup.ledger, leader)._replace(source=source, held=False)
-    else:
-        cost = micronats(setup.policy.leakage_of_draw(DESIGN_ODDS))
-        if setup.ledger is not None and not setup.ledger.charge(Entry(setup.row.id, setup.row.room, 0, DRAW, cost)):
-            raise BudgetError(f"the budget of {setup.row.room!r} does not allow the draw; nothing is released")
-        epoch = EpochRow(0, source, setup.policy.draw(source, setup.rng), False)
-    made = setup.mapping(source, epoch.draw)
-    per_block = setup.per_block(DESIGN_ODDS)
+    """A stream at its beginning, with its first draw."""
+
+    def charge(kind: str, cost: int, epoch: int) -> bool:
+        row = setup.row
+        return setup.ledger is None or setup.ledger.charge(Entry(row.id, row.room, epoch, kind, cost))
+
+    taken = first_draw(setup, source, charge)
+    made = setup.mapping(source, taken.epoch.draw)
     at = Position(
-        source=source, per_block=per_block, epoch=epoch.epoch, charged=cost, serial=1, state=made.start()
+        source=source, per_block=setup.per_block(DESIGN_ODDS), epoch=taken.epoch.epoch, charged=taken.cost, serial=1,
+        state=made.start(),
     )  # fmt: skip
-    return Live(epoch, at, made)
+    return Live(taken.epoch, at, made)
 
 
 class Run:
-    """One batch, one reading or one change, within one transaction."""
+    """One batch, one reading or one change, within one transaction.
 
-    def __init__(self, setup: Setup, live: Live) -> None:
-        self.setup, self.live = setup, live
+    With `recorded` it is a replay: that function knows the draws, and nothing is charged or recorded again.
+    """
+
+    def __init__(self, setup: Setup, live: Live, recorded: Callable[[int], EpochRow] | None = None) -> None:
+        self.setup, self.live, self._recorded = setup, live, recorded
         self.outputs: Iterable[tuple[int, int, Any, int]] = ()
         self.count = 0  # of outputs
 
     # Readings --------------------------------------------------------------------------------------------
 
-    def batch(self, Y: Array, kind: str, numbers: list[int], source: int, done: int) -> Array:
+    def batch(self, Y: Array, kind: str, numbers: Any, thetas: Changes, done: int, keep: bool = True) -> Array:
         """Readings that have not been here, of a batch of which `done` have: filter them, epoch by epoch."""
+        thetas = self._guessed(thetas, Y, numbers)
         parts, at = [], 0
         while at < len(Y):
-            self.turn(kind, numbers[at], source, done + at)
-            stop = self.setup.clock.before(self.live.at.tick, numbers, at)
+            source, changes = thetas.at(at)
+            self.turn(kind, int(numbers[at]), source, done + at)
+            stop = min(changes, self.setup.clock.before(self.live.at.tick, numbers, at))
             state, out = self.live.map.apply(self.live.at.state, np.ascontiguousarray(Y[at:stop]))
-            self._moved(state, stop - at, kind, numbers[stop - 1])
+            self._moved(state, stop - at, kind, int(numbers[stop - 1]))
             parts.append(out)
             at = stop
         whole = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        self.outputs, self.count = to_stored(self.setup.row.id, numbers, whole), len(numbers)
+        if keep:
+            self.outputs, self.count = to_stored(self.setup.row.id, numbers, whole), len(numbers)
         return whole
 
-    def few(self, values: list[float], kind: str, numbers: list[int], source: int, done: int) -> list[float]:
+    def few(self, values: list[float], kind: str, numbers: list[int], thetas: Changes, done: int) -> list[float]:
         """The same for a few finite readings of one channel: one by one, which is then the quicker way."""
+        if self.setup.estimator is not None:
+            thetas = self._guessed(thetas, np.array(values).reshape(-1, 1), numbers)
         outs: list[float] = []
         at = 0
         while at < len(values):
+            source, changes = thetas.at(at)
             self.turn(kind, numbers[at], source, done + at)
-            stop = self.setup.clock.before(self.live.at.tick, numbers, at)
+            stop = min(changes, self.setup.clock.before(self.live.at.tick, numbers, at))
             step, state = self.live.map.step, self.live.at.state
             for y in values[at:stop]:
                 state, out = step(state, y)
@@ -131,6 +106,16 @@ class Run:
         self.outputs, self.count = zip(repeat(stream), numbers, outs, checks), len(outs)
         return outs
 
+    def _guessed(self, thetas: Changes, Y: Array, numbers: Any) -> Changes:
+        """The private values as they are told; or guessed from the readings, where the design accepts that."""
+        if self.setup.estimator is None:
+            return thetas
+        at = self.live.at
+        memory, guess = at.memory or (None, None)
+        guess, thetas = guessed(self.setup.estimator, guess, self.setup.clock, at.tick, Y, numbers)
+        self._at(memory=(memory, guess))
+        return thetas
+
     def _moved(self, state: Any, count: int, kind: str, last: int) -> None:
         live, at = self.live, self.live.at
         block, charged = at.block, at.charged
@@ -141,13 +126,13 @@ class Run:
             charged += begun * at.per_block
         after = Position(
             at.readings + count, last, kind, at.source, at.tick, block, at.per_block, at.stopped, at.epoch, charged,
-            at.serial + 1, state,
+            at.serial + 1, at.memory, state,
         )  # fmt: skip
         self.live = Live(live.epoch, after, live.map)
 
     def _charge(self, kind: str, cost: int, epoch: int | None = None, forced: bool = False) -> bool:
         ledger, row = self.setup.ledger, self.setup.row
-        if ledger is None or (cost == 0 and kind != DRAW):
+        if ledger is None or self._recorded is not None or (cost == 0 and kind != DRAW):
             return True
         return ledger.charge(
             Entry(row.id, row.room, self.live.at.epoch if epoch is None else epoch, kind, cost), forced
@@ -158,19 +143,21 @@ class Run:
     def turn(self, kind: str, number: int, source: int, position: int) -> None:
         """A new epoch if the clock says so, or another private value within the epoch."""
         at = self.live.at
+        if source == UNTOLD:
+            raise ReadingError(f"reading {position}: the private value has not been told; give theta with the readings")
         if self.setup.clock.length is not None:
             tick = self.setup.clock.tick(number)
             if tick != at.tick:
-                begun = at.tick is not None or at.readings > 0
-                self._at(tick=tick)
-                if begun:
-                    if not self.next_epoch(source, None):
-                        raise BudgetError(
-                            f"the budget of {self.setup.row.room!r} is spent, and reading {position} begins an epoch "
-                            "that needs a new draw; nothing of this call is released (readings before it can be given "
-                            "alone)"
-                        )
+                if at.tick is None and at.readings == 0 and self.setup.remembering is None:
+                    self._at(tick=tick)  # the draw that the stream began with is that of its first epoch
+                elif self.next_epoch(source, None, tick):
                     return
+                else:
+                    raise BudgetError(
+                        f"the budget of {self.setup.row.room!r} is spent, and reading {position} begins an epoch "
+                        "that needs a new draw; nothing of this call is released (readings before it can be given "
+                        "alone)"
+                    )
         if at.stopped:
             raise self.setup.spent()
         if source != at.source:
@@ -188,36 +175,46 @@ class Run:
         self._at(stopped=1, serial=self.live.at.serial + 1)
         return False
 
-    def next_epoch(self, source: int, marginal: Any) -> bool:
+    def next_epoch(self, source: int, marginal: Any, tick: int | None = None) -> bool:
         """Draw again and charge it; False if the budget does not allow it and says to stop."""
         setup, live, at = self.setup, self.live, self.live.at
         setup.mapping(source, live.epoch.draw)  # a value without a model is refused before a draw
-        leader, number, cost = setup.row.options.get("draw_of"), at.epoch + 1, 0
-        if leader is not None and setup.ledger is not None:
-            epoch = _led(setup.ledger, leader, after=at.epoch)._replace(source=source, held=False)
-        else:
-            cost = micronats(setup.policy.leakage_of_draw(marginal))
-            if self._charge(DRAW, cost, number):
-                epoch = EpochRow(number, source, setup.policy.draw(source, setup.rng), False)
-            elif setup.ledger is not None and setup.ledger.holds(setup.row.room):
-                epoch, cost = EpochRow(number, source, live.epoch.draw, True), 0
-            else:
-                return False
+        recorded = None if self._recorded is None else self._recorded(at.epoch + 1)
+        taken = self._taken(source, marginal, tick, recorded)
+        if taken is None:
+            return False
+        epoch, cost, memory = taken
         made = setup.mapping(source, epoch.draw)
         at = at._replace(
-            source=source, block=0, per_block=setup.per_block(marginal), stopped=0, epoch=epoch.epoch,
-            charged=at.charged + cost, serial=at.serial + 1, state=_carried(live, made),
+            source=source, tick=at.tick if tick is None else tick, block=0, per_block=setup.per_block(marginal),
+            stopped=0, epoch=epoch.epoch, charged=at.charged + cost, serial=at.serial + 1, memory=memory,
+            state=_carried(live, made),
         )  # fmt: skip
-        if setup.ledger is not None:
+        if setup.ledger is not None and recorded is None:
             setup.ledger.add_epoch(setup.row.id, epoch)
         self.live = Live(epoch, at, made)
         return True
+
+    def _taken(self, source: int, marginal: Any, tick: int | None, recorded: EpochRow | None) -> Taken | None:
+        setup, live, at = self.setup, self.live, self.live.at
+        if setup.remembering is None or tick is None:
+            return next_draw(setup, at, live.epoch.draw, source, marginal, self._charge, recorded)
+        if setup.estimator is None:
+            return next_decision(setup, at, tick, source, self._charge, recorded)
+        memory, guess = at.memory
+        taken = next_decision(setup, at._replace(memory=memory), tick, source, self._charge, recorded)
+        return None if taken is None else taken._replace(memory=(taken.memory, guess))
 
     def after_rollback(self, seen: Seen, source: int) -> None:
         """Go on from a position that is older than what was released: what is lost counts as missing, and is charged.
 
         What was charged since is booked again, and a new draw is made. Keys that were used are not used again.
         """
+        if self.setup.remembering is not None:
+            raise RollbackError(
+                "the ledger has lost draws that were released, and with them what an observer believes now; a policy "
+                "with memory cannot go on without: begin a stream of another name"
+            )
         live, at = self.live, self.live.at
         lost = max(0, seen.charged - at.charged)
         self._charge(LOST, lost, forced=True)
@@ -246,14 +243,3 @@ class Run:
 def _carried(live: Live, made: CausalMap) -> Any:
     """The state as another filter goes on from it; before the first reading there is nothing to go on from."""
     return continued(live.map, made, live.at.state) if live.at.readings else made.start()
-
-
-def _led(ledger: Ledger, leader: str, after: int | None = None) -> EpochRow:
-    """The draw of the stream that leads a room: its last one, or the next one after a number."""
-    other = ledger.stream(leader)
-    if other is None:
-        raise LedgerError(f"the ledger has no stream of the name {leader!r} to share a draw with")
-    found = ledger.epoch(other.id, after)
-    if after is not None and found.epoch <= after:
-        raise LedgerError(f"the stream {leader!r}, whose draw is shared, has not begun this epoch; it goes first")
-    return found

@@ -26,7 +26,7 @@ def taken(row: StreamRow, epoch: EpochRow, at: Position, ledgered: bool) -> byte
         "name": row.name, "room": row.room, "design": row.design, "secret": row.secret.hex(),
         "insecure": row.insecure, "options": row.options,
     }  # fmt: skip
-    position = {**at._asdict(), "state": to_plain(at.state)}
+    position = {**at._asdict(), "memory": to_plain(at.memory), "state": to_plain(at.state)}
     return dumps(
         {
             "stream": stored,
@@ -47,7 +47,8 @@ def parts(content: dict[str, Any]) -> tuple[StreamRow, EpochRow, Position, bool]
             bool(stored["insecure"]), dict(stored["options"]),
         )  # fmt: skip
         epoch = EpochRow(*content["epoch"])
-        position = {**content["position"], "state": from_plain(content["position"]["state"])}
+        position = dict(content["position"])
+        position |= {name: from_plain(position.get(name)) for name in ("memory", "state")}
         return row, epoch, Position(**position), bool(content["ledgered"])
     except (KeyError, TypeError, ValueError):
         raise SnapshotError("the snapshot lacks a part that it must have") from None

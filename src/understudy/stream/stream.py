@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from understudy.errors import LedgerError, ReadingError, RollbackError, SnapshotError
+from understudy.errors import ConfigurationError, LedgerError, ReadingError, RollbackError, SnapshotError
 from understudy.laws.base import Array
 from understudy.models.gauss_markov import GaussMarkov
 from understudy.stream import snapshots
@@ -26,9 +26,11 @@ from understudy.stream.charges import check_kind
 from understudy.stream.keys import numbered
 from understudy.stream.ledger import Ledger
 from understudy.stream.outputs import from_stored
-from understudy.stream.policy import Policy
+from understudy.stream.replaying import FileRun
 from understudy.stream.rows import MICRO, StreamRow
-from understudy.stream.running import Live, Run, Setup, first
+from understudy.stream.running import Live, Run, first
+from understudy.stream.setup import UNTOLD, Setup
+from understudy.stream.thetas import Changes, told
 from understudy.stream.witness import check_rollback, rolled_back
 from understudy.transform.maps import gauss_markov
 from understudy.transform.readings import as_readings, finite_or_missing, one_reading, warn_incomplete
@@ -65,23 +67,23 @@ class Stream:
 
     @classmethod
     def begin(
-        cls, policy: Policy, theta: Any, ledger: Ledger | None, row: StreamRow, rng: np.random.Generator | None
+        cls, design: Any, theta: Any, ledger: Ledger | None, row: StreamRow, rng: np.random.Generator | None
     ) -> Stream:
         """Draw for a new stream, durably where there is a ledger, and charge the draw."""
-        source = policy.row(theta)
+        setup = Setup(design, row, ledger, rng)
+        source = UNTOLD if theta is None and setup.remembering is not None else setup.policy.row(theta)
         if ledger is None:
-            setup = Setup(policy, row, None, rng)
             live = first(setup, source)
         else:
-            row, epoch, at = ledger.create(row, lambda named: first(Setup(policy, named, ledger, rng), source)[:2])
-            setup = Setup(policy, row, ledger, rng)
+            row, epoch, at = ledger.create(row, lambda named: first(Setup(design, named, ledger, rng), source)[:2])
+            setup = Setup(design, row, ledger, rng)
             live = Live(epoch, at, setup.mapping(source, epoch.draw))
             ledger.witness.note(row.id, at)
         _log.debug("stream %s begun", row.name)
         return cls(setup, live)
 
     @classmethod
-    def open(cls, ledger: Any, design: Policy, name: str, *, rollback: str = "refuse", theta: Any = None) -> Stream:
+    def open(cls, ledger: Any, design: Any, name: str, *, rollback: str = "refuse", theta: Any = None) -> Stream:
         """Go on with a stream of a ledger (or of the path of one), exactly where it stopped.
 
         `theta` says that the private parameter is another one now. A ledger that is older than what was released is
@@ -106,14 +108,14 @@ class Stream:
         if seen is not None:
             if "charge" not in (rollback, ledger.rollback):
                 raise rolled_back("this stream")
-            source = at.source if theta is None else design.row(theta)
+            source = at.source if theta is None else setup.policy.row(theta)
             made._record(lambda run: run.after_rollback(seen, source))
         elif theta is not None:
             made.becomes(theta)
         return made
 
     @classmethod
-    def restore(cls, design: Policy, blob: bytes) -> Stream:
+    def restore(cls, design: Any, blob: bytes) -> Stream:
         """Go on from a snapshot of a stream that has no ledger."""
         content = snapshots.loads(blob)
         row, epoch, at, ledgered = snapshots.parts(content)
@@ -182,6 +184,8 @@ class Stream:
     def mark(self) -> dict[str, Any]:
         """What an output record carries, so that nobody takes it for a true reading."""
         mark: dict[str, Any] = {"disguised": True, "design": self._row.design}
+        if self._setup.estimator is not None:
+            mark["guarantee"] = "none, audit only: the private value is estimated"
         return {**mark, "insecure": True} if self.insecure else mark
 
     # Readings --------------------------------------------------------------------------------------------
@@ -190,7 +194,7 @@ class Stream:
         """Disguise one reading; None or NaN is missing, and stays so.
 
         `key` is a number or a time that grows from reading to reading; one that has been here gets the output
-        that it got then. `theta` says that the private parameter is another one from this reading on.
+        that it got then. `theta` says what the private parameter is from this reading on.
         """
         if self.dim == 1 and type(y) is float and math.isfinite(y):
             return self._few([y], None if key is None else (key,), theta)[0]
@@ -200,7 +204,11 @@ class Stream:
         return out[0, 0].item() if self.dim == 1 else out[0]
 
     def apply(self, Y: Any, keys: Any = None, theta: Any = None) -> Array:
-        """Disguise a batch, (T,) or (T, d), in one transaction; `keys` has one for each reading."""
+        """Disguise a batch, (T,) or (T, d), in one transaction.
+
+        `keys` has one for each reading. `theta` is the private value from the first of them on, or holds one for
+        each reading, as a list, an array or a column.
+        """
         readings = as_readings(Y, self.dim)
         if readings.ndim == 3:
             raise ReadingError("Y has sensors as its third axis; a stream is one sensor (its channels are the second)")
@@ -215,6 +223,7 @@ class Stream:
     def becomes(self, theta: Any) -> None:
         """Say what the private parameter is from the next reading on; the pseudo parameter stays."""
         with self._guard:
+            self._refuse_told(theta)
             source = self._setup.policy.row(theta)
             if source != self._current().at.source:
                 self._record(lambda run: run.switch(source))
@@ -226,11 +235,21 @@ class Stream:
         they are unknown, the worst ones are charged. If the budget does not allow the draw, the stream stops
         until one is allowed, or the room holds its last draw, as `Ledger.limit` says.
         """
+        if self._setup.remembering is not None:
+            raise ConfigurationError("this stream decides by its clock, with memory; it has no other epochs")
         with self._guard:
             source = self._setup.policy.row(theta)
             if not self._record(lambda run: run.next_epoch(source, marginal) or run.stop()):
                 raise self._setup.spent()
             _log.debug("stream %s: epoch %d", self._row.name, self._now.at.epoch)
+
+    def run(self, name: str, abandon: bool = False) -> FileRun:
+        """A run over a file, of which the ledger keeps draws and positions, not outputs; see `FileRun`.
+
+        A run of this name that was begun before is replayed, and goes on where it stopped. While another one is
+        unfinished a new one is refused, unless that is to be abandoned.
+        """
+        return FileRun(self, name, abandon)
 
     def close(self) -> None:
         """Close the ledger, if there is one, for all streams that use it."""
@@ -239,34 +258,45 @@ class Stream:
 
     def _few(self, values: list[float], keys: Any, theta: Any) -> list[float]:
         with self._guard:
-            kind, numbers, source, old = self._met(len(values), keys, theta)
+            kind, numbers, thetas, old = self._met(len(values), keys, theta)
             before = [self._again(numbers[i], i) for i in range(old)]
             if old == len(values):
                 return before
-            return before + self._record(lambda run: run.few(values[old:], kind, numbers[old:], source, old))
+            return before + self._record(lambda run: run.few(values[old:], kind, numbers[old:], thetas, old))
 
     def _run(self, Y: Array, keys: Any, theta: Any) -> Array:
         finite_or_missing(Y)  # an infinity is refused before anything happens
         with self._guard:
-            kind, numbers, source, old = self._met(len(Y), keys, theta)
+            kind, numbers, thetas, old = self._met(len(Y), keys, theta)
             before = np.empty((old, Y.shape[1]))
             for i in range(old):
                 before[i] = self._again(numbers[i], i)
             if old == len(Y):
                 return before
-            out = self._record(lambda run: run.batch(Y[old:], kind, numbers[old:], source, old))
+            out = self._record(lambda run: run.batch(Y[old:], kind, numbers[old:], thetas, old))
             return np.concatenate([before, out]) if old else out
 
-    def _met(self, count: int, keys: Any, theta: Any) -> tuple[str, list[int], int, int]:
-        """The keys of readings, the private value they are of, and how many of them have been here before."""
+    def _met(self, count: int, keys: Any, theta: Any) -> tuple[str, list[int], Changes, int]:
+        """The keys of readings, the private values they are of, and how many of them have been here before."""
         at = self._current().at
-        source = at.source if theta is None else self._setup.policy.row(theta)
+        thetas = self._thetas(theta, count)
         kind, numbers = numbered(at.kind, at.readings, keys, count)
         if self._setup.timed is not None:
             check_kind(self._setup.timed, kind)
         if at.last is None or numbers[0] > at.last:
-            return kind, numbers, source, 0
-        return kind, numbers, source, bisect_right(numbers, at.last)
+            return kind, numbers, thetas, 0
+        old = bisect_right(numbers, at.last)
+        return kind, numbers, thetas.after(old), old
+
+    def _thetas(self, theta: Any, count: int) -> Changes:
+        if theta is None:
+            return Changes([0], [self._now.at.source])
+        self._refuse_told(theta)
+        return told(self._setup.policy, theta, count)
+
+    def _refuse_told(self, theta: Any) -> None:
+        if self._setup.estimator is not None and theta is not None:
+            raise ConfigurationError("this design estimates the private value from the readings; theta is not for it")
 
     def _again(self, number: int, position: int) -> Any:
         ledger = self._setup.ledger
@@ -289,9 +319,9 @@ class Stream:
                 self._now = Live(epoch, at, self._setup.mapping(at.source, epoch.draw))
             return self._now
 
-    def _record(self, work: Callable[[Run], _T]) -> _T:
+    def _record(self, work: Callable[[Run], _T], live: Live | None = None) -> _T:
         """Do some work, which becomes true when, and only when, the ledger has it."""
-        run, ledger = Run(self._setup, self._current()), self._setup.ledger
+        run, ledger = Run(self._setup, self._current() if live is None else live), self._setup.ledger
         if ledger is None:
             done = work(run)
             self._now = run.live

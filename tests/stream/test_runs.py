@@ -1,0 +1,252 @@
+"""Runs over files: interrupted, replayed, continued; the result is the same file, and nothing is charged twice."""
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from causal_cases import STAY
+from helpers import room, same_bits
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from stream_helpers import opened
+
+import understudy as us
+from understudy.errors import BudgetError, ConfigurationError, LedgerDamagedError, LedgerError, ReadingError
+from understudy.randomizer.causal import design_causal
+from understudy.stream import inspection
+
+FAMILY = us.Family(room, values=[0, 1])
+EPOCHS = us.design(FAMILY, pseudo=[0, 0.5, 1], leakage=0.2, horizon=50, distortion="mae")
+CAUSAL = design_causal(FAMILY, STAY, [0, 0.5, 1], rate=0.05, horizon=50, distortion="mae", decision_every=7)
+
+
+def begun(kind, ledger):
+    if kind == "causal":
+        return CAUSAL.stream(ledger=ledger, name="lab")
+    return EPOCHS.stream(theta=0, ledger=ledger, name="lab", epoch=25)
+
+
+def rows(T=120, seed=1):
+    rng = np.random.default_rng(seed)
+    theta = np.repeat(rng.integers(0, 2, -(-T // 10)), 10)[:T]
+    return us.sample(FAMILY.along(theta.tolist()), T, rng=rng), np.arange(T) * 10, theta
+
+
+def fed(run, data, cuts, first=0, last=None):
+    Y, keys, theta = data
+    last = len(Y) if last is None else last
+    edges = sorted({first, last, *(c for c in cuts if first < c < last)})
+    parts = [run.apply(Y[a:b], keys[a:b], theta[a:b]) for a, b in itertools.pairwise(edges)]
+    return np.concatenate(parts)
+
+
+def clocked(kind, ledger):
+    """Epochs by the keys, which are 10 apart."""
+    if kind == "causal":
+        return CAUSAL.stream(ledger=ledger, name="lab", every=70)
+    return EPOCHS.stream(theta=0, ledger=ledger, name="lab", epoch=250)
+
+
+@pytest.mark.parametrize("kind", ["epochs", "causal"])
+def test_a_run_is_the_stream_without_its_outputs(tmp_path, kind):
+    """The outputs are those of `Stream.apply` with the same draws, and the ledger keeps none of them."""
+    data = rows()
+    with opened(tmp_path) as ledger:
+        stream = clocked(kind, ledger)
+        run = stream.run("today.csv")
+        out = fed(run, data, [50])
+        run.finish()
+        assert ledger._rows("SELECT count(*) FROM outputs")[0][0] == 0
+        draws = [d for (d,) in ledger._rows("SELECT draw FROM epochs ORDER BY epoch")]
+        draws = draws[1:] if kind == "causal" else draws
+        assert stream.count == 120
+    length = 7 if kind == "causal" else 25
+    pseudo = np.repeat([EPOCHS.pseudo[j] for j in draws], length)[:120].tolist()
+    members = us.Family(room, values=[0, 0.5, 1])
+    expected = us.disguise(data[0], FAMILY.along(data[2].tolist()), members.along(pseudo))
+    np.testing.assert_allclose(out, expected, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["epochs", "causal"])
+@given(
+    cuts=st.lists(st.integers(1, 119), max_size=4),
+    again=st.lists(st.integers(1, 119), max_size=4),
+    stop=st.integers(1, 119),
+)
+@settings(max_examples=12, deadline=None)
+def test_an_interrupted_run_gives_the_same_file(tmp_path_factory, kind, cuts, again, stop):
+    """Replayed in other batches and continued, the rows are the same bits, and are charged once."""
+    folder, data = tmp_path_factory.mktemp("run"), rows()
+    with opened(folder) as ledger:
+        first = fed(clocked(kind, ledger).run("today.csv"), data, cuts, last=stop)
+        spent = ledger.spent("lab")
+    with opened(folder) as ledger:
+        stream = clocked(kind, ledger)
+        run = stream.run("today.csv")
+        assert run.replaying
+        replayed = fed(run, data, [*again, stop], last=stop)
+        assert not run.replaying
+        assert ledger.spent("lab") == spent
+        rest = fed(run, data, again, first=stop)
+        run.finish()
+        spent = ledger.spent("lab")
+    assert same_bits(first, replayed)
+    with opened(folder) as ledger:
+        run = clocked(kind, ledger).run("today.csv")
+        whole = fed(run, data, again)
+        run.finish()
+        assert ledger.spent("lab") == spent
+    assert same_bits(whole, np.concatenate([first, rest]))
+    assert all(finding.passed for finding in inspection.verify(folder / "room.ledger"))
+
+
+def test_a_file_that_has_grown_goes_on(tmp_path):
+    """Rows that were there are replayed, new ones are new, also after the run had been finished."""
+    data = rows()
+    with opened(tmp_path) as ledger:
+        run = clocked("causal", ledger).run("today.csv")
+        first = fed(run, data, [], last=60)
+        run.finish()
+    with opened(tmp_path) as ledger:
+        run = clocked("causal", ledger).run("today.csv")
+        whole = fed(run, data, [40])
+        run.finish()
+        assert run.rows == 120
+    assert same_bits(whole[:60], first)
+
+
+@pytest.mark.parametrize("what", ["reading", "key", "theta", "order"])
+def test_other_rows_are_refused_before_anything_leaves(tmp_path, what):
+    """A second output for the same time from other readings would leak; no draw, no charge, no output."""
+    Y, keys, theta = rows()
+    with opened(tmp_path) as ledger:
+        fed(clocked("epochs", ledger).run("today.csv"), (Y, keys, theta), [50])
+        before = ledger.spent("lab")
+        Y, keys, theta = Y.copy(), keys.copy(), theta.copy()
+        if what == "reading":
+            Y[17] += 1e-9
+        elif what == "key":
+            keys[17] += 1
+        elif what == "theta":
+            theta[17] = 1 - theta[17]
+        else:
+            Y[[3, 4]] = Y[[4, 3]]
+        run = clocked("epochs", ledger).run("today.csv")
+        with pytest.raises(ReadingError, match="not those that were disguised before") as caught:
+            run.apply(Y[:50], keys[:50], theta[:50])
+        assert str(Y[17]) not in str(caught.value)
+        assert ledger.spent("lab") == before
+
+
+def test_a_replay_that_ends_early_is_refused(tmp_path):
+    """A file that has lost rows is not the file of the run."""
+    data = rows()
+    with opened(tmp_path) as ledger:
+        fed(clocked("epochs", ledger).run("today.csv"), data, [50])
+        run = clocked("epochs", ledger).run("today.csv")
+        fed(run, data, [], last=50)
+        with pytest.raises(ReadingError, match="ended after 50 rows, and 120 rows"):
+            run.finish()
+
+
+def test_one_run_after_the_other(tmp_path):
+    """A new run waits for an interrupted one, unless that is abandoned; then it cannot go on, but is replayed."""
+    data = rows()
+    with opened(tmp_path) as ledger:
+        stream = clocked("epochs", ledger)
+        monday = fed(stream.run("monday.csv"), data, [], last=40)
+        with pytest.raises(LedgerError, match=r"'monday.csv' of this stream was interrupted"):
+            stream.run("tuesday.csv")
+        tuesday = stream.run("tuesday.csv", abandon=True)
+        fed(tuesday, data, [], first=60, last=80)
+        tuesday.finish()
+        again = stream.run("monday.csv")
+        assert same_bits(fed(again, data, [], last=40), monday)
+        with pytest.raises(LedgerError, match="can be replayed but not continued"):
+            fed(again, data, [], first=80)
+
+
+def test_a_run_needs_a_name_and_growing_keys(tmp_path):
+    """Names of runs are texts; rows before those of the stream are refused with their number."""
+    Y, keys, theta = rows()
+    with opened(tmp_path) as ledger:
+        stream = clocked("epochs", ledger)
+        with pytest.raises(ConfigurationError, match="needs a name"):
+            stream.run("")
+        run = stream.run("a")
+        run.apply(Y[:10], keys[:10], theta[:10])
+        with pytest.raises(ReadingError, match="row 11 of the file does not come after"):
+            run.apply(Y[:10], keys[:10], theta[:10])
+        with pytest.raises(ReadingError, match="key 1 does not come after key 0"):
+            run.apply(Y[10:12], keys[[11, 10]], theta[10:12])
+
+
+def test_a_budget_stops_a_run_and_lets_it_go_on(tmp_path):
+    """What is not allowed is not released; with a larger budget the run is continued."""
+    data = rows()
+    with opened(tmp_path) as ledger:
+        ledger.limit("lab", total=0.5)
+        stream = clocked("epochs", ledger)
+        run = stream.run("today.csv")
+        first = fed(run, data, [], last=25)
+        with pytest.raises(BudgetError):
+            fed(run, data, [], first=25)
+        ledger.limit("lab", total=50.0)
+        again = clocked("epochs", ledger).run("today.csv")
+        whole = fed(again, data, [25])
+        again.finish()
+        assert same_bits(whole[:25], first)
+
+
+def test_damage_to_a_run_is_noticed(tmp_path):
+    """A position or a digest that was changed is not gone on from."""
+    data = rows()
+    with opened(tmp_path) as ledger:
+        fed(clocked("causal", ledger).run("today.csv"), data, [50])
+        ledger._connection().execute("UPDATE batches SET rows = 49 WHERE rows = 50")
+        with pytest.raises(LedgerDamagedError, match="a batch"):
+            clocked("causal", ledger).run("today.csv")
+        ledger._connection().execute("UPDATE runs SET finished = 1")
+        with pytest.raises(LedgerDamagedError, match="a run"):
+            clocked("causal", ledger).run("today.csv")
+
+
+CHILD = """
+import sys
+sys.path[:0] = {paths!r}
+from pathlib import Path
+from test_runs import clocked, opened, rows
+data = rows(4000)
+with opened(Path(sys.argv[1])) as ledger:
+    run = clocked("causal", ledger).run("today.csv")
+    for i in range(0, 4000, 20):
+        out = run.apply(*(part[i : i + 20] for part in data))
+        sys.stdout.write(f"{{i}} {{out.tobytes().hex()}}\\n")
+        sys.stdout.flush()
+"""
+
+
+def test_a_run_that_is_killed_at_any_moment_gives_the_same_file(tmp_path):
+    """SIGKILL in the middle of batches: what had left is what leaves again."""
+    paths = [os.path.dirname(__file__), os.path.dirname(os.path.dirname(__file__)), *sys.path]
+    seen = {}
+    for wait in (1, 40, 90):
+        child = subprocess.Popen(
+            [sys.executable, "-c", CHILD.format(paths=paths), str(tmp_path)], stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(wait):
+            line = child.stdout.readline().split()
+            if len(line) == 2:
+                assert seen.setdefault(int(line[0]), line[1]) == line[1]
+        child.send_signal(signal.SIGKILL)
+        for line in child.stdout.read().splitlines():
+            if len(line.split()) == 2 and len(line.split()[1]) == 320:
+                at, out = line.split()
+                assert seen.setdefault(int(at), out) == out
+        child.wait(30)
+        child.stdout.close()
+    assert len(seen) >= 80
