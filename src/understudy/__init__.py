@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from understudy.laws.scalar import Scalar as Scalar
     from understudy.models.autoregressive import AutoRegressive as AutoRegressive
     from understudy.models.base import Model as Model
+    from understudy.models.controlled import Controlled as Controlled
     from understudy.models.family import Family as Family
     from understudy.models.gauss_markov import GaussMarkov as GaussMarkov
     from understudy.models.general import General as General
@@ -39,8 +40,10 @@ if TYPE_CHECKING:
     from understudy.models.residual import Residual as Residual
     from understudy.randomizer.causal import CausalDesign as CausalDesign
     from understudy.randomizer.causal import design_causal as design_causal
+    from understudy.randomizer.causal_card import CausalCard as CausalCard
     from understudy.randomizer.curve import Frontier as Frontier
     from understudy.randomizer.curve import frontier as frontier
+    from understudy.randomizer.estimating import Estimator as Estimator
     from understudy.randomizer.guarantee import Guarantee as Guarantee
     from understudy.randomizer.making import design as design
     from understudy.randomizer.making import solve as solve
@@ -74,6 +77,7 @@ _HOME = {
     "Scalar": "laws.scalar",
     "AutoRegressive": "models.autoregressive",
     "Model": "models.base",
+    "Controlled": "models.controlled",
     "Family": "models.family",
     "GaussMarkov": "models.gauss_markov",
     "IID": "models.iid",
@@ -83,6 +87,8 @@ _HOME = {
     "costs": "distortion.cost",
     "CausalDesign": "randomizer.causal",
     "design_causal": "randomizer.causal",
+    "CausalCard": "randomizer.causal_card",
+    "Estimator": "randomizer.estimating",
     "Frontier": "randomizer.curve",
     "frontier": "randomizer.curve",
     "Guarantee": "randomizer.guarantee",

@@ -66,7 +66,7 @@ def problem(m, n):
 
 def test_limits():
     """Both know the same sizes."""
-    assert backend.kernels.limits() == PLAIN.limits() == (interior.SMALL, interior.FORBIDDEN)
+    assert backend.kernels.limits() == PLAIN.limits() == (interior.SMALL, interior.FORBIDDEN, interior.MANY)
 
 
 @pytest.mark.parametrize(("m", "n"), SIZES)

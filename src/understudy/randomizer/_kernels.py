@@ -14,6 +14,9 @@ Arrays are flat, rows one after the other. Ordinary Python; the types for the co
 import math
 
 FORBIDDEN = 1e300
+ALL = 16  # up to this number of columns all are taken at once at a fixed slope
+MANY = 128  # columns beyond which a fixed slope is left to LAPACK
+ROUNDS = 20  # of columns coming and going
 SMALL = 32  # up to this size the Cholesky factor is found here, above it by LAPACK
 
 UNIT = 9007199254740992.0  # 2**53: probabilities are whole numbers of 1/UNIT
@@ -21,8 +24,8 @@ ROUNDOFF = 1.1102230246251565e-16  # 2**-53
 
 
 def limits():
-    """(SMALL, FORBIDDEN), which the compiler keeps to itself."""
-    return SMALL, FORBIDDEN
+    """(SMALL, FORBIDDEN, MANY), which the compiler keeps to itself."""
+    return SMALL, FORBIDDEN, MANY
 
 
 def prepare(cost, m, n, p, L, column, r):
@@ -157,11 +160,34 @@ def cholesky(H, k):
             return 0
         s = math.sqrt(s)
         H[o + j] = s
-        for i in range(j + 1, k):
-            t = H[i * k + j]
+        i = j + 1
+        while i + 3 < k:  # four rows side by side: their sums do not wait for each other
+            a = i * k
+            b = a + k
+            c = b + k
+            d = c + k
+            t = H[a + j]
+            u = H[b + j]
+            v = H[c + j]
+            w = H[d + j]
             for l in range(j):
-                t -= H[i * k + l] * H[o + l]
-            H[i * k + j] = t / s
+                x = H[o + l]
+                t -= H[a + l] * x
+                u -= H[b + l] * x
+                v -= H[c + l] * x
+                w -= H[d + l] * x
+            H[a + j] = t / s
+            H[b + j] = u / s
+            H[c + j] = v / s
+            H[d + j] = w / s
+            i += 4
+        while i < k:
+            a = i * k
+            t = H[a + j]
+            for l in range(j):
+                t -= H[a + l] * H[o + l]
+            H[a + j] = t / s
+            i += 1
     return 1
 
 
@@ -438,7 +464,10 @@ def whole(P, m, n):
         left = UNIT  # counted down, so that it stays within what a float holds exactly
         largest = 0
         for j in range(n):
-            x = math.floor(P[o + j] * UNIT + 0.5)
+            x = P[o + j]
+            if x == 0.0:
+                continue
+            x = math.floor(x * UNIT + 0.5)
             P[o + j] = x
             left -= x
             if x > P[o + largest]:
@@ -520,6 +549,31 @@ def kernel(L, m, n, p, q, b, base, share, P):
     whole(P, m, n)
 
 
+def follow(b, m, n, P, j, T, o, r):
+    """The belief after draw j (none if negative) and a step by the transition matrix at T[o]; 0 if j cannot come.
+
+    r is room for 2 m numbers, the first m of which are the belief.
+    """
+    total = 0.0
+    for i in range(m):
+        t = b[i] * P[i * n + j] if j >= 0 else b[i]
+        r[m + i] = t
+        total += t
+        r[i] = 0.0
+    if not (total > 0.0):
+        return 0
+    for i in range(m):
+        t = r[m + i] / total
+        for l in range(m):
+            r[l] += t * T[o + i * m + l]
+    total = 0.0
+    for i in range(m):
+        total += r[i]
+    for i in range(m):
+        r[i] /= total
+    return 1
+
+
 def mean_cost(L, m, n, p, P):
     """Sum p_i P_ij L_ij; a forbidden pair that is not drawn costs nothing."""
     D = 0.0
@@ -531,6 +585,16 @@ def mean_cost(L, m, n, p, P):
     return D
 
 
+def allowance(m, n, F, s):
+    """What rounding makes of F - ln max c.
+
+    Each E has a relative error of (beta L + 1) u, each sum of n terms one of n u, u the unit roundoff, and F, a sum
+    of m terms, one of m u F besides. s is beta times the means of L that this makes of F and of the largest c, and all
+    is taken twice over.
+    """
+    return 2.0 * ROUNDOFF * (m + 2.0 * n + 10.0 + m * math.fabs(F) + s)
+
+
 def bound(L, m, n, p, q, b, I0, A, c, w, r):
     """D* >= (F - ln max c - I0) / beta for any q that sums to one, less an allowance for rounding, left in r[2]."""
     evaluate(L, m, n, p, q, b, A, c, w, r)
@@ -538,13 +602,11 @@ def bound(L, m, n, p, q, b, I0, A, c, w, r):
     for j in range(n):
         if c[j] > c[top]:
             top = j
-    # Each E has a relative error of (beta L + 1) u, each sum of n terms one of n u, u the unit roundoff, and F, a sum
-    # of m terms, one of m u F besides: what that makes of F and of the largest c, twice over.
     s = 0.0
     for i in range(m):
         s += p[i] * A[i * n + top] * L[i * n + top]
     s = r[0] + 2.0 * s + w[top]
-    r[2] = 2.0 * ROUNDOFF * (m + 2.0 * n + 10.0 + m * math.fabs(r[1]) + b * (s if s > 0.0 else 0.0)) / b
+    r[2] = allowance(m, n, r[1], b * (s if s > 0.0 else 0.0)) / b
     if not (c[top] > 0.0):
         return 0.0
     return (r[1] - math.log(c[top]) - I0) / b - r[2]
@@ -600,6 +662,341 @@ def finish(L, m, n, p, q, s, base, A, work, P):
     s[3] = lower
     s[4] = r[0]
     s[5] = rounding + 1e-14 * I0 / b
+
+
+def prices(B, m, k, p, q, v, c):
+    """v_i = 1 / z_i with z = B q, and c_j = sum_i p_i v_i B_ij; four rows at a time, so m is a multiple of four."""
+    for j in range(k):
+        c[j] = 0.0
+    for i in range(0, m, 4):
+        o = i * k
+        a = o + k
+        b = a + k
+        d = b + k
+        t = 0.0
+        u = 0.0
+        x = 0.0
+        y = 0.0
+        for j in range(k):
+            e = q[j]
+            t += B[o + j] * e
+            u += B[a + j] * e
+            x += B[b + j] * e
+            y += B[d + j] * e
+        # a row out of reach of all columns that hold anything: far from any solution, but no NaN
+        t = 1.0 / (t if t > 1e-140 else 1e-140)
+        u = 1.0 / (u if u > 1e-140 else 1e-140)
+        x = 1.0 / (x if x > 1e-140 else 1e-140)
+        y = 1.0 / (y if y > 1e-140 else 1e-140)
+        v[i] = t
+        v[i + 1] = u
+        v[i + 2] = x
+        v[i + 3] = y
+        t *= p[i]
+        u *= p[i + 1]
+        x *= p[i + 2]
+        y *= p[i + 3]
+        for j in range(k):
+            c[j] += t * B[o + j] + u * B[a + j] + x * B[b + j] + y * B[d + j]
+
+
+def curvature(B, m, k, p, v, d, H):
+    """The lower half of sum_i p_i v_i^2 B_ij B_il + diag d; m is a multiple of four."""
+    for i in range(k * k):
+        H[i] = 0.0
+    for j in range(k):
+        H[j * k + j] = d[j]
+    for i in range(0, m, 4):
+        o = i * k
+        a = o + k
+        b = a + k
+        c = b + k
+        w = p[i] * v[i] * v[i]
+        f = p[i + 1] * v[i + 1] * v[i + 1]
+        g = p[i + 2] * v[i + 2] * v[i + 2]
+        h = p[i + 3] * v[i + 3] * v[i + 3]
+        for j in range(k):
+            t = w * B[o + j]
+            u = f * B[a + j]
+            x = g * B[b + j]
+            y = h * B[c + j]
+            e = j * k
+            for l in range(j + 1):
+                H[e + l] += t * B[o + l] + u * B[a + l] + x * B[b + l] + y * B[c + l]
+
+
+def approach(B, m, k, p, q, nu, tolerance, s, room, H):
+    """The method of `interior` at a fixed slope, from the q and nu given to a gap ln max c of `tolerance`.
+
+    q and nu are left where it stopped, so that it may go on; s[8] counts the steps. Where it gets no further,
+    the best q found is left. Returned is the gap over the columns of B.
+    """
+    c = room[:k]
+    d = room[k : 2 * k]
+    x = room[2 * k : 3 * k]
+    dq = room[3 * k : 4 * k]
+    dnu = room[4 * k : 5 * k]
+    best = room[5 * k : 6 * k]
+    v = room[6 * k : 6 * k + m]
+    lowest = math.inf
+    since = 0
+    step = 0
+    for j in range(k):
+        best[j] = q[j]
+    while True:
+        prices(B, m, k, p, q, v, c)
+        total = 0.0
+        tau = 0.0
+        top = 0.0
+        residual = 0.0
+        for j in range(k):
+            total += q[j]
+            tau += q[j] * nu[j]
+            if c[j] > top:
+                top = c[j]
+            t = (1.0 - c[j]) - nu[j]
+            residual += q[j] * (t if t >= 0.0 else -t)
+        top *= total
+        if not (0.0 < top < math.inf):
+            break
+        gap = math.log(top) if top > 1.0 else 0.0
+        since += 1
+        if gap < lowest:
+            since = 0
+            lowest = gap
+            if gap <= tolerance:
+                s[8] += step
+                return gap
+            for j in range(k):
+                best[j] = q[j]
+        if step >= 60 or since > 25 or (since > 1 and lowest < 1e-11):
+            break
+        for j in range(k):
+            d[j] = nu[j] / q[j]
+        curvature(B, m, k, p, v, d, H)
+        if not cholesky(H, k):
+            break
+        # (H + diag d) dq = -(1 - c - nu) + (tau - q nu) / q
+        target = 0.0
+        length = 1.0
+        for corrector in range(2):
+            for j in range(k):
+                t = target - q[j] * nu[j]
+                if corrector == 1:
+                    t -= dq[j] * dnu[j]
+                dnu[j] = t
+                x[j] = t / q[j] + nu[j] - (1.0 - c[j])
+            substitute(H, k, x)
+            length = 1.0
+            f = 1.0 if corrector == 0 else 0.99 if tau > 0.01 else 1.0 - tau
+            for j in range(k):
+                t = x[j]
+                dq[j] = t
+                dnu[j] = (dnu[j] - nu[j] * t) / q[j]
+                if t < 0.0 and -f * q[j] / t < length:
+                    length = -f * q[j] / t
+                if dnu[j] < 0.0 and -f * nu[j] / dnu[j] < length:
+                    length = -f * nu[j] / dnu[j]
+            if corrector == 0:
+                t = 0.0
+                for j in range(k):
+                    t += (q[j] + length * dq[j]) * (nu[j] + length * dnu[j])
+                t = t / tau if t > 0.0 else 0.0
+                target = t * t * t * tau / k
+                # tau must not outrun the residuals
+                t = 0.1 * residual / k
+                t = tau / k if tau / k < t else t
+                target = t if t > target else target
+        for j in range(k):
+            q[j] += length * dq[j]
+            nu[j] += length * dnu[j]
+        step += 1
+    s[8] += step
+    for j in range(k):
+        q[j] = best[j]
+    return lowest
+
+
+def cover(E, m, n, p, J, near):
+    """Columns so that each row that occurs is cheap in one of them, E_ij > 0.7; their count, MANY + 1 if too many."""
+    k = 0
+    for i in range(m):
+        near[i] = 0.0
+    for i in range(m):
+        if p[i] > 0.0 and near[i] < 0.7:
+            if k == MANY:
+                return k + 1
+            best = 0
+            for j in range(n):
+                if E[i * n + j] > E[i * n + best]:
+                    best = j
+            J[k] = best
+            k += 1
+            for l in range(m):
+                if E[l * n + best] > near[l]:
+                    near[l] = E[l * n + best]
+    return k
+
+
+def wanted(c, n, q, least, J, k, most):
+    """Columns outside the first k of J that cost too little, c_j > least; peaks among neighbours, the dearest first.
+
+    Columns inside have q_j > 0. They are written behind the k, `most` at most; the count of all is returned.
+    """
+    end = k + most
+    while k < end:
+        best = -1
+        for j in range(n):
+            if not (c[j] > least) or q[j] != 0.0 or (best >= 0 and c[j] <= c[best]):
+                continue
+            # neighbours are often alike: one of them at a time
+            if (j > 0 and q[j - 1] <= 0.0 and c[j - 1] > c[j]) or (j < n - 1 and q[j + 1] <= 0.0 and c[j + 1] > c[j]):
+                continue
+            best = j
+        if best < 0:
+            break
+        J[k] = best
+        q[best] = -1.0  # so that it is seen once
+        k += 1
+    return k
+
+
+def settle(E, m, n, p, q, v, c, s, J, room):
+    """The law q that is best at a fixed slope, E = exp(-beta L): min of -sum_i p_i ln (E q)_i over q.
+
+    Solved on a few columns by `approach`; those outside that cost too little come in, those that idle go, and the
+    method goes on from where it was. m is a multiple of four (rows of no weight fill it up). s[5] is the gap wanted,
+    s[8] tells the steps; J is room for k positions, `room` for m k + k k + 8 k + m numbers, k being the smaller of n and
+    MANY. Prices of all columns are left in v and c; returned is the gap ln max c, infinite if more than MANY are needed.
+    """
+    k = n if n < MANY else MANY
+    o = m * k + k * k
+    B = room[: m * k]
+    H = room[m * k : o]
+    x = room[o : o + k]
+    nu = room[o + k : o + 2 * k]
+    work = room[o + 2 * k :]
+    tolerance = s[5]
+    reach = tolerance
+    start = 0.5
+    gap = math.inf
+    s[8] = 0.0
+    if n <= ALL:
+        k = n
+        for j in range(n):
+            J[j] = j
+    else:
+        k = cover(E, m, n, p, J, v)
+        if k > MANY:
+            return gap
+        if k < n:
+            reach = 1e-3
+    for j in range(k):
+        x[j] = 1.0 / k
+    for turn in range(ROUNDS):
+        for i in range(m):
+            for j in range(k):
+                B[i * k + j] = E[i * n + J[j]]
+        if start > 0.0:
+            prices(B, m, k, p, x, v, c)
+            for j in range(k):
+                t = 1.0 - c[j]
+                nu[j] = (t if t > 0.0 else 0.0) + start
+        approach(B, m, k, p, x, nu, reach, s, work, H)
+        t = 0.0
+        for j in range(k):
+            t += x[j]
+        for j in range(n):
+            q[j] = 0.0
+        for j in range(k):
+            q[J[j]] = x[j] / t
+        prices(E, m, n, p, q, v, c)
+        top = 0.0
+        for j in range(n):
+            if c[j] > top:
+                top = c[j]
+        gap = math.log(top) if top > 1.0 else 0.0
+        if gap <= tolerance or (k == n and reach <= tolerance):
+            break
+        # the idle ones go, complementary to a slack that is far larger; not for ever, or some would come and go
+        kept = 0
+        for j in range(k):
+            l = J[j]
+            if q[l] >= 1e-3 * (1.0 - c[l]) or turn > 3:
+                J[kept] = l
+                x[kept] = q[l]
+                nu[kept] = nu[j]
+                kept += 1
+        i = kept if kept > 8 else 8
+        k = wanted(c, n, q, 1.0 + tolerance, J, kept, i if i < MANY - kept else MANY - kept)
+        start = 0.0
+        if k > kept:
+            t = math.sqrt(gap) if gap < 0.01 else 0.1
+            for j in range(k):
+                f = (1.0 - t) * x[j] if j < kept else t / (k - kept)
+                x[j] = f if f > 0.01 * t / k else 0.01 * t / k
+            start = 0.2 * t
+            t = 0.1 * gap
+            reach = t if t < reach else reach
+            reach = reach if reach > tolerance else tolerance
+        elif reach <= tolerance:
+            break
+        else:
+            reach = tolerance
+    return gap
+
+
+def at_slope(L, m, n, p, b, base, s, room, J, P):
+    """The kernel that is best at a fixed slope, in one call; the gap of `settle` is returned.
+
+    `base` is the kernel of rows that no used column is allowed to. To s[3] goes a lower bound of I + beta D over all
+    kernels, an allowance for rounding taken off, which goes to s[4]. Room is for 2 n + 2 k + k n numbers
+    and those of `settle`, k being m rounded up to a multiple of four.
+    """
+    k = (m + 3) // 4 * 4
+    q = room[:n]
+    c = room[n : 2 * n]
+    v = room[2 * n : 2 * n + k]
+    o = 2 * n + 2 * k
+    weight = room[2 * n + k : o]
+    E = room[o : o + k * n]
+    for i in range(k):
+        weight[i] = p[i] if i < m else 0.0
+    for i in range(m * n):
+        E[i] = math.exp(-b * L[i])
+    for i in range(m * n, k * n):
+        E[i] = 1.0
+    gap = settle(E, k, n, weight, q, v, c, s, J, room[o + k * n :])
+    if not (gap < math.inf):
+        return gap
+    top = 0
+    for j in range(n):
+        if c[j] > c[top]:
+            top = j
+    # F - ln max c, and what rounding makes of it: see `bound`
+    F = 0.0
+    D = 0.0
+    for i in range(m):
+        o = i * n
+        t = 0.0
+        for j in range(n):
+            t += q[j] * E[o + j] * L[o + j]
+        t *= v[i]
+        D += p[i] * t
+        D += p[i] * v[i] * E[o + top] * (L[o + top] + t)
+        F += p[i] * math.log(v[i])
+    s[4] = allowance(m, n, F, b * D)
+    s[3] = F - math.log(c[top]) - s[4]
+    t = 0.0
+    for j in range(n):
+        # idle: complementary to a slack that is far larger
+        if q[j] < 1e-9 * (1.0 - c[j]):
+            q[j] = 0.0
+        t += q[j]
+    for j in range(n):
+        q[j] /= t
+    kernel(L, m, n, p, q, b, base, 0.0, P)
+    return gap
 
 
 def at_once(cost, m, n, p, s, room, P):

@@ -29,7 +29,7 @@ import numpy as np
 from understudy.errors import DesignError, NumericalError, ReadingError, StateError
 from understudy.laws.base import Array, Frozen
 from understudy.randomizer.backend import kernels, view
-from understudy.randomizer.interior import Workspace
+from understudy.randomizer.interior import at_slope
 from understudy.randomizer.problem import as_cost, as_prior
 from understudy.randomizer.sampler import BITS
 
@@ -121,9 +121,32 @@ class Beliefs(Frozen):
         """How many transition matrices take turns."""
         return len(self.transitions)
 
-    def start(self) -> BeliefState:
-        """Before the first decision: the prior."""
-        return BeliefState(tuple(self.prior.tolist()), 0)
+    def start(self, tick: int = 0) -> BeliefState:
+        """Before the first decision: the prior, which is that of the first place in the cycle of transitions.
+
+        `tick` is the number of the decision by the clock. Where several matrices take turns, it is counted in.
+        """
+        state = BeliefState(tuple(self.prior.tolist()), 0)
+        return state if self.period == 1 else self.passed(state, tick % self.period)
+
+    def passed(self, state: BeliefState, decisions: int) -> BeliefState:
+        """The state after so many decisions that were not made: the parameter has moved, and nothing was told.
+
+        >>> beliefs = Beliefs([1.0, 0.0], [[0.9, 0.1], [0.1, 0.9]], [[0, 1], [1, 0]], slope=2.0)
+        >>> [round(p, 4) for p in beliefs.passed(beliefs.start(), 3).belief], beliefs.passed(beliefs.start(), 10**9).k
+        ([0.756, 0.244], 1000000000)
+        """
+        if decisions <= 0:
+            return state
+        cycles, rest = divmod(decisions, self.period)
+        b, k = np.array(state.belief), state.k
+        if cycles:
+            turn = [self.transitions[(k + i) % self.period] for i in range(self.period)]
+            whole = turn[0] if len(turn) == 1 else np.linalg.multi_dot(turn)
+            b = b @ _power(whole, cycles)
+        for i in range(rest):
+            b = b @ self.transitions[(k + i) % self.period]
+        return BeliefState(tuple((b / b.sum()).tolist()), k + decisions)
 
     def kernel(self, belief: Sequence[float]) -> Array:
         """The kernel that is drawn from at a belief, in whole numbers of 2^-53."""
@@ -144,7 +167,8 @@ class Beliefs(Frozen):
         r = np.empty(2)
         kernels.information(view(kernel.reshape(-1)), m, n, view(np.array(belief)), view(r))
         # for the belief normalised and as it is; a constant kernel tells nothing at either
-        return max(0.0, *r.tolist()) if r[0] > 0.0 else 0.0
+        normalised, given = r.tolist()
+        return max(normalised, given) if normalised > 0.0 else 0.0
 
     def draw(
         self, state: BeliefState, row: int, rng: np.random.Generator | None = None, left: float = math.inf
@@ -171,15 +195,15 @@ class Beliefs(Frozen):
 
     def after(self, state: BeliefState, kernel: Array | None, j: int | None) -> BeliefState:
         """The state after draw j from a kernel; without one, after a decision that told nothing."""
-        b = np.array(state.belief)
-        if kernel is not None:
-            b = b * kernel[:, j]
-            total = float(b.sum())
-            if not total > 0.0:
-                raise StateError(f"decision {state.k + 1}: the draw has probability zero at the belief of this state")
-            b /= total
-        b = b @ self.transitions[state.k % len(self.transitions)]
-        return BeliefState(tuple((b / b.sum()).tolist()), state.k + 1)
+        belief, k = state
+        m, n = self.cost.shape
+        r = np.empty(2 * m)
+        P, column = (r, -1) if kernel is None or j is None else (kernel.reshape(-1), j)
+        T, place = self.transitions.reshape(-1), k % len(self.transitions) * m * m
+        # only + - * / in a fixed order: a path that is played again gives the same bits everywhere
+        if not kernels.follow(view(np.array(belief)), m, n, view(P), column, view(T), place, view(r)):
+            raise StateError(f"decision {k + 1}: the draw has probability zero at the belief of this state")
+        return BeliefState(tuple(r.tolist()[:m]), k + 1)
 
     def quiet(self, belief: Sequence[float]) -> int:
         """The column of least expected cost at a belief, for decisions that must tell nothing."""
@@ -193,33 +217,19 @@ class Beliefs(Frozen):
     def _solve(self, p: Array) -> Array:
         """The kernel that is optimal for the odds p at the slope, to rounding."""
         m, n = self.cost.shape
-        L, slope = self._L, self.slope * self._scale
+        slope = self.slope * self._scale
         if slope == 0.0 or (n > 1 and self._scale == 0.0):
             P = np.zeros((m, n))
             P[:, self.quiet(p.tolist())] = 1.0
             return P
         if n == 1 or slope == math.inf:
             return self._base.reshape(m, n).copy()
-        space = Workspace(m, n, p, L)
-        points = []
-        for attempt in range(3):
-            points.append(space.interior(math.nan, slope, attempt))
-            if points[-1].gap <= _GAP:
-                break
-        point = min(points, key=lambda found: found.gap)
-        if not point.gap <= _GAP:
+        found = at_slope(self._L, p, slope, self._base)
+        if not found.gap <= _GAP:
             raise NumericalError(
-                f"the kernel of a belief was found to {point.gap:.2g} nats of the optimum only; the rule is {_GAP:g}"
+                f"the kernel of a belief was found to {found.gap:.2g} nats of the optimum only; the rule is {_GAP:g}"
             )
-        q = point.q / point.q.sum()
-        # columns that are idle: complementary to a slack that is far larger
-        c, w, r = space.work[:n], space.work[n : 2 * n], space.work[2 * n : 2 * n + 3]
-        kernels.evaluate(view(L), m, n, view(p), view(q), slope, view(space.A), view(c), view(w), view(r))
-        q[q < 1e-9 * (1.0 - c)] = 0.0
-        q /= q.sum()
-        P = np.empty((m, n))
-        kernels.kernel(view(L), m, n, view(p), view(q), slope, view(self._base), 0.0, view(P.reshape(-1)))
-        return P
+        return found.kernel.reshape(m, n)
 
 
 class Fixed(Beliefs):
@@ -257,10 +267,23 @@ def rounded(belief: Sequence[float], grid: float = _GRID) -> tuple[int, ...]:
     return tuple([int(x * grid + 0.5) or 1 if x > 0.0 else 0 for x in belief])
 
 
+def _power(matrix: Array, exponent: int) -> Array:
+    """A power of a stochastic matrix; rows are kept at 1, or rounding would grow with the exponent."""
+    result = np.eye(len(matrix))
+    while exponent:
+        if exponent & 1:
+            result = result @ matrix
+            result /= result.sum(axis=1, keepdims=True)
+        matrix = matrix @ matrix
+        matrix = matrix / matrix.sum(axis=1, keepdims=True)
+        exponent >>= 1
+    return result
+
+
 def _odds(key: tuple[int, ...]) -> Array:
     """The belief that a rounded one stands for."""
-    p = np.array(key, dtype=float)
-    return np.asarray(p / p.sum())
+    total = sum(key)
+    return np.array([x / total for x in key])
 
 
 def as_transitions(transitions: Any, m: int) -> Array:

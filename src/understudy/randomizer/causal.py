@@ -9,6 +9,7 @@ decisions (`beliefs.py`). What the sequence tells is the sum of what its draws t
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -17,18 +18,15 @@ import numpy as np
 from understudy.distortion.cost import Costs, costs
 from understudy.distortion.measure import Function
 from understudy.distortion.methods import Progress
-from understudy.errors import DesignError, InfeasibleError, ModelError
+from understudy.errors import DesignError, ModelError
 from understudy.laws.base import Array, Frozen
 from understudy.models.base import Model
 from understudy.models.family import Family
 from understudy.randomizer.beliefs import Beliefs, BeliefState, Draw, as_slope, as_transitions, expected_cost
-from understudy.randomizer.budget import nats
 from understudy.randomizer.causal_limit import LongRun, long_run
+from understudy.randomizer.causal_rate import as_rate, at_rate
 from understudy.randomizer.charge import is_approximate
-from understudy.randomizer.measures import entropy
 from understudy.randomizer.problem import as_cost
-
-_ROUNDS = 80
 
 
 class CausalDesign(Frozen):
@@ -51,7 +49,7 @@ class CausalDesign(Frozen):
     """
 
     __slots__ = (
-        "_fingerprint", "_given", "_rows", "beliefs", "costs", "decision_every", "demand", "family",
+        "_fingerprint", "_given", "_rows", "beliefs", "costs", "decision_every", "demand", "estimated", "family",
         "first_charge", "first_distortion", "long_run", "pseudo",
     )  # fmt: skip
 
@@ -68,6 +66,7 @@ class CausalDesign(Frozen):
         self.costs: Costs | None = choices["costs"]
         self.decision_every: int = choices["decision_every"]
         self.demand: tuple[str, Any] = choices["demand"]
+        self.estimated: bool = choices.get("estimated", False)
         self._given = choices["given"]
         self._rows = _positions(family.values)
         self._fingerprint: list[str] = []
@@ -77,13 +76,14 @@ class CausalDesign(Frozen):
 
     def __reduce__(self) -> tuple[Any, ...]:
         choices = {"costs": self.costs, "decision_every": self.decision_every, "demand": self.demand}
-        choices["given"] = self._given
+        choices |= {"given": self._given, "estimated": self.estimated}
         return type(self), (self.family, self.beliefs, self.pseudo, self.long_run, choices)
 
     def __repr__(self) -> str:
         m, n = self.beliefs.cost.shape
         rate, distortion = _with_error(self.rate, self.rate_error), _with_error(self.distortion, self.distortion_error)
-        return f"CausalDesign({m} x {n}, rate={rate}, distortion={distortion}, slope={self.slope:.6g})"
+        noted = ", NO GUARANTEE, audit only" if self.estimated else ""
+        return f"CausalDesign({m} x {n}, rate={rate}, distortion={distortion}, slope={self.slope:.6g}{noted})"
 
     @property
     def values(self) -> tuple[Any, ...]:
@@ -119,9 +119,9 @@ class CausalDesign(Frozen):
         """The kernel at a belief, (m, n), in whole numbers of 2^-53."""
         return self.beliefs.kernel(self._checked(belief))
 
-    def start(self) -> BeliefState:
-        """The state before the first decision."""
-        return self.beliefs.start()
+    def start(self, tick: int = 0) -> BeliefState:
+        """The state before the first decision, at a number of the clock where transitions follow the time of day."""
+        return self.beliefs.start(tick)
 
     def row(self, theta: Any) -> int:
         """Where a value of the private parameter stands."""
@@ -143,6 +143,62 @@ class CausalDesign(Frozen):
         """
         return self.beliefs.draw(state, self.row(theta), rng, left)
 
+    def stream(
+        self,
+        theta: Any = None,
+        ledger: Any = None,
+        name: str | None = None,
+        *,
+        room: str | None = None,
+        share: str | None = None,
+        every: Any = None,
+        rng: Any = None,
+    ) -> Any:
+        """A live stream that decides by the clock, and is told the private value with its readings.
+
+        A decision is made every `decision_every` readings; with `every`, a timedelta, at the full quarters of an hour
+        or whatever it is (counted from 1970, in UTC), and readings then have times. The value at the first reading
+        after the clock has struck is what the decision looks at. `ledger`, `name`, `room`, `share` and `rng` are as
+        in `Design.stream`: belief, path and charges go through the ledger. A decision that the budget of the
+        room does not allow stops the stream, or, where the room holds, is made without a look at theta.
+
+        >>> import understudy as us
+        >>> family = us.Family(lambda v: us.GaussMarkov(0.9, 1.0, 0.1, 0.1, b=v), values=[0, 1])
+        >>> flip = [[0.98, 0.02], [0.02, 0.98]]
+        >>> made = design_causal(family, flip, rate=0.01, distortion="mae", decision_every=15)
+        >>> stream = made.stream()
+        >>> stream.apply([0.5, 0.7, 0.4], theta=[0, 0, 1]).shape
+        (3,)
+        >>> stream
+        Stream('stream', epoch 1, 3 readings)
+        """
+        from understudy.randomizer.causal_playing import causal_stream
+
+        return causal_stream(self, theta, ledger, name, room, share, every, rng)
+
+    @property
+    def guarantee(self) -> Any:
+        """What the design promises, in figures and in plain words: text, JSON and HTML (`CausalCard`)."""
+        from understudy.randomizer.causal_card import causal_card
+
+        return causal_card(self)
+
+    def save(self, path: str | os.PathLike[str], models: bool = True) -> str:
+        """Write the design to a JSON file and return its fingerprint; `us.load_design` reads it again.
+
+        Parameters are stored, never code; ``models=False`` leaves the models out, and the family is wanted on loading.
+        """
+        from understudy.randomizer.causal_storage import save
+
+        return save(self, path, models)
+
+    @property
+    def policy(self) -> Any:
+        """What streams play by."""
+        from understudy.randomizer.causal_playing import CausalPolicy
+
+        return CausalPolicy(self)
+
     def next_charge(self, state: BeliefState) -> float:
         """The nats that the next decision will tell: known before it is made, from the pseudo past alone."""
         return self.beliefs.charge(state.belief, self.beliefs.kernel(state.belief))
@@ -160,7 +216,7 @@ class CausalDesign(Frozen):
             "cost": [[x if math.isfinite(x) else "inf" for x in row] for row in self.beliefs.cost.tolist()],
             "slope": self.slope if math.isfinite(self.slope) else "inf",
             "decision_every": self.decision_every,
-        }
+        } | ({"estimated": True} if self.estimated else {})
 
     @property
     def fingerprint(self) -> str:
@@ -196,6 +252,7 @@ def design_causal(
     accuracy: float = 0.01,
     rng: Any = None,
     progress: Progress | None = None,
+    accept_estimated_theta: bool = False,
 ) -> CausalDesign:
     """The causal randomizer for a private parameter that is a Markov chain.
 
@@ -208,6 +265,9 @@ def design_causal(
     `horizon`, `distortion`, `weights`, `accuracy`, `rng` and `progress` say how the surrogate distortion is found, as
     in `us.costs`: that of a pair of values that stay, over the horizon or in the limit. A matrix (m, n) in place of
     the distortion is taken as it is. What a pair of moving paths really costs is told by `path_distortion`.
+
+    The private value must be known. ``accept_estimated_theta=True`` makes a design whose streams estimate it from the
+    readings instead. No theorem holds for it, and everything that it writes says "no guarantee, audit only".
 
     >>> import understudy as us
     >>> family = us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[0, 1])
@@ -241,83 +301,12 @@ def design_causal(
         beliefs = Beliefs(family.prior, T, matrix, wanted)
         settled = long_run(beliefs, rng)
     else:
-        beliefs, settled = _at_rate(Beliefs(family.prior, T, matrix, math.inf), target or 0.0, rng)
+        beliefs, settled = at_rate(Beliefs(family.prior, T, matrix, math.inf), target or 0.0, rng)
     given = None if found is None else (distortion, weights)
     demand = ("rate", target) if slope is None else ("slope", wanted)
     choices = {"costs": found, "decision_every": int(decision_every), "demand": demand, "given": given}
+    choices["estimated"] = bool(accept_estimated_theta)
     return CausalDesign(family, beliefs, names, settled, choices)
-
-
-def as_rate(rate: Any, family: Family) -> float:
-    """A leakage rate in nats a decision; shares of an entropy are refused, for of which one is not clear."""
-    if isinstance(rate, str) and rate.strip().lower().endswith(("%", "percent")):
-        raise DesignError(f"rate = {rate!r}; give it in nats or bits a decision")
-    try:
-        value = nats(rate, entropy(family.prior))
-    except DesignError as error:
-        raise DesignError(str(error).replace("leakage", "rate", 1)) from None
-    if not math.isfinite(value):
-        raise DesignError(f"rate = {rate!r}; it must be finite")
-    return value
-
-
-def _at_rate(most: Beliefs, rate: float, rng: Any) -> tuple[Beliefs, LongRun]:
-    """The largest slope that is found to tell no more than the rate, in the long run."""
-
-    def at(slope: float) -> tuple[Beliefs, LongRun]:
-        beliefs = Beliefs(most.prior, most.transitions, most.cost, slope)
-        return beliefs, long_run(beliefs, rng)
-
-    everything = most, long_run(most, rng)
-    if everything[1].rate <= rate:
-        return everything
-    anything = bool(np.isfinite(most.cost).all(axis=0).any())  # whether a decision may tell nothing
-    if rate == 0.0 and anything:
-        return at(0.0)
-    scale = most.scale
-    low, high, best = 0.0, math.inf, None
-    s = 1.0 / scale
-    # first a bracket, by factors of 4, then regula falsi with the Illinois rule, in the logarithm of the slope
-    f_low, f_high = -rate, everything[1].rate - rate
-    side, needed = 0, 0.0
-    for _ in range(_ROUNDS):
-        found = at(s)
-        f = found[1].rate - rate
-        if f <= 0.0:
-            low, f_low, best = s, f, found
-            f_high *= 0.5 if side == 1 else 1.0
-            side = 1
-        else:
-            high, f_high = s, f
-            f_low *= 0.5 if side == -1 else 1.0
-            side = -1
-        # a simulated rate is met to half its standard error: the same random numbers serve at every slope
-        if best is not None and best[1].rate >= rate * (1.0 - 1e-8) - 0.5 * best[1].rate_error:
-            break
-        if low == 0.0:
-            s, needed = high / (4.0 if anything else 64.0), found[1].rate
-            if s * scale < 1e-9:
-                break
-        elif high == math.inf:
-            s = low * 4.0
-            if s * scale > 1e6:
-                break
-        else:
-            # a rate that jumps is left where it jumps; a simulated one does so at every slope
-            if high <= low * (1.0 + (1e-3 if found[1].how == "simulation" else 1e-12)):
-                break
-            a, b = math.log(low), math.log(high)
-            x = b - f_high * (b - a) / (f_high - f_low) if f_high > f_low else 0.5 * (a + b)
-            # where the rate is 0 over a stretch, its end is sought by halving
-            x = 0.5 * (a + b) if best is None or best[1].rate == 0.0 or not a < x < b else x
-            s = math.exp(x)
-    if best is None:
-        if anything:
-            return at(0.0)
-        raise InfeasibleError(
-            f"rate = {rate:.6g} nats a decision; the forbidden pairs (infinite costs) need about {needed:.3g}"
-        )
-    return best
 
 
 def _check_path(family: Family, pseudo: Sequence[Any]) -> None:

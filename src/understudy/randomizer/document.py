@@ -190,6 +190,22 @@ def load(path: Path, kind: str, versions: Collection[int]) -> Document:
     return Document(version, mark, content)
 
 
+def kind_of(path: Path) -> str:
+    """What kind of document a file says it is; "" if it does not say so.
+
+    >>> import os, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = os.path.join(folder.name, "room.json")
+    >>> mark = write(path, {"leakage": 0.3}, kind="design", version=1)
+    >>> kind_of(path)
+    'design'
+    >>> folder.cleanup()
+    """
+    document, problem = _parsed(_bytes(path))
+    told = "" if problem or type(document) is not dict else document.get("format")
+    return told.removeprefix("understudy ") if type(told) is str else ""
+
+
 def _mark(kind: str, version: int, content: dict[str, Any]) -> str:
     return fingerprint({"format": f"understudy {kind}", "version": version, "content": content})
 

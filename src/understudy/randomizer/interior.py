@@ -13,7 +13,7 @@ import numpy as np
 from understudy.laws.base import Array
 from understudy.randomizer.backend import kernels, view
 
-SMALL, FORBIDDEN = kernels.limits()
+SMALL, FORBIDDEN, MANY = kernels.limits()
 
 # care, clip, spread and most steps of the first attempt and of the more careful ones after it
 _ATTEMPTS = ((0.1, 1.0, 0.5, 60.0), (0.5, 0.5, 0.5, 120.0), (1.0, 0.25, 2.0, 200.0))
@@ -21,6 +21,10 @@ _ATTEMPTS = ((0.1, 1.0, 0.5, 60.0), (0.5, 0.5, 0.5, 120.0), (1.0, 0.25, 2.0, 200
 # The method stops at the first gap; a kernel counts as optimal up to the second. Both are relative.
 _TARGET = 1e-11
 TOLERANCE = 1e-9
+
+# The same in nats, at a fixed slope.
+_LEFT = 1e-13
+_CLOSE = 1e-11
 
 
 # The settings of the first attempt as `_kernels.at_once` reads them; the slope is its own to find.
@@ -66,6 +70,16 @@ class Finished(NamedTuple):
     def optimal(self) -> bool:
         """Whether the gap is closed."""
         return closed(self.excess, self.bound, self.rounding)
+
+
+class Tuned(NamedTuple):
+    """The kernel that is best at a fixed slope, flat: no kernel has an I + slope * D below the bound."""
+
+    kernel: Array
+    gap: float  # what is left of the conditions, in nats
+    bound: float
+    rounding: float  # how much of the bound rounding took
+    steps: int
 
 
 class Workspace:
@@ -162,6 +176,38 @@ class Workspace:
         else:
             x[:] = dpotrs(self.factor, x)[0]
         return 1
+
+
+def at_slope(L: Array, p: Array, slope: float, base: Array) -> Tuned:
+    """The kernel with the least I + slope * D: on a few columns in one call, or by careful attempts on all.
+
+    It follows from the arguments alone. `base` is the kernel of rows that no used column is allowed to.
+    """
+    m, n = p.size, L.size // p.size
+    rows, columns = -4 * (-m // 4), min(n, MANY)
+    s = np.zeros(9)
+    s[5] = _LEFT
+    room = np.empty((rows + 2) * n + 3 * rows + (rows + columns + 8) * columns)
+    P, J = np.empty(m * n), np.empty(columns, dtype=np.intp)
+    views = view(L), m, n, view(p)
+    gap = kernels.at_slope(*views, slope, view(base), view(s), view(room), view(J), view(P))
+    if gap <= _CLOSE:
+        _, _, _, bound, rounding, *_, steps = s.tolist()
+        return Tuned(P, gap, bound, rounding, int(steps))
+    space = Workspace(m, n, p, L)
+    points = []
+    for attempt in range(len(_ATTEMPTS)):
+        points.append(space.interior(float("nan"), slope, attempt))
+        if points[-1].gap <= _CLOSE:
+            break
+    point = min(points, key=lambda found: found.gap)
+    bound, rounding = space.bound(0.0, point)
+    q = point.q / point.q.sum()
+    # columns that are idle: complementary to a slack that is far larger
+    q[q < 1e-9 * (1.0 - space.work[:n])] = 0.0
+    q /= q.sum()
+    kernels.kernel(*views, view(q), slope, view(base), 0.0, view(P))
+    return Tuned(P, point.gap, slope * bound, slope * rounding, sum(found.steps for found in points))
 
 
 def information(p: Array, P: Array) -> float:

@@ -94,15 +94,30 @@ def stream(
     rng: Any,
 ) -> Stream:
     """Begin a stream, or go on with the one that the ledger has under this name; see `Design.stream`."""
+    options = {**Clock.checked(epoch), "randomizer": _draws_of(design)}
+    return begun_or_opened(design, theta, ledger, name, room, share, epoch, options, rng)
+
+
+def begun_or_opened(
+    design: Any,
+    theta: Any,
+    ledger: Any,
+    name: str | None,
+    room: str | None,
+    share: str | None,
+    epoch: Any,
+    options: dict[str, Any],
+    rng: Any,
+) -> Stream:
+    """A new stream with these options; or the one of this name, whose epochs must be as long if a length is given."""
     title = "stream" if name is None else name
     if not isinstance(title, str) or not title or not (room is None or (isinstance(room, str) and room)):
         raise ConfigurationError(f"name = {name!r}, room = {room!r}; both must be texts")
-    options = {**Clock.checked(epoch), "randomizer": _draws_of(design)}
     generator = None if rng is None else np.random.default_rng(rng)
     if ledger is not None and not isinstance(ledger, Ledger):
         opened = Ledger(ledger)
         try:
-            return stream(design, theta, opened, name, room, share, epoch, generator)
+            return begun_or_opened(design, theta, opened, name, room, share, epoch, options, generator)
         except BaseException:
             opened.close()  # or its lock would outlive the call
             raise
@@ -112,7 +127,7 @@ def stream(
         return Stream.open(ledger, design, title, theta=theta)
     group = title if room is None else room
     if ledger is not None:
-        options |= _company(design, ledger, group, share)
+        options = options | _company(options, ledger, group, share)
     row = StreamRow(0, title, group, design.fingerprint, new_secret(generator), generator is not None, options)
     return Stream.begin(design, theta, ledger, row, generator)
 
@@ -126,7 +141,7 @@ def _same(known: StreamRow, epoch: Any, room: str | None) -> None:
         raise ConfigurationError(f"the stream {known.name!r} belongs to the room {known.room!r}, not to {room!r}")
 
 
-def _company(design: Design, ledger: Ledger, room: str, share: str | None) -> dict[str, Any]:
+def _company(options: dict[str, Any], ledger: Ledger, room: str, share: str | None) -> dict[str, Any]:
     """Whether another stream of the room is played by the same draw; refuses where nobody has said."""
     others = ledger.room(room)
     if not others:
@@ -140,7 +155,7 @@ def _company(design: Design, ledger: Ledger, room: str, share: str | None) -> di
         return {}
     if share == "independent":
         first = others[0]
-        if first.options.get("randomizer") != _draws_of(design):
+        if first.options.get("randomizer") != options.get("randomizer"):
             raise ConfigurationError(
                 f"the stream {first.name!r} of {room!r} has another randomizer; a draw is shared by designs of one"
             )

@@ -27,6 +27,7 @@ from understudy.randomizer.interior import (
     SMALL,
     Finished,
     Workspace,
+    at_slope,
     closed,
     information,
     within,
@@ -68,6 +69,30 @@ def minimise(cost: Array, p: Array, budget: float) -> Solution:
         if found is not None:
             return found
     return _step_by_step(cost, p, budget)
+
+
+def minimise_at(cost: Array, p: Array, slope: float) -> Solution:
+    """The kernel with the least I(Theta; ~Theta) + slope * expected cost, and its proof at the leakage that it has.
+
+    This is the point of the curve with the slope given, in nats a unit of cost.
+    """
+    m, n = cost.shape
+    L, base, r = np.empty(m * n), np.empty(m * n), np.zeros(5)
+    code = kernels.prepare(view(cost.reshape(-1)), m, n, view(p), view(L), view(base), view(r))
+    lowest, scale, _, _, position = r.tolist()
+    if code and code != 5:
+        raise _bad_cost(code, cost, int(position))
+    b = slope * scale
+    if code or not 0.0 < b < math.inf:
+        return minimise(cost, p, 0.0 if slope == 0.0 else math.inf)
+    kernels.saturated(view(L), m, n, view(base))
+    found = at_slope(L, p, b, base)
+    excess = float(kernels.mean_cost(view(L), m, n, view(p), view(found.kernel)))
+    leakage = information(p, found.kernel)
+    rounding = (found.rounding + 1e-14 * leakage) / b
+    bound = max(0.0, (found.bound - leakage) / b - rounding)
+    proven = Finished(found.kernel.reshape(m, n), excess, bound, leakage, b, 2.0 * rounding)
+    return _unscaled(proven, found.steps, lowest, scale)
 
 
 def least_told(cost: Array, p: Array) -> tuple[Solution, float]:

@@ -16,7 +16,7 @@ import math
 import os
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,6 +36,9 @@ from understudy.randomizer.measures import bayes_error
 from understudy.randomizer.problem import as_cost, as_prior
 from understudy.randomizer.result import Design, total
 from understudy.randomizer.sampler import BITS, Randomizer
+
+if TYPE_CHECKING:
+    from understudy.randomizer.causal import CausalDesign
 
 KIND, VERSION = "design", 1
 
@@ -79,8 +82,8 @@ def save(design: Design, path: str | os.PathLike[str], models: bool = True) -> s
     return document.write(path, content, KIND, VERSION)
 
 
-def load_design(path: str | os.PathLike[str], family: Family | None = None) -> Design:
-    """Read a design that `Design.save` wrote, and check it.
+def load_design(path: str | os.PathLike[str], family: Family | None = None) -> Design | CausalDesign:
+    """Read a design that `Design.save` or `CausalDesign.save` wrote, and check it.
 
     Where the file holds no models, `family` attaches them, and without it the design has none: its randomizer and its
     guarantee are there, its streams are not. Where the file holds models, a family takes their place. It must be the
@@ -98,6 +101,10 @@ def load_design(path: str | os.PathLike[str], family: Family | None = None) -> D
     >>> bool((loaded.randomizer.kernel == made.randomizer.kernel).all())
     True
     """
+    if document.kind_of(path) == "causal design":
+        from understudy.randomizer.causal_storage import load_causal
+
+        return load_causal(path, family)
     content = document.read(path, KIND, [VERSION])
     if content.keys() - {"charge"} != _FIELDS:
         raise StoredFileError(f"{os.fspath(path)!s}: the fields are not those of a design")

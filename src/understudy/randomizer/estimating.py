@@ -1,0 +1,239 @@
+"""The private value guessed from the readings: the family's own Bayes filter, where theta is not told.
+
+A randomizer must know theta. Where nobody tells it, it can be estimated at the edge, from the same raw readings that
+are to be disguised. **Then no theorem holds.** Readings that are whitened under a wrong value keep something of the
+right one, and a value that was found in the readings can be found again by running the recursion backwards
+(`understudy.adversaries.inversion`). So this is asked for by name, and a card then says "no guarantee, audit only".
+
+The filter is that of a Markov chain theta seen through the readings. With b the belief before a reading, moved by the
+transition matrix at every decision, and p_i(y) the density of the reading under value i, given the past::
+
+    b_i  <-  b_i p_i(y_k) / sum_l b_l p_l(y_k)         theta_k is taken to be argmax_i b_i
+
+All values share one predictor, which goes on under the value that was taken (decision-directed): the state that the
+whitening has too. Where the past does not matter, as with `IID` members, the filter is exact. Everywhere else it is
+exact up to the first wrong guess, and as good as its guesses from then on.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from understudy.errors import DesignError, ReadingError
+from understudy.laws.base import Array, Frozen
+from understudy.models.family import Family
+from understudy.randomizer.beliefs import as_transitions
+from understudy.randomizer.predictors import Predictors, predictors
+from understudy.transform.readings import one_reading
+
+LogBelief = tuple[float, ...]
+
+_SMALL = 1e-290
+
+
+class EstimatorState(NamedTuple):
+    """What the filter remembers: plain numbers, tuples and arrays. Its repr tells the counts only.
+
+    `belief` holds logarithms. `decision` is the number of the decision that is in force, `row` the value that was
+    taken last (-1 before the first reading) and `predictor` the state of the models, None before the first reading.
+    """
+
+    belief: LogBelief
+    readings: int
+    decision: int
+    row: int
+    predictor: Any
+
+    def __repr__(self) -> str:
+        return f"EstimatorState(readings={self.readings})"
+
+
+class Estimator(Frozen):
+    """The Bayes filter of a family, for a theta that is a Markov chain; theta_1 has the family's prior.
+
+    `transitions` is one matrix (m, m), or several in turn: number k mod their count takes theta from decision k to
+    the next. A decision is for `decision_every` readings. With `hold` the value that is taken at the first reading of
+    a decision is kept until the next one; otherwise every reading may change it.
+
+    Families are those that `Family.along` accepts. Everything is a pure function of an explicit state.
+
+    >>> import understudy as us
+    >>> family = us.Family(lambda v: us.GaussMarkov(0.9, 1.0, 0.1, 0.1, b=v, mean0=0.0, cov0=0.1), values=[0, 1])
+    >>> estimator = Estimator(family, [[0.98, 0.02], [0.02, 0.98]])
+    >>> state = estimator.start()
+    >>> for y in (0.1, -0.2, 0.9, 1.7, None):
+    ...     state, row = estimator.step(state, y)
+    >>> state, row
+    (EstimatorState(readings=5), 1)
+    >>> [round(p, 4) for p in estimator.belief(state)]
+    [0.1756, 0.8244]
+    """
+
+    __slots__ = ("_columns", "_models", "_prior", "decision_every", "family", "hold", "transitions")
+
+    def __init__(self, family: Family, transitions: Any, decision_every: int = 1, *, hold: bool = False) -> None:
+        if not isinstance(family, Family):
+            raise DesignError(f"family is a {type(family).__name__}; it must be a Family")
+        if isinstance(decision_every, bool) or not isinstance(decision_every, (int, np.integer)) or decision_every < 1:
+            raise DesignError(f"decision_every = {decision_every!r}; it must be a whole number of readings, 1 or more")
+        self.family = family
+        self.transitions: Array = as_transitions(transitions, len(family.values))
+        self.transitions.flags.writeable = False
+        self.decision_every = int(decision_every)
+        self.hold = bool(hold)
+        self._models: Predictors = predictors(family)
+        self._prior: LogBelief = tuple(map(_log, family.prior.tolist()))
+        # by column: what comes to value j is summed over the values that it comes from
+        self._columns = tuple(tuple(map(tuple, T.T.tolist())) for T in self.transitions)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remade, (self.family, self.transitions, self.decision_every, self.hold)
+
+    def __repr__(self) -> str:
+        return f"Estimator({len(self.family.values)} values, decision_every={self.decision_every})"
+
+    def start(self, tick: int = 0) -> EstimatorState:
+        """Before the first reading, which belongs to the decision of this number by the clock.
+
+        The prior is that of the first place in the cycle of transitions, as in `Beliefs.start`.
+        """
+        return EstimatorState(self._moved(self._prior, 0, int(tick) % len(self._columns)), 0, int(tick), -1, None)
+
+    def step(self, state: EstimatorState, y: Any, moved: int | None = None) -> tuple[EstimatorState, int]:
+        """Take in a reading: the state after it, and the position of the value that it is taken to come from.
+
+        A missing reading, None or NaN, moves the models on and leaves the belief as it is. `moved` says how many
+        decisions have begun since the last reading (True is one), where a clock knows it; by default one begins every
+        `decision_every` readings.
+        """
+        return self.forced(state, y, None, moved)
+
+    def forced(
+        self, state: EstimatorState, y: Any, row: int | None, moved: int | None = None
+    ) -> tuple[EstimatorState, int]:
+        """The same, with the value that is taken said from outside: the belief is the filter's, the models follow it.
+
+        >>> import understudy as us
+        >>> both = Estimator(us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[0, 1]), [[1, 0], [0, 1]])
+        >>> both.step(both.start(), 3.0)[1], both.forced(both.start(), 3.0, 0)[1]
+        (1, 0)
+        """
+        belief, k, decision, last, predictor = state
+        y = _reading(y, self._models.dim, k)
+        moves = int(k > 0 and k % self.decision_every == 0) if moved is None else int(moved)
+        if moves > 0:
+            belief, decision = self._moved(belief, decision, moves), decision + moves
+        models = self._models
+        if y is not None:
+            belief = _normalised(list(map(operator.add, belief, models.logpdfs(predictor, y))), k)
+        if row is None:
+            kept = self.hold and last >= 0 and moves <= 0
+            row = last if kept else belief.index(max(belief))
+        after = models.skip(predictor, row) if y is None else models.update(predictor, row, y)
+        return EstimatorState(belief, k + 1, decision, row, after), row
+
+    def moved(self, state: EstimatorState, moved: int | None = None) -> LogBelief:
+        """Logarithms of the belief just before the next reading: what `step` starts from."""
+        begins = int(state.readings > 0 and state.readings % self.decision_every == 0) if moved is None else int(moved)
+        return self._moved(state.belief, state.decision, begins)
+
+    def belief(self, state: EstimatorState) -> tuple[float, ...]:
+        """Pr(theta given the readings so far), as far as the shared predictor goes."""
+        return tuple(map(math.exp, state.belief))
+
+    def value(self, state: EstimatorState, row: int, z: Any) -> Any:
+        """The next reading if it has the scores z under the value of this row: what whitening under it undoes.
+
+        >>> import understudy as us
+        >>> both = Estimator(us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[0, 1]), [[1, 0], [0, 1]])
+        >>> both.value(both.start(), 1, 0.5)
+        1.5
+        """
+        return self._models.value(state.predictor, row, z)
+
+    def rows(self, Y: Any) -> list[int]:
+        """The values that are taken along a whole sequence of readings, by position.
+
+        >>> import understudy as us
+        >>> family = us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[0, 4])
+        >>> Estimator(family, [[0.9, 0.1], [0.1, 0.9]]).rows([0.1, 0.3, 4.4, None, 3.8])
+        [0, 0, 1, 1, 1]
+        """
+        state, found = self.start(), []
+        for y in Y:
+            state, row = self.step(state, y)
+            found.append(row)
+        return found
+
+    def _moved(self, belief: LogBelief, decision: int, moves: int) -> LogBelief:
+        """The belief so many decisions later. In logarithms, so that nothing that can occur is ever lost."""
+        period, settled = len(self._columns), belief
+        for k in range(moves):
+            belief = _after(belief, self._columns[(decision + k) % period])
+            if (k + 1) % period == 0:
+                if belief == settled:  # after a long gap only the turn of the matrices counts
+                    return self._moved(belief, decision, (moves - k - 1) % period)
+                settled = belief
+        return belief
+
+
+def _remade(family: Family, transitions: Array, decision_every: int, hold: bool) -> Estimator:
+    return Estimator(family, transitions, decision_every, hold=hold)
+
+
+def _reading(y: Any, dim: int, k: int) -> Any:
+    """A number or an array (dim,); None if it is missing."""
+    if dim == 1:
+        if type(y) is not float:
+            quick = type(y) is np.ndarray and y.size == 1 and y.dtype == np.float64
+            y = y.item() if quick else float(one_reading(y, 1)[0, 0])
+        if not math.isfinite(y):
+            if math.isinf(y):
+                raise _infinite(k)
+            return None
+        return y
+    array = one_reading(y, dim)[0]
+    if np.isinf(array).any():
+        raise _infinite(k)
+    return None if np.isnan(array).any() else array
+
+
+def _infinite(k: int) -> ReadingError:
+    return ReadingError(f"reading {k} is infinite; a reading is a finite number, or NaN if missing")
+
+
+def _log(p: float) -> float:
+    return math.log(p) if p > 0.0 else -math.inf
+
+
+def _log_sum(terms: Sequence[float]) -> float:
+    top = max(terms)
+    if top == -math.inf:
+        return top
+    return top + math.log(sum([math.exp(x - top) for x in terms]))
+
+
+def _after(belief: LogBelief, columns: Sequence[Sequence[float]]) -> LogBelief:
+    """One step of the chain. What is too small beside the largest to be added up so is added up in logarithms."""
+    top = max(belief)
+    weights = [math.exp(b - top) for b in belief]
+    moved = []
+    for column in columns:
+        total = sum(map(operator.mul, weights, column))
+        if total > _SMALL:
+            moved.append(top + math.log(total))
+        else:
+            moved.append(_log_sum([b + _log(t) for b, t in zip(belief, column, strict=True)]))
+    return tuple(moved)
+
+
+def _normalised(terms: list[float], k: int) -> LogBelief:
+    total = _log_sum(terms)
+    if not math.isfinite(total):
+        raise ReadingError(f"reading {k} has no density under any value that can occur; it cannot be taken for one")
+    return tuple([x - total for x in terms])

@@ -1,0 +1,280 @@
+"""The card of a causal design: its figures, their sentences, and what is left where theta is estimated."""
+
+import dataclasses
+import json
+import math
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from causal_cases import HAMMING, STAY, bits
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import understudy as us
+from understudy.errors import DesignError
+from understudy.randomizer import measures
+from understudy.randomizer.causal_analysis import errors
+from understudy.randomizer.causal_card import causal_card
+
+NONE = "No guarantee, audit only"
+LEAKAGES = ["rate", "first_charge"]
+ERRORS = ["filtering", "smoothing", "first_error"]
+
+
+@pytest.fixture(scope="module")
+def design():
+    return us.design_causal(bits([0.6, 0.4]), STAY, rate=0.05, decision_every=15, distortion=HAMMING)
+
+
+@pytest.fixture(scope="module")
+def made(design):
+    return causal_card(design, decisions_per_day=96)
+
+
+@pytest.fixture(scope="module")
+def void(design):
+    return causal_card(design, decisions_per_day=96, estimated=True)
+
+
+@pytest.fixture(scope="module")
+def nearly(design):
+    return causal_card(design, estimated=True, wrong_path=0.03)
+
+
+def flat(words):
+    return " ".join(words.split())
+
+
+# --- the figures ------------------------------------------------------------------------------------------------------
+
+
+def test_figures_are_those_of_the_design(design, made):
+    """Rate, first decision, day, distortion; errors of the first decision from its kernel."""
+    assert (made.rate, made.first_charge, made.distortion) == (design.rate, design.first_charge, design.distortion)
+    assert made.bits == pytest.approx(design.rate / math.log(2.0))
+    assert made.per_day == pytest.approx(96 * design.rate)
+    assert made.first_day == pytest.approx(design.expected_leakage(96))
+    kernel = design.kernel([0.6, 0.4])
+    assert made.first_error == pytest.approx(1.0 - np.max(np.array([[0.6], [0.4]]) * kernel, axis=0).sum(), abs=1e-12)
+    assert made.first_error == measures.bayes_error([0.6, 0.4], kernel)
+    assert made.prior_error == pytest.approx(0.4)
+    assert [m.name for m in made.measures] == [*ERRORS, *LEAKAGES, "per_day"]
+
+
+def test_errors_are_those_of_the_exact_adversaries_on_the_safe_side(design, made):
+    """Simulated with other coins, filtering and smoothing err no less than the card says, and not much more."""
+    other = errors(design.beliefs, 96, 400, rng=5, margin=24)
+    for name in ("filtering", "smoothing"):
+        least, found, error = getattr(made, name), getattr(other, name), getattr(other, f"{name}_error")
+        assert least <= found + 4.75 * error
+        assert least > 0.8 * found
+    assert made.smoothing < made.filtering <= made.blind + 1e-12
+
+
+def test_nothing_is_counted_as_known_before_the_draws():
+    """At a rate of zero guesses are blind ones, and what the draws tell is zero."""
+    rests = [[0.97, 0.03], [0.07, 0.93]]  # at these odds
+    blind = causal_card(us.design_causal(bits([0.7, 0.3]), rests, rate=0.0, distortion=HAMMING))
+    assert (blind.filtering, blind.smoothing, blind.first_error) == pytest.approx((0.3, 0.3, 0.3))
+    assert blind.blind == pytest.approx(0.3)
+    assert blind.rate == blind.first_charge == 0.0
+    assert blind.measures[3].shown == "0 nats (0 bit) on average"
+
+
+def test_what_is_told_at_once_is_seen():
+    """A parameter that never moves has no rate at any slope; the first decision and the errors say what it told."""
+    told = causal_card(us.design_causal(bits([0.7, 0.3]), np.eye(2), slope=math.inf, distortion=HAMMING))
+    assert told.rate == 0.0
+    assert told.first_charge == pytest.approx(measures.entropy(np.array([0.7, 0.3])))
+    assert told.filtering == told.smoothing == told.first_error == 0.0
+
+
+def test_matrices_that_take_turns_are_averaged_over_whole_turns():
+    """The window of decisions is a whole number of turns, after some decisions that do not count."""
+    chains = [STAY, [[0.5, 0.5], [0.5, 0.5]], STAY, STAY, STAY, STAY, STAY]
+    card = causal_card(us.design_causal(bits(), chains, slope=1.0, distortion=HAMMING))
+    first, last = card.window
+    assert (first - 1) % 7 == 0
+    assert (last - first + 1) % 7 == 0
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.floats(0.0, 1.0), st.floats(0.05, 3.0))
+def test_what_is_left_of_a_bound_is_less_by_the_chance_of_a_wrong_path(eps, slope):
+    """E - eps, and nothing below zero: in the figures and in what is shown, which is rounded down."""
+    design = us.design_causal(bits(), STAY, slope=slope, distortion=HAMMING)
+    held, left = causal_card(design), causal_card(design, estimated=True, wrong_path=eps)
+    for of, name in zip(left.measures[:2], ("filtering", "smoothing"), strict=True):
+        exact = max(0.0, getattr(held, name) - eps)
+        assert of.value == pytest.approx(exact, abs=1e-15)
+        if exact > 0.0:
+            shown = float(re.fullmatch(r"at least ([\d.]+) percent", of.shown).group(1))
+            assert shown <= 100.0 * exact * (1.0 + 1e-12) < shown + 0.0101
+        else:
+            assert of.shown == "nothing"
+            assert "says nothing" in of.sentence
+
+
+# --- the words --------------------------------------------------------------------------------------------------------
+
+
+def test_every_figure_has_one_sentence_with_its_conditions(made):
+    """Each sentence names odds, transitions, a known parameter and right models, and ends once."""
+    for m in made.measures:
+        assert m.sentence.startswith("At the stated odds and transitions, with the parameter known to the filter")
+        assert "models right" in m.sentence
+        assert m.sentence.endswith(".")
+        assert "{" not in m.sentence + m.note
+    assert made.headline == made.measures[0].sentence
+    assert made.holds
+
+
+def test_it_says_what_holds_of_a_sequence_a_day_and_a_decision(made):
+    """And what does not, and under which conditions."""
+    assert [s.of for s in made.scopes] == ["a sequence", "the same with a budget", "a day", "a decision"]
+    assert "at most the sum of the charges" in made.scopes[0].holds
+    assert "4.8 nats" in made.scopes[2].holds
+    assert any("Markov chain" in words for words in made.conditions)
+    assert any("not estimated" in words for words in made.conditions)
+    assert "draws before and after" in made.not_protected[0]
+    assert "disguised readings are wrong on purpose" in " ".join(made.not_protected)
+    assert made.against.startswith("Anyone who sees only the disguised readings")
+    assert not any(words.startswith("Repeated draws") for words in made.not_protected)
+
+
+def test_an_estimated_parameter_has_no_guarantee(void):
+    """The headline says so, no figure is called a bound, nothing is guaranteed of anything."""
+    assert void.headline.startswith(NONE)
+    assert not void.holds
+    assert repr(void) == "CausalCard(no guarantee, audit only; 2 values, 2 draws)"
+    for m in void.measures:
+        assert m.bound == "if known"
+        assert m.shown.startswith("if known: ")
+        assert m.sentence.startswith("Not here, but if the parameter were known")
+    assert all(s.holds.startswith("nothing") for s in void.scopes)
+    assert void.against.startswith("Nobody")
+    assert void.conditions == ("None suffices: the parameter is estimated from the readings.",)
+    assert void.to_dict()["wrong_guesses"]["at_the_time_at_least"] == 0.0
+    assert "at least" not in " ".join(m.shown for m in void.measures)
+
+
+def test_a_design_that_estimates_has_no_other_card():
+    """Asked for by name, and then nothing brings the guarantee back."""
+    accepted = us.design_causal(bits(), STAY, slope=1.0, distortion=HAMMING, accept_estimated_theta=True)
+    for asked in (False, True):
+        assert causal_card(accepted, estimated=asked).headline.startswith(NONE)
+
+
+def test_a_path_that_is_nearly_always_right_leaves_one_line_each(made, nearly):
+    """Guesses at the time and afterwards; the headline does not change, and leakages get no bound."""
+    assert nearly.headline.startswith(NONE)
+    assert [m.bound for m in nearly.measures[:2]] == ["at least", "at least"]
+    assert all(m.bound == "if known" for m in nearly.measures[2:])
+    assert nearly.measures[0].value == pytest.approx(made.filtering - 0.03)
+    for m in nearly.measures[:2]:
+        assert "differs anywhere from the true one with probability at most 3 percent" in m.sentence
+    told = nearly.to_dict()
+    assert told["guaranteed"] is False
+    assert told["wrong_guesses"]["afterwards_at_least"] == pytest.approx(made.smoothing - 0.03)
+    assert "wrong as seldom as stated" in nearly.scopes[-1].holds
+    assert len(nearly.conditions) > 3
+
+
+# --- paper ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["made", "void", "nearly"])
+def test_the_text_holds_everything_and_is_narrow(name, request):
+    """All sentences, at most 92 columns."""
+    card = request.getfixturevalue(name)
+    text = card.text()
+    assert str(card) == text
+    assert max(map(len, text.splitlines())) <= 92
+    whole = flat(text)
+    for words in (card.headline, *(m.sentence for m in card.measures), *card.conditions, *card.not_protected):
+        assert flat(words) in whole
+    for m in card.measures:
+        assert f"{m.title}: {m.shown}" in whole
+
+
+class _Tags(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.open, self.seen, self.words = [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        self.seen.append(tag)
+        if tag not in ("meta",):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+@pytest.mark.parametrize("name", ["made", "void", "nearly"])
+def test_the_page_is_closed_and_loads_nothing(name, request):
+    """Tags match, every figure is there, no address is."""
+    card = request.getfixturevalue(name)
+    page = card.html(page=True)
+    parser = _Tags()
+    parser.feed(page)
+    assert parser.open == []
+    assert card._repr_html_() in page
+    assert not re.search(r"https?:|src=|@import|<script", page)
+    words = flat(" ".join(parser.words))
+    for m in card.measures:
+        assert flat(m.sentence) in words
+    assert ('class="understudy-card void"' in page) == (not card.holds)
+
+
+def test_names_of_values_are_escaped():
+    """A value that looks like HTML stays text."""
+    family = us.Family({"<b>in</b>": bits().model(0), "out": bits().model(1)})
+    card = causal_card(us.design_causal(family, STAY, slope=1.0, distortion=HAMMING))
+    assert "<b>in" not in card.html()
+    assert "&lt;b&gt;in" in card.html()
+
+
+def test_json_goes_round(made, nearly):
+    """Plain data with a schema, from which the figures come back."""
+    for card in (made, nearly):
+        back = json.loads(card.json())
+        assert back == json.loads(json.dumps(card.to_dict()))
+        assert back["schema"] == "understudy.causal_guarantee"
+        assert back["leakage"]["nats_per_decision"] == card.rate
+        assert back["headline"] == card.headline
+        assert len(back["guaranteed_for"]) == 4
+    assert json.loads(made.json())["leakage"]["nats_per_day"] == pytest.approx(4.8)
+
+
+def test_the_card_is_a_value(design, made):
+    """Frozen, comparable, the same when made twice."""
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        made.rate = 0.0
+    assert made == causal_card(design, decisions_per_day=96)
+    assert hash(made) == hash(causal_card(design, decisions_per_day=96))
+    assert made != causal_card(design)
+    assert made != 1
+
+
+def test_what_breaks_a_rule_is_refused(design):
+    """Choices that make no sense are named."""
+    with pytest.raises(DesignError, match="estimated=True"):
+        causal_card(design, wrong_path=0.1)
+    with pytest.raises(DesignError, match=r"wrong_path = 1\.5"):
+        causal_card(design, estimated=True, wrong_path=1.5)
+    with pytest.raises(DesignError, match="decisions_per_day = 0"):
+        causal_card(design, decisions_per_day=0)
+    with pytest.raises(DesignError, match="CausalDesign"):
+        causal_card(bits())
+
+
+def test_the_measure_of_distortion_is_named():
+    """And one that was given as a matrix has none."""
+    family = us.Family(lambda v: us.GaussMarkov(0.9, 1.0, 0.1, 0.1, b=v), values=[0, 1])
+    assert "(mae) on average" in causal_card(us.design_causal(family, STAY, slope=0.5, distortion="mae")).text()
