@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from understudy.distortion.cost import Costs as Costs
     from understudy.distortion.cost import costs as costs
     from understudy.identify.grid import detect_grid as detect_grid
+    from understudy.identify.identifier import Identifier as Identifier
+    from understudy.identify.identifier import fit as fit
+    from understudy.identify.storing import load_family as load_family
+    from understudy.identify.storing import save_family as save_family
     from understudy.laws.atoms import Atoms as Atoms
     from understudy.laws.base import Law as Law
     from understudy.laws.copula import GaussianCopula as GaussianCopula
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
     from understudy.models.markov import Markov as Markov
     from understudy.models.matrices import PerStep as PerStep
     from understudy.models.nonlinear import Nonlinear as Nonlinear
+    from understudy.models.on_grid import OnGrid as OnGrid
     from understudy.models.quantised import Quantised as Quantised
     from understudy.models.residual import Residual as Residual
     from understudy.randomizer.causal import CausalDesign as CausalDesign
@@ -70,7 +75,12 @@ _HOME = {
     "Nonlinear": "models.nonlinear",
     "Quantised": "models.quantised",
     "Residual": "models.residual",
+    "OnGrid": "models.on_grid",
     "detect_grid": "identify.grid",
+    "Identifier": "identify.identifier",
+    "fit": "identify.identifier",
+    "load_family": "identify.storing",
+    "save_family": "identify.storing",
     "Law": "laws.base",
     "Gaussian": "laws.gaussian",
     "Independent": "laws.independent",

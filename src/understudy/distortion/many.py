@@ -17,8 +17,10 @@ from understudy.laws.base import Array
 from understudy.laws.channels import impossible
 from understudy.laws.independent import Independent
 from understudy.laws.mixture import mixture_value
+from understudy.models.autoregressive import AutoRegressive
 from understudy.models.base import Model
 from understudy.models.hidden_markov import HiddenMarkov
+from understudy.models.on_grid import OnGrid, coloured
 from understudy.models.quantised import Quantised
 from understudy.transform.maps import Emit, colouring, gauss_markov, innovations
 from understudy.transform.scores import colour
@@ -41,12 +43,17 @@ def colour_all(z: Array, model: Model) -> Array:
     if type(model) is Quantised:
         Y = colour(z, model.linear)
         return np.ascontiguousarray(np.moveaxis(model.grid.rounded(np.moveaxis(Y, 1, 2)), 2, 1))
+    if type(model) is OnGrid:
+        together = coloured(z, model)
+        return colour(z, model) if together is None else together
     channels = _channels(model)
     return colour(z, model) if channels is None else _hidden(z, model, channels)  # type: ignore[arg-type]  # has channels
 
 
 def quick(model: Model) -> bool:
     """Whether there is something better than to ask the model reading by reading."""
+    if type(model) is OnGrid:
+        return type(model.model) is AutoRegressive
     return type(model) is Quantised or _channels(model) is not None or not isinstance(colouring(model), Emit)
 
 

@@ -37,6 +37,7 @@ from understudy.models.keys import value_from_plain, value_to_plain
 from understudy.models.markov import Markov
 from understudy.models.matrices import PerStep
 from understudy.models.nonlinear import Nonlinear
+from understudy.models.on_grid import OnGrid
 from understudy.models.plain import Plain, array, entries, fields, kind_of, made, truth
 from understudy.models.quantised import METHODS, Quantised
 from understudy.models.stored_laws import WAY_OUT, law_from_plain, law_to_plain, laws_from_plain, laws_to_plain
@@ -191,12 +192,16 @@ def _plain_hidden_markov(model: HiddenMarkov) -> Plain:
 
 
 def _plain_quantised(model: Quantised) -> Plain:
+    # the filter that was chosen, not how it was asked for: another machine might choose otherwise
+    return {**_plain_on_grid(model), "method": model.method}
+
+
+def _plain_on_grid(model: Quantised | OnGrid) -> Plain:
     grid = {
         name: [None if math.isinf(end) else end for end in each]
         for name, each in zip(_GRID, zip(*model.grid.channels, strict=True), strict=True)
     }
-    # the filter that was chosen, not how it was asked for: another machine might choose otherwise
-    return {"model": to_plain(model.model), **grid, "method": model.method}
+    return {"model": to_plain(model.model), **grid}
 
 
 _TO: dict[type, Callable[[Any], Plain]] = {
@@ -205,6 +210,7 @@ _TO: dict[type, Callable[[Any], Plain]] = {
     IID: _plain_iid,
     HiddenMarkov: _plain_hidden_markov,
     Quantised: _plain_quantised,
+    OnGrid: _plain_on_grid,
 }
 
 # Models that are made of functions.
@@ -272,14 +278,25 @@ def _quantised(plain: Plain, where: str) -> Model:
     given = fields(where, plain, "model", *_GRID, "method")
     kind = kind_of(f"{where}.model", given["model"], ("GaussMarkov", "AutoRegressive"))
     model = _FROM[kind](given["model"], f"{where}.model")
+    grid = _grid(given, where)
+    if type(given["method"]) is not str or given["method"] not in METHODS:
+        raise StoredFileError(f"{where}.method must be one of {', '.join(METHODS)}")
+    return made(where, Quantised, model, **grid, method=given["method"])
+
+
+def _on_grid(plain: Plain, where: str) -> Model:
+    given = fields(where, plain, "model", *_GRID)
+    kind = kind_of(f"{where}.model", given["model"], ("GaussMarkov", "AutoRegressive", "IID", "HiddenMarkov"))
+    return made(where, OnGrid, _FROM[kind](given["model"], f"{where}.model"), **_grid(given, where))
+
+
+def _grid(given: Plain, where: str) -> dict[str, Any]:
     grid = {name: entries(f"{where}.{name}", given[name]) for name in _GRID}
     for name, each in grid.items():
         for entry in each:
             if not (entry is None and name in ("low", "high")):
                 array(f"{where}.{name}", entry, 0)
-    if type(given["method"]) is not str or given["method"] not in METHODS:
-        raise StoredFileError(f"{where}.method must be one of {', '.join(METHODS)}")
-    return made(where, Quantised, model, **grid, method=given["method"])
+    return grid
 
 
 _FROM: dict[str, Callable[[Plain, str], Model]] = {
@@ -288,4 +305,5 @@ _FROM: dict[str, Callable[[Plain, str], Model]] = {
     "IID": _iid,
     "HiddenMarkov": _hidden_markov,
     "Quantised": _quantised,
+    "OnGrid": _on_grid,
 }

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from understudy.errors import ConfigurationError, StoredFileError
+from understudy.errors import StoredFileError
 from understudy.models.family import Family
 from understudy.models.fingerprint import probe
 from understudy.models.keys import value_from_plain, value_to_plain
@@ -23,7 +23,16 @@ from understudy.randomizer.beliefs import Beliefs
 from understudy.randomizer.causal import CausalDesign
 from understudy.randomizer.causal_limit import LongRun, long_run
 from understudy.randomizer.problem import as_cost
-from understudy.randomizer.storage import _costs, _family, _list, _matrix, _number, _plain, _plain_costs
+from understudy.randomizer.storage import (
+    _costs,
+    _family,
+    _list,
+    _matrix,
+    _number,
+    _plain,
+    _plain_costs,
+    holding_together,
+)
 
 KIND, VERSION = "causal design", 1
 
@@ -67,16 +76,8 @@ def load_causal(path: str | os.PathLike[str], family: Family | None = None) -> C
     content = document.read(path, KIND, [VERSION])
     if content.keys() != _FIELDS:
         raise StoredFileError(f"{os.fspath(path)!s}: the fields are not those of a causal design")
-    try:
+    with holding_together(path):
         return _design(content, family)
-    except StoredFileError:
-        raise
-    except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError, ConfigurationError) as error:
-        # never the content: only which kind of thing was wrong
-        raise StoredFileError(
-            f"{os.fspath(path)!s}: the design does not hold together ({type(error).__name__}); "
-            "it was not written by this program, or by another version of it"
-        ) from None
 
 
 def _design(content: dict[str, Any], family: Family | None) -> CausalDesign:

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -108,12 +110,18 @@ def load_design(path: str | os.PathLike[str], family: Family | None = None) -> D
     content = document.read(path, KIND, [VERSION])
     if content.keys() - {"charge"} != _FIELDS:
         raise StoredFileError(f"{os.fspath(path)!s}: the fields are not those of a design")
-    try:
+    with holding_together(path):
         return _design(content, family)
+
+
+@contextmanager
+def holding_together(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Refuse a file whose parts do not fit: which kind of thing was wrong is told, never the content."""
+    try:
+        yield
     except StoredFileError:
         raise
     except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError, ConfigurationError) as error:
-        # never the content: only which kind of thing was wrong
         raise StoredFileError(
             f"{os.fspath(path)!s}: the design does not hold together ({type(error).__name__}); "
             "it was not written by this program, or by another version of it"

@@ -1,0 +1,245 @@
+"""The gate: whether the scores of held-out readings still know the private parameter.
+
+Under a right model the scores are independent standard normals whatever theta is, and the theorem rests on that. A
+wrong model leaves theta in them. So the scores of readings that were not used for fitting are tested, value by value:
+their mean, their spread, their shape, whether one tells about the next, and whether theta can be told from them.
+
+Under the null hypothesis all tests together fail a right model with probability `FALSE_ALARM`, shared out evenly. A
+gate that passes is no proof: it says what so many readings could have shown. A gate that fails is told with every
+design and every report, and files are then disguised only by who accepts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.errors import ConfigurationError
+from understudy.identify.history import History
+from understudy.identify.predicting import scores
+from understudy.identify.tellable import WINDOWS, Told, tellable
+from understudy.laws.base import Array
+from understudy.models.base import Model
+
+FALSE_ALARM = 1e-3
+"""Probability that a right model fails."""
+LAGS = 10
+FEWEST = 50
+"""Scores of a value below which it is not tested."""
+_START = 10  # rows at the start of a segment that are left out: where a file begins is no start of a process
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One test: what it found, how unlikely that is for a right model, and the same in words."""
+
+    name: str
+    value: Any
+    """Of the private parameter; None for tests over all of them."""
+    channel: str | None
+    found: float
+    """What was found: a mean, a spread, a distance, a sum of squared correlations, a balanced accuracy."""
+    p: float
+    limit: float
+    sentence: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether a right model would do so often enough."""
+        return self.p >= self.limit
+
+    def to_plain(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {
+            "name": self.name,
+            "class": self.value,
+            "channel": self.channel,
+            "value": self.found,
+            "p": self.p,
+            "limit": self.limit,
+            "passed": self.passed,
+            "sentence": self.sentence,
+        }
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Gate:
+    """All verdicts on a family; `gate` makes one.
+
+    >>> import understudy as us
+    >>> from understudy.identify.history import History, Segment
+    >>> theta = np.repeat([0, 1] * 10, 100)
+    >>> models = {0: us.IID(us.Gaussian(0.0, 1.0)), 1: us.IID(us.Gaussian(2.0, 4.0))}
+    >>> Y = us.sample(us.Family(models).along(theta.tolist()), 2000, rng=1)
+    >>> held = History(("co2",), "people", None, (), (0, 1), None, (Segment("1", None, Y[:, None], theta),), ())
+    >>> gate(models, held)
+    Gate(passed, 13 tests of 1990 scores)
+    >>> gate({0: models[0], 1: us.IID(us.Gaussian(2.0, 9.0))}, held)
+    Gate(FAILED, 4 of 13 tests of 1990 scores)
+    """
+
+    verdicts: tuple[Verdict, ...]
+    scores: int
+    """Scores that were tested."""
+    untested: tuple[Any, ...]
+    """Values with too few scores."""
+    told: tuple[Told, ...]
+    """How well theta is told from the scores, by length of window."""
+
+    def __repr__(self) -> str:
+        bad, count = len(self.failed), len(self.verdicts)
+        return f"Gate({f'FAILED, {bad} of {count}' if bad else f'passed, {count}'} tests of {self.scores} scores)"
+
+    @property
+    def failed(self) -> tuple[Verdict, ...]:
+        """Verdicts that say that the model is wrong."""
+        return tuple(verdict for verdict in self.verdicts if not verdict.passed)
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing speaks against the model."""
+        return not self.failed
+
+    @property
+    def warning(self) -> str | None:
+        """What a design of this family must carry, in plain words; None if the gate was passed."""
+        if self.passed:
+            return None
+        worst = max(self.told, key=lambda told: told.accuracy - told.chance, default=None)
+        told = (
+            f" From the scores alone the private value is told with balanced accuracy {worst.accuracy:.2f} "
+            f"where {worst.chance:.2f} is chance."
+            if worst is not None and any(verdict.name.startswith("private value") for verdict in self.failed)
+            else ""
+        )
+        return (
+            f"The model does not fit: {len(self.failed)} of {len(self.verdicts)} tests on held-out readings failed. "
+            f"The guarantee assumes a right model, and does not hold as stated.{told}"
+        )
+
+    def to_plain(self) -> dict[str, Any]:
+        """As JSON can hold it, and as a family keeps it."""
+        return {
+            "passed": self.passed,
+            "warning": self.warning,
+            "false_alarm": FALSE_ALARM,
+            "scores": self.scores,
+            "untested": list(self.untested),
+            "told": [told._asdict() for told in self.told],
+            "verdicts": [verdict.to_plain() for verdict in self.verdicts],
+        }
+
+
+def gate(models: Mapping[Any, Model], held: History, *, random_state: Any = 0) -> Gate:
+    """Test the scores of held-out readings under fitted models.
+
+    The first rows of each segment are left out: the state before them is not known, which is another matter than a
+    wrong law. The classifier is trained and tested on different stretches of time.
+    """
+    rng = np.random.default_rng(random_state)
+    parts = scores(models, held, rng=rng)
+    for z in parts:
+        z[:_START] = np.nan
+    thetas = [segment.theta for segment in held.segments]
+    there = [~np.isnan(z).any(axis=1) & (theta >= 0) for z, theta in zip(parts, thetas, strict=True)]
+    count = int(sum(ok.sum() for ok in there))
+    if count < FEWEST:
+        raise ConfigurationError(f"{count} held-out scores; the gate needs at least {FEWEST}")
+    sizes = [
+        int(sum((ok & (theta == i)).sum() for ok, theta in zip(there, thetas, strict=True)))
+        for i in range(len(held.values))
+    ]
+    tested = [i for i, n in enumerate(sizes) if n >= FEWEST]
+    told = tellable(parts, thetas, tested, rng) if len(tested) > 1 else []
+    found = [*_by_value(parts, thetas, there, tested, held), *_of_channels(parts, there, held), *_of_theta(told, held)]
+    limit = FALSE_ALARM / max(1, len(found))
+    verdicts = tuple(Verdict(*test[:5], limit, test[5]) for test in found)
+    untested = tuple(held.values[i] for i in range(len(sizes)) if i not in tested)
+    return Gate(verdicts, count, untested, tuple(told))
+
+
+_Test = tuple[str, Any, str | None, float, float, str]
+
+
+def _by_value(
+    parts: list[Array], thetas: list[NDArray[np.intp]], there: list[Any], tested: list[int], held: History
+) -> Iterator[_Test]:
+    from scipy.stats import chi2, kstest, norm
+
+    for i in tested:
+        value = held.values[i]
+        for c, channel in enumerate(held.readings):
+            z = np.concatenate([z[ok & (t == i), c] for z, t, ok in zip(parts, thetas, there, strict=True)])
+            n, who = len(z), f"{channel}, {held.private} {value}"
+            mean, spread = float(z.mean()), float(np.sqrt(np.square(z).mean()))
+            p = 2.0 * float(norm.sf(abs(mean) * np.sqrt(n)))
+            yield "mean", value, channel, mean, p, f"{who}: the scores have the mean {mean:.3g}; 0 is right."
+            energy = float(np.square(z).sum())
+            p = 2.0 * float(min(chi2.cdf(energy, n), chi2.sf(energy, n)))
+            yield "spread", value, channel, spread, p, f"{who}: the scores have the spread {spread:.3g}; 1 is right."
+            distance = kstest(z, "norm")
+            words = f"{who}: the shares of scores below any bound differ from the normal ones by up to "
+            words += f"{distance.statistic:.3g}."
+            yield "shape", value, channel, float(distance.statistic), float(distance.pvalue), words
+            for name, change in (("memory", lambda x: x), ("memory of the spread", _even)):
+                sizes, products = _products(parts, thetas, there, i, c, change)
+                known = sizes >= FEWEST
+                if not known.any():
+                    continue
+                r = products[known] / sizes[known]
+                worst = int(np.flatnonzero(known)[np.abs(r).argmax()])
+                p = float(chi2.sf(np.square(products[known]).dot(1.0 / sizes[known]), int(known.sum())))
+                worst_r = products[worst] / sizes[worst] / max(spread * spread if name == "memory" else 1.0, 1e-300)
+                what = "one score tells about" if name == "memory" else "the size of one score tells about that of"
+                words = f"{who}: {what} the {worst + 1}. after it (correlation {worst_r:.3g})."
+                yield name, value, channel, float(np.square(r).sum()), p, words
+
+
+def _even(z: Array) -> Array:
+    """The size of a score on a bounded scale, with mean 0 and variance 1 under the null."""
+    from scipy.special import ndtr
+
+    return np.asarray(np.sqrt(12.0) * (2.0 * ndtr(np.abs(z)) - 1.5))
+
+
+def _products(
+    parts: list[Array], thetas: list[NDArray[np.intp]], there: list[Any], i: int, c: int, change: Any
+) -> tuple[Array, Array]:
+    """For each lag, how many pairs there are that end in a reading of value i, and the sum of their products."""
+    sizes, products = np.zeros(LAGS), np.zeros(LAGS)
+    for z, theta, ok in zip(parts, thetas, there, strict=True):
+        x = change(np.where(ok, z[:, c], np.nan))
+        for lag in range(1, min(LAGS, len(x) - 1) + 1):
+            pairs = (x[lag:] * x[:-lag])[theta[lag:] == i]
+            pairs = pairs[~np.isnan(pairs)]
+            sizes[lag - 1] += len(pairs)
+            products[lag - 1] += pairs.sum()
+    return sizes, products
+
+
+def _of_channels(parts: list[Array], there: list[Any], held: History) -> Iterator[_Test]:
+    """Whether the scores of two channels know each other."""
+    from scipy.stats import norm
+
+    z = np.concatenate([z[ok] for z, ok in zip(parts, there, strict=True)])
+    for a in range(held.dim):
+        for b in range(a + 1, held.dim):
+            r = float((z[:, a] * z[:, b]).mean())
+            names = f"{held.readings[a]} and {held.readings[b]}"
+            p = 2.0 * float(norm.sf(abs(r) * np.sqrt(len(z))))
+            yield "channels", None, None, r, p, f"{names}: their scores have the correlation {r:.3g}; 0 is right."
+
+
+def _of_theta(told: list[Told], held: History) -> Iterator[_Test]:
+    for each in told:
+        rows = "one score" if each.window == 1 else f"{each.window} scores"
+        words = f"{held.private} is told from {rows} with balanced accuracy {each.accuracy:.3f}; "
+        words += f"{each.chance:.3f} is chance."
+        yield f"private value from {rows}", None, None, each.accuracy, each.p, words
+
+
+__all__ = ["FALSE_ALARM", "WINDOWS", "Gate", "Verdict", "gate"]

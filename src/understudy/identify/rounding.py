@@ -1,0 +1,259 @@
+"""Grids and held readings of a history, and models behind the grid.
+
+A float map of readings on a grid gives the private parameter away, so where a grid is found (`detect_grid`) the models
+are put behind it (`Quantised`, for Gauss-Markov models) or on it (`OnGrid`, for others). A class that cannot be is not
+chosen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from understudy.errors import ConfigurationError
+from understudy.identify.clock import in_words
+from understudy.identify.grid import Grid, detect_grid
+from understudy.identify.history import History, Segment
+from understudy.laws.base import Array
+
+if TYPE_CHECKING:
+    from understudy.identify.candidate import Candidate
+    from understudy.models.base import Model
+
+_MOST_DECIMALS = 9
+_FINE = 0.1  # of the typical change from one reading to the next
+
+
+class Cells(NamedTuple):
+    """The grid of one channel: offset + step times whole numbers, from low to high."""
+
+    step: float
+    offset: float = 0.0
+    low: float | None = None
+    high: float | None = None
+
+    def snap(self, y: Array) -> Array:
+        """The nearest value of the grid."""
+        return np.asarray(self.offset + self.step * np.rint((y - self.offset) / self.step), dtype=float)
+
+
+Channels = tuple[Cells | None, ...]
+
+
+def grids_of(history: History) -> tuple[Grid, ...]:
+    """What `detect_grid` finds in each channel."""
+    found = detect_grid(history.stacked()[0])
+    return found if isinstance(found, tuple) else (found,)
+
+
+def channels(history: History, given: Any = "auto", ends: bool = True) -> tuple[Channels, tuple[str, ...]]:
+    """The grid of each channel, found or stated, and notes.
+
+    `given` is "auto", None (no grid), a step, or one step for each channel (None where there is none). Ends at which
+    readings pile up count as the ends of the range unless `ends` is false.
+    """
+    d = history.dim
+    if given is None or given is False:
+        return (None,) * d, ()
+    if not (isinstance(given, str) and given == "auto"):
+        return _stated(given, d), ()
+    cells: list[Cells | None] = []
+    notes = []
+    for k, (name, grid) in enumerate(zip(history.readings, grids_of(history), strict=True)):
+        notes.append(f"{name!r}: {grid}")
+        if grid.step is None:
+            step = None if grid.mostly is None else _imposed(history, k)
+            cells.append(None if step is None else Cells(step))
+            if step is not None:
+                notes.append(
+                    f"readings of {name!r} are rounded to {step:g} before anything else, so that those on a grid "
+                    "cannot be told from the others"
+                )
+            continue
+        low, high = (None if end is None or not ends else float(grid.snap(end)) for end in grid.ends)
+        cells.append(Cells(grid.step, grid.offset, low, high))
+    return tuple(cells), tuple(notes)
+
+
+def _imposed(history: History, channel: int) -> float | None:
+    """A neat step that is small against what happens from one reading to the next."""
+    changes = np.concatenate([np.abs(np.diff(s.Y[:, channel])) for s in history.segments])
+    typical = changes[changes > 0.0]  # drops what is missing too
+    if not typical.size:
+        return None
+    return neat_step(_FINE * float(np.median(typical)))
+
+
+def neat_step(largest: float) -> float:
+    """The largest of 1, 2, 5 times a power of ten that is not above `largest`.
+
+    >>> neat_step(0.13), neat_step(0.07), neat_step(3.0)
+    (0.1, 0.05, 2.0)
+    """
+    power = math.floor(math.log10(largest))
+    return max(float(f"{m}e{p}") for m in (1, 2, 5) for p in (power - 1, power) if float(f"{m}e{p}") <= largest)
+
+
+def _stated(given: Any, d: int) -> Channels:
+    steps = list(given) if isinstance(given, (Sequence, np.ndarray)) and not isinstance(given, str) else [given] * d
+    rule = f"it is 'auto', None, a step above 0, or one step for each of the {d} channels"
+    if len(steps) != d:
+        raise ConfigurationError(f"grid = {given!r}; {rule}")
+    found: list[Cells | None] = []
+    for step in steps:
+        if step is None:
+            found.append(None)
+        elif isinstance(step, (int, float)) and not isinstance(step, bool) and 0.0 < step < float("inf"):
+            found.append(Cells(float(step)))
+        else:
+            raise ConfigurationError(f"grid = {given!r}; {rule}")
+    return tuple(found)
+
+
+def snapped(history: History, cells: Channels) -> tuple[History, tuple[str, ...]]:
+    """Readings moved to the nearest value of the grid, where there is one, and how many were off it."""
+    segments, off = [], np.zeros(history.dim, dtype=int)
+    for s in history.segments:
+        Y = s.Y.copy()
+        for k, cell in enumerate(cells):
+            if cell is not None:
+                Y[:, k] = cell.snap(Y[:, k])
+                off[k] += int((np.abs(Y[:, k] - s.Y[:, k]) > 1e-6 * cell.step).sum())
+        segments.append(Segment(s.name, s.times, Y, s.theta, s.public))
+    notes = tuple(
+        f"{count} readings of {name!r} off the grid were moved to its nearest value"
+        for name, count in zip(history.readings, off.tolist(), strict=True)
+        if count
+    )
+    return replace(history, segments=tuple(segments)), notes
+
+
+def held_for(history: History) -> tuple[float | None, tuple[str, ...]]:
+    """The true period of sensors that hold their reading, in seconds, if it is regular; and what is to be said."""
+    periods, notes = [], []
+    for name, grid in zip(history.readings, grids_of(history), strict=True):
+        if not grid.sample_and_hold:
+            continue
+        share = f"{name!r} holds its reading: {100.0 * grid.held:.0f} percent repeat the one before"
+        if grid.hold is not None and history.period is not None:
+            periods.append(grid.hold * history.period)
+            notes.append(f"{share}, every {grid.hold} rows; its true period is {in_words(periods[-1])}")
+        elif history.period is not None:
+            coarse = 3.0 * max(grid.run, 2) * history.period
+            notes.append(
+                f"{share}, typically {grid.run} in a row, at no regular period: no model of such rows fits; state a "
+                f"period of about {in_words(coarse)} (period={coarse:g})"
+            )
+        else:
+            notes.append(f"{share}; give times, or every row once, so that no reading comes twice")
+    return (max(periods) if periods else None), tuple(notes)
+
+
+def obstacle(candidate: Candidate, cells: Channels) -> str | None:
+    """Why the candidate cannot be on the grid; None if it can, or there is no grid."""
+    if not any(cells) or _linear(candidate) or _can_be_on(candidate, cells):
+        return None
+    return "cannot be put on the grid of the readings, which would give the private parameter away"
+
+
+def _linear(candidate: Candidate) -> bool:
+    """Whether all models are Gauss-Markov, in one form or another."""
+    from understudy.models.gauss_markov import GaussMarkov
+
+    return all(
+        isinstance(model, GaussMarkov) or isinstance(getattr(model, "gauss_markov", None), GaussMarkov)
+        for model in candidate.models.values()
+    )
+
+
+def behind(candidate: Candidate, cells: Channels) -> Candidate:
+    """The candidate with its models on the grid; as it is where there is none.
+
+    Gauss-Markov models are put behind it (`Quantised`), others live on it (`OnGrid`).
+    """
+    if not any(cells):
+        return candidate
+    why = obstacle(candidate, cells)
+    if why is not None:
+        raise ConfigurationError(f"{candidate.name} {why}")
+    from understudy.models.on_grid import OnGrid
+    from understudy.models.quantised import Quantised
+
+    rows = [(None, 0.0, None, None) if cell is None else tuple(cell) for cell in cells]
+    step, offset, low, high = rows[0] if len(rows) == 1 else (list(column) for column in zip(*rows, strict=True))
+    steps = ", ".join("none" if cell is None else f"{cell.step:.6g}" for cell in cells)
+    grid: dict[str, Any] = {"step": step, "offset": offset, "low": low, "high": high}
+    made: dict[Any, Model]
+    if _linear(candidate) and (not _can_be_on(candidate, cells) or not _coarse(candidate, cells)):
+        unrounded = {value: _unrounded(model, cells) for value, model in candidate.models.items()}
+        # one filter for all values, so that the parameter can move among them
+        auto = {Quantised(model, **grid).method for model in unrounded.values()}
+        method = auto.pop() if len(auto) == 1 else "moments"
+        made = {value: Quantised(model, **grid, method=method) for value, model in unrounded.items()}
+        note = f"the models are behind a grid of step {steps} (Quantised, {method})"
+    else:
+        made = {value: OnGrid(model, **grid) for value, model in candidate.models.items()}
+        note = f"the models live on a grid of step {steps} (OnGrid)"
+    return replace(candidate, models=made, notes=(*candidate.notes, note))
+
+
+def _can_be_on(candidate: Candidate, cells: Channels) -> bool:
+    """Whether the models may live on the grid: it has a step in each channel, and files can hold them."""
+    from understudy.models.on_grid import OnGrid
+    from understudy.models.stored import _TO
+
+    return OnGrid in _TO and all(cells)
+
+
+def _coarse(candidate: Candidate, cells: Channels) -> bool:
+    """Whether rounding is a part of what was fitted as noise that cannot be taken out of it again.
+
+    Fitted as if nothing was rounded, sensor noise R has step^2 / 12 in it, which can be taken off; without as much
+    sensor noise it is spread over the dynamics, and for coarse steps the fit is one of the process on the grid.
+    """
+    from understudy.models.quantised import COARSE, innovation_sds
+    from understudy.transform.maps import gauss_markov
+
+    for model in candidate.models.values():
+        linear = gauss_markov(model)
+        if linear is None:
+            return True
+        R = np.diag(linear.at(1).R)
+        for cell, r, sd in zip(cells, R, innovation_sds(linear), strict=True):
+            if cell is not None and cell.step > COARSE * sd and r < cell.step**2 / 12.0:
+                return True
+    return False
+
+
+def _unrounded(model: Any, cells: Channels) -> Model:
+    """The model without the rounding that its sensor noise has in it, as far as there is so much of it."""
+    from understudy.models.gauss_markov import GaussMarkov
+
+    extra = np.array([0.0 if cell is None else cell.step**2 / 12.0 for cell in cells])
+    if not isinstance(model, GaussMarkov) or (np.diag(model.at(1).R) < extra).any():
+        return model  # type: ignore[no-any-return]  # a model
+    given = dict(model.given)
+    given["R"] = np.asarray(model.at(1).R) - np.diag(extra) * (1.0 - 1e-9)
+    return GaussMarkov(**given)
+
+
+def plain(cells: Channels) -> list[dict[str, Any] | None] | None:
+    """As JSON can hold it; None where no channel has a grid."""
+    return [None if cell is None else dict(cell._asdict()) for cell in cells] if any(cells) else None
+
+
+def decimals(y: Array) -> int | None:
+    """How many decimals the readings are written with, if few; None where they are not.
+
+    >>> decimals(np.array([20.5, 21.25, np.nan])), decimals(np.array([1.0 / 3.0]))
+    (2, None)
+    """
+    there = y[~np.isnan(y)]
+    for places in range(_MOST_DECIMALS + 1):
+        if there.size and (np.abs(there - np.round(there, places)) <= 1e-12 * np.maximum(np.abs(there), 1.0)).all():
+            return places
+    return None

@@ -1,0 +1,85 @@
+"""What every candidate must be: plain to print, able to follow a path, stored and read back to the bit."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+from identify_cases import history_of, simulated, with_holes
+
+import understudy as us
+from understudy.errors import FamilyError
+from understudy.identify.autoregression import fit_autoregression
+from understudy.identify.candidate import Candidate
+from understudy.identify.greybox import fit_greybox
+from understudy.identify.hidden import fit_hidden
+from understudy.identify.independent import fit_independent
+from understudy.identify.predicting import log_densities, scores
+from understudy.models.stored import from_plain, to_plain
+
+A = np.array([[0.8, 0.1], [0.0, 0.7]])
+SCALAR = {
+    name: us.GaussMarkov(0.9, 1.0, 1.0 + v, 0.5, b=2.0 * v, mean0=0.0, cov0=4.0)
+    for v, name in enumerate(["empty", "full"])
+}
+VECTOR = {v: us.GaussMarkov(A, np.eye(2), (1.0 + v) * np.eye(2), 0.5 * np.eye(2), [2.0 * v, 0.0]) for v in (0, 1)}
+
+FITS = {
+    "grey-box": lambda h: fit_greybox(h),
+    "AR(2), normal by class": lambda h: fit_autoregression(h, order=2, by_class=True),
+    "AR(1), Student-t": lambda h: fit_autoregression(h, noise="student"),
+    "independent, normal": lambda h: fit_independent(h),
+    "independent, Student-t": lambda h: fit_independent(h, law="student"),
+    "independent, kernel": lambda h: fit_independent(h, law="kernel"),
+    "hidden Markov, 2 states": lambda h: fit_hidden(h, states=2),
+}
+
+
+@pytest.mark.parametrize("models", [SCALAR, VECTOR], ids=["one channel", "two channels"])
+@pytest.mark.parametrize("name", FITS)
+def test_every_candidate_can_be_used_stored_and_shown(models, name):
+    """Fitted with holes: a model for each value, a path, finite scores, JSON, and the same bits after it."""
+    history = with_holes(simulated(models, [400, 300], seed=1), seed=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit = FITS[name](history)
+    assert fit.name.removeprefix("V") == name
+    assert list(fit.models) == list(history.values)
+    assert fit.count > 0
+    plain = json.loads(json.dumps(fit.plain()))
+    assert plain["parameters"]["values"] == list(history.values)
+    assert fit.family().along([*history.values, *history.values]).dim == history.dim
+    again = {value: from_plain(model) for value, model in zip(fit.models, plain["models"], strict=True)}
+    z = np.concatenate(scores(fit.models, history))
+    np.testing.assert_array_equal(z, np.concatenate(scores(again, history)))
+    used = ~np.isnan(z).any(axis=1)
+    assert np.isfinite(z[used]).all()
+    # a fit whitens what it was fitted to, roughly
+    assert 0.8 < z[used].std() < 1.25
+    density = np.concatenate(log_densities(fit.models, history))
+    np.testing.assert_array_equal(np.isnan(density), ~used)
+    assert [to_plain(m) for m in again.values()] == [to_plain(m) for m in fit.models.values()]
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_a_value_that_never_appears_has_a_model_too(name):
+    """Held-out fits may meet a value for the first time: there is a model for it, and a note."""
+    history = simulated(SCALAR, [500], seed=3)
+    segment = history.segments[0]
+    fit = FITS[name](history_of([(segment.Y, segment.theta)], ("empty", "full", "crowded")))
+    assert list(fit.models) == ["empty", "full", "crowded"]
+    assert any("'crowded' has 0 readings" in note for note in fit.notes)
+
+
+def test_the_text_shows_no_parameter():
+    """Counts only; the private values and what was fitted stay out of logs."""
+    fit = fit_independent(simulated(SCALAR, [200], seed=4))
+    assert repr(fit) == "Candidate('independent, normal', 2 values, 4 free parameters)"
+
+
+def test_a_candidate_is_made_of_models():
+    """Anything else is refused, by type."""
+    with pytest.raises(FamilyError, match="a str for 0"):
+        Candidate("wrong", {0: "model"}, {}, 0)
+    with pytest.raises(FamilyError, match="models is empty"):
+        Candidate("wrong", {}, {}, 0)
