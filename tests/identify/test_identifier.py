@@ -90,15 +90,15 @@ def test_a_design_can_be_made_and_keeps_what_is_said(fitted, tmp_path):
 
 
 def test_a_grid_is_found_and_the_models_are_behind_it():
-    """Whole multiples of 5: the family is of rounded models, and it is said."""
+    """Whole multiples of 5: the models live on the grid, and it is said."""
     family = fit(simulated(1200, seed=3, step=5.0), model="AR(1), normal", **NAMES)
-    assert isinstance(family.model(0), us.Quantised)
+    assert isinstance(family.model(0), us.OnGrid)
     assert family.about["grid"][0]["step"] == 5.0
     assert family.about["decimals"] == [0]
     assert any("on a grid of step 5" in note for note in family.about["notes"])
-    assert any("behind a grid of step 5" in note for note in family.about["notes"])
+    assert any("live on a grid of step 5" in note for note in family.about["notes"])
     plain = fit(simulated(1200, seed=3, step=5.0), model="AR(1), normal", grid=None, **NAMES)
-    assert not isinstance(plain.model(0), us.Quantised)
+    assert isinstance(plain.model(0), us.GaussMarkov)
 
 
 def test_a_grid_can_be_stated():

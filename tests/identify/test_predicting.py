@@ -7,8 +7,10 @@ from identify_cases import history_of, simulated, total, with_holes
 
 import understudy as us
 from understudy.errors import FamilyError, ReadingError
+from understudy.identify.history import History, Segment
 from understudy.identify.labelled import governing, masked
 from understudy.identify.predicting import log_densities, scores
+from understudy.laws.uniforms import uniforms_from
 
 
 def gauss_markov():
@@ -190,3 +192,15 @@ def test_labels_without_holes():
     """Unknown labels are filled from before, at the start from behind, and with anything where none is known."""
     assert governing(np.array([-1, -1, 1, -1, 0, -1])).tolist() == [1, 1, 1, 1, 0, 0]
     assert governing(np.array([-1, -1])).tolist() == [0, 0]
+
+
+def test_scores_on_a_grid_are_those_of_the_path():
+    """Gauss-Markov models on a grid: all cells at once give what the path gives reading by reading, gaps included."""
+    models = {v: us.OnGrid(us.GaussMarkov(0.9, 1.0, 4.0, 1.0, b=10.0 * v, mean0=0.0, cov0=1.0), 1.0) for v in (0, 1)}
+    theta = np.repeat([0, 1, 0], 40)
+    path = us.Family(models).along(theta.tolist())
+    Y = us.sample(path, 120, rng=1)
+    Y[50:53] = np.nan
+    given = History(("y",), "t", None, (), (0, 1), None, (Segment("1", None, Y[:, None], theta),), ())
+    expected = us.whiten(Y[:, None], path, uniforms_from(5).sensor(0))
+    np.testing.assert_allclose(scores(models, given, rng=5)[0], expected, rtol=0, atol=1e-9)

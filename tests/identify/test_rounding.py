@@ -12,7 +12,6 @@ from understudy.identify.candidate import Candidate
 from understudy.identify.history import History, Segment
 from understudy.identify.rounding import Cells, behind, channels, decimals, held_for, obstacle, plain, snapped
 from understudy.models.on_grid import OnGrid
-from understudy.models.stored import to_plain
 
 
 def history(*columns, period=60.0):
@@ -40,15 +39,6 @@ def heavy():
     return Candidate("AR(1), Student-t", {v: us.AutoRegressive(0.9, 50.0 + v, noise) for v in (0, 1)}, {}, 7)
 
 
-def storable():
-    """Whether stored families may hold processes on a grid."""
-    try:
-        to_plain(OnGrid(us.IID(us.Gaussian(0.0, 1.0)), step=1.0))
-    except us.errors.ModelError:
-        return False
-    return True
-
-
 def test_grids_are_found_channel_by_channel():
     """One on multiples of 2, one on none."""
     cells, notes = channels(history(2.0 * np.rint(walk() / 2.0), walk(seed=1)))
@@ -72,42 +62,37 @@ def test_readings_of_which_most_are_on_a_grid_are_rounded_all():
     assert np.abs(place - np.rint(place)).max() < 1e-6
 
 
-def test_gauss_markov_models_go_behind_the_grid():
-    """All values with one filter, so that the parameter can move."""
-    made = behind(normal(), (Cells(2.0),))
+def test_models_live_on_a_grid_that_all_channels_have():
+    """Exact, so that the parameter can move; Gauss-Markov or not."""
+    for candidate in (normal(), heavy()):
+        assert obstacle(candidate, (Cells(2.0),)) is None
+        made = behind(candidate, (Cells(2.0),))
+        assert all(isinstance(model, OnGrid) for model in made.models.values())
+        assert "live on a grid of step 2" in made.notes[-1]
+        us.Family(made.models).along([0, 1, 0])
+
+
+def test_gauss_markov_models_go_behind_a_grid_that_some_channels_have():
+    """All values with one filter; other models cannot, and are refused: a float map of a grid gives theta away."""
+    two = Candidate("VAR", {v: us.GaussMarkov(np.eye(2) * 0.9, np.eye(2), np.eye(2), np.eye(2)) for v in (0, 1)}, {}, 9)
+    made = behind(two, (Cells(2.0), None))
     assert all(isinstance(model, us.Quantised) for model in made.models.values())
     assert len({model.method for model in made.models.values()}) == 1
-    assert "behind a grid of step 2" in made.notes[-1]
-    us.Family(made.models).along([0, 1, 0])
+    assert "behind a grid of step 2, none" in made.notes[-1]
+    assert "give the private parameter away" in obstacle(heavy(), (Cells(2.0), None))
+    with pytest.raises(ConfigurationError, match="cannot be put on a grid"):
+        behind(heavy(), (Cells(2.0), None))
 
 
-def test_rounding_is_taken_out_of_the_sensor_noise():
-    """What a fit to rounded readings found as noise has step^2 / 12 in it; the model behind the grid has not."""
+def test_rounding_is_taken_out_of_the_noise():
+    """What a fit to rounded readings found as noise has step^2 / 12 in it; the model on the grid has not."""
     made = behind(normal(), (Cells(2.0),)).models[0]
     assert made.model.at(1).R[0, 0] == pytest.approx(1.0 - 4.0 / 12.0, rel=1e-6)
     assert made.model.at(1).Q[0, 0] == 16.0
-
-
-def test_coarse_steps_without_sensor_noise_are_a_process_on_the_grid():
-    """An autoregression of rounded readings is what was fitted; behind a grid they would be rounded twice."""
     free = Candidate("AR(1)", {v: us.AutoRegressive(0.9, 50.0, us.Gaussian(0.0, 16.0)) for v in (0, 1)}, {}, 5)
-    fine, coarse = (behind(free, (Cells(step),)).models[0] for step in (0.5, 10.0))
-    assert isinstance(fine, us.Quantised)
-    assert isinstance(coarse, OnGrid if storable() else us.Quantised)
-
-
-def test_other_models_live_on_the_grid_or_are_refused():
-    """Never as they are: a float map of a grid gives the parameter away."""
-    why = obstacle(heavy(), (Cells(2.0),))
-    if storable():
-        assert why is None
-        made = behind(heavy(), (Cells(2.0),))
-        assert all(isinstance(model, OnGrid) for model in made.models.values())
-        us.Family(made.models).along([0, 1, 0])
-    else:
-        assert "give the private parameter away" in why
-        with pytest.raises(ConfigurationError, match="AR\\(1\\), Student-t cannot be put on the grid"):
-            behind(heavy(), (Cells(2.0),))
+    fine, coarse = (behind(free, (Cells(step),)).models[0].model for step in (0.5, 10.0))
+    assert np.ravel(fine.noise.cov)[0] == pytest.approx(16.0 - 0.25 / 12.0, rel=1e-9)
+    assert np.ravel(coarse.noise.cov)[0] == 16.0
 
 
 def test_without_a_grid_nothing_changes():

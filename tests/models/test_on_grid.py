@@ -204,3 +204,14 @@ def test_a_missing_reading_is_treated_as_inside():
         us.whiten([600.0, np.nan, 600.0], heavy(), rng=1)
     gaussian = OnGrid(us.AutoRegressive(0.9, 60.0, us.Gaussian(0.0, 9.0)), step=2.0)
     assert np.isfinite(us.whiten([600.0, np.nan, 602.0], gaussian, rng=1)[2])
+
+
+def test_many_sequences_of_a_gauss_markov_model_are_those_of_one():
+    """The vectorised way gives the readings of the reading-by-reading one, for one channel and for two."""
+    rng = np.random.default_rng(21)
+    one = OnGrid(us.GaussMarkov(0.9, 1.0, 4.0, 1.0, b=10.0, mean0=0.0, cov0=1.0), step=1.0)
+    A, C = np.array([[0.9, 0.1], [0.0, 0.5]]), np.array([[1.0, 0.0], [0.5, 1.0]])
+    two = OnGrid(us.GaussMarkov(A, C, np.eye(2), np.eye(2), b=[1.0, 2.0]), step=[1.0, 0.5])
+    for model in (one, two):
+        z = rng.standard_normal((20, model.dim, 3))
+        np.testing.assert_array_equal(coloured(z, model), us.colour(z, model))

@@ -19,6 +19,7 @@ from understudy.laws.independent import Independent
 from understudy.laws.mixture import mixture_value
 from understudy.models.autoregressive import AutoRegressive
 from understudy.models.base import Model
+from understudy.models.gauss_markov import GaussMarkov
 from understudy.models.hidden_markov import HiddenMarkov
 from understudy.models.on_grid import OnGrid, coloured
 from understudy.models.quantised import Quantised
@@ -53,7 +54,7 @@ def colour_all(z: Array, model: Model) -> Array:
 def quick(model: Model) -> bool:
     """Whether there is something better than to ask the model reading by reading."""
     if type(model) is OnGrid:
-        return type(model.model) is AutoRegressive
+        return type(model.model) in (AutoRegressive, GaussMarkov)
     return type(model) is Quantised or _channels(model) is not None or not isinstance(colouring(model), Emit)
 
 

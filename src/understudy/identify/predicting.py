@@ -26,6 +26,7 @@ from understudy.identify.labelled import Indices, governing, masked
 from understudy.laws.base import Array
 from understudy.laws.blend import blended_score
 from understudy.laws.channels import impossible
+from understudy.laws.rounded import cell_scores
 from understudy.laws.uniforms import uniforms_from
 from understudy.models.autoregressive import AutoRegressive
 from understudy.models.base import Model
@@ -88,6 +89,14 @@ def scores(models: Mapping[Any, Model], history: History, rng: Any = None) -> li
         return [way(masked(s.Y, s.theta), governing(s.theta))[1] for s in history.segments]
     uniforms = uniforms_from(rng)
     if all(type(member) is OnGrid for member in members):
+        linear = [gauss_markov(member.model) for member in members]  # type: ignore[attr-defined]  # the line above
+        if history.dim == 1 and all(m is not None and m.constant for m in linear):
+            return [
+                _in_cells(
+                    masked(s.Y, s.theta), governing(s.theta), linear, members, uniforms.sensor(j).block(0, len(s), 1)
+                )
+                for j, s in enumerate(history.segments)
+            ]
         found = [
             scored(masked(s.Y, s.theta), governing(s.theta), members, uniforms.sensor(j).block(0, len(s), history.dim))  # type: ignore[arg-type]  # the line above
             for j, s in enumerate(history.segments)
@@ -100,6 +109,19 @@ def scores(models: Mapping[Any, Model], history: History, rng: Any = None) -> li
         else np.empty((0, history.dim))
         for j, s in enumerate(history.segments)
     ]
+
+
+def _in_cells(Y: Array, theta: Indices, linear: list[Any], members: list[Any], v: Array) -> Array:
+    """Scores of one channel on a grid with Gauss-Markov models: the filter first, then the cells of all readings."""
+    density, z = filtered(linear, Y, theta)
+    # log density = -ln sd - z^2 / 2 - ln(2 pi) / 2, and z = (y - yhat) / sd
+    sd = np.exp(-density - 0.5 * np.square(z[:, 0]) - _HALF_LOG_2PI)
+    found, there = np.full(Y.shape, np.nan), ~np.isnan(z[:, 0])
+    y, at = Y[there, 0], sd[there]
+    cell = members[0].grid.channels[0].cells(y, 0)
+    lower, upper = (z[there, 0] + (end - y) / at for end in (cell.lower, cell.upper))
+    found[there, 0] = cell_scores(lower, upper, v[there, 0])
+    return found
 
 
 def _members(models: Mapping[Any, Model], history: History) -> list[Model]:

@@ -1,8 +1,7 @@
 """Grids and held readings of a history, and models behind the grid.
 
 A float map of readings on a grid gives the private parameter away, so where a grid is found (`detect_grid`) the models
-are put behind it (`Quantised`, for Gauss-Markov models) or on it (`OnGrid`, for others). A class that cannot be is not
-chosen.
+are put on it (`OnGrid`), or behind it (`Quantised`) if not all channels have one. A class that cannot be is not chosen.
 """
 
 from __future__ import annotations
@@ -155,9 +154,9 @@ def held_for(history: History) -> tuple[float | None, tuple[str, ...]]:
 
 def obstacle(candidate: Candidate, cells: Channels) -> str | None:
     """Why the candidate cannot be on the grid; None if it can, or there is no grid."""
-    if not any(cells) or _linear(candidate) or _can_be_on(candidate, cells):
+    if all(cells) or not any(cells) or _linear(candidate):
         return None
-    return "cannot be put on the grid of the readings, which would give the private parameter away"
+    return "cannot be put on a grid that only some channels have, which would give the private parameter away"
 
 
 def _linear(candidate: Candidate) -> bool:
@@ -173,7 +172,9 @@ def _linear(candidate: Candidate) -> bool:
 def behind(candidate: Candidate, cells: Channels) -> Candidate:
     """The candidate with its models on the grid; as it is where there is none.
 
-    Gauss-Markov models are put behind it (`Quantised`), others live on it (`OnGrid`).
+    They live on it (`OnGrid`): an exact model of readings that are all on a grid, and for steps that are small against
+    what happens from one reading to the next hardly another than that of a rounded process. Where only some
+    channels have a grid, Gauss-Markov models are put behind it (`Quantised`), which is approximate and charged.
     """
     if not any(cells):
         return candidate
@@ -187,57 +188,49 @@ def behind(candidate: Candidate, cells: Channels) -> Candidate:
     step, offset, low, high = rows[0] if len(rows) == 1 else (list(column) for column in zip(*rows, strict=True))
     steps = ", ".join("none" if cell is None else f"{cell.step:.6g}" for cell in cells)
     grid: dict[str, Any] = {"step": step, "offset": offset, "low": low, "high": high}
+    unrounded = {value: _unrounded(model, cells) for value, model in candidate.models.items()}
     made: dict[Any, Model]
-    if _linear(candidate) and (not _can_be_on(candidate, cells) or not _coarse(candidate, cells)):
-        unrounded = {value: _unrounded(model, cells) for value, model in candidate.models.items()}
+    if all(cells):
+        made = {value: OnGrid(model, **grid) for value, model in unrounded.items()}
+        note = f"the models live on a grid of step {steps} (OnGrid)"
+    else:
         # one filter for all values, so that the parameter can move among them
         auto = {Quantised(model, **grid).method for model in unrounded.values()}
         method = auto.pop() if len(auto) == 1 else "moments"
         made = {value: Quantised(model, **grid, method=method) for value, model in unrounded.items()}
         note = f"the models are behind a grid of step {steps} (Quantised, {method})"
-    else:
-        made = {value: OnGrid(model, **grid) for value, model in candidate.models.items()}
-        note = f"the models live on a grid of step {steps} (OnGrid)"
     return replace(candidate, models=made, notes=(*candidate.notes, note))
 
 
-def _can_be_on(candidate: Candidate, cells: Channels) -> bool:
-    """Whether the models may live on the grid: it has a step in each channel, and files can hold them."""
-    from understudy.models.on_grid import OnGrid
-    from understudy.models.stored import _TO
-
-    return OnGrid in _TO and all(cells)
-
-
-def _coarse(candidate: Candidate, cells: Channels) -> bool:
-    """Whether rounding is a part of what was fitted as noise that cannot be taken out of it again.
-
-    Fitted as if nothing was rounded, sensor noise R has step^2 / 12 in it, which can be taken off; without as much
-    sensor noise it is spread over the dynamics, and for coarse steps the fit is one of the process on the grid.
-    """
-    from understudy.models.quantised import COARSE, innovation_sds
-    from understudy.transform.maps import gauss_markov
-
-    for model in candidate.models.values():
-        linear = gauss_markov(model)
-        if linear is None:
-            return True
-        R = np.diag(linear.at(1).R)
-        for cell, r, sd in zip(cells, R, innovation_sds(linear), strict=True):
-            if cell is not None and cell.step > COARSE * sd and r < cell.step**2 / 12.0:
-                return True
-    return False
-
-
 def _unrounded(model: Any, cells: Channels) -> Model:
-    """The model without the rounding that its sensor noise has in it, as far as there is so much of it."""
+    """The model without the rounding that its noise has in it: step^2 / 12 of each channel.
+
+    A fit to rounded readings takes rounding for noise: of the sensor, or of the process where there is no other. It is
+    taken off the one that has enough of it, four times as much in the case of the process. With noise that is not
+    normal it stays.
+    """
+    from understudy.laws.gaussian import Gaussian
+    from understudy.models.autoregressive import AutoRegressive
     from understudy.models.gauss_markov import GaussMarkov
 
-    extra = np.array([0.0 if cell is None else cell.step**2 / 12.0 for cell in cells])
-    if not isinstance(model, GaussMarkov) or (np.diag(model.at(1).R) < extra).any():
+    extra = np.diag([0.0 if cell is None else cell.step**2 / 12.0 for cell in cells]) * (1.0 - 1e-9)
+    if type(model) is AutoRegressive and isinstance(model.noise, Gaussian):
+        mean, cov = np.atleast_1d(model.noise.mean), np.atleast_2d(model.noise.cov)
+        if (np.diag(cov) < 4.0 * np.diag(extra)).any():
+            return model
+        cov = cov - extra
+        noise = Gaussian(float(mean[0]), float(cov[0, 0])) if model.dim == 1 else Gaussian(mean, cov)
+        return AutoRegressive(model.coefficients, model.intercept, noise, model.past)
+    if not isinstance(model, GaussMarkov):
         return model  # type: ignore[no-any-return]  # a model
-    given = dict(model.given)
-    given["R"] = np.asarray(model.at(1).R) - np.diag(extra) * (1.0 - 1e-9)
+    system, given = model.at(1), dict(model.given)
+    if (np.diag(system.R) >= np.diag(extra)).all():
+        given["R"] = system.R - extra
+    else:
+        observed = system.C.T @ extra @ system.C
+        if (np.diag(system.Q) < 4.0 * np.diag(observed)).any() or np.linalg.eigvalsh(system.Q - observed).min() < -1e-9:
+            return model
+        given["Q"] = system.Q - observed
     return GaussMarkov(**given)
 
 

@@ -62,9 +62,9 @@ class Rounded(Frozen):
         """Randomised scores; `v` are uniforms in (0, 1), one for each reading."""
         uniforms = checked_uniforms(y, v)
         if self.dim == 1:
-            return _score(*self._cell(y, 0), uniforms.item() if uniforms.ndim == 0 else uniforms)
+            return cell_scores(*self._cell(y, 0), uniforms.item() if uniforms.ndim == 0 else uniforms)
         rows = channels(y, self.dim, "reading").reshape(np.shape(y))
-        return np.array([_score(*self._cell(rows, i), uniforms[i]) for i in range(self.dim)])
+        return np.array([cell_scores(*self._cell(rows, i), uniforms[i]) for i in range(self.dim)])
 
     def value(self, z: Any) -> Any:
         """What is reported; the inverse of `score`."""
@@ -115,7 +115,12 @@ def _log_probability(a: Any, b: Any) -> Any:
         return truncated(a, b, 0.5 * (b - a)).log_probability
 
 
-def _score(a: Any, b: Any, v: Any) -> Any:
+def cell_scores(a: Any, b: Any, v: Any) -> Any:
+    """Scores between those of the ends of cells, at the uniforms v.
+
+    >>> round(cell_scores(-1.0, 1.0, 0.5), 12)
+    0.0
+    """
     z = scores(a, b, _log_probability(a, b), float(v) if isinstance(a, float) else v)
     room = np.minimum(_ROOM * np.minimum(b - a, 1.0), 0.25 * (b - a))
     if isinstance(a, float):

@@ -112,7 +112,7 @@ def as_about(about: Any) -> dict[str, Any]:
     try:
         copy = json.loads(json.dumps(about, allow_nan=False))
     except (TypeError, ValueError):
-        raise FamilyError("about holds something that JSON cannot; it must be names, numbers, lists and dicts") from None
+        raise FamilyError("about holds what JSON cannot; it must be names, numbers, lists and dicts") from None
     if type(copy) is not dict:
         raise FamilyError(f"about is of type {type(about).__name__}; it must be a dict")
     return copy

@@ -98,8 +98,11 @@ def coloured(z: Array, model: OnGrid) -> Array | None:
     (2, 1, 3)
     """
     from understudy.models.autoregressive import AutoRegressive
+    from understudy.models.gauss_markov import GaussMarkov
 
     inside = model.model
+    if type(inside) is GaussMarkov:
+        return _predicted(z, inside, model.grid)
     if type(inside) is not AutoRegressive:
         return None
     past = np.repeat(inside.past[:, :, None], z.shape[2], axis=2)
@@ -110,6 +113,24 @@ def coloured(z: Array, model: OnGrid) -> Array | None:
         law = Rounded(inside.noise, model.grid, mean[0] if model.dim == 1 else mean)
         Y[k] = law.value(z[k, 0] if model.dim == 1 else z[k])
         past = np.concatenate([Y[k][None], past[:-1]])
+    return Y
+
+
+def _predicted(z: Array, inside: Any, grid: Rounding) -> Array:
+    """The same for a Gauss-Markov model, whose covariances are those of all sequences."""
+    from understudy.laws.gaussian import Gaussian
+
+    Y, one = np.empty(z.shape), z.shape[1] == 1
+    x, P = np.repeat(inside.mean0[:, None], z.shape[2], axis=1), inside.cov0
+    for k in range(len(z)):
+        A, b, Q, C, d, R = inside.at(k + 1)
+        x, P = A @ x + b[:, None], A @ P @ A.T + Q
+        S, mean = C @ P @ C.T + R, C @ x + d[:, None]
+        law = Rounded(Gaussian(0.0, S[0, 0]) if one else Gaussian(np.zeros(len(S)), S), grid, mean[0] if one else mean)
+        Y[k] = law.value(z[k, 0] if one else z[k])
+        K = np.linalg.solve(S, C @ P).T
+        x, P = x + K @ (Y[k] - mean), P - K @ S @ K.T
+        P = 0.5 * (P + P.T)
     return Y
 
 
