@@ -50,7 +50,7 @@ class FileRun:
             raise ConfigurationError(f"name = {name!r}; a run needs a name, such as that of its file")
         self._stream, self.name, self.rows = stream, name, 0
         # of readings, keys and private values apart, so that it does not matter how rows are cut into batches
-        self._hashes = tuple(hashlib.blake2b(digest_size=16) for _ in range(3))
+        self._hashes = tuple(hashlib.sha256() for _ in range(3))
         # after each batch that is recorded: rows of the file, readings of the stream, digest
         self._marks: list[tuple[int, int, str]] = []
         self._live: Live | None = None  # where the run stands, once it has begun or is replayed
@@ -59,6 +59,12 @@ class FileRun:
         if ledger is not None:
             with stream._guard:
                 self._begin(ledger, abandon)
+
+    @property
+    def last(self) -> int | None:
+        """The key of the last reading before the next row, as a number; None if there is none."""
+        with self._stream._guard:
+            return self._standing().at.last
 
     @property
     def recorded(self) -> int:
@@ -155,10 +161,12 @@ class FileRun:
 
     def _part(self, Y: Array, kind: str, numbers: Any, thetas: Changes, done: int) -> Array:
         stream, ledger = self._stream, self._stream._setup.ledger
-        fed = tuple(each.copy() for each in self._hashes)
-        for each, array in zip(fed, (Y, numbers, thetas.of_each(len(Y))), strict=True):
-            each.update(np.ascontiguousarray(array).data)
-        content = "".join(each.hexdigest() for each in fed)
+        fed, content = self._hashes, ""
+        if ledger is not None:
+            fed = tuple(each.copy() for each in fed)
+            for each, array in zip(fed, (Y, numbers, thetas.of_each(len(Y))), strict=True):
+                each.update(np.ascontiguousarray(array).data)
+            content = "".join(each.hexdigest() for each in fed)
         rows = self.rows + len(Y)
         live = self._standing()
         if live.at.last is not None and numbers[0] <= live.at.last:

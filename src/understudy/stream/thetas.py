@@ -53,7 +53,12 @@ class Changes:
 
 
 def told(policy: Any, theta: Any, count: int) -> Changes:
-    """The private values of `count` readings: `theta` is a value of the policy, or holds one for each reading."""
+    """The private values of `count` readings: `theta` is a value of the policy, or holds one for each reading.
+
+    Who has positions already hands over `Changes`.
+    """
+    if isinstance(theta, Changes):
+        return theta
     if not _many(theta):
         return Changes([0], [policy.row(theta)])
     try:

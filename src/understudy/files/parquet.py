@@ -1,0 +1,182 @@
+"""Parquet files, by pyarrow, some rows at a time.
+
+Types stay: a whole number is written as a whole number of the same width, a time in its unit and zone. So does the
+compression of each column. The mark that readings are disguised is in the metadata of the file and of each column of
+readings.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, Any
+
+import numpy as np
+
+from understudy.errors import ReadingError
+from understudy.files import arrow
+from understudy.files.arrow_columns import ArrowColumn
+from understudy.files.columns import Column
+from understudy.files.layout import Layout
+from understudy.files.numbers import NumberFormat
+from understudy.files.rows import WIDE, Rows
+from understudy.laws.base import Array
+
+MARK = b"understudy"
+_GROUP = 4 * WIDE  # rows of a row group, the usual million
+
+
+class ParquetReader:
+    """Names, types and rows of a Parquet file; lines are numbers of rows, from 1."""
+
+    def __init__(self, file: Any, name: str) -> None:
+        pa = arrow.needed("Parquet")
+        self.name, self._source = name, file
+        try:
+            self._file = self._opened(())
+        except pa.ArrowInvalid:
+            raise ReadingError(f"{name} is not a Parquet file") from None
+        self.schema = self._file.schema_arrow
+        self.names = tuple(self.schema.names)
+        self.total: int | None = self._file.metadata.num_rows
+        self.batch: int | None = WIDE
+
+    def _opened(self, coded: Sequence[str]) -> Any:
+        # pages as they are needed: a row group may be the whole file
+        return arrow.part("parquet").ParquetFile(
+            self._source, read_dictionary=list(coded), buffer_size=1 << 20, pre_buffer=False
+        )
+
+    def rows(self, wanted: Sequence[str], labels: str | None = None) -> Iterator[Rows]:
+        """All rows, of some columns; one of labels is read as codes."""
+        pa, first = arrow.needed("Parquet"), 1
+        texts = labels is not None and arrow.part("types").is_string(self.type_of(labels))
+        file = self._opened([labels] if texts and labels is not None else [])
+        try:
+            for batch in file.iter_batches(WIDE, columns=list(wanted), use_threads=False):
+                columns: dict[str, Column] = {name: ArrowColumn(batch.column(name)) for name in wanted}
+                yield Rows(columns, np.arange(first, first + batch.num_rows))
+                first += batch.num_rows
+        except (pa.ArrowInvalid, OSError):
+            raise ReadingError(f"{self.name} is damaged after row {first - 1}") from None
+
+    def type_of(self, name: str) -> Any:
+        """The type of a column; texts for one that is kept as codes."""
+        types, kind = arrow.part("types"), self.schema.field(name).type
+        return kind.value_type if types.is_dictionary(kind) else kind
+
+    @property
+    def compressions(self) -> dict[str, str]:
+        """The compression of each column, as in the first row group."""
+        metadata = self._file.metadata
+        if not metadata.num_row_groups:
+            return {}
+        group = metadata.row_group(0)
+        columns = [group.column(i) for i in range(group.num_columns)]
+        return {column.path_in_schema: column.compression.lower() for column in columns}
+
+    @property
+    def encoded(self) -> set[str]:
+        """Columns that are kept as codes of a dictionary throughout."""
+        metadata = self._file.metadata
+        if not metadata.num_row_groups:
+            return set()
+        group = metadata.row_group(0)
+        columns = [group.column(i) for i in range(group.num_columns)]
+        # numbers that are all different begin with a dictionary, outgrow it, and go on without
+        return {c.path_in_schema for c in columns if c.has_dictionary_page and not _outgrown(c)}
+
+
+def _outgrown(column: Any) -> bool:
+    return "PLAIN" in column.encodings and column.total_uncompressed_size > 4 * column.num_values
+
+
+class ParquetWriter:
+    """Row groups of a million rows with time, readings and what is kept."""
+
+    def __init__(
+        self,
+        file: IO[bytes],
+        layout: Layout,
+        types: Mapping[str, Any],
+        mark: Mapping[str, Any],
+        source: ParquetReader | None = None,
+    ) -> None:
+        pa = arrow.needed("Parquet")
+        told = {MARK: json.dumps(dict(mark)).encode("utf-8")}
+        names = layout.names
+        fields = [pa.field(n, types[n], metadata=told if n in layout.readings else None) for n in names]
+        self.schema = pa.schema(fields, metadata=told)
+        self._layout, self._types = layout, types
+        options: dict[str, Any] = {}
+        if source is not None:
+            used = source.compressions
+            options["compression"] = {name: used[name] for name in names if used.get(name, "uncompressed") in _CODECS}
+            options["compression"] |= {name: "none" for name in names if used.get(name) == "uncompressed"}
+            encoded = source.encoded
+            options["use_dictionary"] = [name for name in names if name in encoded]
+        self._writer = arrow.part("parquet").ParquetWriter(file, self.schema, **options)
+        self._waiting: list[Any] = []
+        self._count = 0
+
+    def write(self, columns: Mapping[str, Column], Y: Array, absent: Sequence[Any]) -> None:
+        """Some rows; a reading is null where `absent` says so."""
+        pa = arrow.needed("Parquet")
+        arrays, layout = [], self._layout
+        for name in layout.names:
+            channel, kind = layout.channel(name), self._types[name]
+            if channel is None:
+                arrays.append(_as_array(columns[name], kind))
+            else:
+                arrays.append(_readings(Y[:, channel], kind, layout.forms[channel], absent[channel]))
+        self._waiting.append(pa.record_batch(arrays, schema=self.schema))
+        self._count += len(Y)
+        if self._count >= _GROUP:
+            self._flush()
+
+    def close(self) -> None:
+        """What waits, and the end of the file."""
+        if self._waiting:
+            self._flush()
+        self._writer.close()
+
+    def _flush(self) -> None:
+        pa = arrow.needed("Parquet")
+        self._writer.write_table(pa.Table.from_batches(self._waiting, self.schema), row_group_size=self._count)
+        self._waiting, self._count = [], 0
+
+
+_CODECS = ("snappy", "gzip", "brotli", "zstd", "lz4", "lz4_raw")
+
+
+def _as_array(column: Column, kind: Any) -> Any:
+    pa, types = arrow.needed("Parquet"), arrow.part("types")
+    if isinstance(column, ArrowColumn):
+        array = column.array
+        if types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        return array if array.type == kind else array.cast(kind)
+    return pa.array(column.texts() if types.is_string(kind) else column.values(), type=kind)
+
+
+def _readings(y: Array, kind: Any, form: NumberFormat, absent: Any) -> Any:
+    """Outputs of one channel in the type of its column, rounded and cut off where that can hold no more."""
+    pa, types = arrow.needed("Parquet"), arrow.part("types")
+    if types.is_floating(kind):
+        y = form.rounded(y)
+        if types.is_float64(kind):
+            return pa.array(y, mask=absent)
+        return pa.array(y.astype(np.float32 if types.is_float32(kind) else np.float16), mask=absent)
+    missing = np.isnan(y)
+    y = np.where(missing, 0.0, form.rounded(y))
+    if types.is_integer(kind):
+        ends = np.iinfo(kind.to_pandas_dtype())
+        whole = np.clip(np.rint(y), float(ends.min), float(ends.max))
+        top = whole >= float(ends.max)  # the largest of 64 bits is no double
+        found = np.where(top, 0.0, whole).astype(ends.dtype)
+        found[top] = ends.max
+        return pa.array(found, mask=missing if missing.any() else None)
+    if types.is_decimal(kind):
+        most = 10.0 ** (kind.precision - kind.scale) - 10.0**-kind.scale
+        return pa.array(np.clip(y, -most, most), mask=missing if missing.any() else None).cast(kind, safe=False)
+    return pa.array([None if gone else text for text, gone in zip(form.texts(y), missing.tolist(), strict=True)], kind)

@@ -1,0 +1,111 @@
+"""Streams that rows are given to: one for a file, or one for each segment of it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from understudy.errors import ConfigurationError, UnderstudyWarning
+from understudy.files.binding import Binding
+from understudy.files.columns import Positions
+from understudy.files.rows import BATCH
+from understudy.files.sequence import Piece, Whole
+from understudy.laws.base import Array
+from understudy.stream.ledger import Ledger
+from understudy.stream.thetas import Changes
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Terms:
+    """What streams are begun with."""
+
+    design: Any
+    ledger: Ledger | None
+    name: str
+    room: str | None
+    epoch: Any
+    run: str | None
+    abandon: bool
+    rng: Any
+
+    @property
+    def causal(self) -> bool:
+        """Whether the design decides by its clock, with memory."""
+        return hasattr(self.design, "decision_every")
+
+    def clock(self, bound: Binding) -> Any:
+        """The length of epochs, or of decisions: as it was given, or so many periods of the family."""
+        if self.epoch is None and self.causal and bound.time is not None and bound.period is not None:
+            return dt.timedelta(microseconds=self.design.decision_every * bound.period / 1000)
+        if isinstance(self.epoch, dt.timedelta) and bound.time is None:
+            raise ConfigurationError(f"epoch = {self.epoch!r}; epochs by the clock need a column of times")
+        return self.epoch
+
+    def timed(self, bound: Binding) -> bool:
+        """Whether readings have their times for keys; epochs of so many readings are counted by readings."""
+        counted = isinstance(self.clock(bound), int) or (self.causal and self.clock(bound) is None)
+        return bound.time is not None and not counted
+
+
+class Player:
+    """A stream and its run over the rows of one segment."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        bound: Binding,
+        segment: str | None,
+        Y: Array,
+        times: Whole | None,
+        theta: Positions | None,
+    ) -> None:
+        self._timed = terms.timed(bound)
+        name = terms.name if segment is None else f"{terms.name}/{segment}"
+        ledger = terms.ledger
+        room = terms.room or terms.name
+        self._spent = 0.0 if ledger is None else ledger.spent(room)
+        known = ledger is not None and ledger.stream(name) is not None
+        options: dict[str, Any] = {"ledger": ledger, "name": name, "rng": terms.rng}
+        options["every" if terms.causal else "epoch"] = terms.clock(bound)
+        if ledger is not None:
+            options["room"] = room
+            others = segment is not None and any(row.name != name for row in ledger.room(room))
+            options["share"] = "separate" if others else None
+        value = None if theta is None or known else terms.design.values[int(theta[0])]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnderstudyWarning)  # the summary says that each segment has its draw
+            self.stream = terms.design.stream(value, **options)
+        # a stream with memory makes its first decision at the first reading, others when they are begun
+        self._epoch = self.stream.epoch if known or terms.causal else self.stream.epoch - 1
+        run = terms.run or _digest(Y, times, theta)
+        self.run = self.stream.run(run if segment is None else f"{run}/{segment}", terms.abandon)
+        self.replayed = self.run.recorded
+        self.last: int | None = self.run.last if self._timed else None
+
+    def __repr__(self) -> str:
+        return f"Player({self.stream!r})"
+
+    def apply(self, piece: Piece) -> Array:
+        """Disguised readings for a piece of the sequence, for its rows alone."""
+        keys = None if piece.times is None or not self._timed else piece.times.view("datetime64[ns]")
+        out = self.run.apply(piece.Y, keys, None if piece.theta is None else Changes.of_rows(piece.theta))
+        return np.asarray(out if piece.places is None else out[piece.places])
+
+    def finish(self) -> tuple[int, float]:
+        """Say that the segment has come to its end; draws that were made, and nats that were charged."""
+        self.run.finish()
+        return self.stream.epoch - self._epoch, self.stream.spent - self._spent
+
+
+def _digest(*parts: Any) -> str:
+    """A name for a run: that of what it begins with, so that the same file again is the same run."""
+    found = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        if part is not None:
+            found.update(np.ascontiguousarray(part[:BATCH]).data)
+    return "file:" + found.hexdigest()
