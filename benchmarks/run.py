@@ -24,10 +24,12 @@ SECTIONS = (
     "cold",
     "dense",
     "randomizer",
+    "moving",
     "distortion",
     "laws",
     "models",
     "streams",
+    "files",
 )
 FIGURE = "benchmarks-dense.svg"
 

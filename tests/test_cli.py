@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from pathlib import Path
+from unittest import mock
 
 import pytest
+import typer
 
 ROOT = Path(__file__).parent.parent
 
 
 def understudy(*arguments, **environment):
-    return subprocess.run(
-        [sys.executable, "-m", "understudy", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "COLUMNS": "120", **environment},
-    )
+    """The command, as a process of its own where the environment matters, else in this one, which is quicker."""
+    if environment:
+        return subprocess.run(
+            [sys.executable, "-m", "understudy", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env={**os.environ, "COLUMNS": "120", **environment},
+        )
+    from understudy.cli import main
+
+    out, err = io.StringIO(), io.StringIO()
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.dict(os.environ, {"COLUMNS": "120"}))
+        stack.enter_context(mock.patch.object(sys, "argv", ["understudy", *arguments]))
+        stack.enter_context(redirect_stdout(out))
+        stack.enter_context(redirect_stderr(err))
+        left = stack.enter_context(pytest.raises(SystemExit))
+        main()
+    return subprocess.CompletedProcess(arguments, left.value.code or 0, out.getvalue(), err.getvalue())
 
 
 def test_info_says_whether_the_compiled_loops_run():
@@ -243,8 +260,6 @@ def _rounded(text):
 
 def test_every_command_and_option_is_documented():
     """docs/cli.md has a section for each command, which names each of its options."""
-    import typer
-
     from understudy.cli import app
 
     page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
@@ -255,6 +270,28 @@ def test_every_command_and_option_is_documented():
             for option in parameter.opts:
                 if option.startswith("--"):
                     assert re.search(rf"{option}\b(?!-)", section), f"{option} of {name} is not in docs/cli.md"
+
+
+def test_the_page_of_the_command_line_is_up_to_date():
+    """docs/cli.md is what docs/make_cli.py makes of the program and the notes, which name no command that is not."""
+    check = [sys.executable, str(ROOT / "docs" / "make_cli.py"), "--check"]
+    told = subprocess.run(check, capture_output=True, text=True, timeout=60)
+    assert told.returncode == 0, told.stdout + told.stderr
+    from understudy.cli import app
+
+    notes = (ROOT / "docs" / "cli_notes.txt").read_text(encoding="utf-8")
+    named = {title.split()[1] for title in re.findall("^## (understudy .*)$", notes, re.MULTILINE)}
+    assert named <= set(typer.main.get_command(app).commands)
+
+
+def test_json_is_one_document():
+    """Of the commands that compute: the demo and the design of the room."""
+    found = json.loads(understudy("demo", "--seed", "5", "--json").stdout)
+    assert found["adversary"]["disguised"]["wrong_guesses"] == pytest.approx(found["wrong_guesses_at_least"], abs=0.01)
+    assert json.loads(understudy("demo", "--pseudo", "0.6", "--json").stdout)["wrong_guesses_at_least"] is None
+    room = json.loads(understudy("design", "--json").stdout)
+    assert room["distortion"]["value"] == pytest.approx(17.3459, abs=1e-4)
+    assert room["kernel"][0][0] == pytest.approx(0.8664, abs=1e-4)
 
 
 def test_demo_writes_a_picture(tmp_path):
@@ -293,7 +330,7 @@ def test_version_and_help():
     """Both answer, and help names every command."""
     assert understudy("--version").stdout.startswith("understudy 0.")
     told = understudy("--help").stdout
-    for command in ("info", "demo", "design", "guarantee", "paper"):
+    for command in ("info", "demo", "design", "guarantee", "paper", "fit", "report", "apply", "quickstart", "ledger"):
         assert command in told
 
 

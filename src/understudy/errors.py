@@ -98,7 +98,14 @@ class RollbackError(LedgerError):
 
 
 class BudgetError(LedgerError):
-    """The leakage that was allowed is spent."""
+    """The leakage that was allowed is spent.
+
+    `released` holds the outputs of the readings of the call before that, where there are any; they are recorded.
+    """
+
+    def __init__(self, message: str = "", released: object = None) -> None:
+        super().__init__(message)
+        self.released = released
 
 
 class NumericalError(UnderstudyError, ArithmeticError):

@@ -1,6 +1,7 @@
 """Auxiliary uniforms: a function of key, reading and channel, uniform, and never the same twice."""
 
 import copy
+import hashlib
 
 import numpy as np
 import pytest
@@ -20,6 +21,25 @@ def test_one_by_one_in_blocks_and_from_the_middle(uniforms, d):
     whole = uniforms.block(0, 40, d)
     assert np.array_equal(np.stack([uniforms.at(k, d) for k in range(40)]), whole)
     assert np.array_equal(uniforms.block(17, 9, d), whole[17:26])
+
+
+@pytest.mark.parametrize("uniforms", BOTH, ids=repr)
+def test_pieces_and_arrays_that_are_given(uniforms):
+    """More than are made at a time, from the middle of a digest, into an array that is there: the same numbers."""
+    whole = uniforms.block(0, 20_000, 1)
+    out = np.full((12_000, 1), 7.0)
+    assert uniforms.block(5003, 12_000, 1, out) is out
+    assert np.array_equal(out, whole[5003:17_003])
+
+
+def test_the_uniforms_of_a_key_are_these():
+    """By hashlib alone, so that stored keys keep their meaning; a seed's by Philox, likewise."""
+    raw = hashlib.blake2b((2).to_bytes(8, "little"), key=KEY).digest()
+    wanted = [(int.from_bytes(raw[8 * i : 8 * i + 8], "little") // 2**12 + 0.5) / 2**52 for i in range(8)]
+    assert Uniforms(KEY).block(16, 8, 1)[:, 0].tolist() == wanted
+    key = np.frombuffer(hashlib.blake2b(KEY, digest_size=16).digest(), dtype="<u8")
+    raw = np.random.Philox(key=key, counter=[4, 0, 0, 0]).random_raw(8).tolist()
+    assert SeededUniforms(KEY).block(16, 8, 1)[:, 0].tolist() == [(bits // 2**12 + 0.5) / 2**52 for bits in raw]
 
 
 @pytest.mark.parametrize("uniforms", BOTH, ids=repr)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import traceback
 
 import numpy as np
 import pytest
@@ -225,12 +226,73 @@ def test_a_setting_that_breaks_a_rule_is_named_by_its_reading_alone():
         (lambda: Controlled(lambda v: us.IID(us.Gaussian(v, 1.0)), 0.0), "must be a GaussMarkov"),
         (lambda: Controlled(lambda v: room(1, v[0]), [0.5]), "a setting is of types"),
         (lambda: Controlled(room, 0, 0.0).along([]), "settings is empty"),
+        (lambda: Controlled(room, 0, 0.0).along(0.7321), "settings is of type float"),
+        (lambda: Controlled(room, 0, 0.0).along([(0, 0.1), 0.7321]), "setting 1 is of type float; it must be a tuple"),
+        (lambda: Controlled(room, 0, 0.0).along(["ab"]), "setting 0 is of type str; it must be a tuple"),
+        (lambda: Controlled(room, 0, 0.0).along(np.zeros(3)), "setting 0 is of type float64"),
+        (lambda: Controlled(room, 0), "raised TypeError for the first setting of types \\(int\\)"),
     ],
 )
 def test_what_cannot_be_steered_is_refused(make, rule):
     """The message names the rule."""
     with pytest.raises(ModelError, match=rule):
         make()
+
+
+@pytest.mark.parametrize(
+    ("setting", "kind"),
+    [
+        ((0.7321,), "TypeError for a setting of types \\(float\\)"),
+        ((0, 0.7321, 1), "TypeError for a setting of types \\(int, float, int\\)"),
+        (("wide 0.7321", 0.1), "Error for a setting of types \\(str, float\\)"),
+        ((), "TypeError for a setting of types \\(\\)"),
+    ],
+)
+def test_settings_that_the_function_does_not_take_are_named_by_reading_and_types(setting, kind):
+    """Too few, too many, a text: an error of ours, with the number of the reading and no value."""
+    model = Controlled(room, 0, 0.0)
+    after = model.update(model.start(), 480.0)
+    for state, reading in ((model.start(), 1), (after, 2)):
+        with pytest.raises(ModelError, match=f"setting of reading {reading}: .*{kind}") as error:
+            model.steered(state, *setting)
+        assert "7321" not in str(error.value)
+        assert error.value.__suppress_context__
+    with pytest.raises(ModelError, match=f"setting of reading 2: .*{kind}"):
+        model.along([(0, 0.1), setting])
+    with pytest.raises(ModelError, match=kind):
+        model.model(*setting)
+
+
+def test_what_the_function_of_a_setting_raises_is_not_shown():
+    """A table that lacks a setting names it; the message and the traceback do not."""
+    table = {0.25: us.GaussMarkov(0.5, 1.0, 1.0, 1.0, mean0=0.0, cov0=1.0)}
+    model = Controlled(table.__getitem__, 0.25)
+    calls = (
+        lambda: model.steered(model.start(), 0.7321),
+        lambda: model.along([(0.25,), (0.7321,)]),
+        lambda: model.model(0.7321),
+        lambda: model.predict(Steered(model.start().filtered, (0.7321,))),
+    )
+    for call in calls:
+        with pytest.raises(ModelError, match="raised KeyError") as error:
+            call()
+        assert "7321" not in "".join(traceback.format_exception_only(error.value))
+        assert error.value.__suppress_context__
+    with pytest.raises(ModelError, match="raised KeyError for the first setting") as error:
+        Controlled(table.__getitem__, 0.5)
+    assert isinstance(error.value.__cause__, KeyError)  # configuration: here what went wrong is said
+
+
+def test_settings_may_be_lists_and_rows_of_an_array():
+    """A setting is a row of whatever holds them, and may hold tuples."""
+    model = Controlled(room, 0, 0.0)
+    rows = [(0, 0.1), (1, 0.2), (1, 0.0)]
+    Y = us.sample(room(1, 0.1), 3, rng=1)
+    wanted = us.whiten(Y, model.along(rows))
+    assert same_bits(us.whiten(Y, model.along([list(row) for row in rows])), wanted)
+    assert same_bits(us.whiten(Y, model.along(np.array(rows))), wanted)
+    nested = Controlled(lambda who, pair: room(who, sum(pair)), 0, (0.0, 0.0))
+    assert same_bits(us.whiten(Y, nested.along([(who, (flow, 0.0)) for who, flow in rows])), wanted)
 
 
 def test_models_of_another_size_are_refused():

@@ -1,6 +1,7 @@
 """The card of a causal design: its figures, their sentences, and what is left where theta is estimated."""
 
 import dataclasses
+import itertools
 import json
 import math
 import re
@@ -11,11 +12,14 @@ import pytest
 from causal_cases import HAMMING, STAY, bits
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 import understudy as us
 from understudy.errors import DesignError
 from understudy.randomizer import measures
-from understudy.randomizer.causal_analysis import errors
+from understudy.randomizer.beliefs import Beliefs
+from understudy.randomizer.causal_analysis import errors, play, posteriors
+from understudy.randomizer.causal_bounds import least_mean, planned, told_the_end
 from understudy.randomizer.causal_card import causal_card
 
 NONE = "No guarantee, audit only"
@@ -100,7 +104,133 @@ def test_matrices_that_take_turns_are_averaged_over_whole_turns():
     assert (last - first + 1) % 7 == 0
 
 
-@settings(max_examples=8, deadline=None)
+# --- bounds from simulation -------------------------------------------------------------------------------------------
+
+SLOW = 0.0002
+
+
+@pytest.fixture(scope="module")
+def slow():
+    """A parameter that moves once in 5000 decisions, its card, and the exact smoother over 1400 decisions."""
+    design = us.design_causal(bits(), [[1 - SLOW, SLOW], [SLOW, 1 - SLOW]], rate=0.0003, distortion=HAMMING)
+    played = play(design.beliefs, 1400, 200, 5)
+    seen = posteriors(played.likelihoods, design.beliefs.prior, design.beliefs.transitions).smoothing
+    return design, causal_card(design), 1.0 - seen.max(axis=2)
+
+
+def test_who_waits_long_errs_no_less_than_the_card_says_of_a_slow_parameter(slow):
+    """Against the exact smoother, who sees 600 decisions more than are counted (false alarm 1e-6)."""
+    _, card, wrong = slow
+    first, last = card.window
+    each = wrong[first - 1 : last].mean(axis=0)
+    assert card.smoothing < each.mean() + stats.norm.isf(1e-6) * each.std(ddof=1) / math.sqrt(len(each))
+    assert 0.02 < card.smoothing < card.filtering
+
+
+def test_a_slow_parameter_is_said_to_be_slow(slow, made):
+    """The card says which decisions it is about, that the start is not forgotten, and why the bound is low."""
+    _, card, _ = slow
+    assert not card.settled
+    assert made.settled
+    at_the_time, afterwards = card.measures[:2]
+    assert "its start is not forgotten" in at_the_time.note
+    assert "moves so slowly" in afterwards.note
+    assert "moves so slowly" not in made.measures[1].note
+    for m in (at_the_time, afterwards):
+        assert f"decisions {card.window[0]} to {card.window[1]} of a sequence that starts at the stated" in m.sentence
+    assert f"until decision {card.decisions} " in afterwards.note
+    assert card.to_dict()["wrong_guesses"]["settled"] is False
+    assert card.to_dict()["wrong_guesses"]["of_decisions"] == list(card.window)
+
+
+def enumerated(beliefs, decisions, about, told):
+    """How often the best guess of theta_about is wrong, over all paths: with all draws, and the last value if told."""
+    m, n = beliefs.cost.shape
+    table = {}
+    for pseudo in itertools.product(range(n), repeat=decisions):
+        state, kernels = beliefs.start(), []
+        for j in pseudo:
+            kernels.append(beliefs.kernel(state.belief))
+            state = beliefs.after(state, kernels[-1], j)
+        for theta in itertools.product(range(m), repeat=decisions):
+            p = beliefs.prior[theta[0]]
+            for k in range(decisions):
+                p *= kernels[k][theta[k], pseudo[k]]
+                if k:
+                    p *= beliefs.transitions[(k - 1) % beliefs.period][theta[k - 1], theta[k]]
+            seen = (pseudo, theta[-1] if told else None)
+            table.setdefault(seen, np.zeros(m))[theta[about]] += p
+    return 1.0 - math.fsum(chances.max() for chances in table.values())
+
+
+@pytest.mark.parametrize("chain", [STAY, [[0.7, 0.3], [0.1, 0.9]], [STAY, [[0.4, 0.6], [0.5, 0.5]]]])
+def test_being_told_the_end_is_worth_more_than_any_future(chain):
+    """By enumeration: told theta_4 one errs about theta_2 no more than with the draws of seven decisions.
+
+    The twin: of the persistent chain, who sees the draws of four and is told nothing errs more, so that a simulation
+    that just ends is too good.
+    """
+    beliefs = Beliefs([0.6, 0.4], chain, HAMMING, slope=1.5)
+    told, waits, now = (enumerated(beliefs, *case) for case in ((4, 1, True), (7, 1, False), (4, 1, False)))
+    assert 0.0 < told <= waits + 1e-12
+    assert waits < now - (1e-3 if chain is STAY else -1e-12)
+    played = play(beliefs, 4, 4000, 3)
+    each = 1.0 - told_the_end(played.likelihoods, played.theta[-1], beliefs)[1].max(axis=1)
+    assert abs(each.mean() - told) < 4.9 * each.std() / math.sqrt(len(each))
+
+
+def misses(bound, sample, truth, count=500):
+    rng = np.random.default_rng(6)
+    return sum(bound(sample(rng)) > truth for _ in range(count))
+
+
+def by_student(x):
+    return x.mean() - stats.t.isf(0.05, len(x) - 1) * x.std(ddof=1) / math.sqrt(len(x))
+
+
+@pytest.mark.parametrize(
+    ("sample", "truth"),
+    [
+        (lambda rng: 0.5 * (rng.random(64) > 0.01), 0.495),
+        (lambda rng: rng.beta(5.0, 0.02, 64), 5.0 / 5.02),
+        (lambda rng: rng.random(64) ** 3, 0.25),
+    ],
+)
+def test_the_lower_bound_of_a_mean_holds_for_any_law(sample, truth):
+    """At 5 percent it is wrong no more often than that, also where nearly all numbers are alike (false alarm 1e-6)."""
+    most = stats.binom.isf(1e-6, 500, 0.05)
+    assert misses(lambda x: least_mean(x, 0.05), sample, truth) <= most
+
+
+def test_a_standard_error_is_no_such_bound():
+    """The twin: where one number in a hundred differs, Student's bound is wrong half of the time."""
+    assert misses(by_student, lambda rng: 0.5 * (rng.random(64) > 0.01), 0.495) > 200
+
+
+def test_the_lower_bound_is_of_use():
+    """Three percent below 512 numbers that are alike; more where they scatter; never above the mean, nor below zero."""
+    rng = np.random.default_rng(2)
+    assert 0.968 * 0.2 < least_mean(np.full(512, 0.2)) < 0.2
+    x = 0.4 * rng.random(512)
+    assert by_student(x) * 0.8 < least_mean(x) < x.mean()
+    assert least_mean(np.zeros(64)) == 0.0
+    assert 0.0 < least_mean(np.array([0.0] * 63 + [1.0])) < 1e-3
+
+
+def test_margins_follow_the_mixing_of_the_chain():
+    """Where the second eigenvalue needs longer margins are longer, up to what can be afforded; turns count whole."""
+    found = [planned(Beliefs([0.5, 0.5], [[1 - p, p], [p, 1 - p]], HAMMING, 1.0), "exact") for p in (0.3, 0.05, 0.02)]
+    assert [plan.first - 1 for plan in found] == [24, 66, 170]
+    assert all(plan.settled for plan in found)
+    assert all(plan.decisions - plan.last == plan.first - 1 for plan in found)
+    never = planned(Beliefs([0.5, 0.5], np.eye(2), HAMMING, 1.0), "exact")
+    assert not never.settled
+    assert never.decisions * never.sequences <= 200_000
+    week = planned(Beliefs([0.5, 0.5], [STAY] * 168, HAMMING, 1.0), "simulation")
+    assert ((week.first - 1) % 168, week.last % 168) == (0, 0)
+
+
+@settings(max_examples=3, deadline=None)
 @given(st.floats(0.0, 1.0), st.floats(0.05, 3.0))
 def test_what_is_left_of_a_bound_is_less_by_the_chance_of_a_wrong_path(eps, slope):
     """E - eps, and nothing below zero: in the figures and in what is shown, which is rounded down."""
@@ -270,8 +400,21 @@ def test_what_breaks_a_rule_is_refused(design):
         causal_card(design, estimated=True, wrong_path=1.5)
     with pytest.raises(DesignError, match="decisions_per_day = 0"):
         causal_card(design, decisions_per_day=0)
+    with pytest.raises(DesignError, match="decisions_per_day = True"):
+        causal_card(design, decisions_per_day=True)
+    with pytest.raises(DesignError, match=r"decisions_per_day = .*nan"):
+        causal_card(design, decisions_per_day=np.float64("nan"))
     with pytest.raises(DesignError, match="CausalDesign"):
         causal_card(bits())
+
+
+def test_numbers_of_numpy_are_numbers(design, made, nearly):
+    """Whole ones and floats; the card is the same, and its JSON too."""
+    for kind in (np.int64, np.float32):
+        found = causal_card(design, decisions_per_day=kind(96))
+        assert found == made
+        assert found.json() == made.json().replace("96,", "96.0,") or found.json() == made.json()
+    assert causal_card(design, estimated=True, wrong_path=np.float64(0.03)) == nearly
 
 
 def test_the_measure_of_distortion_is_named():

@@ -3,6 +3,7 @@
 import itertools
 import math
 import pickle
+import time
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from scipy import stats
 
 import understudy as us
 from understudy.errors import DesignError, FamilyError, ReadingError
+from understudy.randomizer.beliefs import _power
 from understudy.randomizer.estimating import Estimator, EstimatorState
 from understudy.stream.states import dump, load
 
@@ -253,6 +255,61 @@ def test_a_gap_of_a_million_decisions_is_quick():
         few, _ = estimator.step(state, None, moves % 2 + 400)
         assert far.belief == pytest.approx(few.belief, abs=1e-12)
         assert far.decision == moves
+
+
+def stepped(estimator, belief, decision, moves):
+    """The belief moved one decision at a time, in exact logarithms of sums over all values."""
+    T = estimator.transitions
+    for k in range(moves):
+        with np.errstate(divide="ignore"):
+            logs = np.log(T[(decision + k) % len(T)])
+        belief = np.logaddexp.reduce(np.array(belief)[:, None] + logs, axis=0)
+    return belief
+
+
+@pytest.mark.parametrize("moves", [64, 65, 66, 199, 200, 1001])
+@pytest.mark.parametrize("tick", [0, 1, 2])
+def test_a_long_gap_is_many_steps(moves, tick):
+    """The power of a whole turn is what its steps make of the belief, from any place of the turn on."""
+    turns = [[[0.999, 0.001], [0.0004, 0.9996]], [[1.0, 0.0], [0.01, 0.99]], [[0.2, 0.8], [0.0, 1.0]]]
+    estimator = Estimator(bits([0.3, 0.7]), turns)
+    state, _ = estimator.step(estimator.start(tick), 0.4)
+    far, _ = estimator.step(state, None, moves)
+    assert far.belief == pytest.approx(stepped(estimator, state.belief, state.decision, moves), rel=1e-11, abs=1e-13)
+    assert estimator.moved(state, moves) == far.belief
+
+
+def test_a_gap_of_years_is_quick_whatever_the_chain():
+    """A thousand million decisions in well under a second, for chains that settle slowly or never, and for many values.
+
+    Gone through one by one they would take an hour.
+    """
+    rng = np.random.default_rng(4)
+    family = us.Family(lambda v: us.IID(us.Gaussian(float(v), 1.0)), values=list(range(20)))
+    for chain in (
+        np.eye(20) * (1.0 - 1e-9) + 1e-9 * rng.dirichlet(np.ones(20), 20), np.roll(np.eye(20), 1, axis=1),
+        rng.dirichlet(np.full(20, 0.1), 20),
+    ):  # fmt: skip
+        estimator = Estimator(family, chain)
+        state, _ = estimator.step(estimator.start(), 7.3)
+        begun = time.perf_counter()
+        far, _ = estimator.step(state, None, 10**9)
+        assert time.perf_counter() - begun < 2.0
+        assert math.fsum(estimator.belief(far)) == pytest.approx(1.0, abs=1e-9)
+        wanted = np.array(estimator.belief(state)) @ _power(estimator.transitions[0], 10**9)
+        assert estimator.belief(far) == pytest.approx(wanted, abs=1e-7)
+
+
+def test_a_long_gap_loses_nothing_that_can_occur():
+    """What is as unlikely as 2^-5000 after a gap is not impossible; a power of plain numbers would say so."""
+    leaves = [[0.5, 0.5], [0.0, 1.0]]
+    estimator = Estimator(bits(), leaves)
+    state, _ = estimator.step(estimator.start(), 0.5)
+    far, _ = estimator.step(state, None, 5000)
+    assert far.belief[0] == pytest.approx(math.log(0.5) * 5001, rel=1e-12)
+    assert _power(np.array(leaves), 5000)[0, 0] == 0.0
+    still, _ = Estimator(bits([1.0, 0.0]), np.eye(2)).step(EstimatorState((0.0, -math.inf), 1, 0, 0, None), None, 10**9)
+    assert still.belief == (0.0, -math.inf)
 
 
 def test_what_is_unlikely_is_never_lost():

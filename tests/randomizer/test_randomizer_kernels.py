@@ -109,7 +109,7 @@ def test_evaluate_and_what_builds_on_it(m, n):
         kernels.evaluate(*arguments, view(q), b, view(A), view(c), view(w), view(r))
         first = [x.copy() for x in (A, c, w, r)]
         room = view(A), view(c), view(w), view(r)
-        slope = kernels.slide(*arguments, view(q), b, 0.05, 1e-14, 40, *room)
+        slope = kernels.slide(*arguments, view(q), b, 0.05, 1e-14, 40, view(w), view(r))
         bound = kernels.bound(*arguments, view(q), b, 0.05, *room)
         return *first, slope, bound, r, kernels.climb(*arguments, 0, 1e-3, view(np.empty(n)))
 
@@ -145,7 +145,7 @@ def test_interior_and_finish(m, n, fixed):
 
     def call(kernels, view):
         s = np.array([math.nan if fixed else 0.05, b, 0.1, 1.0, 0.5, 1e-11, 60.0, fixed, 0.0, 0.0])
-        law, A, work, H = np.full(n, 1.0 / n), np.empty(m * n), np.zeros(10 * n + m + 3), np.empty(k * k)
+        law, A, work, H = np.full(n, 1.0 / n), np.empty(m * n), np.zeros(10 * n + 2 * m + 3), np.empty(k * k)
         gap = kernels.interior(view(L), m, n, view(p), view(s), view(law), view(A), view(work), view(H), None)
         t, P, base = np.array([0.05, s[1], 0.0, 0.0, 0.0, 0.0]), np.empty(m * n), np.zeros(m * n)
         base[::n] = 1.0
@@ -154,6 +154,56 @@ def test_interior_and_finish(m, n, fixed):
         return gap, s[1], s[8], law, after, t, P
 
     assert_same(call)
+
+
+@pytest.mark.parametrize(("m", "n"), [*SIZES, (6, 20), (21, 18), (30, 40)])
+@pytest.mark.parametrize("slope", [0.3, 3.0, 40.0])
+def test_at_slope(m, n, slope):
+    """The kernel of a given slope, its proof, steps and columns: all at once, and with columns that come and go."""
+    _, _, p, _, L, _ = problem(m, n)
+    k, rows = min(n, interior.MANY), -4 * (-m // 4)
+
+    def call(kernels, view):
+        s, J, base, P = np.zeros(9), np.zeros(k, dtype=np.intp), np.zeros(m * n), np.empty(m * n)
+        s[5] = 1e-13
+        room = np.zeros((rows + 2) * n + 3 * rows + (rows + k + 8) * k)
+        base[::n] = 1.0
+        gap = kernels.at_slope(
+            view(L), m, n, view(p), slope, view(base), view(s), view(room), view(J), view(P)
+        )  # fmt: skip
+        return gap, s, J.astype(float), room, P
+
+    gap, s, *_ = assert_same(call)
+    assert gap <= 1e-11
+    assert 0 <= s[8] <= 60
+
+
+@pytest.mark.parametrize(("m", "n"), SIZES)
+def test_sums_of_a_few_columns(m, n):
+    """What `slide` sums up is what `evaluate` does; a belief that follows a draw is Bayes' rule and the chain's."""
+    rng, _, p, q, L, b = problem(m, n)
+    q[0] = 0.0 if n > 1 else 1.0
+    P, T = rng.dirichlet(np.ones(n), size=m), rng.dirichlet(np.ones(m), size=(2, m))
+
+    def call(kernels, view):
+        arguments = view(L), m, n, view(p), view(q), b
+        few, all_, A, c, w = np.empty(3), np.empty(3), np.empty(m * n), np.empty(n), np.empty(n)
+        kernels.spend(*arguments, view(w), view(few))
+        kernels.evaluate(*arguments, view(A), view(c), view(w), view(all_))
+        drawn, still = np.empty(2 * m), np.empty(2 * m)
+        rest = view(T.reshape(-1)), m * m
+        good = kernels.follow(view(p), m, n, view(P.reshape(-1)), n - 1, *rest, view(drawn))
+        kernels.follow(view(p), m, n, view(few), -1, *rest, view(still))
+        never = kernels.follow(view(p), m, n, view(np.zeros(m * n)), 0, *rest, view(np.empty(2 * m)))
+        return few, all_, good, never, drawn[:m], still[:m]
+
+    few, all_, good, never, drawn, still = assert_same(call)
+    assert few[:2].tolist() == all_[:2].tolist()
+    assert few[2] == pytest.approx(all_[2], rel=1e-9, abs=1e-15)
+    assert (good, never) == (1, 0)
+    after = (p * P[:, -1] / (p @ P[:, -1])) @ T[1]
+    assert drawn == pytest.approx(after, rel=1e-12)
+    assert still == pytest.approx(p @ T[1], rel=1e-12)
 
 
 @pytest.mark.parametrize(("m", "n"), SIZES)

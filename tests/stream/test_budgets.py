@@ -227,7 +227,7 @@ def test_readings_of_approximate_models_are_charged_block_by_block(design, tmp_p
     """Before the first reading of each block, missing ones among them, in steps and in batches alike; in few rows."""
     for sizes in ([1] * 13, [13], [3, 4, 6], [4, 4, 5]):
         with us.Ledger(tmp_path / f"{len(sizes)}{sizes[0]}", witness=False) as ledger:
-            stream = us.Stream.begin(Approximate(design), 1, ledger, _row(design), None)
+            stream = us.Stream.begin(Approximate(design), 1, ledger, _row(design))
             for size in sizes:
                 stream.apply([100.0, None, *[100.0] * 11][:size])
             assert ledger.spent("a") == pytest.approx(0.3 + 4 * 0.01)
@@ -240,7 +240,7 @@ def test_readings_stop_where_the_budget_does(design, tmp_path):
     policy = Approximate(design)
     with us.Ledger(tmp_path / "a", witness=False) as ledger:
         ledger.limit("a", total=0.32, when_spent="hold")
-        stream = us.Stream.begin(policy, 1, ledger, _row(design), None)
+        stream = us.Stream.begin(policy, 1, ledger, _row(design))
         stream.apply(np.full(8, 100.0))
         with pytest.raises(BudgetError):
             stream.step(100.0)

@@ -24,12 +24,6 @@ EPOCHS = us.design(FAMILY, pseudo=[0, 0.5, 1], leakage=0.2, horizon=50, distorti
 CAUSAL = design_causal(FAMILY, STAY, [0, 0.5, 1], rate=0.05, horizon=50, distortion="mae", decision_every=7)
 
 
-def begun(kind, ledger):
-    if kind == "causal":
-        return CAUSAL.stream(ledger=ledger, name="lab")
-    return EPOCHS.stream(theta=0, ledger=ledger, name="lab", epoch=25)
-
-
 def rows(T=120, seed=1):
     rng = np.random.default_rng(seed)
     theta = np.repeat(rng.integers(0, 2, -(-T // 10)), 10)[:T]
@@ -74,13 +68,15 @@ def test_a_run_is_the_stream_without_its_outputs(tmp_path, kind):
 @pytest.mark.parametrize("kind", ["epochs", "causal"])
 @given(
     cuts=st.lists(st.integers(1, 119), max_size=4),
-    again=st.lists(st.integers(1, 119), max_size=4),
+    kept=st.lists(st.booleans(), min_size=4, max_size=4),
+    more=st.lists(st.integers(1, 119), max_size=3),
     stop=st.integers(1, 119),
 )
 @settings(max_examples=12, deadline=None)
-def test_an_interrupted_run_gives_the_same_file(tmp_path_factory, kind, cuts, again, stop):
+def test_an_interrupted_run_gives_the_same_file(tmp_path_factory, kind, cuts, kept, more, stop):
     """Replayed in other batches and continued, the rows are the same bits, and are charged once."""
     folder, data = tmp_path_factory.mktemp("run"), rows()
+    again = [cut for cut, keep in zip(cuts, kept, strict=False) if keep and cut < stop]  # some batches together
     with opened(folder) as ledger:
         first = fed(clocked(kind, ledger).run("today.csv"), data, cuts, last=stop)
         spent = ledger.spent("lab")
@@ -91,13 +87,13 @@ def test_an_interrupted_run_gives_the_same_file(tmp_path_factory, kind, cuts, ag
         replayed = fed(run, data, [*again, stop], last=stop)
         assert not run.replaying
         assert ledger.spent("lab") == spent
-        rest = fed(run, data, again, first=stop)
+        rest = fed(run, data, more, first=stop)
         run.finish()
         spent = ledger.spent("lab")
     assert same_bits(first, replayed)
     with opened(folder) as ledger:
         run = clocked(kind, ledger).run("today.csv")
-        whole = fed(run, data, again)
+        whole = fed(run, data, [*again, stop])
         run.finish()
         assert ledger.spent("lab") == spent
     assert same_bits(whole, np.concatenate([first, rest]))
@@ -113,7 +109,7 @@ def test_a_file_that_has_grown_goes_on(tmp_path):
         run.finish()
     with opened(tmp_path) as ledger:
         run = clocked("causal", ledger).run("today.csv")
-        whole = fed(run, data, [40])
+        whole = fed(run, data, [90])
         run.finish()
         assert run.rows == 120
     assert same_bits(whole[:60], first)
@@ -250,3 +246,145 @@ def test_a_run_that_is_killed_at_any_moment_gives_the_same_file(tmp_path):
         child.wait(30)
         child.stdout.close()
     assert len(seen) >= 80
+
+
+# How a run may go wrong ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 10, 49])
+def test_rows_go_out_only_when_their_whole_batch_was_compared(tmp_path, count):
+    """A call that ends before the recorded batch cannot be compared: it is refused, whatever its rows are."""
+    Y, keys, theta = rows()
+    with opened(tmp_path) as ledger:
+        fed(clocked("epochs", ledger).run("today.csv"), (Y, keys, theta), [50])
+        run = clocked("epochs", ledger).run("today.csv")
+        with pytest.raises(ReadingError, match="recorded together"):
+            run.apply(Y[:count] + 5.0, keys[:count], theta[:count])
+
+
+def test_a_long_batch_is_replayed_in_shorter_ones(tmp_path):
+    """Digests are kept every 65,536 rows, within a batch too."""
+    T = 150_000
+    Y, keys, theta = np.random.default_rng(1).normal(100.0, 1.0, T), np.arange(T), np.zeros(T, dtype=int)
+    with opened(tmp_path) as ledger:
+        whole = EPOCHS.stream(theta=0, ledger=ledger, name="lab").run("f").apply(Y, keys, theta)
+        again = EPOCHS.stream(theta=0, ledger=ledger, name="lab").run("f")
+        parts = fed(again, (Y, keys, theta), [65_536, 131_072])
+    assert same_bits(whole, parts)
+
+
+@pytest.mark.parametrize("between", ["new epoch", "step"])
+def test_what_happens_between_the_beginning_of_a_run_and_its_rows_is_part_of_it(tmp_path, between):
+    """A run begins with its first rows, so that a replay begins there too."""
+    data = rows()
+    with opened(tmp_path) as ledger:
+        stream = EPOCHS.stream(theta=0, ledger=ledger, name="lab")
+        run = stream.run("today.csv")
+        if between == "step":
+            stream.step(100.0, key=-5)
+        else:
+            stream.new_epoch(1)
+        first = fed(run, data, [])
+        assert same_bits(fed(stream.run("today.csv"), data, []), first)
+
+
+@pytest.mark.parametrize("ledgered", [True, False])
+def test_a_run_does_not_go_on_past_what_the_stream_did_meanwhile(tmp_path, ledgered):
+    """Two outputs for one part of the readings, or two draws for one epoch, are refused."""
+    Y, _, theta = rows()
+    ledger = opened(tmp_path) if ledgered else None
+    stream = EPOCHS.stream(theta=0, ledger=ledger, name="lab", epoch=10)
+    run = stream.run("a")
+    run.apply(Y[:10], theta=theta[:10])
+    stream.apply(Y[:10])
+    with pytest.raises(LedgerError, match="has gone on"):
+        run.apply(Y[10:20], theta=theta[10:20])
+    assert stream.count == 20
+    if ledger is not None:
+        ledger.close()
+
+
+def test_a_run_does_not_undo_a_stop(tmp_path):
+    """A stream that was stopped stays so for its runs."""
+    Y, _, theta = rows()
+    with opened(tmp_path) as ledger:
+        ledger.limit("lab", total=0.25)
+        stream = EPOCHS.stream(theta=0, ledger=ledger, name="lab")
+        run = stream.run("a")
+        run.apply(Y[:10], theta=theta[:10])
+        with pytest.raises(BudgetError):
+            stream.new_epoch(0)
+        with pytest.raises(BudgetError):
+            run.apply(Y[10:20], theta=theta[10:20])
+        with pytest.raises(BudgetError):
+            stream.step(100.0)
+
+
+def test_a_call_that_fails_after_a_replayed_part_can_be_repeated(tmp_path):
+    """Nothing of it counts: the same call gives the same rows."""
+    data = rows()
+    with opened(tmp_path) as ledger:
+        ledger.limit("lab", total=0.5)
+        stream = clocked("epochs", ledger)
+        first = fed(stream.run("f"), data, [], last=25)
+        run = clocked("epochs", ledger).run("f")
+        for _ in range(2):
+            with pytest.raises(BudgetError):
+                fed(run, data, [], last=60)
+            assert run.rows == 0
+        ledger.limit("lab", total=50.0)
+        out = fed(run, data, [], last=60)
+        assert run.rows == stream.count == 60
+        assert same_bits(out[:25], first)
+
+
+def test_an_interrupt_after_the_commit_leaves_a_run_that_must_begin_again(tmp_path, monkeypatch):
+    """The rows are recorded and did not go out; begun again, the run gives them."""
+    data = rows()
+    with opened(tmp_path) as ledger:
+        stream = clocked("epochs", ledger)
+        run = stream.run("f")
+
+        def interrupted(*_):
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(type(ledger.witness), "note", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                fed(run, data, [], last=20)
+        with pytest.raises(LedgerError, match="begin it again"):
+            fed(run, data, [], last=20)
+        assert fed(stream.run("f"), data, [], last=20).shape == (20,)
+
+
+@pytest.mark.parametrize("kind", ["estimated", "told before"])
+def test_runs_without_theta_can_be_replayed(tmp_path, kind):
+    """Where the design estimates it, and where the stream was told before."""
+    Y, _, _ = rows(60)
+    guessing = design_causal(
+        FAMILY, STAY, rate=0.05, horizon=50, distortion="mae", decision_every=7, accept_estimated_theta=True
+    )
+    with opened(tmp_path) as ledger:
+
+        def again():
+            made = guessing if kind == "estimated" else EPOCHS
+            return made.stream(None if kind == "estimated" else 0, ledger=ledger, name="lab")
+
+        run = again().run("f")
+        first = run.apply(Y[:30])
+        rest = run.apply(Y[30:], theta=None if kind == "estimated" else 1)
+        run.finish()
+        spent = ledger.spent("lab")
+        run = again().run("f")
+        assert same_bits(run.apply(Y[:30]), first)
+        assert same_bits(run.apply(Y[30:], theta=None if kind == "estimated" else 1), rest)
+        assert ledger.spent("lab") == spent
+
+
+@pytest.mark.parametrize("bad", [5, np.array([-(2**63), 0]), np.array([0.5, 1.5])])
+def test_keys_that_are_none_are_refused(bad):
+    """Not a sequence, out of range, not whole."""
+    stream = EPOCHS.stream(theta=0)
+    for call in (stream.apply, stream.run("f").apply):
+        with pytest.raises(ReadingError):
+            call([100.0, 101.0], bad)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import subprocess
@@ -13,14 +14,15 @@ import pytest
 from helpers import random_system, room, same_bits
 
 import understudy as us
-from understudy.laws.rounding import Rounding
+from understudy.laws.rounding import Channel, Rounding
 from understudy.models.cell_point_mass import USUAL
 from understudy.models.gauss_markov import System
 from understudy.models.quantised import Quantised
 from understudy.transform import backend
 from understudy.transform.gains import SETTLED, gains, scalar_gains
 from understudy.transform.narrow import narrow
-from understudy.transform.rounded import _NO_TABLE, _PAIRS, _range
+from understudy.transform.rounded import _NO_TABLE, _PAIRS
+from understudy.transform.settled import settled_filter
 
 HERE = Path(backend.__file__).parent
 PLAIN = backend.load_plain("kernels_plain_under_test", str(HERE / "_kernels.py"))
@@ -398,7 +400,8 @@ def test_run_line(step):
     high = step * round(200.0 / step + 20)
     y, v, flat = rounded_data(linear, Rounding(1, step, high=high))
     y = np.minimum(y, flat[3])
-    tables = narrow(*_range(us_quantised(linear, step)))
+    tables = narrow(*settled_filter(linear, step).g)
+    assert (tables is None, tables is not None and tables.short) == (step > 1.0, step < 0.1)
     moments = _NO_TABLE if tables is None else tables.moments
 
     def call(kernels, view):
@@ -408,11 +411,65 @@ def test_run_line(step):
             view(moments), view(_PAIRS), view(r),
         )  # fmt: skip
         if tables is not None:
-            kernels.line_scores(view(E), view(D), view(v), view(out), stop, 0.5 * step, view(tables.scores))
+            scores = kernels.line_scores_short if tables.short else kernels.line_scores
+            scores(view(E), view(D), view(v), view(out), stop, 0.5 * step, view(tables.scores))
         return np.array([stop, why]), E, D, out, np.array([x, P])
 
     for compiled, plain in zip(*both_rounded(call), strict=True):
         assert same_bits(compiled, plain)
+
+
+@pytest.mark.parametrize("far", [None, 50])
+def test_run_lanes(far):
+    """Eight stretches at once, with wide cells, gaps and an end of the range among them; with a far one it gives up."""
+    linear, step, length = room(1, mean0=200.0), 0.1, 30
+    y, v, flat = rounded_data(linear, Rounding(1, step, high=201.5), T=8 * length + 7)
+    y = np.minimum(y, flat[3])
+    y[[14, 40, 77]] = flat[3], np.nan, 198.5
+    if far is not None:
+        y[far] = 300.0
+    tables = narrow(*settled_filter(linear, step).g)
+
+    def call(kernels, view):
+        E, D, states = np.zeros(y.size), np.zeros(y.size), np.zeros(33)
+        states[:8], states[8:16] = 200.0 + 0.1 * np.arange(8.0), 0.06
+        kernels.run_lanes(
+            view(y), view(v), view(E), view(D), 5, length, view(linear.row(1)), view(flat), view(states),
+            view(tables.moments), view(_PAIRS), view(np.zeros(3)),
+        )  # fmt: skip
+        return E, D, states
+
+    compiled, plain = both_rounded(call)
+    for a, b in zip(compiled, plain, strict=True):
+        assert same_bits(a, b)
+    assert compiled[2][32] == (far is None)
+    if far is None:
+        # each stretch is what `run_line` makes of it
+        E, D = np.zeros(y.size), np.zeros(y.size)
+        for j, (x, P) in enumerate(compiled[2][:16].reshape(2, 8).T.tolist()):
+            first = 5 + j * length
+            *_, x, P = backend.kernels_rounded.run_line(
+                y, v, E, D, first, first + length, linear.row(1), flat, x, P, tables.moments, _PAIRS, np.zeros(3)
+            )
+            assert (x, P) == (compiled[2][16 + j], compiled[2][24 + j])
+        assert same_bits(E, compiled[0])
+        assert same_bits(D, compiled[1])
+
+
+def test_round_all():
+    """Rounding in place is numpy's, halves to even, NaN and numbers without a fraction included."""
+    halves = np.arange(-20.5, 20.5) * 0.1 + 0.05
+    odd = [np.nan, -0.0, 1e15, 2.0**51 * 0.1 + 0.05, -1e300]
+    y = np.concatenate((halves, odd, 3.0 + np.random.default_rng(9).normal(size=50)))
+
+    def call(kernels, view):
+        out = y.copy()
+        kernels.round_all(view(out), out.size, 0.1, 0.05)
+        return (out,)
+
+    (compiled,), (plain,) = both_rounded(call)
+    assert same_bits(compiled, plain)
+    assert same_bits(compiled, Channel(0.1, 0.05, -math.inf, math.inf).rounded(y))
 
 
 @pytest.mark.parametrize("step", [0.5, 4.0])

@@ -15,7 +15,10 @@ from understudy.errors import ReadingError, StateError
 from understudy.laws.uniforms import SeededUniforms, Uniforms
 from understudy.models.quantised import Quantised
 from understudy.transform import narrow as polynomials
+from understudy.transform.backend import compiled
+from understudy.transform.narrow import narrow
 from understudy.transform.rounded import LineWhitening, MomentWhitening, PointWhitening, colouring, whitening
+from understudy.transform.settled import early, settled_filter
 
 UNIFORMS = SeededUniforms(b"uniforms for tests")
 
@@ -179,11 +182,11 @@ def test_a_state_may_go_through_a_file(name):
 def test_a_block_ends_where_it_may():
     """More readings than one block holds."""
     model = MODELS["narrow"]
-    _, Y = readings(model, 70_000)
+    _, Y = readings(model, 140_000)
     causal = whitening(model, UNIFORMS)
     _, whole = causal.apply(causal.start(), Y)
-    state, first = causal.apply(causal.start(), Y[:33_000])
-    _, second = causal.apply(state, np.ascontiguousarray(Y[33_000:]))
+    state, first = causal.apply(causal.start(), Y[:63_000])
+    _, second = causal.apply(state, np.ascontiguousarray(Y[63_000:]))
     assert np.array_equal(np.concatenate((first, second)), whole)
 
 
@@ -237,3 +240,107 @@ def test_polynomials_of_narrow_cells():
         assert polynomials.narrow(0.98 * g, 1.02 * g) is not None
     assert polynomials.narrow(0.01, 0.06) is None
     assert polynomials.narrow(0.06, 0.07) is None
+
+
+def in_order(model, Y):
+    """Scores by the same map without stretches side by side."""
+    causal = whitening(model, UNIFORMS)
+    causal._early = 0
+    return causal.apply(causal.start(), Y)
+
+
+def same_state(a, b):
+    return a[0] == b[0] and all(np.array_equal(x, y) for x, y in zip(a[1], b[1], strict=True))
+
+
+@pytest.mark.skipif(not compiled, reason="plain loops go one after the other")
+@pytest.mark.parametrize("case", ["room", "slow", "uncertain start", "negative", "no noise"])
+def test_stretches_side_by_side_change_nothing(case):
+    """Bit for bit what one after the other gives, with gaps and wide cells, and most stretches count at once."""
+    model = {
+        "room": MODELS["narrow"],
+        "slow": Quantised(room(1, A=0.999, Q=0.001, mean0=10_000.0), 0.05),
+        "uncertain start": MODELS["uncertain start"],
+        "negative": Quantised(room(0, A=-0.8, C=-2.0, mean0=1.0), 0.1),
+        "no noise": Quantised(room(1, R=0.0), 0.05),
+    }[case]
+    _, Y = readings(model, 60_000)
+    Y[[400, 401, 30_000]] = np.nan
+    Y[[7000, 50_000], 0] += 30 * model.grid.channels[0].step
+    causal = whitening(model, UNIFORMS)
+    assert causal._early > 0
+    counted = []
+    quick = causal._side_by_side
+    causal._side_by_side = lambda data, k, x, P: counted.append(quick(data, k, x, P)) or counted[-1]
+    state, out = causal.apply(causal.start(), Y)
+    wanted_state, wanted = in_order(model, Y)
+    assert np.array_equal(out, wanted, equal_nan=True)
+    assert same_state(state, wanted_state)
+    assert max(k for k, _, _ in counted) > 52_000
+
+
+@pytest.mark.skipif(not compiled, reason="plain loops go one after the other")
+@pytest.mark.parametrize("early", [1, 3, 9])
+def test_stretches_begun_too_late_are_done_again(early):
+    """Where a guess has not been forgotten the states differ, and the readings are done one after the other."""
+    model = MODELS["narrow"]
+    _, Y = readings(model, 20_000)
+    causal = whitening(model, UNIFORMS)
+    causal._early = early
+    reached = []
+    quick = causal._side_by_side
+    causal._side_by_side = lambda data, k, x, P: reached.append(quick(data, k, x, P)) or reached[-1]
+    state, out = causal.apply(causal.start(), Y)
+    wanted_state, wanted = in_order(model, Y)
+    assert np.array_equal(out, wanted)
+    assert same_state(state, wanted_state)
+    assert reached[0][0] == 2500  # the first of eight
+
+
+@pytest.mark.skipif(not compiled, reason="plain loops go one after the other")
+def test_far_readings_among_stretches():
+    """A reading that only the methods can do, off the grid or infinite, is found where it is."""
+    model = MODELS["narrow"]
+    _, Y = readings(model, 20_000)
+    far = Y.copy()
+    far[9000, 0] += 100.0
+    assert np.array_equal(
+        whitening(model, UNIFORMS).apply(whitening(model, UNIFORMS).start(), far)[1], in_order(model, far)[1]
+    )
+    for bad, message in ((math.inf, "row 13000 is infinite"), (123.4567, "row 13000")):
+        given = Y.copy()
+        given[13_000, 0] = bad
+        causal = whitening(model, UNIFORMS)
+        with pytest.raises(ReadingError, match=message):
+            causal.apply(causal.start(), given)
+
+
+def test_a_filter_that_does_not_forget_goes_in_order():
+    """A pole near one leaves no stretches; one near zero begins them a few readings early."""
+    assert early(0.9995) == early(1.2) == 0
+    assert early(0.0) < early(0.5) < early(0.99)
+    assert settled_filter(room(1, Q=1e-9, A=1.0), 1e-3).pole > 0.999
+
+
+@pytest.mark.parametrize("step", [1e-6, 0.02, 0.1, 0.125])
+def test_short_polynomials_agree_with_the_methods(step):
+    """Scores of the short tables are within 1e-10 of those of the model's methods, over many readings."""
+    model = Quantised(room(1), step)
+    assert narrow(*settled_filter(model.linear, step).g).short
+    _, Y = readings(model, 3000)
+    out = whitening(model, UNIFORMS).apply(whitening(model, UNIFORMS).start(), Y)[1]
+    assert np.max(np.abs(out - by_methods(model, Y))) < 1e-10
+
+
+def test_in_place():
+    """Scores and readings written over what they are made of have the same bits."""
+    for name in ("narrow", "points", "two grids"):
+        model = MODELS[name]
+        z, Y = readings(model, 200)
+        for causal, given in ((whitening(model, UNIFORMS), Y), (colouring(model), z)):
+            state, wanted = causal.apply(causal.start(), given)
+            out = given.copy()
+            after, made = causal.apply_into(causal.start(), out, out)
+            assert made is out
+            assert np.array_equal(out, wanted)
+            assert after[0] == state[0]

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
 
 import typer
 
 import understudy as us
+from understudy.cli.terminal import warn
 from understudy.errors import ConfigurationError
+from understudy.report.page_facts import about, card_of, doubts
 
 
 def show(path: Path, as_json: bool, html: Path | None) -> None:
     """Print the card as text or JSON, or write it as a page."""
     if as_json and html is not None:
         raise ConfigurationError("--json and --html are given; the card is shown in one way at a time")
-    card = us.load_design(path).guarantee
+    design = us.load_design(path)
+    card, found = card_of(design), doubts(about(design)) if about(design) else []
     if html is not None:
         try:
-            html.write_text(card.html(page=True), encoding="utf-8")
+            html.write_text(warned(card.html(page=True), found), encoding="utf-8")
         except OSError as error:
             raise ConfigurationError(f"--html {html}: {error.strerror}") from None
         typer.echo(f"Card written to {html}")
@@ -25,3 +29,15 @@ def show(path: Path, as_json: bool, html: Path | None) -> None:
         typer.echo(card.json())
     else:
         typer.echo(card.text(), nl=False)
+    for words in found:
+        warn(words)
+
+
+def warned(page: str, found: list[str]) -> str:
+    """The page of a card, with what speaks against it above it.
+
+    >>> warned("<body>card</body>", ["It does not fit."])
+    '<body><div role="alert"><p><strong>Warning.</strong> It does not fit.</p></div>card</body>'
+    """
+    lines = "".join(f"<p><strong>Warning.</strong> {escape(words)}</p>" for words in found)
+    return page.replace("<body>", f'<body><div role="alert">{lines}</div>', 1) if found else page

@@ -23,6 +23,7 @@ import understudy as us
 from understudy.cli.pictures import check_plot
 from understudy.cli.room import estimates, room
 from understudy.cli.sparks import side_by_side
+from understudy.cli.terminal import print_json
 from understudy.errors import ConfigurationError
 from understudy.laws.base import Array
 from understudy.transform.backend import compiled
@@ -41,13 +42,14 @@ class Part(NamedTuple):
     leakage: str | float | None
 
 
-def run(part: Part, steps: int, seed: int, plot: Path | None) -> None:
+def run(part: Part, steps: int, seed: int, plot: Path | None, as_json: bool = False) -> None:
     """Simulate, disguise, attack, and say what came out."""
     if plot is not None:
         check_plot(plot)
     theta = part.theta
     design = designed(part)
-    console = Console(highlight=False)
+    # for a program the same is computed, and the words go nowhere
+    console = Console(highlight=False, quiet=as_json)
     rng = np.random.default_rng(seed)
     pseudo = float(part.pseudo or 0.0) if design is None else float(design.randomizer.draw(int(theta), rng))
     source, target = room(theta), room(pseudo)
@@ -66,14 +68,12 @@ def run(part: Part, steps: int, seed: int, plot: Path | None) -> None:
         for other in in_use(design):
             if other != pseudo:
                 streams[f"had it drawn {other:g}"] = us.disguise(Y, source=source, target=room(other))
-    side_by_side(console, streams, WATCHED)
+    if not as_json:
+        side_by_side(console, streams, WATCHED)
     console.print()
     size = float(np.abs(out - Y).mean()) if design is None else design.distortion
     seen = {"raw readings": Y, "raw + noise": Y + noise(size, Y.shape, rng), "disguised": out}
-    if design is None:
-        attack(console, seen)
-    else:
-        promise(console, design, seen, rng)
+    found = attack(console, seen) if design is None else promise(console, design, seen, rng)
 
     p_value = whiteness(us.whiten(out, target)).p_value
     back = float(np.abs(us.disguise(out, source=target, target=source) - Y).max())
@@ -91,9 +91,12 @@ def run(part: Part, steps: int, seed: int, plot: Path | None) -> None:
     )
     console.print(f"{by_hand}A disguised reading is not a true one: never drive ventilation or alarms from it.\n")
     go_on(console)
+    if as_json:
+        wrong = None if design is None else design.guarantee.bayes_error
+        print_json({"theta": theta, "pseudo": pseudo, "adversary": found, "wrong_guesses_at_least": wrong})
     if plot is not None:
         draw(plot, (Y, seen["raw + noise"], out), theta, pseudo)
-        typer.echo(f"\nPicture written to {plot}")
+        typer.echo(f"\nPicture written to {plot}", err=as_json)
 
 
 def in_use(design: us.Design) -> list[float]:
@@ -101,14 +104,18 @@ def in_use(design: us.Design) -> list[float]:
     return [float(value) for value in np.asarray(design.pseudo)[design.randomizer.kernel.max(axis=0) > 0.0]]
 
 
-def attack(console: Console, seen: dict[str, Array]) -> None:
+def attack(console: Console, seen: dict[str, Array]) -> dict[str, Any]:
     """What averaging finds in this room, for an understudy chosen by hand."""
     Y = seen["raw readings"]
     table = Table("what the adversary averages", "mean change", "occupancy found")
+    found = {}
     for name, readings in seen.items():
-        table.add_row(name, f"{np.abs(readings - Y).mean():.2f}", f"{estimates(readings)[-1]:.3f}")
+        change, occupancy = float(np.abs(readings - Y).mean()), float(estimates(readings)[-1])
+        table.add_row(name, f"{change:.2f}", f"{occupancy:.3f}")
+        found[name] = {"mean_change": change, "occupancy_found": occupancy}
     console.print(table)
     console.print(WORDS)
+    return found
 
 
 def go_on(console: Console) -> None:
@@ -177,16 +184,19 @@ def introduce(console: Console, design: us.Design, theta: float, pseudo: float) 
     )
 
 
-def promise(console: Console, design: us.Design, seen: dict[str, Array], rng: np.random.Generator) -> None:
+def promise(console: Console, design: us.Design, seen: dict[str, Array], rng: np.random.Generator) -> dict[str, Any]:
     """What an adversary who averages got from many rooms, and what the card says."""
     theta, raw, out = many_rooms(design, rng)
     rooms = {"raw readings": raw, "raw + noise": raw + noise(design.distortion, raw.shape, rng), "disguised": out}
     table = Table("what the adversary averages", "mean change", "wrong guesses", "found here")
+    found = {}
     for name, Y in rooms.items():
         wrong = float(((estimates(Y)[-1] > 0.5) != theta).mean())
         error = 200.0 * np.sqrt(wrong * (1.0 - wrong) / ROOMS)
         rate = f"{100.0 * wrong:.2f}% ± {error:.2f}"
-        table.add_row(name, f"{np.abs(Y - raw).mean():.2f}", rate, f"{estimates(seen[name])[-1]:.3f}")
+        change, occupancy = float(np.abs(Y - raw).mean()), float(estimates(seen[name])[-1])
+        table.add_row(name, f"{change:.2f}", rate, f"{occupancy:.3f}")
+        found[name] = {"mean_change": change, "wrong_guesses": wrong, "occupancy_found": occupancy}
     console.print(table)
     console.print(
         f"One guess for each of {ROOMS:,} simulated rooms, from {WATCHED} readings (± is two standard errors); and the "
@@ -203,6 +213,7 @@ def promise(console: Console, design: us.Design, seen: dict[str, Array], rng: np
             width=min(console.width, 100),
         )
     )
+    return found
 
 
 def many_rooms(design: us.Design, rng: np.random.Generator) -> tuple[Array, Array, Array]:

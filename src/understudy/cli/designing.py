@@ -1,92 +1,127 @@
-"""``understudy design``: the randomizer for the paper's room, at a budget or a demand of your own."""
+"""``understudy design``: the randomizer for a fitted family, or for the paper's room where no file is given."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import typer
-
 import understudy as us
+from understudy.cli.family_designs import Wanted, designed
 from understudy.cli.pictures import check_folder, check_plot
+from understudy.cli.reporting import in_words
 from understudy.cli.room import room
+from understudy.cli.terminal import filled, print_json, say, warn
+from understudy.cli.typed import budget, numbers, quantity
 from understudy.errors import ConfigurationError
-
-
-class Choices(NamedTuple):
-    """What was typed; lists are still text."""
-
-    values: str
-    prior: str | None
-    pseudo: str
-    horizon: int
-    distortion: str
+from understudy.randomizer.card import label
+from understudy.report.page_facts import AnyDesign, facts, warnings
+from understudy.report.page_frontier import frontier_of
 
 
 class Outputs(NamedTuple):
-    """The files to write."""
+    """The files to write, and whether a program reads what is printed."""
 
     save: Path | None
     plot: Path | None
+    as_json: bool = False
 
 
-def run(choices: Choices, demands: dict[str, Any], outputs: Outputs) -> None:
+class Room(NamedTuple):
+    """What can be said of the paper's room alone."""
+
+    values: str | None
+    prior: str | None
+
+
+def run(path: Path | None, wanted: Wanted, room_: Room, outputs: Outputs) -> None:
     """Design, say what came out, and write what is to be written."""
     if outputs.plot is not None:
         check_plot(outputs.plot)
     if outputs.save is not None:
-        check_folder("--save", outputs.save)
-    given = {name: value for name, value in demands.items() if value is not None} or {"leakage": 0.3}
-    if len(given) > 1:
-        options = " and ".join("--" + name.replace("_", "-") for name in given)
+        check_folder("--out", outputs.save)
+    if path is None:
+        found: AnyDesign = of_the_room(wanted, room_)
+        notes: list[str] = []
+    else:
+        for option, given in (("--values", room_.values), ("--prior", room_.prior)):
+            if given is not None:
+                raise ConfigurationError(f"{option} {given}: it is for the paper's room; a family has its own")
+        found, notes = designed(path, wanted)
+    picture = outputs.plot
+    if picture is not None and not isinstance(found, us.Design):
+        raise ConfigurationError(f"--plot {picture}: a causal design is drawn in its report, `understudy report`")
+    mark = None if outputs.save is None else found.save(outputs.save)
+    if outputs.as_json:
+        print_json({"design": None if outputs.save is None else str(outputs.save), **told(found), "remarks": notes})
+    else:
+        tell(found, notes, fitted=path is not None)
+        if outputs.save is not None:
+            say(f"\nDesign written to {outputs.save} ({mark})")
+    if picture is not None and isinstance(found, us.Design):
+        draw(picture, frontier_of(found), found)
+        say(f"Picture written to {picture}", err=outputs.as_json)
+    if path is not None:
+        for words in warnings(found):
+            warn(words)
+
+
+def of_the_room(wanted: Wanted, room_: Room) -> us.Design:
+    """The paper's room, at a budget or a demand of your own."""
+    for option, given in (
+        ("--per", wanted.per), ("--rate", wanted.rate), ("--decision-every", wanted.decision_every),
+        ("--causal", "" if wanted.causal else None),
+    ):  # fmt: skip
+        if given is not None:
+            raise ConfigurationError(
+                f"{f'{option} {given}'.strip()}: it is for a family that was fitted; give its file"
+            )
+    demands: dict[str, Any] = {
+        "leakage": budget(wanted.leakage),
+        "error_at_least": wanted.error_at_least,
+        "distortion_at_most": None
+        if wanted.distortion_at_most is None
+        else quantity("--distortion-at-most", wanted.distortion_at_most, ["ppm"])[0],
+    }
+    asked = {name: value for name, value in demands.items() if value is not None} or {"leakage": 0.3}
+    if len(asked) > 1:
+        options = " and ".join("--" + name.replace("_", "-") for name in asked)
         raise ConfigurationError(f"{options} are given; a design meets one demand")
-    prior = None if choices.prior is None else numbers("--prior", choices.prior)
-    family = us.Family(room, values=numbers("--values", choices.values), prior=prior)
-    rest: dict[str, Any] = {"horizon": choices.horizon, "distortion": choices.distortion}
-    pseudo = numbers("--pseudo", choices.pseudo)
-    design = us.design(family, pseudo, **given, **rest)
-    typer.echo(f"{design}\n\n{table(design)}")
-    if outputs.save is not None:
-        mark = design.save(outputs.save)
-        typer.echo(f"\nDesign written to {outputs.save} ({mark})")
-    if outputs.plot is not None:
-        draw(outputs.plot, us.frontier(family, pseudo, **rest), design)
-        typer.echo(f"Picture written to {outputs.plot}")
+    prior = None if room_.prior is None else numbers("--prior", room_.prior)
+    family = us.Family(room, values=numbers("--values", room_.values or "0,1"), prior=prior)
+    pseudo = numbers("--pseudo", wanted.pseudo or "0,.2,.4,.6,.8,1")
+    rest: dict[str, Any] = {"horizon": wanted.horizon or 50, "distortion": wanted.distortion}
+    return us.design(family, pseudo, **asked, **rest)
 
 
-def budget(leakage: str | None) -> str | float | None:
-    """A leakage as typed: a bare number is one of nats."""
-    try:
-        return None if leakage is None else float(leakage)
-    except ValueError:
-        return leakage
+def told(design: AnyDesign) -> dict[str, Any]:
+    """A design for a program: its facts, and its kernel where it has one."""
+    kernel = design.randomizer.kernel.tolist() if isinstance(design, us.Design) else None
+    return {**facts(design), "kernel": kernel}
 
 
-def numbers(option: str, text: str) -> list[float | int]:
-    """Numbers with commas between them; whole ones stay whole.
-
-    >>> numbers("--pseudo", "0, .5,1")
-    [0, 0.5, 1]
-    """
-    try:
-        found = [float(part) for part in text.split(",")]
-    except ValueError:
-        raise ConfigurationError(
-            f"{option} {text}: numbers with commas between them are wanted, as in 0,.5,1"
-        ) from None
-    return [int(x) if x.is_integer() else x for x in found]
+def tell(design: AnyDesign, notes: list[str], fitted: bool) -> None:
+    """A design for people."""
+    if isinstance(design, us.Design):
+        say(f"{design}\n\n{table(design)}")
+    else:
+        say(in_words(design))
+    if fitted and isinstance(design, us.Design):
+        say()
+        say(in_words(design))
+    for note in notes:
+        say(filled(note, "Note: "))
 
 
 def table(design: us.Design) -> str:
     """The randomizer, a row for each private value."""
-    head = [f"{value:g}" for value in design.pseudo]
+    head = [label(value) for value in design.pseudo]
     rows = [
         ["0" if x == 0.0 else "<.0001" if x < 1e-4 else f"{x:.4f}" for x in row]
         for row in design.randomizer.kernel.tolist()
     ]
     wide = max(map(len, [*head, "0.0000"]))
-    lines = ["Probability that the room plays the occupancy above, a line for each true one", ""]
-    names = ["true", *(f"{value:g}" for value in design.values)]
+    lines = ["Probability that the room plays the value above, a line for each true one", ""]
+    names = ["true", *(label(value) for value in design.values)]
     first = max(map(len, names))
     for name, line in zip(names, [head, *rows], strict=True):
         lines.append(f"  {name:>{first}}  " + "  ".join(f"{cell:>{wide}}" for cell in line))

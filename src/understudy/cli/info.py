@@ -11,7 +11,14 @@ import typer
 from understudy import __version__
 from understudy.transform.backend import compiled
 
-_PACKAGES = {"numpy": "", "scipy": "", "typer": "", "matplotlib": " (extra: plot)"}
+_PACKAGES = {
+    "numpy": "",
+    "scipy": "",
+    "typer": "",
+    "narwhals": "",
+    "matplotlib": " (extra: plot)",
+    "pyarrow": " (extra: arrow)",
+}
 
 
 def show(as_json: bool) -> None:

@@ -51,17 +51,20 @@ def _budget(budget: dict[str, float | None] | None) -> str:
     return ", ".join(parts) or "none set"
 
 
-def verify(path: Path) -> None:
+def verify(path: Path, as_json: bool) -> None:
     """Print what was checked; leave with status 1 if anything is wrong."""
     found = findings(path)
-    for finding in found:
+    if as_json:
+        told = [{"name": f.name, "passed": bool(f.passed), "detail": f.detail} for f in found]
+        typer.echo(json.dumps({"passed": all(f.passed for f in found), "findings": told}, indent=2))
+    for finding in [] if as_json else found:
         colour = typer.colors.GREEN if finding.passed else typer.colors.RED
         typer.secho(f"{'ok  ' if finding.passed else 'FAIL'} {finding.name}: {finding.detail}", fg=colour)
     if not all(finding.passed for finding in found):
         raise typer.Exit(1)
 
 
-def export(path: Path, stream: str, out: Path | None) -> None:
+def export(path: Path, stream: str, out: Path | None, as_json: bool) -> None:
     """Write the outputs, a line each."""
     lines = (json.dumps(record) for record in released(path, stream))
     if out is None:
@@ -73,4 +76,5 @@ def export(path: Path, stream: str, out: Path | None) -> None:
         for line in lines:
             file.write(line + "\n")
             count += 1
-    typer.echo(f"{count} outputs written to {out}")
+    said = json.dumps({"outputs": count, "out": str(out)}) if as_json else f"{count} outputs written to {out}"
+    typer.echo(said)

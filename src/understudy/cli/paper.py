@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from understudy.cli.terminal import print_json
 from understudy.paper.base import Outcome, Settings
 from understudy.paper.page import glance
 from understudy.paper.run import CATALOGUE, chosen
@@ -26,10 +27,11 @@ from understudy.paper.run import run as compute
 Told = Callable[[str, float], None]
 
 
-def run(out: Path, quick: bool, figures: list[str], seed: int) -> None:
+def run(out: Path, quick: bool, figures: list[str], seed: int, as_json: bool = False) -> None:
     """Compute, showing how far it is, and say what came out and where it is."""
     names = chosen(figures)
-    console = Console(highlight=False)
+    # a program reads the standard output; how far it is goes to the error stream then
+    console = Console(highlight=False, stderr=as_json)
     began = time.perf_counter()
     finished: list[str] = []
     bar, told = _heard(console, names, finished)
@@ -40,6 +42,10 @@ def run(out: Path, quick: bool, figures: list[str], seed: int) -> None:
         kept = f"{len(finished)} of {len(names)} results are in {out / 'report.html'}"
         typer.echo(f"understudy: stopped; {kept if finished else 'nothing was finished'}", err=True)
         raise typer.Exit(130) from None
+    if as_json:
+        numbers = {outcome.name: {k: float(v) for k, v in outcome.numbers.items()} for outcome in outcomes}
+        print_json({"folder": str(out), "seed": seed, "quick": quick, "results": numbers})
+        return
     tell(console, outcomes)
     # not through the console, which would break a path in two
     typer.echo(
@@ -78,7 +84,7 @@ def _heard(console: Console, names: tuple[str, ...], finished: list[str]) -> tup
         def line(name: str, fraction: float) -> None:
             if fraction == 1.0:
                 finished.append(name)
-                typer.echo(f"{len(finished):>2} of {len(names)}  {name}")
+                typer.echo(f"{len(finished):>2} of {len(names)}  {name}", err=console.stderr)
 
         return nullcontext(), line
     bar = Progress(

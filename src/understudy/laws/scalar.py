@@ -15,6 +15,7 @@ import numpy as np
 
 from understudy.errors import LawError
 from understudy.laws.base import Array
+from understudy.laws.closed import closed_form
 from understudy.laws.shapes import channels, check_inside, check_reached, shaped
 from understudy.laws.tails import TRUSTED, Density, Function, quantiles, scores
 
@@ -193,7 +194,8 @@ def _standard(family: Any, name: str, given: dict[str, float]) -> _Channel:
     logpdf, power = _log_density(family, given)
     # scipy's generic inverse is a slow search, whose end is not certain far out
     reach = 1e-12 if type(family)._ppf is not scipy.stats.rv_continuous._ppf else TRUSTED
-    return _Channel(Density(logpdf, cdf, sf, ppf, isf, lower, upper, power, reach), loc, scale)
+    closed = closed_form(family, given)
+    return _Channel(Density(logpdf, cdf, sf, ppf, isf, lower, upper, power, reach, closed), loc, scale)
 
 
 def _function(family: Any, name: str, given: dict[str, float]) -> Function:

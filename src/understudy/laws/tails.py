@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.laws.base import Array
+from understudy.laws.closed import Closed
 
 Function = Callable[[Array], Any]
 Mask = NDArray[np.bool_]
@@ -67,7 +68,8 @@ class Density:
 
     `power` = (exponent, start) says that a tail beyond |x| = start is, to double precision, a pure
     power with that exponent; its integral is then known even where it leaves float64. `ppf` and `isf`
-    are asked for no probability below `reach`, and for the start of a search only.
+    are asked for no probability below `reach`, and for the start of a search only. With a `closed` form
+    neither they nor cdf and sf are asked for scores and quantiles.
     """
 
     logpdf: Function
@@ -79,6 +81,7 @@ class Density:
     upper: float = math.inf
     power: tuple[float, float] | None = None
     reach: float = TRUSTED
+    closed: Closed | None = None
 
     @cached_property
     def middle(self) -> tuple[float, float]:
@@ -124,6 +127,8 @@ def scores(law: Density, x: Array) -> Array:
     """
     from scipy.special import ndtri, ndtri_exp
 
+    if law.closed is not None:
+        return law.closed.score(x)
     z = np.full(x.shape, np.nan)
     above = x > law.middle[0]
     for side, half, end in ((-1.0, (x <= law.middle[0]), x <= law.lower), (1.0, above, x >= law.upper)):
@@ -268,6 +273,8 @@ def quantiles(law: Density, z: Array) -> Array:
     >>> quantiles(Density(s.logpdf, s.cdf, s.sf, s.ppf, s.isf), np.array([30.0])).round(6).tolist()
     [454.321244]
     """
+    if law.closed is not None:
+        return law.closed.value(z)
     x = np.full(z.shape, np.nan)
     for side in (-1.0, 1.0):
         at = np.flatnonzero(np.isfinite(z) & ((z < 0) if side < 0 else (z >= 0)))

@@ -11,15 +11,19 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from understudy.errors import ConfigurationError
 from understudy.laws.base import Array, Frozen
 
 _A_DIGEST = 8  # uniforms in a digest of 64 bytes
-_UNIT = 2.0**-52
+_PIECE = 1024  # digests at a time, which stay in the cache
+_ONE = np.uint64(0x3FF0000000000000)  # the bits of 1.0
+_DOWN = 1.0 - 2.0**-53
 
 
 class Uniforms(Frozen):
@@ -47,14 +51,22 @@ class Uniforms(Frozen):
         """The uniforms of reading number k (the first is 0): one for each of d channels."""
         return np.asarray(self.block(k, 1, d)[0])
 
-    def block(self, first: int, count: int, d: int) -> Array:
-        """Those of `count` readings from number `first` on, (count, d)."""
+    def block(self, first: int, count: int, d: int, out: Array | None = None) -> Array:
+        """Those of `count` readings from number `first` on, (count, d); in `out`, if that is given."""
+        if out is None:
+            out = np.empty((count, d))
+        v = out.reshape(-1)
         begin, end = first * d, (first + count) * d
-        raw = np.frombuffer(self._raw(begin // _A_DIGEST, -(-end // _A_DIGEST)), dtype="<u8")
-        skip = begin - begin // _A_DIGEST * _A_DIGEST
-        whole = raw[skip : skip + count * d] >> np.uint64(12)
-        # the middle of each of 2^52 equal cells, which a float holds exactly: never 0, never 1
-        return ((whole.astype(np.float64) + 0.5) * _UNIT).reshape(count, d)
+        at = begin // _A_DIGEST * _A_DIGEST - begin  # digests are whole: some of the first and the last is not wanted
+        for raw in self._raw(begin // _A_DIGEST, -(-end // _A_DIGEST)):
+            # 52 bits behind the point of a number from 1 to 2; then down by all but half of the last one, which leaves
+            # the middle of each of 2^52 equal cells, which a float holds exactly: never 0, never 1
+            raw >>= np.uint64(12)
+            raw |= _ONE
+            low, high = max(0, -at), min(raw.size, v.size - at)
+            np.subtract(raw.view(np.float64)[low:high], _DOWN, out=v[at + low : at + high])
+            at += raw.size
+        return out
 
     def derive(self, label: str) -> bytes:
         """Another key, for another use of the same secret."""
@@ -64,9 +76,13 @@ class Uniforms(Frozen):
         """Those of sensor j of several: no two sensors share a uniform."""
         return type(self)(self.derive(f"sensor {j}"))
 
-    def _raw(self, begin: int, end: int) -> bytes:
+    def _raw(self, begin: int, end: int) -> Iterator[NDArray[np.uint64]]:
+        """The digests number `begin` to `end`, in pieces, each an array of its own."""
         blake2b, key = hashlib.blake2b, self._key
-        return b"".join([blake2b(i.to_bytes(8, "little"), key=key).digest() for i in range(begin, end)])
+        for first in range(begin, end, _PIECE):
+            numbers = range(first, min(first + _PIECE, end))
+            joined = b"".join([blake2b(i.to_bytes(8, "little"), key=key).digest() for i in numbers])
+            yield np.frombuffer(joined, dtype="<u8").astype(np.uint64)
 
 
 class SeededUniforms(Uniforms):
@@ -79,11 +95,13 @@ class SeededUniforms(Uniforms):
 
     __slots__ = ()
 
-    def _raw(self, begin: int, end: int) -> bytes:
+    def _raw(self, begin: int, end: int) -> Iterator[NDArray[np.uint64]]:
         key = np.frombuffer(hashlib.blake2b(self._key, digest_size=16).digest(), dtype="<u8")
         # four numbers for each step of the counter
         philox = np.random.Philox(key=key, counter=[begin * 2, 0, 0, 0])
-        return np.asarray(philox.random_raw((end - begin) * _A_DIGEST), dtype="<u8").tobytes()
+        for first in range(begin, end, _PIECE):
+            count = min(_PIECE, end - first)
+            yield np.asarray(philox.random_raw(count * _A_DIGEST), dtype=np.uint64)
 
 
 def uniforms_from(rng: Any) -> Uniforms:

@@ -20,6 +20,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from understudy.errors import ModelError, StateError
 from understudy.laws.base import Frozen
 from understudy.laws.gaussian import Gaussian
@@ -28,6 +30,7 @@ from understudy.models.path import along
 
 # Models of settings that are kept at a time: a damper has a hundred positions or so.
 _KEPT = 4096
+_FIRST = "the first setting"
 
 
 class Steered(NamedTuple):
@@ -72,7 +75,7 @@ class Controlled(Frozen):
         self._models = models
         self._kept: dict[Hashable, GaussMarkov] = {}
         self.atoms: bool = False
-        made = _made(models, first)
+        made = _made(models, first, _FIRST)
         self.dim: int = made.dim
         self.states: int = made.states
         self.first: tuple[Any, ...] = first
@@ -86,7 +89,7 @@ class Controlled(Frozen):
         key = _key(setting)
         found = self._kept.get(key)
         if found is None:
-            found = _made(self._models, setting)
+            found = _made(self._models, setting, "a setting")
             if (found.states, found.dim) != (self.states, self.dim):
                 raise ModelError(
                     f"a setting gives {found.states} states and {found.dim} channels, the first {self.states} and "
@@ -105,7 +108,16 @@ class Controlled(Frozen):
         >>> model.along([(0.0,), (0.2,), (0.1,)])
         GaussMarkov(states=1, dim=1, per step)
         """
-        members = [self.model(*setting) for setting in settings]
+        if not isinstance(settings, Iterable):
+            raise ModelError(f"settings is of type {type(settings).__name__}; it must hold one tuple for each reading")
+        members = []
+        for k, setting in enumerate(settings):
+            if not (isinstance(setting, (tuple, list)) or (isinstance(setting, np.ndarray) and setting.ndim)):
+                raise ModelError(
+                    f"setting {k} is of type {type(setting).__name__}; it must be a tuple, which holds all that the "
+                    "model of a step depends on"
+                )
+            members.append(self._known(tuple(setting), k + 1))
         if not members:
             raise ModelError("settings is empty; it must hold one setting for each reading")
         return along(members)  # type: ignore[return-value]  # Gauss-Markov members make a Gauss-Markov model
@@ -119,33 +131,56 @@ class Controlled(Frozen):
     def steered(self, state: Steered, *setting: Any) -> Steered:
         """The state with the setting of the next step. Before reading 1 the law of X_0 is that of its setting."""
         k = _checked(state).filtered.k
-        try:
-            made = self.model(*setting)
-        except ModelError:
-            # at run time a matrix may tell the parameter, so the message names none of its numbers
-            raise ModelError(
-                f"the setting of reading {k + 1} gives a model that breaks a rule, or of another size"
-            ) from None
+        made = self._known(setting, k + 1)
         return Steered(made.start() if k == 0 else state.filtered, setting)
 
     def predict(self, state: Steered) -> Gaussian:
         """Law of the next reading under its setting."""
-        return self.model(*_checked(state).setting).predict(state.filtered)
+        return self._of(state).predict(state.filtered)
 
     def update(self, state: Steered, y: Any) -> Steered:
         """State after a reading; the setting holds."""
-        return Steered(self.model(*_checked(state).setting).update(state.filtered, y), state.setting)
+        return Steered(self._of(state).update(state.filtered, y), state.setting)
 
     def skip(self, state: Steered) -> Steered:
         """State after a missing reading; the setting holds."""
-        return Steered(self.model(*_checked(state).setting).skip(state.filtered), state.setting)
+        return Steered(self._of(state).skip(state.filtered), state.setting)
+
+    def _of(self, state: Any) -> GaussMarkov:
+        return self._known(_checked(state).setting, state.filtered.k + 1)
+
+    def _known(self, setting: tuple[Any, ...], reading: int) -> GaussMarkov:
+        """The model of a setting at run time, where a matrix may tell the parameter: errors name no number of it."""
+        try:
+            return self.model(*setting)
+        except _NoModelError as error:
+            raise ModelError(f"the setting of reading {reading}: {error}") from None
+        except ModelError:
+            raise ModelError(
+                f"the setting of reading {reading} gives a model that breaks a rule, or of another size"
+            ) from None
 
 
-def _made(models: Callable[..., GaussMarkov], setting: tuple[Any, ...]) -> GaussMarkov:
-    made = models(*setting)
+class _NoModelError(ModelError):
+    """The function of the setting gave no model; the message shows nothing of the setting."""
+
+
+def _made(models: Callable[..., GaussMarkov], setting: tuple[Any, ...], which: str) -> GaussMarkov:
+    try:
+        made = models(*setting)
+    except ModelError:
+        raise
+    except Exception as error:
+        # what the function says may quote the setting, of which the private parameter is a part; the first setting is
+        # configuration, and there it may
+        kinds = ", ".join(type(part).__name__ for part in setting)
+        raise _NoModelError(
+            f"the function of the setting raised {type(error).__name__} for {which} of types ({kinds}); it must "
+            "take as many numbers or names as are given, and return the model of a step"
+        ) from (error if which == _FIRST else None)
     if not isinstance(made, GaussMarkov):
         # other models move their state when a reading has come, and so before the next setting is known
-        raise ModelError(f"a setting gives a {type(made).__name__}; the model of a step must be a GaussMarkov")
+        raise _NoModelError(f"{which} gives a {type(made).__name__}; the model of a step must be a GaussMarkov")
     return made
 
 
@@ -154,7 +189,9 @@ def _key(setting: tuple[Any, ...]) -> Hashable:
         hash(setting)
     except TypeError:
         kinds = ", ".join(type(part).__name__ for part in setting)
-        raise ModelError(f"a setting is of types ({kinds}); it must hold numbers, names or tuples of these") from None
+        raise _NoModelError(
+            f"a setting is of types ({kinds}); it must hold numbers, names or tuples of these"
+        ) from None
     return setting
 
 

@@ -6,6 +6,11 @@ cdef Py_ssize_t SMALL
 cdef Py_ssize_t ALL
 cdef Py_ssize_t MANY
 cdef Py_ssize_t ROUNDS
+cdef double CARE
+cdef double CLIP
+cdef double SPREAD
+cdef double STEPS
+cdef double TARGET
 cdef double UNIT
 cdef double ROUNDOFF
 
@@ -30,25 +35,29 @@ cpdef inline int cholesky(double[::1] H, Py_ssize_t k) noexcept
 cpdef inline void substitute(const double[::1] H, Py_ssize_t k, double[::1] x) noexcept
 
 @cython.locals(i=Py_ssize_t, j=Py_ssize_t, l=Py_ssize_t, o=Py_ssize_t, k=Py_ssize_t, t=double)
-cdef inline int factor(const double[::1] A, Py_ssize_t m, Py_ssize_t n, const double[::1] p, const double[::1] d,
+cdef inline int factor(const double[::1] A, Py_ssize_t m, Py_ssize_t n, const double[::1] p, const double[::1] root, double[::1] d,
                 double[::1] H, double[::1] x, object dense) except -1
 
 @cython.locals(i=Py_ssize_t, j=Py_ssize_t, k=Py_ssize_t, s=double)
-cdef inline int solve(const double[::1] A, Py_ssize_t m, Py_ssize_t n, const double[::1] p, const double[::1] d,
+cdef inline int solve(const double[::1] A, Py_ssize_t m, Py_ssize_t n, const double[::1] root, const double[::1] d,
                const double[::1] H, double[::1] x, double[::1] y, object dense) except -1
 
 @cython.locals(i=Py_ssize_t, j=Py_ssize_t, o=Py_ssize_t, x=double, _=Py_ssize_t)
 cpdef double climb(const double[::1] L, Py_ssize_t m, Py_ssize_t n, const double[::1] p, Py_ssize_t best, double b,
                    double[::1] c) noexcept
 
+@cython.locals(D=double, F=double, V=double, i=Py_ssize_t, j=Py_ssize_t, o=Py_ssize_t, z=double, s=double, e=double,
+               t=double, x=double)
+cpdef void spend(const double[::1] L, Py_ssize_t m, Py_ssize_t n, const double[::1] p, const double[::1] q, double b,
+                 double[::1] w, double[::1] r) noexcept
+
 @cython.locals(low=double, high=double, kl=double, x=double, _=Py_ssize_t)
 cpdef double slide(const double[::1] L, Py_ssize_t m, Py_ssize_t n, const double[::1] p, const double[::1] q, double b,
-                   double target, double tolerance, Py_ssize_t most, double[::1] A, double[::1] c, double[::1] w,
-                   double[::1] r) noexcept
+                   double target, double tolerance, Py_ssize_t most, double[::1] w, double[::1] r) noexcept
 
 @cython.locals(c="double[::1]", w="double[::1]", nu="double[::1]", v="double[::1]", d="double[::1]", x="double[::1]",
                dq="double[::1]", dnu="double[::1]", u="double[::1]", best="double[::1]", y="double[::1]",
-               r="double[::1]", I0=double, b=double, care=double, clip=double, tolerance=double, most=Py_ssize_t,
+               root="double[::1]", r="double[::1]", I0=double, b=double, care=double, clip=double, tolerance=double, most=Py_ssize_t,
                fixed=bint, lowest=double, ratio=double, beta=double, step=Py_ssize_t, since=Py_ssize_t, D=double, F=double, V=double,
                f=double, t=double, total=double, tau=double, top=double, residual=double, kl=double, gap=double,
                g=double, curvature=double, target=double, length=double, ds=double, corrector=Py_ssize_t,
@@ -124,8 +133,8 @@ cpdef double settle(const double[::1] E, Py_ssize_t m, Py_ssize_t n, const doubl
 cpdef double at_slope(const double[::1] L, Py_ssize_t m, Py_ssize_t n, const double[::1] p, double b, const double[::1] base,
                       double[::1] s, double[::1] room, Py_ssize_t[::1] J, double[::1] P) noexcept
 
-@cython.locals(k=Py_ssize_t, size=Py_ssize_t, o=Py_ssize_t, L="double[::1]", A="double[::1]", base="double[::1]",
-               q="double[::1]", work="double[::1]", H="double[::1]", total=double, i=Py_ssize_t, j=Py_ssize_t,
-               I0=double, best=Py_ssize_t, b=double, t="double[::1]")
-cpdef int at_once(const double[::1] cost, Py_ssize_t m, Py_ssize_t n, const double[::1] p, double[::1] s,
-                  double[::1] room, double[::1] P) except? -2
+@cython.locals(k=Py_ssize_t, size=Py_ssize_t, o=Py_ssize_t, s="double[::1]", t="double[::1]", L="double[::1]",
+               A="double[::1]", base="double[::1]", q="double[::1]", work="double[::1]", H="double[::1]", total=double,
+               i=Py_ssize_t, j=Py_ssize_t, best=Py_ssize_t, b=double, steps=Py_ssize_t)
+cpdef tuple at_once(const double[::1] cost, Py_ssize_t m, Py_ssize_t n, const double[::1] p, double I0,
+                    double[::1] room, double[::1] P)

@@ -17,6 +17,13 @@ FORBIDDEN = 1e300
 ALL = 16  # up to this number of columns all are taken at once at a fixed slope
 MANY = 128  # columns beyond which a fixed slope is left to LAPACK
 ROUNDS = 20  # of columns coming and going
+
+# the first attempt of `interior`: care, clip, spread, most steps; and the relative gap at which it stops
+CARE = 0.1
+CLIP = 1.0
+SPREAD = 0.5
+STEPS = 60.0
+TARGET = 1e-11
 SMALL = 32  # up to this size the Cholesky factor is found here, above it by LAPACK
 
 UNIT = 9007199254740992.0  # 2**53: probabilities are whole numbers of 1/UNIT
@@ -26,6 +33,11 @@ ROUNDOFF = 1.1102230246251565e-16  # 2**-53
 def limits():
     """(SMALL, FORBIDDEN, MANY), which the compiler keeps to itself."""
     return SMALL, FORBIDDEN, MANY
+
+
+def first_attempt():
+    """(CARE, CLIP, SPREAD, STEPS) and TARGET, likewise."""
+    return (CARE, CLIP, SPREAD, STEPS), TARGET
 
 
 def prepare(cost, m, n, p, L, column, r):
@@ -205,8 +217,11 @@ def substitute(H, k, x):
         x[i] = s / H[i * k + i]
 
 
-def factor(A, m, n, p, d, H, x, dense):
-    """Factor of sum_i p_i A_ij A_ik + diag d, or for m < n of the m x m matrix behind it (Woodbury); x is room."""
+def factor(A, m, n, p, root, d, H, x, dense):
+    """Factor of sum_i p_i A_ij A_ik + diag d, or for m < n of the m x m matrix behind it (Woodbury).
+
+    With Woodbury d is turned into its reciprocals, which is what `solve` needs. The root is that of p; x is room.
+    """
     k = n if n <= m else m
     if k > SMALL:
         return dense(0)
@@ -222,19 +237,21 @@ def factor(A, m, n, p, d, H, x, dense):
                 for l in range(j + 1):
                     H[j * n + l] += t * A[o + l]
     else:
+        for j in range(n):
+            d[j] = 1.0 / d[j]
         for i in range(m):
             for j in range(n):
-                x[j] = A[i * n + j] / d[j]
+                x[j] = A[i * n + j] * d[j]
             for l in range(i + 1):
                 t = 0.0
                 for j in range(n):
                     t += x[j] * A[l * n + j]
-                H[i * m + l] = math.sqrt(p[i]) * math.sqrt(p[l]) * t
+                H[i * m + l] = root[i] * root[l] * t
             H[i * m + i] += 1.0
     return cholesky(H, k)
 
 
-def solve(A, m, n, p, d, H, x, y, dense):
+def solve(A, m, n, root, d, H, x, y, dense):
     """X <- (sum_i p_i A_ij A_ik + diag d)^-1 x by what `factor` left; y is room for m numbers."""
     k = n if n <= m else m
     if k > SMALL:
@@ -244,20 +261,20 @@ def solve(A, m, n, p, d, H, x, y, dense):
         substitute(H, n, x)
         return 0
     for j in range(n):
-        x[j] /= d[j]
+        x[j] *= d[j]
     for i in range(m):
         s = 0.0
         for j in range(n):
             s += A[i * n + j] * x[j]
-        y[i] = math.sqrt(p[i]) * s
+        y[i] = root[i] * s
     substitute(H, m, y)
     for i in range(m):
-        y[i] *= math.sqrt(p[i])
+        y[i] *= root[i]
     for j in range(n):
         s = 0.0
         for i in range(m):
             s += A[i * n + j] * y[i]
-        x[j] -= s / d[j]
+        x[j] -= s * d[j]
     return 0
 
 
@@ -283,12 +300,41 @@ def climb(L, m, n, p, best, b, c):
     return b
 
 
-def slide(L, m, n, p, q, b, target, tolerance, most, A, c, w, r):
+def spend(L, m, n, p, q, b, w, r):
+    """To r go (D, F, V) as `evaluate` has them, of the columns in use alone; w is room for n numbers."""
+    D = 0.0
+    F = 0.0
+    V = 0.0
+    for i in range(m):
+        o = i * n
+        z = 0.0
+        s = 0.0
+        for j in range(n):
+            e = q[j] * math.exp(-b * L[o + j]) if q[j] > 0.0 else 0.0
+            w[j] = e
+            z += e
+            s += e * L[o + j]
+        if z < 1e-300:
+            z = 1e-300
+        s /= z
+        t = 0.0
+        for j in range(n):
+            x = s - L[o + j]
+            t += w[j] * x * x if w[j] > 0.0 else 0.0
+        V += p[i] * (t / z)
+        D += p[i] * s
+        F -= p[i] * math.log(z)
+    r[0] = D
+    r[1] = F
+    r[2] = V
+
+
+def slide(L, m, n, p, q, b, target, tolerance, most, w, r):
     """The slope at which KL_q(beta) = F - beta D meets the target, at fixed q: it increases with beta."""
     low = 0.0
     high = math.inf
     for _ in range(most):
-        evaluate(L, m, n, p, q, b, A, c, w, r)
+        spend(L, m, n, p, q, b, w, r)
         kl = r[1] - b * r[0]
         if kl > target:
             high = b
@@ -334,7 +380,10 @@ def interior(L, m, n, p, s, q, A, work, H, dense):
     u = work[8 * n : 9 * n]
     best = work[9 * n : 10 * n]
     y = work[10 * n : 10 * n + m]
-    r = work[10 * n + m : 10 * n + m + 3]
+    root = work[10 * n + m : 10 * n + 2 * m]
+    r = work[10 * n + 2 * m : 10 * n + 2 * m + 3]
+    for j in range(m):
+        root[j] = math.sqrt(p[j])
     I0 = s[0]
     b = s[1]
     care = s[2]
@@ -390,18 +439,18 @@ def interior(L, m, n, p, s, q, A, work, H, dense):
         t = 1.0 if fixed else D
         if ratio <= tolerance * t or lowest <= 2e-15 or step >= most or (since > 4 and ratio < 1e-9 * t) or since > 25:
             break
-        for j in range(n):
-            d[j] = b * nu[j] / q[j]
-        if not factor(A, m, n, p, d, H, x, dense):
-            break
         # (H + diag d) dq = b (-R + (tau - q nu) / q) + v ds,   v' dq + beta^2 V ds = -g
         g = 0.0 if fixed else F + (total - 1.0) - b * D - I0
         for j in range(n):
             v[j] = (1.0 - c[j]) + b * w[j]
+            d[j] = b * nu[j] / q[j]
+        if not factor(A, m, n, p, root, d, H, x, dense):
+            break
+        for j in range(n):
             x[j] = v[j]
         curvature = b * b * V
         if not fixed:
-            solve(A, m, n, p, d, H, x, y, dense)
+            solve(A, m, n, root, d, H, x, y, dense)
             for j in range(n):
                 u[j] = x[j]
                 curvature += v[j] * x[j]
@@ -415,7 +464,7 @@ def interior(L, m, n, p, s, q, A, work, H, dense):
                     t -= dq[j] * dnu[j]
                 dnu[j] = t
                 x[j] = b * (t / q[j] + nu[j]) - (1.0 - c[j])
-            solve(A, m, n, p, d, H, x, y, dense)
+            solve(A, m, n, root, d, H, x, y, dense)
             ds = 0.0
             if not fixed and curvature > 0.0:
                 t = -g
@@ -640,7 +689,7 @@ def finish(L, m, n, p, q, s, base, A, work, P):
         total += q[j]
     for j in range(n):
         q[j] /= total
-    b = slide(L, m, n, p, q, b, I0 * (1.0 - 6e-15), 1e-15, 40, A, c, w, r)
+    b = slide(L, m, n, p, q, b, I0 * (1.0 - 6e-15), 1e-15, 40, w, r)
     t = bound(L, m, n, p, q, b, I0, A, c, w, r)
     lower = t if t > lower else lower
     share = 0.0
@@ -866,8 +915,9 @@ def settle(E, m, n, p, q, v, c, s, J, room):
 
     Solved on a few columns by `approach`; those outside that cost too little come in, those that idle go, and the
     method goes on from where it was. m is a multiple of four (rows of no weight fill it up). s[5] is the gap wanted,
-    s[8] tells the steps; J is room for k positions, `room` for m k + k k + 8 k + m numbers, k being the smaller of n and
-    MANY. Prices of all columns are left in v and c; returned is the gap ln max c, infinite if more than MANY are needed.
+    s[8] tells the steps. J is room for k positions and `room` for m k + k k + 8 k + m numbers, k being the smaller of n
+    and MANY. Prices of all columns are left in v and c. Returned is the gap ln max c, infinite if more than MANY
+    columns are needed.
     """
     k = n if n < MANY else MANY
     o = m * k + k * k
@@ -999,37 +1049,33 @@ def at_slope(L, m, n, p, b, base, s, room, J, P):
     return gap
 
 
-def at_once(cost, m, n, p, s, room, P):
+def at_once(cost, m, n, p, I0, room, P):
     """All of it in one call, for small problems without ties and with a column that is allowed to all.
 
-    s are the settings of `interior`, and behind them five places for what `prepare` finds; room is for
-    3 m n + 11 n + m + 3 + k k numbers. Codes of `prepare`; 4 when the prior needs a look; -1 when the problem needs
-    more care; 0 when P and s[2:6] are those of `finish`.
+    Room is for 3 m n + 11 n + 2 m + 18 + k k numbers. Returned are beta, what `finish` leaves in s[2:6], the steps,
+    and lowest and scale as `prepare` has them; nothing where the problem needs more care.
     """
-    t = s[10:]
     k = n if n <= m else m
     size = m * n
-    L = room[:size]
-    A = room[size : 2 * size]
-    base = room[2 * size : 3 * size]
-    o = 3 * size
+    s = room[:10]
+    t = room[10:15]
+    L = room[15 : 15 + size]
+    A = room[15 + size : 15 + 2 * size]
+    base = room[15 + 2 * size : 15 + 3 * size]
+    o = 15 + 3 * size
     q = room[o : o + n]
-    work = room[o + n : o + 11 * n + m + 3]
-    H = room[o + 11 * n + m + 3 :]
+    work = room[o + n : o + 11 * n + 2 * m + 3]
+    H = room[o + 11 * n + 2 * m + 3 :]
     total = 0.0
     for i in range(m):
         if not (p[i] >= 0.0):
-            return 4
+            return None
         total += p[i]
     total -= 1.0
-    if not (-2e-16 * m < total < 2e-16 * m):
-        return 4
-    i = prepare(cost, m, n, p, L, work, t)
-    if i != 0:
-        return i
-    if t[1] <= 0.0 or t[2] < 0.0 or t[3] > 0.0 or k > SMALL:
-        return -1
-    I0 = s[0]
+    if not (-2e-16 * m < total < 2e-16 * m) or k > SMALL:
+        return None
+    if prepare(cost, m, n, p, L, work, t) != 0 or t[1] <= 0.0 or t[2] < 0.0 or t[3] > 0.0:
+        return None
     best = int(t[2])
     # without ties the cheapest columns tell sum -r ln r, r their law: whether that can be paid, before looking closely
     saturated(L, m, n, P)
@@ -1045,21 +1091,23 @@ def at_once(cost, m, n, p, s, room, P):
     else:
         work[0] = work[1] = math.inf
     if work[0] <= I0 * (1.0 - 4e-15) and work[1] <= I0 * (1.0 - 4e-15):
-        s[1] = math.inf
-        s[2] = 0.0
-        s[3] = 0.0
-        s[4] = work[0]
-        s[5] = 0.0
-        s[8] = 0.0
-        return 0
+        return math.inf, 0.0, 0.0, work[0], 0.0, 0, t[0], t[1]
     for i in range(size):
         base[i] = 0.0
     for i in range(m):
         base[i * n + best] = 1.0
     for j in range(n):
         q[j] = 1.0 / n
-    b = slide(L, m, n, p, q, 1.0, I0, 0.1, 8, A, work[:n], work[n : 2 * n], work[2 * n : 2 * n + 3])
+    s[0] = I0
+    s[2] = CARE
+    s[3] = CLIP
+    s[4] = SPREAD
+    s[5] = TARGET
+    s[6] = STEPS
+    s[7] = 0.0
+    b = slide(L, m, n, p, q, 1.0, I0, 0.1, 8, work[:n], work[n : n + 3])
     s[1] = climb(L, m, n, p, best, I0 if I0 > b else b, work)
     interior(L, m, n, p, s, q, A, work, H, None)
+    steps = int(s[8])
     finish(L, m, n, p, q, s, base, A, work, P)
-    return 0
+    return s[1], s[2], s[3], s[4], s[5], steps, t[0], t[1]

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from understudy.errors import DesignError, NumericalError, ReadingError, StateError
+from understudy.errors import DesignError, NumericalError, StateError
 from understudy.laws.base import Array, Frozen
 from understudy.randomizer.backend import kernels, view
 from understudy.randomizer.interior import at_slope
@@ -121,6 +121,11 @@ class Beliefs(Frozen):
         """How many transition matrices take turns."""
         return len(self.transitions)
 
+    @property
+    def _common(self) -> bool:
+        """Whether some column is allowed to all values."""
+        return bool(np.isfinite(self.cost).all(axis=0).any())
+
     def start(self, tick: int = 0) -> BeliefState:
         """Before the first decision: the prior, which is that of the first place in the cycle of transitions.
 
@@ -178,20 +183,36 @@ class Beliefs(Frozen):
         A decision that would tell more than `left` nats is made by the best column for the belief, whatever theta is,
         and tells nothing. That it would is seen before the draw and follows from the pseudo past, so a budget is kept
         on every path.
+
+        A private value that is impossible by the prior and the transitions is outside of the model. A refusal would
+        tell that it is there; so the draw is then one of those that were to be expected, whatever theta is.
         """
-        belief, k = state
-        if not belief[row] > 0.0:
-            raise ReadingError(
-                f"decision {k + 1}: the private value has probability zero by the prior and the transition matrices"
-            )
+        belief = self._checked(state)
         kernel = self.kernel(belief)
         charge = self.charge(belief, kernel)
-        if charge > left:
+        if not charge <= left:
             return Draw(self.after(state, None, None), self.quiet(belief), 0.0)
         bits = secrets.randbits(BITS) if rng is None else int(rng.integers(1 << BITS))
-        # whole numbers of 2^-53 up to 1 are added without rounding
-        j = bisect.bisect_right(list(accumulate(kernel[row].tolist())), bits * 2.0**-BITS)
+        if belief[row] > 0.0:
+            # whole numbers of 2^-53 up to 1 are added without rounding
+            j = bisect.bisect_right(list(accumulate(kernel[row].tolist())), bits * 2.0**-BITS)
+        else:
+            j = self._as_believed(belief, kernel, bits * 2.0**-BITS)
         return Draw(self.after(state, kernel, j), j, charge)
+
+    @staticmethod
+    def _as_believed(belief: Sequence[float], kernel: Array, u: float) -> int:
+        """A draw that has the odds that somebody expects who knows the pseudo past alone."""
+        r = np.asarray(belief) @ kernel
+        ends = np.cumsum(r / r.sum())
+        return int(np.flatnonzero(r > 0.0)[np.searchsorted(ends[r > 0.0][:-1], u, side="right")])
+
+    def _checked(self, state: BeliefState) -> Belief:
+        if not isinstance(state, tuple) or len(state) != 2 or not isinstance(state[0], tuple):
+            raise StateError(f"a state is of type {type(state).__name__}; it must be one that start or draw gave")
+        if len(state[0]) != len(self.prior) or not abs(math.fsum(state[0]) - 1.0) < 1e-9:
+            raise StateError(f"the belief of a state must hold {len(self.prior)} probabilities that sum to 1")
+        return state[0]
 
     def after(self, state: BeliefState, kernel: Array | None, j: int | None) -> BeliefState:
         """The state after draw j from a kernel; without one, after a decision that told nothing."""
@@ -218,12 +239,12 @@ class Beliefs(Frozen):
         """The kernel that is optimal for the odds p at the slope, to rounding."""
         m, n = self.cost.shape
         slope = self.slope * self._scale
-        if slope == 0.0 or (n > 1 and self._scale == 0.0):
+        if n == 1 or slope == math.inf or (self._scale == 0.0 and not self._common):
+            return self._base.reshape(m, n).copy()
+        if slope == 0.0 or self._scale == 0.0:
             P = np.zeros((m, n))
             P[:, self.quiet(p.tolist())] = 1.0
             return P
-        if n == 1 or slope == math.inf:
-            return self._base.reshape(m, n).copy()
         found = at_slope(self._L, p, slope, self._base)
         if not found.gap <= _GAP:
             raise NumericalError(

@@ -4,8 +4,8 @@ A constant parameter has one draw, and one card (`understudy.randomizer.guarante
 decision, and what is told adds up; so this card says for every figure whether it is about a sequence, a day or
 a decision. Bounds on guesses are about the best adversary who sees the pseudo path itself: at the time (filtering,
 ~theta_1 .. ~theta_k for theta_k) or afterwards (smoothing, the whole path). Both are exact given the path and were
-averaged over simulated paths; what is shown is so many standard errors on the safe side that it is wrong once in a
-million.
+averaged over simulated paths. What is shown is a lower bound, which is wrong once in a million and holds however long
+the sequence goes on (`understudy.randomizer.causal_bounds`).
 
 **Theta estimated from the readings.** Then no theorem holds, and no figure is a guarantee. One thing can still be
 said. Let eps bound the probability that the estimated path differs anywhere from the true one. *Any guess that
@@ -28,10 +28,12 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from understudy.errors import DesignError
 from understudy.randomizer import card, measures
 from understudy.randomizer.causal import CausalDesign
-from understudy.randomizer.causal_analysis import Errors, errors
+from understudy.randomizer.causal_bounds import blind, planned, wrong
 from understudy.randomizer.causal_words import (
     ESTIMATED,
     Scope,
@@ -45,10 +47,6 @@ from understudy.randomizer.guarantee import _names, _number
 from understudy.randomizer.sentences import Measure
 
 SCHEMA, VERSION = "understudy.causal_guarantee", 1
-_ONCE = 1e-6  # that a simulated bound is too good
-_INSIDE, _MARGIN, _SEED = 48, 24, 20230203
-_SEQUENCES = {"exact": 256, "merged": 256}  # where few beliefs occur, kernels are at hand
-_FEWER = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -56,8 +54,10 @@ class CausalCard:
     """Everything that is guaranteed of a causal design, with its conditions. Make it with `causal_card`.
 
     Leakages are in nats, errors are probabilities. `filtering` and `smoothing` are the least shares of wrong guesses of
-    theta_k at the time and afterwards, in the long run; `first_error` is that of theta_1 from the first draw alone.
-    `str`, `text`, `html` and `json` render it.
+    theta_k at the time and afterwards, on average over the decisions k of `window`, first and last; `first_error` is
+    that of theta_1 from the first draw alone. Sequences start at the stated odds, and `decisions` of them were
+    simulated. Where `settled`, the chain has forgotten its start before the window and its end after it. `str`, `text`,
+    `html` and `json` render it.
     """
 
     values: tuple[str | int | float, ...]
@@ -79,6 +79,8 @@ class CausalCard:
     filtering: float
     smoothing: float
     window: tuple[int, int]
+    decisions: int
+    settled: bool
 
     @property
     def holds(self) -> bool:
@@ -190,6 +192,9 @@ class CausalCard:
                 "blind": self.blind,
                 "at_the_time_at_least": self._least(self.filtering),
                 "afterwards_at_least": self._least(self.smoothing),
+                "of_decisions": list(self.window),
+                "decisions_simulated": self.decisions,
+                "settled": self.settled,
             },
             "distortion": {"surrogate": _number(self.distortion), "standard_error": _number(self.distortion_error)},
             "measures": [
@@ -241,13 +246,13 @@ def causal_card(
     >>> family = us.Family(lambda v: us.GaussMarkov(0.9, 1.0, 0.1, 0.1, b=v), values=[0, 1])
     >>> made = us.design_causal(family, [[0.98, 0.02], [0.02, 0.98]], rate=0.02, distortion="mae")
     >>> causal_card(made, decisions_per_day=96)
-    CausalCard(2 values, 2 draws, error >= 17.21 percent, 0.02 nats a decision)
+    CausalCard(2 values, 2 draws, error >= 16.68 percent, 0.02 nats a decision)
     >>> print(textwrap.fill(causal_card(made, estimated=True).headline, 80))
     No guarantee, audit only: the parameter is estimated from the readings, and then
     no theorem holds. Figures that say 'if known' are those of a parameter that is
     known, and bound nothing here.
     >>> causal_card(made, estimated=True, wrong_path=0.05).measures[0].shown
-    'at least 12.21 percent'
+    'at least 11.68 percent'
     """
     if not isinstance(design, CausalDesign):
         raise DesignError(f"design is a {type(design).__name__}; it must be a CausalDesign")
@@ -259,7 +264,8 @@ def causal_card(
             raise DesignError("wrong_path is about a path that is estimated; give it with estimated=True")
         wrong_path = _probability(wrong_path)
     b = design.beliefs
-    found = _errors(design)
+    plan = planned(b, design.long_run.how)
+    found = wrong(b, plan)
     kernel = b.kernel(b.prior.tolist())
     return CausalCard(
         values=_names(design.values, len(design.values)),
@@ -276,55 +282,32 @@ def causal_card(
         distortion_error=design.distortion_error,
         measure=design._given[0] if design._given is not None and isinstance(design._given[0], str) else "",
         prior_error=measures.prior_error(b.prior),
-        blind=_blind(design),
+        blind=blind(b, plan),
         first_error=measures.bayes_error(b.prior, kernel),
-        filtering=_safe(found.filtering, found.filtering_error, _sequences(design)),
-        smoothing=_safe(found.smoothing, found.smoothing_error, _sequences(design)),
-        window=(_window(design)[0] + 1, _window(design)[1]),
+        filtering=found.filtering,
+        smoothing=found.smoothing,
+        window=(plan.first, plan.last),
+        decisions=plan.decisions,
+        settled=plan.settled,
     )
 
 
-def _window(design: CausalDesign) -> tuple[int, int]:
-    """Decisions that wrong guesses are counted over, without the end: whole turns of the matrices, after some."""
-    turn = design.beliefs.period
-    margin = -(-_MARGIN // turn) * turn
-    return margin, margin + -(-_INSIDE // turn) * turn
-
-
-def _errors(design: CausalDesign) -> Errors:
-    """Shares of wrong guesses. The seed is fixed: a card that is made twice is the same card."""
-    margin, end = _window(design)
-    return errors(design.beliefs, end + margin, _sequences(design), _SEED, margin=margin)
-
-
-def _sequences(design: CausalDesign) -> int:
-    return _SEQUENCES.get(design.long_run.how, _FEWER)
-
-
-def _blind(design: CausalDesign) -> float:
-    """How often the best guess is wrong that knows the chain alone, over the same decisions."""
-    b = design.beliefs
-    first, end = _window(design)
-    belief, wrong = b.prior, []
-    for k in range(end):
-        wrong.append(1.0 - float(belief.max()))
-        belief = belief @ b.transitions[k % b.period]
-    return max(0.0, math.fsum(wrong[first:]) / (end - first))
-
-
-def _safe(error: float, standard_error: float, sequences: int) -> float:
-    from scipy.special import stdtrit
-
-    return max(0.0, error - float(stdtrit(sequences - 1, 1.0 - _ONCE)) * standard_error)
-
-
 def _positive(number: Any) -> float:
-    if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0.0 < number < math.inf:
+    plain = _plain(number)
+    if plain is None or not 0.0 < plain < math.inf:
         raise DesignError(f"decisions_per_day = {number!r}; it must be a positive number")
-    return number
+    return plain
 
 
 def _probability(p: Any) -> float:
-    if isinstance(p, bool) or not isinstance(p, (int, float)) or not 0.0 <= p <= 1.0:
+    plain = _plain(p)
+    if plain is None or not 0.0 <= plain <= 1.0:
         raise DesignError(f"wrong_path = {p!r}; it must be a probability, from 0 to 1")
-    return float(p)
+    return float(plain)
+
+
+def _plain(number: Any) -> int | float | None:
+    """A number of Python, from one of numpy too; None if it is none."""
+    if isinstance(number, (np.integer, np.floating)):
+        number = number.item()
+    return None if isinstance(number, bool) or not isinstance(number, (int, float)) else number

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
-from understudy.errors import ConfigurationError
+from understudy.errors import ConfigurationError, DesignError
 from understudy.laws.base import Frozen
 from understudy.models.base import Model
 from understudy.randomizer.beliefs import BeliefState
@@ -83,13 +81,16 @@ class CausalPolicy(Frozen):
         charge = self.design.next_charge(memory.state)
         return math.nextafter(memory.nats + charge, math.inf) if charge > 0.0 else memory.nats
 
-    def choose(self, memory: Told, row: int, rng: np.random.Generator | None = None) -> int:
+    def choose(self, memory: Told, row: int, rng: Any = None) -> int:
         """A draw from the kernel of the belief."""
         return self.design.beliefs.draw(memory.state, row, rng).pseudo
 
-    def quiet(self, memory: Told) -> int:
-        """The column of least expected cost at the belief."""
-        return self.design.beliefs.quiet(memory.state.belief)
+    def quiet(self, memory: Told) -> int | None:
+        """The column of least expected cost at the belief, if one is allowed to all values."""
+        try:
+            return self.design.beliefs.quiet(memory.state.belief)
+        except DesignError:
+            return None
 
     def after(self, memory: Told, column: int, quietly: bool) -> Told:
         """The belief after the draw, and after the step of the chain."""
@@ -126,5 +127,14 @@ def causal_stream(
             "share = 'independent'; the decisions of one stream cannot serve another, whose readings come at other "
             "times: sensors of one room belong into one joint model (channels of one stream)"
         )
-    clock = Clock.checked(design.decision_every if every is None else every)
+    if design.estimated and theta is not None:
+        raise ConfigurationError("this design estimates the private value from the readings; theta is not for it")
+    try:
+        clock = Clock.checked(design.decision_every if every is None else every)
+    except ConfigurationError:
+        raise ConfigurationError(
+            f"every = {every!r}; it must be a positive timedelta (readings with times) or a number of readings"
+        ) from None
+    if design.estimated:
+        clock["estimated"] = True
     return begun_or_opened(design, theta, ledger, name, room, share, every, clock | {"remembers": True}, rng)

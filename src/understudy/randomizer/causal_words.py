@@ -53,6 +53,11 @@ _AT_THE_TIME = (
 _AFTERWARDS = (
     "any guess of the value of a decision, from all readings before and after, is wrong at least {} of the time"
 )
+_LATER = "By then the chain has forgotten its start."
+_UNSETTLED = (
+    "The parameter moves so slowly that by then its start is not forgotten: this is about these decisions, and "
+    "later ones may be guessed better."
+)
 
 
 class Scope(NamedTuple):
@@ -102,14 +107,20 @@ def lines(c: CausalCard) -> tuple[Measure, ...]:
             c.filtering,
             f"{_AT_THE_TIME} {over}.",
             "That of whoever sees the pseudo values up to then (filtering). Who knows the chain alone is wrong "
-            f"{card.percent(c.blind, 'up')} of the time.",
+            f"{card.percent(c.blind, 'up')} of the time. {_LATER if c.settled else _UNSETTLED}",
         ),
         error(
             "smoothing",
             "Wrong guesses afterwards, best adversary",
             c.smoothing,
-            f"{_AFTERWARDS} {over}.",
-            "That of whoever waits for the whole pseudo path (smoothing).",
+            f"{_AFTERWARDS} {over}, however long it goes on.",
+            f"That of whoever waits for the pseudo path until decision {c.decisions} (smoothing) and is told the true "
+            "value of that decision besides, so that nothing later could help."
+            + (
+                ""
+                if c.settled
+                else " The parameter moves so slowly that being told this gives much away, and the bound is low."
+            ),
         ),
         error(
             "first_error",
@@ -157,10 +168,10 @@ def _still_held(c: CausalCard) -> tuple[Measure, ...]:
         f"the true one with probability at most {eps}, "
     )
 
-    def line(name: str, title: str, least: float, words: str) -> Measure:
+    def line(name: str, title: str, least: float, words: str, end: str) -> Measure:
         value = max(0.0, least - (c.wrong_path or 0.0))
         shown = card.percent(value, "down")
-        sentence = f"{given}{words.format(shown)} {_over(c)}."
+        sentence = f"{given}{words.format(shown)} {_over(c)}{end}."
         if value <= 0.0:
             sentence, shown = f"{given}this bound says nothing, because it is not positive.", "nothing"
         note = (
@@ -178,12 +189,14 @@ def _still_held(c: CausalCard) -> tuple[Measure, ...]:
             f"Wrong guesses at the time, if the path is wrong at most {eps} of the time",
             c.filtering,
             _AT_THE_TIME,
+            "",
         ),
         line(
             "smoothing_if_right",
             f"Wrong guesses afterwards, if the path is wrong at most {eps} of the time",
             c.smoothing,
             _AFTERWARDS,
+            ", whatever is seen afterwards",
         ),
     )
 
@@ -274,7 +287,7 @@ def facts(c: CausalCard) -> list[tuple[str, str]]:
 
 
 def _over(c: CausalCard) -> str:
-    return f"on average over decisions {c.window[0]} to {c.window[1]} of a sequence"
+    return f"on average over decisions {c.window[0]} to {c.window[1]} of a sequence that starts at the stated odds"
 
 
 def _readings(every: int) -> str:

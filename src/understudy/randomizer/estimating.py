@@ -17,6 +17,7 @@ exact up to the first wrong guess, and as good as its guesses from then on.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Sequence
@@ -34,6 +35,7 @@ from understudy.transform.readings import one_reading
 LogBelief = tuple[float, ...]
 
 _SMALL = 1e-290
+_STEPS = 64  # decisions that are gone through one by one
 
 
 class EstimatorState(NamedTuple):
@@ -172,13 +174,16 @@ class Estimator(Frozen):
 
     def _moved(self, belief: LogBelief, decision: int, moves: int) -> LogBelief:
         """The belief so many decisions later. In logarithms, so that nothing that can occur is ever lost."""
-        period, settled = len(self._columns), belief
-        for k in range(moves):
+        period = len(self._columns)
+        turns = moves // period if moves > _STEPS else 0
+        if turns:
+            # a long gap is as quick as a short one: the matrices of a whole turn, to its power
+            with np.errstate(divide="ignore"):
+                logs = np.log(self.transitions[(decision + np.arange(period)) % period])
+            whole = _log_power(functools.reduce(_log_product, logs), turns)
+            belief = tuple(_log_product(np.array([belief]), whole)[0].tolist())
+        for k in range(moves - turns * period):
             belief = _after(belief, self._columns[(decision + k) % period])
-            if (k + 1) % period == 0:
-                if belief == settled:  # after a long gap only the turn of the matrices counts
-                    return self._moved(belief, decision, (moves - k - 1) % period)
-                settled = belief
         return belief
 
 
@@ -230,6 +235,31 @@ def _after(belief: LogBelief, columns: Sequence[Sequence[float]]) -> LogBelief:
         else:
             moved.append(_log_sum([b + _log(t) for b, t in zip(belief, column, strict=True)]))
     return tuple(moved)
+
+
+def _log_product(A: Array, B: Array) -> Array:
+    """The product of two matrices of which logarithms are known, as logarithms."""
+    return np.asarray(np.logaddexp.reduce(A[:, :, None] + B[None, :, :], axis=1))
+
+
+def _log_power(matrix: Array, exponent: int) -> Array:
+    """A power of a stochastic matrix in logarithms; rows are kept at 1, or rounding would grow with the exponent.
+
+    `beliefs._power` is the same for beliefs that may round to zero. Here they must not: readings may yet show that
+    what was least likely is so.
+    """
+    result = None
+    while exponent:
+        if exponent & 1:
+            result = matrix if result is None else _rows_at_one(_log_product(result, matrix))
+        exponent >>= 1
+        if exponent:
+            matrix = _rows_at_one(_log_product(matrix, matrix))
+    return matrix if result is None else result
+
+
+def _rows_at_one(logs: Array) -> Array:
+    return np.asarray(logs - np.logaddexp.reduce(logs, axis=1, keepdims=True))
 
 
 def _normalised(terms: list[float], k: int) -> LogBelief:

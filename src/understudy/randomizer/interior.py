@@ -15,20 +15,18 @@ from understudy.randomizer.backend import kernels, view
 
 SMALL, FORBIDDEN, MANY = kernels.limits()
 
-# care, clip, spread and most steps of the first attempt and of the more careful ones after it
-_ATTEMPTS = ((0.1, 1.0, 0.5, 60.0), (0.5, 0.5, 0.5, 120.0), (1.0, 0.25, 2.0, 200.0))
-
 # The method stops at the first gap; a kernel counts as optimal up to the second. Both are relative.
-_TARGET = 1e-11
+_FIRST: tuple[float, float, float, float]
+_TARGET: float
+_FIRST, _TARGET = kernels.first_attempt()
 TOLERANCE = 1e-9
+
+# care, clip, spread and most steps of the first attempt and of the more careful ones after it
+_ATTEMPTS = (_FIRST, (0.5, 0.5, 0.5, 120.0), (1.0, 0.25, 2.0, 200.0))
 
 # The same in nats, at a fixed slope.
 _LEFT = 1e-13
 _CLOSE = 1e-11
-
-
-# The settings of the first attempt as `_kernels.at_once` reads them; the slope is its own to find.
-FIRST_ATTEMPT = np.array((0.0, 0.0, *_ATTEMPTS[0][:3], _TARGET, _ATTEMPTS[0][3], *[0.0] * 8))
 
 
 def closed(excess: float, bound: float, rounding: float) -> bool:
@@ -89,7 +87,7 @@ class Workspace:
         k = min(m, n)
         self.m, self.n, self.p, self.L = m, n, p, L
         self.A = np.empty(m * n)
-        self.work = np.empty(10 * n + m + 3)
+        self.work = np.empty(10 * n + 2 * m + 3)
         self.H = np.empty(k * k if k <= SMALL else 0)
         self._views = view(L), m, n, view(p)
 
@@ -97,9 +95,7 @@ class Workspace:
         """A slope to start from: where uniform q spends the budget, or beyond, where the curve begins to fall."""
         n, work = self.n, view(self.work)
         q = np.full(n, 1.0 / n)
-        slope = kernels.slide(
-            *self._views, view(q), 1.0, budget, 0.1, 8, view(self.A), work[:n], work[n : 2 * n], work[2 * n : 2 * n + 3]
-        )
+        slope = kernels.slide(*self._views, view(q), 1.0, budget, 0.1, 8, work[:n], work[n : n + 3])
         slope = max(float(slope), budget)
         return float(kernels.climb(*self._views, best, slope, work)) if best >= 0 else slope
 

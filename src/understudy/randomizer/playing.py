@@ -129,7 +129,7 @@ def begun_or_opened(
     if ledger is not None:
         options = options | _company(options, ledger, group, share)
     row = StreamRow(0, title, group, design.fingerprint, new_secret(generator), generator is not None, options)
-    return Stream.begin(design, theta, ledger, row, generator)
+    return Stream.begin(design, theta, ledger, row)
 
 
 def _same(known: StreamRow, epoch: Any, room: str | None) -> None:

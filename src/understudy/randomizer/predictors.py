@@ -3,6 +3,11 @@
 The state is what `Family.along` keeps, so that a path may take any of the values at any step: filtered moments for
 Gauss-Markov members, filtered probabilities for hidden Markov ones (moved by the next member, not by the last), the
 state of the model for others. None stands for the state before the first reading, where each value has its own.
+
+There is one exception. A member that gives the law across a gap after its end (`Markov`, which says so by
+`defers_gaps`) knows nothing of the others. After missing readings the law under each value is the one in which that
+value held throughout the gap. A path refuses another value there, for no exact law is known, and so does a stream when
+the value that is taken changes; the filter itself goes on with what is then an approximation.
 """
 
 from __future__ import annotations

@@ -62,8 +62,7 @@ class Design:
     family: Family | None = None
     costs: Costs | None = None
     charge: Charge | None = None
-    _guarantee: list[Guarantee] = field(default_factory=list, init=False)
-    _fingerprint: list[str] = field(default_factory=list, init=False)
+    _kept: dict[str, Any] = field(default_factory=dict, init=False)  # what is worked out when it is asked for
 
     def __repr__(self) -> str:
         m, n = self.randomizer.kernel.shape
@@ -128,12 +127,13 @@ class Design:
     @property
     def guarantee(self) -> Guarantee:
         """The card: every measure of what leaks, in words, with its conditions."""
-        if not self._guarantee:
+        if "guarantee" not in self._kept:
             kernel = self.randomizer.kernel
-            self._guarantee.append(
-                Guarantee.of(self.prior, kernel, values=self.values, budget=self.budget, residual=self.charge)
+            self._kept["guarantee"] = Guarantee.of(
+                self.prior, kernel, values=self.values, budget=self.budget, residual=self.charge
             )
-        return self._guarantee[0]
+        found: Guarantee = self._kept["guarantee"]
+        return found
 
     # What a stream asks of a design: `understudy.stream.policy` -----------------------------------------
 
@@ -142,9 +142,10 @@ class Design:
         """Tells this design from another; says nothing about the private parameter."""
         from understudy.randomizer.playing import fingerprint_of
 
-        if not self._fingerprint:
-            self._fingerprint.append(fingerprint_of(self))
-        return self._fingerprint[0]
+        if "fingerprint" not in self._kept:
+            self._kept["fingerprint"] = fingerprint_of(self)
+        found: str = self._kept["fingerprint"]
+        return found
 
     def row(self, value: Any) -> int:
         """Where a value of the private parameter stands."""

@@ -22,7 +22,6 @@ from understudy.laws.base import Array
 from understudy.randomizer.backend import kernels, view
 from understudy.randomizer.columns import FEW, WHOLE, generate
 from understudy.randomizer.interior import (
-    FIRST_ATTEMPT,
     FORBIDDEN,
     SMALL,
     Finished,
@@ -112,16 +111,16 @@ def least_told(cost: Array, p: Array) -> tuple[Solution, float]:
 def _at_once(cost: Array, p: Array, budget: float) -> Solution | None:
     """The ordinary small problem in one call; None for all that needs more care."""
     m, n = cost.shape
-    s, P = FIRST_ATTEMPT.copy(), np.empty((m, n))
-    s[0] = budget
-    room = np.empty(3 * m * n + 11 * n + m + 3 + min(m, n) ** 2)
-    if kernels.at_once(view(cost.reshape(-1)), m, n, view(p), view(s), view(room), view(P.reshape(-1))):
+    P = np.empty((m, n))
+    room = np.empty(3 * m * n + 11 * n + 2 * m + 18 + min(m, n) ** 2)
+    found = kernels.at_once(view(cost.reshape(-1)), m, n, view(p), budget, view(room), view(P.reshape(-1)))
+    if found is None:
         return None
-    _, slope, excess, bound, leakage, rounding, _, _, steps, _, lowest, scale, _, _, _ = s.tolist()
+    slope, excess, bound, leakage, rounding, steps, lowest, scale = found
     bound = bound if bound > 0.0 else 0.0
     if not closed(excess, bound, rounding):
         return None
-    return Solution(P, lowest, scale * excess, scale * bound, leakage, int(steps), True, slope / scale)
+    return Solution(P, lowest, scale * excess, scale * bound, leakage, steps, True, slope / scale)
 
 
 def _unscaled(found: Finished, steps: int, lowest: float, scale: float) -> Solution:

@@ -38,15 +38,15 @@ def first_draw(setup: Setup, source: int, charge: Charge) -> Taken:
     """
     policy = setup.policy
     if setup.remembering is not None:
-        setting = setup.remembering
-        return Taken(EpochRow(0, max(source, 0), setting.quiet(setting.opening(0)), True), 0)
+        setup.check_changes()
+        return Taken(EpochRow(0, max(source, 0), 0, True), 0)
     leader = setup.row.options.get("draw_of")
     if leader is not None and setup.ledger is not None:
         return Taken(_led(setup.ledger, leader)._replace(source=source, held=False), 0)
     cost = micronats(policy.leakage_of_draw(DESIGN_ODDS))
     if not charge(DRAW, cost, 0):
         raise BudgetError(f"the budget of {setup.row.room!r} does not allow the draw; nothing is released")
-    return Taken(EpochRow(0, source, policy.draw(source, setup.rng), False), cost)
+    return Taken(EpochRow(0, source, policy.draw(source, setup.coins(0, 0)), False), cost)
 
 
 def next_draw(
@@ -65,7 +65,7 @@ def next_draw(
     if recorded is not None:
         return Taken(recorded, 0 if recorded.held else cost)
     if charge(DRAW, cost, number):
-        return Taken(EpochRow(number, source, policy.draw(source, setup.rng), False), cost)
+        return Taken(EpochRow(number, source, policy.draw(source, setup.coins(number, at.readings)), False), cost)
     if _holds(setup):
         return Taken(EpochRow(number, source, held, True), 0)
     return None
@@ -90,9 +90,9 @@ def next_decision(
     if recorded is not None:
         epoch = recorded
     elif charge(DECISION, cost, number):
-        epoch = EpochRow(number, source, policy.choose(memory, source, setup.rng), False)
-    elif _holds(setup):
-        epoch = EpochRow(number, source, policy.quiet(memory), True)
+        epoch = EpochRow(number, source, policy.choose(memory, source, setup.coins(number, at.readings)), False)
+    elif _holds(setup) and (column := policy.quiet(memory)) is not None:
+        epoch = EpochRow(number, source, column, True)
     else:
         return None
     return Taken(epoch, 0 if epoch.held else cost, policy.after(memory, epoch.draw, epoch.held))

@@ -1,10 +1,12 @@
 """Looking into a ledger without touching it: what it holds, whether it is whole, what was released.
 
-Nothing here reads a draw, a key or a state except to compare its digest.
+Nothing here reads a draw, a key or a state except to compare its digest; and, in the memory of a stream that has one,
+how many nats its decisions have told.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import stat
@@ -12,14 +14,17 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from understudy.errors import LedgerDamagedError, LedgerError
-from understudy.stream.budgets import all_budgets
+from understudy.errors import LedgerDamagedError, LedgerError, SnapshotError
+from understudy.stream.budgets import all_budgets, micronats
 from understudy.stream.files import damaged, faults, read_only
 from understudy.stream.keys import TIME
 from understudy.stream.outputs import from_stored
 from understudy.stream.rows import MICRO, Budget, digest, is_as_written
+from understudy.stream.states import load
 
 Path = str | os.PathLike[str]
+
+_AUDIT_ONLY = "none, audit only: the private value is estimated"  # as in the mark of a stream
 
 
 class Finding(NamedTuple):
@@ -92,6 +97,7 @@ def verify(path: Path) -> list[Finding]:
             whole = all_budgets(db) is not None
             found.append(Finding("budgets are as written", whole, "ok" if whole else "they differ"))
             found += [Finding(title, not (bad := _count(db, query)), f"{bad} wrong") for title, query in _RULES]
+            found.append(Finding("decisions are charged what they told", *_decisions(db)))
     except LedgerDamagedError as error:
         found.append(Finding("can be read", False, str(error)))
     return found
@@ -118,10 +124,19 @@ _RULES = [
         "(SELECT max(epoch), max(epoch) - min(epoch) + 1 = count(*) FROM epochs e WHERE e.stream = t.stream)",
     ),
     (
-        "every draw is charged, held or shared",
+        "every draw for an epoch is charged, held or shared",
         "SELECT count(*) FROM (SELECT e.stream, e.epoch FROM epochs e JOIN streams s ON s.id = e.stream "
         "WHERE NOT e.held AND s.options NOT LIKE '%\"draw_of\"%' AND s.options NOT LIKE '%\"remembers\"%' "
         "EXCEPT SELECT stream, epoch FROM charges WHERE kind = 'draw')",
+    ),
+    # Decisions with memory share rows, which name the last that was charged; those that tell nothing are in none.
+    (
+        "charges for decisions are of decisions that were made",
+        "SELECT count(*) FROM charges c LEFT JOIN streams s ON s.id = c.stream "
+        "LEFT JOIN epochs e ON e.stream = c.stream AND e.epoch = c.epoch "
+        "WHERE (c.kind = 'decision' OR (c.kind = 'draw' AND s.options LIKE '%\"remembers\"%')) AND NOT "
+        "(c.kind = 'decision' AND s.options LIKE '%\"remembers\"%' AND c.micronats > 0 AND c.epoch > 0 "
+        "AND coalesce(NOT e.held, 0))",
     ),
     (
         "charges add up",
@@ -164,6 +179,29 @@ def _outputs(db: sqlite3.Connection) -> tuple[bool, str]:
     return _rows(count, bad)
 
 
+def _decisions(db: sqlite3.Connection) -> tuple[bool, str]:
+    """Whether the decisions of each stream with memory were charged no less than its memory says that they told."""
+    count = bad = 0
+    for memory, charged in db.execute(
+        "SELECT t.memory, (SELECT coalesce(sum(micronats), 0) FROM charges c WHERE c.stream = s.id AND "
+        "c.kind = 'decision') FROM streams s JOIN states t ON t.stream = s.id WHERE s.options LIKE '%\"remembers\"%'"
+    ):
+        count += 1
+        try:
+            bad += charged < _told(memory)
+        except (SnapshotError, TypeError, ValueError):
+            bad += 1
+    return _rows(count, bad)
+
+
+def _told(memory: str | None) -> int:
+    """Micro-nats that a memory says were told; 0 where it does not say."""
+    found = None if memory is None else load(memory)
+    if type(found) is tuple and found:
+        found = found[0]  # beside it stands what guesses the private value
+    return micronats(getattr(found, "nats", 0.0))
+
+
 def _rows(count: int, bad: int) -> tuple[bool, str]:
     return not bad, f"{count} rows" if not bad else f"{bad} of {count} rows differ"
 
@@ -176,13 +214,17 @@ def released(path: Path, stream: str) -> Iterator[dict[str, Any]]:
     """The outputs of a stream, in order, each with its mark."""
     with closing(read_only(path)) as db, faults(str(path)):
         _require_whole(db, str(path))
-        query = "SELECT s.id, s.design, s.insecure, t.kind FROM streams s JOIN states t ON t.stream = s.id "
+        query = "SELECT s.id, s.design, s.insecure, s.options, t.kind FROM streams s JOIN states t ON t.stream = s.id "
         row = db.execute(query + "WHERE s.name = ?", (stream,)).fetchone()
         if row is None:
             raise LedgerError(f"the ledger has no stream of the name {stream!r}")
-        number, design, insecure, kind = row
+        number, design, insecure, options, kind = row
         name = "time_ns" if kind == TIME else "key"
-        mark = {"disguised": True, "design": design, **({"insecure": True} if insecure else {})}
+        mark: dict[str, Any] = {"disguised": True, "design": design}
+        if json.loads(options).get("estimated"):
+            mark["guarantee"] = _AUDIT_ONLY
+        if insecure:
+            mark["insecure"] = True
         found = db.execute('SELECT key, value, "check" FROM outputs WHERE stream = ? ORDER BY key', (number,))
         for key, value, check in found:
             if not is_as_written(number, key, value, check):

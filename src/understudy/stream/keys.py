@@ -60,7 +60,10 @@ def as_keys(keys: Any, count: int) -> tuple[str, list[int]]:
         keys = keys.tolist()
     elif isinstance(keys, np.ndarray) and keys.ndim == 1 and keys.dtype.kind == "M" and not np.isnat(keys).any():
         return TIME, _growing(_times(keys), count)
-    given = list(keys)
+    try:
+        given = list(keys)
+    except TypeError:
+        raise ReadingError(f"keys is of type {type(keys).__name__}; it must hold one for each reading") from None
     if len(given) == count == 1:
         kind, number = as_key(given[0])
         return kind, [number]
@@ -102,6 +105,7 @@ def number_array(kind: str, readings: int, keys: Any, count: int) -> tuple[str, 
             numbers = numbers.astype(np.int64)
         else:
             found, numbers = NUMBER, keys.astype(np.int64)
+            _in_range(int(numbers.min()))
         if kind not in ("", found):
             raise ReadingError(f"keys of this stream are of the kind {kind!r}; this is of the kind {found!r}")
         back = np.flatnonzero(numbers[1:] <= numbers[:-1])

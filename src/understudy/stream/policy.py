@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
-
 from understudy.models.base import Model
 
 DESIGN_ODDS = "design"
@@ -50,8 +48,8 @@ class Cast(Protocol):
 class Policy(Cast, Protocol):
     """Who plays whom, with what probability, and what it costs: a new draw for each epoch. `Design` is one."""
 
-    def draw(self, row: int, rng: np.random.Generator | None = None) -> int:
-        """Which pseudo value plays the private one of this row: drawn from the operating system's random source."""
+    def draw(self, row: int, rng: Any = None) -> int:
+        """Which pseudo value plays the private one of this row; `rng` gives the bits, one call of `integers`."""
         ...
 
     def leakage_of_draw(self, marginal: Any = None) -> float:
@@ -78,12 +76,12 @@ class Remembering(Cast, Protocol):
         """Nats that all draws so far give away; with the next one, which is known before it is made."""
         ...
 
-    def choose(self, memory: Any, row: int, rng: np.random.Generator | None = None) -> int:
-        """Which pseudo value plays the private one of this row until the next decision."""
+    def choose(self, memory: Any, row: int, rng: Any = None) -> int:
+        """Which pseudo value plays the private one of this row until the next decision; `rng` gives the bits."""
         ...
 
-    def quiet(self, memory: Any) -> int:
-        """The pseudo value for a decision that must give nothing away."""
+    def quiet(self, memory: Any) -> int | None:
+        """The pseudo value for a decision that must give nothing away; None where each gives something away."""
         ...
 
     def after(self, memory: Any, column: int, quietly: bool) -> Any:

@@ -23,12 +23,15 @@ from understudy.stream.charges import check_kind
 from understudy.stream.keys import number_array
 from understudy.stream.rows import digest
 from understudy.stream.running import Live, Run
-from understudy.transform.readings import as_readings, finite_or_missing
+from understudy.stream.setup import UNTOLD
+from understudy.stream.thetas import Changes
+from understudy.transform.readings import as_readings, finite_or_missing, warn_incomplete
 
 if TYPE_CHECKING:
     from understudy.stream.ledger import Ledger
     from understudy.stream.stream import Stream
-    from understudy.stream.thetas import Changes
+
+_MARK = 65_536  # rows after which a digest is kept, within a batch too: it can then be replayed in smaller ones
 
 
 class FileRun:
@@ -46,19 +49,21 @@ class FileRun:
     """
 
     def __init__(self, stream: Stream, name: str, abandon: bool = False) -> None:
-        if not isinstance(name, str) or not name:
-            raise ConfigurationError(f"name = {name!r}; a run needs a name, such as that of its file")
+        if not isinstance(name, str) or not name or not name.isprintable():
+            raise ConfigurationError(f"name = {name!r}; a run needs a name in plain letters, such as that of its file")
         self._stream, self.name, self.rows = stream, name, 0
         # of readings, keys and private values apart, so that it does not matter how rows are cut into batches
         self._hashes = tuple(hashlib.sha256() for _ in range(3))
         # after each batch that is recorded: rows of the file, readings of the stream, digest
         self._marks: list[tuple[int, int, str]] = []
         self._live: Live | None = None  # where the run stands, once it has begun or is replayed
+        self._begun = self._broken = False
+        self._abandoned: list[str] = []
         self.replaying = False
         ledger = stream._setup.ledger
         if ledger is not None:
             with stream._guard:
-                self._begin(ledger, abandon)
+                self._find(ledger, abandon)
 
     @property
     def last(self) -> int | None:
@@ -72,25 +77,26 @@ class FileRun:
         return self._marks[-1][0] if self._marks else 0
 
     def apply(self, Y: Any, keys: Any = None, theta: Any = None) -> Array:
-        """Disguise the next rows of the file, (T,) or (T, d), in one transaction; `theta` as in `Stream.apply`."""
+        """Disguise the next rows of the file, (T,) or (T, d), in one transaction; `theta` as in `Stream.apply`.
+
+        Rows that were recorded in one batch are replayed together: nothing of it goes out before all of it was
+        compared with what was there.
+        """
         stream = self._stream
         readings = as_readings(Y, stream.dim)
         if readings.ndim == 3:
             raise ReadingError("Y has sensors as its third axis; a stream is one sensor (its channels are the second)")
         finite_or_missing(readings)
+        warn_incomplete(readings, False, stacklevel=3)
         with stream._guard:
-            at = self._standing().at
-            kind, numbers = number_array(at.kind, at.readings, keys, len(readings))
-            if stream._setup.timed is not None:
-                check_kind(stream._setup.timed, kind)
-            thetas = stream._thetas(theta, len(readings))
-            out = np.empty(readings.shape)
-            done = 0
-            while done < len(readings):
-                stop = min(len(readings), done + self._until_mark())
-                part = readings[done:stop], kind, numbers[done:stop], thetas.after(done)
-                out[done:stop] = self._part(*part, done)
-                done = stop
+            before = self.rows, self._hashes, self._live, self.replaying
+            try:
+                out = self._parts(readings, keys, theta)
+            except BaseException:
+                self._undo(before)
+                raise
+        if len(out) < len(readings):
+            raise stream._setup.stopped(out[:, 0] if stream.dim == 1 else out)
         return out[:, 0] if np.ndim(Y) == 1 else out
 
     def finish(self) -> None:
@@ -100,107 +106,166 @@ class FileRun:
                 f"the file has ended after {self.rows} rows, and {self.recorded} rows of it have been disguised before"
             )
         ledger = self._stream._setup.ledger
-        if ledger is not None:
+        if ledger is not None and self._begun:
             row = self._stream._row.id
             ledger.transact(lambda db: _finish(db, row, self.name, ledger.path))
 
     # What is recorded ------------------------------------------------------------------------------------
 
-    def _begin(self, ledger: Ledger, abandon: bool) -> None:
+    def _find(self, ledger: Ledger, abandon: bool) -> None:
+        """What the ledger has of this run and of others."""
         stream = self._stream
         row = stream._row.id
         found = ledger._rows("SELECT name, start, finished, digest FROM runs WHERE stream = ?", row)
         if any(digest(row, *values) != written for *values, written in found):
             raise files.damaged(ledger.path, "a run")
         mine = next((start for name, start, _, _ in found if name == self.name), None)
-        open_ones = [name for name, _, finished, _ in found if not finished and name != self.name]
         if mine is None:
-            if open_ones and not abandon:
+            self._abandoned = [name for name, _, finished, _ in found if not finished]
+            if self._abandoned and not abandon:
                 raise LedgerError(
-                    f"the run {open_ones[0]!r} of this stream was interrupted; run it again first, or abandon it"
+                    f"the run {self._abandoned[0]!r} of this stream was interrupted; run it again first, or abandon it"
                 )
-            live = stream._current()
-            start = snapshots.taken(stream._row._replace(secret=b""), live.epoch, live.at, True).decode("ascii")
-            ledger.transact(lambda db: _insert(db, row, self.name, start, open_ones, ledger.path))
             return
         marks = ledger._rows(
             "SELECT rows, readings, content, digest FROM batches WHERE stream = ? AND name = ? ORDER BY rows",
             row, self.name,
         )  # fmt: skip
-        if any(digest(row, self.name, *values) != written for *values, written in marks):
+        if not marks or any(digest(row, self.name, *values) != written for *values, written in marks):
             raise files.damaged(ledger.path, "a batch")
         self._marks = [(rows, readings, content) for rows, readings, content, _ in marks]
-        self.replaying = bool(marks)
+        self._begun = self.replaying = True
         _, epoch, at, _ = snapshots.parts(snapshots.loads(mine.encode("ascii")))
         self._live = Live(epoch, at, stream._setup.mapping(at.source, epoch.draw))
 
     def _standing(self) -> Live:
-        """Where the run stands; while rows are new, with the number of the last position of the stream.
+        """Where the run stands. For new rows that is where the stream stands, which must not have gone on elsewhere.
 
-        Another private value may have been told to the stream in the meantime, which the rows tell anew. If the
-        stream has had other readings, the run cannot go on.
+        Another private value may have been told to the stream in between. The rows tell it anew; so the filter goes
+        on from the state that the run left, and a replay gives the same.
         """
-        head = self._stream._current()
-        if self._live is None:
-            return head
-        if self.replaying or self._stream._setup.ledger is None:
+        if self._broken:
+            raise LedgerError(f"the run {self.name!r} was interrupted in a call; begin it again with Stream.run")
+        if self.replaying and self._live is not None:
             return self._live
-        if (head.at.readings, head.at.epoch) != (self._live.at.readings, self._live.at.epoch):
+        head, mine = self._stream._current(), self._live
+        if mine is None:
+            return head
+        if (head.at.readings, head.at.epoch) != (mine.at.readings, mine.at.epoch):
             raise LedgerError(
                 f"the stream has gone on since the run {self.name!r} stopped, so the run can be replayed but not "
                 "continued; give the further rows under another name"
             )
-        return self._live._replace(at=self._live.at._replace(serial=head.at.serial))
+        return Live(head.epoch, head.at._replace(source=mine.at.source, state=mine.at.state), mine.map)
 
-    def _until_mark(self) -> int:
-        """Rows to the end of the recorded batch that the next row belongs to."""
-        if not self.replaying:
-            return 2**62
-        k = bisect_right(self._marks, self.rows, key=lambda mark: mark[0])
-        return self._marks[k][0] - self.rows
-
-    def _part(self, Y: Array, kind: str, numbers: Any, thetas: Changes, done: int) -> Array:
-        stream, ledger = self._stream, self._stream._setup.ledger
-        fed, content = self._hashes, ""
+    def _undo(self, before: tuple[Any, ...]) -> None:
+        """After an error: as before the call, unless the ledger has gone on, as an interrupt can make it."""
+        self.rows, self._hashes, self._live, self.replaying = before
+        ledger = self._stream._setup.ledger
         if ledger is not None:
-            fed = tuple(each.copy() for each in fed)
-            for each, array in zip(fed, (Y, numbers, thetas.of_each(len(Y))), strict=True):
-                each.update(np.ascontiguousarray(array).data)
-            content = "".join(each.hexdigest() for each in fed)
-        rows = self.rows + len(Y)
-        live = self._standing()
-        if live.at.last is not None and numbers[0] <= live.at.last:
+            query = "SELECT coalesce(max(rows), 0) FROM batches WHERE stream = ? AND name = ?"
+            try:
+                self._broken = ledger._rows(query, self._stream._row.id, self.name)[0][0] != self.recorded
+            except LedgerError:
+                self._broken = True
+
+    def _parts(self, Y: Array, keys: Any, theta: Any) -> Array:
+        stream = self._stream
+        at = self._standing().at
+        kind, numbers = number_array(at.kind, at.readings, keys, len(Y))
+        if stream._setup.timed is not None:
+            check_kind(stream._setup.timed, kind)
+        if at.last is not None and len(Y) and numbers[0] <= at.last:
             raise ReadingError(
                 f"the key of row {self.rows + 1} of the file does not come after the last one of the stream"
             )
+        thetas = None if theta is None else stream._thetas(theta, len(Y))
+        parts, done = [np.empty((0, stream.dim))], 0
+        while done < len(Y):
+            stop = self._until_mark(done, len(Y))
+            each = None if thetas is None else thetas.after(done)
+            out = self._part(Y[done:stop], kind, numbers[done:stop], each, done)
+            parts.append(out)
+            done += len(out)
+            if done < stop:
+                break
+        return np.concatenate(parts)
+
+    def _until_mark(self, done: int, count: int) -> int:
+        """The row of this call at which the recorded batch ends that the next row belongs to."""
+        if not self.replaying:
+            return count
+        k = bisect_right(self._marks, self.rows, key=lambda mark: mark[0])
+        stop = done + self._marks[k][0] - self.rows
+        if stop > count:
+            raise ReadingError(
+                f"rows {self.rows + 1} to {self._marks[k][0]} of this run were recorded together, and {count - done} "
+                "of them are given; give them in one call, so that they can be compared before anything goes out"
+            )
+        return stop
+
+    def _part(self, Y: Array, kind: str, numbers: Any, told: Changes | None, done: int) -> Array:
+        stream, ledger = self._stream, self._stream._setup.ledger
+        live = self._standing()
+        thetas = Changes([0], [live.at.source]) if told is None else told
         if self.replaying and ledger is not None:
-            mark = next((m for m in self._marks if m[0] == rows), None)
-            if mark is not None and mark[2] != content:
+            mark = self._marks[bisect_right(self._marks, self.rows, key=lambda m: m[0])]
+            fed, content = _fed(self._hashes, Y, numbers, told)
+            if mark[2] != content:
                 raise ReadingError(
-                    f"the rows up to {rows} are not those that were disguised before under this name; a second output "
-                    "from other readings, or other private values, would leak"
+                    f"the rows up to {mark[0]} are not those that were disguised before under this name; a second "
+                    "output from other readings, or other private values, would leak"
                 )
             again = Run(stream._setup, live, lambda number: ledger.epoch_numbered(stream._row.id, number))
             out = again.batch(Y, kind, numbers, thetas, done, keep=False)
-            self._live = again.live
-            if mark is not None and mark[1] != again.live.at.readings:
+            if mark[1] != again.live.at.readings:
                 raise LedgerError("a replay did not come to where the run stood; nothing is released")
-            self.replaying = rows < self.recorded
-        else:
+            self._live, self._hashes, self.rows = again.live, fed, mark[0]
+            self.replaying = self.rows < self.recorded
+            return out
+        begins, hashes, marks = not self._begun, [self._hashes], []
 
-            def work(run: Run) -> Array:
-                done_now = run.batch(Y, kind, numbers, thetas, done, keep=False)
-                if ledger is not None:
-                    values = (stream._row.id, self.name, rows, run.live.at.readings, content)
-                    db = ledger._connection()
-                    db.execute("INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?)", (*values, digest(*values)))
-                return done_now
+        def work(run: Run) -> Array:
+            out = run.batch(Y, kind, numbers, thetas, done, keep=False)
+            if ledger is not None:
+                # a stop of the budget may have cut it short
+                for a, b in _cuts(self.rows, len(out)):
+                    fed, content = _fed(hashes[0], Y[a:b], numbers[a:b], None if told is None else told.after(a))
+                    hashes[0] = fed
+                    marks.append((self.rows + b, live.at.readings + b, content))
+                db = ledger._connection()
+                if begins:
+                    start = snapshots.taken(stream._row._replace(secret=b""), live.epoch, live.at, True).decode("ascii")
+                    _insert(db, stream._row.id, self.name, start, self._abandoned, ledger.path)
+                rows = [(stream._row.id, self.name, *mark) for mark in marks]
+                db.executemany("INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?)", [(*r, digest(*r)) for r in rows])
+            return out
 
-            out = stream._record(work, live)
-            self._live = stream._now
-            self._marks.append((rows, self._live.at.readings, content))
-        self._hashes, self.rows = fed, rows
+        out = stream._record(work, live)
+        self._live, self._begun = stream._now, True
+        self.rows += len(out)
+        self._hashes = hashes[0]
+        self._marks += marks
         return out
+
+
+def _cuts(rows: int, count: int) -> list[tuple[int, int]]:
+    """The new rows of a call in pieces, cut where the number of rows of the file is a multiple of `_MARK`.
+
+    >>> _cuts(65_000, 1000)
+    [(0, 536), (536, 1000)]
+    """
+    ends = [*range(_MARK - rows % _MARK, count, _MARK), count] if count else []
+    return list(zip([0, *ends], ends, strict=False))
+
+
+def _fed(hashes: Any, Y: Array, numbers: Any, told: Changes | None) -> tuple[Any, str]:
+    """The hashes after these rows, and their digest; private values that are not told are hashed as such."""
+    rows = np.full(len(Y), UNTOLD, dtype="<i2") if told is None else told.of_each(len(Y))
+    fed = tuple(each.copy() for each in hashes)
+    for each, array in zip(fed, (Y, numbers, rows), strict=True):
+        each.update(np.ascontiguousarray(array).data)
+    return fed, "".join(each.hexdigest() for each in fed)
 
 
 def _insert(db: sqlite3.Connection, stream: int, name: str, start: str, abandoned: list[str], path: str) -> None:

@@ -74,7 +74,8 @@ class Run:
         parts, at = [], 0
         while at < len(Y):
             source, changes = thetas.at(at)
-            self.turn(kind, int(numbers[at]), source, done + at)
+            if not self.turn(kind, int(numbers[at]), source, done + at, released=at):
+                break
             stop = min(changes, self.setup.clock.before(self.live.at.tick, numbers, at))
             state, out = self.live.map.apply(self.live.at.state, np.ascontiguousarray(Y[at:stop]))
             self._moved(state, stop - at, kind, int(numbers[stop - 1]))
@@ -82,7 +83,7 @@ class Run:
             at = stop
         whole = parts[0] if len(parts) == 1 else np.concatenate(parts)
         if keep:
-            self.outputs, self.count = to_stored(self.setup.row.id, numbers, whole), len(numbers)
+            self.outputs, self.count = to_stored(self.setup.row.id, numbers[:at], whole), at
         return whole
 
     def few(self, values: list[float], kind: str, numbers: list[int], thetas: Changes, done: int) -> list[float]:
@@ -93,7 +94,8 @@ class Run:
         at = 0
         while at < len(values):
             source, changes = thetas.at(at)
-            self.turn(kind, numbers[at], source, done + at)
+            if not self.turn(kind, numbers[at], source, done + at, released=at):
+                break
             stop = min(changes, self.setup.clock.before(self.live.at.tick, numbers, at))
             step, state = self.live.map.step, self.live.at.state
             for y in values[at:stop]:
@@ -101,7 +103,7 @@ class Run:
                 outs.append(out)
             self._moved(state, stop - at, kind, numbers[stop - 1])
             at = stop
-        stream = self.setup.row.id
+        stream, numbers = self.setup.row.id, numbers[:at]
         checks = checked_outputs(stream, numbers, outs)
         self.outputs, self.count = zip(repeat(stream), numbers, outs, checks), len(outs)
         return outs
@@ -126,7 +128,7 @@ class Run:
             charged += begun * at.per_block
         after = Position(
             at.readings + count, last, kind, at.source, at.tick, block, at.per_block, at.stopped, at.epoch, charged,
-            at.serial + 1, at.memory, state,
+            at.serial, at.memory, state,
         )  # fmt: skip
         self.live = Live(live.epoch, after, live.map)
 
@@ -140,8 +142,13 @@ class Run:
 
     # Epochs and values -----------------------------------------------------------------------------------
 
-    def turn(self, kind: str, number: int, source: int, position: int) -> None:
-        """A new epoch if the clock says so, or another private value within the epoch."""
+    def turn(self, kind: str, number: int, source: int, position: int, released: int = 0) -> bool:
+        """A new epoch if the clock says so, or another private value within the epoch.
+
+        Where the budget does not allow the epoch, the call is refused. But what a policy with memory may still give
+        away depends on its draws, and a refusal of all of them would tell of them: what comes before the decision
+        that is refused, `released` readings of this call, is recorded and goes out. Then this is False.
+        """
         at = self.live.at
         if source == UNTOLD:
             raise ReadingError(f"reading {position}: the private value has not been told; give theta with the readings")
@@ -151,7 +158,9 @@ class Run:
                 if at.tick is None and at.readings == 0 and self.setup.remembering is None:
                     self._at(tick=tick)  # the draw that the stream began with is that of its first epoch
                 elif self.next_epoch(source, None, tick):
-                    return
+                    return True
+                elif released and self.setup.remembering is not None:
+                    return False
                 else:
                     raise BudgetError(
                         f"the budget of {self.setup.row.room!r} is spent, and reading {position} begins an epoch "
@@ -162,17 +171,18 @@ class Run:
             raise self.setup.spent()
         if source != at.source:
             self.switch(source)
+        return True
 
     def switch(self, source: int) -> None:
         """Another private value, the same pseudo value."""
         live = self.live
         made = self.setup.mapping(source, live.epoch.draw)
         state = _carried(live, made)
-        self.live = Live(live.epoch, live.at._replace(source=source, state=state, serial=live.at.serial + 1), made)
+        self.live = Live(live.epoch, live.at._replace(source=source, state=state), made)
 
     def stop(self) -> bool:
         """Nothing more until an epoch begins; False, so that a draw is tried *or* the stream stops."""
-        self._at(stopped=1, serial=self.live.at.serial + 1)
+        self._at(stopped=1)
         return False
 
     def next_epoch(self, source: int, marginal: Any, tick: int | None = None) -> bool:
@@ -187,8 +197,7 @@ class Run:
         made = setup.mapping(source, epoch.draw)
         at = at._replace(
             source=source, tick=at.tick if tick is None else tick, block=0, per_block=setup.per_block(marginal),
-            stopped=0, epoch=epoch.epoch, charged=at.charged + cost, serial=at.serial + 1, memory=memory,
-            state=_carried(live, made),
+            stopped=0, epoch=epoch.epoch, charged=at.charged + cost, memory=memory, state=_carried(live, made),
         )  # fmt: skip
         if setup.ledger is not None and recorded is None:
             setup.ledger.add_epoch(setup.row.id, epoch)
@@ -210,14 +219,8 @@ class Run:
 
         What was charged since is booked again, and a new draw is made. Keys that were used are not used again.
         """
-        if self.setup.remembering is not None:
-            raise RollbackError(
-                "the ledger has lost draws that were released, and with them what an observer believes now; a policy "
-                "with memory cannot go on without: begin a stream of another name"
-            )
+        self.book_lost(seen)
         live, at = self.live, self.live.at
-        lost = max(0, seen.charged - at.charged)
-        self._charge(LOST, lost, forced=True)
         state, gap = at.state, max(0, seen.readings - at.readings)
         try:
             for done in range(0, gap, _CHUNK):
@@ -231,10 +234,21 @@ class Run:
         tick = None if last is None else self.setup.clock.tick(last)
         self._at(
             state=state, readings=max(at.readings, seen.readings), last=last, kind=seen.kind or at.kind, tick=tick,
-            charged=at.charged + lost, serial=max(at.serial, seen.serial),
+            serial=max(at.serial, seen.serial),
         )  # fmt: skip
         if not self.next_epoch(source, None):
             raise self.setup.spent()
+
+    def book_lost(self, seen: Seen) -> None:
+        """Charge again what the ledger has lost of charges."""
+        lost = max(0, seen.charged - self.live.at.charged)
+        self._charge(LOST, lost, forced=True)
+        self._at(charged=self.live.at.charged + lost)
+
+    def numbered(self) -> Live:
+        """The end of the work, as the next position: one number a call, whatever happened in it."""
+        self._at(serial=self.live.at.serial + 1)
+        return self.live
 
     def _at(self, **changes: Any) -> None:
         self.live = self.live._replace(at=self.live.at._replace(**changes))

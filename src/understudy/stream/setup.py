@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
 
-from understudy.errors import BudgetError
+from understudy.errors import BudgetError, MissingReadingError
 from understudy.stream.budgets import micronats
 from understudy.stream.charges import Clock
+from understudy.stream.coins import Coins
 from understudy.stream.ledger import Ledger
 from understudy.stream.policy import Remembering, as_policy
 from understudy.stream.rows import StreamRow
+from understudy.stream.switching import continued
 from understudy.transform.filter import transformation
 from understudy.transform.maps import CausalMap
 
@@ -22,17 +25,42 @@ _MAPS = 64
 class Setup:
     """Policy, names, ledger and random source of a stream, and its filters as they are needed."""
 
-    def __init__(self, design: Any, row: StreamRow, ledger: Ledger | None, rng: np.random.Generator | None) -> None:
+    def __init__(self, design: Any, row: StreamRow, ledger: Ledger | None) -> None:
         # a policy that draws anew for each epoch, unless it is `remembering`
         self.policy: Any = as_policy(design)
         self.remembering: Remembering | None = self.policy if hasattr(self.policy, "opening") else None
         self.estimator: Any = None if self.remembering is None else self.remembering.estimator()
-        self.row, self.ledger, self.rng = row, ledger, rng
+        self.row, self.ledger = row, ledger
         self.clock = Clock(row.options.get("epoch"))
         self.timed: bool | None = row.options.get("timed")  # None where the clock makes no epochs
         residual = self.policy.residual_of_block()
         self.block = 0 if residual is None else residual[1]
         self._maps: dict[tuple[int, int], CausalMap] = {}
+
+    def coins(self, epoch: int, readings: int) -> Coins:
+        """The random bits of the draw of an epoch that begins after so many readings."""
+        return Coins(self.row.secret, epoch, readings)
+
+    def check_changes(self) -> None:
+        """Refuse, before anything is drawn, values between which a filter cannot go on; and make filters ready.
+
+        A refusal later would depend on the private value, and on the draw. A reading that is missing is tried too.
+        """
+        first = self.mapping(0, 0)
+        others = [(i, 0) for i in range(1, len(self.policy.values))] + [
+            (0, j) for j in range(1, len(self.policy.pseudo))
+        ]
+        states = [first.start()]
+        with contextlib.suppress(MissingReadingError):  # a gap is then refused whatever the values are
+            states.append(first.apply(first.start(), np.full((1, first.dim), np.nan))[0])
+        for pair in others:
+            for state in states:
+                continued(first, self.mapping(*pair), state)
+                continued(self.mapping(*pair), first, state)
+        if len(self.policy.values) * len(self.policy.pseudo) <= _MAPS:
+            for i in range(len(self.policy.values)):
+                for j in range(len(self.policy.pseudo)):
+                    self.mapping(i, j)  # so that the first use of a pair takes no longer than others
 
     def mapping(self, source: int, column: int) -> CausalMap:
         """The filter from a private value to a pseudo value, by position."""
@@ -50,6 +78,15 @@ class Setup:
         """What a block of readings gives away besides the draw, in micro-nats, at these odds."""
         residual = self.policy.residual_of_block(marginal)
         return 0 if residual is None else micronats(residual[0])
+
+    def stopped(self, released: Any) -> BudgetError:
+        """The error for a budget that was spent in the middle of a call, with the outputs before that."""
+        count = len(released)
+        return BudgetError(
+            f"the budget of {self.row.room!r} is spent: the first {count} readings of this call are recorded, and "
+            f"their outputs are in the attribute `released` of this error; reading {count} needs a decision beyond it",
+            released,
+        )
 
     def spent(self) -> BudgetError:
         """The error for a budget that does not allow what is asked."""

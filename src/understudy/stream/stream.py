@@ -66,17 +66,15 @@ class Stream:
     # Making one ----------------------------------------------------------------------------------------
 
     @classmethod
-    def begin(
-        cls, design: Any, theta: Any, ledger: Ledger | None, row: StreamRow, rng: np.random.Generator | None
-    ) -> Stream:
+    def begin(cls, design: Any, theta: Any, ledger: Ledger | None, row: StreamRow) -> Stream:
         """Draw for a new stream, durably where there is a ledger, and charge the draw."""
-        setup = Setup(design, row, ledger, rng)
+        setup = Setup(design, row, ledger)
         source = UNTOLD if theta is None and setup.remembering is not None else setup.policy.row(theta)
         if ledger is None:
             live = first(setup, source)
         else:
-            row, epoch, at = ledger.create(row, lambda named: first(Setup(design, named, ledger, rng), source)[:2])
-            setup = Setup(design, row, ledger, rng)
+            row, epoch, at = ledger.create(row, lambda named: first(Setup(design, named, ledger), source)[:2])
+            setup = Setup(design, row, ledger)
             live = Live(epoch, at, setup.mapping(source, epoch.draw))
             ledger.witness.note(row.id, at)
         _log.debug("stream %s begun", row.name)
@@ -102,12 +100,24 @@ class Stream:
                 f"the stream {name!r} belongs to another design; a draw is good for the design that it was made under"
             )
         epoch, at = ledger.standing(row)
-        setup = Setup(design, row, ledger, None)
+        setup = Setup(design, row, ledger)
         made = cls(setup, Live(epoch, at, setup.mapping(at.source, epoch.draw)))
         seen = ledger.witness.ahead(row.id, at.serial)
         if seen is not None:
             if "charge" not in (rollback, ledger.rollback):
                 raise rolled_back("this stream")
+            if setup.remembering is not None:
+                run = Run(setup, made._now)
+
+                def charged(_: Any) -> None:
+                    run.book_lost(seen)
+                    ledger.put(row.id, (), run.live.at)
+
+                ledger.transact(charged)  # and not noted by the witness, which is what tells that the ledger is old
+                raise RollbackError(
+                    "the ledger has lost draws that were released, and with them what an observer believes now; a "
+                    "policy with memory cannot go on without: begin a stream of another name (what was lost is charged)"
+                )
             source = at.source if theta is None else setup.policy.row(theta)
             made._record(lambda run: run.after_rollback(seen, source))
         elif theta is not None:
@@ -126,7 +136,7 @@ class Stream:
                 "the snapshot is of a stream with a ledger, which may have gone further; open it with Stream.open, "
                 "where the ledger's state wins"
             )
-        setup = Setup(design, row, None, None)
+        setup = Setup(design, row, None)
         try:
             made = cls(setup, Live(epoch, at, setup.mapping(at.source, epoch.draw)))
         except (IndexError, TypeError):
@@ -221,12 +231,14 @@ class Stream:
         return out[:, 0] if np.ndim(Y) == 1 else out
 
     def becomes(self, theta: Any) -> None:
-        """Say what the private parameter is from the next reading on; the pseudo parameter stays."""
+        """Say what the private parameter is from the next reading on; the pseudo parameter stays.
+
+        This is recorded whether or not it has changed, or files would tell when it does.
+        """
         with self._guard:
             self._refuse_told(theta)
             source = self._setup.policy.row(theta)
-            if source != self._current().at.source:
-                self._record(lambda run: run.switch(source))
+            self._record(lambda run: None if source == run.live.at.source else run.switch(source))
 
     def new_epoch(self, theta: Any, marginal: Any = None) -> None:
         """Draw again, and charge again. Call it by the clock, never because the parameter changed.
@@ -262,7 +274,10 @@ class Stream:
             before = [self._again(numbers[i], i) for i in range(old)]
             if old == len(values):
                 return before
-            return before + self._record(lambda run: run.few(values[old:], kind, numbers[old:], thetas, old))
+            out = before + self._record(lambda run: run.few(values[old:], kind, numbers[old:], thetas, old))
+            if len(out) < len(values):
+                raise self._setup.stopped(np.array(out))
+            return out
 
     def _run(self, Y: Array, keys: Any, theta: Any) -> Array:
         finite_or_missing(Y)  # an infinity is refused before anything happens
@@ -274,7 +289,10 @@ class Stream:
             if old == len(Y):
                 return before
             out = self._record(lambda run: run.batch(Y[old:], kind, numbers[old:], thetas, old))
-            return np.concatenate([before, out]) if old else out
+            out = np.concatenate([before, out]) if old else out
+            if len(out) < len(Y):
+                raise self._setup.stopped(out[:, 0] if self.dim == 1 else out)
+            return out
 
     def _met(self, count: int, keys: Any, theta: Any) -> tuple[str, list[int], Changes, int]:
         """The keys of readings, the private values they are of, and how many of them have been here before."""
@@ -324,11 +342,12 @@ class Stream:
         run, ledger = Run(self._setup, self._current() if live is None else live), self._setup.ledger
         if ledger is None:
             done = work(run)
-            self._now = run.live
+            self._now = run.numbered()
             return done
 
         def recorded(_: Any) -> _T:
             done = work(run)
+            run.numbered()
             ledger.put(self._row.id, run.outputs, run.live.at, run.count)
             return done
 

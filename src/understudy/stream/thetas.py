@@ -65,24 +65,59 @@ def told(policy: Any, theta: Any, count: int) -> Changes:
         return Changes([0], [policy.row(theta)])  # an array can be a value too
     except ConfigurationError:
         pass
-    if hasattr(theta, "to_numpy"):
-        theta = theta.to_numpy()
-    values = np.asarray(theta) if not isinstance(theta, list) or len({type(v) for v in theta}) == 1 else _objects(theta)
+    values = _column(theta)
     if values.ndim != 1 or len(values) != count:
         raise ReadingError(f"theta has the shape {values.shape}; it must be a value, or hold one for each of {count}")
-    moved = values[1:] != values[:-1]
-    starts = [0, *(np.flatnonzero(moved) + 1).tolist()]
+    if values.dtype == object:
+        # whatever they are, neighbours that are the same object or equal plain values are one
+        starts = [i for i in range(count) if i == 0 or not _same(values[i], values[i - 1])]
+    else:
+        starts = [0, *(np.flatnonzero(values[1:] != values[:-1]) + 1).tolist()]
     rows = []
     for i in starts:
         try:
             rows.append(policy.row(values[i].item() if isinstance(values[i], np.generic) else values[i]))
-        except ConfigurationError:
+        except (ConfigurationError, TypeError, ValueError):
             raise ReadingError(f"theta of reading {i} is none of the values of the design") from None
     return Changes(starts, rows)
 
 
 def _many(theta: Any) -> bool:
     return isinstance(theta, list) or hasattr(theta, "to_numpy") or (isinstance(theta, np.ndarray) and theta.ndim > 0)
+
+
+def _column(theta: Any) -> Any:
+    """Values as an array of one axis; anything but numbers, truths and texts as objects, one for each reading."""
+    if isinstance(theta, np.ma.MaskedArray):
+        if np.ma.is_masked(theta):
+            first = int(np.flatnonzero(np.ma.getmaskarray(theta).ravel())[0])
+            raise ReadingError(f"theta of reading {first} is masked; each reading needs a value")
+        theta = theta.data
+    if isinstance(theta, np.ndarray):
+        return theta
+    if not isinstance(theta, list):
+        theta = _told_by(theta)
+        if isinstance(theta, np.ndarray) and (theta.dtype != object or theta.ndim != 1):
+            return theta
+    listed = theta if isinstance(theta, list) else list(theta)
+    kinds = {type(value) for value in listed}
+    return np.array(listed) if len(kinds) == 1 and kinds <= {int, float, bool, str} else _objects(listed)
+
+
+def _told_by(column: Any) -> Any:
+    """What a column of a dataframe holds; an arrow array has its own way to say so."""
+    if hasattr(column, "to_pylist"):
+        return column.to_pylist()
+    return column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
+
+
+def _same(a: Any, b: Any) -> bool:
+    if a is b:
+        return True
+    try:
+        return type(a) is type(b) and bool(a == b)
+    except (TypeError, ValueError):
+        return False
 
 
 def _objects(values: list[Any]) -> Any:

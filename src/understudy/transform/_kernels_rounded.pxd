@@ -24,7 +24,9 @@ cdef double INV_ROOT_2PI
 cdef double TOLERANCE
 cdef double ROUNDING
 cdef double LARGEST
+cdef double SURE
 cdef double WHOLE
+cdef double FRACTIONS
 cdef double MISSING
 cdef double ENDLESS
 cdef double DEEP
@@ -53,10 +55,30 @@ cpdef tuple run_line(const double[::1] y, const double[::1] v, double[::1] E, do
                      const double[::1] system, const double[::1] grid, double x, double P, const double[::1] table,
                      const double[::1] nodes, double[::1] r)
 
+@cython.locals(A=double, b=double, Q=double, C=double, d=double, R=double, step=double, offset=double, low=double,
+               high=double, half=double, square=double, least=double, most=double, middle=double, scale=double,
+               top=double, t=double, z=double, F=double, point=double, e=double, G=double, S=double, i=double,
+               c=double, g=double, f=double, u=double, h=double, M=double, V=double, K=double, slope=double,
+               level=double, S1=double, S0=double, A2=double, G1=double, G0=double, near=double, inverse=double,
+               M0=double, M1=double, M2=double, M3=double, M4=double, M5=double, M6=double, V0=double, V1=double,
+               V2=double, V3=double, V4=double, V5=double, V6=double, j=I, l=I, wide=I, at=I, stop=I, x="double[8]",
+               P="double[8]", xs="double[8]", Ps="double[8]", es="double[8]", ds="double[8]", fs="double[8]")
+cpdef twice run_lanes(const double[::1] y, const double[::1] v, double[::1] E, double[::1] D, I k, I length,
+                      const double[::1] system, const double[::1] grid, double[::1] states,
+                      const double[::1] table, const double[::1] nodes, double[::1] r)
+
 @cython.locals(square=double, k=I, e=double, i=double, c=double, g=double, f=double, h=double, u=double, even=double,
                odd=double, p=double, q=double, s=double, t=double, w=double)
 cpdef twice line_scores(const double[::1] E, const double[::1] D, const double[::1] v, double[::1] out, I count,
                         double half, const double[::1] table)
+
+@cython.locals(square=double, k=I, e=double, i=double, c=double, g=double, f=double, h=double, u=double, even=double,
+               odd=double, p=double, q=double, s=double, t=double, w=double)
+cpdef twice line_scores_short(const double[::1] E, const double[::1] D, const double[::1] v, double[::1] out, I count,
+                              double half, const double[::1] table)
+
+@cython.locals(k=I, t=double, s=double, r=double)
+cpdef twice round_all(double[::1] y, I count, double step, double offset)
 
 @cython.locals(step=double, half=double, reach=double, o=I, A=double, b=double, Q=double, C=double, d=double,
                R=double, N=I, t=double, point=double, low=double, high=double, first=double, slope=double, r=double,

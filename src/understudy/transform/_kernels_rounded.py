@@ -19,7 +19,9 @@ INV_ROOT_2PI = 0.3989422804014327  # 1 / sqrt(2 pi)
 TOLERANCE = 1e-9  # of a step, from a grid point, as in laws/rounding.py
 ROUNDING = 8.881784197001252e-16  # four roundings of the reading
 LARGEST = 1e15  # steps from the offset
+SURE = 1e14  # up to here the product with 1/step finds the point that is near, if there is one
 WHOLE = 6755399441055744.0  # 3 2^51: adding and taking it off leaves the nearest whole number
+FRACTIONS = 4503599627370496.0  # 2^52: from here on every float is whole
 MISSING = float("nan")
 ENDLESS = float("inf")
 DEEP = 8.0  # standard deviations from which on differences of tails lose digits
@@ -198,8 +200,8 @@ def run_line(y, v, E, D, k, stop, system, grid, x, P, table, nodes, r):
     """The same for one state, one channel and a constant system, with polynomials where cells are narrow.
 
     There E receives the innovation and D 1/S, for `line_scores`; elsewhere E receives the signed tail and D -1.
-    The table: the range of g = half^2/S, its scale, the largest c^2, and the polynomials of mean and variance.
-    Returns (k, why, x, P).
+    The table: the range of g = half^2/S, its scale, the largest c^2, and the polynomials of 1 - g M and g V, where
+    -c M and V are mean and variance in the cell, over its half-width. Returns (k, why, x, P).
     """
     A = system[0]
     b = system[1]
@@ -213,8 +215,8 @@ def run_line(y, v, E, D, k, stop, system, grid, x, P, table, nodes, r):
     high = grid[3]
     half = 0.5 * step
     square = half * half
-    least = table[0]
-    most = table[1]
+    least = table[0] / square
+    most = table[1] / square
     top = table[4]
     # everything as near to x and P as can be: the loop waits for each of these, one after the other
     slope = C * A
@@ -238,11 +240,11 @@ def run_line(y, v, E, D, k, stop, system, grid, x, P, table, nodes, r):
         if point > low and point < high:
             i = 1.0 / S
             c = (e * half) * i
-            g = square * i
             f = c * c
-            if f <= top and g >= least and g <= most:
+            if f <= top and i >= least and i <= most:
                 u = scale * i - middle
                 h = f * f
+                K = G * i
                 M = (
                     ((table[5] + table[6] * f) + (table[7] + table[8] * f) * h) + (table[9] + table[10] * f) * (h * h)
                 ) + u * (
@@ -254,9 +256,8 @@ def run_line(y, v, E, D, k, stop, system, grid, x, P, table, nodes, r):
                 ) + u * (
                     ((table[23] + table[24] * f) + (table[25] + table[26] * f) * h) + u * (table[27] + table[28] * f)
                 )
-                K = G * i
-                x = (z + K * e) - (K * (half * c)) * M
-                P = F * (R * i) + (K * K * square) * V
+                x = z + (K * e) * M
+                P = F * (R * i) + (K * G) * V
                 E[k] = e
                 D[k] = i
                 k += 1
@@ -283,6 +284,119 @@ def run_line(y, v, E, D, k, stop, system, grid, x, P, table, nodes, r):
         P = F * (R / S) + K * K * (S * r[1])
         k += 1
     return k, DONE, x, P
+
+
+def run_lanes(y, v, E, D, k, length, system, grid, states, table, nodes, r):
+    """`run_line` on eight stretches of `length` readings at once, the first of which begins at k.
+
+    One stretch waits for its own results most of the time; eight side by side do not. Stretch j begins with
+    x = states[j] and P = states[8 + j] and ends with states[16 + j] and states[24 + j]. The table is a short one, so
+    that the polynomials leave out what `run_line` multiplies by zero. Where a cell is not narrow, `run_line` takes that
+    reading. states[32] becomes 1, or 0 where a reading must be treated elsewhere: then nothing here counts.
+    """
+    x = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    P = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    xs = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    Ps = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    es = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    ds = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    fs = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    A = system[0]
+    b = system[1]
+    Q = system[2]
+    C = system[3]
+    d = system[4]
+    R = system[5]
+    step = grid[0]
+    offset = grid[1]
+    low = grid[2]
+    high = grid[3]
+    half = 0.5 * step
+    square = half * half
+    least = table[0] / square
+    most = table[1] / square
+    top = table[4]
+    slope = C * A
+    level = C * b + d
+    S1 = slope * slope
+    S0 = C * Q * C + R
+    A2 = A * A
+    G1 = C * A2
+    G0 = C * Q
+    scale = square * table[3]
+    middle = table[2] * table[3]
+    near = TOLERANCE * step
+    inverse = 1.0 / step
+    # in the registers' reach: the compiler cannot know that E and D are not the table
+    M0 = table[5]
+    M1 = table[6]
+    M2 = table[7]
+    M3 = table[8]
+    M4 = table[11]
+    M5 = table[12]
+    M6 = table[13]
+    V0 = table[17]
+    V1 = table[18]
+    V2 = table[19]
+    V3 = table[20]
+    V4 = table[23]
+    V5 = table[24]
+    V6 = table[25]
+    states[32] = 0.0
+    for j in range(8):
+        x[j] = states[j]
+        P[j] = states[8 + j]
+    for l in range(length):
+        wide = 0
+        for j in range(8):
+            # the grid point, NaN where there is none, it is an end of the range, or a product may not tell it
+            e = y[k + j * length + l]
+            t = (e - offset) * inverse
+            point = offset + step * ((t + WHOLE) - WHOLE)
+            point = point if math.fabs(e - point) <= near + ROUNDING * math.fabs(e) else MISSING
+            point = point if math.fabs(t) < SURE else MISSING
+            point = point if point > low else MISSING
+            point = point if point < high else MISSING
+            e = (point - level) - slope * x[j]
+            S = S1 * P[j] + S0
+            z = A * x[j] + b
+            F = A2 * P[j] + Q
+            G = G1 * P[j] + G0
+            i = 1.0 / S
+            c = (e * half) * i
+            f = c * c
+            u = scale * i - middle
+            h = f * f
+            K = G * i
+            M = ((M0 + M1 * f) + (M2 + M3 * f) * h) + u * ((M4 + M5 * f) + M6 * h)
+            V = ((V0 + V1 * f) + (V2 + V3 * f) * h) + u * ((V4 + V5 * f) + V6 * h)
+            xs[j] = z + (K * e) * M
+            Ps[j] = F * (R * i) + (K * G) * V
+            es[j] = e
+            ds[j] = i
+            f = f if i >= least else MISSING
+            f = f if i <= most else MISSING
+            fs[j] = f
+            wide += 0 if f <= top else 1
+        if wide:
+            for j in range(8):
+                if not fs[j] <= top:
+                    at = k + j * length + l
+                    stop, _, xs[j], Ps[j] = run_line(y, v, E, D, at, at + 1, system, grid, x[j], P[j], table, nodes, r)
+                    if stop == at:
+                        return
+                    es[j] = E[at]
+                    ds[j] = D[at]
+        for j in range(8):
+            x[j] = xs[j]
+            P[j] = Ps[j]
+        for j in range(8):
+            E[k + j * length + l] = es[j]
+            D[k + j * length + l] = ds[j]
+    for j in range(8):
+        states[16 + j] = x[j]
+        states[24 + j] = P[j]
+    states[32] = 1.0
 
 
 def line_scores(E, D, v, out, count, half, table):
@@ -338,6 +452,54 @@ def line_scores(E, D, v, out, count, half, table):
             )
         )  # fmt: skip
         out[k] = (e + half * t) * math.sqrt(i)
+
+
+def line_scores_short(E, D, v, out, count, half, table):
+    """The same with the short polynomials."""
+    square = half * half
+    for k in range(count):
+        e = E[k]
+        i = D[k]
+        i = i if i > 0.0 else 0.0
+        c = e * half * i
+        g = square * i
+        f = c * c
+        h = f * f
+        u = (g - table[0]) * table[1]
+        even = ((table[2] + table[3] * f) + (table[4] + table[5] * f) * h) + u * (
+            (table[6] + table[7] * f) + table[8] * h
+        )
+        odd = ((table[9] + table[10] * f) + (table[11] + table[12] * f) * h) + u * (
+            (table[13] + table[14] * f) + table[15] * h
+        )
+        t = (2.0 * v[k] - 1.0) * even - c * odd
+        p = c * t
+        q = 1.0 / (2.0 - p)
+        s = p * q
+        s = s * s
+        h = s * s
+        t = (2.0 * t * q) * ((table[16] + s * table[17]) + h * ((table[18] + s * table[19]) + h * table[20]))
+        w = c * t
+        g = g * t * t
+        f = w * w
+        t = t + t * g * (
+            ((table[21] + w * table[22]) + f * ((table[23] + w * table[24]) + f * (table[25] + w * table[26])))
+            + g * (
+                ((table[27] + w * table[28]) + f * (table[29] + w * table[30]))
+                + g * ((table[31] + w * table[32]) + f * table[33])
+            )
+        )  # fmt: skip
+        out[k] = (e + half * t) * math.sqrt(i)
+
+
+def round_all(y, count, step, offset):
+    """Every number to the nearest point of the grid, in place; NaN stays."""
+    for k in range(count):
+        t = (y[k] - offset) / step
+        # to the nearest whole number, the even one of two, as `numpy.rint` does it
+        s = math.fabs(t)
+        r = FRACTIONS if s < FRACTIONS else 0.0
+        y[k] = math.copysign((s + r) - r, t) * step + offset
 
 
 def run_points(y, v, out, k, stop, system, stride, grid, fineness, state, W, U):

@@ -17,7 +17,19 @@ from understudy.laws.base import Array, Frozen
 from understudy.laws.uniforms import uniforms_from
 from understudy.models.base import Model, is_model
 from understudy.models.gauss_markov import GaussMarkov
-from understudy.transform.maps import CausalMap, Chain, auxiliary, colouring, gauss_markov, keyed, of_sensor, whitening
+from understudy.transform.maps import (
+    CausalMap,
+    Chain,
+    apply_into,
+    auxiliary,
+    colouring,
+    gauss_markov,
+    keyed,
+    of_sensor,
+    whitening,
+    written,
+)
+from understudy.transform.output import as_output
 from understudy.transform.pair import Pair
 from understudy.transform.readings import as_readings, one_reading, warn_incomplete
 from understudy.transform.sensors import apply_sensors, start_sensors
@@ -122,24 +134,36 @@ def check_model_type(role: str, model: Any) -> None:
         raise ModelError(f"{role} is of type {type(model).__name__}; a model has dim, start, predict, update and skip")
 
 
-def run(causal: CausalMap, Y: Any, name: str = "Y", partial: bool = False) -> Array:
-    """A whole sequence, or many, from the start; the output has the shape of the input."""
+def run(causal: CausalMap, Y: Any, name: str = "Y", partial: bool = False, out: Any = None) -> Array:
+    """A whole sequence, or many, from the start; the output has the shape of the input, or is `out`."""
     readings = as_readings(Y, causal.dim, name)
+    there = None if out is None else as_output(out, Y, name)
     warn_incomplete(readings, partial)
     if readings.ndim == 2:
-        forward = causal.advance if isinstance(causal, Pair) else causal.apply
-        out = forward(causal.start(), readings)[1]
-        return out[:, 0] if np.ndim(Y) == 1 else out
+        made = _run_one(causal, readings, None if there is None else there.reshape(readings.shape))
+        return there if there is not None else made[:, 0] if np.ndim(Y) == 1 else made
     if isinstance(causal, Pair):
-        return start_sensors(causal, readings)
-    sensors = [
-        of_sensor(causal, j).apply(causal.start(), np.ascontiguousarray(readings[:, :, j]))[1]
-        for j in range(readings.shape[2])
-    ]
-    return np.stack(sensors, axis=2)
+        # sensors with gaps are done again from their readings, so these must not be written over on the way
+        made = start_sensors(causal, readings)
+    else:
+        sensors = [
+            of_sensor(causal, j).apply(causal.start(), np.ascontiguousarray(readings[:, :, j]))[1]
+            for j in range(readings.shape[2])
+        ]
+        made = np.stack(sensors, axis=2)
+    return made if there is None else written(made, there)
 
 
-def disguise(Y: Any, source: Model, target: Model, rng: Any = None, *, partial: bool = False) -> Array:
+def _run_one(causal: CausalMap, readings: Array, out: Array | None) -> Array:
+    """One sequence (T, d)."""
+    if isinstance(causal, Pair):
+        return causal.advance(causal.start(), readings, out)[1]
+    if out is None:
+        return causal.apply(causal.start(), readings)[1]
+    return apply_into(causal, causal.start(), readings, out)[1]
+
+
+def disguise(Y: Any, source: Model, target: Model, rng: Any = None, *, partial: bool = False, out: Any = None) -> Array:
     """Readings of `source` turned into readings that have exactly the law of `target`.
 
     Time comes first: (T,) for a scalar model, (T, d), or (T, d, N) = time, channel, sensor. NaN is a
@@ -147,9 +171,15 @@ def disguise(Y: Any, source: Model, target: Model, rng: Any = None, *, partial: 
     (a grid): their scores need auxiliary uniforms, from the operating system if `rng` is None, or from a
     key (bytes), a seed or a Generator.
 
+    `out` is an array to write into: float64, in C order, of the shape of Y, and either Y itself or apart from it in
+    memory. It is returned. A path that cannot write there directly copies. After an error it may hold anything.
+
     >>> import understudy as us
     >>> room = lambda people: us.GaussMarkov(0.95, 1.0, 0.1, 0.1, b=10.0 * people, mean0=100.0, cov0=1.0)
     >>> us.disguise([105.0, 109.75], source=room(1), target=room(0.6)).round(6).tolist()
     [101.0, 101.95]
+    >>> Y = np.array([105.0, 109.75])
+    >>> us.disguise(Y, room(1), room(0.6), out=Y) is Y, Y.round(6).tolist()
+    (True, [101.0, 101.95])
     """
-    return run(transformation(source, target, partial, rng), Y, partial=partial)
+    return run(transformation(source, target, partial, rng), Y, partial=partial, out=out)

@@ -129,6 +129,22 @@ def of_sensor(causal: CausalMap, j: int) -> CausalMap:
     return causal.sensor(j) if hasattr(causal, "sensor") else causal
 
 
+def apply_into(causal: CausalMap, state: Any, Y: Array, out: Array) -> tuple[Any, Array]:
+    """A chunk (T, d), into an array of that shape, which may be Y."""
+    if hasattr(causal, "apply_into"):
+        state, made = causal.apply_into(state, Y, out)
+    else:
+        state, made = causal.apply(state, Y)
+    return state, written(made, out)
+
+
+def written(made: Array, out: Array) -> Array:
+    """`out`, with what was made in it."""
+    if made is not out:
+        out[...] = made
+    return out
+
+
 class Chain:
     """One map after the other."""
 
@@ -154,11 +170,23 @@ class Chain:
 
     def apply(self, state: tuple[Any, ...], Y: Array) -> tuple[tuple[Any, ...], Array]:
         """Through all links."""
-        after = []
+        return self._through(state, Y, None)
+
+    def apply_into(self, state: tuple[Any, ...], Y: Array, out: Array) -> tuple[tuple[Any, ...], Array]:
+        """The same, into an array of that shape, which may be Y."""
+        return self._through(state, Y, out)
+
+    def _through(self, state: tuple[Any, ...], Y: Array, out: Array | None) -> tuple[tuple[Any, ...], Array]:
+        after, given = [], Y
         for link, part in zip(self.maps, self._parts(state), strict=True):
-            part, Y = link.apply(part, Y)
+            # what a link has made is there to be written over by the next
+            room = out if Y is given else Y
+            if room is not None and hasattr(link, "apply_into"):
+                part, Y = link.apply_into(part, Y, room)
+            else:
+                part, Y = link.apply(part, Y)
             after.append(part)
-        return tuple(after), Y
+        return tuple(after), Y if out is None else written(Y, out)
 
     def _parts(self, state: Any) -> Any:
         if not isinstance(state, (tuple, list)) or len(state) != len(self.maps):

@@ -147,9 +147,14 @@ class Pair:
         """Disguise a chunk (T, d); a missing reading is a row with NaN."""
         return self.advance(self.checked(state), Y)
 
-    def advance(self, state: State, Y: Array) -> tuple[State, Array]:
+    def apply_into(self, state: State, Y: Array, out: Array) -> tuple[State, Array]:
+        """The same, into an array of that shape, which may be Y."""
+        return self.advance(self.checked(state), Y, out)
+
+    def advance(self, state: State, Y: Array, out: Array | None = None) -> tuple[State, Array]:
         """The same for a state that is known to be one of this filter's."""
-        out = np.empty(Y.shape)
+        if out is None:
+            out = np.empty(Y.shape)
         k = 0
         while k < len(Y):
             run = self._on_table if len(state) == self._on and state[0] < self.limit else self._off_table

@@ -6,6 +6,11 @@ one channel with noise. A reading that the loop cannot do (far out in a tail, or
 done by the model's own methods, and the loop goes on after it.
 
 The state of a whitening is the number of readings so far and the state of the model.
+
+Each reading needs the state after the one before, so the loop waits for itself. But a filter forgets: begun somewhere
+before, from a guess, it soon has the state that it would have had, to the last bit. So long runs are cut into eight
+stretches that go side by side, each begun early enough; where a stretch ends exactly in the state in which the next one
+began, both are what one after the other gives, and where it does not, the readings from there on are done again.
 """
 
 from __future__ import annotations
@@ -24,16 +29,18 @@ from understudy.models.cell_moments import CellState, frozen
 from understudy.models.cell_point_mass import USUAL
 from understudy.models.gauss_markov import GaussMarkov
 from understudy.models.quantised import Quantised
-from understudy.transform.backend import kernels_rounded, view
+from understudy.transform.backend import compiled, kernels_rounded, view
 from understudy.transform.narrow import narrow
 from understudy.transform.pair import Pair, left_the_range, white
 from understudy.transform.readings import infinite, one_reading
+from understudy.transform.settled import early, settled_filter
 
 State = tuple[int, CellState]
 
-# Readings in a block: many, because each block costs 70 us; fewer where each is handled one by one
-# (systems that change with time) or again and again (rounding, which wants the cache).
-_BLOCK, _VARYING = 65_536, 4096
+# Readings in a block: many, because each block costs 70 us (and not 2^17, as eight stretches that begin at multiples
+# of a power of two would share a few lines of the cache); fewer where each is handled one by one.
+_BLOCK, _VARYING = 130_944, 4096
+_LANES = 8  # stretches that go side by side
 _EMPTY = np.empty(0)
 _PAIRS = np.array(NARROW_PAIRS).ravel()
 _PAIRS.flags.writeable = False
@@ -75,20 +82,23 @@ class Colouring:
 
     def apply(self, state: Any, Z: Array) -> tuple[Any, Array]:
         """A chunk (T, d)."""
-        state, Y = self.unrounded.apply(state, Z)
-        for first in range(0, len(Y), _VARYING):
+        return self.apply_into(state, Z, np.empty(Z.shape))
+
+    def apply_into(self, state: Any, Z: Array, out: Array) -> tuple[Any, Array]:
+        """The same, into an array of that shape, which may be Z."""
+        checked = self.unrounded.checked(state)
+        for first in range(0, len(Z), _BLOCK):
+            part = out[first : first + _BLOCK]
+            checked, _ = self.unrounded.advance(checked, Z[first : first + _BLOCK], part)
             for i, (step, offset, low, high) in enumerate(self._grid.channels):
                 if step:
-                    # what `Channel.rounded` does, in place
-                    part = Y[first : first + _VARYING, i]
-                    np.subtract(part, offset, out=part)
-                    np.divide(part, step, out=part)
-                    np.rint(part, out=part)
-                    np.multiply(part, step, out=part)
-                    np.add(part, offset, out=part)
+                    column = part[:, 0] if self.dim == 1 else part[:, i].copy()
+                    kernels_rounded.round_all(view(column), len(column), step, offset)
                     if math.isfinite(low) or math.isfinite(high):
-                        np.clip(part, low, high, out=part)
-        return state, Y
+                        np.clip(column, low, high, out=column)
+                    if self.dim > 1:
+                        part[:, i] = column
+        return checked, out
 
 
 class Whitening:
@@ -117,22 +127,30 @@ class Whitening:
 
     def apply(self, state: Any, Y: Array) -> tuple[State, Array]:
         """A chunk (T, d)."""
+        return self.apply_into(state, Y, np.empty(Y.shape))
+
+    def apply_into(self, state: Any, Y: Array, out: Array) -> tuple[State, Array]:
+        """The same, into an array of that shape, which may be Y."""
         k, known = self._checked(state)
-        out = np.empty(Y.shape)
         size = _BLOCK if self._model.linear.constant else _VARYING
+        room = self._room(min(size, len(Y)))
+        uniforms = np.empty((min(size, len(Y)), self.dim))
         for first in range(0, len(Y), size):
             rows = Y[first : first + size]
-            v = self._uniforms.block(k, len(rows), self.dim)
-            known = self._block(known, rows, v, out[first : first + size], first)
+            v = self._uniforms.block(k, len(rows), self.dim, uniforms[: len(rows)])
+            some = tuple(part[: len(rows)] for part in room)
+            known = self._block(known, rows, v, some, (out[first : first + size], first))
             k += len(rows)
         if not (np.isfinite(known.mean).all() and np.isfinite(known.cov).all()):
             raise left_the_range()
         return (k, known), out
 
-    def _block(self, known: CellState, Y: Array, v: Array, out: Array, before: int) -> CellState:
-        """Scores of a block into `out`."""
+    def _block(
+        self, known: CellState, Y: Array, v: Array, room: tuple[Array, ...], where: tuple[Array, int]
+    ) -> CellState:
+        """Scores of a block into the array `where`, which begins at the row beside it."""
+        out, before = where
         alone: dict[int, Any] = {}
-        room = self._room(len(Y))
         k = 0
         while True:
             known, k, why = self._run(known, Y, v, room, k)
@@ -239,9 +257,13 @@ class LineWhitening(Whitening):
     def __init__(self, model: Quantised, uniforms: Uniforms) -> None:
         super().__init__(model, uniforms)
         self._system = model.linear.row(1)
-        tables = narrow(*_range(model))
+        settled = settled_filter(model.linear, model.grid.channels[0].step)
+        tables = narrow(*settled.g)
         self._moments: Array = _NO_TABLE if tables is None else tables.moments
         self._narrow: Array = _EMPTY if tables is None else tables.scores
+        self._short = tables is not None and tables.short
+        self._variance = settled.variance
+        self._early = early(settled.pole) if self._short and compiled else 0
 
     def _room(self, count: int) -> tuple[Array, ...]:
         return np.empty(count), np.empty(count)
@@ -251,41 +273,57 @@ class LineWhitening(Whitening):
         wide = slice(None) if not self._narrow.size else np.flatnonzero(D < 0.0)
         if self._narrow.size:
             half = 0.5 * self._model.grid.channels[0].step
-            kernels_rounded.line_scores(
-                view(E), view(D), view(v.reshape(-1)), view(out.reshape(-1)), len(E), half, view(self._narrow)
-            )
+            scores = kernels_rounded.line_scores_short if self._short else kernels_rounded.line_scores
+            scores(view(E), view(D), view(v.reshape(-1)), view(out.reshape(-1)), len(E), half, view(self._narrow))
         out[wide, 0] = from_tail(E[wide])
 
     def _run(self, known: CellState, Y: Array, v: Array, room: tuple[Array, ...], k: int) -> tuple[CellState, int, int]:
         x, P = float(known.mean.item()), float(known.cov.item())
-        stop, why, x, P = kernels_rounded.run_line(
-            view(Y.reshape(-1)), view(v.reshape(-1)), view(room[0]), view(room[1]), k, len(Y),
-            view(self._system), view(self._grid), x, P, view(self._moments), view(_PAIRS), view(np.empty(3)),
-        )  # fmt: skip
+        data = view(Y.reshape(-1)), view(v.reshape(-1)), view(room[0]), view(room[1])
+        here, x, P = self._side_by_side(data, k, x, P)
+        stop, why, x, P = self._line(data, here, len(Y), x, P)
         return CellState(known.k + stop - k, frozen(np.array([x])), frozen(np.array([[P]]))), stop, why
+
+    def _line(self, data: tuple[Any, ...], k: int, stop: int, x: float, P: float) -> tuple[int, int, float, float]:
+        after: tuple[int, int, float, float] = kernels_rounded.run_line(
+            *data, k, stop, view(self._system), view(self._grid), x, P, view(self._moments), view(_PAIRS),
+            view(np.empty(3)),
+        )  # fmt: skip
+        return after
+
+    def _side_by_side(self, data: tuple[Any, ...], k: int, x: float, P: float) -> tuple[int, float, float]:
+        """How far the readings from k on could be done in stretches, and the state there."""
+        y, early = data[0], self._early
+        length = (len(y) - k) // _LANES
+        if not early or length < 4 * early:
+            return k, x, P
+        C, d = float(self._system[3]), float(self._system[4])
+        states = np.empty(4 * _LANES + 1)
+        states[0], states[_LANES] = x, P
+        for j in range(1, _LANES):
+            begin = k + j * length - early
+            guess = (float(y[begin - 1]) - d) / C
+            if not math.isfinite(guess):
+                return k, x, P
+            stop, _, *state = self._line(data, begin, begin + early, guess, self._variance)
+            if stop < begin + early:
+                return k, x, P
+            states[j], states[_LANES + j] = state
+        kernels_rounded.run_lanes(
+            *data, k, length, view(self._system), view(self._grid), view(states), view(self._moments), view(_PAIRS),
+            view(np.empty(3)),
+        )  # fmt: skip
+        begin_x, begin_P, end_x, end_P = states[:-1].reshape(4, _LANES).tolist()
+        if not states[-1]:
+            return k, x, P
+        good = 1
+        while good < _LANES and begin_x[good] == end_x[good - 1] and begin_P[good] == end_P[good - 1]:
+            good += 1
+        return k + good * length, end_x[good - 1], end_P[good - 1]
 
 
 _NO_TABLE = np.zeros(29)
 _NO_TABLE[4] = -1.0  # no c^2 is as small
-
-
-def _range(model: Quantised) -> tuple[float, float]:
-    """Where g = half^2 / S lies once the filter has settled: between no variance left in a cell and the most."""
-    A, _, Q, C, _, R = model.linear.row(1).tolist()
-    square = (0.5 * model.grid.channels[0].step) ** 2
-    ends = []
-    for left in (square / 3.0, 0.0):
-        P = float(model.linear.cov0.item())
-        for _ in range(10_000):
-            F = A * P * A + Q
-            S = C * C * F + R
-            # Sigma_{k|k} = Sigma R / S + K^2 Var[y | cell]
-            after = F * R / S + (C * F / S) ** 2 * left
-            if abs(after - P) <= 1e-12 * after:
-                break
-            P = after
-        ends.append(square / S)
-    return 0.999 * min(ends), 1.001 * max(ends)
 
 
 class PointWhitening(Whitening):

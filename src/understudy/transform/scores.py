@@ -19,11 +19,11 @@ from understudy.transform.readings import as_readings, finite_or_missing, warn_i
 from understudy.transform.sensors import start_sensors
 
 
-def whiten(Y: Any, model: Model, rng: Any = None, *, partial: bool = False) -> Array:
+def whiten(Y: Any, model: Model, rng: Any = None, *, partial: bool = False, out: Any = None) -> Array:
     """Readings to scores: independent standard normals if the model is right.
 
     Where readings have atoms (a grid), scores need auxiliary uniforms: from the operating system if `rng`
-    is None, or from a key (bytes), a seed or a Generator.
+    is None, or from a key (bytes), a seed or a Generator. `out` is an array to write into, as in `disguise`.
 
     >>> import understudy as us
     >>> us.whiten([1.0, 1.5], us.AutoRegressive(0.5, noise=us.Gaussian(0.0, 1.0))).tolist()
@@ -31,18 +31,18 @@ def whiten(Y: Any, model: Model, rng: Any = None, *, partial: bool = False) -> A
     """
     _check(model, partial)
     secret = None if rng is None else uniforms_from(rng)
-    return run(whitening(keyed(model, secret), secret, partial), Y, partial=partial)
+    return run(whitening(keyed(model, secret), secret, partial), Y, partial=partial, out=out)
 
 
-def colour(z: Any, model: Model, *, partial: bool = False) -> Array:
-    """Scores to readings: the inverse of `whiten`.
+def colour(z: Any, model: Model, *, partial: bool = False, out: Any = None) -> Array:
+    """Scores to readings: the inverse of `whiten`. `out` is an array to write into, as in `disguise`.
 
     >>> import understudy as us
     >>> us.colour([1.0, 1.0], us.AutoRegressive(0.5, noise=us.Gaussian(0.0, 1.0))).tolist()
     [1.0, 1.5]
     """
     _check(model, partial)
-    return run(colouring(model, partial), z, "z", partial=partial)
+    return run(colouring(model, partial), z, "z", partial=partial, out=out)
 
 
 def sample(model: Model, T: int, n: int = 1, rng: Any = None) -> Array:

@@ -1,0 +1,87 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program instead of text for people.")]
+Design = Annotated[Path, typer.Argument(metavar="DESIGN", help="A stored design, such as design.json.")]
+History = Annotated[
+    str, typer.Argument(metavar="HISTORY", help="Readings and labels: CSV (also gzipped), Parquet, JSON lines, or -.")
+]
+Reading = Annotated[
+    list[str], typer.Option(metavar="COLUMN", help="A column of readings; several are modelled together.")
+]
+Private = Annotated[str, typer.Option(metavar="COLUMN", help="The column that must not be learned.")]
+Time = Annotated[str | None, typer.Option(metavar="COLUMN", help="The column with the times of the rows.")]
+Segment = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="A column that separates days or rooms; nothing carries over.")
+]
+Period = Annotated[str | None, typer.Option(metavar="TIME", help="Bring the rows to one every so often, such as 60s.")]
+Bins = Annotated[
+    str | None, typer.Option(metavar="BINS", help="Put counts of the private column together, such as '0,1-2,3+'.")
+]
+Public = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN", help="An input that everybody may know, such as weather; 'clock' is the time of day."
+    ),
+]
+Actuator = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN", help="An actuator that reacts to readings: refused as an input, with the reason."),
+]
+Grid = Annotated[
+    str, typer.Option(metavar="STEP", help="The step of rounded readings, with commas between channels; auto or none.")
+]
+Model = Annotated[
+    str,
+    typer.Option(metavar="NAME", help="grey-box, autoregressive, free, independent, hidden, or a name of the table."),
+]
+Leakage = Annotated[
+    str | None,
+    typer.Option(metavar="AMOUNT", help="How much may leak: nats, or '0.4 bit', or '40%' of the entropy."),
+]
+ErrorAtLeast = Annotated[
+    float | None, typer.Option(metavar="SHARE", help="Instead: how often every guess must be wrong, such as 0.3.")
+]
+DistortionAtMost = Annotated[
+    str | None, typer.Option(metavar="SIZE", help="Instead: the distortion that is acceptable, such as 25ppm.")
+]
+Distortion = Annotated[str, typer.Option(metavar="MEASURE", help="What counts as far: mae or mse.")]
+Per = Annotated[
+    str | None, typer.Option(metavar="UNIT", help="What the leakage is per: run (one draw), day or decision (causal).")
+]
+DecisionEvery = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Draw so often: 15min, or a number of readings (default 15 min).")
+]
+Horizon = Annotated[
+    int | None,
+    typer.Option(
+        min=1, metavar="COUNT", help="Readings that the distortion is averaged over (default: long sequences)."
+    ),
+]
+Ledger = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Where draws are remembered and leakage is counted. Secret.")
+]
+AcceptMisfit = Annotated[
+    bool, typer.Option("--accept-misfit", help="Go on although the models do not fit; the bounds do not hold then.")
+]
+EstimatePrivate = Annotated[
+    bool, typer.Option("--estimate-private", help="Estimate the private value from the readings: NO guarantee then.")
+]
+Keep = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMN", help="Pass this column through as it is; it may tell everything.")
+]
+OnError = Annotated[str, typer.Option(metavar="WHAT", help="What a bad row does: stop, or skip (reported).")]
+Format = Annotated[
+    str | None,
+    typer.Option("--format", metavar="FORMAT", help="csv, csv.gz, parquet or jsonl (default: by the ending)."),
+]
+Delimiter = Annotated[str, typer.Option(metavar="CHARACTER", help="What stands between the fields of a CSV file.")]
+Plot = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write a picture here (.png, .svg or .pdf; needs the plot extra).")
+]

@@ -1,0 +1,122 @@
+"""``understudy quickstart``: fit, design, report and apply in one go, in a folder of their own."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from understudy.cli import applying, family_designs, fitting, reading, reporting
+from understudy.cli.designing import tell as tell_design
+from understudy.cli.fitting import Columns
+from understudy.cli.terminal import print_json, say, show, warn
+from understudy.errors import ConfigurationError, UnderstudyError
+from understudy.report.page_facts import AnyDesign, facts, misfit, warnings
+
+LEDGER, FAMILY, DESIGN, REPORT, HELD, OUT = (
+    "room.db", "family.json", "design.json", "report.html", "heldout.csv", "disguised.csv",
+)  # fmt: skip
+
+
+def run(
+    source: str, columns: Columns, wanted: family_designs.Wanted, on: str | None, accept: bool, out: Path, as_json: bool
+) -> bool:
+    """All steps; whether the last one was taken, which a misfit stops unless it was accepted."""
+    folder(out)
+    began, steps = time.perf_counter(), []
+
+    def step(name: str, result: str) -> None:
+        steps.append((name, f"{time.perf_counter() - began:.1f}", result))
+        if not as_json:
+            say(f"{steps[-1][1]:>6} s  {name}: {result}", err=True)
+
+    roles = fitting.roles(columns)
+    found = reading.read(source, roles)
+    whole = slice(None)
+    before, after = (whole, None) if on is not None else reading.parted(found, roles)
+    step("read", f"{len(found)} rows of {found.name}")
+    with reading.located(found, before):
+        family = fitting.fitted(found.frame(before), columns)
+    fitting.stored(family, out / FAMILY)
+    about = family.about or {}
+    model = (about.get("model") or {}).get("name") or "as given"
+    gate = "not tested" if about.get("gate") is None else "fits" if not misfit(about) else "does NOT fit"
+    step("fit", f"{model}; on held-out data it {gate}")
+    design, notes = family_designs.made(family, wanted)
+    design.save(out / DESIGN)
+    step("design", line(design))
+    reporting.written(design, out / REPORT)
+    step("report", str(out / REPORT))
+    why, applied = obstacle(about, accept, out), None
+    if not why:
+        if on is None:
+            reading.write_rows(found, after, out / HELD)
+        between = "," if on is None else columns.delimiter
+        how = applying.How(columns.private, columns.time, out / LEDGER, accept_misfit=accept, delimiter=between)
+        try:
+            result, told = applying.disguised(design, str(out / HELD) if on is None else on, str(out / OUT), how)
+            applied = {**result.to_plain(), "warnings": told}
+            step("apply", f"{out / OUT}, from {'the last part of the history' if on is None else on}")
+        except UnderstudyError as error:  # what was made before is of use all the same
+            why = f"nothing was disguised: {error}"
+    if as_json:
+        print_json({"folder": str(out), "family": about, "design": facts(design), "applied": applied, "remarks": notes})
+    else:
+        say()
+        fitting.tell(family)
+        tell_design(design, notes, fitted=True)
+        files(out)
+    for words in [*warnings(design), *([why] if why else [])]:
+        warn(words)
+    return not why
+
+
+def obstacle(about: dict[str, Any], accept: bool, out: Path) -> str:
+    """Why the last step is not taken; nothing if it is."""
+    if about.get("gate") is None or not misfit(about) or accept:
+        return ""
+    return (
+        "nothing was disguised, because the models do not fit. --accept-misfit does it all the same; first read "
+        f"{out / REPORT}"
+    )
+
+
+def folder(out: Path) -> None:
+    """A folder to write to, without a ledger: another run with it would draw again for the same readings."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(f"--out {out}: it must be a folder ({error.strerror})") from None
+    if (out / LEDGER).exists():
+        raise ConfigurationError(
+            f"--out {out}: there is a ledger {LEDGER} already, and drawing again for the same readings leaks again; "
+            "name another folder, or go on with `understudy apply`"
+        )
+
+
+def line(design: AnyDesign) -> str:
+    """A design in a few words."""
+    told = facts(design)
+    leakage = told["leakage"]
+    bits = leakage.get("bits", leakage.get("bits_a_decision"))
+    per = told["per"]
+    if per == "day" and leakage.get("bits_a_day") is not None:
+        bits = leakage["bits_a_day"]
+    size = told["distortion"]
+    share = size["share_of_mean_reading"]
+    relative = "" if share is None else f" ({100.0 * share:.3g}% of the mean reading)"
+    return f"{bits:.4g} bit a {per}, {size['measure']} {size['value']:.4g}{relative}"
+
+
+def files(out: Path) -> None:
+    """Where everything is."""
+    say()
+    known = (
+        (FAMILY, "the models, their fit and the gate"),
+        (DESIGN, "the randomizer with its proof; no secret"),
+        (REPORT, "one page, opens offline"),
+        (OUT, "disguised readings"),
+        (LEDGER, "draws and leakage spent; SECRET, keep it"),
+        (HELD, "the rows that were held out, with labels; SECRET"),
+    )
+    show("Written", ("file", "what it is"), [(str(out / name), what) for name, what in known if (out / name).exists()])

@@ -1,0 +1,46 @@
+"""``understudy report``: the page of a stored design, and what every command says of a design."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import understudy as us
+from understudy.cli.pictures import check_folder
+from understudy.cli.terminal import filled, print_json, progress, say, warn
+from understudy.errors import ConfigurationError
+from understudy.report.page_facts import AnyDesign, facts, warnings
+from understudy.report.page_officer import sentences
+
+
+def run(path: Path, out: Path | None, as_json: bool) -> None:
+    """Write the page, or print what is on it as JSON, or both."""
+    if out is None and not as_json:
+        raise ConfigurationError("neither --out nor --json is given; say where the page goes, as in -o report.html")
+    if out is not None:
+        check_folder("--out", out)
+    design = us.load_design(path)
+    if out is not None:
+        written(design, out)
+    if as_json:
+        print_json({"design": str(path), "report": None if out is None else str(out), **facts(design)})
+    else:
+        say(f"Report written to {out}")
+    for words in warnings(design):
+        warn(words)
+
+
+def written(design: AnyDesign, out: Path) -> None:
+    """The page as a file."""
+    from understudy.report.page import privacy_report
+
+    with progress("report", steps=False):
+        page = privacy_report(design)
+    try:
+        out.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"--out {out}: {error.strerror}") from None
+
+
+def in_words(design: AnyDesign) -> str:
+    """What a design hides, tells and costs, in paragraphs for a terminal."""
+    return "\n".join(filled(words) for words in sentences(design))

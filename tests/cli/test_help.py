@@ -1,0 +1,112 @@
+"""What holds of every command: an example, --json, a documented status, and no bar without a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import typer
+
+from understudy.cli import app
+
+
+def commands(command=None, name=()):
+    """Every command that does something, with the words that call it."""
+    command = command or typer.main.get_command(app)
+    for child, found in command.commands.items():
+        if hasattr(found, "commands"):
+            yield from commands(found, (*name, child))
+        else:
+            yield (*name, child), found
+
+
+@pytest.mark.parametrize("name", [name for name, _ in commands()], ids=" ".join)
+def test_every_command_has_an_example_and_json(name):
+    """The example calls the command itself, with options that it has."""
+    command = dict(commands())[name]
+    options = {option for parameter in command.params for option in parameter.opts}
+    assert "--json" in options
+    assert command.help
+    lines = command.epilog.split("\n\n")
+    assert lines[0] in ("Example:", "Examples:")
+    for line in lines[1:]:
+        words = line.split()
+        assert words[: len(name) + 1] == ["understudy", *name]
+        assert {word for word in words if word.startswith("--")} <= options
+    for parameter in command.params:
+        assert parameter.help, f"{parameter.name} of {name} has no help"
+
+
+@pytest.mark.parametrize("name", [name for name, _ in commands()], ids=" ".join)
+def test_help_is_printed_without_a_terminal(name, understudy):
+    """Status 0, with the example."""
+    told = understudy(*name, "--help")
+    assert told.status == 0
+    assert "Example" in told.out
+    assert " ".join(("understudy", *name)) in " ".join(told.out.split())
+
+
+def test_usage_errors_have_status_2(understudy):
+    """An unknown command, an unknown option, an argument that is missing."""
+    for arguments in (("fits",), ("design", "--leak", "1"), ("report",), ("apply", "d.json"), ("demo", "--steps", "3")):
+        told = understudy(*arguments)
+        assert told.status == 2, arguments
+        assert told.out == ""
+        assert "Traceback" not in told.err
+
+
+def test_help_takes_less_than_half_a_second():
+    """Of processor time, the best of three."""
+    resource = pytest.importorskip("resource", reason="times of children")
+    times = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-m", "understudy", "--help"], capture_output=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(times) < 0.5, times
+
+
+def test_a_bar_is_drawn_on_a_terminal_and_nowhere_else(files):
+    """On the error stream alone: the standard output stays one JSON document."""
+    command = [sys.executable, "-m", "understudy", "design", str(files / "family.json"), "--leakage", "0.1", "--json"]
+    for environment, drawn in (({"FORCE_COLOR": "1"}, True), ({"NO_COLOR": "1"}, False)):
+        plain = {k: v for k, v in os.environ.items() if k not in ("FORCE_COLOR", "TTY_COMPATIBLE")}
+        told = subprocess.run(command, capture_output=True, text=True, timeout=120, env={**plain, **environment})
+        assert told.returncode == 0, told.stderr
+        assert json.loads(told.stdout)["private"] == "occupancy"
+        assert ("distortion of each pair" in told.stderr) is drawn
+
+
+def test_a_fault_of_the_program_is_one_line(files, understudy, monkeypatch):
+    """Without what it says, which may hold a reading; on request the whole traceback."""
+    from understudy.cli import reporting
+
+    def broken(*_):
+        raise ZeroDivisionError("431.5")
+
+    monkeypatch.setattr(reporting, "run", broken)
+    told = understudy("report", files / "design.json", "-o", "r.html")
+    assert told.status == 3
+    assert told.err.startswith("understudy: a fault of the program (ZeroDivisionError)")
+    assert "431.5" not in told.err
+    assert told.err.count("\n") == 1
+    monkeypatch.setenv("UNDERSTUDY_TRACEBACK", "1")
+    with pytest.raises(ZeroDivisionError):
+        understudy("report", files / "design.json", "-o", "r.html")
+
+
+def test_ctrl_c_is_told_in_a_line(files, understudy, monkeypatch):
+    """Status 130, no traceback."""
+    from understudy.cli import reporting
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reporting, "run", stopped)
+    told = understudy("report", files / "design.json", "-o", "r.html")
+    assert told.status == 130
+    assert "Traceback" not in told.err

@@ -1,0 +1,127 @@
+"""`understudy quickstart`: all steps in one folder."""
+
+from __future__ import annotations
+
+import json
+import stat
+import sys
+
+import pytest
+from cli_cases import WARNING, family, refused
+
+import understudy as us
+from understudy.cli import fitting
+from understudy.cli.reading import Roles, parted, read
+
+COLUMNS = ("--reading", "co2", "--private", "occupancy", "--time", "date")
+
+
+@pytest.fixture
+def known(monkeypatch):
+    """A fit that is there at once; `passed` decides on the gate, `seen` keeps what it was given."""
+    found = {"passed": True, "rows": None}
+
+    def fitted(frame, columns):
+        found["rows"] = len(frame["co2"])
+        return family(found["passed"])
+
+    monkeypatch.setattr(fitting, "fitted", fitted)
+    return found
+
+
+def test_everything_is_in_the_folder(files, tmp_path, understudy, known):
+    """Fitted to four fifths, applied to the last fifth; secrets are readable by their owner alone."""
+    out = tmp_path / "results"
+    told = understudy("quickstart", files / "history.csv", *COLUMNS, "--leakage", "0.1bit", "-o", out)
+    assert told.status == 0, told.err
+    names = {path.name for path in out.iterdir()}
+    assert {"family.json", "design.json", "report.html", "disguised.csv", "room.db", "heldout.csv"} <= names
+    assert known["rows"] == 1200
+    held = (out / "heldout.csv").read_text().splitlines()
+    assert len(held) == 301
+    assert held[-1].split(",")[0] == (files / "history.csv").read_text().splitlines()[-1].split(",")[0]
+    disguised = (out / "disguised.csv").read_text().splitlines()
+    assert disguised[0] == "date,co2"
+    assert len(disguised) == 301
+    assert us.load_design(out / "design.json").family.about["per"] == "run"
+    if sys.platform != "win32":
+        for name in ("heldout.csv", "room.db"):
+            assert stat.S_IMODE((out / name).stat().st_mode) == 0o600
+    for step in ("read: 1500 rows", "fit: grey-box", "design: 0.1 bit a run", "report:", "apply:"):
+        assert step in told.err
+    assert "Written" in told.out
+
+
+def test_another_file_can_be_named(files, tmp_path, understudy, known):
+    """Then the whole history is fitted to, and nothing is held out; the summary is JSON on request."""
+    out = tmp_path / "results"
+    more = ("--on", files / "today.csv", "--per", "day", "--leakage", "1bit", "--json")
+    told = understudy("quickstart", files / "history.csv", *COLUMNS, *more, "-o", out)
+    assert told.status == 0, told.err
+    assert known["rows"] == 1500
+    found = json.loads(told.out)
+    assert found["applied"]["rows"] == 300
+    assert found["design"]["per"] == "day"
+    assert not (out / "heldout.csv").exists()
+
+
+def test_a_misfit_stops_before_the_last_step(files, tmp_path, understudy, known):
+    """Status 1 and the report; accepted, it goes on with the warning."""
+    known["passed"] = False
+    told = understudy("quickstart", files / "history.csv", *COLUMNS, "-o", tmp_path / "a")
+    assert told.status == 1
+    assert WARNING in told.err
+    assert "nothing was disguised" in told.err
+    assert {path.name for path in (tmp_path / "a").iterdir()} == {"family.json", "design.json", "report.html"}
+    told = understudy("quickstart", files / "history.csv", *COLUMNS, "--accept-misfit", "-o", tmp_path / "b")
+    assert told.status == 0
+    assert WARNING in told.err
+    assert (tmp_path / "b" / "disguised.csv").exists()
+
+
+def test_what_was_made_is_kept_if_the_last_step_fails(files, tmp_path, understudy, known):
+    """The report is there and status 1 says that the readings are not; the file and the line are named."""
+    lines = (files / "today.csv").read_text().splitlines()
+    lines[10] = lines[10].replace(lines[10].split(",")[1], "many")
+    (tmp_path / "bad.csv").write_text("\n".join(lines) + "\n")
+    told = understudy("quickstart", files / "history.csv", *COLUMNS, "--on", tmp_path / "bad.csv", "-o", tmp_path / "r")
+    assert told.status == 1
+    assert "nothing was disguised: bad.csv, line 11, column 'co2'" in told.err
+    assert (tmp_path / "r" / "report.html").exists()
+    assert not (tmp_path / "r" / "disguised.csv").exists()
+
+
+def test_a_folder_with_a_ledger_is_refused(files, tmp_path, understudy, known):
+    """A second draw for the same readings leaks again."""
+    out = tmp_path / "results"
+    assert understudy("quickstart", files / "history.csv", *COLUMNS, "-o", out).status == 0
+    refused(understudy("quickstart", files / "history.csv", *COLUMNS, "-o", out), "leaks again", "another folder")
+    (tmp_path / "file").write_text("")
+    refused(understudy("quickstart", files / "history.csv", *COLUMNS, "-o", tmp_path / "file"), "must be a folder")
+
+
+def test_the_last_segments_are_held_out(files, tmp_path):
+    """Whole ones; and a history that is too short for it is refused."""
+    lines = (files / "history.csv").read_text().splitlines()[:101]
+    path = tmp_path / "days.csv"
+    path.write_text("\n".join([lines[0] + ",day", *(f"{line},{k // 10}" for k, line in enumerate(lines[1:]))]))
+    roles = Roles(["co2"], "occupancy", "date", "day")
+    before, after = parted(read(str(path), roles), roles)
+    assert before.tolist() == list(range(80))
+    assert after.tolist() == list(range(80, 100))
+    path.write_text("\n".join(lines[:20]))
+    short = Roles(["co2"], "occupancy", "date")
+    with pytest.raises(us.errors.ConfigurationError, match="name another file by --on"):
+        parted(read(str(path), short), short)
+
+
+def test_the_whole_way_with_the_real_fit(files, tmp_path, understudy):
+    """No stand-in: a room that was simulated passes its gate, and its readings are disguised."""
+    out = tmp_path / "results"
+    more = ("--model", "grey-box", "--grid", "none", "--per", "day", "--leakage", "1bit", "--json")
+    told = understudy("quickstart", files / "history.csv", *COLUMNS, *more, "-o", out)
+    assert told.status == 0, told.err
+    found = json.loads(told.out)
+    assert found["family"]["gate"]["passed"] is True
+    assert found["applied"]["rows"] == 300
+    assert found["design"]["leakage"]["bits_a_day"] == pytest.approx(1.0, rel=1e-4)

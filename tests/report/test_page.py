@@ -1,0 +1,275 @@
+"""The report of a design: sound HTML that loads nothing, says what the design says, and warns where it must."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from cli_cases import STAY, WARNING, about, family
+
+import understudy as us
+from understudy.report.page import privacy_report
+from understudy.report.page_facts import UNTESTED, facts, misfit, span, warnings
+from understudy.report.page_frontier import frontier_of, tradeoff
+from understudy.report.page_pictures import Curves, curve, heat_map, ticks
+
+VOID = {"meta", "br", "img", "hr", "input", "link", "rect", "circle", "line", "path", "polyline"}
+
+
+class Sound(HTMLParser):
+    """Every element is closed in its turn; keeps what is asked of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.text, self.starts = [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        self.starts.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.starts.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        if tag in VOID:
+            return
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] not in ("style", "title"):
+            self.text.append(data)
+
+
+def parsed(page):
+    found = Sound()
+    found.feed(page)
+    found.close()
+    assert found.open == []
+    return found
+
+
+def words(page):
+    return " ".join(" ".join(parsed(page).text).split())
+
+
+@pytest.fixture(scope="module")
+def designs():
+    """Of every kind: fitted and fit, fitted and misfit, causal, from models alone, from bare costs."""
+    fitted = us.design(family(per="run"), leakage=0.1, horizon=50, distortion="mae")
+    return {
+        "fitted": fitted,
+        "misfit": us.design(family(passed=False, per="run"), leakage=0.1, horizon=50, distortion="mse"),
+        "causal": us.design_causal(family(per="day"), STAY, rate=0.01, decision_every=15, distortion="mae"),
+        "models": us.design(us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), [0, 1, 2]), leakage=0.2, distortion="mae"),
+        "bare": us.solve(1.0 - np.eye(3), leakage=0.3),
+        "forbidden": us.solve([[0, 1, np.inf], [np.inf, 1, 0]], leakage=0.2),
+    }
+
+
+@pytest.mark.parametrize("kind", ["fitted", "misfit", "causal", "models", "bare", "forbidden"])
+def test_the_page_is_sound_and_loads_nothing(designs, kind):
+    """Elements are closed in order, ids are unique and led to, nothing comes from elsewhere, no script runs."""
+    page = privacy_report(designs[kind])
+    found = parsed(page)
+    tags = {tag for tag, _ in found.starts}
+    assert not tags & {"script", "link", "iframe", "object", "embed", "img", "form"}
+    assert not re.search(r"https?://|url\(|@import|src=", page)
+    ids = [attributes["id"] for _, attributes in found.starts if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    led = [attributes["href"][1:] for tag, attributes in found.starts if tag == "a"]
+    assert led == ids
+    assert page.startswith("<!DOCTYPE html>")
+    assert ("html", {"lang": "en"}) in found.starts
+    assert sum(tag == "h1" for tag, _ in found.starts) == 1
+
+
+@pytest.mark.parametrize("kind", ["fitted", "causal", "bare"])
+def test_tables_can_be_followed_by_ear(designs, kind):
+    """Each has a caption, and every head a scope; every picture is described."""
+    page = privacy_report(designs[kind])
+    found = parsed(page)
+    tables = sum(tag == "table" for tag, _ in found.starts)
+    assert tables == sum(tag == "caption" for tag, _ in found.starts) > 4
+    assert all(attributes.get("scope") in ("col", "row") for tag, attributes in found.starts if tag == "th")
+    pictures = [attributes for tag, attributes in found.starts if tag == "svg"]
+    assert all(attributes["role"] == "img" and len(attributes["aria-label"]) > 20 for attributes in pictures)
+
+
+def test_it_has_a_dark_side_and_prints(designs):
+    """Colours are variables, and on paper the light ones hold."""
+    page = privacy_report(designs["fitted"])
+    assert "@media screen and (prefers-color-scheme:dark)" in page
+    assert "@media print" in page
+
+
+@pytest.mark.parametrize("kind", ["fitted", "causal"])
+def test_pictures_are_xml(designs, kind):
+    """Every SVG on the page parses by itself."""
+    pictures = re.findall(r"<svg.*?</svg>", privacy_report(designs[kind]), re.DOTALL)
+    assert len(pictures) >= 2
+    for picture in pictures:
+        ElementTree.fromstring(picture)  # noqa: S314  # our own
+
+
+def test_the_officer_s_part_says_what_is_hidden_and_what_not(designs):
+    """Private column, readings, odds, the guarantee with its conditions, every measure, and what stays open."""
+    design = designs["fitted"]
+    text = words(privacy_report(design))
+    for sentence in (
+        "This design hides occupancy in co2",
+        design.guarantee.headline,
+        "0: 60 percent, 1: 40 percent",
+        "The column date leaves as it is",
+        "Only the columns named above are filtered",
+        "Never drive ventilation or alarms",
+        "tested, and they fit",
+        "No audit has been made of this design",
+    ):
+        assert sentence in text
+    for measure in design.guarantee.measures:
+        assert measure.title in text
+        assert measure.shown in text
+    for item in (*design.guarantee.conditions, *design.guarantee.not_protected):
+        assert " ".join(item.split()) in text
+
+
+def test_the_engineer_s_part_has_the_numbers(designs):
+    """Kernel, proof, costs, candidates, gate and notes."""
+    design = designs["fitted"]
+    text = words(privacy_report(design))
+    assert f"{design.randomizer.kernel[0, 0]:.4f}" in text
+    assert f"{design.lower_bound:.8g}" in text
+    assert f"{design.cost[0, 1]:.5g}" in text
+    assert "3 rows with the time of an earlier one were dropped" in text
+    assert "✓ passed" in text
+    assert "How the parameter moved from one reading to the next" in text
+
+
+def test_a_misfit_is_the_first_thing_that_is_said(designs):
+    """Before anything else, again at the guarantee and at the gate; a family that fits has no warning."""
+    page = privacy_report(designs["misfit"])
+    assert page.count(WARNING) >= 2
+    assert page.index(WARNING) < page.index("This design hides")
+    assert 'role="alert"' in page
+    assert "✗ failed" in page
+    assert "do NOT fit" in page
+    assert 'role="alert"' not in privacy_report(designs["fitted"])
+
+
+def test_models_that_nobody_tested_say_so(designs):
+    """Given models, bare costs, and a family without a gate."""
+    for kind in ("models", "bare"):
+        assert UNTESTED in privacy_report(designs[kind])
+    assert misfit(about(gate=None)) == [UNTESTED]
+
+
+def test_an_estimated_parameter_has_no_guarantee_on_its_page():
+    """No number of the card reads as a bound."""
+    made = us.design_causal(family(), STAY, rate=0.01, distortion="mae", accept_estimated_theta=True)
+    text = words(privacy_report(made))
+    assert "No guarantee, audit only" in text
+    assert text.index("No guarantee, audit only") < text.index("At a glance")
+
+
+def test_hostile_names_stay_text():
+    """A column, a value or a note that is HTML is shown, not obeyed."""
+    evil = '<script>alert("1")</script>'
+    models = {evil: us.IID(us.Gaussian(0.0, 1.0)), "b & c": us.IID(us.Gaussian(3.0, 1.0))}
+    told = about(readings=[evil], private=evil, notes=[evil], chain=None)
+    told["model"]["name"] = evil
+    told["gate"] |= {"passed": False, "warning": evil}
+    page = privacy_report(us.design(us.Family(models, about=told), leakage=0.3, distortion="mae"))
+    assert "script" not in {tag for tag, _ in parsed(page).starts}
+    assert "&lt;script&gt;" in page
+
+
+def test_a_design_of_many_values_fits_on_the_page():
+    """The map leaves the numbers out and the table keeps them."""
+    x = np.arange(30.0)
+    page = privacy_report(us.solve(np.abs(x[:, None] - x), leakage=1.0))
+    parsed(page)
+    assert page.count("<rect") >= 900
+
+
+def test_facts_are_plain(designs):
+    """JSON holds them, whatever the design; the numbers are those of the design."""
+    for design in designs.values():
+        assert json.loads(json.dumps(facts(design)))["kind"] in ("one draw", "causal")
+    found = facts(designs["fitted"])
+    assert found["leakage"]["nats"] == designs["fitted"].leakage
+    assert found["wrong_guesses"]["at_least"] == designs["fitted"].guarantee.bayes_error
+    assert found["distortion"]["unit"] == "ppm"
+    causal = facts(designs["causal"])
+    assert causal["leakage"]["decisions_a_day"] == 96.0
+    assert causal["leakage"]["nats_a_day"] == pytest.approx(0.96)
+    assert causal["wrong_guesses"]["afterwards_at_least"] <= causal["wrong_guesses"]["at_least"]
+    assert warnings(designs["misfit"]) == [WARNING]
+
+
+def test_the_trade_off_is_that_of_the_family(designs):
+    """The same points as `us.frontier` at the same budgets, and the design lies on the curve."""
+    design = designs["fitted"]
+    mine = frontier_of(design)
+    budgets = mine.leakages[[0, 5, 12, 20]].tolist()
+    theirs = us.frontier(family(), horizon=50, distortion="mae", leakages=budgets)
+    assert np.allclose(mine.distortions[[0, 5, 12, 20]], theirs.distortions, rtol=1e-9)
+    assert np.interp(design.leakage, mine.leakages, mine.distortions) == pytest.approx(design.distortion, rel=0.02)
+
+
+def test_the_trade_off_of_a_chain_falls(designs):
+    """More leakage, less distortion; the design is a point of it."""
+    found = tradeoff(designs["causal"])
+    assert found.errors is None
+    assert (np.diff(found.leakages) >= 0).all()
+    assert (np.diff(found.distortions) <= 1e-9).all()
+    assert designs["causal"].rate in found.leakages
+    assert found.distortions[-1] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_pictures_show_what_they_are_given():
+    """Corners of the curve at the corners of the axes, the darkest cell for the largest probability."""
+    drawn = curve(Curves([0.0, 1.0], [4.0, 0.0], None, (0.5, 2.0), ("x", "y", "")), "falls from 4 to nothing")
+    points = re.search(r'class="one" points="([^"]*)"', drawn)[1].split()
+    (x0, y0), (x1, y1) = (map(float, point.split(",")) for point in points)
+    assert x0 < x1
+    assert y0 < y1  # down the page
+    cx, cy = (float(re.search(rf'{name}="([0-9.]+)"', drawn)[1]) for name in ("cx", "cy"))
+    assert cx == pytest.approx((x0 + x1) / 2, abs=0.2)
+    assert cy == pytest.approx((y0 + y1) / 2, abs=0.2)
+    shades = re.findall(r"fill-opacity:([0-9.]+)", heat_map(["a"], ["b", "c"], [[0.2, 0.8]], "two"))
+    assert float(shades[0]) < float(shades[1])
+
+
+def test_ticks_are_round_and_few():
+    """Whatever the scale."""
+    for top in (3e-7, 0.04, 0.99, 1.0, 7.3, 42.0, 8e5):
+        found = ticks(top)
+        assert 3 <= len(found) <= 9
+        assert found[-1] <= top * (1 + 1e-9)
+    assert ticks(0.0) == ticks(float("inf")) == [0.0]
+
+
+def test_spans_in_words():
+    """As people say them."""
+    assert [span(x) for x in (None, 0.25, 60.0, 5400.0, 172800.0)] == ["unknown", "0.25 s", "1 min", "90 min", "2 days"]
+
+
+def test_what_a_moving_value_costs_is_found_along_its_paths(designs):
+    """Simulated days agree with the exact distortion of the same kind of paths, and stand on the page."""
+    from understudy.randomizer.causal_paths import true_distortion
+    from understudy.report.page_paths import moving
+
+    design = designs["causal"]
+    found, exact = moving(design, sequences=40), true_distortion(design, 96, 40, rng=1)
+    apart = abs(found.distortion - exact.true)
+    assert apart < 5.0 * np.hypot(found.error, exact.true_error)  # 1e-6
+    assert found.readings == 1440
+    assert "Where the value moves as it did in the data" in words(privacy_report(design))
+    assert moving(designs["bare"]) is None
+    assert moving(designs["models"]) is None
