@@ -327,7 +327,8 @@ class Ledger:
         """Say what a room may give away in nats: in `total`, and `amount` in each `period`, seconds or a timedelta.
 
         When it is spent, "stop" releases nothing more, and "hold" keeps the last pseudo parameter instead of drawing
-        again (a stream with memory takes the one of least expected cost, without a look at theta). What is said last holds; without figures there is no limit. Periods are counted from 1970, in UTC.
+        again (a stream with memory takes the one of least expected cost, without a look at theta). What is said last
+        holds; without figures there is no limit. Periods are counted from 1970, in UTC.
         """
         if not isinstance(room, str) or not room:
             raise ConfigurationError(f"room = {room!r}; it must be a text")
