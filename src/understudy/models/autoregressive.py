@@ -98,6 +98,11 @@ class AutoRegressive(Frozen):
         """Whether the noise has atoms, so that scores need auxiliary uniforms."""
         return bool(getattr(self.noise, "atoms", False))
 
+    @property
+    def refill(self) -> int | None:
+        """How many readings in a row make the law of the next exact again after a gap; None where it is exact across."""
+        return None if self.gauss_markov is not None else self.order
+
     def companion(self) -> Array:
         """The matrix that moves (y_{k-1}, ..., y_{k-p}) one step on, without intercept and noise."""
         p, d = self.order, self.dim

@@ -71,6 +71,11 @@ class OnGrid(Frozen):
         """Whether the model inside only counts what is missing."""
         return bool(getattr(self.model, "defers_gaps", False))
 
+    @property
+    def refill(self) -> int | None:
+        """How many readings in a row the model inside needs after a gap."""
+        return getattr(self.model, "refill", None)
+
     def start(self) -> Any:
         """That of the model inside."""
         return self.model.start()

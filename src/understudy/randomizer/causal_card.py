@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -197,20 +197,7 @@ class CausalCard:
                 "settled": self.settled,
             },
             "distortion": {"surrogate": _number(self.distortion), "standard_error": _number(self.distortion_error)},
-            "measures": [
-                {
-                    "name": m.name,
-                    "title": m.title,
-                    "value": _number(m.value),
-                    "unit": m.unit,
-                    "bound": m.bound,
-                    "odds": m.odds,
-                    "shown": m.shown,
-                    "sentence": m.sentence,
-                    "note": m.note,
-                }
-                for m in self.measures
-            ],
+            "measures": [{**asdict(m), "value": _number(m.value)} for m in self.measures],
             "guaranteed_for": [{"of": s.of, "holds": s.holds, "known": s.known} for s in self.scopes],
             "conditions": list(self.conditions),
             "against": self.against,

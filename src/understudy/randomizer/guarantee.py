@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -244,20 +244,7 @@ class Guarantee:
             "wrong_guesses": {"before": self.prior_error, "after_at_least": self.bayes_error if self.holds else 0.0},
             "pointwise_leakage_of_each_draw": [_number(x) for x in self.pointwise.per_draw.tolist()],
             "capacity_slack_nats": self.capacity.slack,
-            "measures": [
-                {
-                    "name": m.name,
-                    "title": m.title,
-                    "value": _number(m.value),
-                    "unit": m.unit,
-                    "bound": m.bound,
-                    "odds": m.odds,
-                    "shown": m.shown,
-                    "sentence": m.sentence,
-                    "note": m.note,
-                }
-                for m in self.measures
-            ],
+            "measures": [{**asdict(m), "value": _number(m.value)} for m in self.measures],
             "conditions": list(self.conditions),
             "against": self.against,
             "not_protected": list(self.not_protected),

@@ -17,6 +17,7 @@ from understudy.stream.rows import StreamRow
 from understudy.stream.switching import continued
 from understudy.transform.filter import transformation
 from understudy.transform.maps import CausalMap
+from understudy.transform.restarting import restarting
 
 UNTOLD = -1  # the position of a private value that nobody has told yet
 _MAPS = 64
@@ -68,7 +69,10 @@ class Setup:
         if found is None:
             # nothing is read before the private value is told, so that any model serves until then
             one, other = self.policy.source(max(source, 0)), self.policy.target(column)
-            found = transformation(one, other, False, self.row.secret)
+            if self.row.options.get("gaps") == "withhold":
+                found = restarting(one, other, self.row.secret)
+            else:
+                found = transformation(one, other, False, self.row.secret)
             if len(self._maps) >= _MAPS:
                 self._maps.clear()
             self._maps[source, column] = found

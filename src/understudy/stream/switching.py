@@ -19,6 +19,7 @@ from understudy.errors import ModelError
 from understudy.models.path import same_kind, same_state
 from understudy.transform.maps import CausalMap, Chain
 from understudy.transform.pair import Pair
+from understudy.transform.restarting import Restarting
 from understudy.transform.rounded import Colouring
 
 
@@ -38,6 +39,9 @@ def continued(old: CausalMap, new: CausalMap, state: Any) -> Any:
     elif isinstance(old, Chain) and isinstance(new, Chain):
         if len(old.maps) == len(new.maps):
             return tuple(continued(a, b, part) for a, b, part in zip(old.maps, new.maps, state, strict=True))
+    elif isinstance(old, Restarting) and isinstance(new, Restarting):
+        if old.refill == new.refill:
+            return _restarted(old, new, state)
     elif isinstance(old, Colouring) and isinstance(new, Colouring):
         return continued(old.unrounded, new.unrounded, state)
     elif type(old) is type(new) and same_kind(old.start(), new.start()):
@@ -51,6 +55,16 @@ def continued(old: CausalMap, new: CausalMap, state: Any) -> Any:
         "the state of this filter cannot go on under the models of another value: they must be of one type and have "
         "states of one kind and size"
     )
+
+
+def _restarted(old: Restarting, new: Restarting, state: Any) -> Any:
+    """A colouring that has not begun has no state to hand over; whether it could is asked nevertheless.
+
+    Else a change would be refused or not by the moment at which it comes.
+    """
+    left, source, target = state
+    coloured = continued(old.target, new.target, old.target.start() if target is None else target)
+    return left, continued(old.source, new.source, source), None if target is None else coloured
 
 
 def _check_not_moved(one: Any, other: Any, state: Any) -> None:

@@ -163,7 +163,7 @@ class Chain:
     def step(self, state: tuple[Any, ...], y: Any) -> tuple[tuple[Any, ...], Any]:
         """Through all links."""
         after = []
-        for link, part in zip(self.maps, self._parts(state), strict=True):
+        for link, part in zip(self.maps, self.checked(state), strict=True):
             part, y = link.step(part, y)
             after.append(part)
         return tuple(after), y
@@ -178,7 +178,7 @@ class Chain:
 
     def _through(self, state: tuple[Any, ...], Y: Array, out: Array | None) -> tuple[tuple[Any, ...], Array]:
         after, given = [], Y
-        for link, part in zip(self.maps, self._parts(state), strict=True):
+        for link, part in zip(self.maps, self.checked(state), strict=True):
             # what a link has made is there to be written over by the next
             room = out if Y is given else Y
             if room is not None and hasattr(link, "apply_into"):
@@ -188,7 +188,8 @@ class Chain:
             after.append(part)
         return tuple(after), Y if out is None else written(Y, out)
 
-    def _parts(self, state: Any) -> Any:
+    def checked(self, state: Any) -> Any:
+        """The states of all links, if it has that many; it may have been through a file."""
         if not isinstance(state, (tuple, list)) or len(state) != len(self.maps):
             raise StateError(f"a state of this filter is a tuple of {len(self.maps)} parts")
         return state
@@ -370,9 +371,16 @@ class ScoreEach(_Each):
         """A chunk (T, d)."""
         if self.uniforms is None:
             return state, self._all(Y, None)
+        after = self.passed(state, len(Y))
+        return after, self._all(Y, self.uniforms.block(state[0], len(Y), self.dim))
+
+    def passed(self, state: Any, count: int) -> tuple[int, ...]:
+        """The state after so many readings, whatever they are."""
+        if self.uniforms is None:
+            return ()
         if not isinstance(state, (tuple, list)) or len(state) != 1 or not isinstance(state[0], int):
             raise StateError("a state of this filter is the number of readings so far")
-        return (state[0] + len(Y),), self._all(Y, self.uniforms.block(state[0], len(Y), self.dim))
+        return (state[0] + count,)
 
     def _map(self, values: Any, v: Any) -> Any:
         return self.law.score(values) if v is None else self.law.score(values, v)
