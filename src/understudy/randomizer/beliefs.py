@@ -239,7 +239,7 @@ class Beliefs(Frozen):
         """The kernel that is optimal for the odds p at the slope, to rounding."""
         m, n = self.cost.shape
         slope = self.slope * self._scale
-        if n == 1 or slope == math.inf or (self._scale == 0.0 and not self._common):
+        if n == 1 or slope == math.inf or (self._scale == 0.0 < self.slope and not self._common):
             return self._base.reshape(m, n).copy()
         if slope == 0.0 or self._scale == 0.0:
             P = np.zeros((m, n))
