@@ -9,6 +9,10 @@ rows in, in the same order, and the reading counts as missing. The filters move 
 A row without a usable time has no place in the sequence; the filters do not see it, unless there is a period by
 which the gap that it leaves is filled. Whatever could not be read does not leave.
 
+**Gaps** that the models have no exact law across (autoregressions with other than Gaussian noise) cost some outputs:
+at the beginning of a sequence and after each gap as many are withheld as the models need readings in a row, and are
+written as empty readings. The summary counts them.
+
 **Interrupted runs.** With a ledger, the same file again gives the same file: draws are recorded before anything is
 written, and a run that was interrupted is replayed from its beginning.
 """
@@ -177,6 +181,12 @@ def _said(work: Work) -> list[str]:
         notes.append(
             f"the family is of {what} of the readings in each {in_words(work.bound.period / SECOND)}: each row has the "
             "disguised reading of the stretch that it lies in"
+        )
+    if work.withheld:
+        needed = f"{work.refill} reading{'s' * (work.refill != 1)}"
+        notes.append(
+            f"outputs that were withheld, and are empty: {work.withheld}; the law of a reading is known only after "
+            f"{needed} in a row, so that nothing leaves for the first {needed} of a sequence and after each gap"
         )
     if work.moved:
         notes.append(f"{work.moved} readings off the grid of the family were moved to its nearest value")

@@ -10,14 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from understudy.errors import ConfigurationError, UnderstudyWarning
+from understudy.errors import ConfigurationError, ModelError, UnderstudyWarning
 from understudy.files.binding import Binding
 from understudy.files.columns import Positions
 from understudy.files.rows import BATCH
 from understudy.files.sequence import Piece, Whole
 from understudy.laws.base import Array
 from understudy.stream.ledger import Ledger
+from understudy.stream.setup import WITHHOLD
 from understudy.stream.thetas import Changes
+from understudy.transform.restarting import refill_of
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -37,6 +39,18 @@ class Terms:
     def causal(self) -> bool:
         """Whether the design decides by its clock, with memory."""
         return hasattr(self.design, "decision_every")
+
+    @property
+    def refill(self) -> int | None:
+        """How many readings in a row the models need at the beginning and after a gap; None if they need none.
+
+        Models that do not agree on it refuse a missing reading, as they do elsewhere.
+        """
+        design = self.design
+        try:
+            return refill_of(design.family.model(value) for value in (*design.values, *design.pseudo))
+        except ModelError:
+            return None
 
     def clock(self, bound: Binding) -> Any:
         """The length of epochs, or of decisions: as it was given, or so many periods of the family."""
@@ -71,6 +85,8 @@ class Player:
         self._spent = 0.0 if ledger is None else ledger.spent(room)
         known = ledger is not None and ledger.stream(name) is not None
         options: dict[str, Any] = {"ledger": ledger, "name": name, "rng": terms.rng}
+        # what a stream does about gaps is fixed when it is begun
+        options["gaps"] = None if known or terms.refill is None else WITHHOLD
         options["every" if terms.causal else "epoch"] = terms.clock(bound)
         if ledger is not None:
             options["room"] = room

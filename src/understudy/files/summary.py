@@ -28,8 +28,9 @@ class Summary:
     """Counts of a file that was disguised.
 
     `missing` are rows without a whole reading, skipped ones apart; `filled` readings that were missing between rows, by
-    the clock; `replayed` rows that had been disguised before, in a run that was interrupted or is repeated. `draws` and
-    `nats` are those of this call.
+    the clock; `withheld` rows with a reading whose output did not leave, because the models have no exact law for it;
+    `replayed` rows that had been disguised before, in a run that was interrupted or is repeated. `draws` and `nats` are
+    those of this call.
 
     >>> print(Summary("room.csv", "out.csv", rows=3, draws=1, nats=0.1, columns=("time", "co2")))
     room.csv -> out.csv: 3 rows disguised
@@ -53,6 +54,7 @@ class Summary:
     columns: tuple[str, ...] = ()
     mark: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    withheld: int = 0
 
     def to_plain(self) -> dict[str, Any]:
         """As JSON can hold it."""

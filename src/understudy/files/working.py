@@ -33,6 +33,7 @@ class Work:
         self._bad: list[BadRow] = []
         self.rows = self._missing = self._skipped = self._filled = self._draws = self._replayed = self.moved = 0
         self._nats = 0.0
+        self.refill, self.withheld = terms.refill, 0
         self.mark: dict[str, Any] = {"disguised": True, "design": terms.design.fingerprint}
 
     def __repr__(self) -> str:
@@ -44,7 +45,7 @@ class Work:
         return {
             "rows": self.rows, "missing": self._missing, "filled": self._filled, "skipped": self._skipped,
             "bad_rows": tuple(self._bad), "segments": len(self._done), "replayed": self._replayed,
-            "draws": self._draws, "nats": self._nats, "mark": self.mark,
+            "draws": self._draws, "nats": self._nats, "mark": self.mark, "withheld": self.withheld,
         }  # fmt: skip
 
     # Rows --------------------------------------------------------------------------------------------------
@@ -105,6 +106,8 @@ class Work:
             out = np.full(Y.shape, np.nan)
         self.rows += len(batch)
         self._missing += int(missing.sum()) - len(bad)
+        if self.refill is not None:
+            self.withheld += int((np.isnan(out).any(axis=1) & ~missing).sum())
         return out
 
     def _played(self, batch: Batch, Y: Array, placed: Any) -> Array:

@@ -100,7 +100,7 @@ class AutoRegressive(Frozen):
 
     @property
     def refill(self) -> int | None:
-        """How many readings in a row make the law of the next exact again after a gap; None where it is exact across."""
+        """How many readings in a row make the law of the next exact after a gap; None where it is exact across."""
         return None if self.gauss_markov is not None else self.order
 
     def companion(self) -> Array:

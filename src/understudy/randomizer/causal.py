@@ -153,14 +153,15 @@ class CausalDesign(Frozen):
         share: str | None = None,
         every: Any = None,
         rng: Any = None,
+        gaps: str | None = None,
     ) -> Any:
         """A live stream that decides by the clock, and is told the private value with its readings.
 
         A decision is made every `decision_every` readings; with `every`, a timedelta, at the full quarters of an hour
         or whatever it is (counted from 1970, in UTC), and readings then have times. The value at the first reading
-        after the clock has struck is what the decision looks at. `ledger`, `name`, `room`, `share` and `rng` are as
-        in `Design.stream`: belief, path and charges go through the ledger. A decision that the budget of the
-        room does not allow stops the stream, or, where the room holds, is made without a look at theta.
+        after the clock has struck is what the decision looks at. `ledger`, `name`, `room`, `share`, `rng` and
+        `gaps` are as in `Design.stream`: belief, path and charges go through the ledger. A decision that the budget of
+        the room does not allow stops the stream, or, where the room holds, is made without a look at theta.
 
         >>> import understudy as us
         >>> family = us.Family(lambda v: us.GaussMarkov(0.9, 1.0, 0.1, 0.1, b=v), values=[0, 1])
@@ -174,7 +175,7 @@ class CausalDesign(Frozen):
         """
         from understudy.randomizer.causal_playing import causal_stream
 
-        return causal_stream(self, theta, ledger, name, room, share, every, rng)
+        return causal_stream(self, theta, ledger, name, room, share, every, rng, gaps)
 
     @property
     def guarantee(self) -> Any:

@@ -117,6 +117,7 @@ def causal_stream(
     share: str | None,
     every: Any,
     rng: Any,
+    gaps: str | None = None,
 ) -> Stream:
     """Begin a stream, or go on with the one that the ledger has under this name; see `CausalDesign.stream`."""
     from understudy.randomizer.playing import begun_or_opened
@@ -137,4 +138,4 @@ def causal_stream(
         ) from None
     if design.estimated:
         clock["estimated"] = True
-    return begun_or_opened(design, theta, ledger, name, room, share, every, clock | {"remembers": True}, rng)
+    return begun_or_opened(design, theta, ledger, name, room, share, every, clock | {"remembers": True}, rng, gaps)

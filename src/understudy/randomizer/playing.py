@@ -19,7 +19,9 @@ from understudy.stream.charges import Clock
 from understudy.stream.ledger import Ledger
 from understudy.stream.policy import DESIGN_ODDS
 from understudy.stream.rows import StreamRow
+from understudy.stream.setup import REFUSE, WITHHOLD
 from understudy.stream.stream import Stream, new_secret
+from understudy.transform.restarting import refill_of
 
 if TYPE_CHECKING:
     from understudy.randomizer.result import Design
@@ -92,10 +94,11 @@ def stream(
     share: str | None,
     epoch: Any,
     rng: Any,
+    gaps: str | None = None,
 ) -> Stream:
     """Begin a stream, or go on with the one that the ledger has under this name; see `Design.stream`."""
     options = {**Clock.checked(epoch), "randomizer": _draws_of(design)}
-    return begun_or_opened(design, theta, ledger, name, room, share, epoch, options, rng)
+    return begun_or_opened(design, theta, ledger, name, room, share, epoch, options, rng, gaps)
 
 
 def begun_or_opened(
@@ -108,23 +111,29 @@ def begun_or_opened(
     epoch: Any,
     options: dict[str, Any],
     rng: Any,
+    gaps: str | None = None,
 ) -> Stream:
-    """A new stream with these options; or the one of this name, whose epochs must be as long if a length is given."""
+    """A new stream with these options; or the one of this name, whose terms must be those that are given, if any."""
     title = "stream" if name is None else name
     if not isinstance(title, str) or not title or not (room is None or (isinstance(room, str) and room)):
         raise ConfigurationError(f"name = {name!r}, room = {room!r}; both must be texts")
+    if gaps not in (None, REFUSE, WITHHOLD):
+        raise ConfigurationError(f"gaps = {gaps!r}; it must be 'refuse' or 'withhold'")
     generator = None if rng is None else np.random.default_rng(rng)
     if ledger is not None and not isinstance(ledger, Ledger):
         opened = Ledger(ledger)
         try:
-            return begun_or_opened(design, theta, opened, name, room, share, epoch, options, generator)
+            return begun_or_opened(design, theta, opened, name, room, share, epoch, options, generator, gaps)
         except BaseException:
             opened.close()  # or its lock would outlive the call
             raise
     known = None if ledger is None else ledger.stream(title)
     if known is not None:
-        _same(known, epoch, room)
+        _same(known, epoch, room, gaps)
         return Stream.open(ledger, design, title, theta=theta)
+    if gaps == WITHHOLD:
+        _check_refill(design)
+        options = options | {"gaps": WITHHOLD}
     group = title if room is None else room
     if ledger is not None:
         options = options | _company(options, ledger, group, share)
@@ -132,13 +141,21 @@ def begun_or_opened(
     return Stream.begin(design, theta, ledger, row)
 
 
-def _same(known: StreamRow, epoch: Any, room: str | None) -> None:
+def _check_refill(design: Any) -> None:
+    """Refuse, before anything is drawn, models that do not need as many readings after a gap as each other."""
+    if getattr(design, "family", None) is not None:
+        refill_of(design.family.model(value) for value in (*design.values, *design.pseudo))
+
+
+def _same(known: StreamRow, epoch: Any, room: str | None, gaps: str | None) -> None:
     """Refuse to go on with a stream under other terms than it was begun with."""
     stored = {key: value for key, value in known.options.items() if key in ("epoch", "timed")}
     if epoch is not None and Clock.checked(epoch) != stored:
         raise ConfigurationError(f"the stream {known.name!r} has epochs of another length, fixed when it was begun")
     if room is not None and room != known.room:
         raise ConfigurationError(f"the stream {known.name!r} belongs to the room {known.room!r}, not to {room!r}")
+    if gaps is not None and gaps != known.options.get("gaps", REFUSE):
+        raise ConfigurationError(f"gaps = {gaps!r}; the stream {known.name!r} was begun with another choice, for good")
 
 
 def _company(options: dict[str, Any], ledger: Ledger, room: str, share: str | None) -> dict[str, Any]:

@@ -194,6 +194,7 @@ class Design:
         share: str | None = None,
         epoch: Any = None,
         rng: Any = None,
+        gaps: str | None = None,
     ) -> Stream:
         """Begin a live stream: draw the pseudo value that plays `theta`, once, and remember it.
 
@@ -202,10 +203,14 @@ class Design:
         (sensors independent given the parameter: one draw for all) or "separate" (another draw, charged). `epoch` is
         the time (a timedelta) or the number of readings after which to draw again. The random source is the operating
         system's; `rng` is for tests, and whatever is written then says "insecure".
+
+        `gaps` says what to do about missing readings where the models have no exact law across them: "refuse" (the
+        default) raises; "withhold" gives nothing out for as many readings in a row as make the law exact again, at the
+        beginning and after each gap, and then begins the pseudo model anew. It is fixed when the stream is begun.
         """
         from understudy.randomizer.playing import stream
 
-        return stream(self, theta, ledger, name, room, share, epoch, rng)
+        return stream(self, theta, ledger, name, room, share, epoch, rng, gaps)
 
     def save(self, path: str | os.PathLike[str], models: bool = True) -> str:
         """Write the design to a JSON file, models included, and return its fingerprint.

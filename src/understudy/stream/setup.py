@@ -20,6 +20,7 @@ from understudy.transform.maps import CausalMap
 from understudy.transform.restarting import restarting
 
 UNTOLD = -1  # the position of a private value that nobody has told yet
+REFUSE, WITHHOLD = "refuse", "withhold"  # what to do about missing readings without an exact law across them
 _MAPS = 64
 
 
@@ -69,7 +70,7 @@ class Setup:
         if found is None:
             # nothing is read before the private value is told, so that any model serves until then
             one, other = self.policy.source(max(source, 0)), self.policy.target(column)
-            if self.row.options.get("gaps") == "withhold":
+            if self.row.options.get("gaps") == WITHHOLD:
                 found = restarting(one, other, self.row.secret)
             else:
                 found = transformation(one, other, False, self.row.secret)
