@@ -136,12 +136,13 @@ def test_a_bad_row_stops_with_its_line_or_is_skipped(files, tmp_path, understudy
     refused(applied(understudy, files, tmp_path / "x.csv", *more[:2], "--on-error", "guess"), "stop or skip")
 
 
-def test_a_gap_that_a_model_cannot_cross_names_the_file(files, tmp_path, understudy):
-    """Heavy-tailed noise has no exact law across a missing reading; the filter alone would not know the file."""
+def test_a_gap_that_models_cannot_cross_names_the_file(files, tmp_path, understudy):
+    """Members that need one reading and two after a gap cannot withhold the same; the error names the file."""
     import scipy.stats
 
     noise = us.Scalar(scipy.stats.t(5))
-    models = {v: us.AutoRegressive([0.5], intercept=200.0 + v, noise=noise, past=[400.0]) for v in (0, 1)}
+    lags = {0: [0.5], 1: [0.4, 0.1]}
+    models = {v: us.AutoRegressive(lags[v], 200.0, noise, past=[400.0] * len(lags[v])) for v in lags}
     family = us.Family(models, about=about(grid=None))
     us.design(family, leakage=0.1, horizon=5, distortion="mae").save(tmp_path / "d.json")
     lines = (files / "today.csv").read_text().splitlines()

@@ -58,7 +58,7 @@ def by_hand(Y, labels, pseudo):
     target = room(pseudo)
     for k, y in enumerate(Y.tolist()):
         if np.isnan(y):
-            past, disguised = [], None
+            past = []
             continue
         if len(past) == P:
             disguised = target.start() if disguised is None else disguised

@@ -342,5 +342,5 @@ def test_a_model_that_stops_at_gaps_says_so(frame):
     """Noise that is not normal has no exact law across a missing reading."""
     heavy = fit(frame, model="AR(1), Student-t", holdout=None, grid=None, **NAMES)
     assert heavy.about["model"]["across_gaps"] is False
-    assert any("a missing reading stops a stream" in note for note in heavy.about["notes"])
+    assert any("no exact law across a missing reading" in note for note in heavy.about["notes"])
     assert fit(frame, model="AR(1), normal", holdout=None, **NAMES).about["model"]["across_gaps"] is True

@@ -77,7 +77,7 @@ def by_hand(Y, make, theta, pseudo, key=None):
     out, past, disguised = np.full(len(Y), np.nan), [], None
     for k, y in enumerate(Y.tolist()):
         if np.isnan(y):
-            past, disguised = [], None
+            past = []
             continue
         if len(past) == P:
             source, target = make(theta[k]), make(pseudo[k])
@@ -251,8 +251,8 @@ def test_a_causal_design_in_batches_has_the_law_of_its_pseudo_path(tmp_path):
     def scores(path):
         z, past = [], None
         for y, value in zip(out.tolist(), path.tolist(), strict=True):
-            past = None if np.isnan(y) else room(value).start() if past is None else past
-            if past is not None:
+            if not np.isnan(y):
+                past = room(value).start() if past is None else past
                 z.append(room(value).predict(past).score(y))
                 past = room(value).update(past, y)
         return np.array(z)
@@ -273,7 +273,7 @@ def test_values_between_which_a_filter_cannot_go_on_are_refused_within_a_refill_
 
 
 def test_lost_readings_count_as_missing(tmp_path):
-    """An older ledger: a stream that refuses gaps cannot go on from it, one that withholds begins anew after them."""
+    """An older ledger: a stream that refuses gaps cannot go on from it, one that withholds goes on after them."""
     made, Y = design(), readings(np.zeros(40, dtype=bool), 5)
     with opened(tmp_path) as ledger:
         made.stream(0, ledger, "lab", gaps="withhold").apply(Y[:10])

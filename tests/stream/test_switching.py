@@ -85,3 +85,18 @@ def test_models_with_and_without_atoms_do_not_go_on_from_each_other():
     """One counts readings, the other does not."""
     with pytest.raises(ModelError, match="one kind and size"):
         both_ways(lambda v: counts(0) if v else us.IID(us.Gaussian(0.0, 1.0)), np.zeros(10), 5, (0, 1), (0, 0))
+
+
+@pytest.mark.parametrize("a", [0.0, 1e-9, 1e-4, 0.5])
+def test_the_past_is_kept_where_the_old_value_forgets_it(a):
+    """After a change from a coefficient near 0 to 0.9 the reading before it counts in full: 2.7 follows 3.0 exactly."""
+    family = us.Family({v: us.AutoRegressive(c, noise=us.Gaussian(0.0, 1.0)) for v, c in (("old", a), ("new", 0.9))})
+    design = us.design(family, pseudo=["old"], leakage=0.0, horizon=10, distortion="mse")
+    stream = design.stream("old")
+    for y in (1.0, 3.0):
+        stream.step(y)
+    state = stream._now.at
+    out = stream.step(2.7, theta="new")
+    expected = us.disguise([1.0, 3.0, 2.7], family.along(["old", "old", "new"]), family.model("old"))[2]
+    assert state.readings == 2
+    assert out == pytest.approx(expected, abs=1e-9)

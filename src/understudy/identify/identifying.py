@@ -114,8 +114,8 @@ def identified(history: History, settings: Settings, segment: Any = None, resamp
     across = all(_crosses_gaps(model) for model in candidate.models.values())
     if not across:
         notes.append(
-            f"a missing reading stops a stream: {candidate.name} has no exact law across a gap (with normal noise "
-            "there is one)"
+            f"{candidate.name} has no exact law across a missing reading: a stream stops there, or withholds the next "
+            "readings until it has one again (gaps='withhold', which files do by themselves)"
         )
     notes = [note.rstrip(".") for note in notes]
     about = _about(history, offset, cells, places, segment, resampling)

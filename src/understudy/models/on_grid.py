@@ -5,6 +5,9 @@
 This is an exact model of readings on a grid, whatever the model inside: heavy tails, free noise, hidden states. It is
 not the same as a rounded process (`Quantised`), which goes on from what was there before rounding; for steps that are
 small against the innovations the two hardly differ, and data tell which fits.
+
+Across a missing reading the model inside goes on as if that one had not been rounded: exact for readings in a row, and
+nearly so over gaps where steps are small. Autoregressions inside can be exact there too (`refill`).
 """
 
 from __future__ import annotations
@@ -73,8 +76,12 @@ class OnGrid(Frozen):
 
     @property
     def refill(self) -> int | None:
-        """How many readings in a row the model inside needs after a gap."""
-        return getattr(self.model, "refill", None)
+        """How many readings in a row an autoregression inside needs after a gap, whatever its noise is.
+
+        A missing reading was rounded before it was gone on from, which the law across a gap does not know.
+        """
+        order: int | None = getattr(self.model, "order", None)
+        return getattr(self.model, "refill", None) if order is None else order
 
     def start(self) -> Any:
         """That of the model inside."""

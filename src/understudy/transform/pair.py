@@ -28,6 +28,7 @@ from understudy.transform.readings import infinite, one_reading
 State = tuple[Any, ...]
 
 # Steps of a time-varying system that are laid out at once.
+_LEAST = 1e-3  # of |A|, for filters that carry the predicted reading: x is known from it to 1e-13 of its size
 _BLOCK = 4096
 _EMPTY = np.empty(0)
 _FOR_EVER = 1 << 62
@@ -256,13 +257,14 @@ def left_the_range() -> NumericalError:
 def _line(model: GaussMarkov) -> tuple[float, float] | None:
     """H and g of the predicted reading q = H x + g, for models that the scalar loops can carry by it.
 
-    One state, one channel, constant; and g not so large beside the noise that q would hide x.
+    One state, one channel, constant; g not so large beside the noise, and H not so small, that q would hide x: after a
+    change of the parameter x is found from q again.
     """
     if not (model.constant and model.states == 1 and model.dim == 1):
         return None
     A, b, Q, C, d, R = model.row(1).tolist()
     g = C * b + d
-    return (C * A, g) if abs(A) <= 1.0 and abs(g) <= 1e6 * math.sqrt(C * C * Q + R) else None
+    return (C * A, g) if _LEAST <= abs(A) <= 1.0 and C != 0.0 and abs(g) <= 1e6 * math.sqrt(C * C * Q + R) else None
 
 
 def _roomy(mean: tuple[float, ...], d: int) -> Array:

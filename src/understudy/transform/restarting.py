@@ -1,9 +1,10 @@
-"""Going on after missing readings where no exact law across a gap exists: wait, and begin the target anew.
+"""Going on after missing readings where no exact law across a gap exists: wait until the source is exact again.
 
 The predictor of an autoregression of order p depends on the last p readings alone. So p readings in a row make it exact
 again, whatever was before them. They are given to the source model and nothing leaves for them. From the next reading
-on the scores are independent standard normals again, and the target model begins at its start, as a sensor that was
-just switched on. What is withheld depends on which readings were missing, never on their values or on a parameter.
+on the scores are independent standard normals again, and the target model goes on where it had stopped: what leaves,
+taken together, has the law of the target. What is withheld depends on which readings were missing, never on their
+values or on a parameter.
 
 The first p readings of a sequence are withheld as well: a fitted autoregression knows no law for them.
 """
@@ -60,7 +61,7 @@ def restarting(source: Model, target: Model, rng: Any = None) -> CausalMap:
     >>> made = restarting(low, high)
     >>> _, out = made.apply(made.start(), np.array([[1.0], [0.5], [np.nan], [2.0], [1.0]]))
     >>> out[:, 0].round(6).tolist()
-    [nan, 5.0, nan, nan, 5.0]
+    [nan, 5.0, nan, nan, 2.5]
     """
     made = transformation(source, target, False, rng)
     needed = refill_of((source, target))
@@ -75,7 +76,7 @@ class Restarting:
     """A whitening and a colouring, with readings withheld at the beginning and after each gap.
 
     The state: how many readings are still to be withheld, the state of the whitening, and that of the
-    colouring, which is None until it begins.
+    colouring, which is None until it has begun.
     """
 
     def __init__(self, source: CausalMap, target: CausalMap, refill: int) -> None:
@@ -108,7 +109,7 @@ class Restarting:
             if start == stop:
                 continue
             if missing[start]:
-                state = self.refill, _anew(self.source, source, stop - start), None
+                state = self.refill, _anew(self.source, source, stop - start), target
                 continue
             begins = min(start + left, stop)
             try:
@@ -124,10 +125,10 @@ class Restarting:
 
     def _checked(self, state: Any) -> _State:
         whole = isinstance(state, (tuple, list)) and len(state) == 3 and type(state[0]) is int
-        if not whole or not 0 <= state[0] <= self.refill or (state[0] and state[2] is not None):
+        if not whole or not 0 <= state[0] <= self.refill:
             raise StateError(
                 "a state of this filter has three parts: readings to be withheld, the state of the whitening, and that "
-                "of the colouring, which begins after them"
+                "of the colouring"
             )
         return state[0], state[1], state[2]
 
