@@ -129,7 +129,9 @@ def test_a_value_with_few_scores_is_named_as_untested():
     models = RIGHT | {2: room(5.0)}
     found = gate(models, history(readings(models, theta=theta), theta, (0, 1, 2)))
     assert found.untested == (2,)
-    assert found.passed
+    assert not found.passed
+    assert not found.failed
+    assert "too few to be tested" in found.warning
     with pytest.raises(ConfigurationError, match="at least 50"):
         gate(RIGHT, history(readings()[:40], THETA[:40], cuts=()))
 

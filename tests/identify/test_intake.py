@@ -517,3 +517,20 @@ def test_an_empty_frame_is_refused(library):
     """There is nothing to learn from."""
     with pytest.raises(ReadingError, match="no rows"):
         intake(LIBRARIES[library]({"time": [], "co2": [], "people": []}), **NAMES)
+
+
+@pytest.mark.parametrize("form", ["{:d}", "{:.1f}", "-{:d}"])
+def test_numbers_written_as_text_are_numbers(form):
+    """A CSV file has texts only: 1422886740 is a time in seconds, not a year."""
+    seconds = 1_422_886_740 + 60 * np.arange(50)
+    texts = [form.format(int(s) if "d" in form else float(s)) for s in seconds]
+    frame = {"t": texts, "y": np.arange(50.0), "people": np.arange(50) % 2}
+    found = intake(frame, reading="y", private="people", time="t")
+    assert found.period == 60.0
+    assert found.rows == 50
+
+
+def test_dates_without_marks_are_dates():
+    """20150204 is a day."""
+    frame = {"t": [f"201502{d:02d}" for d in range(1, 25)], "y": np.arange(24.0), "people": np.arange(24) % 2}
+    assert intake(frame, reading="y", private="people", time="t").period == 86_400.0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,8 @@ DAY = 86_400 * SECOND
 _UNITS = {"ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0, "hour": 3600.0, "d": 86400.0, "day": 86400.0}
 _PERIOD = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)?\s*([a-z]*?)s?\s*", re.IGNORECASE)
 _OFFSET = re.compile(r"\s*(Z|[+-]\d\d(?::?\d\d)?)$")
+_NUMBER = re.compile(r"-?\d+(\.\d*)?")
+_DATE = re.compile(r"(19|20|21)\d\d([01]\d[0-3]\d)?")  # a year, or a date without marks
 _OF_DAY = re.compile(r"(\d\d?):(\d\d)(?::(\d\d(?:\.\d+)?))?")
 
 
@@ -117,6 +120,17 @@ def _texts(column: Column) -> Instants:
     there = np.flatnonzero(~column.missing)
     texts = [str(column.values[k]) for k in there]
     ns = np.zeros(len(column), dtype=np.int64)
+    if texts and all(map(_NUMBER.fullmatch, texts)) and not all(map(_DATE.fullmatch, texts)):
+        # numbers in a text file: numpy would take 1422886740 for a year
+        whole = all(text.lstrip("-").isdigit() for text in texts)
+        values = np.zeros(len(column), dtype=np.int64 if whole else float)
+        try:
+            values[there] = [int(text) if whole else float(text) for text in texts]
+        except OverflowError:
+            raise ReadingError(f"column {column.name!r} has a number that is no time; it is too large") from None
+        return _numbers(replace(column, kind="number", values=values))
+    if texts and all(map(_DATE.fullmatch, texts)):
+        texts = [f"{text[:4]}-{text[4:6]}-{text[6:]}" if len(text) == 8 else text for text in texts]
     if texts and all(_OF_DAY.fullmatch(text) for text in texts[:10]):
         ns[there] = [_of_day(column, int(k)) for k in there]
         return Instants(ns, column.missing, None, True, ())

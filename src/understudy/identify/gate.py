@@ -92,7 +92,8 @@ class Gate:
 
     def __repr__(self) -> str:
         bad, count = len(self.failed), len(self.verdicts)
-        return f"Gate({f'FAILED, {bad} of {count}' if bad else f'passed, {count}'} tests of {self.scores} scores)"
+        verdict = f"FAILED, {bad} of {count}" if bad else f"passed, {count}" if self.passed else f"INCOMPLETE, {count}"
+        return f"Gate({verdict} tests of {self.scores} scores)"
 
     @property
     def failed(self) -> tuple[Verdict, ...]:
@@ -101,19 +102,26 @@ class Gate:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing speaks against the model."""
-        return not self.failed
+        """Whether nothing speaks against the model; a value that could not be tested may hide anything."""
+        return not self.failed and not self.untested
 
     @property
     def warning(self) -> str | None:
         """What a design of this family must carry, in plain words; None if the gate was passed."""
         if self.passed:
             return None
-        worst = max(self.told, key=lambda told: told.accuracy - told.chance, default=None)
+        if not self.failed:
+            few = ", ".join(map(str, self.untested))
+            return (
+                f"Held-out readings of {few} are too few to be tested (fewer than {FEWEST}). Whether the model fits "
+                "them is not known, and the guarantee assumes that it does: hold out more, or put values together."
+            )
+        bad = [told for told in self.told if told.p < self.verdicts[0].limit]
+        worst = max(bad, key=lambda told: told.accuracy - told.chance, default=None)
         told = (
             f" From the scores alone the private value is told with balanced accuracy {worst.accuracy:.2f} "
             f"where {worst.chance:.2f} is chance."
-            if worst is not None and any(verdict.name.startswith("private value") for verdict in self.failed)
+            if worst is not None
             else ""
         )
         return (

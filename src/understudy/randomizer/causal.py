@@ -112,8 +112,9 @@ class CausalDesign(Frozen):
 
     @property
     def distortion_error(self) -> float:
-        """Its standard error, 0 if nothing was simulated."""
-        return self.long_run.distortion_error
+        """Its standard error, 0 if nothing was simulated: neither the long run nor the costs of pairs."""
+        found = 0.0 if self.costs is None else float(self.costs.error.max())
+        return math.hypot(self.long_run.distortion_error, found)
 
     def kernel(self, belief: Sequence[float]) -> Array:
         """The kernel at a belief, (m, n), in whole numbers of 2^-53."""
