@@ -7,7 +7,7 @@ import stat
 import sys
 
 import pytest
-from cli_cases import WARNING, family, refused
+from cli_cases import WARNING, family, refused, write_rows
 
 import understudy as us
 from understudy.cli import fitting
@@ -115,13 +115,14 @@ def test_the_last_segments_are_held_out(files, tmp_path):
         parted(read(str(path), short), short)
 
 
-def test_the_whole_way_with_the_real_fit(files, tmp_path, understudy):
+def test_the_whole_way_with_the_real_fit(tmp_path, understudy):
     """No stand-in: a room that was simulated passes its gate, and its readings are disguised."""
     out = tmp_path / "results"
+    write_rows(tmp_path / "long.csv", 3000, seed=1)
     more = ("--model", "grey-box", "--grid", "none", "--per", "day", "--leakage", "1bit", "--json")
-    told = understudy("quickstart", files / "history.csv", *COLUMNS, *more, "-o", out)
+    told = understudy("quickstart", tmp_path / "long.csv", *COLUMNS, *more, "-o", out)
     assert told.status == 0, told.err
     found = json.loads(told.out)
     assert found["family"]["gate"]["passed"] is True
-    assert found["applied"]["rows"] == 300
+    assert found["applied"]["rows"] == 600
     assert found["design"]["leakage"]["bits_a_day"] == pytest.approx(1.0, rel=1e-4)

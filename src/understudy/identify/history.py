@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 from understudy.errors import ConfigurationError
 from understudy.laws.base import Array
 
+ENOUGH = 60
+"""Held-out readings of a value that suffice to test its model."""
 SHORTEST = 20
 """Rows that a held-out piece must have: fewer say more about the start than about the law."""
 
@@ -164,8 +166,8 @@ class History:
     def split(self, share: float) -> tuple[History, History]:
         """The first part of the time, and the last: `share` of the rows, whole segments where there are many.
 
-        If then the first part lacks a value of the private parameter that the history has, pieces from all over the
-        time are held out instead.
+        If then a part lacks a value of the private parameter that the history has, or has hardly any of it, pieces
+        from all over the time are held out instead.
 
         >>> segments = [Segment(str(day), None, np.ones((100, 1)), np.zeros(100, dtype=int)) for day in range(8)]
         >>> history = History(("co2",), "people", None, (), (0,), 60.0, segments, ())
@@ -176,10 +178,16 @@ class History:
             raise ConfigurationError(f"share = {share!r}; it must lie between 0 and 1")
         first, last = _ends(self, share)
         seen = self.counts > 0
-        if not (seen & ((first.counts == 0) | (last.counts == 0))).any():
+        # enough to be tested, where the history has so many: a quarter of a fair share
+        enough = np.minimum(ENOUGH, np.maximum(seen, self.counts * share / 4.0))
+
+        def lacking(pair: tuple[History, History]) -> tuple[int, ...]:
+            absent = tuple(int((seen & (part.counts == 0)).sum()) for part in pair)
+            return *absent, int((pair[1].counts < enough).sum())
+
+        if not any(lacking((first, last))):
             return first, last
-        pairs = [(first, last), *self.blocks(max(2, round(1.0 / share)))]
-        return min(pairs, key=lambda pair: tuple(int((seen & (part.counts == 0)).sum()) for part in pair))
+        return min([(first, last), *self.blocks(max(2, round(1.0 / share)))], key=lacking)
 
     def blocks(self, k: int = 5) -> list[tuple[History, History]]:
         """Pairs (rest, held out), k of them: each stretch of time is held out once.
