@@ -33,7 +33,7 @@ def page() -> str:
     )
     for name, command in commands.items():
         parts += described(name, command, notes.pop(name, ""))
-    parts += [f"## {title}\n\n{text.strip()}" for title, text in notes.items()]
+    parts += [f"## {title}\n\n{bare(text)}" for title, text in notes.items()]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -56,6 +56,11 @@ def sections(text: str) -> dict[str, str]:
     return found
 
 
+def bare(text: str) -> str:
+    """A text without blank lines around it; the indent of its first line makes it code, and stays."""
+    return text.strip("\n")
+
+
 def line(name: str, command: Any) -> str:
     """One command in the list at the top."""
     return f"| [`{name}`](#{name.replace(' ', '-')}) | {first(command)} |"
@@ -74,11 +79,11 @@ def options_in(text: str) -> str:
 def described(name: str, command: Any, note: str) -> list[str]:
     """A command: what it does, how it is called, examples, notes, and every option."""
     if getattr(command, "commands", None):
-        return [f"## {name}", first(command), note.strip()]
+        return [f"## {name}", first(command), bare(note)]
     arguments = [p for p in command.params if p.param_type_name == "argument"]
     options = [p for p in command.params if p.param_type_name == "option"]
     level = "##" if name.count(" ") == 1 else "###"
-    parts = [f"{level} {name}", first(command), usage(name, arguments, options), note.strip()]
+    parts = [f"{level} {name}", first(command), usage(name, arguments, options), bare(note)]
     rows = [("| option | | default |", "|---|---|---|")]
     rows += [(f"| `{shown(p)}` | {told(p)} | {default(p)} |",) for p in (*arguments, *options)]
     return [*parts, "\n".join(row for group in rows for row in group)]

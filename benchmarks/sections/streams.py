@@ -30,7 +30,7 @@ class Plain:
         self.db.execute("PRAGMA journal_mode=WAL")
         for statement in (*SETTINGS, *TABLES):
             self.db.execute(statement)
-        self.db.execute("INSERT INTO states VALUES (1, 0, NULL, '', 0, NULL, 0, 0, 0, 0, 0, 0, '', '')")
+        self.db.execute("INSERT INTO states VALUES (1, 0, NULL, '', 0, NULL, 0, 0, 0, 0, 0, 0, NULL, '', '')")
         self.rows, self.state, self.at = rows, state, 0
 
     def batches(self, size: int, count: int) -> int:

@@ -113,7 +113,7 @@ def test_what_does_not_go_together_is_refused(files, tmp_path, understudy):
         ((files / "family.json", "--leakage", "1", "--per", "week"), ("--per week", "run, day, decision")),
         ((files / "family.json", "--leakage", "1", "--per", "run", "--causal"), ("--per run", "--causal")),
         ((files / "family.json", "--error-at-least", ".3", "--per", "day"), ("--error-at-least goes with --per run",)),
-        ((files / "family.json", "--per", "day"), ("--leakage and --rate: missing",)),
+        ((files / "family.json", "--per", "decision"), ("--leakage and --rate: missing",)),
         ((files / "family.json", "--per", "day", "--leakage", "40%"), ("nats or bits a day",)),
         ((files / "family.json", "--rate", "1", "--decision-every", "90s"), ("whole number of readings",)),
         ((files / "family.json", "--rate", "1", "--decision-every", "soon"), ("15 or 15min",)),

@@ -178,6 +178,7 @@ def test_a_segment_begins_anew_with_a_draw_of_its_own(lab, tools, tmp_path):
         part = slice(40 * k, 40 * k + 40)
         assert len(lab.played(out[part], Y[part], labels[part])) == 1
     assert (summary.segments, summary.draws) == (3, 3)
+    assert "the column 'day', which separates segments, did not leave; --keep day keeps it" in summary.notes
     assert summary.nats == pytest.approx(ledger.spent("lab")) == pytest.approx(3 * lab.design.leakage, abs=1e-5)
     first = (tmp_path / "out.csv").read_bytes()
     again = apply_file(
@@ -251,6 +252,23 @@ def test_a_rounded_sensor_stays_on_its_grid(lab, tools, tmp_path):
     summary = apply_file(lab.design, source, tmp_path / "out.csv", reading="co2", private="people")
     assert "'co2' are written to 1, and the models of this design do not know of a grid" in summary.notes[0]
     assert all(text.lstrip("-").isdigit() for text in tools.read_csv(tmp_path / "out.csv")["co2"])
+
+
+@pytest.mark.parametrize("step", [0.3, 1 / 15])
+def test_a_grid_is_written_without_noise(tools, tmp_path, step):
+    """Texts with all digits of a double, as programs write them: at most 12 leave, those of the grid."""
+    family = us.Family({v: us.Quantised(tools.room(v), step=step) for v in ("empty", "full")})
+    design = us.design(family, leakage=0.3, horizon=50, distortion="mae")
+    labels = ["empty", "full"] * 50
+    Y = np.asarray(us.sample(family.along(labels), 100, rng=3)).ravel()
+    texts = [repr(y) for y in Y.tolist()]
+    assert max(map(len, texts)) > 16
+    source = tools.write_csv(tmp_path / "in.csv", ["co2", "people"], texts, labels)
+    apply_file(design, source, tmp_path / "out.csv", reading="co2", private="people")
+    out = tools.read_csv(tmp_path / "out.csv")["co2"]
+    assert max(map(len, out)) <= 13
+    counts = tools.floats(out) / step
+    np.testing.assert_allclose(counts, np.rint(counts), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("how", ["mean", "last"])

@@ -1,10 +1,11 @@
 """Numbers keep the form of their column, and the form tells nothing about a single reading."""
 
 import math
+from decimal import Decimal
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.files import arrow, numbers
@@ -80,6 +81,7 @@ NUMBERS = st.one_of(
 )
 
 
+@settings(deadline=None)  # the first call loads pyarrow
 @given(st.lists(NUMBERS, max_size=20))
 def test_both_readers_take_the_same_texts_for_numbers(texts):
     """Plain Python and pyarrow agree on which texts are numbers, which are missing, and which are wrong."""
@@ -103,3 +105,25 @@ def test_what_is_a_number():
     assert found[[0, 7, 8]].tolist() == [1.5, 0.5, 5.0]
     assert math.isnan(found[6])
     assert numbers.no_infinities(np.array([1.0, np.inf]), {})[1] == {1: "is infinite"}
+
+
+@given(st.integers(-(10**7), 10**7), st.sampled_from([0.1, 0.3, 1 / 3, 1 / 15, 2.5e-3]), st.sampled_from([None, 12]))
+def test_values_on_a_grid_have_no_noise(k, step, most):
+    """At most 12 digits, which lie within half a unit of the last of them; an oracle by decimals."""
+    value = k * step
+    form = NumberFormat(0, most, 12)
+    (text,) = form.texts([value])
+    exact = Decimal(value)
+    last = exact.adjusted() - 11
+    near = exact.quantize(Decimal(1).scaleb(last if most is None else max(last, -most))) if k else Decimal(0)
+    assert Decimal(text) == near
+    np.testing.assert_array_equal(form.rounded(np.array([value, np.nan, value])), [float(text), np.nan, float(text)])
+
+
+def test_noise_is_left_out():
+    """The texts of which a user complained; without the limit they have it."""
+    noisy = [432.90000000000003, 428289.8333333333]
+    assert NumberFormat(0, None, 12).texts(noisy) == ["432.9", "428289.833333"]
+    assert NumberFormat(0, 12, 12).texts(noisy) == ["432.9", "428289.833333"]
+    assert NumberFormat(3, 12, 12).texts([432.5, -1e-15]) == ["432.500", "0.000"]
+    assert "432.90000000000003" in NumberFormat(0, None).texts(noisy)

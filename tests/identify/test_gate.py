@@ -104,13 +104,13 @@ def test_a_leak_that_only_many_scores_show_is_found():
 
 
 def test_false_alarms_are_as_rare_as_stated():
-    """P-values under right models are not too small: of 15 x 3 of the classifier, at most 5 below 1 percent (1e-5)."""
+    """P-values under right models are not too small: of 8 x 3 of the classifier, at most 4 below 1 percent (1e-5)."""
     theta = np.repeat([0, 1] * 5, 40)
     small = 0
-    for seed in range(15):
+    for seed in range(8):
         z = np.random.default_rng([6, seed]).standard_normal((400, 1))
         small += sum(told.p < 0.01 for told in tellable([z], [theta], [0, 1], np.random.default_rng(seed)))
-    assert small <= 5
+    assert small <= 4
 
 
 def test_missing_and_unlabelled_rows_are_left_out():

@@ -49,14 +49,14 @@ def test_dependence_that_a_free_law_cannot_mend_still_fails():
 
 
 def test_a_mixture_predicts_as_well_as_the_law_that_it_stands_for():
-    """Per reading, on fresh numbers, within 0.01 nats of the true law: normal, heavy, skewed, of two scales."""
+    """Per reading, on fresh numbers, within 0.02 nats of the true law: normal, heavy, skewed, of two scales."""
     rng = np.random.default_rng(5)
     laws = [scipy.stats.norm(1, 2), scipy.stats.t(3), scipy.stats.skewnorm(5), scipy.stats.laplace(0, 3)]
     for law in laws:
-        shape = shape_of(law.rvs(8000, random_state=rng))
-        fresh = law.rvs(8000, random_state=rng)
+        shape = shape_of(law.rvs(2500, random_state=rng))
+        fresh = law.rvs(2500, random_state=rng)
         density = shape.log_density(fresh)
-        assert density.mean() > law.logpdf(fresh).mean() - 0.01
+        assert density.mean() > law.logpdf(fresh).mean() - 0.02
         np.testing.assert_allclose(shape.law().logpdf(fresh), density, rtol=1e-9, atol=1e-9)
 
 
@@ -76,17 +76,17 @@ def test_a_grid_does_not_make_a_spike():
 
 def test_two_channels_are_joined():
     """A copula with the correlation of the innovations; the models can be stored."""
-    rng = np.random.default_rng(8)
-    e = rng.multivariate_normal([0, 0], [[1.0, 0.6], [0.6, 1.0]], size=len(THETA))
+    rng, theta = np.random.default_rng(8), THETA[:1500]
+    e = rng.multivariate_normal([0, 0], [[1.0, 0.6], [0.6, 1.0]], size=len(theta))
     e = np.sign(e) * np.abs(e) ** 1.5
     y = np.zeros_like(e)
     for k in range(1, len(y)):
-        y[k] = 0.7 * y[k - 1] + e[k] + THETA[k]
-    fit = fit_semiparametric(history(y), order=1)
+        y[k] = 0.7 * y[k - 1] + e[k] + theta[k]
+    fit = fit_semiparametric(history(y, theta), order=1)
     again = from_plain(to_plain(fit.models[1]))
     assert fit.name == "VAR(1), free noise by class"
     np.testing.assert_array_equal(us.whiten(y[:50], again), us.whiten(y[:50], fit.models[1]))
-    assert gate(fit.models, history(y[2500:], THETA[2500:])).passed
+    assert gate(fit.models, history(y[500:], theta[500:])).passed
 
 
 @pytest.mark.parametrize("parts", [0, True, 1.5])

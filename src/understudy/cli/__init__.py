@@ -155,12 +155,18 @@ def main() -> None:
     import os
     import sys
 
+    from understudy.cli.terminal import plain_warnings
+    from understudy.cli.typed import in_options
     from understudy.errors import UnderstudyError
 
     try:
-        app()
+        with plain_warnings():
+            app()
     except (UnderstudyError, OSError) as error:
-        typer.secho(f"understudy: {' '.join(str(error).split())}", fg=typer.colors.RED, err=True)
+        words = (
+            f"{error.filename} is a folder; a file is wanted" if isinstance(error, IsADirectoryError) else str(error)
+        )
+        typer.secho(f"understudy: {in_options(' '.join(words.split()))}", fg=typer.colors.RED, err=True)
         sys.exit(1)
     except Exception as error:
         if os.environ.get("UNDERSTUDY_TRACEBACK"):

@@ -152,7 +152,7 @@ def disguised(design: AnyDesign, source: str, target: str, how: How) -> tuple[Su
         except ReadingError as error:  # filters know positions, not files
             named = title(source) in str(error)
             raise error if named else type(error)(f"{title(source)}: {error}") from None
-    return found, [str(each.message) for each in caught]
+    return found, list(dict.fromkeys(str(each.message) for each in caught))
 
 
 def estimating(design: us.CausalDesign) -> us.CausalDesign:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from html import escape
 from pathlib import Path
 
 import typer
 
 import understudy as us
-from understudy.cli.terminal import warn
+from understudy.cli.terminal import filled, warn
 from understudy.errors import ConfigurationError
 from understudy.report.page_facts import about, card_of, doubts
 
@@ -27,8 +28,12 @@ def show(path: Path, as_json: bool, html: Path | None) -> None:
         typer.echo(f"Card written to {html}")
     elif as_json:
         typer.echo(card.json())
-    else:
+    else:  # warnings above the card, which is copied and piped without the error stream
+        for words in found:
+            typer.echo(filled(words, "WARNING: ") + "\n")
         typer.echo(card.text(), nl=False)
+        if sys.stdout.isatty():
+            return  # both streams would show them
     for words in found:
         warn(words)
 

@@ -14,7 +14,7 @@ from understudy.cli.terminal import filled, print_json, say, warn
 from understudy.cli.typed import budget, numbers, quantity
 from understudy.errors import ConfigurationError
 from understudy.randomizer.card import label
-from understudy.report.page_facts import AnyDesign, facts, warnings
+from understudy.report.page_facts import AnyDesign, facts, nothing_hidden, warnings
 from understudy.report.page_frontier import frontier_of
 
 
@@ -50,19 +50,19 @@ def run(path: Path | None, wanted: Wanted, room_: Room, outputs: Outputs) -> Non
     picture = outputs.plot
     if picture is not None and not isinstance(found, us.Design):
         raise ConfigurationError(f"--plot {picture}: a causal design is drawn in its report, `understudy report`")
-    mark = None if outputs.save is None else found.save(outputs.save)
+    if outputs.save is not None:
+        found.save(outputs.save)
     if outputs.as_json:
         print_json({"design": None if outputs.save is None else str(outputs.save), **told(found), "remarks": notes})
     else:
         tell(found, notes, fitted=path is not None)
         if outputs.save is not None:
-            say(f"\nDesign written to {outputs.save} ({mark})")
+            say(f"\nDesign written to {outputs.save} (design {found.fingerprint})")
     if picture is not None and isinstance(found, us.Design):
         draw(picture, frontier_of(found), found)
         say(f"Picture written to {picture}", err=outputs.as_json)
-    if path is not None:
-        for words in warnings(found):
-            warn(words)
+    for words in nothing_hidden(found) if path is None else warnings(found):
+        warn(words)
 
 
 def of_the_room(wanted: Wanted, room_: Room) -> us.Design:

@@ -20,6 +20,7 @@ from understudy.errors import ConfigurationError, DesignError
 
 PER = ("run", "day", "decision")
 _DAY = 86_400.0
+_USUAL = "0.1 bit"  # of a day, unless told
 _DECISION = 900.0  # seconds between decisions, unless told
 # readings that the distortion is of where there is no formula for long sequences: a day of them, within these
 _SHORTEST, _LONGEST, _UNKNOWN = 96, 1440, 480
@@ -74,9 +75,10 @@ def which(family: us.Family, wanted: Wanted) -> tuple[str, list[str]]:
     if memory:
         return ("decision" if wanted.rate is not None else "day" if _clock(family) else "decision"), []
     asks = wanted.error_at_least is not None or wanted.distortion_at_most is not None
-    if asks or not moves(family):
+    if not moves(family):
         return "run", []
-    follow = "" if approximate(family) else " With --per day or --per decision draws follow it by the clock."
+    how = "--leakage and --per day" if asks else "--per day or --per decision"
+    follow = "" if approximate(family) else f" With {how} draws follow it by the clock."
     return "run", [
         "The leakage is per run: one value is drawn at its first reading and played throughout, whatever the true one "
         f"does. The distortion is for a value that stays; in this data it moves, and readings will change more.{follow}"
@@ -180,7 +182,7 @@ def _causal(family: us.Family, pseudo: list[Any] | None, wanted: Wanted, per: st
             "not known. With --per run there is one draw, and what they give away is charged"
         )
     every = _decision(family, wanted, notes)
-    rate = _rate(family, wanted, per, every)
+    rate = _rate(family, wanted, per, every, notes)
 
     def make(horizon: int | None) -> us.CausalDesign:
         with progress("distortion of each pair") as told:
@@ -209,14 +211,23 @@ def _decision(family: us.Family, wanted: Wanted, notes: list[str]) -> int:
     return count
 
 
-def _rate(family: us.Family, wanted: Wanted, per: str, every: int) -> Any:
-    if (wanted.leakage is None) == (wanted.rate is None):
+def _rate(family: us.Family, wanted: Wanted, per: str, every: int, notes: list[str]) -> Any:
+    leakage = wanted.leakage
+    if per == "day":
+        notes.append(
+            "The leakage of a day is a mean over days and no cap: some days leak more. A cap for a live stream is "
+            "Ledger.limit, in Python."
+        )
+        if leakage is None and wanted.rate is None:
+            leakage = _USUAL
+            notes.append(f"No --leakage is given; it is {_USUAL} a day.")
+    if (leakage is None) == (wanted.rate is None):
         both = "both given" if wanted.rate is not None else "missing"
         raise ConfigurationError(f"--leakage and --rate: {both}; one is needed, the rate is that of a decision")
     if wanted.rate is not None:
         return budget(wanted.rate)
     if per == "decision":
-        return budget(wanted.leakage)
+        return budget(leakage)
     period = _clock(family)
     if period is None:
         raise ConfigurationError(
@@ -224,4 +235,4 @@ def _rate(family: us.Family, wanted: Wanted, per: str, every: int) -> Any:
         )
     from understudy.randomizer.causal_days import at_most
 
-    return at_most(budget(wanted.leakage), _DAY / (period * every))
+    return at_most(budget(leakage), _DAY / (period * every))

@@ -70,6 +70,7 @@ class Columns:
 
 def read(source: str, roles: Roles) -> Columns:
     """All rows of a file, of the columns that are needed."""
+    from understudy.files.binding import hint
     from understudy.files.rows import joined
     from understudy.files.tables import Source, format_of
 
@@ -80,7 +81,9 @@ def read(source: str, roles: Roles) -> Columns:
         missing = [name for name in roles.names if name not in file.reader.names]
         if missing:
             known = ", ".join(file.reader.names)
-            raise ConfigurationError(f"{file.name}, line 1: there is no column {missing[0]!r}; there are {known}")
+            raise ConfigurationError(
+                f"{file.name}, line 1: there is no column {missing[0]!r}; there are {known}{hint(file.reader.names)}"
+            )
         parts, count = [], 0
         for rows in file.reader.rows(roles.names):
             if rows.faults:

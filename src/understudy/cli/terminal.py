@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import typer
+
+from understudy.errors import UnderstudyWarning
 
 Told = Callable[[float], None]
 
@@ -24,6 +27,25 @@ def say(words: str = "", err: bool = False) -> None:
 def warn(words: str) -> None:
     """A warning, on the error stream."""
     typer.secho(f"understudy: warning: {words}", fg=typer.colors.YELLOW, err=True)
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Warnings of this package as a line each, every text once; those of others as Python shows them."""
+    seen: set[str] = set()
+    with warnings.catch_warnings():
+        before = warnings.showwarning
+
+        def shown(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
+            words = " ".join(str(message).split())
+            if not issubclass(category, UnderstudyWarning):
+                before(message, category, filename, lineno, file, line)
+            elif words not in seen:
+                seen.add(words)
+                warn(words)
+
+        warnings.showwarning = shown
+        yield
 
 
 def print_json(found: Any) -> None:

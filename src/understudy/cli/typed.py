@@ -19,6 +19,26 @@ def budget(leakage: str | None) -> str | float | None:
         return leakage
 
 
+_NAMES = (
+    "leakage|rate|error_at_least|distortion_at_most|distortion|pseudo|horizon|decision_every|reading|private|time|segment|"
+    "period|bins|public|actuators|grid|model|keep|epoch|format|delimiter|on_error|name|ledger|prior|values"
+)
+_NAMED = re.compile(rf"(?<![\w.'\"-])({_NAMES}) ?= ?(?=\S)")
+_LEFT = re.compile(r"(?<![\w.'\"-])(format)= says|(accept_misfit)=True")
+
+
+def in_options(words: str) -> str:
+    """An error of the library in the words of the command line: options for the names of arguments.
+
+    >>> in_options("error_at_least = 1.4; it must be between 0 and 0.5")
+    '--error-at-least 1.4; it must be between 0 and 0.5'
+    >>> in_options("it has no ending, or format= says which (csv); accept_misfit=True goes on")
+    'it has no ending, or --format says which (csv); --accept-misfit goes on'
+    """
+    words = _LEFT.sub(lambda m: "--format says" if m[1] else "--accept-misfit", words)
+    return _NAMED.sub(lambda m: f"--{m[1].replace('_', '-')} ".replace("actuators", "actuator"), words)
+
+
 def numbers(option: str, text: str) -> list[float | int]:
     """Numbers with commas between them; whole ones stay whole.
 

@@ -197,6 +197,11 @@ def _layout(bound: Binding, design: Any, file: Source, rows: Rows, kind: str, no
     forms, more = forms_and_notes(design, bound.readings, rows)
     notes += more
     layout = Layout(bound.leaving(file.reader.names), bound.readings, forms)
+    notes += [
+        f"the column {name!r}, which separates segments, did not leave; --keep {name} keeps it"
+        for name in bound.segment
+        if name not in layout.names
+    ]
     if kind == "jsonl" and MARK in layout.names:
         raise ConfigurationError(f"a column has the name {MARK!r}, under which each line of JSON says what it is")
     return layout

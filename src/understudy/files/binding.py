@@ -52,9 +52,22 @@ class Binding:
         """Refuse a file that lacks a column, or has one twice."""
         for name in self.wanted:
             if name not in names:
-                raise ConfigurationError(f"{file} has no column {name!r}; it has {', '.join(map(repr, names))}")
+                raise ConfigurationError(
+                    f"{file} has no column {name!r}; it has {', '.join(map(repr, names))}{hint(names)}"
+                )
             if list(names).count(name) > 1:
                 raise ConfigurationError(f"{file} has the column {name!r} twice; which is meant cannot be told")
+
+
+def hint(names: Sequence[str]) -> str:
+    """What to try where the header was read as one column, although others stand in it.
+
+    >>> hint(["time;co2"]), hint(["time", "co2"])
+    ("; --delimiter ';' reads more", '')
+    """
+    found = [mark for mark in ";\t|," if len(names) == 1 and mark in names[0]]
+    shown = "$'\\t'" if found[:1] == ["\t"] else f"'{found[0]}'" if found else ""
+    return f"; --delimiter {shown} reads more" if found else ""
 
 
 def family_of(design: Any) -> Family:

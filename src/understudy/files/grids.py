@@ -12,6 +12,7 @@ from understudy.files.numbers import NumberFormat
 from understudy.files.rows import Rows
 
 _MANY = 9  # decimals that a fit counts to: so many or more
+_DIGITS = 12  # of a value on a grid; what comes after them is noise of the arithmetic
 _COARSE = 1e-3  # of the typical change from one reading to the next; a finer grid says next to nothing
 
 
@@ -25,8 +26,11 @@ def forms_and_notes(design: Any, readings: Sequence[str], rows: Rows) -> tuple[t
         known = decimals[channel]
         if known is not None and known < _MANY and form.most is not None:
             form = NumberFormat(min(form.least, known), known)
-        forms.append(form)
-        if form.step is not None and not _on_grid(family, channel) and _coarse(form.step, rows, name):
+        on_grid = _on_grid(family, channel)
+        # a few decimals are rounded to anyhow, and that is quicker
+        noisy = form.most is None or form.most >= _MANY
+        forms.append(form._replace(digits=_DIGITS) if on_grid and noisy else form)
+        if form.step is not None and not on_grid and _coarse(form.step, rows, name):
             notes.append(
                 f"the readings of {name!r} are written to {form.step:g}, and the models of this design do not know of "
                 "a grid: what the rounding gives away is not counted (us.detect_grid and us.Quantised make models that "

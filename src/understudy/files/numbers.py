@@ -31,16 +31,21 @@ _BLANKS = " \t"
 class NumberFormat(NamedTuple):
     """Between `least` and `most` decimals; `most` is None for the shortest text that reads back as the same number.
 
+    With `digits` there are at most so many significant ones, because those after them are noise of the arithmetic.
+
     >>> NumberFormat(1, 1).texts([431.04, -0.01])
     ['431.0', '0.0']
     >>> NumberFormat(0, 2).texts([431.0, 431.5, 431.256])
     ['431', '431.5', '431.26']
     >>> NumberFormat(0, None).texts([431.0, 0.1])
     ['431.0', '0.1']
+    >>> NumberFormat(0, None, 12).texts([432.90000000000003, 431.0]), NumberFormat(0, 12, 12).texts([1285 / 3])
+    (['432.9', '431.0'], ['428.333333333'])
     """
 
     least: int
     most: int | None
+    digits: int | None = None
 
     @property
     def step(self) -> float | None:
@@ -55,6 +60,9 @@ class NumberFormat(NamedTuple):
     def texts(self, values: Iterable[float]) -> list[str]:
         """The numbers as text."""
         given: list[float] = values.tolist() if isinstance(values, np.ndarray) else list(values)
+        if self.digits is not None:
+            known = {value: self._short(value, self.digits) for value in set(given)}
+            return [known[value] for value in given]
         if self.most is None:
             return [repr(value + 0.0) for value in given]
         form = f"%.{self.most}f"
@@ -66,10 +74,27 @@ class NumberFormat(NamedTuple):
 
     def rounded(self, values: Array) -> Array:
         """The numbers that the texts stand for."""
+        if self.digits is not None:
+            there = np.isfinite(values)
+            known, places = np.unique(values[there], return_inverse=True)
+            short = np.array([float(text) for text in self.texts(known)])
+            made = values.copy()
+            made[there] = short[places.reshape(-1)] if known.size else short
+            return made
         if self.most is None:
             return values
         out = np.round(values, self.most) + 0.0
         return np.where(np.isfinite(out), out, values)
+
+    def _short(self, value: float, digits: int) -> str:
+        """With so many significant digits at most, and no more decimals than the column has."""
+        if self.most is None:
+            return repr(float(f"{value:.{digits}g}") + 0.0)
+        text = np.format_float_positional(value, precision=digits, unique=True, fractional=False, trim="-")
+        if len(text.partition(".")[2]) > self.most:
+            text = f"{value:.{self.most}f}"
+        short = self._trimmed(text)
+        return short[1:] if short.startswith("-") and not float(short) else short
 
     def _trimmed(self, text: str) -> str:
         whole, _, decimals = text.partition(".")
@@ -82,8 +107,8 @@ class NumberFormat(NamedTuple):
 def learned(texts: Iterable[str]) -> NumberFormat:
     """The form of numbers that are written so; texts that are none do not count.
 
-    >>> learned(["431.0", "431.5", ""]), learned(["431", "431.25"]), learned(["4.31e2"])
-    (NumberFormat(least=1, most=1), NumberFormat(least=0, most=2), NumberFormat(least=0, most=None))
+    >>> [learned(texts)[:2] for texts in (["431.0", "431.5", ""], ["431", "431.25"], ["4.31e2"])]
+    [(1, 1), (0, 2), (0, None)]
     """
     least, most, seen = 99, 0, False
     for text in set(texts):

@@ -66,6 +66,8 @@ def format_of(path: Path, given: str | None = None) -> str:
     for ending in sorted(_ENDINGS, key=len, reverse=True):
         if name.endswith(ending):
             return _ENDINGS[ending]
+    if os.path.isdir(path):
+        raise ConfigurationError(f"{os.fspath(path)} is a folder; a file is wanted")
     raise ConfigurationError(
         f"{os.path.basename(name)!r} has no ending that tells its format; it must be one of "
         f"{', '.join(sorted(_ENDINGS))}, or format= says which ({', '.join(FORMATS)})"
@@ -87,6 +89,9 @@ class Source:
             self._raw = self._opened(path, kind)
             file: Any = gzip.GzipFile(fileobj=self._raw) if kind == "csv.gz" else self._raw
             self.reader = _reader(file, self.name, kind, delimiter)
+        except IsADirectoryError:
+            self.close()
+            raise ConfigurationError(f"{self.name} is a folder; a file is wanted") from None
         except OSError as error:
             self.close()
             raise ConfigurationError(f"{self.name} cannot be read: {error.strerror or 'it is no such file'}") from None

@@ -18,12 +18,17 @@ from understudy.files.sequence import known_before, out_of_order
 from understudy.files.summary import FEW, BadRow
 from understudy.laws.base import Array
 
+MISFIT = "none as stated: the models failed their gate"
+"""The guarantee of outputs of a family that failed its gate, in their mark."""
+
 
 class Work:
     """Where the work on a file stands."""
 
     def __init__(self, bound: Binding, terms: Terms, longest_gap: int, skip: bool, name: str) -> None:
         self.bound, self.terms = bound, terms
+        gate = (terms.design.family.about or {}).get("gate") or {}
+        self._misfit = not gate.get("passed", True)
         self._longest_gap, self._skip, self._name = longest_gap, skip, name
         self._player: Player | None = None
         self._readings = Readings(bound.period, longest_gap)
@@ -34,10 +39,16 @@ class Work:
         self.rows = self._missing = self._skipped = self._filled = self._draws = self._replayed = self.moved = 0
         self._nats = 0.0
         self.refill, self.withheld = terms.refill, 0
-        self.mark: dict[str, Any] = {"disguised": True, "design": terms.design.fingerprint}
+        self.mark = self._marked({"disguised": True, "design": terms.design.fingerprint})
 
     def __repr__(self) -> str:
         return f"Work({self.rows} rows)"
+
+    def _marked(self, mark: dict[str, Any]) -> dict[str, Any]:
+        """The mark of a stream, which does not know of the gate, with what that found."""
+        if not self._misfit:
+            return mark
+        return {**mark, "guarantee": "; ".join(filter(None, (mark.get("guarantee"), MISFIT)))}
 
     @property
     def told(self) -> dict[str, Any]:
@@ -131,7 +142,7 @@ class Work:
         if self._player is None:
             self._player = Player(self.terms, self.bound, self._segment, ready.Y, ready.times, theta)
             self._replayed += self._player.replayed
-            self.mark = self._player.stream.mark
+            self.mark = self._marked(self._player.stream.mark)
             self._readings.last = self._player.last
         pieces = self._readings.pieces(ready.Y, ready.times, theta, ready.lines, self._name)
         parts = [self._player.apply(piece) for piece in pieces]

@@ -27,6 +27,11 @@ _MISFIT = (
     "The models do not fit the data that was held out. Every bound is for readings that have the law of the models, "
     "and these have not."
 )
+NOTHING = (
+    "This design hides nothing: the best guess of the private value need never be wrong. Ask for less leakage, or for "
+    "wrong guesses."
+)
+_NEVER = 1e-9  # a share of wrong guesses that is none
 _MEASURES = {"mae": "mean absolute error", "mse": "mean squared error"}
 
 
@@ -77,7 +82,18 @@ def fingerprint(design: AnyDesign) -> str | None:
 
 def warnings(design: AnyDesign) -> list[str]:
     """What must stand wherever the design is shown, in plain words; empty if there is nothing to warn of."""
-    return doubts(about(design)) if about(design) else [UNTESTED]
+    return [*nothing_hidden(design), *(doubts(about(design)) if about(design) else [UNTESTED])]
+
+
+def nothing_hidden(design: AnyDesign) -> list[str]:
+    """That a design hides nothing, if the best guess with it need never be wrong.
+
+    >>> import understudy as us
+    >>> family = us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[0, 3])
+    >>> [len(nothing_hidden(us.design(family, leakage=x, distortion="mae"))) for x in ("100%", 0.3)]
+    [1, 0]
+    """
+    return [NOTHING] if _guesses(design)["at_least"] <= _NEVER else []
 
 
 def doubts(known: dict[str, Any]) -> list[str]:
