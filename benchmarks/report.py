@@ -51,6 +51,19 @@ def markdown(sections: Sequence[Section], machine: Sequence[tuple[str, str]], qu
     return "\n".join(lines).rstrip() + "\n"
 
 
+def merged(older: str, newer: str, measured: str) -> str:
+    """The older page with the tables of the newer one in place of those of the same title, or after them.
+
+    Each such table says when it was measured; the head of the page is that of the older run.
+    """
+    head, *tables = older.rstrip().split("\n## ")
+    found = {table.split("\n", 1)[0]: table for table in tables}
+    for table in newer.rstrip().split("\n## ")[1:]:
+        title, rest = table.split("\n", 1)
+        found[title] = f"{title}\n\n*Measured apart from the others: {measured}.*\n{rest}\n"
+    return "\n## ".join([head, *(table.rstrip() + "\n" for table in found.values())]).rstrip() + "\n"
+
+
 def _line(texts: Sequence[str]) -> str:
     return "| " + " | ".join(text.replace("|", "\\|") for text in texts) + " |"
 

@@ -1,4 +1,4 @@
-"""The benchmark suite: `python benchmarks/run.py [--quick] [--only NAME] [--output FILE]`.
+"""The benchmark suite: `python benchmarks/run.py [--quick] [--only NAME] [--output FILE [--merge]]`.
 
 Prints the tables and writes them as a Markdown page. A full run writes docs/benchmarks.md; a quick or a
 partial one writes only where `--output` says, so that it cannot replace the published figures by accident.
@@ -40,6 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="shorter inputs, fewer rounds")
     parser.add_argument("--only", choices=SECTIONS, action="append", help="run only this table (may be repeated)")
     parser.add_argument("--output", type=Path, help="Markdown page to write (full run: docs/benchmarks.md)")
+    parser.add_argument("--merge", action="store_true", help="put the tables into the page that is there (--output)")
     options = parser.parse_args(arguments)
 
     from benchmarks import machine
@@ -47,23 +48,28 @@ def main(arguments: list[str] | None = None) -> int:
     pinning = machine.use_one_core()
     from benchmarks import figure, report
 
+    output = options.output
+    if output is None and not (options.quick or options.only):
+        output = ROOT / "docs" / "benchmarks.md"
+    chosen = [f"--only {name}" for name in options.only or ()] + ["--quick"] * options.quick
+    described = machine.describe(" ".join(["python benchmarks/run.py", *chosen]), pinning)
+    older = output.read_text(encoding="utf-8") if options.merge and output is not None else None
     sections = []
     for name in options.only or SECTIONS:
         print(f"running {name} ...", file=sys.stderr, flush=True)
         section = import_module(f"benchmarks.sections.{name}").run(options.quick)
         report.show(section)
         sections.append((name, section))
-
-    output = options.output
-    if output is None and not (options.quick or options.only):
-        output = ROOT / "docs" / "benchmarks.md"
-    if output is not None:
-        chosen = [f"--only {name}" for name in options.only or ()] + ["--quick"] * options.quick
-        command = " ".join(["python benchmarks/run.py", *chosen])
-        page = report.markdown([s for _, s in sections], machine.describe(command, pinning), options.quick)
-        for name, section in sections:
-            if name == "dense" and figure.draw(section, output.with_name(FIGURE)):
-                page += f"\n![Cost of one reading against its number]({FIGURE})\n"
+        if output is None:
+            continue
+        # after each of them: a fault in a later one must not lose those before
+        page = report.markdown([s for _, s in sections], described, options.quick)
+        if any(name == "dense" and figure.draw(s, output.with_name(FIGURE)) for name, s in sections):
+            page += f"\n![Cost of one reading against its number]({FIGURE})\n"
+        if older is not None:
+            page = report.merged(
+                older, page, ", ".join(value for key, value in described if key in ("date", "command"))
+            )
         output.write_text(page, encoding="utf-8")
         print(f"wrote {output}", file=sys.stderr)
     return int(any(row.failure for _, section in sections for row in section.rows))
