@@ -56,12 +56,15 @@ def merged(older: str, newer: str, measured: str) -> str:
 
     Each such table says when it was measured; the head of the page is that of the older run.
     """
+    pictures = [line for line in older.splitlines() if line.startswith("![")]
+    older = "\n".join(line for line in older.splitlines() if not line.startswith("!["))
     head, *tables = older.rstrip().split("\n## ")
     found = {table.split("\n", 1)[0]: table for table in tables}
     for table in newer.rstrip().split("\n## ")[1:]:
         title, rest = table.split("\n", 1)
         found[title] = f"{title}\n\n*Measured apart from the others: {measured}.*\n{rest}\n"
-    return "\n## ".join([head, *(table.rstrip() + "\n" for table in found.values())]).rstrip() + "\n"
+    page = "\n## ".join([head, *(table.rstrip() + "\n" for table in found.values())]).rstrip()
+    return "\n\n".join([page, *pictures]) + "\n"
 
 
 def _line(texts: Sequence[str]) -> str:
