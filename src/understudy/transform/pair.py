@@ -264,7 +264,9 @@ def _line(model: GaussMarkov) -> tuple[float, float] | None:
         return None
     A, b, Q, C, d, R = model.row(1).tolist()
     g = C * b + d
-    return (C * A, g) if _LEAST <= abs(A) <= 1.0 and C != 0.0 and abs(g) <= 1e6 * math.sqrt(C * C * Q + R) else None
+    idle = Q == 0.0 and A == 0.0  # a state that never tells anything, as that of white noise, is lost without loss
+    fits = idle or (_LEAST <= abs(A) <= 1.0 and C != 0.0)
+    return (C * A, g) if fits and abs(g) <= 1e6 * math.sqrt(C * C * Q + R) else None
 
 
 def _roomy(mean: tuple[float, ...], d: int) -> Array:
