@@ -29,7 +29,7 @@ _SEED = 7
 def run(quick: bool) -> Section:
     """One race: all contenders read the same file and write one of their own."""
     try:
-        import pyarrow  # noqa: F401
+        import pyarrow  # noqa: F401  # is it there?
     except ImportError:
         missing = Row("pyarrow", "", "", "", failure="not installed")
         return Section("Files", "-", [missing])

@@ -149,7 +149,7 @@ def _all_at_once(texts: Sequence[str | None]) -> Whole | None:
         raw = "".join(texts).encode("ascii")  # type: ignore[arg-type]  # a None among them ends here
     except (TypeError, UnicodeEncodeError):
         return None
-    if len(raw) != length * len(texts) or set(map(len, texts)) != {length}:  # type: ignore[arg-type]
+    if len(raw) != length * len(texts) or set(map(len, texts)) != {length}:  # type: ignore[arg-type]  # no None is left
         return None
     return from_bytes(np.frombuffer(raw, dtype=np.uint8).reshape(len(texts), length))
 

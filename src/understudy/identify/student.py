@@ -62,7 +62,7 @@ def student_regression(
             best = found
     B, c, scale, nu = problem.unpacked(np.asarray(best.x))  # type: ignore[union-attr]  # two starts
     B = B * size / unit
-    loglik = -float(best.fun) * len(y) - len(y) * math.log(size)  # type: ignore[union-attr]
+    loglik = -float(best.fun) * len(y) - len(y) * math.log(size)  # type: ignore[union-attr]  # as above
     return Student(B, c * size - B @ location if k else c * size, scale * size, nu, loglik)
 
 
