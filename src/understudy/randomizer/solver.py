@@ -19,7 +19,7 @@ import numpy as np
 
 from understudy.errors import DesignError, InfeasibleError
 from understudy.laws.base import Array
-from understudy.randomizer.backend import kernels, view
+from understudy.randomizer.backend import compiled, kernels, view
 from understudy.randomizer.columns import FEW, WHOLE, generate
 from understudy.randomizer.interior import (
     FORBIDDEN,
@@ -111,9 +111,10 @@ def least_told(cost: Array, p: Array) -> tuple[Solution, float]:
 def _at_once(cost: Array, p: Array, budget: float) -> Solution | None:
     """The ordinary small problem in one call; None for all that needs more care."""
     m, n = cost.shape
-    P = np.empty((m, n))
-    room = np.empty(3 * m * n + 11 * n + 2 * m + 18 + min(m, n) ** 2)
-    found = kernels.at_once(view(cost.reshape(-1)), m, n, view(p), budget, view(room), view(P.reshape(-1)))
+    P, room = np.empty((m, n)), np.empty(3 * m * n + 11 * n + 2 * m + 18 + min(m, n) ** 2)
+    flat = cost.ravel(), p, room, P.ravel()  # all of them row major: no copies
+    L, odds, work, kernel = flat if compiled else map(memoryview, flat)
+    found = kernels.at_once(L, m, n, odds, budget, work, kernel)
     if found is None:
         return None
     slope, excess, bound, leakage, rounding, steps, lowest, scale = found
