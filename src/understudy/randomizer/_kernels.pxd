@@ -57,7 +57,7 @@ cpdef double slide(const double[::1] L, Py_ssize_t m, Py_ssize_t n, const double
 
 @cython.locals(c="double[::1]", w="double[::1]", nu="double[::1]", v="double[::1]", d="double[::1]", x="double[::1]",
                dq="double[::1]", dnu="double[::1]", u="double[::1]", best="double[::1]", y="double[::1]",
-               root="double[::1]", r="double[::1]", I0=double, b=double, h=double, care=double, clip=double, tolerance=double, most=Py_ssize_t,
+               root="double[::1]", r="double[::1]", I0=double, b=double, care=double, clip=double, tolerance=double, most=Py_ssize_t,
                fixed=bint, lowest=double, ratio=double, beta=double, step=Py_ssize_t, since=Py_ssize_t, D=double, F=double, V=double,
                f=double, t=double, total=double, tau=double, top=double, residual=double, kl=double, gap=double,
                g=double, curvature=double, target=double, length=double, ds=double, corrector=Py_ssize_t,

@@ -408,7 +408,6 @@ def interior(L, m, n, p, s, q, A, work, H, dense):
             for j in range(n):
                 t = (1.0 - c[j]) / b
                 nu[j] = (t if t > 0.0 else 0.0) + f
-        h = 1.0 / b
         total = 0.0
         tau = 0.0
         top = 0.0
@@ -418,7 +417,7 @@ def interior(L, m, n, p, s, q, A, work, H, dense):
             tau += q[j] * nu[j]
             if c[j] > top:
                 top = c[j]
-            t = (1.0 - c[j]) * h - nu[j]
+            t = (1.0 - c[j]) / b - nu[j]
             residual += q[j] * (t if t >= 0.0 else -t)
         tau /= n
         kl = F - b * D + math.log(total)
@@ -444,8 +443,7 @@ def interior(L, m, n, p, s, q, A, work, H, dense):
         g = 0.0 if fixed else F + (total - 1.0) - b * D - I0
         for j in range(n):
             v[j] = (1.0 - c[j]) + b * w[j]
-            w[j] = 1.0 / q[j]
-            d[j] = b * nu[j] * w[j]
+            d[j] = b * nu[j] / q[j]
         if not factor(A, m, n, p, root, d, H, x, dense):
             break
         for j in range(n):
@@ -465,7 +463,7 @@ def interior(L, m, n, p, s, q, A, work, H, dense):
                 if corrector == 1:
                     t -= dq[j] * dnu[j]
                 dnu[j] = t
-                x[j] = b * (t * w[j] + nu[j]) - (1.0 - c[j])
+                x[j] = b * (t / q[j] + nu[j]) - (1.0 - c[j])
             solve(A, m, n, root, d, H, x, y, dense)
             ds = 0.0
             if not fixed and curvature > 0.0:
@@ -479,10 +477,10 @@ def interior(L, m, n, p, s, q, A, work, H, dense):
             for j in range(n):
                 t = x[j] if fixed else x[j] + u[j] * ds
                 dq[j] = t
-                dnu[j] = (dnu[j] - nu[j] * t) * w[j]
-                if f * q[j] < -t * length:
+                dnu[j] = (dnu[j] - nu[j] * t) / q[j]
+                if t < 0.0 and -f * q[j] / t < length:
                     length = -f * q[j] / t
-                if f * nu[j] < -dnu[j] * length:
+                if dnu[j] < 0.0 and -f * nu[j] / dnu[j] < length:
                     length = -f * nu[j] / dnu[j]
             if corrector == 0:
                 t = 0.0
