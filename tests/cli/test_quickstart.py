@@ -32,7 +32,7 @@ def known(monkeypatch):
 def test_everything_is_in_the_folder(files, tmp_path, understudy, known):
     """Fitted to four fifths, applied to the last fifth; secrets are readable by their owner alone."""
     out = tmp_path / "results"
-    told = understudy("quickstart", files / "history.csv", *COLUMNS, "--leakage", "0.1bit", "-o", out)
+    told = understudy("quickstart", files / "history.csv", *COLUMNS, "--no-audit", "--leakage", "0.1bit", "-o", out)
     assert told.status == 0, told.err
     names = {path.name for path in out.iterdir()}
     assert {"family.json", "design.json", "report.html", "disguised.csv", "room.db", "heldout.csv"} <= names
@@ -56,7 +56,7 @@ def test_another_file_can_be_named(files, tmp_path, understudy, known):
     """Then the whole history is fitted to, and nothing is held out; the summary is JSON on request."""
     out = tmp_path / "results"
     more = ("--on", files / "today.csv", "--per", "day", "--leakage", "1bit", "--json")
-    told = understudy("quickstart", files / "history.csv", *COLUMNS, *more, "-o", out)
+    told = understudy("quickstart", files / "history.csv", *COLUMNS, "--no-audit", *more, "-o", out)
     assert told.status == 0, told.err
     assert known["rows"] == 1500
     found = json.loads(told.out)
@@ -68,12 +68,14 @@ def test_another_file_can_be_named(files, tmp_path, understudy, known):
 def test_a_misfit_stops_before_the_last_step(files, tmp_path, understudy, known):
     """Status 1 and the report; accepted, it goes on with the warning."""
     known["passed"] = False
-    told = understudy("quickstart", files / "history.csv", *COLUMNS, "-o", tmp_path / "a")
+    told = understudy("quickstart", files / "history.csv", *COLUMNS, "--no-audit", "-o", tmp_path / "a")
     assert told.status == 1
     assert WARNING in told.err
     assert "nothing was disguised" in told.err
     assert {path.name for path in (tmp_path / "a").iterdir()} == {"family.json", "design.json", "report.html"}
-    told = understudy("quickstart", files / "history.csv", *COLUMNS, "--accept-misfit", "-o", tmp_path / "b")
+    told = understudy(
+        "quickstart", files / "history.csv", *COLUMNS, "--no-audit", "--accept-misfit", "-o", tmp_path / "b"
+    )
     assert told.status == 0
     assert WARNING in told.err
     assert (tmp_path / "b" / "disguised.csv").exists()
@@ -84,7 +86,9 @@ def test_what_was_made_is_kept_if_the_last_step_fails(files, tmp_path, understud
     lines = (files / "today.csv").read_text().splitlines()
     lines[10] = lines[10].replace(lines[10].split(",")[1], "many")
     (tmp_path / "bad.csv").write_text("\n".join(lines) + "\n")
-    told = understudy("quickstart", files / "history.csv", *COLUMNS, "--on", tmp_path / "bad.csv", "-o", tmp_path / "r")
+    told = understudy(
+        "quickstart", files / "history.csv", *COLUMNS, "--no-audit", "--on", tmp_path / "bad.csv", "-o", tmp_path / "r"
+    )
     assert told.status == 1
     assert "nothing was disguised: bad.csv, line 11, column 'co2'" in told.err
     assert (tmp_path / "r" / "report.html").exists()
@@ -94,10 +98,17 @@ def test_what_was_made_is_kept_if_the_last_step_fails(files, tmp_path, understud
 def test_a_folder_with_a_ledger_is_refused(files, tmp_path, understudy, known):
     """A second draw for the same readings leaks again."""
     out = tmp_path / "results"
-    assert understudy("quickstart", files / "history.csv", *COLUMNS, "-o", out).status == 0
-    refused(understudy("quickstart", files / "history.csv", *COLUMNS, "-o", out), "leaks again", "another folder")
+    assert understudy("quickstart", files / "history.csv", *COLUMNS, "--no-audit", "-o", out).status == 0
+    refused(
+        understudy("quickstart", files / "history.csv", *COLUMNS, "--no-audit", "-o", out),
+        "leaks again",
+        "another folder",
+    )
     (tmp_path / "file").write_text("")
-    refused(understudy("quickstart", files / "history.csv", *COLUMNS, "-o", tmp_path / "file"), "must be a folder")
+    refused(
+        understudy("quickstart", files / "history.csv", *COLUMNS, "--no-audit", "-o", tmp_path / "file"),
+        "must be a folder",
+    )
 
 
 def test_the_last_segments_are_held_out(files, tmp_path):
@@ -126,3 +137,7 @@ def test_the_whole_way_with_the_real_fit(tmp_path, understudy):
     assert found["family"]["gate"]["passed"] is True
     assert found["applied"]["rows"] == 600
     assert found["design"]["leakage"]["bits_a_day"] == pytest.approx(1.0, rel=1e-4)
+    assert found["audit"]["how"] == "replayed"
+    assert found["audit"]["guesses"] == 4 * 600
+    assert not any(row["beats"] for row in found["audit"]["rows"])
+    assert "What is not protected" in (out / "audit.html").read_text()

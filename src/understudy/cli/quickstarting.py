@@ -1,4 +1,4 @@
-"""``understudy quickstart``: fit, design, report and apply in one go, in a folder of their own."""
+"""``understudy quickstart``: fit, design, report, apply and audit in one go, in a folder of their own."""
 
 from __future__ import annotations
 
@@ -6,20 +6,29 @@ import time
 from pathlib import Path
 from typing import Any
 
-from understudy.cli import applying, family_designs, fitting, reading, reporting
+from understudy.cli import applying, auditing, family_designs, fitting, reading, reporting
+from understudy.cli.audit_files import rows_of
 from understudy.cli.designing import tell as tell_design
 from understudy.cli.fitting import Columns
 from understudy.cli.terminal import print_json, say, show, warn
 from understudy.errors import ConfigurationError, UnderstudyError
+from understudy.report import audit_words
 from understudy.report.page_facts import AnyDesign, facts, misfit, warnings
 
-LEDGER, FAMILY, DESIGN, REPORT, HELD, OUT = (
-    "room.db", "family.json", "design.json", "report.html", "heldout.csv", "disguised.csv",
+LEDGER, FAMILY, DESIGN, REPORT, HELD, OUT, AUDIT = (
+    "room.db", "family.json", "design.json", "report.html", "heldout.csv", "disguised.csv", "audit.html",
 )  # fmt: skip
 
 
 def run(
-    source: str, columns: Columns, wanted: family_designs.Wanted, on: str | None, accept: bool, out: Path, as_json: bool
+    source: str,
+    columns: Columns,
+    wanted: family_designs.Wanted,
+    on: str | None,
+    accept: bool,
+    audit: bool,
+    out: Path,
+    as_json: bool,
 ) -> bool:
     """All steps; whether the last one was taken, which a misfit stops unless it was accepted."""
     folder(out)
@@ -59,8 +68,17 @@ def run(
             step("apply", f"{out / OUT}, from {'the last part of the history' if on is None else on}")
         except UnderstudyError as error:  # what was made before is of use all the same
             why = f"nothing was disguised: {error}"
+    found_out = None
+    if audit and not why:
+        judged = (found, after) if on is None else (reading.read(on, roles), whole)
+        try:
+            found_out = audited(design, roles, (found, before), judged, out)
+            step("audit", f"{out / AUDIT}; {outcome(found_out)}")
+        except UnderstudyError as error:
+            why = f"no audit was made: {error}"
     if as_json:
-        print_json({"folder": str(out), "family": about, "design": facts(design), "applied": applied, "remarks": notes})
+        print_json({"folder": str(out), "family": about, "design": facts(design), "applied": applied, "remarks": notes,
+                    "audit": None if found_out is None else found_out.plain()})  # fmt: skip
     else:
         say()
         fitting.tell(family)
@@ -69,6 +87,23 @@ def run(
     for words in [*warnings(design), *([why] if why else [])]:
         warn(words)
     return not why
+
+
+def audited(design: AnyDesign, roles: Any, learned: tuple[Any, Any], judged: tuple[Any, Any], out: Path) -> Any:
+    """Attack the design on rows that it has not seen, by adversaries who know those that it was made from."""
+    train, rows = (rows_of(design, columns, roles, which).recording for columns, which in (learned, judged))
+    made = auditing.attacked(design, rows, {"train": train}, auditing.Asked())
+    auditing.written(made.audit, design, auditing.Outputs(page=out / AUDIT), made.scores)
+    return made.audit
+
+
+def outcome(audit: Any) -> str:
+    """An audit in a few words."""
+    best, raw = (audit_words.strongest(audit, data, False) for data in ("disguised", "raw"))
+    if best is None:
+        return "no adversary could be tried without the clock"
+    before = "" if raw is None else f", {raw.balanced.value:.3f} without disguise"
+    return f"the best adversary's balanced accuracy is {best.balanced.value:.3f}{before}"
 
 
 def obstacle(about: dict[str, Any], accept: bool, out: Path) -> str:
@@ -116,6 +151,7 @@ def files(out: Path) -> None:
         (DESIGN, "the randomizer with its proof; no secret"),
         (REPORT, "one page, opens offline"),
         (OUT, "disguised readings"),
+        (AUDIT, "what adversaries learned from rows like these; opens offline"),
         (LEDGER, "draws and leakage spent; SECRET, keep it"),
         (HELD, "the rows that were held out, with labels; SECRET"),
     )

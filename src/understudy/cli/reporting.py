@@ -12,15 +12,17 @@ from understudy.report.page_facts import AnyDesign, facts, warnings
 from understudy.report.page_officer import sentences
 
 
-def run(path: Path, out: Path | None, as_json: bool) -> None:
-    """Write the page, or print what is on it as JSON, or both."""
+def run(path: Path, out: Path | None, as_json: bool, audit: Path | None = None) -> None:
+    """Write the page, with an audit on it if there is one, or print what is on it as JSON, or both."""
+    if audit is not None and out is None:
+        raise ConfigurationError("--audit is given and no --out; an audit goes on the page, as in -o report.html")
     if out is None and not as_json:
         raise ConfigurationError("neither --out nor --json is given; say where the page goes, as in -o report.html")
     if out is not None:
         check_folder("--out", out)
     design = us.load_design(path)
     if out is not None:
-        written(design, out)
+        written(design, out, "" if audit is None else _attached(audit))
     if as_json:
         print_json({"design": str(path), "report": None if out is None else str(out), **facts(design)})
     else:
@@ -29,12 +31,18 @@ def run(path: Path, out: Path | None, as_json: bool) -> None:
         warn(words)
 
 
-def written(design: AnyDesign, out: Path) -> None:
-    """The page as a file."""
+def _attached(audit: Path) -> str:
+    from understudy.cli.auditing import attached
+
+    return attached(audit)
+
+
+def written(design: AnyDesign, out: Path, audit: str = "") -> None:
+    """The page as a file; `audit` is the HTML of one."""
     from understudy.report.page import privacy_report
 
     with progress("report", steps=False):
-        page = privacy_report(design)
+        page = privacy_report(design, audit)
     try:
         out.write_text(page, encoding="utf-8")
     except OSError as error:

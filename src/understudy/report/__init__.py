@@ -25,6 +25,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from understudy.report.audit_figure import plot_audit as plot_audit
+    from understudy.report.audit_page import audit_html as audit_html
+    from understudy.report.audit_page import audit_report as audit_report
     from understudy.report.comparison import Line as Line
     from understudy.report.comparison import add_root_axis as add_root_axis
     from understudy.report.comparison import plot_bounds as plot_bounds
@@ -55,6 +58,8 @@ if TYPE_CHECKING:
     from understudy.report.traces import plot_traces as plot_traces
 
 _NAMES = {
+    "audit_figure": ("plot_audit",),
+    "audit_page": ("audit_html", "audit_report"),
     "comparison": (
         "Line", "add_root_axis", "plot_bounds", "plot_checked_frontier", "plot_costs_over_time",
         "plot_errors_over_time",

@@ -1,0 +1,241 @@
+"""Pictures of an audit inside a page: adversaries with their intervals, and the scores of the readings. Plain SVG.
+
+What is attacked is told by form as well as by colour: a disk for the disguised output, a square for raw readings, a
+triangle for readings with noise. They follow the colours of the page, light or dark.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from understudy.adversaries.audited import Figure
+from understudy.adversaries.scored import EDGE, ScoreRow
+
+KINDS = ("disguised", "noise", "raw")
+_TITLES = {"disguised": "disguised output", "noise": "raw with as much noise", "raw": "raw readings"}
+_COLOURS = {"disguised": "var(--accent)", "noise": "var(--faint)", "raw": "var(--second)"}
+_WIDTH, _NAMES, _RIGHT, _ROW = 860, 236, 26, 40
+_PANEL, _HIGH, _GAP = 270, 170, 20
+_PER_ROW = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An adversary: its name, and a figure for each kind of data that it was tried on."""
+
+    name: str
+    figures: dict[str, Figure]
+
+
+@dataclass(frozen=True, slots=True)
+class Guide:
+    """A line across all adversaries, such as chance."""
+
+    at: float
+    name: str
+
+
+def dots(lines: Sequence[Line], guides: Sequence[Guide], axis: str, words: str) -> str:
+    """Adversaries one below the other, each with its figures and their intervals; `words` tells it by ear.
+
+    >>> picture = dots([Line("exact", {"disguised": Figure(0.6, 0.55, 0.65)})], [Guide(0.5, "chance")], "share", "one")
+    >>> picture.count("<circle"), "chance" in picture
+    (2, True)
+    """
+    kinds = [kind for kind in KINDS if any(kind in line.figures for line in lines)]
+    low, high, step = _span(lines, guides)
+    labels = _staggered(guides, low, high)
+    top = 40 + 18 * (1 + max((level for _, level in labels), default=-1))
+    bottom = top + _ROW * len(lines)
+
+    def px(x: float) -> float:
+        return _NAMES + (_WIDTH - _NAMES - _RIGHT) * (min(max(x, low), high) - low) / (high - low)
+
+    parts = _legend(kinds)
+    for k in range(round((high - low) / step) + 1):
+        x = px(low + k * step)
+        parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{top}" y2="{bottom}"/>')
+        parts.append(f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{_tick(low + k * step)}</text>')
+    for guide, level in labels:
+        x, above = px(guide.at), top - 6 - 18 * level
+        side = "end" if x > _WIDTH - 150 else "start" if x < _NAMES + 60 else "middle"
+        style = "stroke:var(--ink);stroke-width:1.3;stroke-dasharray:4 4"
+        parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{above + 3}" y2="{bottom}" style="{style}"/>')
+        parts.append(f'<text x="{x:.1f}" y="{above}" text-anchor="{side}">{escape(guide.name)}</text>')
+    for i, line in enumerate(lines):
+        y = top + _ROW * (i + 0.5)
+        parts.append(
+            f'<text x="{_NAMES - 12}" y="{y + 4:.1f}" text-anchor="end">{escape(_short(line.name, 34))}</text>'
+        )
+        for place, kind in enumerate(kinds):
+            if kind in line.figures and math.isfinite(line.figures[kind].value):
+                at = y + 9.0 * (place - (len(kinds) - 1) / 2.0)
+                parts += _whisker(kind, line.figures[kind], px, at, line.name)
+    middle = (_NAMES + _WIDTH - _RIGHT) / 2
+    parts.append(f'<text x="{middle:.0f}" y="{bottom + 42}" text-anchor="middle">{escape(axis)}</text>')
+    return _svg(_WIDTH, bottom + 52, words, parts)
+
+
+def bells(rows: Sequence[ScoreRow], words: str) -> str:
+    """Histograms of scores on the bell curve that they have under a right model, a panel for each value and channel.
+
+    >>> row = ScoreRow("0", "co2", 100, 0.0, 1.0, (1 / 32,) * 32, 0.0, (0.0,) * 20)
+    >>> bells([row], "even").count("<polyline")
+    1
+    """
+    panels = []
+    for row in rows:
+        width = 2.0 * EDGE / len(row.shares)
+        most = max(0.55, *(share / width for share in row.shares))
+
+        def px(z: float) -> float:
+            return 10 + (_PANEL - 20) * (z + EDGE) / (2.0 * EDGE)
+
+        def py(density: float, most: float = most) -> float:
+            return 134 - 104 * density / most
+
+        steps = [-EDGE + 0.1 * k for k in range(round(20 * EDGE) + 1)]
+        bell = " ".join(f"L{px(z):.1f} {py(math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)):.1f}" for z in steps)
+        shape = (
+            f'<path d="M{px(-EDGE):.1f} {py(0.0):.1f} {bell} L{px(EDGE):.1f} {py(0.0):.1f}Z" style="fill:var(--line)"/>'
+        )
+        points = []
+        for k, share in enumerate(row.shares):
+            points += [f"{px(-EDGE + k * width):.1f},{py(share / width):.1f}",
+                       f"{px(-EDGE + (k + 1) * width):.1f},{py(share / width):.1f}"]  # fmt: skip
+        found = [shape, f'<polyline class="one" points="{" ".join(points)}" style="stroke-width:1.6"/>']
+        found += [f'<path class="axis" d="M10 134H{_PANEL - 10}"/>']
+        found += [f'<text x="{px(z):.1f}" y="150" text-anchor="middle">{z:g}</text>' for z in (-3.0, 0.0, 3.0)]
+        told = f"mean {row.mean:.2f}, spread {row.spread:.2f}"
+        found.append(f'<text class="faint" x="{_PANEL / 2}" y="167" text-anchor="middle">{told}</text>')
+        panels.append((_title(row), found))
+    return _panels(panels, words)
+
+
+def memories(rows: Sequence[ScoreRow], words: str) -> str:
+    """Correlations of scores by lag, with the band that holds a lag of white ones 95 percent of the time.
+
+    >>> row = ScoreRow("0", "co2", 100, 0.0, 1.0, (1 / 32,) * 32, 0.0, (0.5, float("nan")))
+    >>> memories([row], "two lags").count("<circle")
+    1
+    """
+    panels = []
+    for row in rows:
+        band = 1.959964 / math.sqrt(row.count)
+        most = max(0.1, 1.15 * max((abs(r) for r in row.memory if math.isfinite(r)), default=0.0), 2.0 * band)
+
+        def py(r: float, most: float = most) -> float:
+            return 84 - 50 * r / most
+
+        count = len(row.memory)
+        high = py(-band) - py(band)
+        found = [
+            f'<rect x="34" y="{py(band):.1f}" width="{_PANEL - 44}" height="{high:.1f}" style="fill:var(--line)"/>',
+            f'<path class="axis" d="M34 84H{_PANEL - 10}"/>',
+        ]
+        for mark in (-most, most):
+            found.append(f'<text class="faint" x="30" y="{py(mark) + 4:.1f}" text-anchor="end">{mark:.1g}</text>')
+        for k, r in enumerate(row.memory):
+            if math.isfinite(r):
+                x = 34 + (_PANEL - 44) * (k + 1) / (count + 1)
+                found.append(f'<line class="one" x1="{x:.1f}" x2="{x:.1f}" y1="84" y2="{py(r):.1f}"/>')
+                told = escape(f"{k + 1} readings apart: {r:.3f}")
+                dot = f'<circle cx="{x:.1f}" cy="{py(r):.1f}" r="3" style="fill:var(--accent)">'
+                found.append(f"{dot}<title>{told}</title></circle>")
+        found.append(
+            f'<text class="faint" x="{_PANEL / 2}" y="160" text-anchor="middle">1 to {count} readings apart</text>'
+        )
+        panels.append((_title(row), found))
+    return _panels(panels, words)
+
+
+def _title(row: ScoreRow) -> str:
+    return f"{_short(row.channel, 18)}, {_short(row.value, 12)}"
+
+
+def _panels(panels: Sequence[tuple[str, list[str]]], words: str) -> str:
+    across = min(_PER_ROW, max(1, len(panels)))
+    down = -(-len(panels) // across)
+    parts = []
+    for k, (title, found) in enumerate(panels):
+        x, y = (k % across) * (_PANEL + _GAP), (k // across) * (_HIGH + _GAP)
+        head = f'<text x="{_PANEL / 2}" y="16" text-anchor="middle" style="font-weight:600">{escape(title)}</text>'
+        parts.append(f'<g transform="translate({x} {y})">{head}{"".join(found)}</g>')
+    return _svg(across * (_PANEL + _GAP) - _GAP, down * (_HIGH + _GAP), words, parts)
+
+
+def _whisker(kind: str, figure: Figure, px: Callable[[float], float], y: float, name: str) -> list[str]:
+    colour = _COLOURS[kind]
+    x = px(figure.value)
+    ends = [px(e) if math.isfinite(e) else x for e in (figure.low, figure.high)]
+    told = escape(f"{name}, {_TITLES[kind]}: {figure}")
+    place = f'x1="{ends[0]:.1f}" x2="{ends[1]:.1f}" y1="{y:.1f}" y2="{y:.1f}"'
+    line = f'<line {place} style="stroke:{colour};stroke-width:2"/>'
+    return [line, _marker(kind, x, y, told)]
+
+
+def _marker(kind: str, x: float, y: float, told: str = "") -> str:
+    title = f"<title>{told}</title>" if told else ""
+    if kind == "disguised":
+        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" style="fill:{_COLOURS[kind]}">{title}</circle>'
+    style = f'style="fill:var(--ground);stroke:{_COLOURS[kind]};stroke-width:2"'
+    if kind == "raw":
+        return f'<rect x="{x - 4:.1f}" y="{y - 4:.1f}" width="8" height="8" {style}>{title}</rect>'
+    return f'<path d="M{x:.1f} {y - 5:.1f}L{x + 5:.1f} {y + 4:.1f}H{x - 5:.1f}Z" {style}>{title}</path>'
+
+
+def _legend(kinds: Sequence[str]) -> list[str]:
+    parts, x = [], float(_NAMES)
+    for kind in kinds:
+        parts.append(_marker(kind, x + 6, 12))
+        parts.append(f'<text x="{x + 18:.0f}" y="16">{_TITLES[kind]}</text>')
+        x += 52 + 7.2 * len(_TITLES[kind])
+    return parts
+
+
+def _span(lines: Sequence[Line], guides: Sequence[Guide]) -> tuple[float, float, float]:
+    """The ends of the axis and the distance of its ticks: round numbers around all that is drawn."""
+    ends = [e for line in lines for figure in line.figures.values() for e in figure if math.isfinite(e)]
+    ends += [guide.at for guide in guides if math.isfinite(guide.at)]
+    low, high = (min(ends), max(ends)) if ends else (0.0, 1.0)
+    wide = max(high - low, 1e-3)
+    size = 10.0 ** math.floor(math.log10(wide))
+    step = next(m * size for m in (0.1, 0.2, 0.5, 1.0, 2.0, 5.0) if wide / (m * size) <= 8.0)
+    return (
+        step * math.floor(low / step + 1e-9),
+        step * max(math.ceil(high / step - 1e-9), math.floor(low / step) + 1),
+        step,
+    )
+
+
+def _staggered(guides: Sequence[Guide], low: float, high: float) -> list[tuple[Guide, int]]:
+    """Each guide with the line that its name is written on, counted from the axis upwards: none on another."""
+    placed: list[tuple[Guide, int]] = []
+    ends: list[float] = []
+    for guide in sorted((g for g in guides if math.isfinite(g.at)), key=lambda g: g.at):
+        centre = (_WIDTH - _NAMES - _RIGHT) * (guide.at - low) / (high - low)
+        half = 4.0 * len(guide.name) + 8.0
+        level = next((k for k, end in enumerate(ends) if centre - 2.0 * half > end), len(ends))
+        if level == len(ends):
+            ends.append(0.0)
+        ends[level] = centre + 2.0 * half
+        placed.append((guide, level))
+    return placed
+
+
+def _tick(x: float) -> str:
+    return f"{0.0 if abs(x) < 1e-12 else x:.6g}"
+
+
+def _svg(width: float, height: float, words: str, parts: Sequence[str]) -> str:
+    return (
+        f'<svg viewBox="0 0 {width:g} {height:g}" width="{width:g}" role="img" aria-label="{escape(words)}">'
+        f"{''.join(parts)}</svg>"
+    )
+
+
+def _short(word: str, most: int) -> str:
+    return word if len(word) <= most else word[: most - 1] + "…"

@@ -1,0 +1,123 @@
+"""Recordings and their splits: no stretch of time is in both parts, and nothing is resampled reading by reading."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from audit_cases import switching
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import understudy as us
+from understudy.adversaries.recording import blocks_of, halves, parts, recorded
+from understudy.adversaries.replayed import from_history
+from understudy.adversaries.wall_clock import hours_and_days
+from understudy.errors import ConfigurationError
+from understudy.identify.again import reread
+
+
+def _recording(lengths, theta, rng):
+    rows = sum(lengths)
+    return recorded(
+        rng.standard_normal(rows), theta[:rows].tolist(), [0, 1], segments=np.repeat(np.arange(len(lengths)), lengths)
+    )
+
+
+@given(st.lists(st.integers(2, 200), min_size=1, max_size=12), st.integers(0, 10_000), st.floats(0.002, 0.3))
+@settings(max_examples=60, deadline=None)
+def test_no_row_is_in_both_parts(lengths, seed, rate):
+    """Whatever the segments: parts are disjoint, stay within segments, and each has rows that are judged."""
+    rng = np.random.default_rng(seed)
+    if sum(lengths) < 2:
+        lengths = [2]
+    recording = _recording(lengths, switching(sum(lengths), rate, rng), rng)
+    try:
+        first, last, _ = halves(recording, 2)
+    except ConfigurationError:
+        return
+    rows = [np.concatenate([np.arange(a, b) for a, b in part]) for part in (first, last)]
+    assert np.intersect1d(*rows).size == 0
+    for part in (first, last):
+        for a, b in part:
+            assert np.unique(recording.segments[a:b]).size == 1
+        blocks = blocks_of(recording, part)
+        inside = np.zeros(len(blocks), dtype=bool)
+        for a, b in part:
+            inside[a:b] = True
+        assert ((blocks >= 0) == inside).all()
+
+
+def test_the_first_part_of_the_time_comes_first():
+    """One recording is cut in the middle; many days by days; and where that leaves out a value, in turn."""
+    rng = np.random.default_rng(0)
+    one = _recording([1000], switching(1000, 0.05, rng), rng)
+    first, last, told = halves(one, 2)
+    assert (first, last) == ([(0, 500)], [(500, 1000)])
+    assert "first half" in told
+    days = _recording([100] * 10, switching(1000, 0.05, rng), rng)
+    first, last, told = halves(days, 2)
+    assert first == [(100 * k, 100 * k + 100) for k in range(5)]
+    assert "segments" in told
+    late = _recording([1000], np.repeat([0, 1], [800, 200]), rng)
+    first, last, told = halves(late, 2)
+    assert max(a for a, _ in first) > min(a for a, _ in last)
+    assert "in turn" in told
+    ends = sorted([*first, *last])
+    assert all(b[0] > a[1] for a, b in pairwise(ends))  # some rows between them are in neither
+    for part in (first, last):
+        assert set(np.concatenate([late.theta[a:b] for a, b in part]).tolist()) == {0, 1}
+
+
+def test_stretches_are_as_long_as_theta_stays():
+    """Blocks have about the mean length of a stay, at least that of an epoch, and are cut at segments."""
+    rng = np.random.default_rng(1)
+    recording = _recording([2000], np.repeat(np.arange(20) % 2, 100), rng)
+    assert recording.spell == 100.0
+    assert np.unique(blocks_of(recording, [(0, 1000)])).tolist() == [-1, *range(10)]
+    assert np.unique(blocks_of(recording, [(0, 1000)], least=500)).tolist() == [-1, 0, 1]
+    assert parts((0, 10), 100) == [(0, 10)]
+
+
+def test_a_history_becomes_a_recording():
+    """Readings, labels, hours, weekdays and segments of a frame arrive, row by row."""
+    rng = np.random.default_rng(2)
+    times = pd.date_range("2026-03-02 06:00", periods=400, freq="15min")
+    theta = ((times.hour > 8) & (times.hour < 17)).astype(int)
+    y = 400.0 + 100.0 * theta + np.cumsum(0.01 * rng.standard_normal(400)) + rng.standard_normal(400)
+    frame = pd.DataFrame({"time": times, "co2": y, "people": theta})
+    family = us.fit(frame, reading="co2", private="people", time="time", model="iid", holdout=None)
+    found = from_history(reread(frame, family), family)
+    assert np.array_equal(found.theta, theta)
+    assert found.Y.shape == (400, 1)
+    assert found.hours[:3].tolist() == [6.0, 6.25, 6.5]
+    assert found.days[0] == 0  # a Monday
+    assert found.days[-1] == times[-1].day_of_week
+    assert found.period == 900.0
+
+
+def test_the_clock_on_the_wall():
+    """Hours and weekdays agree with pandas in a zone with summer time."""
+    times = pd.date_range("2026-03-28 12:00", periods=100, freq="37min", tz="UTC")
+    hours, days = hours_and_days(times.as_unit("ns").asi8, "Europe/Berlin")
+    local = times.tz_convert("Europe/Berlin")
+    assert np.allclose(hours, local.hour + local.minute / 60.0)
+    assert np.array_equal(days, local.day_of_week)
+
+
+def test_what_makes_no_recording_is_refused():
+    """Lengths that differ, hours beyond the day, infinite readings and torn segments are named; no reading is."""
+    with pytest.raises(ConfigurationError, match="3 readings"):
+        recorded([1.0, 2.0, 3.0], [0, 1], [0, 1])
+    with pytest.raises(ConfigurationError, match="hours"):
+        recorded([1.0, 2.0], [0, 1], [0, 1], hours=[5.0, 24.0])
+    with pytest.raises(ConfigurationError, match="infinite"):
+        recorded([1.0, np.inf], [0, 1], [0, 1])
+    with pytest.raises(ConfigurationError, match="stand together"):
+        recorded([1.0, 2.0, 3.0], [0, 1, 0], [0, 1], segments=[1, 2, 1])
+    with pytest.raises(ConfigurationError, match="no entry of theta"):
+        recorded([1.0, 2.0], ["x", "y"], [0, 1])
+    with pytest.raises(ConfigurationError, match="too short"):
+        halves(recorded([1.0, 2.0], [0, None], [0, 1]), 2)

@@ -1,0 +1,259 @@
+"""`understudy audit`: simulated, on a file, on a release; its page and figures; what it refuses; when it fails."""
+
+from __future__ import annotations
+
+import csv
+import json
+import stat
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cli_cases import refused
+
+import understudy as us
+from understudy.adversaries.audited import load_audit
+from understudy.cli.auditing import failed
+
+QUICK = ("--adversaries", "windowed", "--seed", "1")
+SMALL = ("--adversaries", "windowed,changes", "--seed", "1", "--n", "1000")
+
+
+def one_line(text):
+    return " ".join(text.split())
+
+
+@pytest.fixture(scope="module")
+def released(files, tmp_path_factory):
+    """The rows of today.csv as they left, and labels without readings."""
+    from understudy.files.applying import apply_file
+
+    folder = tmp_path_factory.mktemp("released")
+    design = us.load_design(files / "causal.json")
+    apply_file(design, files / "today.csv", folder / "out.csv", private="occupancy", ledger=folder / "room.db")
+    with (files / "today.csv").open(newline="") as file:
+        rows = list(csv.reader(file))
+    with (folder / "labels.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([row[0], row[3]] for row in rows)
+    with (folder / "other.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["date", "co2"], ["2031-01-01 00:00:00", "400.0"], *[row[:2] for row in rows[1:]]])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def simulated(files, tmp_path_factory):
+    """One audit of simulated readings, with all that it writes."""
+    from typer.testing import CliRunner
+
+    from understudy.cli import app
+
+    folder = tmp_path_factory.mktemp("simulated")
+    command = [
+        "audit",
+        str(files / "design.json"),
+        *SMALL,
+        "-o",
+        str(folder / "a.html"),
+        "--save",
+        str(folder / "a.json"),
+    ]
+    told = CliRunner().invoke(app, command, env={"COLUMNS": "160"})
+    assert told.exit_code == 0, told.output
+    return folder, told.output
+
+
+def test_a_simulated_audit_says_what_was_found(simulated):
+    """Adversaries by strength, references apart, the bound, and where everything is."""
+    folder, out = simulated
+    audit = load_audit(folder / "a.json")
+    assert audit.how == "simulated"
+    assert not audit.broken
+    rows = sorted(audit.of(), key=lambda row: -row.balanced.value)
+    assert out.index(rows[0].shown) < out.index(rows[-1].shown) < out.index("For comparison") < out.index("blind")
+    for row in rows:
+        assert str(row.balanced) in out
+        assert ("finds something" if row.found else "finds nothing") in out
+    assert "By the theorem any guess is wrong with probability at least" in one_line(out)
+    assert f"Page written to {folder / 'a.html'}" in one_line(out)
+
+
+def test_the_page_has_the_card_and_opens_offline(simulated, files):
+    """The same as from Python; nothing on it comes from elsewhere."""
+    folder, _ = simulated
+    page = (folder / "a.html").read_text(encoding="utf-8")
+    from understudy.report.audit_page import audit_report
+
+    design = us.load_design(files / "design.json")
+    assert page == audit_report(load_audit(folder / "a.json"), design)
+    assert design.guarantee.headline in page
+    assert "http" not in page
+
+
+def test_an_audit_goes_into_the_report(simulated, files, tmp_path, understudy):
+    """In the place that is kept for it; without a page, or without an audit in the file, it is refused."""
+    folder, _ = simulated
+    out = tmp_path / "report.html"
+    told = understudy("report", files / "design.json", "--audit", folder / "a.json", "-o", out)
+    assert told.status == 0, told.err
+    page = out.read_text(encoding="utf-8")
+    assert "What was tried on the disguised output" in page
+    assert "No audit has been made" not in page
+    refused(understudy("report", files / "design.json", "--audit", folder / "a.json", "--json"), "-o report.html")
+    refused(understudy("report", files / "design.json", "--audit", files / "design.json", "-o", out), "no audit")
+    refused(understudy("report", files / "design.json", "--audit", tmp_path / "none.json", "-o", out), "none.json")
+
+
+def test_the_same_seed_gives_the_same_audit(simulated, files, understudy):
+    """All figures, but for the time that it took."""
+    folder, _ = simulated
+    told = understudy("audit", files / "design.json", *SMALL, "--json")
+    assert told.status == 0, told.err
+    assert told.err == ""
+    first, again = load_audit(folder / "a.json").plain(), json.loads(told.out)["audit"]
+    for audit in (first, again):
+        audit.pop("seconds")
+        for row in audit["rows"]:
+            row.pop("seconds")
+    assert first == again
+
+
+def test_a_file_is_attacked_as_the_family_reads_it(files, tmp_path, understudy):
+    """Columns are the design's own; raw readings, noise and utility come with it, and no reading is printed."""
+    out, save = tmp_path / "a.html", tmp_path / "a.json"
+    command = ("audit", files / "causal.json", files / "history.csv", *QUICK, "--replicates", "1", "--alarm", "430")
+    told = understudy(*command, "-o", out, "--save", save, "--json")
+    assert told.status == 0, told.err
+    found = json.loads(told.out)
+    audit = found["audit"]
+    assert audit["how"] == "replayed"
+    assert {row["data"] for row in audit["rows"]} == {"disguised", "raw", "noise"}
+    assert any(row["clock"] for row in audit["rows"])
+    assert audit["utility"]["channels"][0]["name"] == "co2"
+    assert audit["utility"]["channels"][0]["alarm"]["threshold"] == 430.0
+    page = out.read_text(encoding="utf-8")
+    assert "Scores of the raw readings" in page
+    report = tmp_path / "report.html"
+    assert understudy("report", files / "causal.json", "--audit", save, "-o", report).status == 0
+    assert "Scores of the raw readings" in report.read_text(encoding="utf-8")
+    with (files / "history.csv").open(newline="") as file:
+        readings = [row["co2"] for row in csv.DictReader(file)]
+    assert not any(reading[:9] in told.out + page + save.read_text(encoding="utf-8") for reading in readings)
+
+
+def test_another_file_to_learn_from(files, understudy):
+    """Then all of the file is judged; a design of one draw draws again by the clock."""
+    command = ("audit", files / "design.json", files / "today.csv", "--train", files / "history.csv", *QUICK)
+    told = understudy(*command, "--epoch", "60min", "--replicates", "2", "--json")
+    assert told.status == 0, told.err
+    audit = json.loads(told.out)["audit"]
+    assert audit["learned"] == 3000
+    assert audit["guesses"] == 600
+    assert any("constant" in note for note in audit["notes"])
+
+
+def test_a_release_is_attacked_as_it_is(files, released, tmp_path, understudy):
+    """Row by row beside its labels, with the raw readings or without; what is written is for its owner."""
+    out, save = tmp_path / "a.html", tmp_path / "a.json"
+    command = ("--released", released / "out.csv", *QUICK)
+    told = understudy("audit", files / "causal.json", files / "today.csv", *command, "-o", out, "--save", save)
+    assert told.status == 0, told.err
+    assert load_audit(save).how == "released"
+    assert "Keep this page secret" in out.read_text(encoding="utf-8")
+    if sys.platform != "win32":
+        assert stat.S_IMODE(out.stat().st_mode) == stat.S_IMODE(save.stat().st_mode) == 0o600
+    told = understudy("audit", files / "causal.json", released / "labels.csv", *command, "--json")
+    assert told.status == 0, told.err
+    found = json.loads(told.out)
+    assert {row["data"] for row in found["audit"]["rows"]} == {"disguised"}
+    assert found["audit"]["utility"] is None
+    assert any("no readings" in note for note in found["data"])
+
+
+def test_the_release_is_that_of_the_rows(files, released):
+    """What is attacked is what was written, in its order; a shorter release is laid beside by time."""
+    from understudy.cli.audit_files import Files, beside
+
+    design = us.load_design(files / "causal.json")
+    with (released / "out.csv").open(newline="") as file:
+        rows = list(csv.reader(file))
+    found = beside(design, str(files / "today.csv"), str(released / "out.csv"), Files("", None, ""))
+    assert found.output[:, 0].tolist() == [float(row[1]) for row in rows[1:]]
+    with (released / "part.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([rows[0], *rows[101:301]])
+    part = beside(design, str(files / "today.csv"), str(released / "part.csv"), Files("", None, ""))
+    assert np.isnan(part.output[:100]).all()
+    assert part.output[100:300, 0].tolist() == [float(row[1]) for row in rows[101:301]]
+    assert part.labelled.Y.tolist() == found.labelled.Y.tolist()
+
+
+def test_what_is_refused(files, released, tmp_path, understudy):
+    """One line each, with the option or the column and the rule; nothing is written."""
+    design, today = files / "design.json", files / "today.csv"
+    for arguments, words in (
+        ((design, "--train", today), ["--train", "no READINGS"]),
+        ((design, "--reading", "co2"), ["--reading", "no READINGS"]),
+        ((design, today, "--private", "people"), ["today.csv", "'people'"]),
+        ((design, today, "--reading", "co3"), ["today.csv", "'co3'"]),
+        ((design, today, "--reading", "co2", "--reading", "light"), ["1 channel"]),
+        ((design, tmp_path / "none.csv"), ["none.csv"]),
+        ((design, "--adversaries", "nobody"), ["'nobody'", "windowed"]),
+        ((design, "--confidence", "1.5"), ["--confidence 1.5"]),
+        ((design, "--epoch", "60min"), ["--epoch 60min"]),
+        ((files / "causal.json", today, "--epoch", "60min"), ["--epoch 60min"]),
+        ((design, today, "--epoch", "90s"), ["--epoch 90s", "whole number of readings"]),
+        ((design, today, "--alarm", "high"), ["--alarm high"]),
+        ((design, today, "--alarm", "1,2"), ["--alarm 1,2", "2 levels"]),
+        ((design, today, "--released", released / "other.csv"), ["other.csv, line 2", "no row of this time"]),
+        ((design, "-o", tmp_path / "none" / "a.html"), ["--out", "there is no folder"]),
+        ((files / "family.json",), ["family.json"]),
+    ):
+        refused(understudy("audit", *arguments), *words)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_errors_say_no_reading(files, tmp_path, understudy):
+    """A reading that is text is named by file, line, column and rule."""
+    bad = tmp_path / "bad.csv"
+    bad.write_text((files / "today.csv").read_text().replace("\n", "\n2026-03-01 00:00:00,secret7,0,0\n", 1))
+    told = understudy("audit", files / "design.json", bad)
+    refused(told, "bad.csv, line 2, column 'co2'")
+    assert "secret7" not in told.err
+
+
+def test_a_package_that_is_missing_is_said_and_the_others_run(files, understudy, monkeypatch):
+    """Without scikit-learn its adversaries are listed with the way to install it."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "sklearn"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    told = understudy("audit", files / "design.json", "--adversaries", "windowed,boosting", "--n", "400", "--seed", "1")
+    assert told.status == 0, told.err
+    assert "boosting" in told.out[told.out.index("Not tried") :]
+    assert "sklearn" in told.out[told.out.index("Not tried") :]
+
+
+def test_a_release_that_is_not_disguised_is_found(files, tmp_path, understudy):
+    """The raw readings, passed on as they are, under --strict: status 1, and the page warns."""
+    plain, out = tmp_path / "plain.csv", tmp_path / "a.html"
+    with (files / "history.csv").open(newline="") as file, plain.open("w", newline="") as target:
+        csv.writer(target).writerows(row[:2] for row in csv.reader(file))
+    command = ("audit", files / "causal.json", files / "history.csv", "--released", plain, *QUICK, "--strict")
+    told = understudy(*command, "-o", out)
+    assert told.status == 1, told.err
+    assert "found out something about the private value from what was released" in one_line(told.out)
+    assert 'role="alert"' in out.read_text(encoding="utf-8")
+
+
+def test_strict_fails_where_it_should(simulated, files, understudy, monkeypatch):
+    """A bound that is beaten, or something found in a release, is status 1; what a design lets out is not."""
+    audit = load_audit(simulated[0] / "a.json")
+    assert audit.found  # the design lets out 0.1 nats, and 1000 sequences show it
+    assert not failed(audit)
+    beaten = replace(audit, rows=tuple(replace(row, beats=not row.reference) for row in audit.rows))
+    assert failed(beaten)
+    assert failed(replace(audit, how="released"))
+    monkeypatch.setattr("understudy.adversaries.auditing.audit", lambda *a, **k: beaten)
+    for options, status in (((), 0), (("--strict",), 1)):
+        told = understudy("audit", files / "design.json", *options)
+        assert told.status == status
+        assert "does better than the theorem allows" in one_line(told.out)
