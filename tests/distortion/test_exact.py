@@ -209,3 +209,16 @@ def test_unstable_models_have_a_distortion_over_a_horizon():
     members = {0: us.GaussMarkov(**a, allow_unstable=True), 1: us.GaussMarkov(**b)}
     found = costs(us.Family(members), horizon=10).matrix
     assert found[0, 1] == pytest.approx(oracle(a, b, 10, "mse"), rel=1e-9)
+
+
+@pytest.mark.parametrize("distance", [0.05, 0.5, 3.8, 40.0])
+def test_a_mean_far_away_beside_a_variance_that_stays(distance):
+    """Independent readings, near and far: E |N(m, v)| by quadrature, whichever way it is worked out."""
+    root = math.sqrt(1.0209)
+    family = us.Family({0: us.IID(us.Gaussian(20.0, 1.0)), 1: us.IID(us.Gaussian(20.0 + distance, 1.0209))})
+    found = us.costs(family, None, 20, "mae").matrix
+    spread = stats.norm(distance, root - 1.0)
+    points = np.linspace(spread.mean() - 12.0 * spread.std(), spread.mean() + 12.0 * spread.std(), 400_001)
+    expected = float((np.abs(points) * spread.pdf(points)).sum() * (points[1] - points[0]))
+    assert found[0, 1] == pytest.approx(expected, rel=1e-8)
+    assert found[1, 0] == pytest.approx(expected, rel=1e-8)

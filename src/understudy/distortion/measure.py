@@ -114,6 +114,8 @@ class Measure(Frozen):
 
 def _mean_absolute(size: Array, variance: Array) -> Array:
     """E |N(m, V)| from |m| and V."""
+    if size.shape != variance.shape:  # means that move with the time, and a variance that does not
+        size, variance = np.broadcast_arrays(size, variance)
     s = np.sqrt(variance)
     r = size / np.maximum(s, _TINY)
     if float(r.max()) <= 0.1:

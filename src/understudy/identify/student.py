@@ -86,12 +86,14 @@ class Likelihood(NamedTuple):
 
     def unpacked(self, x: Array) -> tuple[Array, Array, Array, Array]:
         """The free vector as parameters."""
+        from scipy.special import expit
+
         G, k = self.G, self.X.shape[1]
         c, log_scale, logit = x[len(x) - 3 * G :].reshape(3, G)
         B = self.fixed
         if B is None:
             B = np.tile(x[:k], (G, 1)) if self.shared else x[: G * k].reshape(G, k)
-        nu = LEAST_FREEDOM + (MOST_FREEDOM - LEAST_FREEDOM) / (1.0 + np.exp(-logit))
+        nu = LEAST_FREEDOM + (MOST_FREEDOM - LEAST_FREEDOM) * expit(logit)
         return B, c, self.floor + np.exp(log_scale), nu
 
     def value(self, x: Array) -> tuple[float, Array]:
