@@ -5,7 +5,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 KERNELS := $(wildcard src/understudy/*/_kernels*.py src/understudy/*/_kernels*.pxd)
 
-.PHONY: demo test lint type layers unit docs bench study clean help
+.PHONY: demo test lint type layers unit docs bench study fuzz clean help
+
+DATA ?= ../shared/data
 
 help:
 	@echo "make demo    set up, disguise a stream, and recompute the paper's results (about two minutes the first time)"
@@ -13,7 +15,8 @@ help:
 	@echo "make lint    format, lint, types and layers alone"
 	@echo "make docs    build the documentation into docs/_build/html"
 	@echo "make bench   measure against named peers and write docs/benchmarks.md (about 20 minutes)"
-	@echo "make study   the long fuzz of the randomizer's solver, 20,000 problems (about 2 minutes)"
+	@echo "make study   the study on real data, written to docs/real-data.md (about 25 minutes); DATA=folder says where they are"
+	@echo "make fuzz    the long fuzz of the randomizer's solver, 20,000 problems (about 2 minutes)"
 	@echo "make clean   remove what the others made"
 
 $(BIN)/python:
@@ -70,10 +73,16 @@ docs: $(VENV)/.developer
 bench: .venv-bench/.installed
 	.venv-bench/bin/python benchmarks/run.py
 
+# Real data are not part of the project: DATA is the folder that holds them, docs/real-data.md says where they come from.
 study: $(VENV)/.developer
+	$(BIN)/python -m studies.real_data --data $(DATA)
+
+fuzz: $(VENV)/.developer
 	$(BIN)/python benchmarks/fuzz.py --cases 20000 --seed 0
+	$(BIN)/python benchmarks/fuzz_constraints.py --cases 2000
+	$(BIN)/python benchmarks/fuzz_robust.py
 
 clean:
 	rm -rf $(VENV) .venv-bench build paper-results docs/_build src/understudy.egg-info .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src -name '*.so' -delete
-	find src tests benchmarks docs -name __pycache__ -prune -exec rm -rf {} +
+	find src tests benchmarks docs studies -name __pycache__ -prune -exec rm -rf {} +

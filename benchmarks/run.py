@@ -24,6 +24,8 @@ SECTIONS = (
     "cold",
     "dense",
     "randomizer",
+    "constraints",
+    "robust",
     "moving",
     "distortion",
     "laws",

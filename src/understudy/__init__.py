@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 from understudy.version import __version__
 
 if TYPE_CHECKING:
+    from understudy.adversaries.audited import Audit as Audit
+    from understudy.adversaries.audited import load_audit as load_audit
+    from understudy.adversaries.auditing import audit as audit
     from understudy.distortion.cost import Costs as Costs
     from understudy.distortion.cost import costs as costs
     from understudy.identify.grid import detect_grid as detect_grid
@@ -46,13 +49,33 @@ if TYPE_CHECKING:
     from understudy.randomizer.causal import CausalDesign as CausalDesign
     from understudy.randomizer.causal import design_causal as design_causal
     from understudy.randomizer.causal_card import CausalCard as CausalCard
+    from understudy.randomizer.conditional import clock_priors as clock_priors
+    from understudy.randomizer.conditional import design_conditional as design_conditional
+    from understudy.randomizer.conditional import solve_conditional as solve_conditional
+    from understudy.randomizer.conditional_result import ConditionalDesign as ConditionalDesign
+    from understudy.randomizer.constraints import ErrorAtLeast as ErrorAtLeast
+    from understudy.randomizer.constraints import Floor as Floor
+    from understudy.randomizer.constraints import Forbidden as Forbidden
+    from understudy.randomizer.constraints import LocalDP as LocalDP
+    from understudy.randomizer.constraints import MaximalLeakage as MaximalLeakage
+    from understudy.randomizer.constraints import Multiples as Multiples
+    from understudy.randomizer.constraints import PointwiseLeakage as PointwiseLeakage
+    from understudy.randomizer.constraints import Same as Same
+    from understudy.randomizer.constraints import TotalVariation as TotalVariation
     from understudy.randomizer.curve import Frontier as Frontier
     from understudy.randomizer.curve import frontier as frontier
     from understudy.randomizer.estimating import Estimator as Estimator
     from understudy.randomizer.guarantee import Guarantee as Guarantee
+    from understudy.randomizer.hull import worst_prior as worst_prior
     from understudy.randomizer.making import design as design
     from understudy.randomizer.making import solve as solve
+    from understudy.randomizer.pseudo_values import PseudoSearch as PseudoSearch
+    from understudy.randomizer.pseudo_values import optimise_positions as optimise_positions
+    from understudy.randomizer.pseudo_values import optimise_pseudo as optimise_pseudo
     from understudy.randomizer.result import Design as Design
+    from understudy.randomizer.robust_priors import design_robust as design_robust
+    from understudy.randomizer.robust_priors import solve_robust as solve_robust
+    from understudy.randomizer.robust_result import RobustDesign as RobustDesign
     from understudy.randomizer.sampler import Randomizer as Randomizer
     from understudy.randomizer.storage import load_design as load_design
     from understudy.stream.ledger import Ledger as Ledger
@@ -66,6 +89,9 @@ if TYPE_CHECKING:
 
 
 _HOME = {
+    "Audit": "adversaries.audited",
+    "load_audit": "adversaries.audited",
+    "audit": "adversaries.auditing",
     "Atoms": "laws.atoms",
     "GaussianCopula": "laws.copula",
     "GaussianMixture": "laws.gaussian_mixture",
@@ -101,6 +127,26 @@ _HOME = {
     "Estimator": "randomizer.estimating",
     "Frontier": "randomizer.curve",
     "frontier": "randomizer.curve",
+    "clock_priors": "randomizer.conditional",
+    "design_conditional": "randomizer.conditional",
+    "solve_conditional": "randomizer.conditional",
+    "ConditionalDesign": "randomizer.conditional_result",
+    "worst_prior": "randomizer.hull",
+    "PseudoSearch": "randomizer.pseudo_values",
+    "optimise_positions": "randomizer.pseudo_values",
+    "optimise_pseudo": "randomizer.pseudo_values",
+    "design_robust": "randomizer.robust_priors",
+    "solve_robust": "randomizer.robust_priors",
+    "RobustDesign": "randomizer.robust_result",
+    "ErrorAtLeast": "randomizer.constraints",
+    "Floor": "randomizer.constraints",
+    "Forbidden": "randomizer.constraints",
+    "LocalDP": "randomizer.constraints",
+    "MaximalLeakage": "randomizer.constraints",
+    "Multiples": "randomizer.constraints",
+    "PointwiseLeakage": "randomizer.constraints",
+    "Same": "randomizer.constraints",
+    "TotalVariation": "randomizer.constraints",
     "Guarantee": "randomizer.guarantee",
     "design": "randomizer.making",
     "solve": "randomizer.making",

@@ -18,6 +18,7 @@ def test_the_room_with_constraints_alone(understudy):
     assert told.status == 0, told.err
     assert "constraints alone" in told.out
     assert LocalDP(1.0).words in told.out
+    assert "The floor of 0.01 costs 1.046: the distortion is 35.9677 with it and" in " ".join(told.out.split())
     found = json.loads(understudy("design", "--local-dp", "1", "--floor", "0.01", "--json").out)
     kernel = np.array(found["kernel"])
     assert LocalDP(1.0).holds([0.5, 0.5], kernel)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import understudy as us
 from understudy.cli.family_designs import Wanted, designed
+from understudy.cli.keeping import kept
 from understudy.cli.pictures import check_folder, check_plot
 from understudy.cli.reporting import in_words
 from understudy.cli.room import room
@@ -14,6 +15,7 @@ from understudy.cli.terminal import filled, print_json, say, warn
 from understudy.cli.typed import budget, numbers, quantity
 from understudy.errors import ConfigurationError
 from understudy.randomizer.card import label
+from understudy.randomizer.constraints import Floor
 from understudy.report.page_facts import AnyDesign, facts, nothing_hidden, warnings
 from understudy.report.page_frontier import frontier_of
 
@@ -82,7 +84,9 @@ def of_the_room(wanted: Wanted, room_: Room) -> us.Design:
         if wanted.distortion_at_most is None
         else quantity("--distortion-at-most", wanted.distortion_at_most, ["ppm"])[0],
     }
-    asked = {name: value for name, value in demands.items() if value is not None} or {"leakage": 0.3}
+    also = bool(wanted.also.options)
+    asked = {name: value for name, value in demands.items() if value is not None}
+    asked = asked or ({} if also else {"leakage": 0.3})
     if len(asked) > 1:
         options = " and ".join("--" + name.replace("_", "-") for name in asked)
         raise ConfigurationError(f"{options} are given; a design meets one demand")
@@ -90,13 +94,14 @@ def of_the_room(wanted: Wanted, room_: Room) -> us.Design:
     family = us.Family(room, values=numbers("--values", room_.values or "0,1"), prior=prior)
     pseudo = numbers("--pseudo", wanted.pseudo or "0,.2,.4,.6,.8,1")
     rest: dict[str, Any] = {"horizon": wanted.horizon or 50, "distortion": wanted.distortion}
-    return us.design(family, pseudo, **asked, **rest)
+    return us.design(family, pseudo, **asked, constraints=kept(wanted.also, family.values, pseudo), **rest)
 
 
 def told(design: AnyDesign) -> dict[str, Any]:
     """A design for a program: its facts, and its kernel where it has one."""
     kernel = design.randomizer.kernel.tolist() if isinstance(design, us.Design) else None
-    return {**facts(design), "kernel": kernel}
+    constraints = [one.words for one in design.constraints] if isinstance(design, us.Design) else []
+    return {**facts(design), "kernel": kernel, **({"constraints": constraints} if constraints else {})}
 
 
 def tell(design: AnyDesign, notes: list[str], fitted: bool) -> None:
@@ -108,8 +113,23 @@ def tell(design: AnyDesign, notes: list[str], fitted: bool) -> None:
     if fitted and isinstance(design, us.Design):
         say()
         say(in_words(design))
-    for note in notes:
+    for note in [*notes, *_prices(design)]:
         say(filled(note, "Note: "))
+
+
+def _prices(design: AnyDesign) -> list[str]:
+    """What a floor costs, if there is one."""
+    floors = [one for one in design.constraints if isinstance(one, Floor)] if isinstance(design, us.Design) else []
+    if not isinstance(design, us.Design) or design.demand[0] == "distortion_at_most":
+        return []
+    found = []
+    for one in floors:
+        price = design.price_of(one).price
+        found.append(
+            f"The floor of {one.at_least:g} costs {price:.4g}: the distortion is {design.distortion:.6g} with it and "
+            f"{design.distortion - price:.6g} without."
+        )
+    return found
 
 
 def table(design: us.Design) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 import understudy as us
 from understudy.cli.fitting import loaded
+from understudy.cli.keeping import NOTHING, Kept, kept
 from understudy.cli.terminal import progress
 from understudy.cli.typed import budget, chosen, quantity, readings
 from understudy.errors import ConfigurationError, DesignError
@@ -40,6 +41,7 @@ class Wanted:
     per: str | None = None
     decision_every: str | None = None
     causal: bool = False
+    also: Kept = NOTHING
 
 
 def designed(path: Path, wanted: Wanted) -> tuple[us.Design | us.CausalDesign, list[str]]:
@@ -122,7 +124,8 @@ def _one_draw(family: us.Family, pseudo: list[Any] | None, wanted: Wanted, notes
         "distortion_at_most": _most(family, wanted, notes),
     }
     given = {name: value for name, value in demands.items() if value is not None}
-    if len(given) != 1:
+    also = kept(wanted.also, family.values, family.values if pseudo is None else pseudo)
+    if len(given) != 1 and not (also and not given):
         options = " and ".join("--" + name.replace("_", "-") for name in given) or "no demand"
         raise ConfigurationError(
             f"{options} given; a design meets one demand: --leakage, --error-at-least or --distortion-at-most"
@@ -130,7 +133,8 @@ def _one_draw(family: us.Family, pseudo: list[Any] | None, wanted: Wanted, notes
 
     def make(horizon: int | None) -> us.Design:
         with progress("distortion of each pair") as told:
-            return us.design(family, pseudo, **given, horizon=horizon, distortion=wanted.distortion, progress=told)
+            how: dict[str, Any] = {"horizon": horizon, "distortion": wanted.distortion, "progress": told}
+            return us.design(family, pseudo, **given, constraints=also, **how)
 
     made: us.Design = _with_horizon(make, family, wanted.horizon, notes)
     if approximate(family) and wanted.horizon is None:
@@ -170,6 +174,10 @@ def _causal(family: us.Family, pseudo: list[Any] | None, wanted: Wanted, per: st
     if wanted.error_at_least is not None or wanted.distortion_at_most is not None:
         option = "--error-at-least" if wanted.error_at_least is not None else "--distortion-at-most"
         raise ConfigurationError(f"{option} goes with --per run; for draws that remember give --leakage or --rate")
+    if wanted.also.options:
+        raise ConfigurationError(
+            f"{wanted.also.options[0]} goes with --per run; draws that remember have no such limit"
+        )
     T = transition(family)
     if T is None:
         raise ConfigurationError(

@@ -51,6 +51,29 @@ ErrorAtLeast = Annotated[
 DistortionAtMost = Annotated[
     str | None, typer.Option(metavar="SIZE", help="Instead: the distortion that is acceptable, such as 25ppm.")
 ]
+LocalDP = Annotated[
+    float | None,
+    typer.Option("--local-dp", metavar="EPSILON", help="Also: local differential privacy, this epsilon."),
+]
+MaximalLeakage = Annotated[
+    str | None, typer.Option(metavar="AMOUNT", help="Also: at most so much maximal leakage, nats or '0.4 bit'.")
+]
+PointwiseLeakage = Annotated[
+    str | None, typer.Option(metavar="AMOUNT", help="Also: at most so much leakage by the most telling draw.")
+]
+TotalVariation = Annotated[
+    float | None, typer.Option(metavar="SHARE", help="Also: any two values at most so far apart, such as 0.2.")
+]
+Floor = Annotated[
+    float | None, typer.Option(metavar="SHARE", help="Also: every value plays every other at least so often.")
+]
+Forbid = Annotated[
+    str | None, typer.Option(metavar="PAIRS", help="Also: never played, true:played, such as '0:1,2:0'.")
+]
+Alike = Annotated[str | None, typer.Option("--same", metavar="GROUPS", help="Also: treated alike, such as '0,1;2,3'.")]
+Multiples = Annotated[
+    int | None, typer.Option(metavar="COUNT", help="Also: probabilities in multiples of 1/COUNT, such as 256.")
+]
 Distortion = Annotated[str, typer.Option(metavar="MEASURE", help="What counts as far: mae or mse.")]
 Per = Annotated[
     str | None, typer.Option(metavar="UNIT", help="What the leakage is per: run (one draw), day or decision (causal).")

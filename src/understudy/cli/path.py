@@ -1,4 +1,4 @@
-"""The path from a file to a filter: fit, design, report, apply, and all of them at once. Declarations only."""
+"""The path from a file to a filter: fit, design, report, apply, audit, and most of them at once. Declarations only."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ def declare(app: typer.Typer) -> None:
     app.command(rich_help_panel=PANEL, epilog=_DESIGN)(design)
     app.command(rich_help_panel=PANEL, epilog=_REPORT)(report)
     app.command(rich_help_panel=PANEL, epilog=_APPLY)(apply)
+    app.command(rich_help_panel=PANEL, epilog=_AUDIT)(audit)
 
 
 _FIT = examples(
@@ -66,6 +67,7 @@ _DESIGN = examples(
     "understudy design family.json --error-at-least 0.3 -o design.json",
     "understudy design family.json --per day --leakage 1bit --decision-every 15min -o design.json",
     "understudy design --leakage 40%",
+    "understudy design family.json --local-dp 1 --floor 0.01 -o design.json",
 )
 
 
@@ -77,6 +79,14 @@ def design(
     leakage: o.Leakage = None,
     error_at_least: o.ErrorAtLeast = None,
     distortion_at_most: o.DistortionAtMost = None,
+    local_dp: o.LocalDP = None,
+    maximal_leakage: o.MaximalLeakage = None,
+    pointwise_leakage: o.PointwiseLeakage = None,
+    total_variation: o.TotalVariation = None,
+    floor: o.Floor = None,
+    forbid: o.Forbid = None,
+    same: o.Alike = None,
+    multiples: o.Multiples = None,
     distortion: o.Distortion = "mae",
     per: o.Per = None,
     causal: Annotated[bool, typer.Option("--causal", help="Draws that follow a moving value and remember.")] = False,
@@ -103,14 +113,29 @@ def design(
     """Find the best randomizer for a family, or for the paper's room, with the proof that none is better."""
     from understudy.cli.designing import Outputs, Room, run
     from understudy.cli.family_designs import Wanted
+    from understudy.cli.keeping import Kept
 
+    also = Kept(local_dp, maximal_leakage, pointwise_leakage, total_variation, floor, multiples, forbid, same)
     wanted = Wanted(
-        leakage, rate, error_at_least, distortion_at_most, distortion, pseudo, horizon, per, decision_every, causal
+        leakage,
+        rate,
+        error_at_least,
+        distortion_at_most,
+        distortion,
+        pseudo,
+        horizon,
+        per,
+        decision_every,
+        causal,
+        also,
     )
     run(family, wanted, Room(values, prior), Outputs(save, plot, as_json))
 
 
-_REPORT = examples("understudy report design.json -o report.html")
+_REPORT = examples(
+    "understudy report design.json -o report.html",
+    "understudy report design.json --audit audit.json -o report.html",
+)
 
 
 def report(
@@ -118,12 +143,15 @@ def report(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write the page here, as HTML.")
     ] = None,
+    audit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Put this audit on the page, which `audit --save` wrote.")
+    ] = None,
     as_json: o.AsJson = False,
 ) -> None:
     """Write one page on a design: for those who decide first, for those who check below. It opens offline."""
     from understudy.cli.reporting import run
 
-    run(path, out, as_json)
+    run(path, out, as_json, audit)
 
 
 _APPLY = examples(
@@ -174,6 +202,88 @@ def apply(
     run(path, source, out, how, as_json)
 
 
+_AUDIT = examples(
+    "understudy audit design.json",
+    "understudy audit design.json --on heldout.csv -o audit.html",
+    "understudy audit design.json --on test.csv --train history.csv --alarm 1000 -o audit.html --save audit.json",
+    "understudy audit design.json today.csv --released disguised.csv --strict",
+)
+
+
+def audit(
+    path: o.Design,
+    source: Annotated[
+        str | None,
+        typer.Argument(metavar="READINGS", help="Raw readings with labels to attack; simulated ones if left out."),
+    ] = None,
+    on: Annotated[str | None, typer.Option("--on", metavar="FILE", help="The same as READINGS.")] = None,
+    train: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Adversaries learn from this file (default: half of READINGS).")
+    ] = None,
+    released: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Attack this output, made from READINGS, as it is.")
+    ] = None,
+    private: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column with the private value (default: the design's).")
+    ] = None,
+    time: o.Time = None,
+    segment: o.Segment = None,
+    reading: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="The columns of the readings, where they are not those of the design."),
+    ] = None,
+    adversaries: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="Only these, with commas between them (default: all).")
+    ] = None,
+    n: Annotated[
+        int | None, typer.Option("--n", min=100, metavar="COUNT", help="Sequences or readings that are simulated.")
+    ] = None,
+    confidence: Annotated[float, typer.Option(metavar="SHARE", help="Of the intervals.")] = 0.99,
+    replicates: Annotated[
+        int | None, typer.Option(min=1, metavar="COUNT", help="Disguised copies of the readings, with fresh draws.")
+    ] = None,
+    epoch: Annotated[
+        str | None, typer.Option(metavar="TIME", help="A design of one draw draws again so often, such as 60min.")
+    ] = None,
+    alarm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LEVELS", help="Alarms that the output should still raise, one a channel, as in 1000,none."
+        ),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, metavar="NUMBER", help="The same audit again, bit by bit.")] = None,
+    file_format: o.Format = None,
+    delimiter: o.Delimiter = ",",
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write a page here, as HTML; it opens offline.")
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the figures here, as JSON, for `report --audit`.")
+    ] = None,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict", help="Exit with status 1 if the bound is beaten, or something is found in --released."
+        ),
+    ] = False,
+    as_json: o.AsJson = False,
+) -> None:
+    """Attack a design, or an output, with adversaries that know it, and say what they learned, with confidence."""
+    from understudy.cli.audit_files import Files
+    from understudy.cli.auditing import Asked, Outputs, one_source, refuse_columns, run
+
+    files = None
+    source = one_source(source, on)
+    if source is None:
+        refuse_columns({"train": train, "released": released, "columns": reading, "private": private, "time": time,
+                        "segment": segment})  # fmt: skip
+    else:
+        files = Files(source, train, released, reading, private, time, segment, file_format, delimiter)
+    asked = Asked(adversaries, n, confidence, replicates, epoch, seed, alarm)
+    if not run(path, files, asked, Outputs(out, save, as_json, strict)):
+        raise typer.Exit(1)
+
+
 _QUICKSTART = examples(
     "understudy quickstart history.csv --reading co2 --private occupancy --time date --leakage 0.1bit",
 )
@@ -204,12 +314,13 @@ def quickstart(
         str | None, typer.Option("--on", metavar="FILE", help="Disguise this file (default: the end of the history).")
     ] = None,
     accept_misfit: o.AcceptMisfit = False,
+    audit: Annotated[bool, typer.Option("--audit/--no-audit", help="Attack what was made (some minutes).")] = True,
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for everything that is written.")
     ] = Path("understudy-results"),
     as_json: o.AsJson = False,
 ) -> None:
-    """Fit, design, report and apply in one go, with a summary at the end."""
+    """Fit, design, report, apply and audit in one go, with a summary at the end."""
     from understudy.cli.family_designs import Wanted
     from understudy.cli.fitting import Columns
     from understudy.cli.quickstarting import run
@@ -222,5 +333,5 @@ def quickstart(
     wanted = Wanted(
         leakage, None, error_at_least, distortion_at_most, distortion, None, horizon, per, decision_every, False
     )
-    if not run(history, columns, wanted, on, accept_misfit, out, as_json):
+    if not run(history, columns, wanted, on, accept_misfit, audit, out, as_json):
         raise typer.Exit(1)

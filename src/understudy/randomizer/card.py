@@ -109,6 +109,8 @@ def facts(guarantee: Guarantee) -> list[tuple[str, str]]:
         verdict = "kept" if g.within_budget else "NOT KEPT"
         by = "the draw" if g.charge is None else "the draw and the residual"
         lines.append(("Leakage budget", f"{number(g.budget, 'down')} nats on average, {verdict} by {by}"))
+    of_draw = "" if g.charge is None else "Of the draw: "
+    lines += [("Also kept", f"{of_draw}{words}") for words in g.constraints]
     if g.charge is not None:
         lines.append(
             (

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -79,6 +80,7 @@ class Guarantee:
     local_dp: float
     capacity: measures.Capacity
     charge: Charge | None = None
+    constraints: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -89,6 +91,7 @@ class Guarantee:
         budget: float | None = None,
         condition: str = "constant",
         residual: Charge | None = None,
+        constraints: Iterable[str] = (),
     ) -> Guarantee:
         """Measure a kernel ``(m, n)`` at a prior ``(m,)``.
 
@@ -97,6 +100,7 @@ class Guarantee:
         paths of a parameter that moves; or ``"estimated"`` if the parameter is estimated from the
         readings, which has no guarantee, and the card says so. `residual` is what approximate models give away
         themselves (`Design.charge`), which the budget includes; without a guarantee there is none to charge.
+        `constraints` says in words what the kernel was made to keep besides.
 
         >>> Guarantee.of([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], budget=0.1).within_budget
         False
@@ -130,6 +134,7 @@ class Guarantee:
             pointwise=measures.pointwise_maximal_leakage(p, P),
             local_dp=measures.local_dp(P, p),
             capacity=measures.capacity(P, p),
+            constraints=tuple(constraints),
         )
         return drawn if residual is None or not drawn.holds else _charged(drawn, residual)
 
@@ -239,6 +244,7 @@ class Guarantee:
             "budget_nats": None if self.budget is None else _number(self.budget),
             "within_budget": self.within_budget,
             **({"residual": residual} if residual else {}),
+            **({"constraints": list(self.constraints)} if self.constraints else {}),
             "leakage": {"nats": self.mutual_information, "bits": self.bits, "share": _number(self.share)},
             "right_guesses": {"before": self.guess_before, "after_at_most": self.guess_after if self.holds else 1.0},
             "wrong_guesses": {"before": self.prior_error, "after_at_least": self.bayes_error if self.holds else 0.0},

@@ -19,13 +19,19 @@ from understudy.randomizer.charge import Charge, charge
 from understudy.randomizer.inverse import least_distortion, least_leakage
 from understudy.randomizer.measures import entropy
 from understudy.randomizer.problem import as_cost, as_prior
-from understudy.randomizer.result import Design, total
+from understudy.randomizer.result import Design, quickly, total
 from understudy.randomizer.sampler import Randomizer
 from understudy.randomizer.solver import Solution, bounds_of, minimise
 
 
 def solve(
-    cost: Any, prior: Any = None, *, leakage: Any = None, error_at_least: Any = None, distortion_at_most: Any = None
+    cost: Any,
+    prior: Any = None,
+    *,
+    leakage: Any = None,
+    error_at_least: Any = None,
+    distortion_at_most: Any = None,
+    constraints: Any = (),
 ) -> Design:
     """The randomizer of least expected cost that gives away no more than asked, with its proof.
 
@@ -33,6 +39,10 @@ def solve(
     demand is made: `leakage` bounds the mutual information (a number of nats, "0.3 nats", "0.4 bit", "40%" of the
     entropy); `error_at_least` is the probability with which every guess must be wrong; `distortion_at_most`
     asks for the least leakage at that expected cost.
+
+    `constraints` are kept besides, exactly: other measures (`LocalDP`, `MaximalLeakage`, `PointwiseLeakage`,
+    `TotalVariation`, `ErrorAtLeast`), full support (`Floor`), and what people have to live with (`Forbidden`, `Same`,
+    `Multiples`). With constraints there may be no demand at all.
 
     >>> import numpy as np
     >>> import understudy as us
@@ -42,9 +52,15 @@ def solve(
     (0.010060755323, 'optimal')
     >>> us.solve(1.0 - np.eye(3), distortion_at_most=0.1).leakage <= us.solve(1.0 - np.eye(3), leakage="100%").leakage
     True
+    >>> from understudy.randomizer.constraints import LocalDP
+    >>> us.solve(1.0 - np.eye(2), constraints=[LocalDP(1.0)]).randomizer.kernel.round(4).tolist()
+    [[0.7311, 0.2689], [0.2689, 0.7311]]
     """
     matrix = as_cost(cost)
     p = as_prior(prior, matrix.shape[0])
+    if constraints:
+        beside = _constraints(constraints)
+        return _solved_with(matrix, p, _at_most_one(leakage, error_at_least, distortion_at_most, beside), beside)
     demand = _one_demand(leakage, error_at_least, distortion_at_most)
     return solved(matrix, p, demand, None, None)
 
@@ -56,6 +72,7 @@ def design(
     leakage: Any = None,
     error_at_least: Any = None,
     distortion_at_most: Any = None,
+    constraints: Any = (),
     horizon: int | None = None,
     distortion: str | Function = "mse",
     weights: Any = None,
@@ -66,9 +83,10 @@ def design(
     """The randomizer for a family of models: which pseudo value plays which private one, and how often.
 
     `pseudo` are the values that may be played, by default the family's own. Exactly one of `leakage`,
-    `error_at_least` and `distortion_at_most` is given, as in `us.solve`. `horizon`, `distortion`, `weights`,
-    `accuracy`, `rng` and `progress` say how the distortion is found, as in `us.costs`. The horizon affects the
-    distortion only: the bound on the leakage holds for sequences of every length.
+    `error_at_least` and `distortion_at_most` is given, as in `us.solve`, or none where there are `constraints`, which
+    go with each of them. `horizon`, `distortion`, `weights`, `accuracy`, `rng` and `progress` say how the distortion is
+    found, as in `us.costs`. The horizon affects the distortion only: the bound on the leakage holds for sequences of
+    every length.
 
     That is so for exact models. One that is approximate, such as one of rounded readings, gives away a little itself
     with every reading. This residual is charged for `horizon` readings, which must then be given: of a leakage it is
@@ -85,7 +103,8 @@ def design(
     >>> found.randomizer.kernel.round(3).tolist()
     [[0.866, 0.0, 0.0, 0.0, 0.0, 0.134], [0.134, 0.0, 0.0, 0.0, 0.0, 0.866]]
     """
-    demand = _one_demand(leakage, error_at_least, distortion_at_most)
+    beside = _constraints(constraints) if constraints else ()
+    demand = _at_most_one(leakage, error_at_least, distortion_at_most, beside)
     if not isinstance(family, Family):
         raise DesignError(f"family is a {type(family).__name__}; it must be a Family (us.solve takes bare costs)")
     # a bad budget is refused before the work, and so is one that the models alone exceed
@@ -96,6 +115,8 @@ def design(
     elif leak is not None and demand[0] == "error_at_least":
         leak.asked_of_the_draw(_number(*demand), family.prior)
     found = costs(family, pseudo, horizon, distortion, weights, accuracy, rng, progress)
+    if beside:
+        return _solved_with(found.matrix, family.prior, demand, beside, family, found, leak)
     return solved(found.matrix, family.prior, demand, family, found, leak)
 
 
@@ -145,7 +166,7 @@ def solved(
         lower = min(lower, distortion)
     gap = max(solution.excess - solution.bound, 0.0)
     status = "optimal" if solution.optimal else "inexact"
-    return Design(
+    return quickly(
         randomizer, p, cost, distortion, lower, gap, solution.leakage, budget, demand, status,
         solution.iterations, solution.slope, proven, error, family, found, leak,
     )  # fmt: skip
@@ -163,6 +184,36 @@ def _charged(cost: Array, p: Array, name: str, wanted: float, leak: Charge) -> S
             f"{error}; that is the {wanted:.6g} asked for, {sign} {amount:.3g} for what the models themselves give "
             f"away over {leak.readings} ({leak.how})"
         ) from None
+
+
+def _at_most_one(
+    leakage: Any, error_at_least: Any, distortion_at_most: Any, constraints: tuple[Any, ...]
+) -> tuple[str, Any]:
+    """The demand; none where there are constraints is a leakage without limit."""
+    if constraints and leakage is None and error_at_least is None and distortion_at_most is None:
+        return "leakage", math.inf
+    return _one_demand(leakage, error_at_least, distortion_at_most)
+
+
+def _constraints(given: Any) -> tuple[Any, ...]:
+    from understudy.randomizer.constraint_base import as_constraints
+
+    return as_constraints(given)
+
+
+def _solved_with(
+    cost: Array,
+    p: Array,
+    demand: tuple[str, Any],
+    constraints: tuple[Any, ...],
+    family: Family | None = None,
+    found: Costs | None = None,
+    leak: Charge | None = None,
+) -> Design:
+    """A design that keeps constraints; what makes it is loaded when one is asked for."""
+    from understudy.randomizer.constraining import Asked, solved_with
+
+    return solved_with(cost, p, Asked(demand, constraints, leak), family, found)
 
 
 def _number(name: str, value: Any) -> float:

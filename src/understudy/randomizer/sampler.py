@@ -9,6 +9,7 @@ from __future__ import annotations
 import bisect
 import secrets
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -56,8 +57,8 @@ class Randomizer(Frozen):
         P.setflags(write=False)
         put = object.__setattr__  # a design is made in microseconds; the check of `Frozen` would cost a tenth of it
         put(self, "kernel", P)
-        put(self, "values", tuple(range(m)) if values is None else _names("values", values, m))
-        put(self, "pseudo", tuple(range(n)) if pseudo is None else _names("pseudo", pseudo, n))
+        put(self, "values", _counted(m) if values is None else _names("values", values, m))
+        put(self, "pseudo", _counted(n) if pseudo is None else _names("pseudo", pseudo, n))
 
     def __repr__(self) -> str:
         # the names of the values are the user's; a draw is a secret and is kept nowhere here
@@ -105,6 +106,11 @@ def _rounded(kernel: Any) -> Array:
         raise DesignError(f"row {i} of the randomizer sums to {total[i]:.12g}; each row must sum to 1")
     kernels.whole(view(P.reshape(-1)), *P.shape)
     return P
+
+
+@lru_cache
+def _counted(size: int) -> tuple[int, ...]:
+    return tuple(range(size))
 
 
 def _names(what: str, names: Sequence[Any], size: int) -> tuple[Any, ...]:

@@ -1,0 +1,285 @@
+"""The parts of designs with constraints: bounds from any multipliers, exact mixing, what is taken out, files."""
+
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from helpers import OwnGaussMarkov, room
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import understudy as us
+from understudy.errors import InfeasibleError, StoredFileError
+from understudy.models.fingerprint import fingerprint
+from understudy.models.residual import Residual
+from understudy.randomizer.central import central
+from understudy.randomizer.constraint_base import exponential
+from understudy.randomizer.constraints import (
+    ErrorAtLeast,
+    Floor,
+    Forbidden,
+    LocalDP,
+    MaximalLeakage,
+    Multiples,
+    PointwiseLeakage,
+    Same,
+    TotalVariation,
+)
+from understudy.randomizer.constraints_stored import constraints_from_plain, constraints_to_plain
+from understudy.randomizer.feasible import exactly, whole
+from understudy.randomizer.interior import information
+from understudy.randomizer.linear import linear, roomiest
+from understudy.randomizer.program import Multipliers, begun, lower, lower_told, program
+from understudy.randomizer.reduction import expanded, reduced
+
+MEASURES = (LocalDP(1.0), MaximalLeakage(0.4), PointwiseLeakage(0.5), TotalVariation(0.4), ErrorAtLeast(0.3))
+EVERY = (*MEASURES, Floor(0.01), Forbidden([(0, 2)]), Same([[1, 2]]), Multiples(256))
+
+
+def problem(constraints=MEASURES, seed=1, m=4, n=5, floor=0.0):
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.full(m, 3.0))
+    pairs = [(i, k) for i in range(m) for k in range(i + 1, m)]
+    return program(p, p, rng.random((m, n)), np.ones((m, n), dtype=bool), floor, constraints, pairs)
+
+
+# --- bounds -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_multipliers_of_the_linear_program_prove_its_optimum():
+    """The bound meets the cost to twelve digits, with and without a floor, and is below it."""
+    for floor in (0.0, 0.02):
+        p = problem(floor=floor)
+        found = linear(p)
+        cost = float((p.p[:, None] * p.cost * found.X[:, : len(p.p)].T).sum())
+        assert lower(p, found.by) <= cost
+        assert lower(p, found.by) == pytest.approx(cost, rel=1e-11)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.02]), st.floats(1e-3, 1e3))
+def test_any_multipliers_prove_a_bound(seed, floor, size):
+    """Random, huge, or those of the optimum disturbed: none is above the optimum, with information or without."""
+    p = problem(floor=floor)
+    found = linear(p)
+    rng = np.random.default_rng(seed)
+    cost = float((p.p[:, None] * p.cost * found.X[:, : len(p.p)].T).sum())
+    w = rng.random((len(p.p), p.cost.shape[1])) * size if floor else np.empty(0)
+    near = Multipliers(found.by.z * rng.uniform(0.5, 1.5, found.by.z.shape), found.by.y * rng.uniform(0.5, 1.5), w)
+    far = Multipliers(rng.random(found.by.z.shape) * size, rng.random(found.by.y.shape) * size, w)
+    told = information(p.p, np.ascontiguousarray(found.X[:, : len(p.p)].T).reshape(-1))
+    q = rng.dirichlet(np.ones(p.cost.shape[1]))
+    for by in (near, far):
+        assert lower(p, by) <= cost * (1.0 + 1e-12)
+        # the kernel of the linear program keeps a budget of what it tells
+        assert lower_told(p, by._replace(nu=size), q, told * (1.0 + 1e-9)) <= cost * (1.0 + 1e-12)
+
+
+def test_the_interior_method_and_the_linear_program_agree():
+    """With a budget that does not bind, both find the same cost, and the bound of each is below the other's."""
+    p = problem()
+    found = linear(p)
+    cost = float((p.p[:, None] * p.cost * found.X[:, :4].T).sum())
+    centred = central(p, begun(p, np.full((4, 5), 0.2)), budget=2.0)
+    assert centred.value == pytest.approx(cost, rel=1e-6)
+    assert centred.bound <= cost * (1.0 + 1e-12)
+    assert centred.bound == pytest.approx(cost, rel=1e-6)
+
+
+def test_both_ends_of_the_curve_agree():
+    """The least information at a cost, and the least cost within that information."""
+    p = problem([LocalDP(2.0)])
+    uniform = np.full((4, 5), 0.2)
+    middle = 0.7 * linear(p).X[:, :4].T + 0.3 * uniform
+    limit = 1.01 * float((p.p[:, None] * p.cost * middle).sum())
+    told = central(p, begun(p, middle), limit=limit)
+    assert told.value - told.bound <= 1e-8 * told.value
+    back = central(p, begun(p, uniform), budget=told.value)
+    assert back.value == pytest.approx(limit, rel=1e-7)
+    assert back.value - back.bound <= 1e-8 * back.value
+
+
+def test_the_middle_of_the_room_is_inside():
+    """Unknowns that begin the method keep every row with room; so do the roomiest ones."""
+    p = problem()
+    X = begun(p, np.full((4, 5), 0.2))
+    assert (X @ p.G.T < 0.0).all()
+    assert (p.F @ X.sum(axis=0) < p.f).all()
+    roomy, room_ = roomiest(p)
+    assert room_ > 0.0
+    assert (roomy @ p.G.T <= -room_ + 1e-9).all()
+
+
+# --- exactness --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("nats", [1e-300, 1e-9, 0.3, 1.0, 20.0, 700.0])
+def test_the_fraction_is_just_below_the_exponential(nats):
+    """By less than 1e-57 of itself, against 80 digits."""
+    import mpmath
+
+    with mpmath.workdps(80):
+        exact = mpmath.exp(mpmath.mpf(nats))
+        found = exponential(nats)
+        ratio = mpmath.mpf(found.numerator) / found.denominator / exact
+        assert 1 - mpmath.mpf(10) ** -57 < ratio <= 1 or found == 1
+
+
+def test_mixing_takes_as_little_as_will_do():
+    """A matrix that is a billionth over its limit: the mixture is a few billionths away, and its zeros stay zeros."""
+    one = MaximalLeakage(0.3)
+    target = (math.exp(0.3) - 1.0) * (1.0 + 1e-9)
+    P = np.array([[target, 1.0 - target, 0.0], [0.0, 1.0 - target, target]])
+    inner = np.tile(P.mean(axis=0), (2, 1))
+
+    def kept(Q, spare):
+        return one.holds([0.5, 0.5], Q)
+
+    found = exactly(P, inner, 0.0, kept)
+    assert one.holds([0.5, 0.5], found)
+    assert not one.holds([0.5, 0.5], whole(P, 0.0))
+    assert np.abs(found - P).max() < 1e-7
+    assert exactly(P, inner, 0.0, lambda Q, spare: False) is None
+    exact = exactly(0.5 * P + 0.5 * inner, inner, 0.0, kept)
+    assert (np.rint(exact * 2**53) == exact * 2**53).all()
+
+
+def test_rounding_keeps_floor_and_sum():
+    """Whole numbers of 2^-53 that sum to one exactly, none below the floor."""
+    P = np.random.default_rng(2).dirichlet(np.full(7, 0.1), size=50)
+    floor = math.ceil(0.01 * 2**53) / 2**53
+    Q = whole(P, floor)
+    assert Q.min() >= floor
+    assert all(sum(map(Fraction, row)) == 1 for row in Q.tolist())
+
+
+# --- what is taken out ------------------------------------------------------------------------------------------------
+
+
+def test_groups_and_columns_come_back():
+    """Merged rows coincide, forbidden columns are empty, rows that cannot occur are like others."""
+    cost, p = np.random.default_rng(3).random((5, 4)), np.array([0.2, 0.3, 0.0, 0.5, 0.0])
+    left = reduced(cost, p, [Same([[0, 3], [3, 1]]), Forbidden([(1, 2), (4, 0)]), LocalDP(1)])
+    assert left.groups == ((0, 1, 3),)
+    assert 2 not in left.columns
+    P = expanded(left, np.full((1, len(left.columns)), 1.0 / len(left.columns)))
+    assert np.allclose(P.sum(axis=1), 1.0)
+    assert (P[:, 2] == 0.0).all()
+    assert (P[0] == P[1]).all()
+    assert P[4, 0] == 0.0
+
+
+def test_a_column_that_cannot_be_drawn_is_taken_out():
+    """Pointwise leakage: who may draw it is too rare for the draw to be so little telling."""
+    cost = np.array([[0.1, 0.2, np.inf], [0.4, 0.3, 0.0], [0.4, 0.1, 0.0]])
+    found = us.solve(cost, prior=[0.98, 0.01, 0.01], constraints=[PointwiseLeakage(0.5)], leakage=0.1)
+    assert (found.randomizer.kernel[:, 2] == 0.0).all()
+    assert found.status == "optimal"
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("one", EVERY, ids=lambda c: c.name)
+@pytest.mark.parametrize("demand", [{}, {"leakage": 0.2}], ids=["alone", "with a leakage"])
+def test_a_stored_design_comes_back(tmp_path, one, demand):
+    """Kernel, figures and constraints; each is checked again on loading."""
+    x = np.linspace(0.0, 1.0, 4)
+    made = us.solve((x[:, None] - x) ** 2, prior=[0.1, 0.2, 0.3, 0.4], constraints=[one, Floor(0.0)], **demand)
+    made.save(tmp_path / "design.json")
+    again = us.load_design(tmp_path / "design.json")
+    assert (again.randomizer.kernel == made.randomizer.kernel).all()
+    assert again.constraints == made.constraints
+    for name in ("distortion", "lower_bound", "gap", "leakage", "budget", "status", "demand"):
+        assert getattr(again, name) == getattr(made, name)
+
+
+def test_a_family_with_constraints_is_stored_with_its_values(tmp_path):
+    """Pairs and groups by values of several kinds; streams go on from the loaded design."""
+    family = us.Family({"empty": room(0), (1, "b"): room(1)}, prior=[0.4, 0.6])
+    asked = [Forbidden([("empty", (1, "b"))]), MaximalLeakage(0.3)]
+    made = us.design(family, ["empty", (1, "b")], horizon=9, constraints=asked)
+    made.save(tmp_path / "design.json")
+    again = us.load_design(tmp_path / "design.json")
+    assert again.constraints == tuple(asked)
+    assert again.fingerprint == made.fingerprint
+    assert again.randomizer.kernel[0, 1] == 0.0
+
+
+def edited(path, change):
+    """The file with its content changed and its fingerprint made to fit."""
+    document = json.loads(path.read_text())
+    change(document["content"])
+    part = {key: document[key] for key in ("format", "version", "content")}
+    document["fingerprint"] = fingerprint(part)
+    path.write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda c: c["constraints"][0].update(epsilon=0.5),
+        lambda c: c["constraints"][0].update(kind="remote_dp"),
+        lambda c: c["constraints"][0].update(extra=1),
+        lambda c: c["constraints"][0].update(epsilon="1"),
+        lambda c: c.update(constraints="none"),
+        lambda c: c.update(constraints=[3]),
+        lambda c: c.pop("constraints"),
+        lambda c: c["kernel"][0].__setitem__(slice(0, 2), [c["kernel"][0][0] + 2**20, c["kernel"][0][1] - 2**20]),
+        lambda c: c["numbers"].update(lower_bound=c["numbers"]["lower_bound"] * 1.01),
+        lambda c: c.update(status="inexact"),
+    ],
+)
+def test_a_file_that_claims_otherwise_is_refused(tmp_path, change):
+    """A tighter constraint than the kernel keeps, one that is not known, a kernel that breaks it, other figures."""
+    path = tmp_path / "design.json"
+    us.solve(1.0 - np.eye(2), constraints=[LocalDP(1.0)]).save(path)
+    edited(path, change)
+    with pytest.raises(StoredFileError):
+        us.load_design(path)
+
+
+def test_another_kernel_that_keeps_everything_is_accepted(tmp_path):
+    """A machine that rounds otherwise: a step of 2^-53 to the safe side."""
+    path = tmp_path / "design.json"
+    made = us.solve(1.0 - np.eye(2), constraints=[LocalDP(1.0)])
+    made.save(path)
+    edited(path, lambda c: c["kernel"].__setitem__(0, [c["kernel"][0][0] - 8, c["kernel"][0][1] + 8]))
+    again = us.load_design(path)
+    assert again.randomizer.kernel[0, 0] < made.randomizer.kernel[0, 0]
+    assert again.distortion >= made.distortion
+
+
+def test_plain_values_and_back():
+    """Every kind."""
+    assert constraints_from_plain(json.loads(json.dumps(constraints_to_plain(EVERY)))) == EVERY
+
+
+# --- approximate models -----------------------------------------------------------------------------------------------
+
+
+class Approximate(OwnGaussMarkov):
+    """A Gauss-Markov model that says it is off by so much a reading."""
+
+    def __init__(self, model, nats):
+        super().__init__(model)
+        self.gauss_markov, self.nats = model, nats
+
+    def residual(self, T, *, sequences=16, rng=None):
+        return Residual(self.nats * T, 0.0, T, "rounded readings")
+
+
+def test_what_models_give_away_is_charged():
+    """A leakage is reduced and an error raised by the charge; measures of the draw are said to be those of the draw."""
+    family = us.Family({0: Approximate(room(0), 1e-6), 1: Approximate(room(1), 1e-6)})
+    made = us.design(family, horizon=50, distortion="mae", leakage=0.2, constraints=[LocalDP(1.5), ErrorAtLeast(0.2)])
+    assert made.total_leakage <= 0.2
+    assert made.guarantee.bayes_error >= 0.2
+    assert LocalDP(1.5).holds(made.prior, made.randomizer.kernel)
+    assert "Of the draw: Local differential privacy" in " ".join(made.guarantee.text().split())
+    with pytest.raises(InfeasibleError, match="the models themselves"):
+        us.design(family, horizon=50, distortion="mae", leakage=1e-9, constraints=[LocalDP(1.5)])
