@@ -4,58 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from cli_cases import STAY, WARNING, about, family
+from page_cases import parsed, words
 
 import understudy as us
 from understudy.report.page import privacy_report
 from understudy.report.page_facts import UNTESTED, facts, misfit, span, warnings
 from understudy.report.page_frontier import frontier_of, tradeoff
 from understudy.report.page_pictures import Curves, curve, heat_map, ticks
-
-VOID = {"meta", "br", "img", "hr", "input", "link", "rect", "circle", "line", "path", "polyline"}
-
-
-class Sound(HTMLParser):
-    """Every element is closed in its turn; keeps what is asked of it."""
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.text, self.starts = [], [], []
-
-    def handle_starttag(self, tag, attributes):
-        self.starts.append((tag, dict(attributes)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attributes):
-        self.starts.append((tag, dict(attributes)))
-
-    def handle_endtag(self, tag):
-        if tag in VOID:
-            return
-        assert self.open, f"</{tag}> closes nothing"
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if self.open and self.open[-1] not in ("style", "title"):
-            self.text.append(data)
-
-
-def parsed(page):
-    found = Sound()
-    found.feed(page)
-    found.close()
-    assert found.open == []
-    return found
-
-
-def words(page):
-    return " ".join(" ".join(parsed(page).text).split())
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -112,8 +112,8 @@ def _at_once(cost: Array, p: Array, budget: float) -> Solution | None:
     """The ordinary small problem in one call; None for all that needs more care."""
     m, n = cost.shape
     P, room = np.empty((m, n)), np.empty(3 * m * n + 11 * n + 2 * m + 18 + min(m, n) ** 2)
-    flat = cost.ravel(), p, room, P.ravel()  # all of them row major: no copies
-    L, odds, work, kernel = flat if compiled else map(memoryview, flat)
+    flat: list[Any] = [cost.ravel(), p, room, P.ravel()]  # all of them row major: no copies
+    L, odds, work, kernel = flat if compiled else [view(array) for array in flat]
     found = kernels.at_once(L, m, n, odds, budget, work, kernel)
     if found is None:
         return None
