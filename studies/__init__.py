@@ -1,0 +1,1 @@
+"""Studies on data that others recorded: run by hand, never shipped with the package."""
