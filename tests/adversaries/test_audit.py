@@ -235,7 +235,7 @@ def test_the_text_says_what_came_out(replay):
     made, _, _ = replay
     text = made.text()
     assert made.best.shown in text.splitlines()[0]
-    assert text.count("(reference)") == 7  # the genie too
+    assert text.count("(reference)") == 9  # the genie too
     assert "draws anew every 30 readings" in text.replace("\n  ", " ")
     assert "raw readings with noise of equal distortion" in text
     assert max(map(len, text.split("\n\n")[-1].splitlines())) <= 120

@@ -101,17 +101,43 @@ def test_rare_values_count_as_much_as_others():
 
 
 def test_the_way_of_testing_is_told():
-    """Independent sequences are permuted, recordings judged by stretches; weekends have hours of their own."""
+    """Independent sequences are permuted, recordings judged by stretches."""
     rng = np.random.default_rng(5)
     cases = _cases(rng)
     made = judged(_said(rng, cases), cases, np.full(3, 1 / 3))
     assert p_value(made, cases, True, None, rng)[1] == "permutation"
     assert p_value(made, cases, False, None, rng)[1] == "stretches"
     assert hours_of(cases) is None
-    clock = Cases(
-        cases.outputs, cases.labels, cases.blocks, 3, False, np.full((40, 6), 13.7), np.tile(np.arange(6), (40, 1))
-    )
-    assert np.unique(hours_of(clock)).tolist() == [13, 38]
+
+
+def _days(count, weekdays, per=48):
+    """So many days of readings in one sequence, with a clock."""
+    k = np.arange(count * per)
+    hours, days = ((k % per) * 24.0 / per)[:, None], ((k // per) % 7)[:, None]
+    labels = (k % 2)[:, None]
+    return Cases(np.zeros((k.size, 1, 1)), labels, (k // per)[:, None], 2, False, hours, days if weekdays else None)
+
+
+def test_times_of_day_are_as_fine_as_the_readings():
+    """Strata are half-hours for half-hourly readings; weekdays are apart from three weeks on, weekends before."""
+    assert np.unique(hours_of(_days(5, False))).size == 48
+    assert np.unique(hours_of(_days(21, True))).size == 7 * 48
+    assert np.unique(hours_of(_days(16, True))).size == 2 * 48
+    assert (hours_of(_days(1, False)) == -1).all()  # every time comes on one day only
+
+
+def test_who_always_says_a_value_that_does_not_occur_is_right_as_often_as_chance():
+    """Of three values two occur: the blind one has 1/2 whichever he says, and gains are over that."""
+    rng = np.random.default_rng(8)
+    truth = 1 + rng.integers(0, 2, 400)
+    cases = Cases(np.zeros((1, 1, 400)), truth[None], np.arange(400)[None], 3, True)
+    blind = judged(np.tile(np.log([[0.5], [0.3], [0.2]]), (1, 400)), cases, np.array([0.1, 0.3, 0.6]))
+    assert set(blind.fair.tolist()) == {0}
+    assert figures(blind, None, True, 0.99).balanced == (0.5, 0.5, 0.5)
+    told = normalised(np.where(np.arange(3)[:, None] == truth, 3.0, 0.0))
+    known = figures(judged(told, cases, np.full(3, 1 / 3)), blind, True, 0.99)
+    assert known.balanced.value == 1.0
+    assert known.gain.value == pytest.approx(0.5)
 
 
 def test_what_is_not_finite_or_of_another_shape_is_refused():

@@ -275,7 +275,7 @@ def test_a_released_output_is_taken_as_it_is():
     assert other.learn["disguised"].N == 2
     assert other.judge["disguised"].guesses == 400
     assert "raw" not in other.judge
-    with pytest.raises(ConfigurationError, match="shape"):
+    with pytest.raises(ConfigurationError, match="released has 399 rows of 1 channels, and there are 400 rows"):
         released(design, recording, output[:-1], None, True, 2, 20, rng, _quiet)
 
 

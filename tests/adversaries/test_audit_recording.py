@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import understudy as us
-from understudy.adversaries.recording import blocks_of, halves, parts, recorded
+from understudy.adversaries.by_day import blocks_of, dates_of, unit_of, whole_days
+from understudy.adversaries.recording import halves, parts, recorded
 from understudy.adversaries.replayed import from_history
 from understudy.adversaries.wall_clock import hours_and_days
 from understudy.errors import ConfigurationError
@@ -121,3 +122,45 @@ def test_what_makes_no_recording_is_refused():
         recorded([1.0, 2.0], ["x", "y"], [0, 1])
     with pytest.raises(ConfigurationError, match="too short"):
         halves(recorded([1.0, 2.0], [0, None], [0, 1]), 2)
+
+
+def _by_days(count, per=48, **more):
+    k = np.arange(count * per)
+    theta = (k // 6) % 2
+    return recorded(np.zeros(k.size), theta.tolist(), [0, 1], hours=(k % per) * 24.0 / per, **more)
+
+
+def test_stretches_are_days_where_there_are_enough():
+    """Eight days are eight stretches though theta flickers, fewer are as long as theta stays; and the notes say so."""
+    many, few = _by_days(8), _by_days(7)
+    assert np.array_equal(blocks_of(many, [(0, 8 * 48)]), np.arange(8 * 48) // 48)
+    assert "a stretch is a day" in unit_of(many, [(0, 8 * 48)])
+    assert np.unique(blocks_of(few, [(0, 7 * 48)])).size > 7
+    assert "dependence from day to day cannot be accounted for" in unit_of(few, [(0, 7 * 48)])
+    assert np.unique(blocks_of(many, [(0, 8 * 48)], least=96)).size == 4  # an epoch of two days
+    bare = recorded(np.zeros(100), [0, 1] * 50, [0, 1])
+    assert dates_of(bare) is None
+    assert "no time is known" in unit_of(bare, [(0, 100)])
+
+
+def test_days_begin_where_the_clock_goes_back():
+    """A gap within a day does not end it, the end of summer time neither; a new weekday does."""
+    hours = [22.0, 23.0, 0.0, 2.0, 3.0, 2.0, 3.0, 9.0, 12.0, 8.0]
+    segments = [0, 0, 0, 0, 0, 0, 0, 1, 1, 2]
+    one = recorded(np.zeros(10), [0, 1] * 5, [0, 1], hours=hours, segments=segments)
+    assert dates_of(one).tolist() == [0, 0, 1, 1, 1, 1, 1, 1, 1, 2]
+    other = recorded(np.zeros(3), [0, 1, 0], [0, 1], hours=[8.0, 9.0, 10.0], days=[0, 0, 1])
+    assert dates_of(other).tolist() == [0, 0, 1]
+    assert whole_days(np.repeat([0, 1, 2], [1, 9, 9])) == 2
+
+
+def test_neighbours_of_what_is_judged_are_left_out_for_as_long_as_theta_stays():
+    """Where stretches are dealt out in turn a quarter at either end is in neither part, or a stay; and it is said."""
+    rng = np.random.default_rng(3)
+    theta = np.zeros(12_000, dtype=int)
+    theta[2000:4500] = (np.arange(2500) // 60) % 2
+    recording = _recording([12_000], theta, rng)
+    first, last, told = halves(recording, 2)
+    ends = sorted([*first, *last])
+    assert min(b[0] - a[1] for a, b in pairwise(ends)) >= max(recording.spell, 3000 / 4)
+    assert "neighbours on both sides" in told

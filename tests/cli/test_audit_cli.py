@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cli_cases import refused
+from cli_cases import refused, write_rows
 
 import understudy as us
 from understudy.adversaries.audited import load_audit
-from understudy.cli.auditing import failed
+from understudy.report.audit_verdict import failed
 
 QUICK = ("--adversaries", "windowed", "--seed", "1")
 SMALL = ("--adversaries", "windowed,changes", "--seed", "1", "--n", "1000")
@@ -127,7 +127,7 @@ def test_a_file_is_attacked_as_the_family_reads_it(files, tmp_path, understudy):
     found = json.loads(told.out)
     audit = found["audit"]
     assert audit["how"] == "replayed"
-    assert {row["data"] for row in audit["rows"]} == {"disguised", "raw", "noise"}
+    assert {row["data"] for row in audit["rows"]} == {"disguised", "raw", "noise", "held"}
     assert any(row["clock"] for row in audit["rows"])
     assert audit["utility"]["channels"][0]["name"] == "co2"
     assert audit["utility"]["channels"][0]["alarm"]["threshold"] == 430.0
@@ -159,6 +159,7 @@ def test_a_release_is_attacked_as_it_is(files, released, tmp_path, understudy):
     told = understudy("audit", files / "causal.json", files / "today.csv", *command, "-o", out, "--save", save)
     assert told.status == 0, told.err
     assert load_audit(save).how == "released"
+    assert "nats, at least" in told.out
     assert "Keep this page secret" in out.read_text(encoding="utf-8")
     if sys.platform != "win32":
         assert stat.S_IMODE(out.stat().st_mode) == stat.S_IMODE(save.stat().st_mode) == 0o600
@@ -233,11 +234,13 @@ def test_a_package_that_is_missing_is_said_and_the_others_run(files, understudy,
 
 
 def test_a_release_that_is_not_disguised_is_found(files, tmp_path, understudy):
-    """The raw readings, passed on as they are, under --strict: status 1, and the page warns."""
+    """The raw readings of some days, passed on as they are but for a unit, under --strict: status 1, the page warns."""
     plain, out = tmp_path / "plain.csv", tmp_path / "a.html"
-    with (files / "history.csv").open(newline="") as file, plain.open("w", newline="") as target:
-        csv.writer(target).writerows(row[:2] for row in csv.reader(file))
-    command = ("audit", files / "causal.json", files / "history.csv", "--released", plain, *QUICK, "--strict")
+    days = write_rows(tmp_path / "days.csv", 6000, seed=1)
+    with days.open(newline="") as file, plain.open("w", newline="") as target:
+        head, *rows = csv.reader(file)
+        csv.writer(target).writerows([head[:2], *([row[0], float(row[1]) + 1.0] for row in rows)])
+    command = ("audit", files / "causal.json", days, "--released", plain, *QUICK, "--strict")
     told = understudy(*command, "-o", out)
     assert told.status == 1, told.err
     assert "found out something about the private value from what was released" in one_line(told.out)
@@ -257,3 +260,70 @@ def test_strict_fails_where_it_should(simulated, files, understudy, monkeypatch)
         told = understudy("audit", files / "design.json", *options)
         assert told.status == status
         assert "does better than the theorem allows" in one_line(told.out)
+
+
+def short(folder, changed):
+    """Six hours with three stays of each value, labels beside them, and an output that is theirs or is moved."""
+    rng = np.random.default_rng(3)
+    theta = np.repeat([0, 1, 0, 1, 0, 1], 60)
+    Y = 400.0 + 50.0 * theta + 5.0 * rng.standard_normal(360)
+    times = np.datetime64("2026-03-02T00:00:00") + np.arange(360) * np.timedelta64(60, "s")
+    labelled, released = folder / "short.csv", folder / "released.csv"
+    with labelled.open("w", newline="") as file:
+        csv.writer(file).writerows(
+            [
+                ["date", "co2", "occupancy"],
+                *([f"{t}Z", f"{y:.4f}", int(o)] for t, y, o in zip(times, Y, theta, strict=True)),
+            ]
+        )
+    with released.open("w", newline="") as file:
+        csv.writer(file).writerows(
+            [["date", "co2"], *([f"{t}Z", f"{y + changed:.4f}"] for t, y in zip(times, Y, strict=True))]
+        )
+    return labelled, released
+
+
+@pytest.mark.parametrize("changed", [0.0, 0.5])
+def test_a_short_release_of_raw_readings_does_not_pass(files, tmp_path, understudy, changed):
+    """No p could be small enough, so nothing can be told: a warning and status 1, not "no adversary found anything"."""
+    labelled, released = short(tmp_path, changed)
+    out = tmp_path / "a.html"
+    command = ("audit", files / "causal.json", labelled, "--released", released, *QUICK, "-o", out)
+    told = understudy(*command, "--private", "occupancy")
+    assert told.status == 0, told.err
+    assert "Cannot be told from so few stretches of time" in one_line(told.out)
+    assert "not testable" in told.out
+    assert ("The output equals the readings" in one_line(told.out)) is (changed == 0.0)
+    assert "No adversary found out anything" not in one_line(told.out)
+    assert "Cannot be told from so few stretches" in out.read_text(encoding="utf-8")
+    assert understudy(*command, "--private", "occupancy", "--strict").status == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files have no owner's mode there")
+def test_files_about_a_release_are_closed_though_they_were_open(files, released, tmp_path, understudy):
+    """A file that everybody could read is its owner's alone before anything is written; of other audits it stays."""
+    out, save = tmp_path / "a.html", tmp_path / "a.json"
+    for each in (out, save):
+        each.write_text("old")
+        each.chmod(0o644)
+    simple = ("audit", files / "design.json", *SMALL, "-o", out, "--save", save)
+    assert understudy(*simple).status == 0
+    assert stat.S_IMODE(out.stat().st_mode) == stat.S_IMODE(save.stat().st_mode) == 0o644
+    command = ("audit", files / "causal.json", files / "today.csv", "--released", released / "out.csv", *QUICK)
+    told = understudy(*command, "-o", out, "--save", save)
+    assert told.status == 0, told.err
+    assert stat.S_IMODE(out.stat().st_mode) == stat.S_IMODE(save.stat().st_mode) == 0o600
+
+
+def test_words_of_the_terminal(simulated, files, understudy, monkeypatch):
+    """Nats are lower ends, the best was chosen afterwards, noise is independent; an estimate has no guarantee."""
+    folder, out = simulated
+    audit = load_audit(folder / "a.json")
+    for row in audit.of():
+        assert f"{max(0.0, row.nats.low):.3f}" in out
+    assert "The best of 2 adversaries was chosen afterwards" in one_line(out)
+    assert "noise that is independent from reading to reading" in one_line(out)
+    guessed = replace(audit, estimated=True, bound=None)
+    monkeypatch.setattr("understudy.adversaries.auditing.audit", lambda *a, **k: guessed)
+    told = understudy("audit", files / "design.json")
+    assert "No guarantee, audit only" in one_line(told.out)

@@ -21,20 +21,22 @@ from understudy.errors import ConfigurationError
 from understudy.report.audit_figure import plot_audit
 from understudy.report.audit_page import audit_html, audit_report
 from understudy.report.audit_pictures import Guide, Line, bells, dots, memories
-from understudy.report.audit_words import chance, gains, premise, sentence, verdict
+from understudy.report.audit_verdict import failed, mark, verdict
+from understudy.report.audit_words import chance, gains, learned, premise, sentence
 from understudy.report.page import privacy_report
 
 NOT = Figure(math.nan, math.nan, math.nan)
 
 
-def row(data, adversary, balanced, clock=False, reference=False, found=False, beats=False, title=""):
+def row(data, adversary, balanced, clock=False, reference=False, found=False, beats=False, title="", testable=True):
     """An adversary with a balanced accuracy, and the rest to match."""
     wide = Figure(balanced, balanced - 0.04, balanced + 0.04)
     wrong = Figure(1.0 - balanced, 0.96 - balanced, 1.04 - balanced)
     nats = Figure(balanced - 0.5, balanced - 0.55, balanced - 0.45)
     p = math.nan if reference else 1e-6 if found else 0.4
     test = "" if reference else "stretches"
-    return Row(data, adversary, clock, reference, wide, wrong, nats, nats, p, found, beats, 900, 30, 0.2, test, title)
+    told = (wide, wrong, nats, nats, p, found, beats, 900, 30, 0.2, test, title, testable)
+    return Row(data, adversary, clock, reference, *told)
 
 
 def audited(**more):
@@ -43,10 +45,12 @@ def audited(**more):
         row("disguised", "exact", 0.62, found=True, title="exact Bayes"),
         row("disguised", "windowed", 0.55, title="windowed estimator"),
         row("disguised", "windowed", 0.58, clock=True, title="windowed estimator"),
+        row("disguised", "exact", 0.64, clock=True, found=True, title="exact Bayes"),
         row("disguised", "blind", 0.5, reference=True, title="blind"),
         row("disguised", "clock", 0.57, clock=True, reference=True, title="time of day"),
         row("disguised", "genie", 0.66, reference=True, title="sees the pseudo values"),
         row("noise", "exact", 0.9, found=True, title="exact Bayes"),
+        row("held", "exact", 0.7, found=True, title="exact Bayes"),
         row("raw", "exact", 0.97, found=True, title="exact Bayes"),
         row("raw", "blind", 0.5, reference=True, title="blind"),
     )
@@ -71,12 +75,20 @@ def scores_of(model, T=3000):
     return scored(made, us.sample(model, T, rng=3), theta)
 
 
+CLOCKED = (
+    row("disguised", "exact", 0.62, found=True, title="exact Bayes"),
+    row("disguised", "exact", 0.58, clock=True, title="exact Bayes"),
+    row("disguised", "clock", 0.6, clock=True, reference=True, title="time of day"),
+    row("disguised", "blind", 0.5, reference=True, title="blind"),
+)
 AUDITS = {
     "replayed": audited(),
     "simulated": audited(how="simulated", utility=None),
     "released": audited(how="released", bound=None),
     "broken": audited(rows=(row("disguised", "exact", 0.9, found=True, beats=True),)),
     "nothing": audited(rows=(row("disguised", "exact", 0.51), row("disguised", "blind", 0.5, reference=True))),
+    "as the clock tells": audited(rows=CLOCKED, how="released", bound=None),
+    "not testable": audited(rows=(row("disguised", "exact", 0.99, testable=False),), how="released"),
     "no figures": audited(rows=(replace(row("disguised", "exact", 0.51), balanced=NOT, nats=NOT, error=NOT),)),
     "no adversary": audited(rows=(row("disguised", "blind", 0.5, reference=True),), utility=None, distortion=()),
 }
@@ -145,14 +157,17 @@ def test_the_verdict_comes_first_and_warns_where_it_must():
         ("broken", True, "Do not rely on the bound"),
         ("released", True, "found out something"),
         ("no adversary", True, "nothing is known"),
-        ("replayed", False, "none did better than the theorem allows"),
+        ("not testable", True, "Cannot be told from so few stretches of time"),
+        ("as the clock tells", False, "no more than the time of day tells"),
+        ("replayed", False, "beyond what the time of day tells, as they may: none did better than the theorem allows"),
         ("nothing", False, "no proof that nothing is there"),
     ):
         outcome, warning = verdict(AUDITS[kind])
         assert told in outcome
         assert warning is warned
         page = audit_report(AUDITS[kind])
-        assert ('role="alert"' in page) is warned
+        secret = AUDITS[kind].how == "released"  # which is a warning of its own
+        assert ('role="alert"' in page) is (warned or secret)
         assert page.index(outcome[:40]) < page.index("At a glance")
 
 
@@ -239,13 +254,13 @@ def test_the_figure_of_matplotlib_has_every_adversary():
     ax = plot_audit(AUDITS["replayed"], Sheet().subplots())
     assert [text.get_text() for text in ax.get_yticklabels()] == ["exact Bayes", "windowed estimator"]
     told = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert told[:3] == ["disguised output", "raw with as much noise", "raw readings"]
-    assert set(told[3:]) == {"blind", "told the played value"}
+    assert told[:3] == ["disguised output", "raw, as much independent noise", "raw, as large a held offset"]
+    assert set(told[3:]) == {"raw readings", "blind", "told the played value"}
     timed = plot_audit(AUDITS["replayed"], Sheet().subplots(), clock=True)
-    assert [text.get_text() for text in timed.get_yticklabels()] == ["windowed estimator"]
+    assert [text.get_text() for text in timed.get_yticklabels()] == ["exact Bayes", "windowed estimator"]
     assert "the clock alone" in [text.get_text() for text in timed.get_legend().get_texts()]
     assert plot_audit(AUDITS["replayed"], Sheet().subplots(), "error").get_xlabel() == "share of wrong guesses"
-    assert plot_audit(AUDITS["replayed"], Sheet().subplots(), "nats").get_xlabel() == "nats a guess, at least"
+    assert plot_audit(AUDITS["replayed"], Sheet().subplots(), "nats").get_xlabel().startswith("nats a guess, estimate")
     with pytest.raises(ConfigurationError, match="figure ="):
         plot_audit(AUDITS["replayed"], Sheet().subplots(), "accuracy")
     with pytest.raises(ConfigurationError, match="no adversaries"):
@@ -256,7 +271,7 @@ def test_what_the_clock_tells_is_shown_apart():
     """With it and without: an adversary that uses the clock is compared with the clock, not with chance."""
     text = words(audit_report(AUDITS["replayed"]))
     assert "From the disguised output (exact Bayes) 62 of 100" in text
-    assert "From the disguised output and the clock (windowed estimator) 58 of 100" in text
+    assert "From the clock and the disguised output (exact Bayes) 64 of 100" in text
     assert "finds nothing; finds nothing beyond the clock" in text
     pictures = re.findall(r"<svg.*?</svg>", audit_report(AUDITS["replayed"]), re.DOTALL)
     assert ["the clock alone" in picture for picture in pictures] == [False, True, False]
@@ -272,6 +287,15 @@ def test_more_than_the_played_value_tells_is_pointed_at():
         assert bool(premise(made)) is bool(told)
 
 
+def test_a_value_that_moves_may_tell_more_than_the_played_one():
+    """A rhythm that is no Markov chain is another reason than wrong models, and both are named."""
+    rows = (row("disguised", "exact", 0.75), row("disguised", "genie", 0.6, reference=True))
+    assert "With right models nobody can" in premise(audited(rows=rows))
+    moving = premise(audited(rows=rows, moving=True))
+    assert "nobody can" not in moving
+    assert "either the models are not right, or the private value moves more regularly than the chain" in moving
+
+
 def test_doubts_about_the_models_stand_on_top():
     """A design whose models failed their gate says so beside the verdict."""
     bad = us.design(family(passed=False, per="run"), leakage=0.1, horizon=50, distortion="mae")
@@ -285,3 +309,114 @@ def test_words():
     assert sentence("") == ""
     assert "cannot be told from nothing" in gains(AUDITS["nothing"])
     assert gains(AUDITS["no adversary"]) == ""
+
+
+def test_nothing_to_be_found_is_not_nothing_found():
+    """Where no p could be small enough the page warns, rows say so, and a strict reader refuses, in every use."""
+    made = AUDITS["not testable"]
+    assert mark(made, made.rows[0]) == "not testable"
+    page = words(audit_report(made))
+    assert "Cannot be told from so few stretches of time" in page
+    assert "No adversary found out anything" not in page
+    assert "not testable" in made.text()
+    assert "cannot be told from so few stretches" in " ".join(made.text().split())
+    for how in ("simulated", "replayed", "released"):
+        assert failed(replace(made, how=how))
+    assert not failed(replace(AUDITS["nothing"], how="released"))
+    # with a clock those with it decide
+    alone = (row("disguised", "exact", 0.9, found=True), row("disguised", "exact", 0.9, clock=True, testable=False))
+    assert failed(audited(rows=alone, how="replayed"))
+    same = tuple(replace(each, p=math.nan) for each in alone[1:])
+    assert "not beyond what the time of day tells" in verdict(audited(rows=same))[0]
+
+
+def test_an_output_that_equals_the_readings_is_refused():
+    """Of a release, though nothing is found; a distance that is small is none."""
+    made = replace(AUDITS["nothing"], how="released", bound=None)
+    for size, equal in ((0.0, True), (1e-9, False)):
+        told = replace(made, distortion=(Figure(0.0, 0.0, 0.0), Figure(size, 0.0, size)), mean_reading=(1.0, 1.0))
+        assert failed(told) is equal
+        assert ("equals the readings" in verdict(told)[0]) is equal
+        assert verdict(told)[1] is equal
+        assert ("EQUALS the readings" in " ".join(told.text().split())) is equal
+    assert not failed(replace(made, distortion=(), how="released"))  # the readings are not known
+
+
+def test_what_the_clock_tells_is_no_finding():
+    """Found without the clock only: no warning, no failure, and named so. Untried with the clock it stays a finding."""
+    made = AUDITS["as the clock tells"]
+    assert not failed(made)
+    assert mark(made, made.rows[0]) == "finds no more than the clock tells"
+    page = words(audit_report(made))
+    assert "finds no more than the clock tells; finds nothing beyond the clock" in page
+    assert "found, as the clock tells" in made.text()
+    assert "no more than the time of day tells" in " ".join(made.text().split())
+    beyond = replace(made, rows=(made.rows[0], replace(made.rows[1], found=True), *made.rows[2:]))
+    assert failed(beyond)
+    assert "beyond what the time of day tells" in verdict(beyond)[0]
+    assert mark(beyond, beyond.rows[0]) == "finds something"
+    other = replace(made, rows=(made.rows[0], replace(made.rows[1], adversary="windowed"), *made.rows[2:]))
+    assert failed(other)
+    assert verdict(other)[1]
+    assert "were not tried with it" in verdict(other)[0]
+
+
+def test_what_was_learned_at_least_is_the_lower_end():
+    """Not the estimate, never below nothing; that the best of several was chosen afterwards is said."""
+    made = audited(rows=(row("disguised", "exact", 0.8), row("disguised", "windowed", 0.6)), budget=None)
+    low = (0.8 - 0.55) / math.log(2.0)
+    assert f"at least {low:.3g} bit a guess was learned" in gains(made)
+    assert "exact, the best of 2, chosen afterwards" in gains(made)
+    assert "chosen afterwards" not in gains(audited(rows=made.rows[:1]))
+    page = words(audit_report(made))
+    assert "Nats a guess, at least The disguised output exact 0.800 [0.760, 0.840] 0.200 [0.160, 0.240] 0.250" in page
+    assert page.count("The best of 2 adversaries was chosen afterwards") >= 3
+    poor = words(audit_report(audited(rows=(row("disguised", "exact", 0.51),))))
+    assert "0.490 [0.450, 0.530] 0.000" in poor
+
+
+def test_who_looks_at_nothing_is_counted_over_the_values_that_were_judged():
+    """One of three values does not occur: chance is a half, as the blind row says."""
+    made = audited(values=3)
+    assert ("Without looking at anything", "50 of 100") in learned(made)
+    ax = plot_audit(made, Sheet().subplots())
+    assert [line.get_xdata()[0] for line in ax.get_lines() if line.get_label() == "blind"] == [0.5]
+    none = audited(values=3, rows=(row("disguised", "exact", 0.5), row("disguised", "blind", 0.0, reference=True)))
+    assert any("does not occur among the judged" in told for _, told in learned(none))
+
+
+def test_what_bounds_a_causal_design_is_said():
+    """Its rate bounds the whole path, and a single guess is not bounded here; of an estimated one nothing is."""
+    rows = (row("disguised", "smoother", 0.7, found=True),)
+    told = {"rows": rows, "bound": None, "design": "CausalDesign(2 x 2)", "budget": 0.0123, "moving": True}
+    for how in ("simulated", "replayed"):
+        made = audited(how=how, **told)
+        for text in (verdict(made)[0], " ".join(made.text().split())):
+            assert "The rate of the design, 0.0123 nats a decision, bounds what the whole path" in text
+            assert "no bound on the error of a single guess here" in text
+            assert ("if its models and its chain are right" in text) is (how == "replayed")
+        page = words(audit_report(made))
+        assert "what the whole path tells is at most 0.0123 nats a decision" in page
+        assert "No theorem bounds it" not in page
+    still = audited(rows=rows, bound=None, moving=True)  # a design of one draw has no rate
+    assert "No theorem bounds it for this use" in verdict(still)[0]
+    guessed = audited(estimated=True, **told)
+    for text in (verdict(guessed)[0], guessed.text(), words(audit_report(guessed))):
+        assert "No guarantee, audit only" in text
+        assert "The rate of the design" not in text
+    assert verdict(guessed)[1]
+    assert "no guarantee, audit only: the private value is estimated" in words(audit_report(guessed))
+
+
+def test_the_noise_is_said_to_be_independent():
+    """Wherever its figure stands, with the offset that is held beside it."""
+    page = words(audit_report(AUDITS["replayed"]))
+    text = AUDITS["replayed"].text()
+    for told in (page, text):
+        assert "noise that is independent from reading to reading" in told
+        assert "that is held for an epoch" in told
+    assert "From raw readings with as much noise that is independent from reading to reading (exact Bayes) 90" in page
+    assert "From raw readings with an offset of the same size that is held for an epoch (exact Bayes) 70" in page
+    picture = re.findall(r"<svg.*?</svg>", audit_report(AUDITS["replayed"]), re.DOTALL)[0]
+    assert "raw, held offset: 0.700" in picture
+    assert max(float(x) for x in re.findall(r'<text x="([0-9]+)" y="16">', picture)) < 800.0

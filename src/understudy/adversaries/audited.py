@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from understudy.adversaries.utility import Utility
 
 SCHEMA, VERSION = "understudy.audit", 1
+_NEW = ("estimated",)  # fields that older files lack
 
-DATA = ("disguised", "raw", "noise")
-"""What is attacked: the output, the readings as they came in, and these with noise of equal distortion."""
+DATA = ("disguised", "raw", "noise", "held")
+"""What is attacked: the output, the readings as they came in, and these with noise of equal distortion: drawn for every
+reading, or held for an epoch."""
 
 
 class Figure(NamedTuple):
@@ -46,7 +48,7 @@ class Row:
     """What one adversary made of one kind of data."""
 
     data: str
-    """"disguised", "raw" or "noise"."""
+    """"disguised", "raw", "noise" or "held"."""
     adversary: str
     """Its name in the roster."""
     clock: bool
@@ -64,7 +66,8 @@ class Row:
     p: float
     """Of "it tells nothing about theta"; with the clock, nothing beyond what the clock tells."""
     found: bool
-    """p is below the audit's level, corrected for all adversaries that were tried on these data."""
+    """p is below the audit's level, corrected for all adversaries that were tried on these data; with the clock, it is
+    also right more often than the clock."""
     beats: bool
     """Its error lies below the design's bound beyond its interval, made wider for all adversaries that were tried."""
     guesses: int
@@ -75,6 +78,8 @@ class Row:
     """How p was found: "permutation" of labels among independent sequences, or signs of "stretches" of time."""
     title: str = ""
     """The adversary's name in words."""
+    testable: bool = True
+    """Somebody who knew every label would have been found. If not, that nothing was found means nothing."""
 
     @property
     def shown(self) -> str:
@@ -122,11 +127,14 @@ class Audit:
     """The design in one line."""
     budget: float | None = None
     """What the design lets out, in nats: of a draw, or a decision where the private value moves."""
+    estimated: bool = False
+    """The design accepts private values that the edge estimates: there is no guarantee, only this audit."""
 
     def __repr__(self) -> str:
         best = self.best
         told = "no adversary" if best is None else f"best {best.shown!r} balanced {best.balanced.value:.3f}"
-        verdict = "BROKEN" if self.broken else "found" if self.found else "nothing found"
+        nothing = "nothing found" if self.testable else "not testable"
+        verdict = "BROKEN" if self.broken else "found" if self.found else nothing
         return f"Audit({self.how}, {len(self.rows)} rows, {told}, {verdict})"
 
     def __str__(self) -> str:
@@ -154,8 +162,26 @@ class Audit:
 
     @property
     def found(self) -> bool:
-        """Whether an adversary found out anything at all; what a design lets out, in nats, is there to be found."""
-        return any(row.found for row in self.of())
+        """Whether an adversary found out anything at all; what a design lets out, in nats, is there to be found.
+
+        Where adversaries had the clock only these count: what the clock tells anyway is no finding.
+        """
+        return any(row.found for row in self._counted)
+
+    @property
+    def found_alone(self) -> bool:
+        """Whether an adversary without the clock found anything, be it what the clock tells as well."""
+        return any(row.found for row in self.of() if not row.clock)
+
+    @property
+    def testable(self) -> bool:
+        """Whether anything could have been found, by those adversaries that `found` counts."""
+        return any(row.testable for row in self._counted)
+
+    @property
+    def _counted(self) -> tuple[Row, ...]:
+        rows = self.of()
+        return tuple(row for row in rows if row.clock) or rows
 
     @property
     def broken(self) -> bool:
@@ -180,7 +206,8 @@ class Audit:
             told[part.name] = _plain(value)
         best = self.best
         told["best"] = None if best is None else {"adversary": best.adversary, "clock": best.clock}
-        return told | {"found": self.found, "broken": self.broken}
+        verdicts = {"found": self.found, "found_alone": self.found_alone, "testable": self.testable}
+        return told | verdicts | {"broken": self.broken}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the audit to a JSON file; `load_audit` reads it again."""
@@ -194,7 +221,7 @@ class Audit:
         if told.get("version") != VERSION:
             raise ConfigurationError(f"this audit has version {told.get('version')!r}; this software reads {VERSION}")
         try:
-            parts = {part.name: told[part.name] for part in fields(cls)}
+            parts = {part.name: told[part.name] for part in fields(cls) if part.name in told or part.name not in _NEW}
             parts["rows"] = tuple(_row(row) for row in parts["rows"])
             parts["distortion"] = tuple(_figure(x) for x in parts["distortion"])
             for name in ("mean_reading", "noise"):

@@ -14,16 +14,17 @@ from understudy.adversaries import roster
 from understudy.adversaries.audited import Audit, Row
 from understudy.adversaries.cases import Cases, Learner
 from understudy.adversaries.distances import distances, utility_of
-from understudy.adversaries.figures import Judged, error_of, figures, hours_of, judged, p_value
+from understudy.adversaries.figures import Judged, error_of, figures, hours_of, judged, least_p, p_value
+from understudy.adversaries.held import with_held
 from understudy.adversaries.intervals import FEW
 from understudy.adversaries.known import Known
 from understudy.adversaries.material import Material, odds_of, with_noise
-from understudy.adversaries.recording import Recording, recorded
+from understudy.adversaries.recording import Recording, numbers, recorded
 from understudy.adversaries.replayed import released as released_material
 from understudy.adversaries.replayed import replayed
 from understudy.adversaries.simulated import simulated
-from understudy.adversaries.testing import holm, least
-from understudy.errors import ConfigurationError, UnderstudyError
+from understudy.adversaries.testing import holm, permutations_for
+from understudy.errors import ConfigurationError
 from understudy.laws.base import Array
 
 Progress = Callable[[int, int, str], None]
@@ -64,7 +65,8 @@ def audit(
     as `understudy.adversaries.replayed.from_history` makes one; `train` is a recording, or readings with values.
 
     A `Design` on readings whose theta moves draws again every `epoch` readings. `adversaries` is "all", names of the
-    roster, or a mapping of names to learners of your own. `noise` adds the comparison with noise of equal distortion.
+    roster, or a mapping of names to learners of your own. `noise` adds the comparison with noise of equal distortion,
+    drawn for each reading, and held for an epoch.
     `utility` is a function of readings and output, several by name, or False; `alarm` a threshold for alarms.
     ``progress(done, total, what)`` is called as the work goes on. Nothing that is returned holds a reading.
 
@@ -88,24 +90,28 @@ def audit(
     recording = _recording(Y, theta, released, design, hours, days, segments)
     work = _Work(confidence, seed, progress)
     raw = Y is not None or released is None
-    kinds = ("disguised", *(("raw", *(("noise",) if noise else ())) if raw else ()))
+    kinds = ("disguised", *(("raw", *(("noise", "held") if noise else ())) if raw else ()))
     clocked = recording is not None and recording.hours is not None
     work.total = _STEPS_OF_PLAYING + len(_plan(learners, kinds, clocked, released is None))
     material = _material(work, design, recording, train, released, Y is not None, n, int(replicates), epoch)
+    if int((material.judge["disguised"].counts > 0).sum()) < 2:
+        raise ConfigurationError("nothing can be judged: only one value occurs among the judged labels")
     if noise and "raw" in material.judge:
-        material = with_noise(material, work.rng("noise"))
+        material = with_held(with_noise(material, work.rng("noise")), work.rng("held"))
     rows, skipped = work.attack(material, learners)
     if not rows:
         raise ConfigurationError(f"no adversary could be run: {skipped}")
     distortion, means, noisy = distances(material, confidence)
     judge = material.judge["disguised"]
-    notes = (*material.notes, *_notes(material, confidence, rows))
+    estimated = bool(getattr(design, "estimated", False))
+    notes = (*material.notes, *_notes(material, rows, recording, estimated))
     return Audit(
         rows=tuple(rows), bound=material.bound, prior_error=material.prior_error, confidence=float(confidence),
         level=1.0 - confidence, guesses=judge.guesses, learned=material.learn["disguised"].guesses, how=material.how,
         values=judge.m, moving=not judge.once, notes=notes, skipped=skipped, distortion=distortion, mean_reading=means,
         noise=noisy, utility=utility_of(material, recording, utility, alarm, confidence),
         seconds=time.perf_counter() - started, design=repr(design), budget=_budget(design),
+        estimated=estimated,
     )  # fmt: skip
 
 
@@ -166,11 +172,11 @@ class _Work:
         started = time.perf_counter()
         try:
             said = _said(learner, learn, judge, material.known[data], self.rng(name, data, clock))
-        except (UnderstudyError, ArithmeticError, ValueError, IndexError, np.linalg.LinAlgError) as error:
+            if isinstance(said, str):
+                return said
+            made = judged(said, judge, odds_of(learn.truth, learn.m))
+        except Exception as error:  # a learner may be anybody's
             return f"it stopped with a {type(error).__name__}"  # its message may hold anything
-        if isinstance(said, str):
-            return said
-        made = judged(said, judge, odds_of(learn.truth, learn.m))
         return _Attacked(name, getattr(learner, "name", name), clock, made, time.perf_counter() - started)
 
     def _rows(self, material: Material, data: str, attacked: list[_Attacked]) -> list[Row]:
@@ -179,7 +185,10 @@ class _Work:
         by_name = {a.name: a.made for a in attacked}
         reference = by_name.get("clock", by_name.get("blind"))
         real = [a for a in attacked if a.name not in roster.REFERENCES]
-        strict = 1.0 - (1.0 - self.confidence) / max(len(real), 1)
+        level = 1.0 - self.confidence
+        strict, draws = 1.0 - level / max(len(real), 1), permutations_for(max(len(real), 1), level)
+        hours = hours_of(cases) if any(a.clock for a in real) else None
+        smallest: dict[bool, float] = {}
         rows, blocks = [], int(np.unique(cases.stretches[cases.truth >= 0]).size)
         for a in attacked:
             rng = self.rng("figures", a.name, data, a.clock)
@@ -188,8 +197,11 @@ class _Work:
             found = figures(a.made, reference, trials, self.confidence)
             p, test = float("nan"), ""
             if not own:
-                hour = hours_of(cases) if a.clock else None
-                p, test = p_value(a.made, cases, independent, hour, rng)
+                hour = hours if a.clock else None
+                p, test = p_value(a.made, cases, independent, hour, rng, draws)
+                if a.clock not in smallest:
+                    by = self.rng("smallest", data, a.clock)
+                    smallest[a.clock] = least_p(a.made, cases, independent, hour, by, draws)
             beats = False
             if material.bound is not None and data == "disguised" and not own:
                 beats = error_of(a.made, trials, strict).high < material.bound
@@ -197,8 +209,13 @@ class _Work:
             rows.append(
                 Row(data, a.name, a.clock, own, *found, p, False, beats, size, blocks, a.seconds, test, a.title)
             )
-        falls = holm([row.p for row in rows], 1.0 - self.confidence)
-        return [replace(row, found=fell) for row, fell in zip(rows, falls, strict=True)]
+        falls = holm([row.p for row in rows], level)
+        corrected = level / max(sum(row.p == row.p for row in rows), 1)
+        return [
+            replace(row, found=fell and (not row.clock or row.gain.value > 0.0), testable=fell or could)
+            for row, fell in zip(rows, falls, strict=True)
+            for could in [row.p == row.p and smallest[row.clock] <= corrected]
+        ]
 
 
 def _plan(learners: dict[str, Any], kinds: tuple[str, ...], clocked: bool, drawn: bool) -> list[tuple[str, str, bool]]:
@@ -261,36 +278,51 @@ def _material(
             raise ConfigurationError("train goes with readings; a simulation has its own")
         return simulated(design, n, rng, tell, hasattr(design, "decision_every"))
     learned = train
+    unclocked: tuple[str, ...] = ()
     if train is not None and not isinstance(train, Recording):
         if not isinstance(train, (tuple, list)) or len(train) != 2:
             raise ConfigurationError("train must be a recording, or a pair of readings and private values")
         learned = recorded(train[0], train[1], design.values)
     if learned is not None and (learned.hours is None) != (recording.hours is None):
-        # a clock that only one of them has is of no use
-        learned, recording = (replace(each, hours=None, days=None) for each in (learned, recording))
+        # a clock that only one of them has is of no use to an adversary
+        learned, recording = (replace(each, public=False) for each in (learned, recording))
+        unclocked = ("only one of the recordings has a clock: it is used for days, and no adversary sees it",)
     if released is None:
-        return replayed(design, recording, learned, replicates, epoch, rng, tell)
-    output = np.array(released, dtype=float).reshape(recording.Y.shape[0], -1)
-    return released_material(design, recording, output, learned, raw, replicates, epoch, rng, tell)
+        made = replayed(design, recording, learned, replicates, epoch, rng, tell)
+    else:
+        output = numbers(released, "released")
+        made = released_material(design, recording, output, learned, raw, replicates, epoch, rng, tell)
+    return replace(made, notes=(*made.notes, *unclocked))
 
 
-def _notes(material: Material, confidence: float, rows: list[Row]) -> list[str]:
+def _notes(material: Material, rows: list[Row], recording: Recording | None, estimated: bool) -> list[str]:
     """What the figures rest on."""
     judge = material.judge["disguised"]
     blocks = int(np.unique(judge.stretches[judge.truth >= 0]).size)
     notes = []
+    if estimated:
+        notes.append("the design accepts private values that the edge estimates: no guarantee, audit only")
+    if recording is not None and recording.strange:
+        notes.append(f"{recording.strange:,} labels are no value of the family, and are taken for unknown")
     absent = int((judge.counts == 0).sum())
     if absent:
         notes.append(f"{absent} of the {judge.m} values do not occur among the judged; figures are of the others")
     if material.independent:
         notes.append("p is exact: labels are permuted among independent sequences")
-        return notes
-    notes.append(f"intervals and p rest on {blocks} stretches of time, each about as long as theta stays")
+        return notes + _powerless(rows)
+    notes.append(f"intervals and p rest on {blocks} stretches of time")
     if blocks < FEW:
         notes.append("there are so few stretches that little can be said about how much the figures vary")
-    tried = sum(row.data == "disguised" and not row.reference for row in rows)
-    if least(blocks) > (1.0 - confidence) / max(tried, 1):
-        notes.append("with so few stretches nothing could count as found at this level, whatever was told")
+    return notes + _powerless(rows)
+
+
+def _powerless(rows: list[Row]) -> list[str]:
+    """Whether anything could have been found in the output, without the clock and with it."""
+    notes = []
+    for clock, where in ((False, ""), (True, " beyond the clock")):
+        those = [row for row in rows if row.data == "disguised" and not row.reference and row.clock == clock]
+        if those and not any(row.testable for row in those):
+            notes.append(f"nothing could count as found{where} at this level, whatever was told: there is too little")
     return notes
 
 

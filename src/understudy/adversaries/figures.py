@@ -21,6 +21,7 @@ from understudy.adversaries import testing
 from understudy.adversaries.audited import Figure
 from understudy.adversaries.cases import Cases
 from understudy.adversaries.intervals import Sums, balanced_trials, clopper_pearson, of_blocks
+from understudy.adversaries.references import days_of
 from understudy.errors import ConfigurationError
 from understudy.laws.base import Array
 
@@ -28,6 +29,8 @@ Ints = NDArray[np.int64]
 
 MIXED = 1e-3
 """The share of the prior that is mixed into what an adversary says before its logarithm is taken."""
+_MOSTLY = 0.95  # of the guesses must be at times of day that come on several days
+_FINEST = 1.0 / 60.0  # minutes
 
 
 class Judged(NamedTuple):
@@ -84,14 +87,14 @@ def figures(made: Judged, reference: Judged | None, independent: bool, confidenc
     `independent` says that guesses are independent trials; otherwise intervals are over stretches of time.
     """
     shares = (0.0, 1.0)
-    right = (made.fair == made.truth).astype(float)
-    base = right * 0.0 + 1.0 / made.m if reference is None else (reference.fair == reference.truth).astype(float)
+    right, seen = _right(made), np.unique(made.truth).size
+    base = np.full(right.shape, 1.0 / seen) if reference is None else _right(reference)
     gain = of_blocks(_by_value(made, right - base), confidence, (-1.0, 1.0))
     p = np.bincount(made.truth, minlength=made.m) / made.truth.size
     ends = (math.log(MIXED), max(0.0, -math.log(p[p > 0.0].min())))
     nats = of_blocks(_whole(made, made.score), confidence, ends)
-    if (made.fair == made.fair[0]).all():  # who always says the same is right for one value, and for no other
-        sure = 1.0 / np.unique(made.truth).size if (made.truth == made.fair[0]).any() else 0.0
+    if _constant(made):
+        sure = 1.0 / seen
         return Figures(Figure(sure, sure, sure), error_of(made, independent, confidence), gain, nats)
     if independent:
         trials = np.bincount(made.truth, minlength=made.m)
@@ -100,6 +103,21 @@ def figures(made: Judged, reference: Judged | None, independent: bool, confidenc
         return Figures(balanced, error_of(made, True, confidence), gain, nats)
     balanced = of_blocks(_by_value(made, right), confidence, shares)
     return Figures(balanced, error_of(made, False, confidence), gain, nats)
+
+
+def _constant(made: Judged) -> bool:
+    return bool((made.fair == made.fair[0]).all())
+
+
+def _right(made: Judged) -> Array:
+    """Where the guess is right.
+
+    Who always says the same knows nothing. He is right for one of the values that occur, and counts so even if the
+    one that he says is not among them: it is only by chance that he has not said another.
+    """
+    if _constant(made):
+        return np.full(made.truth.shape, 1.0 / np.unique(made.truth).size)
+    return np.asarray(made.fair == made.truth, dtype=np.float64)
 
 
 def error_of(made: Judged, independent: bool, confidence: float) -> Figure:
@@ -111,31 +129,71 @@ def error_of(made: Judged, independent: bool, confidence: float) -> Figure:
 
 
 def p_value(
-    made: Judged, cases: Cases, independent: bool, strata: Ints | None, rng: np.random.Generator
-) -> tuple[float, str]:
+    made: Judged, cases: Cases, independent: bool, strata: Ints | None, rng: np.random.Generator,
+    draws: int | None = None,
+) -> tuple[float, str]:  # fmt: skip
     """The p of "it tells nothing about theta", and how it was found; `strata` has the shape of ``cases.truth``."""
     if independent and cases.once:
-        return testing.tables(made.fair, made.truth, made.m, rng), "permutation"
+        return testing.tables(made.fair, made.truth, made.m, rng, draws), "permutation"
     known = cases.truth >= 0
     if independent:
         guess = np.full(cases.truth.shape, -1)
         guess[known] = made.fair
-        return testing.exchanged(guess, cases.truth, made.m, rng), "permutation"
+        return testing.exchanged(guess, cases.truth, made.m, rng, draws), "permutation"
     hour = None if strata is None else strata[known]
-    return testing.stretches(made.fair, made.truth, made.blocks, made.m, hour, rng), "stretches"
+    return testing.stretches(made.fair, made.truth, made.blocks, made.m, hour, rng, draws), "stretches"
+
+
+def least_p(
+    made: Judged, cases: Cases, independent: bool, strata: Ints | None, rng: np.random.Generator,
+    draws: int | None = None,
+) -> float:  # fmt: skip
+    """The p of somebody who knows every label: who is judged on these cases cannot expect a smaller one."""
+    return p_value(made._replace(fair=made.truth), cases, independent, strata, rng, draws)[0]
 
 
 def hours_of(cases: Cases) -> Ints | None:
-    """The hour of each guess as a number, weekends apart where weekdays are known; None without a clock.
+    """The time of day of each guess as a number, in the shape of ``cases.truth``; None without a clock.
 
-    Where theta is constant in a sequence, that of its first reading.
+    Times are as fine as the readings: an adversary with the clock may be as exact. Weekdays are apart where each has
+    been seen often enough, or else weekends, or none. Times are coarser only where they would come on one day only,
+    and what even so does is -1. Where theta is constant in a sequence, the time is that of its first reading.
     """
     if cases.hours is None:
         return None
-    hour = np.where(np.isnan(cases.hours), 24.0, cases.hours).astype(np.int64)
+    hours = cases.hours[0] if cases.once else cases.hours
+    judged, dates = cases.truth >= 0, days_of(cases)
+    kinds: list[tuple[Ints, int]] = [(np.zeros(hours.shape, dtype=np.int64), 2)]
     if cases.days is not None:
-        hour = hour + 25 * (cases.days >= 5)
-    return np.asarray(hour[0] if cases.once else hour, dtype=np.int64)
+        day = cases.days[0] if cases.once else cases.days
+        kinds = [(day + 1, 3), ((day >= 5).astype(np.int64), 2), *kinds]
+    found = np.full(hours.shape, -1, dtype=np.int64)
+    for width in _widths(cases.hours):
+        cells = max(1, round(1440.0 / width))
+        cell = np.where(np.isnan(hours), cells, np.rint(np.nan_to_num(hours) * cells / 24.0) % cells).astype(np.int64)
+        for kind, need in kinds:
+            stratum = cell + (cells + 1) * kind
+            often = _visited(stratum[judged], dates[judged])
+            found[judged] = np.where(often >= 2, stratum[judged], -1)
+            if often.size and float(np.mean(often >= need)) >= _MOSTLY:
+                return found
+    return found
+
+
+def _widths(hours: Array) -> list[float]:
+    """Minutes of a cell of the day: from one reading to the next, and coarser ones."""
+    steps = np.diff(hours, axis=0)
+    steps = steps[steps > 1e-9] * 60.0
+    finest = max(float(np.median(steps)), _FINEST) if steps.size else 60.0
+    return [finest, *(w for w in (5.0, 10.0, 15.0, 30.0, 60.0) if w > 1.01 * finest)]
+
+
+def _visited(stratum: Ints, dates: Ints) -> Ints:
+    """On how many days the stratum of each guess occurs."""
+    date = np.unique(dates, return_inverse=True)[1]
+    cell = np.unique(stratum, return_inverse=True)[1]
+    size = int(date.max()) + 1 if date.size else 1
+    return np.asarray(np.bincount(np.unique(cell * size + date) // size)[cell], dtype=np.int64)
 
 
 def _by_value(made: Judged, x: Array) -> Sums:

@@ -10,6 +10,7 @@ mixtures have not seen, and so is the number of their components.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,18 @@ _ROWS = 6000  # of each value that a mixture is fitted to
 _COMPONENTS = (1, 2, 3)
 _SEQUENCES = 8000  # of a constant theta that are learned from
 _NUMBERS = 400_000  # readings at a time
+
+
+class Look(NamedTuple):
+    """Which features there are: that is settled when they are learned from, however long a later sequence is."""
+
+    lags: tuple[int, ...]
+    variance: bool
+
+    @classmethod
+    def at(cls, T: int) -> Look:
+        """What can be looked at in sequences of T readings."""
+        return cls(tuple(lag for lag in _LAGS if lag < T and (lag == 1 or 2 * lag < T)), T > 2)
 
 
 class Hidden(Frozen):
@@ -56,7 +69,8 @@ class Hidden(Frozen):
     def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> HiddenAttack:
         """Mixtures, a chain, a temperature."""
         cases = cases.sequences(slice(0, _SEQUENCES)) if cases.once else cases
-        X = features(cases.outputs)  # (F, T, N)
+        look = Look.at(cases.T)
+        X = features(cases.outputs, look)  # (F, T, N)
         there = (cases.labels >= 0) & ~np.isnan(X[0])
         centre, scale = _standard(X[:, there])
         rows = ((X[:, there] - centre[:, None]) / scale[:, None])[np.isfinite(scale)].T.clip(-12.0, 12.0)
@@ -67,7 +81,7 @@ class Hidden(Frozen):
         prior = shares / shares.sum()
 
         def made(mixtures: tuple[NormalMixture | None, ...], t: float, timely: Timely = ALWAYS) -> HiddenAttack:
-            return HiddenAttack(centre, scale, mixtures, chain, prior, t, timely)
+            return HiddenAttack(centre, scale, mixtures, chain, prior, t, timely, look)
 
         # the temperature, on stretches that the mixtures have not seen
         trial, pieces = (
@@ -94,6 +108,7 @@ class HiddenAttack:
     prior: Array
     temperature: float
     timely: Timely
+    look: Look
 
     def logits(self, cases: Cases) -> Array:
         """Log-probabilities (m, T, N), or (m, N) where theta is constant in a sequence."""
@@ -107,7 +122,7 @@ class HiddenAttack:
         return np.concatenate(parts, axis=2)
 
     def _evidence(self, Y: Array) -> Array:
-        X = features(Y)
+        X = features(Y, self.look)
         there = ~np.isnan(X[0])
         rows = ((X[:, there] - self.centre[:, None]) / self.scale[:, None])[np.isfinite(self.scale)].T.clip(-12.0, 12.0)
         logs = np.full((len(self.mixtures), *there.shape), 0.0)
@@ -127,22 +142,24 @@ class HiddenAttack:
             return normalised(np.log(smoothed(temperature * logs, plan, self.chain, cell)))
 
 
-def features(Y: Array) -> Array:
+def features(Y: Array, look: Look | None = None) -> Array:
     """What is looked at, (F, T, N), in outputs (T, d, N); NaN where a reading is missing.
 
     >>> features(np.zeros((50, 2, 3))).shape
     (10, 50, 3)
     """
     T, d, N = Y.shape
+    look = look or Look.at(T)
     missing = np.isnan(Y).any(axis=1)
     filled = _filled(Y)
     k = np.arange(T)
     columns = [filled[:, c] for c in range(d)]
-    for lag in _LAGS:
-        if lag < T and (lag == 1 or 2 * lag < T):
-            ahead, behind = filled[np.minimum(k + lag, T - 1)], filled[np.maximum(k - lag, 0)]
-            columns += [(ahead - behind)[:, c] for c in range(d)]
-    if T > 2:
+    for lag in look.lags:
+        ahead, behind = filled[np.minimum(k + lag, T - 1)], filled[np.maximum(k - lag, 0)]
+        columns += [(ahead - behind)[:, c] for c in range(d)]
+    if look.variance and T <= 2:
+        columns += [np.zeros((T, N))] * d
+    elif look.variance:
         # what neighbours do not explain, squared and averaged over a window; steps of a grid leave it above zero
         e = filled[2:] - 2.0 * filled[1:-1] + filled[:-2]
         e = np.concatenate([e[:1], e, e[-1:]])

@@ -4,7 +4,7 @@ Independent trials have the interval of Clopper and Pearson. Readings in a row a
 who is wrong at noon is wrong a minute later. There the unit is the stretch (`Cases.blocks`), and a figure is a mean of
 ratios, theta = mean over c of (sum of S_bc) / (sum of n_bc), over stretches b and values c. Its interval is the wider,
 at each end, of two: the bootstrap over stretches with Efron's correction for bias and skewness (BCa), and that of
-Student with the linearised error of the ratios. The first knows of skewness, the second that there are few stretches.
+Student with the jackknife's error of the ratios. The first knows of skewness, the second that there are few stretches.
 """
 
 from __future__ import annotations
@@ -113,10 +113,13 @@ def _interval(sums: Sums, confidence: float, limits: tuple[float, float]) -> tup
 
 
 def _influence(sums: Sums) -> Array:
-    """How much each stretch moves the mean of the ratios, to first order: (S_b - r n_b) / n, averaged."""
-    total = sums.bottom.sum(axis=0)
-    ratios = sums.top.sum(axis=0) / total
-    return np.asarray(((sums.top - ratios * sums.bottom) / total).mean(axis=1))
+    """How much each stretch moves the mean of the ratios: what would be missing without it (the jackknife).
+
+    The first order alone, (S_b - r n_b) / n, is too small where a few stretches have most of a value.
+    """
+    B = len(sums.top)
+    left = ((sums.top.sum(axis=0) - sums.top) / (sums.bottom.sum(axis=0) - sums.bottom)).mean(axis=1)
+    return np.asarray((left.mean() - left) * (B - 1) / B)
 
 
 def squares(x: Array) -> float:
@@ -129,7 +132,7 @@ def squares(x: Array) -> float:
     """
     B = x.size
     whole = plain = float(np.square(x).sum())
-    lags = round(B ** (1.0 / 3.0)) if FEW <= B <= MANY else 0
+    lags = round(B ** (1.0 / 3.0)) if B >= FEW else 0
     for lag in range(1, lags + 1):
         whole += 2.0 * (1.0 - lag / (lags + 1.0)) * float(x[lag:] @ x[:-lag])
     return max(whole, plain)

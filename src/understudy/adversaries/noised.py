@@ -1,8 +1,8 @@
 """Noise of equal distortion: what adding Gaussian noise would hide at the same price.
 
-The noise is independent from reading to reading, and its mean absolute value is that of the disguise, channel by
-channel. Where readings lie on a grid the noisy ones are rounded to it, and it is the rounded noise that has the
-wanted size.
+The noise is independent from reading to reading, or held for some readings, and its mean absolute value is that of the
+disguise, channel by channel. Where readings lie on a grid the noisy ones are rounded to it, and it is the rounded noise
+that has the wanted size.
 """
 
 from __future__ import annotations
@@ -47,9 +47,16 @@ def noise_scales(wanted: Array, grid: Grid | None) -> Array:
     return np.array([noise_scale(float(w), float(s)) for w, s in zip(wanted, steps, strict=True)])
 
 
-def noised(Y: Array, scales: Array, grid: Grid | None, rng: np.random.Generator) -> Array:
-    """Readings (T, d, N) with noise of these standard deviations, by channel."""
-    noise = rng.standard_normal(Y.shape) * scales[:, None]
+def noised(Y: Array, scales: Array, grid: Grid | None, rng: np.random.Generator, every: int = 1) -> Array:
+    """Readings (T, d, N) with noise of these standard deviations, by channel, drawn anew every so many readings.
+
+    >>> found = noised(np.zeros((6, 1, 1)), np.ones(1), None, np.random.default_rng(0), every=4)
+    >>> np.unique(found, return_counts=True)[1].tolist()
+    [2, 4]
+    """
+    T, d, N = Y.shape
+    drawn = rng.standard_normal((-(-T // every), d, N))
+    noise = (drawn if every == 1 else np.repeat(drawn, every, axis=0)[:T]) * scales[:, None]
     if grid is not None:
         steps = grid[0]
         rough = np.where(steps > 0.0, steps, 1.0)[:, None]

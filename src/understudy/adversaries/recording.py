@@ -8,7 +8,8 @@ stretches are dealt out in turn, some rows between them are in neither.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -25,8 +26,6 @@ Piece = tuple[int, int]
 
 _MANY_SEGMENTS = 4
 _SHORTEST = 20  # rows of a piece that is dealt out
-_LEAST_BLOCK = 30
-_GUARD = 30
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -47,6 +46,10 @@ class Recording:
     days: Ints | None = None
     period: float | None = None
     """Seconds from one row to the next."""
+    strange: int = 0
+    """Labels that are no value of the family, and are taken for unknown."""
+    public: bool = True
+    """Whether adversaries see the clock; stretches are days in either case."""
 
     def __post_init__(self) -> None:
         T = len(self.Y)
@@ -95,29 +98,71 @@ def recorded(
     >>> recorded([1.0, 2.0, 3.0], [0, 1, None], values=[0, 1]).theta.tolist()
     [0, 1, -1]
     """
-    readings = np.array(Y, dtype=float)
+    readings = numbers(Y, "Y")
+    T = len(readings)
+    marks = np.zeros(T, dtype=np.int64) if segments is None else _numbered(segments)
+    hour = None if hours is None else _floats(hours, "hours")
+    if hour is not None and not ((hour[~np.isnan(hour)] >= 0.0) & (hour[~np.isnan(hour)] < 24.0)).all():
+        raise ConfigurationError("hours must lie in [0, 24), NaN for unknown")
+    weekday = None
+    if days is not None:
+        given = _floats(days, "days")
+        weekday = np.where(np.isnan(given), -1.0, given).astype(np.int64)
+    found = positions(theta, values, T)
+    strange = sum(at < 0 and _told(v) for v, at in zip(_listed(theta, T), found.tolist(), strict=True))
+    return Recording(readings, found, marks, hour, weekday, strange=strange)
+
+
+def numbers(Y: Any, name: str) -> Array:
+    """Readings as an array (T, d); what is no number is an error that does not show it."""
+    readings = _floats(Y, name)
     if readings.ndim == 1:
         readings = readings[:, None]
     if readings.ndim != 2:
-        raise ConfigurationError(f"Y has shape {readings.shape}; it must be (T,) or (T, d)")
+        raise ConfigurationError(f"{name} has shape {readings.shape}; it must be (T,) or (T, d)")
     if np.isinf(readings).any():
-        raise ConfigurationError("Y holds a reading that is infinite; each must be finite, or NaN for missing")
-    T = len(readings)
-    marks = np.zeros(T, dtype=np.int64) if segments is None else _numbered(segments)
-    hour = None if hours is None else np.array(hours, dtype=float)
-    if hour is not None and not ((hour[~np.isnan(hour)] >= 0.0) & (hour[~np.isnan(hour)] < 24.0)).all():
-        raise ConfigurationError("hours must lie in [0, 24), NaN for unknown")
-    weekday = None if days is None else np.array(days, dtype=np.int64)
-    return Recording(readings, positions(theta, values, T), marks, hour, weekday)
+        raise ConfigurationError(f"{name} holds a reading that is infinite; each must be finite, or NaN for missing")
+    return readings
+
+
+def _floats(given: Any, name: str) -> Array:
+    try:
+        return np.array(given, dtype=float)
+    except (TypeError, ValueError):  # whose message holds the value
+        raise ConfigurationError(
+            f"{name} holds what is no number, or rows of unequal length; each entry must be a number, NaN for missing"
+        ) from None
+
+
+def _told(v: Any) -> bool:
+    """Whether a label says anything: it is not None, and not NaN, which is unequal to itself."""
+    try:
+        return v is not None and bool(v == v)
+    except TypeError:  # the NA of pandas has no truth
+        return False
+
+
+def _listed(theta: Any, T: int) -> list[Any]:
+    """The private values row by row; one that stands for all of them is repeated."""
+    dims = getattr(theta, "ndim", None)
+    one = dims == 0 if dims is not None else isinstance(theta, str) or not isinstance(theta, Iterable)
+    return [theta] * T if one else list(theta)
 
 
 def positions(theta: Any, values: Sequence[Any], T: int) -> Ints:
     """Where each private value stands in the family; -1 for what is no value of it."""
-    given = list(theta) if np.ndim(theta) else [theta] * T
+    shape = getattr(theta, "shape", ())
+    given = _listed(theta, T)
+    if len(shape) > 1 or any(isinstance(v, (list, np.ndarray)) for v in given):
+        raise ConfigurationError(
+            f"theta has {f'shape {shape}' if len(shape) > 1 else 'rows of several entries'}; it must be (T,), one "
+            "value a row"
+        )
     if len(given) != T:
         raise ConfigurationError(f"theta has {len(given)} entries; {T} readings need as many")
     at = {value: i for i, value in enumerate(values) if getattr(value, "__hash__", None) is not None}
-    found = np.array([at.get(v.item() if isinstance(v, np.generic) else v, -1) for v in given], dtype=np.int64)
+    plain = [v.item() if isinstance(v, np.generic) else v for v in given]
+    found = np.array([at.get(v, -1) if isinstance(v, Hashable) else -1 for v in plain], dtype=np.int64)
     if (found < 0).all():
         raise ConfigurationError(f"no entry of theta is a value of the family, which has {list(values)!r}")
     return found
@@ -169,19 +214,30 @@ def _ways(recording: Recording, segments: list[Piece]) -> list[tuple[list[Piece]
     else:
         first, last = _cut(segments, rows // 2)
         ways.append((first, last, "the first half of the time is learned from, the second judged"))
-    for count in (4, 8, 16, 32):
-        if rows // count < _SHORTEST:
-            break
-        pieces = [p for segment in segments for p in parts(segment, max(1, rows // count))]
-        # neighbours in time know each other: the ends of what is learned from are left out
-        first = [(start + guard, stop - guard) for start, stop in pieces[::2] for guard in [_guard(stop - start)]]
-        ways.append((first, pieces[1::2], "stretches from all over the time are learned from and judged in turn"))
+    # neighbours in time know each other: the ends of what is learned from are left out, for as long as theta stays
+    for spell, told in ((recording.spell, _IN_TURN), (0.0, f"{_IN_TURN}, though theta stays longer than they do")):
+        for count in (4, 8, 16, 32):
+            if rows // count < _SHORTEST:
+                break
+            pieces = [p for segment in segments for p in parts(segment, max(1, rows // count))]
+            ways.append((_inner(pieces[::2], spell), pieces[1::2], told))
     return ways
 
 
-def _guard(rows: int) -> int:
-    """Rows that are left out at either end."""
-    return min(_GUARD, rows // 10)
+_IN_TURN = (
+    "stretches from all over the time are learned from and judged in turn, so that what is judged has neighbours on "
+    "both sides that were learned from"
+)
+
+
+def _inner(pieces: list[Piece], spell: float) -> list[Piece]:
+    """Stretches without a quarter at either end, or as many rows as theta stays; those of which something is left."""
+    found = []
+    for start, stop in pieces:
+        guard = math.ceil(max(spell, 0.25 * (stop - start)))
+        if stop - start > 2 * guard:
+            found.append((start + guard, stop - guard))
+    return found
 
 
 def _cut(segments: list[Piece], row: int) -> tuple[list[Piece], list[Piece]]:
@@ -208,21 +264,6 @@ def parts(piece: Piece, length: float) -> list[Piece]:
     count = max(1, round((stop - start) / max(length, 1.0)))
     edges = np.linspace(start, stop, count + 1).round().astype(int).tolist()
     return list(pairwise(edges))
-
-
-def blocks_of(recording: Recording, pieces: Sequence[Piece], least: int = 1) -> Ints:
-    """(T,) the number of the stretch that each row of the pieces is in, -1 elsewhere; the unit of resampling.
-
-    A stretch is about as long as theta stays on average, and at least `least` rows: a decision, or an epoch.
-    """
-    length = max(recording.spell, float(least), float(_LEAST_BLOCK))
-    found = np.full(len(recording.Y), -1, dtype=np.int64)
-    number = 0
-    for piece in pieces:
-        for start, stop in parts(piece, length):
-            found[start:stop] = number
-            number += 1
-    return found
 
 
 def _seen(recording: Recording, pieces: Sequence[Piece], m: int) -> NDArray[np.bool_]:

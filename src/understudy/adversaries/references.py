@@ -119,7 +119,7 @@ def clock_table(cases: Cases, where: NDArray[np.bool_] | None = None) -> ClockTa
     judged = judged & ~np.isnan(hours)
     if not judged.any():
         return None
-    labels, days = cases.truth[judged], _days(cases)[judged]
+    labels, days = cases.truth[judged], days_of(cases)[judged]
     weekend = None
     if cases.days is not None:
         weekend = ((cases.days[0] if cases.once else cases.days)[judged] >= 5).astype(np.int64)
@@ -189,7 +189,7 @@ def _cells(hours: Array, cells: int) -> NDArray[np.int64]:
     return np.asarray(np.where(known, cell, -1))
 
 
-def _days(cases: Cases) -> NDArray[np.int64]:
+def days_of(cases: Cases) -> NDArray[np.int64]:
     """A number for each day, the same for copies of it: the stretch in which the day, or the sequence, began."""
     if cases.once or cases.hours is None:
         return cases.stretches

@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from understudy.adversaries.by_day import blocks_of, unit_of
 from understudy.adversaries.cases import Cases
 from understudy.adversaries.known import Known
 from understudy.adversaries.material import Material, grid_of, odds_of, raw_known, transitions_of
 from understudy.adversaries.played import Ints, Stage
-from understudy.adversaries.recording import Piece, Recording, blocks_of, halves
+from understudy.adversaries.recording import Piece, Recording, halves
 from understudy.adversaries.simulated import joint_kernel
 from understudy.errors import ConfigurationError
 from understudy.identify.history import History
@@ -106,7 +107,10 @@ def released(
     """
     stage, m, notes = _prepared(design, recording, epoch)
     if output.shape != recording.Y.shape:
-        raise ConfigurationError(f"the output has shape {output.shape} and its labels stand for {recording.Y.shape}")
+        raise ConfigurationError(
+            f"released has {len(output)} rows of {output.shape[1]} channels, and there are {len(recording.Y)} rows of "
+            f"{recording.Y.shape[1]} beside it; they must agree"
+        )
     shown = replace(recording, Y=output)
     learn, judge, told = _split(shown, train, m, stage.every or 1)
     notes += told
@@ -179,15 +183,17 @@ def _split(recording: Recording, train: Recording | None, m: int, least: int) ->
         return (
             Part(recording, first, blocks_of(recording, first, least)),
             Part(recording, last, blocks_of(recording, last, least)),
-            [told],
+            [told, unit_of(recording, last)],
         )
+    if train.Y.shape == recording.Y.shape and np.array_equal(train.Y, recording.Y, equal_nan=True):
+        raise ConfigurationError("train has the readings that are judged; nothing can be learned about others from it")
     both = []
     for each in (train, recording):
         pieces = [p for p in each.pieces() if each.judged[p[0] : p[1]].any()]
         if not pieces:
             raise ConfigurationError("a recording has no row with a reading and a label; there is nothing to go by")
         both.append(Part(each, pieces, blocks_of(each, pieces, least)))
-    return both[0], both[1], ["one recording is learned from, another one judged"]
+    return both[0], both[1], ["one recording is learned from, another one judged", unit_of(*both[1][:2])]
 
 
 def _rows(part: Part) -> list[Array]:
@@ -209,7 +215,7 @@ def _cases(
     T, N, d = max(b - a for _, a, b in columns), len(columns), recording.Y.shape[1]
     Y = np.full((T, d, N), np.nan)
     labels, blocks = np.full((T, N), -1, dtype=np.int64), np.zeros((T, N), dtype=np.int64)
-    hours = None if recording.hours is None else np.full((T, N), np.nan)
+    hours = None if recording.hours is None or not recording.public else np.full((T, N), np.nan)
     days = None if recording.days is None or hours is None else np.full((T, N), -1, dtype=np.int64)
     drawn = None if pseudo is None else np.full((T, N), -1, dtype=np.int64)
     theta = np.where(recording.judged, recording.theta, -1)
@@ -228,7 +234,8 @@ def _cases(
     if once:
         known = [theta_k[theta_k >= 0][:1] for theta_k in labels.T]
         labels = np.broadcast_to(np.array([k[0] if k.size else -1 for k in known], dtype=np.int64), (T, N))
-        blocks = np.broadcast_to(np.arange(N) % len(part.pieces), (T, N))
+        firsts = part.blocks[[start for start, _ in part.pieces]]
+        blocks = np.broadcast_to(np.tile(firsts, copies), (T, N))
     return Cases(Y, labels, blocks, m, once, hours, days, drawn)
 
 

@@ -110,7 +110,9 @@ def _moving(stage: Stage, n: int, rng: np.random.Generator, tell: Tell) -> Mater
     m = len(design.values)
     average = design.beliefs.transitions.mean(axis=0)
     moves = np.eye(m) + (average - np.eye(m)) / every
-    known = _known(stage, joint_kernel(labels, pseudo, m, len(design.pseudo)), moves, every)
+    # of the half that is learned from: nobody knows the draws by which he is judged
+    seen = slice(0, N // 2)
+    known = _known(stage, joint_kernel(labels[:, seen], pseudo[:, seen], m, len(design.pseudo)), moves, every)
     prior_error = 1.0 - float(odds_of(labels, m).max())
     return _material(raw, output, labels, pseudo, known, False, None, prior_error, tuple(notes))
 

@@ -20,6 +20,7 @@ from understudy.cli.terminal import filled, print_json, progress, say, show, war
 from understudy.cli.typed import quantity, readings
 from understudy.errors import ConfigurationError, UnderstudyWarning
 from understudy.report import audit_words as words
+from understudy.report.audit_verdict import failed, mark, verdict
 from understudy.report.page_facts import AnyDesign, about, unit, warnings
 
 _FILED = ("train", "released", "columns", "private", "time", "segment")
@@ -71,11 +72,6 @@ def run(path: Path, files: Files | None, asked: Asked, outputs: Outputs) -> bool
     for line in [*warnings(design), *told]:
         warn(line)
     return not (outputs.strict and failed(audit))
-
-
-def failed(audit: Audit) -> bool:
-    """Whether a strict reader would refuse: the bound is beaten, or something is found in a release."""
-    return audit.broken or (audit.how == "released" and audit.found)
 
 
 class Made(NamedTuple):
@@ -214,9 +210,15 @@ def _write(option: str, out: Path, text: str, audit: Audit) -> None:
 
 
 def _touch(option: str, out: Path, audit: Audit) -> None:
-    """Make the file; utility of one release tells about its draws, so that file is made for its owner."""
+    """Make the file. Utility of one release tells about its draws: that file is for its owner, also if it existed."""
+    own = audit.how == "released"
     try:
-        os.close(os.open(out, os.O_WRONLY | os.O_CREAT, 0o600 if audit.how == "released" else 0o666))
+        file = os.open(out, os.O_WRONLY | os.O_CREAT, 0o600 if own else 0o666)
+        try:
+            if own and hasattr(os, "fchmod"):  # there is none on Windows
+                os.fchmod(file, 0o600)
+        finally:
+            os.close(file)
     except OSError as error:
         raise ConfigurationError(f"{option} {out}: {error.strerror}") from None
 
@@ -240,7 +242,7 @@ def attached(path: Path) -> str:
 
 def tell(audit: Audit, design: AnyDesign, notes: list[str]) -> None:
     """The outcome, the adversaries by strength, what they are compared with, utility and notes."""
-    outcome, _ = words.verdict(audit)
+    outcome, _ = verdict(audit)
     say(filled(outcome))
     say()
     alone = words.by_clock(audit)
@@ -248,8 +250,10 @@ def tell(audit: Audit, design: AnyDesign, notes: list[str]) -> None:
         rows = words.ordered(row for row in audit.of() if row.clock == clock)
         if rows:
             told = f", which alone has {alone.balanced}" if clock and alone is not None else ", the strongest first"
-            head = ("adversary", "balanced accuracy", "wrong", "nats", "p", "verdict")
-            lines = [(row.title or row.adversary, *_figures(row), words.chance(row.p), words.mark(row)) for row in rows]
+            head = ("adversary", "balanced accuracy", "wrong", "nats, at least", "p", "verdict")
+            lines = [
+                (row.title or row.adversary, *_figures(row), words.chance(row.p), mark(audit, row)) for row in rows
+            ]
             show(f"Adversaries on the disguised output{title}{told}", head, lines, right=(1, 2, 3, 4))
             say()
     _compared(audit)
@@ -257,7 +261,8 @@ def tell(audit: Audit, design: AnyDesign, notes: list[str]) -> None:
         say(filled(f"By the theorem {words.bound(audit)}."))
     say(filled(words.judged(audit)))
     wide = f"In brackets: {100.0 * audit.confidence:g} percent intervals."
-    say(filled(f"{wide} Nats: learned beyond the odds with a guess, at least."))
+    nats = "Nats: learned beyond the odds with a guess, at least; the lower end of the interval."
+    say(filled(f"{wide} {nats} {words.chosen(audit)}".rstrip()))
     if audit.utility is not None:
         from understudy.adversaries.utility_plain import lines as sentences
 
@@ -274,12 +279,12 @@ def _compared(audit: Audit) -> None:
     """References, and the best adversaries on readings that are not disguised."""
     lines = [(row.shown, *_figures(row)) for row in words.ordered(audit.of(references=True)) if row.reference]
     for clock in (False, True):
-        for data in ("noise", "raw"):
+        for data in ("noise", "held", "raw"):
             best = words.strongest(audit, data, clock)
             if best is not None:
                 lines.append((f"best on {words.DATA[data]}: {best.shown}", *_figures(best)))
     if lines:
-        show("For comparison", ("who", "balanced accuracy", "wrong", "nats"), lines, right=(1, 2, 3))
+        show("For comparison", ("who", "balanced accuracy", "wrong", "nats, at least"), lines, right=(1, 2, 3))
         say()
 
 
@@ -291,7 +296,7 @@ def _listed(title: str, items: Any) -> None:
 
 
 def _figures(row: Any) -> tuple[str, str, str]:
-    return str(row.balanced), _bare(row.error.value), _bare(row.nats.value)
+    return str(row.balanced), _bare(row.error.value), words.at_least(row.nats)
 
 
 def _bare(x: float) -> str:

@@ -263,7 +263,8 @@ def audit(
     strict: Annotated[
         bool,
         typer.Option(
-            "--strict", help="Exit with status 1 if the bound is beaten, or something is found in --released."
+            "--strict",
+            help="Exit with status 1 if the bound is beaten, something is found in --released, or nothing can be told.",
         ),
     ] = False,
     as_json: o.AsJson = False,

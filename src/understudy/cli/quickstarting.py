@@ -103,6 +103,8 @@ def outcome(audit: Any) -> str:
     if best is None:
         return "no adversary could be tried without the clock"
     before = "" if raw is None else f", {raw.balanced.value:.3f} without disguise"
+    if not audit.testable:
+        before += "; too few stretches of time to tell"
     return f"the best adversary's balanced accuracy is {best.balanced.value:.3f}{before}"
 
 

@@ -8,6 +8,7 @@ from understudy.adversaries.audited import Audit, Figure
 from understudy.adversaries.scored import Scores
 from understudy.report import audit_words as words
 from understudy.report.audit_pictures import KINDS, Guide, Line, bells, dots, memories
+from understudy.report.audit_verdict import mark
 from understudy.report.page_facts import AnyDesign
 from understudy.report.page_parts import details, figure, paragraphs, table
 
@@ -23,11 +24,12 @@ def adversaries(audit: Audit) -> str:
     if audit.budget is not None and not audit.moving:
         guides.append(Guide(audit.budget, "the design's leakage"))
     if nats:
-        told = "Lower bounds on what each adversary learned without the clock, in nats a guess, with intervals."
+        told = "What each adversary learned without the clock, in nats a guess: estimates with their intervals."
         caption = (
-            "What was learned beyond the odds, nats a guess, at least. Below nothing: its own odds were worse than "
-            "those known beforehand."
-        )
+            "What was learned beyond the odds, nats a guess: the estimate, and its interval. What was learned at least "
+            "is the lower end. Below nothing: its own odds were worse than those known beforehand. "
+            f"{words.chosen(audit)}"
+        ).rstrip()
         parts += figure(dots(nats, guides, "nats a guess", told), caption)
     return parts + "".join(_table(audit, data) for data in words.DATA)
 
@@ -36,7 +38,7 @@ def _balanced(audit: Audit, clock: bool) -> str:
     lines = _lines(audit, "balanced", clock)
     if not lines:
         return ""
-    guides = [Guide(1.0 / max(audit.values, 1), "blind")]
+    guides = [Guide(words.blind(audit), "blind")]
     alone = words.by_clock(audit)
     genie = audit.row("genie")
     if clock and alone is not None:
@@ -51,6 +53,10 @@ def _balanced(audit: Audit, clock: bool) -> str:
     if not any(row.clock for row in audit.of()):
         how = ""
     caption = f"Balanced accuracy {how}, with {100.0 * audit.confidence:g} percent intervals.".replace(" ,", ",")
+    if any("noise" in line.figures for line in lines):
+        caption += " The noise is noise that is independent from reading to reading."
+    if any("held" in line.figures for line in lines):
+        caption += " The offset is held for an epoch."
     return figure(dots(lines, guides, "balanced accuracy", told), caption)
 
 
@@ -163,8 +169,13 @@ def method(audit: Audit) -> str:
         "Intervals: exact binomial (Clopper and Pearson) where guesses are independent, else by resampling stretches "
         f"of time. p values: {', '.join(tests) or 'none'}. An adversary counts as one that finds something if its p "
         f"value is below {audit.level:g} after Holm's correction for all that were tried on the same data.",
+        "Not testable: with so few stretches of time, or so little change of the private value in them, no p value "
+        "could have been below the corrected level. Then nothing counts as found, whatever the output gives away. A p "
+        "value without the clock counts a daily rhythm that output and private value share; with the clock it does "
+        "not, and where there is a clock only those with it decide.",
         "Nats: the mean of log q - log prior of the true value, where q are the adversary's odds, mixed with the "
-        "prior. It is a lower bound on the mutual information.",
+        "prior. Its expectation is a lower bound on the mutual information; what was learned at least is the lower "
+        f"end of its interval. {words.chosen(audit)}".rstrip(),
         words.judged(audit),
     )
 
@@ -189,7 +200,7 @@ def _table(audit: Audit, data: str) -> str:
     lines = [
         [
             row.shown, *(str(x) for x in (row.balanced, row.error, row.gain, row.nats)),
-            "-" if row.reference else words.chance(row.p), f"{row.seconds:.1f}", words.mark(row),
+            "-" if row.reference else words.chance(row.p), f"{row.seconds:.1f}", mark(audit, row),
         ]
         for row in rows
     ]  # fmt: skip

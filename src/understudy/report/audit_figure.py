@@ -6,21 +6,27 @@ import math
 
 from understudy.adversaries.audited import Audit
 from understudy.errors import ConfigurationError
-from understudy.report.audit_words import by_clock, ordered
+from understudy.report.audit_words import blind, by_clock, ordered
 from understudy.report.drawing import BLUE, GREY, ROSE, Axes, axes
 
 _STYLES = {
     "disguised": (BLUE, "o", BLUE, "disguised output"),
-    "noise": (GREY, "^", "white", "raw with as much noise"),
+    "noise": (GREY, "^", "white", "raw, as much independent noise"),
+    "held": (GREY, "v", "white", "raw, as large a held offset"),
     "raw": (ROSE, "s", "white", "raw readings"),
 }
-_NAMES = {"balanced": "balanced accuracy", "error": "share of wrong guesses", "nats": "nats a guess, at least"}
+_NAMES = {
+    "balanced": "balanced accuracy",
+    "error": "share of wrong guesses",
+    "nats": "nats a guess, estimate and interval",
+}
 
 
 def plot_audit(audit: Audit, ax: Axes | None = None, figure: str = "balanced", clock: bool = False) -> Axes:
     """Adversaries one below the other, the strongest first, with their intervals: without the clock, or with it.
 
     `figure` is "balanced", "error" or "nats". Lines mark what is known without the output, and the design's bound.
+    Noise is independent from reading to reading.
 
     >>> from matplotlib.figure import Figure as Sheet
     >>> from understudy.adversaries.audited import Audit, Figure, Row
@@ -75,7 +81,7 @@ def _guides(audit: Audit, figure: str, clock: bool) -> list[tuple[float, str, ob
     alone, genie = by_clock(audit), audit.row("genie")
     if clock and alone is not None:
         return [(alone.balanced.value, "the clock alone", (0, (5, 2)))]
-    lines: list[tuple[float, str, object]] = [(1.0 / max(audit.values, 1), "blind", (0, (1, 1.5)))]
+    lines: list[tuple[float, str, object]] = [(blind(audit), "blind", (0, (1, 1.5)))]
     if genie is not None and math.isfinite(genie.balanced.value):
         lines.append((genie.balanced.value, "told the played value", (0, (6, 2, 1, 2))))
     return lines

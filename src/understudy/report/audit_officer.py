@@ -7,9 +7,11 @@ other for these adversaries and these readings.
 from __future__ import annotations
 
 from understudy.adversaries.audited import Audit, Figure
+from understudy.adversaries.written import ESTIMATED, causal
 from understudy.randomizer import card
 from understudy.randomizer.card import label
 from understudy.report import audit_words as words
+from understudy.report.audit_verdict import mark, verdict
 from understudy.report.page_facts import AnyDesign, about, card_of, relative_distortion, unit, warnings
 from understudy.report.page_parts import box, bullets, pairs, paragraphs, table
 
@@ -26,8 +28,8 @@ _TELLING = (
 
 def summary(audit: Audit, design: AnyDesign | None = None) -> str:
     """The outcome first, then what speaks against the models, how often the best adversary is right, and on what."""
-    outcome, warning = words.verdict(audit)
-    lead = "Warning" if warning else "In one sentence"
+    outcome, warning = verdict(audit)
+    lead = "Warning" if warning else "Outcome"
     secret = box([_TELLING], warning=True, lead="Keep this page secret") if _one_release(audit) else ""
     notes = [words.sentence(note) for note in audit.notes]
     found = [] if design is None else warnings(design)
@@ -54,7 +56,7 @@ def tried(audit: Audit) -> str:
         marks = [row] if other is None or row.reference else [row, other]
         if timed:
             line.append("-" if other is None else words.hundred(other.balanced))
-        lines.append([*line, "; ".join(words.mark(each) for each in marks)])
+        lines.append([*line, "; ".join(dict.fromkeys(mark(audit, each) for each in marks))])
     head = ["Adversary", "What it does", "Right guesses"] + ["Right guesses with the clock"] * bool(timed) + ["Verdict"]
     shown = table("What was tried on the disguised output, the strongest first; each value counts alike", head, lines)
     if not audit.skipped:
@@ -70,7 +72,7 @@ def apart(audit: Audit, design: AnyDesign | None = None) -> str:
         ("Says", "what no adversary can do", "what these adversaries did"),
         (
             "Wrong guesses",
-            f"at least {card.percent(audit.bound, 'down')}" if audit.bound is not None else "no bound for this use",
+            _theorem(audit),
             "-" if best is None else f"{words.percent(least_error(audit))}, the best adversary",
         ),
         (
@@ -91,6 +93,22 @@ def apart(audit: Audit, design: AnyDesign | None = None) -> str:
     if design is not None:
         parts += f"<h3>The theorem: the guarantee card</h3>{card_of(design).html()}"
     return parts + f"<h3>The experiment: what was measured</h3>{_measured(audit)}"
+
+
+def _theorem(audit: Audit) -> str:
+    """What the theorem says about wrong guesses, in a cell."""
+    if audit.estimated:
+        return "no guarantee, audit only: the private value is estimated from the readings"
+    if audit.bound is not None:
+        return f"at least {card.percent(audit.bound, 'down')}"
+    if not causal(audit):
+        return "no bound for this use"
+    size = (
+        "is bounded by the rate"
+        if audit.budget is None
+        else f"is at most {audit.budget:.4g} nats a decision, on average"
+    )
+    return f"no bound on a single guess here; what the whole path tells {size}"
 
 
 def least_error(audit: Audit) -> Figure | None:
@@ -130,11 +148,12 @@ def _measured(audit: Audit) -> str:
         for data, title in words.DATA.items():
             best = words.strongest(audit, data, clock)
             if best is not None:
-                name = f"{title[:1].upper()}{title[1:]}{' and the clock' if clock else ''}"
-                figures = (str(best.balanced), str(best.error), str(best.nats))
+                name = f"The clock and {title}" if clock else f"{title[:1].upper()}{title[1:]}"
+                figures = (str(best.balanced), str(best.error), words.at_least(best.nats))
                 rows.append([name, best.title or best.adversary, *figures])
     head = ("Seen", "Best adversary", "Balanced accuracy", "Wrong guesses", "Nats a guess, at least")
-    return table("The best adversary on each kind of data", head, rows, numbers=(2, 3, 4)) + _price(audit)
+    shown = table("The best adversary on each kind of data", head, rows, numbers=(2, 3, 4))
+    return shown + paragraphs(f"Nats: the lower end of the interval. {words.chosen(audit)}".rstrip()) + _price(audit)
 
 
 def _price(audit: Audit) -> str:
@@ -155,10 +174,6 @@ def _one_release(audit: Audit) -> bool:
     return audit.how == "released" and (audit.utility is not None or bool(audit.distortion))
 
 
-def _causal(audit: Audit) -> bool:
-    return audit.design.startswith("Causal")
-
-
 def at_a_glance(audit: Audit, design: AnyDesign | None = None) -> str:
     """The design and the audit in a small table."""
     rows = [("Attacked", f"{words.how(audit)}"), ("Values of the private parameter", str(audit.values))]
@@ -169,6 +184,8 @@ def at_a_glance(audit: Audit, design: AnyDesign | None = None) -> str:
         share = "" if relative is None else f" ({100.0 * relative:.3g} percent of the mean reading)"
         rows.append(("Distortion by design", f"{design.distortion:.4g}{unit(about(design))}{share}"))
     if audit.budget is not None:
-        rows.append(("Leakage by design", f"{audit.budget:.4g} nats {'a decision' if _causal(audit) else 'a draw'}"))
+        rows.append(("Leakage by design", f"{audit.budget:.4g} nats {'a decision' if causal(audit) else 'a draw'}"))
+    if audit.estimated:
+        rows.append(("Guarantee", ESTIMATED))
     rows.append(("Time that the audit took", f"{audit.seconds:.0f} s"))
     return pairs("At a glance", rows)

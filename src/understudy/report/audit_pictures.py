@@ -1,7 +1,8 @@
 """Pictures of an audit inside a page: adversaries with their intervals, and the scores of the readings. Plain SVG.
 
 What is attacked is told by form as well as by colour: a disk for the disguised output, a square for raw readings, a
-triangle for readings with noise. They follow the colours of the page, light or dark.
+triangle for readings with noise, one upside down for those with an offset that is held. They follow the colours of
+the page, light or dark.
 """
 
 from __future__ import annotations
@@ -14,9 +15,14 @@ from html import escape
 from understudy.adversaries.audited import Figure
 from understudy.adversaries.scored import EDGE, ScoreRow
 
-KINDS = ("disguised", "noise", "raw")
-_TITLES = {"disguised": "disguised output", "noise": "raw with as much noise", "raw": "raw readings"}
-_COLOURS = {"disguised": "var(--accent)", "noise": "var(--faint)", "raw": "var(--second)"}
+KINDS = ("disguised", "noise", "held", "raw")
+_TITLES = {
+    "disguised": "disguised output",
+    "noise": "raw, independent noise",
+    "held": "raw, held offset",
+    "raw": "raw readings",
+}
+_COLOURS = {"disguised": "var(--accent)", "noise": "var(--faint)", "held": "var(--faint)", "raw": "var(--second)"}
 _WIDTH, _NAMES, _RIGHT, _ROW = 860, 236, 26, 40
 _PANEL, _HIGH, _GAP = 270, 170, 20
 _PER_ROW = 3
@@ -184,15 +190,17 @@ def _marker(kind: str, x: float, y: float, told: str = "") -> str:
     style = f'style="fill:var(--ground);stroke:{_COLOURS[kind]};stroke-width:2"'
     if kind == "raw":
         return f'<rect x="{x - 4:.1f}" y="{y - 4:.1f}" width="8" height="8" {style}>{title}</rect>'
-    return f'<path d="M{x:.1f} {y - 5:.1f}L{x + 5:.1f} {y + 4:.1f}H{x - 5:.1f}Z" {style}>{title}</path>'
+    tip, base = (y + 5, y - 4) if kind == "held" else (y - 5, y + 4)
+    return f'<path d="M{x:.1f} {tip:.1f}L{x + 5:.1f} {base:.1f}H{x - 5:.1f}Z" {style}>{title}</path>'
 
 
 def _legend(kinds: Sequence[str]) -> list[str]:
-    parts, x = [], float(_NAMES)
-    for kind in kinds:
+    wide = [52 + 7.2 * len(_TITLES[kind]) for kind in kinds]
+    parts, x = [], max(0.0, min(float(_NAMES), _WIDTH - sum(wide)))
+    for kind, step in zip(kinds, wide, strict=True):
         parts.append(_marker(kind, x + 6, 12))
         parts.append(f'<text x="{x + 18:.0f}" y="16">{_TITLES[kind]}</text>')
-        x += 52 + 7.2 * len(_TITLES[kind])
+        x += step
     return parts
 
 

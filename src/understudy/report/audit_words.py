@@ -23,7 +23,8 @@ _DOES = {
     "redraws": "Looks for draws that should not have been made: takes each stretch for a draw of its own, and adds up.",
     "grid": "Undoes the disguise under each value, and looks for rounded readings.",
     "digits": "Learned what the last digits look like, before and after undoing the disguise.",
-    "genie": "Is told the value that was played: more than any output can tell, if the models are right.",
+    "genie": "Is told the value that was played, more than any output tells if the models are right; takes a value "
+    "that moves for a Markov chain.",
 }
 _HOW = {
     "simulated": "on readings simulated by the design's own models",
@@ -32,7 +33,8 @@ _HOW = {
 }
 DATA = {
     "disguised": "the disguised output",
-    "noise": "raw readings with as much noise",
+    "noise": "raw readings with as much noise that is independent from reading to reading",
+    "held": "raw readings with an offset of the same size that is held for an epoch",
     "raw": "the raw readings",
 }
 _MORE = 0.02  # balanced accuracy that is more than a tie
@@ -57,38 +59,12 @@ def how_tested(row: Row) -> str:
     return _TESTS.get(row.test, row.test)
 
 
-def verdict(audit: Audit) -> tuple[str, bool]:
-    """The outcome in a sentence, and whether it is a warning."""
-    if audit.best is None:
-        return "No adversary could be run on the disguised output: nothing is known from this audit.", True
-    if audit.broken:
-        names = ", ".join(row.shown for row in audit.of() if row.beats)
-        return (
-            f"An adversary does better than the theorem allows ({names}). So one of the theorem's conditions does not "
-            "hold for these readings. Do not rely on the bound.",
-            True,
-        )
-    if audit.found and audit.how == "released":
-        return "Adversaries found out something about the private value from what was released.", True
-    if audit.bound is not None and audit.found:
-        return "Adversaries found out something, as they may: none did better than the theorem allows.", False
-    if audit.found:
-        return (
-            "Adversaries found out something about the private value, as a design that lets something out allows. No "
-            "theorem bounds it for this use: the figures are all that is known.",
-            False,
-        )
-    return (
-        f"No adversary found out anything (false-alarm rate {audit.level:g} for all together). That is no proof that "
-        "nothing is there: it says what these adversaries could see in so many readings.",
-        False,
-    )
-
-
 def learned(audit: Audit) -> list[tuple[str, str]]:
     """How often the best adversary is right, and beside it those who see less or more: who, and of 100 guesses."""
     found = _bests(audit, False)
-    found.append(("Without looking at anything", f"{100.0 / max(audit.values, 1):.3g} of 100"))
+    share = blind(audit)
+    absent = ", as the likeliest value does not occur among the judged" if share == 0.0 else ""
+    found.append(("Without looking at anything", f"{100.0 * share:.3g} of 100{absent}"))
     clock = by_clock(audit)
     if clock is not None:
         found.append(("From the clock alone, without any reading", hundred(clock.balanced)))
@@ -101,7 +77,7 @@ def _bests(audit: Audit, clock: bool) -> list[tuple[str, str]]:
         best = strongest(audit, data, clock)
         if best is not None:
             name = best.title or best.adversary
-            found.append((f"From {title}{' and the clock' if clock else ''} ({name})", hundred(best.balanced)))
+            found.append((f"From {'the clock and ' if clock else ''}{title} ({name})", hundred(best.balanced)))
     return found
 
 
@@ -109,6 +85,13 @@ def strongest(audit: Audit, data: str = "disguised", clock: bool = False) -> Row
     """The adversary of highest balanced accuracy among those that use the clock, or do not; references do not count."""
     rows = [row for row in audit.of(data) if row.clock == clock]
     return max(rows, key=lambda row: _sortable(row.balanced.value), default=None)
+
+
+def blind(audit: Audit) -> float:
+    """How often who looks at nothing is right, with each value that was judged counting alike."""
+    row = audit.row("blind")
+    known = row is not None and math.isfinite(row.balanced.value)
+    return row.balanced.value if row is not None and known else 1.0 / max(audit.values, 1)
 
 
 def by_clock(audit: Audit) -> Row | None:
@@ -119,11 +102,34 @@ def by_clock(audit: Audit) -> Row | None:
 
 def counted(audit: Audit) -> str:
     """What the numbers of `learned` mean."""
-    return (
-        "Each value of the private parameter counts alike in these numbers, however rare it is. In brackets: where the "
-        f"true share lies with {100.0 * audit.confidence:g} percent confidence. The noise has the same mean error as "
-        "the disguise."
+    noise = (
+        " The noise has the same mean error as the disguise. It is noise that is independent from reading to reading, "
+        "which averaging takes away, unlike an offset that is held for long."
     )
+    return (
+        "Each value of the private parameter that was judged counts alike in these numbers, however rare it is. In "
+        f"brackets: where the true share lies with {100.0 * audit.confidence:g} percent confidence."
+        f"{noise if audit.of('noise') else ''} {chosen(audit)}".rstrip()
+    )
+
+
+def chosen(audit: Audit) -> str:
+    """That who is best was not known beforehand; nothing where only one was tried."""
+    k = max(sum(row.clock == clock for row in audit.of()) for clock in (False, True))
+    if k < 2:
+        return ""
+    return (
+        f"The best of {k} adversaries was chosen afterwards, so that chance makes it look a little better than it is."
+    )
+
+
+def at_least(figure: Figure) -> str:
+    """What was learned at least: the lower end of the interval, and never less than nothing.
+
+    >>> at_least(Figure(0.1, 0.04, 0.16)), at_least(Figure(0.1, -0.04, 0.24)), at_least(Figure(*[float("nan")] * 3))
+    ('0.040', '0.000', '-')
+    """
+    return "-" if math.isnan(figure.value) else f"{max(0.0, _sortable(figure.low)):.3f}"
 
 
 def gains(audit: Audit) -> str:
@@ -133,26 +139,45 @@ def gains(audit: Audit) -> str:
         return ""
     most = max(rows, key=lambda row: _sortable(row.nats.low))  # who shows most for sure
     bits = Figure(*(x / math.log(2.0) for x in most.nats))
-    shown = f"{bits.value:.3g} bit a guess{' ' + interval(bits) if interval(bits) else ''}"
+    best = f"{most.shown}, the best of {len(rows)}, chosen afterwards" if len(rows) > 1 else most.shown
+    shown = f"the estimate is {bits.value:.3g}{' ' + interval(bits) if interval(bits) else ''}"
     if not bits.low > 0.0:
-        return f"In bits, what was learned beyond the odds cannot be told from nothing: at best {shown} ({most.shown})."
+        return f"In bits, what was learned beyond the odds cannot be told from nothing: {shown} a guess ({best})."
     return (
-        f"Beyond the odds at least {shown} was learned ({most.shown}). The true amount may be larger: an adversary can "
+        f"Beyond the odds at least {bits.low:.3g} bit a guess was learned, with {100.0 * audit.confidence:g} percent "
+        f"confidence for each adversary by itself; {shown} ({best}). The true amount may be larger: an adversary can "
         "only show what it knows how to use."
     )
 
 
 def premise(audit: Audit) -> str:
-    """That the best adversary does better than one who is told the played value, which right models do not allow."""
+    """That the best adversary does better than one who is told the played value, and what may be the reason.
+
+    For a constant value right models do not allow it. For one that moves they do: who is told the played values takes
+    the private one for a Markov chain, and a value that keeps to a rhythm tells more than that.
+    """
     best, told = strongest(audit), audit.row("genie")
     if best is None or told is None or not best.balanced.value > told.balanced.value + _MORE:
         return ""
     sure = best.balanced.low > told.balanced.high
-    why = "So the models are not right" if sure else "It may be chance, as the intervals meet"
-    return (
-        f"The best adversary ({best.title or best.adversary}) does better than somebody who is told the value that was "
-        f"played, and works out the odds by the models: {hundred(best.balanced)} against {hundred(told.balanced)}. "
-        f"With right models nobody can. {why}; the scores below tell how far they are from the readings."
+    rule, why = "With right models nobody can.", "the models are not right"
+    if audit.moving:
+        rule = ""
+        why = (
+            "either the models are not right, or the private value moves more regularly than the chain that the one "
+            "who sees the played values assumes"
+        )
+    why = f"So {why}" if sure else f"It may be chance, as the intervals meet; if it is not, {why}"
+    return " ".join(
+        part
+        for part in (
+            f"The best adversary ({best.title or best.adversary}) does better than somebody who is told the value that "
+            f"was played, and works out the odds by the models: {hundred(best.balanced)} against "
+            f"{hundred(told.balanced)}.",
+            rule,
+            f"{why}. The scores below tell how far the models are from the readings.",
+        )
+        if part
     )
 
 
@@ -174,16 +199,6 @@ def judged(audit: Audit) -> str:
         f"Every adversary learned from {audit.learned:,} labelled guesses and was judged on {audit.guesses:,} others, "
         f"in {blocks:,} {each}: chance is counted by these, not by single readings."
     )
-
-
-def mark(row: Row) -> str:
-    """The verdict on an adversary, in a few words."""
-    if row.reference:
-        return "for comparison"
-    if row.beats:
-        return "beats the bound"
-    told = "something" if row.found else "nothing"
-    return f"finds {told} beyond the clock" if row.clock else f"finds {told}"
 
 
 def ordered(rows: Iterable[Row]) -> list[Row]:
