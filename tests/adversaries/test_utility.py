@@ -188,7 +188,7 @@ def test_intervals_hold(make):
 
 
 def test_intervals_over_single_readings_would_not():
-    """The twin: neighbours taken for independent, and copies for readings, fail the same test by far."""
+    """The twin: neighbours taken for independent, and copies for readings, fail the same test."""
     least = binom.ppf(HOLDS, 600, 0.93)
     assert coverage(stretches, lambda block, copy: np.arange(block.size), 0.95) < least
     held = 0
