@@ -50,7 +50,8 @@ def cases(room: Room, history: History, outputs: Sequence[Array], pseudo: Sequen
         if pseudo is not None:
             played[:n, at] = pseudo[k]
         if segment.times is not None:
-            hours[:n, at] = ((segment.times % DAY) / (3600.0 * SECOND))[:, None]
+            clock_hours = room.pace * (segment.times % DAY) / (3600.0 * SECOND)
+            hours[:n, at] = np.minimum(clock_hours, 23.999)[:, None]
             weekday = (segment.times // DAY + 3) % 7  # 1970 began on a Thursday
             days[:n, at] = (weekday if not room.weekdays else np.full(n, room.weekdays.get(segment.name, -1)))[:, None]
     clock: dict[str, Any] = {"hours": hours, "days": days} if room.clock else {}

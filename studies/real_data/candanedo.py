@@ -87,7 +87,7 @@ TASKS: dict[str, Any] = {
     "choice on train": (choice, {}),
     "least distortion": (least, {}),
     "CO2, 5 min, hidden Markov": (alone, {"minutes": 5, "model": HIDDEN, "full": True}),
-    "CO2, 5 min": (alone, {"minutes": 5, "model": "auto"}),
+    "CO2, 5 min": (alone, {"minutes": 5, "model": "auto", "full": True}),
     "CO2, 15 min": (alone, {"minutes": 15, "model": "auto"}),
     "audit, 5 min": (audits, {"minutes": 5, "model": FREE}),
     "CO2, 1 min": (native, {}),

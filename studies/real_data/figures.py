@@ -92,9 +92,7 @@ def draw_frontier(
         ax.annotate(
             "zero budget, model right", (1.0, control), xycoords=("axes fraction", "data"), va="top", ha="right", size=8
         )
-    chance = 1.0 / len(record["values"])
-    ax.set_ylim(min(chance, 0.45) - 0.05, 1.02)
-    ax.set_xlim(left=0.0)
+    ax.set_xlim(0.0, 1.03 * ax.get_xlim()[1])
     ax.grid(alpha=0.25, lw=0.5)
 
 
@@ -113,13 +111,15 @@ def frontiers(panels: list[tuple[str, dict[str, Any], str]], path: Path, columns
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
     with plt.rc_context(STYLE):
-        figure, grid = plt.subplots(rows, columns, figsize=(5.0 * columns, 3.6 * rows + 0.7), layout="constrained",
-                                    squeeze=False, sharey=True)  # fmt: skip
+        size = (max(10.0, 3.6 * columns), 3.3 * rows + 0.7)
+        figure, grid = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, sharey=True)
         flat = grid.ravel().tolist()
         for ax, (title, record, test) in zip(flat, panels, strict=False):
             draw_frontier(ax, record, test, **given)
             ax.set_title(title)
             ax.set_xlabel("distortion, percent of the mean reading")
+        least = min(1.0 / len(record["values"]) for _, record, _ in panels)
+        flat[0].set_ylim(min(least, 0.45) - 0.05, 1.02)
         for ax in flat[len(panels) :]:
             ax.set_visible(False)
         for row in grid:

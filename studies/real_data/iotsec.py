@@ -29,7 +29,7 @@ def room(root: Path, place: str, node: int, **given: Any) -> Room:
         time="seconds",
         segment="file",
         block=2 * 3600.0,  # a file is about two hours
-        clock=False,
+        pace=10.0,
         model=list(MODELS),
         **given,
     )

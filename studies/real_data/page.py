@@ -6,7 +6,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from studies.real_data import figures, page_office, page_others, page_premise, page_words
+from studies.real_data import figures, page_control, page_office, page_others, page_premise, page_words
 from studies.real_data.tables import TESTS, Record
 
 NAME = "real-data"
@@ -26,7 +26,7 @@ def page(results: dict[str, Any], pictures: set[str]) -> str:
     parts = [page_words.opening(results)]
     if "candanedo" in results:
         parts += [page_office.baselines(results["candanedo"]), page_office.office(results["candanedo"], pictures)]
-    for name, section in (("sdu_ou44", page_others.sdu), ("iotsec", page_others.iotsec), ("robod", page_others.robod)):
+    for name, section in (("sdu_ou44", page_others.sdu), ("iotsec", page_others.iotsec), ("robod", page_control.robod)):
         if name in results:
             parts.append(section(results[name], pictures))
     parts += [page_premise.premise(results, pictures), page_words.closing(results)]
@@ -72,7 +72,7 @@ def draw(results: dict[str, Any], docs: Path) -> list[Path]:
     periods = [(name, record, "test") for name, record in office.items() if record is not headline]
     if periods:
         made.append(figures.frontiers(periods, docs / f"{NAME}-office.svg", columns=min(3, len(periods))))
-    for dataset, columns in (("sdu_ou44", 4), ("iotsec", 3), ("robod", 3)):
+    for dataset, columns in (("sdu_ou44", 2), ("iotsec", 3)):
         panels = [(n, r, next(iter(r["raw"]))) for n, r in rooms(results.get(dataset)).items()]
         if panels:
             panels.sort(key=lambda panel: ("presence" not in panel[0], panel[0]))

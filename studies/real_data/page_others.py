@@ -7,7 +7,7 @@ from typing import Any
 from studies.real_data.tables import Record, interval, minutes, nats, percent, reference, strongest, table, value
 
 LITTLE = 0.05
-"""A gain over the clock below this, in balanced accuracy, is called little."""
+"""A gain over the clock below this, in balanced accuracy, is called little: set before there were figures."""
 
 
 def rooms(records: dict[str, Any] | None) -> dict[str, Record]:
@@ -27,12 +27,12 @@ def summary(results: dict[str, Any]) -> list[str]:
     lecture = rooms(results.get("sdu_ou44"))
     presence = {name: r for name, r in lecture.items() if "presence" in name}
     if presence:
-        raw = [_first(r["raw"]) for r in presence.values()]
+        raw = [first(r["raw"]) for r in presence.values()]
         before = _span([value(rows) for rows in raw])
         gains = _span([_gain(rows) for rows in raw])
         silent = [p for r in presence.values() if (p := _at(r, 0.0)) is not None]
-        after = _span([value(_first(p["rows"])) for p in silent])
-        left = _span([_gain(_first(p["rows"])) for p in silent])
+        after = _span([value(first(p["rows"])) for p in silent])
+        left = _span([_gain(first(p["rows"])) for p in silent])
         lines.append(
             f"**Four rooms (`sdu_ou44`).** Presence is told from raw CO2 with {before}, a gain of {gains} "
             "over the clock; at zero "
@@ -40,8 +40,8 @@ def summary(results: dict[str, Any]) -> list[str]:
         )
     climate = rooms(results.get("iotsec"))
     if climate:
-        raw = _span([value(_first(r["raw"])) for r in climate.values()])
-        after = _span([value(_first(p["rows"])) for r in climate.values() if (p := _at(r, 0.0)) is not None])
+        raw = _span([value(first(r["raw"])) for r in climate.values()])
+        after = _span([value(first(p["rows"])) for r in climate.values() if (p := _at(r, 0.0)) is not None])
         lines.append(
             "**Temperature and humidity (`iotsec`).** The number of people is told from raw readings with "
             f"{raw} and at zero "
@@ -49,20 +49,57 @@ def summary(results: dict[str, Any]) -> list[str]:
         )
     control = rooms(results.get("robod"))
     if control:
-        gains = [_gain(_first(r["raw"])) for r in control.values()]
-        most = max((g for g in gains if g is not None), default=None)
-        if most is not None:
-            verdict = "there is little to protect" if most < LITTLE else "the readings do tell something"
+        best = [max((x["gain"] for x in first(r["raw"]) if x["clock"] and not x["reference"]), default=None)
+                for r in control.values()]  # fmt: skip
+        there = {name: g for name, g in zip(control, best, strict=True) if g is not None}
+        little = [name for name, g in there.items() if g[0] < LITTLE]
+        rest = ", ".join(
+            f"{name} ({g[0]:+.2f} [{g[1]:.2f}, {g[2]:.2f}])" for name, g in there.items() if name not in little
+        )
+        if there:
             lines.append(
-                f"**The negative control (`robod`).** Raw CO2 adds at most {most:+.2f} to what the clock "
-                f"tells of presence: {verdict}."
+                "**The negative control (`robod`).** "
+                + (
+                    f"In {names(little)} there is little to protect: raw CO2 adds next to nothing to the clock. "
+                    if little
+                    else ""
+                )
+                + (f"Against expectation it adds something in {rest}." if rest else "")
             )
+    lines.append(_noise_line(results))
     lines.append(
         "**The premise fails everywhere**, as far as there are enough readings to see it: what leaks at "
         "zero budget is the wrong "
         "model's, not the randomizer's. No figure on this page is a guarantee."
     )
-    return lines
+    return [line for line in lines if line]
+
+
+def _noise_line(results: dict[str, Any]) -> str:
+    """The disguise at zero budget beside noise of equal distortion, over all recordings of the page."""
+    told = []
+    for how in ("white", "slow"):
+        less = total = 0
+        for records in results.values():
+            for r in rooms(records).values():
+                point = _at(r, 0.0)
+                for test, rows in (point or {}).get("noise", {}).get(how, {}).items():
+                    a, b = value(point["rows"][test] if point else None), value(rows)
+                    if a is not None and b is not None and point and percent(point, test) > 0.1:
+                        less, total = less + (a < b), total + 1
+        told.append(f"{how} noise in {less} of {total} recordings")
+    verdict = (
+        "With models this wrong it is no better than noise that is as slow as the room."
+        if 2 * less <= total
+        else "Even with models this wrong it is better than noise."
+    )
+    return (
+        "**Beside noise of equal distortion** the disguise at zero budget leaves the best adversary less "
+        f"than {told[0]}, and less "
+        f"than {told[1]}. {verdict}"
+        if told
+        else ""
+    )
 
 
 def _span(values: list[float | None]) -> str:
@@ -73,7 +110,8 @@ def _span(values: list[float | None]) -> str:
     return f"{low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f} to {high:.2f}"
 
 
-def _first(by_test: dict[str, Any]) -> Any:
+def first(by_test: dict[str, Any]) -> Any:
+    """What belongs to the first recording."""
     return next(iter(by_test.values()))
 
 
@@ -85,7 +123,8 @@ def _at(record: Record, asked: float | None) -> Record | None:
     return next((p for p in record["points"] if p["asked"] == asked and p["kind"] == "causal"), None)
 
 
-def _rows(records: dict[str, Record], clock: bool) -> list[list[str]]:
+def cells_of(records: dict[str, Record], clock: bool) -> list[list[str]]:
+    """Rows of a table of rooms and budgets."""
     found = []
     for name, r in records.items():
         test = next(iter(r["raw"]))
@@ -146,14 +185,14 @@ def sdu(records: dict[str, Any], pictures: set[str]) -> str:
         "identifier advises a period of about 15. Days are shuffled, so each is a segment of its own; ten "
         "to learn from, five to "
         "be judged on (every third by its random number). A filter starts anew every day.",
-        _picture("real-data-sdu.svg", "Frontiers of four rooms, presence and counts", pictures),
+        picture("real-data-sdu.svg", "Frontiers of four rooms, presence and counts", pictures),
     ]
     if presence:
-        parts += ["**Presence** (nobody, or somebody)", table([*HEAD, *CLOCK], _rows(presence, clock=True), left=2)]
+        parts += ["**Presence** (nobody, or somebody)", table([*HEAD, *CLOCK], cells_of(presence, clock=True), left=2)]
         parts.append(_read_sdu(presence))
     if counts:
         parts += [f"**Counts in bins**, as the identifier makes them ({bins})"]
-        parts.append(table([*HEAD, *CLOCK], _rows(counts, clock=True), left=2))
+        parts.append(table([*HEAD, *CLOCK], cells_of(counts, clock=True), left=2))
         parts.append(_read_counts(counts))
     return "\n\n".join(part for part in parts if part)
 
@@ -162,8 +201,8 @@ def _read_sdu(presence: dict[str, Record]) -> str:
     silent = {name: p for name, r in presence.items() if (p := _at(r, 0.0)) is not None}
     if not silent:
         return ""
-    after = {name: value(_first(p["rows"])) or 0.0 for name, p in silent.items()}
-    before = {name: value(_first(presence[name]["raw"])) or 0.0 for name in silent}
+    after = {name: value(first(p["rows"])) or 0.0 for name, p in silent.items()}
+    before = {name: value(first(presence[name]["raw"])) or 0.0 for name in silent}
     right = {name: _control(presence[name]) for name in silent}
     words = [
         f"Read: at zero budget, without a clock, the best adversary still has {_span(list(after.values()))}, and "
@@ -175,7 +214,7 @@ def _read_sdu(presence: dict[str, Record]) -> str:
     worse = [name for name in silent if after[name] > before[name] + 0.02]
     if worse:
         words.append(
-            f"In {_names(worse)} the output tells *more* than the raw readings do: whitening under a wrong model makes "
+            f"In {names(worse)} the output tells *more* than the raw readings do: whitening under a wrong model makes "
             "small differences large."
         )
     words.append(_beyond(presence, silent))
@@ -183,20 +222,21 @@ def _read_sdu(presence: dict[str, Record]) -> str:
     return " ".join(word for word in words if word)
 
 
-def _names(names: list[str]) -> str:
+def names(names: list[str]) -> str:
+    """Names of rooms in a sentence."""
     return ", ".join(name.split(", presence")[0].split(", counts")[0] for name in names)
 
 
 def _beyond(found: dict[str, Record], silent: dict[str, Record]) -> str:
     """What is left beyond the clock at zero budget, beside raw readings."""
-    gains = {name: g for name, p in silent.items() if (g := _gain(_first(p["rows"]))) is not None}
-    raw = {name: g for name in gains if (g := _gain(_first(found[name]["raw"]))) is not None}
+    gains = {name: g for name, p in silent.items() if (g := _gain(first(p["rows"]))) is not None}
+    raw = {name: g for name in gains if (g := _gain(first(found[name]["raw"]))) is not None}
     if not raw:
         return ""
     hidden = [name for name in raw if gains[name] <= 0.5 * max(raw[name], 0.0) + 0.01]
     rest = [name for name in raw if name not in hidden]
-    verdict = f"By this measure zero budget hides most of it in {_names(hidden)}" if hidden else "It hides it nowhere"
-    verdict += f", and not in {_names(rest)}." if rest and hidden else "."
+    verdict = f"By this measure zero budget hides most of it in {names(hidden)}" if hidden else "It hides it nowhere"
+    verdict += f", and not in {names(rest)}." if rest and hidden else "."
     return (
         f"Beyond the clock the output adds {_range(list(gains.values()))} at zero budget, raw readings "
         f"{_range(list(raw.values()))}; intervals are about 0.1 wide on either side. {verdict}"
@@ -208,7 +248,7 @@ def _against_noise(points: dict[str, Record]) -> str:
     told = []
     for how in ("white", "slow"):
         pairs = [
-            (value(_first(p["rows"])), value(_first(p["noise"][how])))
+            (value(first(p["rows"])), value(first(p["noise"][how])))
             for p in points.values()
             if p.get("noise", {}).get(how)
         ]
@@ -225,12 +265,12 @@ def _range(values: list[float]) -> str:
 
 def _control(record: Record) -> float | None:
     control = next((c for c in record["controls"] if c["asked"] == 0.0), None)
-    return None if control is None else value(_first(control["rows"]))
+    return None if control is None else value(first(control["rows"]))
 
 
 def _read_counts(counts: dict[str, Record]) -> str:
-    raw = _span([value(_first(r["raw"])) for r in counts.values()])
-    after = _span([value(_first(p["rows"])) for r in counts.values() if (p := _at(r, 0.0)) is not None])
+    raw = _span([value(first(r["raw"])) for r in counts.values()])
+    after = _span([value(first(p["rows"])) for r in counts.values() if (p := _at(r, 0.0)) is not None])
     right = _span([_control(r) for r in counts.values()])
     chance = _span([1.0 / len(r["values"]) for r in counts.values()])
     return (
@@ -253,21 +293,22 @@ def iotsec(records: dict[str, Any], pictures: set[str]) -> str:
             sizes = " and ".join(f"{x:.2g} {u}" for x, u in zip(point["distortion"][test], r["units"], strict=True))
             units.append(f"{name}: {sizes}")
     silent = {name: p for name, r in found.items() if (p := _at(r, 0.0)) is not None}
-    after = _span([value(_first(p["rows"])) for p in silent.values()])
-    raw = _span([value(_first(r["raw"])) for r in found.values()])
+    after = _span([value(first(p["rows"])) for p in silent.values()])
+    raw = _span([value(first(r["raw"])) for r in found.values()])
     right = _span([_control(r) for r in found.values()])
     parts = [
         "## Three locations: people from temperature and humidity (`iotsec`)",
         f"Two channels in one joint model, one draw for both, means over {period}, node 1 of each location. "
         "Files are experiments of one "
-        "to two hours and segments of their own; every third is judged on. There is no clock. Model classes "
+        "to two hours and segments of their own; every third is judged on. The clock is the time since an "
+        "experiment began, in steps of six minutes: experiments followed a plan. Model classes "
         "are limited to "
         "vector autoregressions; noise without an assumed shape would take minutes for each fit of two "
         "channels. Percentages "
         "are means over both channels; a temperature in degrees Celsius has no natural zero, so they say little by "
         "themselves.",
-        _picture("real-data-iotsec.svg", "Frontiers of three locations", pictures),
-        table(HEAD, _rows(found, clock=False), left=2),
+        picture("real-data-iotsec.svg", "Frontiers of three locations", pictures),
+        table([*HEAD, *CLOCK], cells_of(found, clock=True), left=2),
         f"Read: raw readings tell the number of people with {raw}; zero budget leaves {after}, a right "
         f"model {right}. It "
         f"changes readings by little ({'; '.join(units)}), and what a file's level tells of its people goes "
@@ -277,61 +318,6 @@ def iotsec(records: dict[str, Any], pictures: set[str]) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def robod(records: dict[str, Any], pictures: set[str]) -> str:
-    """The negative control."""
-    found = rooms(records)
-    if not found:
-        return ""
-    cells = []
-    for name, r in found.items():
-        rows = _first(r["raw"])
-        clock = next((x for x in rows if x["adversary"] == "clock"), None)
-        best = max((x for x in rows if x["clock"] and not x["reference"]), key=lambda x: x["gain"][0], default=None)
-        cells.append(
-            [
-                name,
-                f"{100.0 * _first(dict(list(r['recordings'].items())[1:]))['shares'][1]:.0f}",
-                strongest(rows),
-                interval(None if clock is None else clock["balanced"]),
-                interval(None if best is None else best["gain"]),
-            ]
-        )
-    gains = {name: _gain(_first(r["raw"])) for name, r in found.items()}
-    little = [name for name, g in gains.items() if g is not None and g < LITTLE]
-    rest = [name for name in gains if name not in little]
-    verdict = (
-        "**There is little to protect.** Beyond the clock, raw CO2 tells next to nothing about presence in "
-        f"{', '.join(little)}: an adversary with readings and clock does no better than one with the clock, within the "
-        "interval. Disguising these readings would cost distortion and hide what nobody could see."
-        if little
-        else ""
-    )
-    if rest:
-        told = ", ".join(f"{name} ({gains[name]:+.2f})" for name in rest)
-        verdict += f" In {told} the readings add something to the clock, and there it may be worth hiding."
-    parts = [
-        "## The negative control (`robod`)",
-        "Three rooms, CO2 every five minutes, 29 days; the first two thirds of the time are learned from. "
-        "CO2 of the supply and "
-        "of neighbouring rooms, and ventilation that follows demand, leave little of presence in it.",
-        table(
-            [
-                "room",
-                "present, %",
-                "raw CO2, best adversary, no clock",
-                "clock alone",
-                "gain of raw CO2 over the clock",
-            ],
-            cells,
-            left=1,
-        ),
-        verdict.strip(),
-        _picture("real-data-robod.svg", "Frontiers of three rooms", pictures),
-        "What the designs do to it, for completeness:",
-        table([*HEAD, *CLOCK], _rows(found, clock=True), left=2),
-    ]
-    return "\n\n".join(part for part in parts if part)
-
-
-def _picture(name: str, words: str, pictures: set[str]) -> str:
+def picture(name: str, words: str, pictures: set[str]) -> str:
+    """A picture, if it is there."""
     return f"![{words}]({name})" if name in pictures else ""

@@ -19,14 +19,18 @@ def load(path: Path = RESULTS) -> dict[str, Any]:
 
 def merge(path: Path, dataset: str, task: str, record: Any) -> dict[str, Any]:
     """Put one record in its place and write the file; returns all of it."""
-    with path.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two runs of different data sets may go on side by side
+    path.parent.mkdir(parents=True, exist_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)  # runs of different data sets may go on side by side
         found = load(path)
         found.setdefault(dataset, {})[task] = plain(record)
         found = {name: dict(sorted(found[name].items())) for name in sorted(found)}
         beside = path.with_suffix(".partial")
-        beside.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        beside.write_text(json.dumps(found, separators=(",", ":"), allow_nan=False) + "\n", encoding="utf-8")
         os.replace(beside, path)
+    finally:
+        os.close(folder)
     return found
 
 

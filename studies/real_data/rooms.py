@@ -35,7 +35,10 @@ class Room:
     block: float = 4 * 3600.0
     """Seconds of a stretch of time that is resampled as one."""
     clock: bool = True
-    """Whether times are those of a clock on the wall."""
+    """Whether there is a public clock."""
+    pace: float = 1.0
+    """Hours of that clock in an hour. Experiments of two hours have a clock that counts from their beginning,
+    quicker."""
     weekdays: Mapping[str, int] = field(default_factory=dict)
     """Weekday of each segment, where its times do not tell."""
 

@@ -43,13 +43,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--task", action="append", help="the task of this name alone, such as 'CO2, 5 min' (repeatable)"
     )
-    parser.add_argument(
-        "--quick", action="store_true", help="fewer budgets; figures go beside the others, not over them"
-    )
+    parser.add_argument("--quick", action="store_true", help="fewer budgets; figures go to build/, no page is written")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="processes (two by default)")
     parser.add_argument("--page", action="store_true", help="only write the page again, from the figures that are kept")
     options = parser.parse_args(arguments)
-    kept = results.RESULTS if not options.quick else results.RESULTS.with_name("results-quick.json")
+    kept = results.RESULTS if not options.quick else ROOT / "build" / "real-data-quick.json"
     failed = 0
     if not options.page:
         if options.data is None:

@@ -153,3 +153,15 @@ def test_the_clock_is_used_if_and_only_if_it_is_there():
             a, b = (x if clock else x.without_clock() for x in (learn, judge))
             right = (learner.learn(a, known, rng).logits(b).argmax(axis=0) == judge.labels).mean()
             assert bool(right > 0.9) is clock, (learner.name, clock, right)
+
+
+@pytest.mark.parametrize("once", [True, False])
+@pytest.mark.parametrize("lengths", [(9, 40), (40, 9)])
+def test_sequences_may_be_longer_or_shorter_than_those_learned_from(once, lengths):
+    """What is looked at is settled by the training sequences, so that judging has as many features."""
+    known = known_of("Gauss-Markov", 2, not once)
+    learn, judge = (cases_of(known, once, T, 30, seed) for T, seed in zip(lengths, (1, 2), strict=True))
+    for learner in (Hidden(), Redrawn()):
+        found = learner.learn(learn, known, np.random.default_rng(0)).logits(judge)
+        assert found.shape == ((2, 30) if once else (2, lengths[1], 30))
+        assert np.isfinite(found).all()

@@ -172,7 +172,7 @@ def test_the_page_has_every_section_and_picture(tmp_path):
         "## The premise, over all rooms",
     ):
         assert words in text
-    for name in ("frontier", "office", "sdu", "iotsec", "robod", "scores"):
+    for name in ("frontier", "office", "sdu", "iotsec", "scores"):
         assert f"real-data-{name}.svg" in text
         assert (tmp_path / f"real-data-{name}.svg").stat().st_size > 1000
     assert ">>>" not in text

@@ -60,19 +60,23 @@ class Redrawn(Frozen):
         few = cases.sequences(slice(0, max(1, min(_LEARNED, 40 * _CHUNK // (cases.T * len(models))))))
         clock, mixed = Clock.learned(cases), cases.T * cases.N * len(models) <= _MIXED
         empty = Calibration(np.zeros(0), np.zeros(0), np.zeros((cases.m, 1)))
-        scores = RedrawnAttack(models, known.kernel, clock, mixed, empty).scores(few)
+        scores = RedrawnAttack(models, known.kernel, clock, mixed, cases.T, empty).scores(few)
         worth = calibrated(scores, few.truth, cases.m, ridge=10.0, rng=rng)
-        return RedrawnAttack(models, known.kernel, clock, mixed, worth)
+        return RedrawnAttack(models, known.kernel, clock, mixed, cases.T, worth)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RedrawnAttack:
-    """Pseudo models, kernel, what the clock says, whether filters are mixed, and what the scores are worth."""
+    """Pseudo models, kernel, what the clock says, whether filters are mixed, and what the scores are worth.
+
+    `length` is that of the sequences that were learned from: it decides which windows there are, here and there.
+    """
 
     models: tuple[Model, ...]
     kernel: Array
     clock: Clock
     mixed: bool
+    length: int
     calibration: Calibration
 
     def logits(self, cases: Cases) -> Array:
@@ -95,7 +99,7 @@ class RedrawnAttack:
         n, T, N = logs.shape
         total = np.concatenate([np.zeros((n, 1, N)), np.cumsum(logs, axis=1)], axis=1)
         found, count = [], 1
-        while count == 1 or T // count >= _FEWEST:
+        while count == 1 or self.length // count >= _FEWEST:
             ends = np.linspace(0, T, count + 1).astype(np.int64)
             found.append(self._spoken(total[:, ends[1:]] - total[:, ends[:-1]]).sum(axis=1))
             count *= 2
@@ -107,7 +111,7 @@ class RedrawnAttack:
         total = np.concatenate([np.zeros((n, 1, N)), np.cumsum(logs, axis=1)], axis=1)
         k, found = np.arange(T), []
         for width in _WIDTHS:
-            if width == _WIDTHS[0] or width <= T:
+            if width == _WIDTHS[0] or width <= self.length:
                 high, low = np.minimum(k + width // 2 + 1, T), np.maximum(k - width // 2, 0)
                 found.append(self._spoken(total[:, high] - total[:, low]))
         return np.concatenate(found)
