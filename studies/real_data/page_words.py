@@ -50,8 +50,9 @@ hoped for.
 
     make study DATA=../shared/data
 
-(that is `python -m studies.real_data --data ../shared/data`) makes all of it again, figures and page; `--only candanedo` one data set, `--page` the page alone, from
-`studies/real_data/results.json`. The data are not part of the project, and every file is checked by its SHA-256.
+(that is `python -m studies.real_data --data ../shared/data`) makes all of it again, figures and page; `--only
+candanedo` one data set, `--page` the page alone, from `studies/real_data/results.json`. The data are not part of the
+project, and every file is checked by its SHA-256.
 
 ## In short
 
