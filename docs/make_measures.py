@@ -18,6 +18,9 @@ from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent))
+
 from make_frontier import INK, office, room
 
 import understudy as us

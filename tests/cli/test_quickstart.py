@@ -10,7 +10,7 @@ import pytest
 from cli_cases import WARNING, family, refused, write_rows
 
 import understudy as us
-from understudy.cli import fitting
+from understudy.cli import auditing, fitting
 from understudy.cli.reading import Roles, parted, read
 
 COLUMNS = ("--reading", "co2", "--private", "occupancy", "--time", "date")
@@ -126,8 +126,10 @@ def test_the_last_segments_are_held_out(files, tmp_path):
         parted(read(str(path), short), short)
 
 
-def test_the_whole_way_with_the_real_fit(tmp_path, understudy):
-    """No stand-in: a room that was simulated passes its gate, and its readings are disguised."""
+def test_the_whole_way_with_the_real_fit(tmp_path, understudy, monkeypatch):
+    """No stand-in: a room that was simulated passes its gate, its readings are disguised, and two adversaries try."""
+    few = auditing.Asked(adversaries="windowed,changes")
+    monkeypatch.setattr(auditing, "Asked", lambda: few)
     out = tmp_path / "results"
     write_rows(tmp_path / "long.csv", 3000, seed=1)
     more = ("--model", "grey-box", "--grid", "none", "--per", "day", "--leakage", "1bit", "--json")
