@@ -23,7 +23,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
 from constraint_cases import Verdict, cases, disagreement, look  # noqa: E402 - found by the line above
 
-from understudy.randomizer.constraints import KINDS  # noqa: E402
+from understudy.randomizer.constraints import KINDS  # noqa: E402 - as above
 
 ENOUGH = 0.98
 EVERY = 10  # cases, one of which CVXPY solves too

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
 import numpy as np  # noqa: E402 - found by the line above
-from robust_cases import look, robust_cases  # noqa: E402
+from robust_cases import look, robust_cases  # noqa: E402 - as above
 
 ENOUGH = 0.99
 

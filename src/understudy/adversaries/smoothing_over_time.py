@@ -71,7 +71,7 @@ def smoothed(evidence: Array, transitions: Array, prior: Array) -> Array:
     [0.805, 0.881, 0.805]
     """
     m, T, N = evidence.shape
-    l = np.exp(np.maximum(evidence - evidence.max(axis=0), _DEEP)).transpose(1, 0, 2).copy()  # noqa: E741
+    l = np.exp(np.maximum(evidence - evidence.max(axis=0), _DEEP)).transpose(1, 0, 2).copy()  # noqa: E741  # likelihoods
     P, back = np.maximum(transitions, 1e-9), np.ascontiguousarray(np.maximum(transitions, 1e-9).T)
     alpha = np.empty_like(l)
     a = np.broadcast_to(prior[:, None], (m, N))

@@ -118,6 +118,7 @@ def _kind(models: Sequence[Model]) -> str:
     linear = [_linear(m) for m in models]
     if all(m is not None for m in linear) and len({(m.states, m.dim) for m in linear if m is not None}) == 1:
         return "gaussian"
+    # all are hidden Markov models by then, which mypy does not see
     if all(type(m) is HiddenMarkov for m in models) and len({m.states for m in models}) == 1:  # type: ignore[attr-defined]
         return "hidden"
     return ""
