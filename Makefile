@@ -78,9 +78,7 @@ study: $(VENV)/.developer
 	$(BIN)/python -m studies.real_data --data $(DATA)
 
 fuzz: $(VENV)/.developer
-	$(BIN)/python benchmarks/fuzz.py --cases 20000 --seed 0
-	$(BIN)/python benchmarks/fuzz_constraints.py --cases 2000
-	$(BIN)/python benchmarks/fuzz_robust.py
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fuzz.py
 
 clean:
 	rm -rf $(VENV) .venv-bench build paper-results docs/_build src/understudy.egg-info .mypy_cache .ruff_cache .import_linter_cache .hypothesis

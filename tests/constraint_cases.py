@@ -87,10 +87,10 @@ def random_case(rng, family, most=8):
     return Case(family, cost, p, found, {})
 
 
-def cases(seed, count, most=8):
-    """`count` problems, the kinds of constraints in turn; each from a generator of its own."""
+def cases(seed, count, most=8, first=0):
+    """Problems up to number `count`, the kinds of constraints in turn; each from a generator of its own."""
     names = list(kinds.KINDS)
-    for k in range(count):
+    for k in range(first, count):
         yield random_case(np.random.default_rng([seed, k]), names[k % len(names)], most)
 
 

@@ -171,9 +171,9 @@ def random_case(rng, family, most=24):
     return Case(family, cost, p, share * entropy(p) if rng.random() < 0.5 else share * top)
 
 
-def cases(seed, count, most=24):
-    """`count` problems, the families in turn; each from a generator of its own."""
-    for k in range(count):
+def cases(seed, count, most=24, first=0):
+    """Problems up to number `count`, the families in turn; each from a generator of its own."""
+    for k in range(first, count):
         yield random_case(np.random.default_rng([seed, k]), FAMILIES[k % len(FAMILIES)], most)
 
 

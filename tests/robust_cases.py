@@ -48,9 +48,9 @@ class RobustVerdict(NamedTuple):
     refused: bool = False
 
 
-def robust_cases(seed, count, most=10):
-    """`count` problems of all the families, corners near the odds of each, or far from them."""
-    for k, case in enumerate(cases(seed, count, most)):
+def robust_cases(seed, count, most=10, first=0):
+    """Problems up to number `count` of all the families, corners near the odds of each, or far from them."""
+    for k, case in enumerate(cases(seed, count, most, first), first):
         rng = np.random.default_rng([seed, 100, k])
         corners = case.prior * np.exp(
             rng.normal(size=(int(rng.integers(1, 5)), len(case.prior))) * rng.choice([0.1, 1.0, 3.0])

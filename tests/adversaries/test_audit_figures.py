@@ -9,7 +9,8 @@ import pytest
 
 from understudy.adversaries.audited import Figure
 from understudy.adversaries.cases import Cases, normalised
-from understudy.adversaries.figures import error_of, figures, hours_of, judged, p_value
+from understudy.adversaries.figures import error_of, figures, hours_of, judged
+from understudy.adversaries.tested import Tried, outcomes
 from understudy.errors import ConfigurationError
 
 
@@ -85,6 +86,12 @@ def test_nats_are_at_most_the_mutual_information():
     assert nats.high < information  # who is too sure of himself knows less
 
 
+def _tested(made, cases, independent):
+    return outcomes(
+        [Tried("one", False, made)], cases, independent, None, 0.01, lambda *names: np.random.default_rng(len(names))
+    )[0]
+
+
 def test_rare_values_count_as_much_as_others():
     """At odds of 99 to 1 the likeliest value is always the frequent one, and yet the balanced accuracy shows a leak."""
     rng = np.random.default_rng(4)
@@ -97,7 +104,7 @@ def test_rare_values_count_as_much_as_others():
     found = figures(made, None, True, 0.99)
     assert found.error.value == pytest.approx(0.01, abs=0.003)
     assert found.balanced.value == pytest.approx(0.69, abs=0.05)  # Phi(1/2)
-    assert p_value(made, cases, True, None, rng)[0] < 1e-6
+    assert _tested(made, cases, True).p < 1e-6
 
 
 def test_the_way_of_testing_is_told():
@@ -105,8 +112,8 @@ def test_the_way_of_testing_is_told():
     rng = np.random.default_rng(5)
     cases = _cases(rng)
     made = judged(_said(rng, cases), cases, np.full(3, 1 / 3))
-    assert p_value(made, cases, True, None, rng)[1] == "permutation"
-    assert p_value(made, cases, False, None, rng)[1] == "stretches"
+    assert _tested(made, cases, True).test == "permutation"
+    assert _tested(made, cases, False).test == "stretches"
     assert hours_of(cases) is None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import permutations, product
 
 import numpy as np
 import pytest
@@ -11,22 +11,29 @@ from audit_cases import switching
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.adversaries.testing import contributions, exchanged, holm, least, stretches, tables
+from understudy.adversaries import stretching
+from understudy.adversaries.stretching import agreement, alone, contributions, together
+from understudy.adversaries.testing import exchanged, holm, tables
 
 RATE = 1e-6
 
 
+def stretches(guess, truth, blocks, m, strata, rng):
+    """The p of one adversary."""
+    return alone(agreement(guess, truth, blocks, m, strata), rng)
+
+
 @given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=12), st.floats(0.001, 0.5))
-def test_holm_is_the_rule_of_adjusted_p_values(p, level):
-    """A hypothesis falls if max over smaller p of (count left) times p is within the level: written another way."""
-    order = np.argsort(p, kind="stable")
-    adjusted = np.maximum.accumulate([(len(p) - k) * p[i] for k, i in enumerate(order)])
-    known = [False] * len(p)
-    for i, x in zip(order, adjusted, strict=True):
-        known[i] = bool(x <= level)
+def test_holm_is_the_rule_that_steps_down(p, level):
+    """The smallest p must be below level / n, the next below level / (n - 1), until one is not: written another way."""
+    known, left = [False] * len(p), len(p)
+    for i in np.argsort(p, kind="stable"):
+        if p[i] > level / left:
+            break
+        known[i], left = True, left - 1
+    corrected = holm(p)
     # p (n - k) <= level and p <= level / (n - k) may differ in the last bit
-    close = [abs(x - level) < 1e-12 for x in adjusted]
-    assert any(close) or holm(p, level) == known
+    assert any(abs(x - level) < 1e-12 for x in corrected) or [x <= level for x in corrected] == known
 
 
 def test_two_values_have_fishers_test():
@@ -106,5 +113,53 @@ def test_what_the_clock_tells_does_not_count():
 def test_few_stretches_cannot_tell():
     """Five stretches have no p below 1/32, however sure the guesses are."""
     truth = np.tile(np.repeat([0, 1], 10), 5)
-    found = stretches(truth, truth, np.arange(100) // 20, 2, None, np.random.default_rng(0))
-    assert found == least(5) == 1 / 32
+    assert stretches(truth, truth, np.arange(100) // 20, 2, None, np.random.default_rng(0)) == 1 / 32
+
+
+def _adversaries(rng, many, days, knows=0.0):
+    """Agreements of several adversaries who look at the same output, one of which may know some of the labels."""
+    truth, seen = switching(48 * days, 0.1, rng), switching(48 * days, 0.05, rng)
+    blocks = np.arange(truth.size) // 48
+    found = []
+    for k in range(many):
+        guess = np.where(rng.random(truth.size) < 0.8, seen, rng.integers(0, 2, truth.size))
+        if k == 0 and knows:
+            guess = np.where(rng.random(truth.size) < knows, truth, guess)
+        found.append(agreement(guess, truth, blocks, 2, None))
+    return found
+
+
+def test_signs_are_tossed_for_all_together():
+    """The corrected p of the clearest of three is counted through: the largest of all sums, over every sign."""
+    rng = np.random.default_rng(7)
+    found = _adversaries(rng, 3, 8, knows=0.6)
+    x = np.stack([one.x / np.sqrt(np.square(one.x).sum()) for one in found])
+    sums = [one.sum() / kind.wider for one, kind in zip(x, found, strict=True)]
+    first = int(np.argmax(sums))
+    every = np.array([max(np.dot(row, signs) for row in x) for signs in product((-1.0, 1.0), repeat=8)])
+    known = np.mean(every >= sums[first] - 1e-9)
+    assert stretching._tossed(found, rng, 0)[first] == pytest.approx(known)
+    corrected = together(found, rng)
+    assert corrected[first] >= known
+    assert corrected == pytest.approx(together(found[::-1], rng)[::-1])
+    assert all(c >= alone(one, rng) for c, one in zip(corrected, found, strict=True))
+
+
+def test_many_adversaries_on_nine_days_keep_their_rate_and_find_a_leak():
+    """Twenty adversaries and nine days: 300 recordings that tell nothing raise alarms at their rate for all together.
+
+    The twin, which corrects nothing, raises more. One that knows most labels is found, which Holm's rule never could.
+    """
+    rng = np.random.default_rng(12)
+    alarms = twin = power = 0
+    for _ in range(300):
+        found = _adversaries(rng, 20, 9)
+        alarms += min(together(found, rng)) <= 0.05
+        twin += min(alone(one, rng) for one in found) <= 0.05
+        if _ < 40:
+            knowing = _adversaries(rng, 20, 9, knows=0.9)
+            power += together(knowing, rng)[0] <= 0.01
+            assert holm([alone(one, rng) for one in knowing])[0] > 0.01
+    assert alarms <= scipy.stats.binom.isf(RATE, 300, 0.05)
+    assert twin > alarms
+    assert power > 30

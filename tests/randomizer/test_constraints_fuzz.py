@@ -1,4 +1,4 @@
-"""A seeded part of the fuzz of designs with constraints; `benchmarks/fuzz_constraints.py` runs all of it."""
+"""A seeded part of the fuzz of designs with constraints; `make fuzz` runs all of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A seeded part of the fuzz of the randomizer problem; `benchmarks/fuzz.py` runs all of it."""
+"""A seeded part of the fuzz of the randomizer problem; `make fuzz` runs all of it."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def row(data, adversary, balanced, clock=False, reference=False, found=False, be
     nats = Figure(balanced - 0.5, balanced - 0.55, balanced - 0.45)
     p = math.nan if reference else 1e-6 if found else 0.4
     test = "" if reference else "stretches"
-    told = (wide, wrong, nats, nats, p, found, beats, 900, 30, 0.2, test, title, testable)
+    told = (wide, wrong, nats, nats, p, found, beats, 900, 30, 0.2, test, title, testable, min(1.0, 4.0 * p))
     return Row(data, adversary, clock, reference, *told)
 
 

@@ -66,8 +66,7 @@ class Row:
     p: float
     """Of "it tells nothing about theta"; with the clock, nothing beyond what the clock tells."""
     found: bool
-    """p is below the audit's level, corrected for all adversaries that were tried on these data; with the clock, it is
-    also right more often than the clock."""
+    """The corrected p is within the audit's level; with the clock, it is also right more often than the clock."""
     beats: bool
     """Its error lies below the design's bound beyond its interval, made wider for all adversaries that were tried."""
     guesses: int
@@ -80,6 +79,8 @@ class Row:
     """The adversary's name in words."""
     testable: bool = True
     """Somebody who knew every label would have been found. If not, that nothing was found means nothing."""
+    corrected: float = math.nan
+    """p corrected for all adversaries that were tried on these data: what `found` goes by."""
 
     @property
     def shown(self) -> str:
@@ -264,4 +265,4 @@ def _figure(told: Any) -> Figure:
 
 def _row(told: dict[str, Any]) -> Row:
     figures = {name: _figure(told[name]) for name in ("balanced", "error", "gain", "nats")}
-    return Row(**{**told, **figures, "p": _number(told["p"])})
+    return Row(**{**told, **figures, "p": _number(told["p"]), "corrected": _number(told.get("corrected"))})

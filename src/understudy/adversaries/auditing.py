@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +16,7 @@ from understudy.adversaries import roster
 from understudy.adversaries.audited import Audit, Row
 from understudy.adversaries.cases import Cases, Learner
 from understudy.adversaries.distances import distances, utility_of
-from understudy.adversaries.figures import Judged, error_of, figures, hours_of, judged, least_p, p_value
+from understudy.adversaries.figures import Judged, error_of, figures, hours_of, judged
 from understudy.adversaries.held import with_held
 from understudy.adversaries.intervals import FEW
 from understudy.adversaries.known import Known
@@ -23,7 +25,7 @@ from understudy.adversaries.recording import Recording, numbers, recorded
 from understudy.adversaries.replayed import released as released_material
 from understudy.adversaries.replayed import replayed
 from understudy.adversaries.simulated import simulated
-from understudy.adversaries.testing import holm, permutations_for
+from understudy.adversaries.tested import Tested, Tried, outcomes
 from understudy.errors import ConfigurationError
 from understudy.laws.base import Array
 
@@ -184,38 +186,26 @@ class _Work:
         cases, independent = material.judge[data], material.independent
         by_name = {a.name: a.made for a in attacked}
         reference = by_name.get("clock", by_name.get("blind"))
-        real = [a for a in attacked if a.name not in roster.REFERENCES]
-        level = 1.0 - self.confidence
-        strict, draws = 1.0 - level / max(len(real), 1), permutations_for(max(len(real), 1), level)
+        real = [Tried(a.name, a.clock, a.made) for a in attacked if a.name not in roster.REFERENCES]
+        level, trials = 1.0 - self.confidence, independent and cases.once
+        strict = 1.0 - level / max(len(real), 1)
         hours = hours_of(cases) if any(a.clock for a in real) else None
-        smallest: dict[bool, float] = {}
+        came_of = iter(outcomes(real, cases, independent, hours, level, partial(self.rng, "tested", data)))
         rows, blocks = [], int(np.unique(cases.stretches[cases.truth >= 0]).size)
         for a in attacked:
-            rng = self.rng("figures", a.name, data, a.clock)
             own = a.name in roster.REFERENCES
-            trials = independent and cases.once
+            came = Tested(math.nan, math.nan, "", False) if own else next(came_of)
             found = figures(a.made, reference, trials, self.confidence)
-            p, test = float("nan"), ""
-            if not own:
-                hour = hours if a.clock else None
-                p, test = p_value(a.made, cases, independent, hour, rng, draws)
-                if a.clock not in smallest:
-                    by = self.rng("smallest", data, a.clock)
-                    smallest[a.clock] = least_p(a.made, cases, independent, hour, by, draws)
             beats = False
             if material.bound is not None and data == "disguised" and not own:
                 beats = error_of(a.made, trials, strict).high < material.bound
-            size = int(a.made.truth.size)
-            rows.append(
-                Row(data, a.name, a.clock, own, *found, p, False, beats, size, blocks, a.seconds, test, a.title)
-            )
-        falls = holm([row.p for row in rows], level)
-        corrected = level / max(sum(row.p == row.p for row in rows), 1)
-        return [
-            replace(row, found=fell and (not row.clock or row.gain.value > 0.0), testable=fell or could)
-            for row, fell in zip(rows, falls, strict=True)
-            for could in [row.p == row.p and smallest[row.clock] <= corrected]
-        ]
+            fell = came.corrected <= level
+            row = Row(
+                data, a.name, a.clock, own, *found, came.p, fell and (not a.clock or found.gain.value > 0.0), beats,
+                int(a.made.truth.size), blocks, a.seconds, came.test, a.title, fell or came.testable, came.corrected,
+            )  # fmt: skip
+            rows.append(row)
+        return rows
 
 
 def _plan(learners: dict[str, Any], kinds: tuple[str, ...], clocked: bool, drawn: bool) -> list[tuple[str, str, bool]]:

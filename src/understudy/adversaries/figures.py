@@ -17,7 +17,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.adversaries import testing
 from understudy.adversaries.audited import Figure
 from understudy.adversaries.cases import Cases
 from understudy.adversaries.intervals import Sums, balanced_trials, clopper_pearson, of_blocks
@@ -126,30 +125,6 @@ def error_of(made: Judged, independent: bool, confidence: float) -> Figure:
     if independent:
         return clopper_pearson(int(wrong.sum()), wrong.size, confidence)
     return of_blocks(_whole(made, wrong.astype(float)), confidence, (0.0, 1.0))
-
-
-def p_value(
-    made: Judged, cases: Cases, independent: bool, strata: Ints | None, rng: np.random.Generator,
-    draws: int | None = None,
-) -> tuple[float, str]:  # fmt: skip
-    """The p of "it tells nothing about theta", and how it was found; `strata` has the shape of ``cases.truth``."""
-    if independent and cases.once:
-        return testing.tables(made.fair, made.truth, made.m, rng, draws), "permutation"
-    known = cases.truth >= 0
-    if independent:
-        guess = np.full(cases.truth.shape, -1)
-        guess[known] = made.fair
-        return testing.exchanged(guess, cases.truth, made.m, rng, draws), "permutation"
-    hour = None if strata is None else strata[known]
-    return testing.stretches(made.fair, made.truth, made.blocks, made.m, hour, rng, draws), "stretches"
-
-
-def least_p(
-    made: Judged, cases: Cases, independent: bool, strata: Ints | None, rng: np.random.Generator,
-    draws: int | None = None,
-) -> float:  # fmt: skip
-    """The p of somebody who knows every label: who is judged on these cases cannot expect a smaller one."""
-    return p_value(made._replace(fair=made.truth), cases, independent, strata, rng, draws)[0]
 
 
 def hours_of(cases: Cases) -> Ints | None:

@@ -12,7 +12,7 @@ ESTIMATED = (
     "holds. The figures are all that is known."
 )
 """What is said of a design that accepts estimated values."""
-_HEADS = ("adversary", "balanced accuracy", "error", "gain", "nats", "p", "")
+_HEADS = ("adversary", "balanced accuracy", "error", "gain", "nats", "p for all", "")
 _NAMES = {
     "disguised": "disguised output",
     "raw": "raw readings",
@@ -143,9 +143,10 @@ def _cells(audit: Audit, row: Row) -> tuple[str, ...]:
     mark = "BEATS THE BOUND" if row.beats else found
     if not mark and not row.reference and not row.testable:
         mark = "not testable"
-    p = "" if row.p != row.p else f"{row.p:.2g}" if row.p > 1e-12 else "<1e-12"
+    p = row.corrected
+    chance = "" if p != p else f"{p:.2g}" if p > 1e-12 else "<1e-12"
     gain = "" if row.gain.value != row.gain.value else f"{row.gain.value:+.3f}"
     return (
         f"{row.shown}{' (reference)' if row.reference else ''}", str(row.balanced), str(row.error), gain,
-        str(row.nats), p, mark,
+        str(row.nats), chance, mark,
     )  # fmt: skip

@@ -250,9 +250,10 @@ def tell(audit: Audit, design: AnyDesign, notes: list[str]) -> None:
         rows = words.ordered(row for row in audit.of() if row.clock == clock)
         if rows:
             told = f", which alone has {alone.balanced}" if clock and alone is not None else ", the strongest first"
-            head = ("adversary", "balanced accuracy", "wrong", "nats, at least", "p", "verdict")
+            head = ("adversary", "balanced accuracy", "wrong", "nats, at least", "p for all", "verdict")
             lines = [
-                (row.title or row.adversary, *_figures(row), words.chance(row.p), mark(audit, row)) for row in rows
+                (row.title or row.adversary, *_figures(row), words.chance(row.corrected), mark(audit, row))
+                for row in rows
             ]
             show(f"Adversaries on the disguised output{title}{told}", head, lines, right=(1, 2, 3, 4))
             say()

@@ -168,9 +168,10 @@ def method(audit: Audit) -> str:
         "is one.",
         "Intervals: exact binomial (Clopper and Pearson) where guesses are independent, else by resampling stretches "
         f"of time. p values: {', '.join(tests) or 'none'}. An adversary counts as one that finds something if its p "
-        f"value is below {audit.level:g} after Holm's correction for all that were tried on the same data.",
+        f"value, corrected for all that were tried on the same data, is at most {audit.level:g} (permutations: Holm's "
+        "correction; stretches: signs are changed for all adversaries together, after Westfall and Young).",
         "Not testable: with so few stretches of time, or so little change of the private value in them, no p value "
-        "could have been below the corrected level. Then nothing counts as found, whatever the output gives away. A p "
+        "could have been small enough. Then nothing counts as found, whatever the output gives away. A p "
         "value without the clock counts a daily rhythm that output and private value share; with the clock it does "
         "not, and where there is a clock only those with it decide.",
         "Nats: the mean of log q - log prior of the true value, where q are the adversary's odds, mixed with the "
@@ -196,11 +197,20 @@ def _table(audit: Audit, data: str) -> str:
     rows = words.ordered(audit.of(data, references=True))
     if not rows:
         return ""
-    head = ("Adversary", "Balanced accuracy", "Error", "Gain over the prior", "Nats a guess", "p", "Seconds", "Verdict")
+    head = (
+        "Adversary",
+        "Balanced accuracy",
+        "Error",
+        "Gain over the prior",
+        "Nats a guess",
+        "p for all",
+        "Seconds",
+        "Verdict",
+    )
     lines = [
         [
             row.shown, *(str(x) for x in (row.balanced, row.error, row.gain, row.nats)),
-            "-" if row.reference else words.chance(row.p), f"{row.seconds:.1f}", mark(audit, row),
+            "-" if row.reference else words.chance(row.corrected), f"{row.seconds:.1f}", mark(audit, row),
         ]
         for row in rows
     ]  # fmt: skip
