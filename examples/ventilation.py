@@ -24,8 +24,8 @@ import numpy as np
 
 import understudy as us
 from understudy.models.controlled import Controlled
-from understudy.randomizer.beliefs import Beliefs
-from understudy.randomizer.causal_analysis import posteriors
+from understudy.randomizer.causal.analysis import posteriors
+from understudy.randomizer.causal.beliefs import Beliefs
 
 PEOPLE = (0, 4, 10)
 ODDS = (0.4, 0.35, 0.25)

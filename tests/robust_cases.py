@@ -15,7 +15,7 @@ from randomizer_cases import cases, information_50, is_kernel
 import understudy as us
 from understudy.errors import InfeasibleError
 from understudy.models.residual import Residual
-from understudy.randomizer.robust_priors import solve_robust
+from understudy.randomizer.priors.robust import solve_robust
 
 
 class RobustCase(NamedTuple):

@@ -13,10 +13,10 @@ import numpy as np
 import understudy as us
 from benchmarks.harness import Contender, Required, Row, Section, duration, race
 from benchmarks.peers import conic_hull
-from understudy.randomizer.conditional import solve_conditional
-from understudy.randomizer.hull import worst_prior
-from understudy.randomizer.pseudo_values import optimise_pseudo
-from understudy.randomizer.robust_priors import solve_robust
+from understudy.randomizer.priors.conditional import solve_conditional
+from understudy.randomizer.priors.hull import worst_prior
+from understudy.randomizer.priors.robust import solve_robust
+from understudy.randomizer.pseudo.values import optimise_pseudo
 
 SOLVERS = {"Clarabel": "clarabel", "ECOS": "ecos"}  # name -> package
 APART = 1e-3  # a peer that calls its answer optimal and is further off than this did another job

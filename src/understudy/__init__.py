@@ -46,36 +46,36 @@ if TYPE_CHECKING:
     from understudy.models.on_grid import OnGrid as OnGrid
     from understudy.models.quantised import Quantised as Quantised
     from understudy.models.residual import Residual as Residual
-    from understudy.randomizer.causal import CausalDesign as CausalDesign
-    from understudy.randomizer.causal import design_causal as design_causal
-    from understudy.randomizer.causal_card import CausalCard as CausalCard
-    from understudy.randomizer.conditional import clock_priors as clock_priors
-    from understudy.randomizer.conditional import design_conditional as design_conditional
-    from understudy.randomizer.conditional import solve_conditional as solve_conditional
-    from understudy.randomizer.conditional_result import ConditionalDesign as ConditionalDesign
-    from understudy.randomizer.constraints import ErrorAtLeast as ErrorAtLeast
-    from understudy.randomizer.constraints import Floor as Floor
-    from understudy.randomizer.constraints import Forbidden as Forbidden
-    from understudy.randomizer.constraints import LocalDP as LocalDP
-    from understudy.randomizer.constraints import MaximalLeakage as MaximalLeakage
-    from understudy.randomizer.constraints import Multiples as Multiples
-    from understudy.randomizer.constraints import PointwiseLeakage as PointwiseLeakage
-    from understudy.randomizer.constraints import Same as Same
-    from understudy.randomizer.constraints import TotalVariation as TotalVariation
+    from understudy.randomizer.causal.card import CausalCard as CausalCard
+    from understudy.randomizer.causal.making import CausalDesign as CausalDesign
+    from understudy.randomizer.causal.making import design_causal as design_causal
+    from understudy.randomizer.constrained.constraints import ErrorAtLeast as ErrorAtLeast
+    from understudy.randomizer.constrained.constraints import Floor as Floor
+    from understudy.randomizer.constrained.constraints import Forbidden as Forbidden
+    from understudy.randomizer.constrained.constraints import LocalDP as LocalDP
+    from understudy.randomizer.constrained.constraints import MaximalLeakage as MaximalLeakage
+    from understudy.randomizer.constrained.constraints import Multiples as Multiples
+    from understudy.randomizer.constrained.constraints import PointwiseLeakage as PointwiseLeakage
+    from understudy.randomizer.constrained.constraints import Same as Same
+    from understudy.randomizer.constrained.constraints import TotalVariation as TotalVariation
     from understudy.randomizer.curve import Frontier as Frontier
     from understudy.randomizer.curve import frontier as frontier
     from understudy.randomizer.estimating import Estimator as Estimator
     from understudy.randomizer.guarantee import Guarantee as Guarantee
-    from understudy.randomizer.hull import worst_prior as worst_prior
     from understudy.randomizer.making import design as design
     from understudy.randomizer.making import solve as solve
-    from understudy.randomizer.pseudo_values import PseudoSearch as PseudoSearch
-    from understudy.randomizer.pseudo_values import optimise_positions as optimise_positions
-    from understudy.randomizer.pseudo_values import optimise_pseudo as optimise_pseudo
+    from understudy.randomizer.priors.conditional import clock_priors as clock_priors
+    from understudy.randomizer.priors.conditional import design_conditional as design_conditional
+    from understudy.randomizer.priors.conditional import solve_conditional as solve_conditional
+    from understudy.randomizer.priors.conditional_result import ConditionalDesign as ConditionalDesign
+    from understudy.randomizer.priors.hull import worst_prior as worst_prior
+    from understudy.randomizer.priors.robust import design_robust as design_robust
+    from understudy.randomizer.priors.robust import solve_robust as solve_robust
+    from understudy.randomizer.priors.robust_result import RobustDesign as RobustDesign
+    from understudy.randomizer.pseudo.values import PseudoSearch as PseudoSearch
+    from understudy.randomizer.pseudo.values import optimise_positions as optimise_positions
+    from understudy.randomizer.pseudo.values import optimise_pseudo as optimise_pseudo
     from understudy.randomizer.result import Design as Design
-    from understudy.randomizer.robust_priors import design_robust as design_robust
-    from understudy.randomizer.robust_priors import solve_robust as solve_robust
-    from understudy.randomizer.robust_result import RobustDesign as RobustDesign
     from understudy.randomizer.sampler import Randomizer as Randomizer
     from understudy.randomizer.storage import load_design as load_design
     from understudy.stream.ledger import Ledger as Ledger
@@ -121,32 +121,32 @@ _HOME = {
     "PerStep": "models.matrices",
     "Costs": "distortion.cost",
     "costs": "distortion.cost",
-    "CausalDesign": "randomizer.causal",
-    "design_causal": "randomizer.causal",
-    "CausalCard": "randomizer.causal_card",
+    "CausalDesign": "randomizer.causal.making",
+    "design_causal": "randomizer.causal.making",
+    "CausalCard": "randomizer.causal.card",
     "Estimator": "randomizer.estimating",
     "Frontier": "randomizer.curve",
     "frontier": "randomizer.curve",
-    "clock_priors": "randomizer.conditional",
-    "design_conditional": "randomizer.conditional",
-    "solve_conditional": "randomizer.conditional",
-    "ConditionalDesign": "randomizer.conditional_result",
-    "worst_prior": "randomizer.hull",
-    "PseudoSearch": "randomizer.pseudo_values",
-    "optimise_positions": "randomizer.pseudo_values",
-    "optimise_pseudo": "randomizer.pseudo_values",
-    "design_robust": "randomizer.robust_priors",
-    "solve_robust": "randomizer.robust_priors",
-    "RobustDesign": "randomizer.robust_result",
-    "ErrorAtLeast": "randomizer.constraints",
-    "Floor": "randomizer.constraints",
-    "Forbidden": "randomizer.constraints",
-    "LocalDP": "randomizer.constraints",
-    "MaximalLeakage": "randomizer.constraints",
-    "Multiples": "randomizer.constraints",
-    "PointwiseLeakage": "randomizer.constraints",
-    "Same": "randomizer.constraints",
-    "TotalVariation": "randomizer.constraints",
+    "clock_priors": "randomizer.priors.conditional",
+    "design_conditional": "randomizer.priors.conditional",
+    "solve_conditional": "randomizer.priors.conditional",
+    "ConditionalDesign": "randomizer.priors.conditional_result",
+    "worst_prior": "randomizer.priors.hull",
+    "PseudoSearch": "randomizer.pseudo.values",
+    "optimise_positions": "randomizer.pseudo.values",
+    "optimise_pseudo": "randomizer.pseudo.values",
+    "design_robust": "randomizer.priors.robust",
+    "solve_robust": "randomizer.priors.robust",
+    "RobustDesign": "randomizer.priors.robust_result",
+    "ErrorAtLeast": "randomizer.constrained.constraints",
+    "Floor": "randomizer.constrained.constraints",
+    "Forbidden": "randomizer.constrained.constraints",
+    "LocalDP": "randomizer.constrained.constraints",
+    "MaximalLeakage": "randomizer.constrained.constraints",
+    "Multiples": "randomizer.constrained.constraints",
+    "PointwiseLeakage": "randomizer.constrained.constraints",
+    "Same": "randomizer.constrained.constraints",
+    "TotalVariation": "randomizer.constrained.constraints",
     "Guarantee": "randomizer.guarantee",
     "design": "randomizer.making",
     "solve": "randomizer.making",

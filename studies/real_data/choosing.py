@@ -18,7 +18,7 @@ import numpy as np
 
 from studies.real_data import attacking, disguising, rooms
 from studies.real_data.rooms import Room
-from understudy.adversaries.figures import judged
+from understudy.adversaries.judging.figures import judged
 from understudy.adversaries.known import Known
 from understudy.adversaries.roster import REFERENCES, named
 from understudy.errors import UnderstudyError

@@ -63,7 +63,7 @@ def audited(room: Room, a_day: Sequence[float], told: Any) -> dict[str, Any]:
     It learns from the training recording, and attacks raw readings and noise of equal distortion as well.
     """
     from understudy.adversaries.auditing import audit
-    from understudy.adversaries.replayed import from_history
+    from understudy.adversaries.playing.replayed import from_history
 
     rng, found = np.random.default_rng(4), []
     with warnings.catch_warnings():

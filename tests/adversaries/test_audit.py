@@ -15,9 +15,9 @@ import understudy as us
 from understudy.adversaries import roster
 from understudy.adversaries.audited import Audit, Figure, load_audit
 from understudy.adversaries.auditing import audit
-from understudy.adversaries.played import Stage
-from understudy.adversaries.recording import recorded
-from understudy.adversaries.replayed import from_history
+from understudy.adversaries.playing.played import Stage
+from understudy.adversaries.playing.recording import recorded
+from understudy.adversaries.playing.replayed import from_history
 from understudy.errors import ConfigurationError
 from understudy.identify.again import reread
 

@@ -9,8 +9,8 @@ import pytest
 
 from understudy.adversaries.audited import Figure
 from understudy.adversaries.cases import Cases, normalised
-from understudy.adversaries.figures import error_of, figures, hours_of, judged
-from understudy.adversaries.tested import Tried, outcomes
+from understudy.adversaries.judging.figures import error_of, figures, hours_of, judged
+from understudy.adversaries.judging.tested import Tried, outcomes
 from understudy.errors import ConfigurationError
 
 

@@ -10,14 +10,14 @@ import scipy.stats
 from audit_cases import plain_family, room_design, switching
 
 import understudy as us
-from understudy.adversaries.material import mean_distance, odds_of, transitions_of, with_noise
-from understudy.adversaries.noised import noise_scale, noised
-from understudy.adversaries.on_grid_playing import disguised, suited
-from understudy.adversaries.played import Stage, known_throughout
-from understudy.adversaries.recording import recorded
-from understudy.adversaries.replayed import released, replayed
-from understudy.adversaries.simulated import simulated
-from understudy.adversaries.tabulated import Table
+from understudy.adversaries.playing.material import mean_distance, odds_of, transitions_of, with_noise
+from understudy.adversaries.playing.noised import noise_scale, noised
+from understudy.adversaries.playing.on_grid import disguised, suited
+from understudy.adversaries.playing.played import Stage, known_throughout
+from understudy.adversaries.playing.recording import recorded
+from understudy.adversaries.playing.replayed import released, replayed
+from understudy.adversaries.playing.simulated import simulated
+from understudy.adversaries.playing.tabulated import Table
 from understudy.errors import ConfigurationError
 from understudy.models.on_grid import OnGrid
 

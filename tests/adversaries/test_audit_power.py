@@ -11,9 +11,9 @@ import understudy as us
 from understudy.adversaries import roster
 from understudy.adversaries.audited import Audit
 from understudy.adversaries.auditing import audit
-from understudy.adversaries.noised import noised
-from understudy.adversaries.stretching import agreement, alone
-from understudy.adversaries.testing import tables
+from understudy.adversaries.judging.stretching import agreement, alone
+from understudy.adversaries.judging.testing import tables
+from understudy.adversaries.playing.noised import noised
 
 RATE = 1e-6
 

@@ -8,9 +8,9 @@ from audit_cases import Normal, plain_family, switching
 
 import understudy as us
 from understudy.adversaries.auditing import audit
-from understudy.adversaries.hidden import Hidden, Look, features
-from understudy.adversaries.recording import recorded
-from understudy.adversaries.simulated import simulated
+from understudy.adversaries.learners.hidden import Hidden, Look, features
+from understudy.adversaries.playing.recording import recorded
+from understudy.adversaries.playing.simulated import simulated
 from understudy.errors import ConfigurationError
 
 ONE = {"one": Normal()}

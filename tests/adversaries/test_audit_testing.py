@@ -11,9 +11,9 @@ from audit_cases import switching
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.adversaries import stretching
-from understudy.adversaries.stretching import agreement, alone, contributions, together
-from understudy.adversaries.testing import exchanged, holm, tables
+from understudy.adversaries.judging import stretching
+from understudy.adversaries.judging.stretching import agreement, alone, contributions, together
+from understudy.adversaries.judging.testing import exchanged, holm, tables
 
 RATE = 1e-6
 

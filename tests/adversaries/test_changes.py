@@ -5,9 +5,9 @@ import pytest
 from learner_cases import ALPHA, chance, constant, mixed_up, moving
 
 from understudy.adversaries.cases import Cases
-from understudy.adversaries.changes import Changes, Detector, _scales, _statistics, marked
-from understudy.adversaries.features import recipe_for
-from understudy.adversaries.windowed import Windowed
+from understudy.adversaries.learners.changes import Changes, Detector, _scales, _statistics, marked
+from understudy.adversaries.learners.features import recipe_for
+from understudy.adversaries.learners.windowed import Windowed
 
 
 def one(outputs):

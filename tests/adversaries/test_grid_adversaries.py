@@ -19,9 +19,9 @@ from helpers import room as paper_room
 
 import understudy as us
 from understudy.adversaries.base import Adversary
-from understudy.adversaries.decoder import decoded
-from understudy.adversaries.digits import LowDigits
-from understudy.adversaries.grid import GridInversion
+from understudy.adversaries.learners.decoder import decoded
+from understudy.adversaries.learners.digits import LowDigits
+from understudy.adversaries.learners.grid import GridInversion
 from understudy.errors import ConfigurationError
 from understudy.identify.grid import detect_grid
 from understudy.models.quantised import Quantised

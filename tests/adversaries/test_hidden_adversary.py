@@ -6,10 +6,10 @@ import scipy.stats
 
 import understudy as us
 from understudy.adversaries.cases import Cases
-from understudy.adversaries.hidden import Hidden, features
 from understudy.adversaries.known import Known
-from understudy.adversaries.mixtures import NormalMixture, fitted
-from understudy.adversaries.smoothing import Smoother
+from understudy.adversaries.learners.hidden import Hidden, features
+from understudy.adversaries.learners.mixtures import NormalMixture, fitted
+from understudy.adversaries.learners.smoothing import Smoother
 
 
 def test_log_densities_of_a_mixture_are_those_of_its_parts():

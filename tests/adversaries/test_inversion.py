@@ -14,9 +14,9 @@ from causal_cases import bits
 from scipy import stats
 
 import understudy as us
-from understudy.adversaries.inversion import invert
+from understudy.adversaries.learners.inversion import invert
 from understudy.errors import ConfigurationError
-from understudy.randomizer.causal_analysis import posteriors
+from understudy.randomizer.causal.analysis import posteriors
 from understudy.randomizer.estimating import Estimator
 
 ALPHA = 1e-6

@@ -6,8 +6,8 @@ from learner_cases import ALPHA, chance, constant, moving
 
 import understudy as us
 from understudy.adversaries.cases import Cases
-from understudy.adversaries.learned import Boosting, Logistic, Neighbours
-from understudy.adversaries.windowed import Windowed
+from understudy.adversaries.learners.learned import Boosting, Logistic, Neighbours
+from understudy.adversaries.learners.windowed import Windowed
 from understudy.paper import room
 
 ALL = (Logistic, Boosting, Neighbours)

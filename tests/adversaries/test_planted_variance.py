@@ -9,8 +9,8 @@ from adversary_cases import disguised, finds, known_of
 from planted_leaks import moved, noisy_room
 
 import understudy as us
-from understudy.adversaries.bayes import Exact
-from understudy.adversaries.hidden import Hidden
+from understudy.adversaries.learners.bayes import Exact
+from understudy.adversaries.learners.hidden import Hidden
 
 T, N = 40, 1200
 

@@ -8,7 +8,7 @@ import understudy as us
 from understudy.errors import MissingReadingError
 from understudy.files import rows as rows_module
 from understudy.files.applying import apply_file
-from understudy.randomizer.causal import design_causal
+from understudy.randomizer.causal.making import design_causal
 
 HEAVY = us.Scalar(scipy.stats.t(4.0, 0.0, 2.0))
 VALUES = ("empty", "full")

@@ -11,12 +11,12 @@ from helpers import room
 from scipy.stats import norm
 
 import understudy as us
-from understudy.randomizer.beliefs import Beliefs, Fixed, expected_cost
-from understudy.randomizer.causal import design_causal
-from understudy.randomizer.causal_analysis import errors, play, posteriors
-from understudy.randomizer.causal_days import chance_of_none, was_ever
-from understudy.randomizer.causal_limit import long_run
-from understudy.randomizer.causal_paths import path_distortion, true_distortion
+from understudy.randomizer.causal.analysis import errors, play, posteriors
+from understudy.randomizer.causal.beliefs import Beliefs, Fixed, expected_cost
+from understudy.randomizer.causal.days import chance_of_none, was_ever
+from understudy.randomizer.causal.limit import long_run
+from understudy.randomizer.causal.making import design_causal
+from understudy.randomizer.causal.paths import path_distortion, true_distortion
 from understudy.report.causal_figure import WAYS, compare_memory, source
 
 ALPHA = 1e-6

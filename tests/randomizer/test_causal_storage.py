@@ -10,8 +10,8 @@ from helpers import room
 import understudy as us
 from understudy.errors import StoredFileError
 from understudy.randomizer import document
-from understudy.randomizer.causal import design_causal
-from understudy.randomizer.causal_storage import KIND, VERSION
+from understudy.randomizer.causal.making import design_causal
+from understudy.randomizer.causal.storage import KIND, VERSION
 
 
 def stored():

@@ -16,8 +16,8 @@ from randomizer_cases import is_kernel
 
 import understudy as us
 from understudy.errors import DesignError, InfeasibleError
-from understudy.randomizer.constraint_base import as_constraints
-from understudy.randomizer.constraints import (
+from understudy.randomizer.constrained.base import as_constraints
+from understudy.randomizer.constrained.constraints import (
     KINDS,
     ErrorAtLeast,
     Floor,

@@ -15,7 +15,7 @@ from scipy import stats
 
 import understudy as us
 from understudy.errors import DesignError, FamilyError, ReadingError
-from understudy.randomizer.beliefs import _power
+from understudy.randomizer.causal.beliefs import _power
 from understudy.randomizer.estimating import Estimator, EstimatorState
 from understudy.stream.states import dump, load
 

@@ -18,10 +18,10 @@ from robust_cases import Approximate, look, mixtures, mutual, robust_cases
 import understudy as us
 from understudy.errors import ConfigurationError, DesignError, InfeasibleError, StoredFileError
 from understudy.models.fingerprint import fingerprint
-from understudy.randomizer.hull import worst_prior
 from understudy.randomizer.measures import capacity
-from understudy.randomizer.robust_priors import design_robust, solve_robust
-from understudy.randomizer.robust_storage import load_robust
+from understudy.randomizer.priors.hull import worst_prior
+from understudy.randomizer.priors.robust import design_robust, solve_robust
+from understudy.randomizer.priors.robust_storage import load_robust
 
 INF = math.inf
 FLIP = np.array([[0.8, 0.2], [0.2, 0.8]])

@@ -15,8 +15,8 @@ from page_cases import parsed, words
 
 import understudy as us
 from understudy.adversaries.audited import Audit, Figure, Row
-from understudy.adversaries.scored import scored
-from understudy.adversaries.utility import measure
+from understudy.adversaries.judging.scored import scored
+from understudy.adversaries.utility.measuring import measure
 from understudy.errors import ConfigurationError
 from understudy.report.audit_figure import plot_audit
 from understudy.report.audit_page import audit_html, audit_report

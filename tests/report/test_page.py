@@ -222,7 +222,7 @@ def test_spans_in_words():
 
 def test_what_a_moving_value_costs_is_found_along_its_paths(designs):
     """Simulated days agree with the exact distortion of the same kind of paths, and stand on the page."""
-    from understudy.randomizer.causal_paths import true_distortion
+    from understudy.randomizer.causal.paths import true_distortion
     from understudy.report.page_paths import moving
 
     design = designs["causal"]

@@ -8,7 +8,7 @@ from stream_helpers import opened
 
 import understudy as us
 from understudy.errors import ConfigurationError
-from understudy.randomizer.causal import design_causal
+from understudy.randomizer.causal.making import design_causal
 from understudy.randomizer.estimating import Estimator
 
 EVERY = 5

@@ -16,7 +16,7 @@ from stream_helpers import copied, opened, played
 import understudy as us
 from understudy.errors import ConfigurationError, LedgerError, MissingReadingError, ModelError, ReadingError
 from understudy.laws.uniforms import Uniforms
-from understudy.randomizer.causal import design_causal
+from understudy.randomizer.causal.making import design_causal
 from understudy.transform.restarting import Restarting
 
 HEAVY = us.Scalar(scipy.stats.t(4.0, 0.0, 2.0))

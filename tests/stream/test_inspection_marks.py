@@ -10,7 +10,7 @@ from helpers import room
 from stream_helpers import opened
 
 import understudy as us
-from understudy.randomizer.causal import design_causal
+from understudy.randomizer.causal.making import design_causal
 from understudy.stream import inspection
 from understudy.stream.rows import digest
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from understudy.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from understudy.adversaries.utility import Utility
+    from understudy.adversaries.utility.measuring import Utility
 
 SCHEMA, VERSION = "understudy.audit", 1
 _NEW = ("estimated",)  # fields that older files lack
@@ -229,7 +229,7 @@ class Audit:
                 parts[name] = tuple(_number(x) for x in parts[name])
             parts["notes"] = tuple(parts["notes"])
             if parts["utility"] is not None:
-                from understudy.adversaries.utility import Utility
+                from understudy.adversaries.utility.measuring import Utility
 
                 parts["utility"] = Utility.from_plain(parts["utility"])
             return cls(**parts)

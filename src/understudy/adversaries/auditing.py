@@ -15,17 +15,17 @@ import numpy as np
 from understudy.adversaries import roster
 from understudy.adversaries.audited import Audit, Row
 from understudy.adversaries.cases import Cases, Learner
-from understudy.adversaries.distances import distances, utility_of
-from understudy.adversaries.figures import Judged, error_of, figures, hours_of, judged
-from understudy.adversaries.held import with_held
-from understudy.adversaries.intervals import FEW
+from understudy.adversaries.judging.figures import Judged, error_of, figures, hours_of, judged
+from understudy.adversaries.judging.intervals import FEW
+from understudy.adversaries.judging.tested import Tested, Tried, outcomes
 from understudy.adversaries.known import Known
-from understudy.adversaries.material import Material, odds_of, with_noise
-from understudy.adversaries.recording import Recording, numbers, recorded
-from understudy.adversaries.replayed import released as released_material
-from understudy.adversaries.replayed import replayed
-from understudy.adversaries.simulated import simulated
-from understudy.adversaries.tested import Tested, Tried, outcomes
+from understudy.adversaries.playing.held import with_held
+from understudy.adversaries.playing.material import Material, odds_of, with_noise
+from understudy.adversaries.playing.recording import Recording, numbers, recorded
+from understudy.adversaries.playing.replayed import released as released_material
+from understudy.adversaries.playing.replayed import replayed
+from understudy.adversaries.playing.simulated import simulated
+from understudy.adversaries.utility.distances import distances, utility_of
 from understudy.errors import ConfigurationError
 from understudy.laws.base import Array
 
@@ -64,7 +64,8 @@ def audit(
     from the `train` recording, or else from the first part of the time. `released` is an output of the same rows that
     was made elsewhere, and is attacked as it is; Y may then be left out. `hours` (of the day) and `days` (weekdays
     from 0) are the public clock, `segments` says which rows belong together. In place of Y there may be a `Recording`,
-    as `understudy.adversaries.replayed.from_history` makes one; `train` is a recording, or readings with values.
+    as `understudy.adversaries.playing.replayed.from_history` makes one; `train` is a recording, or readings with
+    values.
 
     A `Design` on readings whose theta moves draws again every `epoch` readings. `adversaries` is "all", names of the
     roster, or a mapping of names to learners of your own. `noise` adds the comparison with noise of equal distortion,

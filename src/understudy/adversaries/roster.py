@@ -25,7 +25,7 @@ ROSTER: dict[str, str] = {
     "digits": "gridded:Digits",
     "genie": "bayes:Genie",
 }
-"""Name -> where it is, as module:class of this package."""
+"""Name -> where it is, as module:class of `learners`."""
 
 REFERENCES = ("blind", "clock", "genie")
 """Those that attack nothing: they tell what is known without the output, or with the pseudo value itself."""
@@ -74,7 +74,7 @@ def _loaded(name: str) -> Any:
     """The learner of this name, or why there is none."""
     module, _, cls = ROSTER[name].partition(":")
     try:
-        return getattr(import_module(f"understudy.adversaries.{module}"), cls)()
+        return getattr(import_module(f"understudy.adversaries.learners.{module}"), cls)()
     except ModuleNotFoundError as missing:
         root = (missing.name or "").partition(".")[0]
         if root == "sklearn":

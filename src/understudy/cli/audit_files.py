@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from understudy.adversaries.recording import Recording
+from understudy.adversaries.playing.recording import Recording
 from understudy.cli.reading import Columns, Roles, located, read
 from understudy.errors import ConfigurationError, ReadingError
 from understudy.files.binding import bind
@@ -184,7 +184,7 @@ def _times(segment: Segment) -> list[int]:
 
 
 def _recording(history: History, design: AnyDesign) -> Recording:
-    from understudy.adversaries.replayed import from_history
+    from understudy.adversaries.playing.replayed import from_history
 
     if design.family is None:  # which _history has refused
         raise ConfigurationError("the design has no models")

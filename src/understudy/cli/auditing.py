@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import understudy as us
 from understudy.adversaries.audited import Audit, load_audit
-from understudy.adversaries.recording import Recording
-from understudy.adversaries.scored import Scores, scored
+from understudy.adversaries.judging.scored import Scores, scored
+from understudy.adversaries.playing.recording import Recording
 from understudy.cli.audit_files import Files, beside, recorded
 from understudy.cli.pictures import check_folder
 from understudy.cli.terminal import filled, print_json, progress, say, show, warn
@@ -265,7 +265,7 @@ def tell(audit: Audit, design: AnyDesign, notes: list[str]) -> None:
     nats = "Nats: learned beyond the odds with a guess, at least; the lower end of the interval."
     say(filled(f"{wide} {nats} {words.chosen(audit)}".rstrip()))
     if audit.utility is not None:
-        from understudy.adversaries.utility_plain import lines as sentences
+        from understudy.adversaries.utility.plain import lines as sentences
 
         say("\nWhat is left for honest use")
         for line in sentences(audit.utility, unit(about(design))):

@@ -15,7 +15,7 @@ from understudy.cli.terminal import filled, print_json, say, warn
 from understudy.cli.typed import budget, numbers, quantity
 from understudy.errors import ConfigurationError
 from understudy.randomizer.card import label
-from understudy.randomizer.constraints import Floor
+from understudy.randomizer.constrained.constraints import Floor
 from understudy.report.page_facts import AnyDesign, facts, nothing_hidden, warnings
 from understudy.report.page_frontier import frontier_of
 

@@ -241,6 +241,6 @@ def _rate(family: us.Family, wanted: Wanted, per: str, every: int, notes: list[s
         raise ConfigurationError(
             "--per day needs the period of the readings, and the family has none; fit with --period"
         )
-    from understudy.randomizer.causal_days import at_most
+    from understudy.randomizer.causal.days import at_most
 
     return at_most(budget(leakage), _DAY / (period * every))

@@ -7,9 +7,9 @@ from typing import Any
 
 from understudy.cli.typed import budget
 from understudy.errors import ConfigurationError, DesignError
-from understudy.randomizer import constraints as kinds
 from understudy.randomizer.budget import nats
-from understudy.randomizer.constraint_base import Constraint
+from understudy.randomizer.constrained import constraints as kinds
+from understudy.randomizer.constrained.base import Constraint
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 A randomizer must know theta. Where nobody tells it, it can be estimated at the edge, from the same raw readings that
 are to be disguised. **Then no theorem holds.** Readings that are whitened under a wrong value keep something of the
 right one, and a value that was found in the readings can be found again by running the recursion backwards
-(`understudy.adversaries.inversion`). So this is asked for by name, and a card then says "no guarantee, audit only".
+(`understudy.adversaries.learners.inversion`). So this is asked for by name, and a card then says "no guarantee, audit
+only".
 
 The filter is that of a Markov chain theta seen through the readings. With b the belief before a reading, moved by the
 transition matrix at every decision, and p_i(y) the density of the reading under value i, given the past::
@@ -28,7 +29,7 @@ import numpy as np
 from understudy.errors import DesignError, ReadingError
 from understudy.laws.base import Array, Frozen
 from understudy.models.family import Family
-from understudy.randomizer.beliefs import as_transitions
+from understudy.randomizer.causal.beliefs import as_transitions
 from understudy.randomizer.predictors import Predictors, predictors
 from understudy.transform.readings import one_reading
 

@@ -52,7 +52,7 @@ def solve(
     (0.010060755323, 'optimal')
     >>> us.solve(1.0 - np.eye(3), distortion_at_most=0.1).leakage <= us.solve(1.0 - np.eye(3), leakage="100%").leakage
     True
-    >>> from understudy.randomizer.constraints import LocalDP
+    >>> from understudy.randomizer.constrained.constraints import LocalDP
     >>> us.solve(1.0 - np.eye(2), constraints=[LocalDP(1.0)]).randomizer.kernel.round(4).tolist()
     [[0.7311, 0.2689], [0.2689, 0.7311]]
     """
@@ -196,7 +196,7 @@ def _at_most_one(
 
 
 def _constraints(given: Any) -> tuple[Any, ...]:
-    from understudy.randomizer.constraint_base import as_constraints
+    from understudy.randomizer.constrained.base import as_constraints
 
     return as_constraints(given)
 
@@ -211,7 +211,7 @@ def _solved_with(
     leak: Charge | None = None,
 ) -> Design:
     """A design that keeps constraints; what makes it is loaded when one is asked for."""
-    from understudy.randomizer.constraining import Asked, solved_with
+    from understudy.randomizer.constrained.designing import Asked, solved_with
 
     return solved_with(cost, p, Asked(demand, constraints, leak), family, found)
 

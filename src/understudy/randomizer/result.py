@@ -16,12 +16,12 @@ from understudy.models.base import Model
 from understudy.models.family import Family
 from understudy.randomizer import card
 from understudy.randomizer.charge import Charge, rounded_up
-from understudy.randomizer.constraint_base import Constraint
+from understudy.randomizer.constrained.base import Constraint
 from understudy.randomizer.guarantee import Guarantee
 from understudy.randomizer.sampler import Randomizer
 
 if TYPE_CHECKING:
-    from understudy.randomizer.pricing import Price
+    from understudy.randomizer.constrained.pricing import Price
     from understudy.stream.stream import Stream
 
 
@@ -151,7 +151,7 @@ class Design:
 
     def price_of(self, constraint: Constraint) -> Price:
         """What one of the constraints costs: the distortion with it less that without it, and proven bounds."""
-        from understudy.randomizer.pricing import price_of
+        from understudy.randomizer.constrained.pricing import price_of
 
         return price_of(self, constraint)
 

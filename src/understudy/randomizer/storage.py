@@ -32,8 +32,8 @@ from understudy.models.keys import value_from_plain, value_to_plain
 from understudy.models.stored import family_from_plain, family_to_plain
 from understudy.randomizer import document
 from understudy.randomizer.charge import Charge, is_approximate, rounded_up
-from understudy.randomizer.constraining import Asked, solved_with
-from understudy.randomizer.constraints_stored import constraints_from_plain, constraints_to_plain, with_stored_kernel
+from understudy.randomizer.constrained.designing import Asked, solved_with
+from understudy.randomizer.constrained.stored import constraints_from_plain, constraints_to_plain, with_stored_kernel
 from understudy.randomizer.interior import information
 from understudy.randomizer.making import solved
 from understudy.randomizer.measures import bayes_error
@@ -42,7 +42,7 @@ from understudy.randomizer.result import Design, total
 from understudy.randomizer.sampler import BITS, Randomizer
 
 if TYPE_CHECKING:
-    from understudy.randomizer.causal import CausalDesign
+    from understudy.randomizer.causal.making import CausalDesign
 
 KIND, VERSION = "design", 1
 
@@ -110,11 +110,11 @@ def load_design(path: str | os.PathLike[str], family: Family | None = None) -> D
     """
     kind = document.kind_of(path)
     if kind == "causal design":
-        from understudy.randomizer.causal_storage import load_causal
+        from understudy.randomizer.causal.storage import load_causal
 
         return load_causal(path, family)
     if kind == "robust design":
-        from understudy.randomizer.robust_storage import load_robust
+        from understudy.randomizer.priors.robust_storage import load_robust
 
         return load_robust(path, family)
     content = document.read(path, KIND, [VERSION])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from understudy.adversaries.audited import Audit, Figure
-from understudy.adversaries.scored import Scores
+from understudy.adversaries.judging.scored import Scores
 from understudy.report import audit_words as words
 from understudy.report.audit_pictures import KINDS, Guide, Line, bells, dots, memories
 from understudy.report.audit_verdict import mark

@@ -14,7 +14,7 @@ from __future__ import annotations
 from html import escape
 
 from understudy.adversaries.audited import Audit
-from understudy.adversaries.scored import Scores
+from understudy.adversaries.judging.scored import Scores
 from understudy.report import audit_engineer as engineer
 from understudy.report import audit_officer as officer
 from understudy.report import page_parts as parts

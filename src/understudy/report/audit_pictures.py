@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from html import escape
 
 from understudy.adversaries.audited import Figure
-from understudy.adversaries.scored import EDGE, ScoreRow
+from understudy.adversaries.judging.scored import EDGE, ScoreRow
 
 KINDS = ("disguised", "noise", "held", "raw")
 _TITLES = {

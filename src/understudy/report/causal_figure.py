@@ -17,8 +17,8 @@ import numpy as np
 
 from understudy.errors import ConfigurationError
 from understudy.laws.base import Array
-from understudy.randomizer.beliefs import Beliefs, Fixed
-from understudy.randomizer.causal_analysis import Errors, errors
+from understudy.randomizer.causal.analysis import Errors, errors
+from understudy.randomizer.causal.beliefs import Beliefs, Fixed
 from understudy.report.drawing import BLUE, GREY, ROSE, axes
 
 WAYS = ("with memory", "independent, every step", "independent, every epoch")

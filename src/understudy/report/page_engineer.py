@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from understudy.randomizer import card
-from understudy.randomizer.causal import CausalDesign
+from understudy.randomizer.causal.making import CausalDesign
 from understudy.report.page_candidates import HEAD, candidates, remarks
 from understudy.report.page_facts import AnyDesign, about, doubts, measure_name, span, unit
 from understudy.report.page_frontier import tradeoff

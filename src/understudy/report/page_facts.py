@@ -11,8 +11,8 @@ from typing import Any
 
 from understudy.models.family import Family
 from understudy.randomizer import card
-from understudy.randomizer.causal import CausalDesign
-from understudy.randomizer.causal_card import CausalCard, causal_card
+from understudy.randomizer.causal.card import CausalCard, causal_card
+from understudy.randomizer.causal.making import CausalDesign
 from understudy.randomizer.guarantee import Guarantee
 from understudy.randomizer.result import Design
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from understudy.randomizer.beliefs import Beliefs
-from understudy.randomizer.causal import CausalDesign
-from understudy.randomizer.causal_limit import long_run
+from understudy.randomizer.causal.beliefs import Beliefs
+from understudy.randomizer.causal.limit import long_run
+from understudy.randomizer.causal.making import CausalDesign
 from understudy.randomizer.curve import Frontier
 from understudy.randomizer.making import solved
 from understudy.randomizer.result import Design, total

@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from understudy.randomizer import card
-from understudy.randomizer.causal import CausalDesign
+from understudy.randomizer.causal.making import CausalDesign
 from understudy.randomizer.result import Design
 from understudy.report.page_facts import (
     AnyDesign,

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from understudy.laws.base import Array
-from understudy.randomizer.beliefs import as_transitions
-from understudy.randomizer.causal import CausalDesign
-from understudy.randomizer.causal_analysis import play
+from understudy.randomizer.causal.analysis import play
+from understudy.randomizer.causal.beliefs import as_transitions
+from understudy.randomizer.causal.making import CausalDesign
 from understudy.report.page_facts import AnyDesign, about
 from understudy.transform.scores import colour
 

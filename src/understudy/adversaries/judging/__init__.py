@@ -1,0 +1,1 @@
+"""From guesses to figures: intervals, tests, and whether anything was found."""

@@ -1,0 +1,1 @@
+"""The adversaries themselves, and what they are made of."""

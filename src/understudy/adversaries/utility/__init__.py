@@ -1,0 +1,1 @@
+"""What is left of the readings for honest use."""

@@ -1,0 +1,1 @@
+"""Other measures and rules as constraints on a randomizer: the linear and conic programs, and exact checks."""

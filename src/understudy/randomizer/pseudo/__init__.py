@@ -1,0 +1,1 @@
+"""Which pseudo values to play, chosen from an interval or a box."""
