@@ -61,6 +61,7 @@ def alone(root: Path, quick: bool, told: Told, minutes: int, model: str, full: b
             estimated=(0.0, 3.0),
             controls=(0.0, 3.0),
             insider="test2",
+            fresh={0.25: (0.0, 3.0), 0.5: (0.0, 3.0), 1.0: (0.0, 3.0)},
         )
     return studied(room(root, minutes, model=model), budgets, told)
 

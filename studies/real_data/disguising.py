@@ -126,6 +126,11 @@ def scores(family: Family, history: History, rng: Any, theta: Sequence[Positions
     return found
 
 
+def mixed(z: Array, share: float, rng: np.random.Generator) -> Array:
+    """Scores with fresh ones mixed in: standard normal again if they were, and further from where they came from."""
+    return np.asarray(math.sqrt(1.0 - share * share) * z + share * rng.standard_normal(z.shape))
+
+
 def coloured(z: Array, family: Family, which: Positions) -> Array:
     """Scores (T, d, N) to readings along N paths (T, N) of positions among the family's values."""
     members = [family.model(value) for value in family.values]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,8 @@ class Budgets:
     """The test recording on which an adversary with labels of its own first half is tried too."""
     estimated: tuple[float, ...] = ()
     """Nats a day at which the private value is estimated from the readings rather than told."""
+    fresh: Mapping[float, Sequence[float]] = field(default_factory=dict)
+    """Shares of fresh chance in the scores -> nats a day at which they are tried."""
     seed: int = 2015
 
 
@@ -64,6 +66,9 @@ def studied(room: Room, budgets: Budgets, told: Told = lambda share: None) -> di
         for k, plan in enumerate(plans):
             told(0.4 + 0.55 * k / len(plans))
             record["points"].append(work.point(plan, made["train"][k], {name: made[name][k] for name in room.tests}))
+        record["fresh"] = [
+            work.freshened(plan, share) for share, nats in budgets.fresh.items() for plan in work.at(plans, nats)
+        ]
         record["controls"] = [work.control(plan) for plan in work.at(plans, budgets.controls)]
         record["estimated"] = [work.estimated(plan) for plan in work.at(plans, budgets.estimated)]
     told(1.0)
@@ -241,6 +246,14 @@ class _Work:
                 for how, slow in (("white", 0.0), ("slow", self._slow()))
             }
         return found
+
+    def freshened(self, plan: disguising.Plan, share: float) -> dict[str, Any]:
+        """The same plan with fresh chance in the scores: what a wrong model leaves in them is drowned, at a price."""
+        made = {}
+        for name, history in self.histories.items():
+            z = [[disguising.mixed(part, share, self.rng) for part in parts] for parts in self.z[name]]
+            made[name] = self.disguised(history, z, [plan])[0]
+        return {"share": share, **self.point(plan, made["train"], {name: made[name] for name in self.room.tests})}
 
     def _slow(self) -> float:
         """The coefficient of noise that is as slow as the room: half of it is gone in an hour."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from studies.real_data import page_more
+from studies.real_data import page_fresh, page_more
 from studies.real_data.tables import (
     TESTS,
     Record,
@@ -144,6 +144,7 @@ def office(records: dict[str, Any], pictures: set[str]) -> str:
         _frontier(records, record, pictures),
         _least(records, record),
         _hope(records),
+        page_fresh.fresh(rooms),
         page_more.others(rooms, record, pictures),
         page_more.estimated(record),
         page_more.audits(records),

@@ -226,7 +226,7 @@ def test_what_a_moving_value_costs_is_found_along_its_paths(designs):
     from understudy.report.page_paths import moving
 
     design = designs["causal"]
-    found, exact = moving(design, sequences=40), true_distortion(design, 96, 40, rng=1)
+    found, exact = moving(design, sequences=15), true_distortion(design, 96, 15, rng=1)
     apart = abs(found.distortion - exact.true)
     assert apart < 5.0 * np.hypot(found.error, exact.true_error)  # 1e-6
     assert found.readings == 1440

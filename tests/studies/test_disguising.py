@@ -139,3 +139,16 @@ def test_the_best_is_no_reference():
     assert attacking.best(rows)["adversary"] == "a"
     assert attacking.best(rows, clock=True)["adversary"] == "b"
     assert attacking.best(rows[:1]) is None
+
+
+def test_fresh_chance_keeps_the_law_of_scores():
+    """Normal scores stay normal, and what they know goes with the share; without one they are as they were."""
+    rng = np.random.default_rng(8)
+    z = rng.standard_normal((20_000, 1))
+    assert (disguising.mixed(z, 0.0, rng) == z).all()
+    for share in (0.5, 1.0):
+        found = disguising.mixed(z, share, rng)
+        assert scipy.stats.kstest(found[:, 0], "norm").pvalue > 1e-6
+        together = float(np.mean(found * z))
+        assert together == pytest.approx(np.sqrt(1.0 - share**2), abs=5.0 / np.sqrt(len(z)))
+    assert scipy.stats.kstest(z[:, 0] + 0.5 * rng.standard_normal(len(z)), "norm").pvalue < 1e-6  # merely added
