@@ -20,6 +20,7 @@ from understudy.adversaries.judging.intervals import FEW
 from understudy.adversaries.judging.tested import Tested, Tried, outcomes
 from understudy.adversaries.known import Known
 from understudy.adversaries.playing.held import with_held
+from understudy.adversaries.playing.in_common import in_common
 from understudy.adversaries.playing.material import Material, odds_of, with_noise
 from understudy.adversaries.playing.recording import Recording, numbers, recorded
 from understudy.adversaries.playing.replayed import released as released_material
@@ -269,7 +270,7 @@ def _material(
             raise ConfigurationError("train goes with readings; a simulation has its own")
         return simulated(design, n, rng, tell, hasattr(design, "decision_every"))
     learned = train
-    unclocked: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     if train is not None and not isinstance(train, Recording):
         if not isinstance(train, (tuple, list)) or len(train) != 2:
             raise ConfigurationError("train must be a recording, or a pair of readings and private values")
@@ -277,13 +278,16 @@ def _material(
     if learned is not None and (learned.hours is None) != (recording.hours is None):
         # a clock that only one of them has is of no use to an adversary
         learned, recording = (replace(each, public=False) for each in (learned, recording))
-        unclocked = ("only one of the recordings has a clock: it is used for days, and no adversary sees it",)
+        notes = ("only one of the recordings has a clock: it is used for days, and no adversary sees it",)
+    shared = 0 if learned is None else in_common(learned.Y, recording.Y)
+    if shared:
+        notes += (f"{shared:,} of {len(recording.Y):,} judged rows are in the recording that was learned from as well",)
     if released is None:
         made = replayed(design, recording, learned, replicates, epoch, rng, tell)
     else:
         output = numbers(released, "released")
         made = released_material(design, recording, output, learned, raw, replicates, epoch, rng, tell)
-    return replace(made, notes=(*made.notes, *unclocked))
+    return replace(made, notes=(*made.notes, *notes))
 
 
 def _notes(material: Material, rows: list[Row], recording: Recording | None, estimated: bool) -> list[str]:
