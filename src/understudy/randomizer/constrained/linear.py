@@ -25,6 +25,7 @@ _ATTEMPTS: tuple[tuple[str, dict[str, float], float], ...] = (
 )
 _INFEASIBLE = 2
 _NEAR = 1e-4  # a little
+_SMALL = 4_000  # entries of a matrix up to which scipy is quicker with all of them than with those that count
 
 
 class Solved(NamedTuple):
@@ -118,6 +119,8 @@ def _highs(problem: Program, cost: Array, room: float, near: Array | None = None
         sums = csr_array(block_array([[sums, coo_array((m, 1))]]))
         b = np.concatenate([b, -lowest[entries]])
         c, lowest, highest = np.append(c, -room), np.append(lowest, 0.0), np.append(highest, 1.0)
+    if A.shape[0] * A.shape[1] <= _SMALL:
+        A, sums = A.toarray(), sums.toarray()
     for method, options, most in _ATTEMPTS:
         result = linprog(
             np.clip(c, -most, most),

@@ -58,7 +58,8 @@ class Constrained:
         self.scale = _scale(self.left.cost, self.p)
         self.L = np.where(self.allowed, self.left.cost / self.scale, 0.0)
         # what a few steps of 2^-53 may add to a cost
-        self.rounding = 2e-15 * float(self.p @ np.nanmedian(np.where(self.allowed, self.left.cost, math.nan), axis=1))
+        usual = [np.median(row[ok]) for row, ok in zip(self.left.cost, self.allowed, strict=True)]
+        self.rounding = 2e-15 * float(self.p @ usual)
         self.steps = 0
         self._exact: Exact | None = None
 
