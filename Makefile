@@ -15,8 +15,8 @@ help:
 	@echo "make lint    format, lint, types and layers alone"
 	@echo "make docs    build the documentation into docs/_build/html"
 	@echo "make bench   measure against named peers and write docs/benchmarks.md (about 20 minutes)"
-	@echo "make study   the study on real data, written to docs/real-data.md (about 25 minutes); DATA=folder says where they are"
-	@echo "make fuzz    the long fuzz of the randomizer's solver, 20,000 problems (about 2 minutes)"
+	@echo "make study   the study on real data, written to docs/real-data.md (about 30 minutes); DATA=folder says where they are"
+	@echo "make fuzz    the long fuzz of the randomizer's solvers, 20,000 problems of each sort (about 20 minutes)"
 	@echo "make clean   remove what the others made"
 
 $(BIN)/python:

@@ -11,8 +11,11 @@ from audit_cases import switching
 from hypothesis import given
 from hypothesis import strategies as st
 
+from understudy.adversaries.cases import Cases
 from understudy.adversaries.judging import stretching
+from understudy.adversaries.judging.figures import Judged
 from understudy.adversaries.judging.stretching import agreement, alone, contributions, together
+from understudy.adversaries.judging.tested import Tried, outcomes
 from understudy.adversaries.judging.testing import exchanged, holm, tables
 
 RATE = 1e-6
@@ -116,50 +119,105 @@ def test_few_stretches_cannot_tell():
     assert stretches(truth, truth, np.arange(100) // 20, 2, None, np.random.default_rng(0)) == 1 / 32
 
 
-def _adversaries(rng, many, days, knows=0.0):
-    """Agreements of several adversaries who look at the same output, one of which may know some of the labels."""
-    truth, seen = switching(48 * days, 0.1, rng), switching(48 * days, 0.05, rng)
-    blocks = np.arange(truth.size) // 48
-    found = []
-    for k in range(many):
-        guess = np.where(rng.random(truth.size) < 0.8, seen, rng.integers(0, 2, truth.size))
-        if k == 0 and knows:
-            guess = np.where(rng.random(truth.size) < knows, truth, guess)
-        found.append(agreement(guess, truth, blocks, 2, None))
-    return found
+def _adversaries(rng, many, days, knows=0.0, clocked=0):
+    """Labels, stretches, hours, and guesses of several adversaries who look at outputs of their own.
+
+    The first knows a share of the labels; the last `clocked` are compared within hours.
+    """
+    truth = switching(48 * days, 0.1, rng)
+    blocks, hours = np.arange(truth.size) // 48, np.arange(truth.size) % 48 // 2
+    guesses = [switching(truth.size, 0.05, rng) for _ in range(many)]
+    guesses[0] = np.where(rng.random(truth.size) < knows, truth, guesses[0])
+    strata = [None] * (many - clocked) + [hours] * clocked
+    return truth, blocks, guesses, strata
 
 
-def test_signs_are_tossed_for_all_together():
-    """The corrected p of the clearest of three is counted through: the largest of all sums, over every sign."""
-    rng = np.random.default_rng(7)
-    found = _adversaries(rng, 3, 8, knows=0.6)
-    x = np.stack([one.x / np.sqrt(np.square(one.x).sum()) for one in found])
-    sums = [one.sum() / kind.wider for one, kind in zip(x, found, strict=True)]
-    first = int(np.argmax(sums))
-    every = np.array([max(np.dot(row, signs) for row in x) for signs in product((-1.0, 1.0), repeat=8)])
-    known = np.mean(every >= sums[first] - 1e-9)
-    assert stretching._tossed(found, rng, 0)[first] == pytest.approx(known)
-    corrected = together(found, rng)
-    assert corrected[first] >= known
-    assert corrected == pytest.approx(together(found[::-1], rng)[::-1])
-    assert all(c >= alone(one, rng) for c, one in zip(corrected, found, strict=True))
+def _agreements(truth, blocks, guesses, strata):
+    return [agreement(guess, truth, blocks, 2, hour) for guess, hour in zip(guesses, strata, strict=True)]
+
+
+def _stepped_down(found):
+    """Westfall and Young's p of every adversary by their own words: each against the largest of those that are left."""
+    x = [one.x / np.sqrt(np.square(one.x).sum()) for one in found]
+    sums = [row.sum() / one.wider for row, one in zip(x, found, strict=True)]
+    signs = list(product((-1.0, 1.0), repeat=len(x[0])))
+    left, p, worst = set(range(len(found))), {}, 0.0
+    while left:
+        first = max(left, key=lambda i: sums[i])
+        largest = [max(np.dot(x[i], sign) for i in left) for sign in signs]
+        worst = max(worst, np.mean([value >= sums[first] - 1e-9 for value in largest]))
+        p[first] = worst
+        left.remove(first)
+    return [p[i] for i in range(len(found))]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_signs_are_tossed_for_all_together(seed):
+    """Four adversaries, two of them with the clock: p of each is that of stepping down through all signs."""
+    rng = np.random.default_rng(seed)
+    found = _agreements(*_adversaries(rng, 4, 8, knows=0.5, clocked=2))
+    known = _stepped_down(found)
+    assert stretching._tossed(found, rng, 0) == pytest.approx(known)
+    assert len(set(known)) > 2
+    student = [stretching._student(one) for one in found]
+    assert together(found, rng) == pytest.approx([max(a, b) for a, b in zip(known, holm(student), strict=True)])
+    assert together([found[0], None], rng)[0] == pytest.approx(alone(found[0], rng))
+
+
+def test_what_is_shared_is_where_labels_vary():
+    """Of k days that share their hours each is in the mean of the others; hours without change do not count."""
+    rng = np.random.default_rng(3)
+    truth, hour, day = rng.integers(0, 2, 7 * 24), np.tile(np.arange(24), 7), np.arange(7 * 24) // 24
+    week = agreement(truth, truth, day, 2, hour)
+    assert week.wider == pytest.approx(np.sqrt(7 / 6))
+    # a weekend of its own hours on which nobody is there, and nights that all nine days share
+    more = np.concatenate([truth, np.zeros(2 * 24, dtype=int)]), np.concatenate([hour, np.tile(np.arange(24, 48), 2)])
+    whole = agreement(more[0], more[0], np.concatenate([day, np.repeat([7, 8], 24)]), 2, more[1])
+    assert whole.wider == pytest.approx(week.wider)
+    assert whole.varied.tolist() == [True] * 7 + [False] * 2
 
 
 def test_many_adversaries_on_nine_days_keep_their_rate_and_find_a_leak():
-    """Twenty adversaries and nine days: 300 recordings that tell nothing raise alarms at their rate for all together.
+    """Twenty adversaries and nine days: 150 recordings that tell nothing raise alarms at their rate for all together.
 
-    The twin, which corrects nothing, raises more. One that knows most labels is found, which Holm's rule never could.
+    The twin, which corrects nothing, raises far more. One that knows most labels is found, which Holm's rule never
+    could: twenty times 2^-9 is above a hundredth.
     """
     rng = np.random.default_rng(12)
     alarms = twin = power = 0
-    for _ in range(300):
-        found = _adversaries(rng, 20, 9)
+    for k in range(150):
+        found = _agreements(*_adversaries(rng, 20, 9, clocked=10))
         alarms += min(together(found, rng)) <= 0.05
         twin += min(alone(one, rng) for one in found) <= 0.05
-        if _ < 40:
-            knowing = _adversaries(rng, 20, 9, knows=0.9)
-            power += together(knowing, rng)[0] <= 0.01
-            assert holm([alone(one, rng) for one in knowing])[0] > 0.01
-    assert alarms <= scipy.stats.binom.isf(RATE, 300, 0.05)
-    assert twin > alarms
-    assert power > 30
+        if k < 30:
+            power += together(_agreements(*_adversaries(rng, 20, 9, knows=0.9)), rng)[0] <= 0.01
+    limit = scipy.stats.binom.isf(RATE, 150, 0.05)
+    assert alarms <= limit
+    assert twin > limit
+    assert power > 20
+
+
+def test_an_audit_corrects_for_all_and_says_what_it_could_have_found():
+    """The corrected p is that of all adversaries together; testable is who knows every label in place of one of them.
+
+    The twin: alone that one would be below a level at which it is not testable among the others.
+    """
+    rng = np.random.default_rng(5)
+    truth, blocks, guesses, strata = _adversaries(rng, 12, 5)
+    cases = Cases(np.zeros((truth.size, 1, 1)), truth[:, None], blocks[:, None], 2, False)
+    made = [Judged(truth, blocks, guess, guess, np.zeros(truth.size), 2) for guess in guesses]
+    tried = [Tried(str(k), False, one) for k, one in enumerate(made)]
+
+    def judged(level):
+        return outcomes(tried, cases, False, None, level, lambda *names: np.random.default_rng(1))
+
+    found = _agreements(truth, blocks, guesses, strata)
+    came = judged(0.01)
+    assert [one.p for one in came] == pytest.approx([alone(one, rng) for one in found])
+    assert [one.corrected for one in came] == pytest.approx(together(found, rng))
+    assert max(one.corrected - one.p for one in came) > 0.1
+    knowing = agreement(truth, truth, blocks, 2, None)
+    by_itself, among = alone(knowing, rng), together([knowing, *found[1:]], rng)[0]
+    assert by_itself < among
+    assert not any(one.testable for one in judged(0.5 * (by_itself + among)))
+    assert all(one.testable for one in judged(1.01 * among))

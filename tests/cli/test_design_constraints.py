@@ -23,7 +23,11 @@ def test_the_room_with_constraints_alone(understudy):
     kernel = np.array(found["kernel"])
     assert LocalDP(1.0).holds([0.5, 0.5], kernel)
     assert kernel.min() >= 0.01
-    assert found["constraints"] == [LocalDP(1.0).words, Floor(0.01).words]
+    assert found["constraints"] == [
+        {"kind": "local_dp", "epsilon": 1.0, "words": LocalDP(1.0).words},
+        {"kind": "floor", "at_least": 0.01, "words": Floor(0.01).words},
+    ]
+    assert found["price_of_floor"] == pytest.approx(1.046, abs=1e-3)
 
 
 def test_a_family_with_every_option(files, tmp_path, understudy):
@@ -49,8 +53,20 @@ def test_pairs_and_groups_by_their_names(understudy):
     kernel = np.array(found["kernel"])
     assert kernel[0, 5] == kernel[2, 1] == 0.0
     assert (kernel[1] == kernel[2]).all()
-    assert Forbidden([(0, 1), (2, 0.2)]).words in found["constraints"]
-    assert Same([[1, 2]]).words in found["constraints"]
+    words = [one["words"] for one in found["constraints"]]
+    assert words == [Forbidden([(0, 1), (2, 0.2)]).words, Same([[1, 2]]).words]
+
+
+def test_options_that_are_repeated_add_up(understudy):
+    """Pairs and groups that are typed one by one are all kept."""
+    once = ("--values", "0,1,2,3", "--leakage", "0.2", "--json", "--forbid", "0:0,1:1", "--same", "0,1;2,3")
+    each = (*once[:5], "--forbid", "0:0", "--forbid", "1:1", "--same", "0,1", "--same", "2,3")
+    one, other = (json.loads(understudy("design", *options).out) for options in (once, each))
+    assert one == other
+    kernel = np.array(one["kernel"])
+    assert kernel[0, 0] == kernel[1, 5] == 0.0
+    assert (kernel[0] == kernel[1]).all()
+    assert (kernel[2] == kernel[3]).all()
 
 
 @pytest.mark.parametrize(

@@ -317,7 +317,7 @@ def _powerless(rows: list[Row]) -> list[str]:
     for clock, where in ((False, ""), (True, " beyond the clock")):
         those = [row for row in rows if row.data == "disguised" and not row.reference and row.clock == clock]
         if those and not any(row.testable for row in those):
-            notes.append(f"nothing could count as found{where} at this level, whatever was told: there is too little")
+            notes.append(f"who knows every label would not count as one that finds it{where}: there is too little")
     return notes
 
 

@@ -98,10 +98,10 @@ def of_the_room(wanted: Wanted, room_: Room) -> us.Design:
 
 
 def told(design: AnyDesign) -> dict[str, Any]:
-    """A design for a program: its facts, and its kernel where it has one."""
+    """A design for a program: its facts, and its kernel and the price of a floor where it has one."""
     kernel = design.randomizer.kernel.tolist() if isinstance(design, us.Design) else None
-    constraints = [one.words for one in design.constraints] if isinstance(design, us.Design) else []
-    return {**facts(design), "kernel": kernel, **({"constraints": constraints} if constraints else {})}
+    prices = [price for _, price in _prices(design)]
+    return {**facts(design), "kernel": kernel, "price_of_floor": prices[0] if prices else None}
 
 
 def tell(design: AnyDesign, notes: list[str], fitted: bool) -> None:
@@ -113,23 +113,20 @@ def tell(design: AnyDesign, notes: list[str], fitted: bool) -> None:
     if fitted and isinstance(design, us.Design):
         say()
         say(in_words(design))
-    for note in [*notes, *_prices(design)]:
+    dearer = [
+        f"The floor of {one.at_least:g} costs {price:.4g}: the distortion is {design.distortion:.6g} with it and "
+        f"{design.distortion - price:.6g} without."
+        for one, price in _prices(design)
+    ]
+    for note in [*notes, *dearer]:
         say(filled(note, "Note: "))
 
 
-def _prices(design: AnyDesign) -> list[str]:
+def _prices(design: AnyDesign) -> list[tuple[Floor, float]]:
     """What a floor costs, if there is one."""
-    floors = [one for one in design.constraints if isinstance(one, Floor)] if isinstance(design, us.Design) else []
     if not isinstance(design, us.Design) or design.demand[0] == "distortion_at_most":
         return []
-    found = []
-    for one in floors:
-        price = design.price_of(one).price
-        found.append(
-            f"The floor of {one.at_least:g} costs {price:.4g}: the distortion is {design.distortion:.6g} with it and "
-            f"{design.distortion - price:.6g} without."
-        )
-    return found
+    return [(one, design.price_of(one).price) for one in design.constraints if isinstance(one, Floor)]
 
 
 def table(design: us.Design) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,8 +23,8 @@ class Kept:
     total_variation: float | None = None
     floor: float | None = None
     multiples: int | None = None
-    forbid: str | None = None
-    same: str | None = None
+    forbid: Sequence[str] | None = None
+    same: Sequence[str] | None = None
 
     @property
     def options(self) -> list[str]:
@@ -37,7 +38,7 @@ NOTHING = Kept()
 def kept(typed: Kept, values: Any, pseudo: Any) -> tuple[Constraint, ...]:
     """The constraints; values and pseudo values are known by their names.
 
-    >>> kept(Kept(local_dp=1.0, forbid="1:0.2", same="0,1"), (0, 1), (0, 0.2, 1))
+    >>> kept(Kept(local_dp=1.0, forbid=["1:0.2"], same=["0,1"]), (0, 1), (0, 0.2, 1))
     (LocalDP(epsilon=1.0), Forbidden(pairs=((1, 0.2),), positions=False), Same(groups=((0, 1),), positions=False))
     """
     found: list[Constraint] = []
@@ -54,10 +55,13 @@ def kept(typed: Kept, values: Any, pseudo: Any) -> tuple[Constraint, ...]:
     if typed.floor is not None:
         found.append(_made("--floor", kinds.Floor, typed.floor))
     if typed.forbid is not None:
-        found.append(kinds.Forbidden(_pairs(typed.forbid, values, pseudo)))
+        pairs = [pair for text in typed.forbid for pair in _pairs(text, values, pseudo)]
+        found.append(kinds.Forbidden(tuple(dict.fromkeys(pairs))))
     if typed.same is not None:
-        groups = [[_named("--same", x, values) for x in group.split(",")] for group in typed.same.split(";")]
-        found.append(kinds.Same(tuple(map(tuple, groups))))
+        groups = [group for text in typed.same for group in text.split(";")]
+        found.append(
+            kinds.Same(tuple(tuple(_named("--same", x, values) for x in group.split(",")) for group in groups))
+        )
     if typed.multiples is not None:
         found.append(_made("--multiples", kinds.Multiples, typed.multiples))
     return tuple(found)

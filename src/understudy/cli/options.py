@@ -53,7 +53,7 @@ DistortionAtMost = Annotated[
 ]
 LocalDP = Annotated[
     float | None,
-    typer.Option("--local-dp", metavar="EPSILON", help="Also: local differential privacy, this epsilon."),
+    typer.Option("--local-dp", metavar="EPSILON", help="Also: local differential privacy, this epsilon (to 20)."),
 ]
 MaximalLeakage = Annotated[
     str | None, typer.Option(metavar="AMOUNT", help="Also: at most so much maximal leakage, nats or '0.4 bit'.")
@@ -68,11 +68,15 @@ Floor = Annotated[
     float | None, typer.Option(metavar="SHARE", help="Also: every value plays every other at least so often.")
 ]
 Forbid = Annotated[
-    str | None, typer.Option(metavar="PAIRS", help="Also: never played, true:played, such as '0:1,2:0'.")
+    list[str] | None,
+    typer.Option(metavar="PAIRS", help="Also: never played, true:played, such as '0:1,2:0' (repeatable)."),
 ]
-Alike = Annotated[str | None, typer.Option("--same", metavar="GROUPS", help="Also: treated alike, such as '0,1;2,3'.")]
+Alike = Annotated[
+    list[str] | None,
+    typer.Option("--same", metavar="GROUPS", help="Also: treated alike, such as '0,1;2,3' (repeatable)."),
+]
 Multiples = Annotated[
-    int | None, typer.Option(metavar="COUNT", help="Also: probabilities in multiples of 1/COUNT, such as 256.")
+    int | None, typer.Option(metavar="COUNT", help="Also: probabilities in multiples of 1/COUNT, a power of two.")
 ]
 Distortion = Annotated[str, typer.Option(metavar="MEASURE", help="What counts as far: mae or mse.")]
 Per = Annotated[

@@ -13,6 +13,7 @@ from understudy.models.family import Family
 from understudy.randomizer import card
 from understudy.randomizer.causal.card import CausalCard, causal_card
 from understudy.randomizer.causal.making import CausalDesign
+from understudy.randomizer.constrained.stored import constraints_to_plain
 from understudy.randomizer.guarantee import Guarantee
 from understudy.randomizer.result import Design
 
@@ -67,12 +68,19 @@ def facts(design: AnyDesign) -> dict[str, Any]:
         "wrong_guesses": _guesses(design),
         "distortion": _distortion(design),
         "status": None if isinstance(design, CausalDesign) else design.status,
+        "constraints": [] if isinstance(design, CausalDesign) else _constraints(design),
         "model": (known.get("model") or {}).get("name"),
         "gate": _gate(known),
         "warnings": warnings(design),
         "notes": [str(note) for note in known.get("notes") or ()],
         "fingerprint": fingerprint(design),
     }
+
+
+def _constraints(design: Design) -> list[dict[str, Any]]:
+    """What the randomizer keeps beside its demand: kind, limits, and the sentence on the card."""
+    plain = constraints_to_plain(design.constraints)
+    return [{**told, "words": one.words} for told, one in zip(plain, design.constraints, strict=True)]
 
 
 def fingerprint(design: AnyDesign) -> str | None:

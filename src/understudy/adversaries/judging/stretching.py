@@ -77,12 +77,16 @@ def together(found: Sequence[Agreement | None], rng: np.random.Generator, draws:
 
 
 def _shared(truth: Ints, blocks: Ints, strata: Ints) -> float:
-    """The root of k / (k - 1), averaged, for the k stretches that have a stratum in common."""
+    """The root of k / (k - 1) for the k stretches that have a stratum in common, averaged over what labels vary."""
     counts = strata >= 0
     number, hour = (np.unique(x[counts], return_inverse=True)[1] for x in (blocks, strata))
     each = np.unique(hour * (int(number.max()) + 1) + number) // (int(number.max()) + 1)
-    k = np.bincount(each)[hour].astype(float)
-    return math.sqrt(float(np.mean(k / np.maximum(k - 1.0, 0.5))))
+    k, size = np.bincount(each)[hour].astype(float), np.bincount(hour).astype(float)
+    weight = np.zeros(hour.size)
+    for c in np.unique(truth[counts]):
+        label = (truth[counts] == c).astype(float)
+        weight += np.square(label - (np.bincount(hour, label) / size)[hour]) / label.sum()
+    return math.sqrt(float(np.average(k / np.maximum(k - 1.0, 0.5), weights=weight)))
 
 
 def contributions(guess: Ints, truth: Ints, blocks: Ints, m: int, strata: Ints | None) -> Array:

@@ -74,12 +74,14 @@ def _stretched(tried: Sequence[Tried], cases: Cases, hours: Ints | None, level: 
 
     found = [of(one.made, one.clock) for one in tried]
     p = [stretching.alone(x, source(one.name, one.clock), draws) for x, one in zip(found, tried, strict=True)]
-    corrected = stretching.together(found, source("together"), draws)
+    drawn = stretching.together(found, source("together"), draws)
+    corrected = [max(both) for both in zip(drawn, p, strict=True)]  # both may be drawn at random
     could: dict[bool, bool] = {}
-    for one in tried:
+    for k, one in enumerate(tried):
         if one.clock not in could:
-            knowing = of(_knowing(one.made), one.clock)
-            best = stretching.together([knowing, *found], source("knowing", one.clock), draws)[0]
+            # in the place of this one
+            knowing = [*found[:k], of(_knowing(one.made), one.clock), *found[k + 1 :]]
+            best = stretching.together(knowing, source("knowing", one.clock), draws)[k]
             could[one.clock] = not math.isnan(best) and best <= level
     return [
         Tested(x, y, "stretches", x == x and could[one.clock]) for x, y, one in zip(p, corrected, tried, strict=True)
