@@ -84,14 +84,16 @@ def draw_frontier(
     if raw is not None:
         ax.axhline(raw["balanced"][0], color=GREY, lw=1.0, ls="-")
         ax.annotate(
-            "raw", (1.0, raw["balanced"][0]), xycoords=("axes fraction", "data"), va="bottom", ha="right", size=8
-        )
+            "raw", (1.0, raw["balanced"][0]), xycoords=("axes fraction", "data"), va="bottom", ha="right", size=8,
+            xytext=(-3, 1), textcoords="offset points",
+        )  # fmt: skip
     control = _control(record, test)
     if control is not None:
         ax.axhline(control, color=GREY, lw=1.0, ls=":")
         ax.annotate(
-            "zero budget, model right", (1.0, control), xycoords=("axes fraction", "data"), va="top", ha="right", size=8
-        )
+            "zero budget, model right", (1.0, control), xycoords=("axes fraction", "data"), va="top", ha="right",
+            size=8, xytext=(-3, -3), textcoords="offset points",
+        )  # fmt: skip
     ax.set_xlim(0.0, 1.03 * ax.get_xlim()[1])
     ax.grid(alpha=0.25, lw=0.5)
 

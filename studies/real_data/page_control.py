@@ -69,6 +69,9 @@ def _read_control(gains: dict[str, Any], same: list[str]) -> str:
             f"the test data, adds {told} to the clock. "
             "That is few nats (table), but it is not nothing, and the clock alone is weak there."
         )
+        unsure = [name for name in rest if gains[name][1] <= 0.0]
+        if unsure:
+            words.append(f"In {names(unsure)} the interval holds zero: it may be chance.")
     if same:
         words.append(
             f"In {names(same)} the identifier finds too few readings of one value to give it a law of its "

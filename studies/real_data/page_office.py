@@ -57,6 +57,7 @@ def summary(records: dict[str, Any]) -> list[str]:
         )
         lines.append(words + ".")
     lines.append(_hope_line(records))
+    lines.append(page_fresh.summary(record))
     return [line for line in lines if line]
 
 
