@@ -1,8 +1,11 @@
 """Problems of a budget over a hull of priors, and what holds of every answer, worked out another way.
 
-The costs and odds are those of `randomizer_cases`, the corners lie around them. `look` checks an answer without the
-solver's insides: the kernel, the budget at odds drawn from the hull, and optimality by the saddle property: the
-*ordinary* problem at the worst odds, with costs weighed by the stated ones, must cost as much.
+The costs and odds are those of `randomizer_cases`, the corners lie around them; or the corners are of certain values
+alone, or have zeros, and the worst of them weigh the cost, which leaves rows free that no odds ask for. `look` checks
+an answer without the solver's insides: the kernel, the budget at odds drawn from the hull, and optimality by the saddle
+property: the *ordinary* problem at the worst odds, with costs weighed by the stated ones, must cost as much. Where the
+worst odds weigh, the answer may not be dearer than the best kernel that tells nothing (a linear program), nor than the
+answer at a fifth of the budget.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 from randomizer_cases import cases, information_50, is_kernel
+from scipy.optimize import linprog
 
 import understudy as us
 from understudy.errors import InfeasibleError
@@ -57,7 +61,45 @@ def robust_cases(seed, count, most=10, first=0):
         )
         corners /= corners.sum(axis=1, keepdims=True)
         prior = (None, "worst", case.prior)[k % 3]
+        if k % 8 in (3, 7):  # 8 and the number of families have no common factor, so all costs come up
+            yield _bare_corners(rng, case, k % 16)
+            continue
         yield RobustCase(case.family, case.cost, corners if k % 6 else "all", prior, case.budget)
+
+
+def _bare_corners(rng, case, kind):
+    """Corners that are certain of a value, some or all of them, or that have zeros; the worst of them weigh."""
+    m, cost = len(case.prior), case.cost
+    if kind == 3:
+        # rows whose columns cost alike, as a row between two others has
+        middle = rng.integers(m)
+        allowed = cost[middle][np.isfinite(cost[middle])]
+        cost = cost.copy()
+        cost[middle] = allowed.mean() if rng.random() < 0.5 else cost[middle]
+        return RobustCase("one-hot corners", cost, "all", "worst", case.budget)
+    if kind == 7:
+        order = rng.permutation(m)[: int(rng.integers(1, m + 1))]
+        return RobustCase("one-hot corners", cost, np.eye(m)[order], "worst", case.budget)
+    corners = rng.dirichlet(np.full(m, float(rng.choice([0.3, 1.0]))), size=int(rng.integers(2, 6))) + 1e-9
+    corners[rng.random(corners.shape) < rng.choice([0.3, 0.6])] = 0.0
+    corners[np.arange(len(corners)), rng.integers(m, size=len(corners))] += 0.1
+    return RobustCase("corners with zeros", cost, corners / corners.sum(axis=1, keepdims=True), "worst", case.budget)
+
+
+def constant(cost, corners):
+    """The largest cost over the corners of the best kernel that tells nothing, as a linear program finds it."""
+    free = np.isfinite(cost[corners.max(axis=0) > 0.0]).all(axis=0)
+    if not free.any():
+        return np.inf
+    game = corners @ np.where(corners.max(axis=0)[:, None] > 0.0, cost, 0.0)[:, free]
+    offset, span = float(game.min()), float(game.max() - game.min()) or 1.0
+    n = game.shape[1]
+    found = linprog(
+        np.eye(n + 1)[n], np.column_stack(((game - offset) / span, -np.ones(len(game)))), np.zeros(len(game)),
+        np.append(np.ones(n), 0.0)[None, :], [1.0],
+    )  # fmt: skip
+    law = np.maximum(found.x[:n], 0.0)
+    return float((game @ (law / law.sum())).max())
 
 
 def mixtures(priors, count, rng):
@@ -93,6 +135,17 @@ def ordinary(found, budget):
     return float(w[there] @ lowest) + us.solve(cost, prior=q, leakage=budget).distortion
 
 
+def _dearer(case, found):
+    """Whether a kernel that tells nothing, or a fifth of the budget, does better."""
+    allowed = found.distortion * (1.0 - 1e-9)
+    wrong = ["dearer than a constant"] if constant(case.cost, found.priors) < allowed - 1e-12 else []
+    try:
+        less = solve_robust(case.cost, case.priors, leakage=0.2 * case.budget, prior="worst")
+    except InfeasibleError:
+        return wrong
+    return [*wrong, "dearer than with less to tell"] if less.distortion < allowed else wrong
+
+
 def look(case, rng, digits=0):
     """Solve a case and look at the answer."""
     try:
@@ -112,7 +165,7 @@ def look(case, rng, digits=0):
     weights = found.prior[:, None] * P
     used = weights > 0.0
     spent = float(weights[used] @ found.cost[used])
-    if not np.isclose(spent, found.distortion, rtol=1e-9, atol=1e-300) and case.prior != "worst":
+    if not np.isclose(spent, found.distortion, rtol=1e-9, atol=1e-300) and not isinstance(case.prior, str):
         wrong.append("distortion is not that of the kernel")
     if not found.lower_bound <= found.distortion:
         wrong.append("bounds out of order")
@@ -121,6 +174,8 @@ def look(case, rng, digits=0):
     beside = ordinary(found, case.budget) if found.status == "optimal" and excess > 1e-9 * found.distortion else None
     if beside is not None and beside > found.distortion + 1e-7 * excess:
         wrong.append("cheaper than a relaxation")
+    if isinstance(case.prior, str):
+        wrong += _dearer(case, found)
     return RobustVerdict(
         wrong, found.status == "optimal", found.gap / excess if excess > 1e-9 * found.distortion else 0.0
     )

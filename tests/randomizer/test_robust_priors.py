@@ -249,7 +249,7 @@ def test_values_that_occur_at_no_odds_do_not_count():
         ({"priors": "some"}, "or 'all' for any odds"),
         ({"priors": []}, "priors is empty"),
         ({"priors": 3}, "must hold several priors"),
-        ({"priors": [[0.5, 0.6]]}, r"sums to 1\.1"),
+        ({"priors": [[0.5, 0.5], [0.5, 0.6]]}, r"priors\[1\]: .*sums to 1\.1"),
         ({"priors": ENDS, "prior": "best"}, "'worst' for the largest cost"),
         ({"priors": ENDS, "leakage": -1}, "must be 0 or more"),
     ],

@@ -5,7 +5,8 @@ slope, so Newton's method finds the budget at which the curve meets the demand. 
 below the curve, so every step is also a proof that less will not do.
 
 **An error that every adversary must make.** Nobody guesses better than the best guess from ~Theta itself, which is
-wrong with probability 1 - sum_j max_i p_i P_ij. Keeping that at or above e is a linear program in P.
+wrong with probability 1 - sum_j max_i p_i P_ij. Keeping that at or above e is a linear program in P. Where kernels tie,
+one that tells less is taken, as in problems with constraints (`constrained.ties`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from understudy.randomizer.interior import FORBIDDEN, TOLERANCE, information
 from understudy.randomizer.solver import Solution, bounds_of, least_told, minimise
 
 _ROUNDS = 60
+_TIED = 2_500  # pairs up to which one that tells less is looked for
 
 
 def least_leakage(cost: Array, p: Array, limit: float) -> tuple[Solution, float]:
@@ -97,7 +99,7 @@ def least_distortion(cost: Array, p: Array, error: float) -> Solution:
             f"{float(most):.6g}, so more cannot be asked"
         )
     allowed = L < FORBIDDEN
-    P, bound = _linear_program(L, p, min(error, float(most)))
+    P, bound, settled = _linear_program(L, p, min(error, float(most)))
     # where every pair is allowed: all rows that of the likeliest value, and nothing is told
     same = np.tile(P[int(np.argmax(p))], (m, 1))
     safest = same if allowed[p > 0.0].all() else _safest(allowed, p)
@@ -105,18 +107,37 @@ def least_distortion(cost: Array, p: Array, error: float) -> Solution:
     excess = float(kernels.mean_cost(view(flat), m, n, view(p), view(P.reshape(-1))))
     bound = min(max(bound, 0.0), excess)
     optimal = excess - bound <= TOLERANCE * excess + 1e-14
-    return Solution(P, lowest, scale * excess, scale * bound, information(p, P.reshape(-1)), 0, optimal, math.nan)
+    told = information(p, P.reshape(-1))
+    first = Solution(P, lowest, scale * excess, scale * bound, told, 0, optimal, math.nan)
+    return first if settled or m * n > _TIED or told == 0.0 else _quieter(cost, p, error, first)
 
 
-def _linear_program(L: Array, p: Array, error: float) -> tuple[Array, float]:
-    """The least sum p_i P_ij L_ij with p_i P_ij <= t_j, sum t <= 1 - error and rows of one; and its dual bound."""
+def _quieter(cost: Array, p: Array, error: float, first: Solution) -> Solution:
+    """The first answer, or one that costs the same to a hair and tells less."""
+    from understudy.randomizer.constrained.constraints import ErrorAtLeast
+    from understudy.randomizer.constrained.solving import HAIR, Constrained
+
+    try:
+        found = Constrained(cost, p, (ErrorAtLeast(error),)).solved()
+    except InfeasibleError:
+        return first
+    cheap = bounds_of(found)[0] <= bounds_of(first)[0] + HAIR * first.excess
+    less = found.leakage < (1.0 - 1e-9) * first.leakage
+    return found if found.optimal and cheap and less else first
+
+
+def _linear_program(L: Array, p: Array, error: float) -> tuple[Array, float, bool]:
+    """The least sum p_i P_ij L_ij with p_i P_ij <= t_j, sum t <= 1 - error and rows of one; and its dual bound.
+
+    Beside them whether no other kernel costs as little, for sure.
+    """
     m, n = L.shape
     allowed = L < FORBIDDEN
-    P, marginals = _program(p, allowed, np.where(allowed, L, 0.0), np.zeros(n), 1.0 - error)
+    P, marginals, settled = _program(p, allowed, np.where(allowed, L, 0.0), np.zeros(n), 1.0 - error)
     # For any alpha >= 0 with column sums of at most kappa: D* >= sum_i p_i min_j (L_ij + alpha_ij) - kappa (1 - error)
     alpha = np.maximum(-marginals[: m * n].reshape(m, n), 0.0)
     kappa = float(alpha.sum(axis=0).max())
-    return P, float(p @ (L + alpha).min(axis=1)) - kappa * (1.0 - error)
+    return P, float(p @ (L + alpha).min(axis=1)) - kappa * (1.0 - error), settled
 
 
 def _safest(allowed: NDArray[np.bool_], p: Array) -> Array:
@@ -124,10 +145,17 @@ def _safest(allowed: NDArray[np.bool_], p: Array) -> Array:
     return _program(p, allowed, np.zeros(allowed.shape), np.ones(allowed.shape[1]), 2.0)[0]
 
 
-def _program(p: Array, allowed: NDArray[np.bool_], costs: Array, caps: Array, total: float) -> tuple[Array, Array]:
-    """Minimise sum p_i P_ij costs_ij + sum t_j caps_j, p_i P_ij <= t_j and sum t <= total; P and the multipliers."""
+def _program(
+    p: Array, allowed: NDArray[np.bool_], costs: Array, caps: Array, total: float
+) -> tuple[Array, Array, bool]:
+    """Minimise sum p_i P_ij costs_ij + sum t_j caps_j, p_i P_ij <= t_j and sum t <= total; P and the multipliers.
+
+    Beside them whether that is the only optimum, for sure.
+    """
     from scipy.optimize import linprog
     from scipy.sparse import coo_matrix, eye_array, hstack, kron, vstack
+
+    from understudy.randomizer.constrained.linear import settled
 
     m, n = costs.shape
     each = hstack([kron(coo_matrix(np.diag(p)), eye_array(n)), -kron(np.ones((m, 1)), eye_array(n))])
@@ -150,7 +178,7 @@ def _program(p: Array, allowed: NDArray[np.bool_], costs: Array, caps: Array, to
         raise NumericalError(f"the linear program was not solved: {result.message}")
     P = result.x[: m * n].reshape(m, n)
     P = np.where(P > 1e-12, P, 0.0)  # what is less is the solver's rounding
-    return P / P.sum(axis=1, keepdims=True), result.ineqlin.marginals
+    return P / P.sum(axis=1, keepdims=True), result.ineqlin.marginals, settled(result)
 
 
 def _exactly(P: Array, safest: Array, p: Array, error: Fraction) -> Array:

@@ -7,7 +7,7 @@ the rows are the same in each and the Hessian of the information is::
     d2 I / dP_ij dP_kj = p_i [i = k] / P_ij - p_i p_k / r_j
 
 and few rows go across: those of F, the gradient of the information, p of each column for the second term
-above, and the sums of the rows of the kernel. The blocks are inverted, the rest is one small system.
+above, and the sums of the rows of the kernel. The blocks are inverted, the rest is one small system (`blocks`).
 
 A step aims at what a first one towards the boundary shows to be within reach (Mehrotra). It starts from a kernel that
 keeps everything with room to spare. The budget is curved, so its slack is an unknown of its own: kernels on the way
@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from understudy.laws.base import Array
+from understudy.randomizer.constrained.blocks import blocks
 from understudy.randomizer.constrained.program import Multipliers, Program, lower_told
 from understudy.randomizer.interior import information
 
@@ -47,13 +48,19 @@ class Centred(NamedTuple):
 
 
 def central(
-    problem: Program, X: Array, budget: float = math.inf, limit: float | None = None, enough: float = -math.inf
+    problem: Program,
+    X: Array,
+    budget: float = math.inf,
+    limit: float | None = None,
+    enough: float = -math.inf,
+    weight: float = 0.0,
 ) -> Centred:
     """Minimise the cost within a budget; or, with a limit on the cost (which may be infinite), the information.
 
-    `X` are unknowns that keep everything with room. With `enough` it stops once the value is below that.
+    With a weight, the cost and so many times the information. `X` are unknowns that keep everything with room. With
+    `enough` it stops once the value is below that.
     """
-    state = _State(problem, X, budget, limit)
+    state = _State(problem, X, budget, limit, weight)
     best = Centred(X, math.inf, -math.inf, state.multipliers(), state.r, 0)
     left, mu, since = math.inf, math.inf, 0
     for step in range(_STEPS + 1):
@@ -81,18 +88,18 @@ class _State:
     is sought. `t` is its multiplier.
     """
 
-    def __init__(self, problem: Program, X: Array, budget: float, limit: float | None) -> None:
+    def __init__(self, problem: Program, X: Array, budget: float, limit: float | None, weight: float) -> None:
         m, n = problem.cost.shape
         self.problem, self.m, self.n, self.k = problem, m, n, problem.unknowns
-        self.inverse, self.budget = limit is not None, budget
+        self.inverse, self.budget, self.weight = limit is not None, 0.0 if weight else budget, weight
         self.limit = math.inf if limit is None else limit
-        self.lasts = 0 if self.inverse and self.limit == math.inf else 1
+        self.lasts = 0 if weight or (self.inverse and self.limit == math.inf) else 1
         self.free = np.ones((n, self.k), dtype=bool)
         self.free[:, :m] = problem.allowed.T
         self.c = np.zeros((n, self.k))
         self.c[:, :m] = np.where(problem.allowed, problem.p[:, None] * problem.cost, 0.0).T
         self.unit = np.where(problem.allowed.T, problem.p, 0.0)  # p in each column, (n, m)
-        self.across = _rows_across(problem, self.unit, self.lasts) * self.free[:, None, :]
+        self.across = _rows_across(problem, self.unit, self.lasts)
         self.X = X
         self.last, self.mu, self.off = math.nan, math.inf, 0.0
         self._measure()
@@ -107,7 +114,7 @@ class _State:
         """Slacks, gradients and value at the unknowns."""
         problem, m = self.problem, self.m
         P = self.X[:, :m]
-        self.s = -self.X @ problem.G.T
+        self.s = -problem.over(self.X)
         self.sy = problem.f - problem.F @ self.X.sum(axis=0)
         self.room = np.where(problem.allowed.T, P - problem.floor, 1.0)
         self.r = (self.unit * P).sum(axis=1)
@@ -117,7 +124,10 @@ class _State:
             told[:, :m] = self.unit * np.log(ratio)
         cost = float((self.c * self.X).sum())
         leakage = information(problem.p, np.ascontiguousarray(P.T).reshape(-1))
-        if self.inverse:
+        if self.weight:
+            self.value, self.gradient = cost + self.weight * leakage, self.c + self.weight * told
+            self.row, over = np.zeros_like(told), 0.0
+        elif self.inverse:
             self.value, self.gradient, self.row, over = leakage, told, self.c, cost - self.limit
         else:
             self.value, self.gradient, self.row, over = cost, self.c, told, leakage - self.budget
@@ -131,7 +141,7 @@ class _State:
 
     def multipliers(self) -> Multipliers:
         """In the form that proves a bound."""
-        cost, nu = (self.t, 1.0) if self.inverse else (1.0, self.t)
+        cost, nu = (self.t, 1.0) if self.inverse else (1.0, self.weight or self.t)
         w = self.w.T if self.problem.floor > 0.0 else np.empty(0)
         return Multipliers(self.z, self.y, w, cost, nu)
 
@@ -143,7 +153,7 @@ class _State:
 
     def advance(self) -> bool:
         """One step; False where none can be made."""
-        self.curved = 1.0 if self.inverse else self.t
+        self.curved = 1.0 if self.inverse else self.weight or self.t
         try:
             with np.errstate(all="ignore"):
                 self._factor()
@@ -155,7 +165,7 @@ class _State:
             step = self._direction(min(1.0, max(_CENTRED, sigma)) * mu, sum(left < x for x in _REFINED))
         except np.linalg.LinAlgError:
             return False
-        if not np.isfinite(step.X).all():
+        if not all(np.isfinite(part).all() for part in step):
             return False
         a, b = (min(1.0, _NEAR * x) for x in self._reach(step))
         # a logarithm is not what its tangent says where a probability falls to nothing at once
@@ -176,22 +186,15 @@ class _State:
         """The blocks of the columns inverted, and the system of the rows that go across."""
         from scipy.linalg.lapack import dgetrf
 
-        problem, m, k, K = self.problem, self.m, self.k, len(self.problem.F)
-        G = problem.G
-        B = (G.T * (self.z / self.s)[:, None, :]) @ G
-        B *= self.free[:, :, None] & self.free[:, None, :]
-        diagonal = np.ones((self.n, k))
+        problem, m, K = self.problem, self.m, len(self.problem.F)
+        few = self.k - problem.pairs
+        diagonal = np.zeros((self.n, few))
         P = np.where(problem.allowed.T, self.X[:, :m], 1.0)
         diagonal[:, :m] = np.where(problem.allowed.T, self.curved * problem.p / P + self.w / self.room, 1.0)
-        diagonal[:, m:] = 0.0
-        B[:, np.arange(k), np.arange(k)] += diagonal
-        d = 1.0 / np.sqrt(B[:, np.arange(k), np.arange(k)])
-        scaled = np.linalg.inv(B * (d[:, :, None] * d[:, None, :])) * (d[:, :, None] * d[:, None, :])
-        self.inverted = 0.5 * (scaled + scaled.transpose(0, 2, 1))
+        self.blocks = blocks(problem, self.z / self.s, diagonal, self.free)
         if self.lasts:
-            self.across[:, K] = self.row * self.free
-        self.solved = self.across @ self.inverted  # (n, T, k)
-        S = (self.solved @ self.across.transpose(0, 2, 1)).sum(axis=0)
+            self.across[:, K] = self.row[:, :few]
+        S = self.blocks.system(self.across, K)
         weights = np.zeros(len(S))
         weights[:K] = self.sy / self.y
         if self.lasts:
@@ -205,7 +208,7 @@ class _State:
     def _direction(self, target: float, refined: int) -> _Step:
         """The step towards slacks times multipliers of `target` each: solved, and refined by what it is off by."""
         problem, m = self.problem, self.m
-        rest = self.gradient + self.z @ problem.G + self.y @ problem.F + self.t * self.row
+        rest = self.gradient + problem.under(self.z) + self.y @ problem.F + self.t * self.row
         rest[:, :m] += self.prices - self.w
         wanted = _Step(
             -rest,
@@ -225,14 +228,14 @@ class _State:
         """The left side of Newton's equations."""
         problem, m = self.problem, self.m
         P = np.where(problem.allowed.T, self.X[:, :m], 1.0)
-        dual = step.z @ problem.G + step.y @ problem.F + step.t * self.row
+        dual = problem.under(step.z) + step.y @ problem.F + step.t * self.row
         moved = self.unit * step.X[:, :m]
         dual[:, :m] += self.curved * (moved / P - self.unit * (moved.sum(axis=1) / self.r)[:, None])
         dual[:, :m] += step.prices - step.w
         along = float((self.row * step.X).sum())
         return _Step(
             dual,
-            self.s * step.z - self.z * (step.X @ problem.G.T),
+            self.s * step.z - self.z * problem.over(step.X),
             self.sy * step.y - self.y * (problem.F @ step.X.sum(axis=0)),
             self.room * step.w + self.w * step.X[:, :m],
             self.last * step.t + self.t * step.last if self.lasts else 0.0,
@@ -245,22 +248,21 @@ class _State:
         from scipy.linalg.lapack import dgetrs
 
         problem, m = self.problem, self.m
-        right = r.X - (r.z / self.s) @ problem.G - (r.y / self.sy) @ problem.F
+        right = r.X - problem.under(r.z / self.s) - (r.y / self.sy) @ problem.F
         right[:, :m] += r.w / self.room
         rt = r.t - self.t * r.last if self.lasts else 0.0
         if self.lasts:
             right -= rt / self.last * self.row
-        right = np.where(self.free, right, 0.0)
+        alone, K = self.blocks.solve(right), len(problem.F)
         # W dx = C y + g: only the sums of rows have a g
-        g = np.zeros(len(self.system[0]))
-        g[-m:] = r.prices
-        y, _ = dgetrs(*self.system, (self.solved @ right[:, :, None]).sum(axis=0)[:, 0] - g)
-        dX = (self.inverted @ right[:, :, None])[:, :, 0] - (y @ self.solved)
-        dX = np.where(self.free, dX, 0.0)
+        y, _ = dgetrs(*self.system, self._across(alone, r.prices))
+        right = y[:K] @ problem.F + (y[K] if self.lasts else 0.0) * self.row
+        right[:, :m] += self.unit * y[K + self.lasts : K + self.lasts + self.n, None] + y[-m:]
+        dX = alone - self.blocks.solve(right)
         along = float((self.row * dX).sum())
         return _Step(
             dX,
-            (r.z + self.z * (dX @ problem.G.T)) / self.s,
+            (r.z + self.z * problem.over(dX)) / self.s,
             (r.y + self.y * (problem.F @ dX.sum(axis=0))) / self.sy,
             np.where(problem.allowed.T, (r.w - self.w * dX[:, :m]) / self.room, 0.0),
             (rt + self.t * along) / self.last if self.lasts else 0.0,
@@ -268,11 +270,18 @@ class _State:
             y[-m:],
         )
 
+    def _across(self, X: Array, prices: Array) -> Array:
+        """What the rows that go across make of unknowns, less `prices` of the sums."""
+        P = X[:, : self.m]
+        last = [float((self.row * X).sum())] if self.lasts else []
+        told = (self.unit * P).sum(axis=1)
+        return np.concatenate([self.problem.F @ X.sum(axis=0), last, told, P.sum(axis=0) - prices])
+
     def _reach(self, step: _Step) -> tuple[float, float]:
         """How far unknowns and multipliers can go with every linear slack and every multiplier positive."""
         problem = self.problem
         a = min(
-            _room(self.s, -(step.X @ problem.G.T)),
+            _room(self.s, -problem.over(step.X)),
             _room(self.sy, -(problem.F @ step.X.sum(axis=0))),
             _room(self.room, step.X[:, : self.m]),
         )
@@ -288,7 +297,7 @@ class _State:
         if step is None:
             found = float((self.s * self.z).sum() + self.sy @ self.y + (self.room * self.w)[allowed].sum())
             return found + (self.last * self.t if self.lasts else 0.0)
-        s = self.s - a * (step.X @ problem.G.T)
+        s = self.s - a * problem.over(step.X)
         sy = self.sy - a * (problem.F @ step.X.sum(axis=0))
         room = self.room + a * step.X[:, : self.m]
         found = float((s * (self.z + b * step.z)).sum() + sy @ (self.y + b * step.y))
@@ -322,10 +331,10 @@ def _plus(a: _Step, b: _Step, sign: float = 1.0) -> _Step:
 
 
 def _rows_across(problem: Program, unit: Array, lasts: int) -> Array:
-    """The rows that go across the columns (n, T, k): F, a place for the last, p of each column, sums of rows."""
-    (m, n), k, K = problem.cost.shape, problem.unknowns, len(problem.F) + lasts
-    W = np.zeros((n, K + n + m, k))
-    W[:, : len(problem.F)] = problem.F
+    """The rows that go across the columns (n, T, k - E): F, a place for the last, p of each column, sums of rows."""
+    (m, n), few, K = problem.cost.shape, problem.unknowns - problem.pairs, len(problem.F) + lasts
+    W = np.zeros((n, K + n + m, few))
+    W[:, : len(problem.F)] = problem.F[:, :few]
     W[np.arange(n), K + np.arange(n), :m] = unit
     W[:, K + n + np.arange(m), np.arange(m)] = 1.0
     return W

@@ -228,16 +228,20 @@ class Forbidden(Constraint):
         try:
             pairs = tuple((value, drawn) for value, drawn in self.pairs)
         except (TypeError, ValueError):
-            raise DesignError("Forbidden: pairs must be pairs of a value and a pseudo value") from None
+            raise DesignError(
+                f"Forbidden: pairs = {self.pairs!r}; pairs must be pairs of a value and a pseudo value"
+            ) from None
         object.__setattr__(self, "pairs", pairs)
 
     @property
     def words(self) -> str:
         """The constraint as a sentence."""
+        if not self.pairs:
+            return "No pair of value and pseudo value is ruled out."
         shown = [f"{card.label(value)} as {card.label(drawn)}" for value, drawn in self.pairs[:6]]
         more = f" and {len(self.pairs) - 6} more pairs" if len(self.pairs) > 6 else ""
         by = " (row and column)" if self.positions else ""
-        return f"Never played{by}: {', '.join(shown) or 'nothing'}{more}."
+        return f"Never played{by}: {', '.join(shown)}{more}."
 
     def placed(self, values: Sequence[Any], pseudo: Sequence[Any]) -> Constraint:
         """By positions, checked."""
@@ -267,20 +271,25 @@ class Same(Constraint):
     positions: bool = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.groups, (str, bytes)) or any(isinstance(g, (str, bytes)) for g in self.groups):
-            raise DesignError("Same: groups must be groups of values, not texts")
+        given = self.groups
         try:
-            groups = tuple(tuple(group) for group in self.groups)
+            if isinstance(given, (str, bytes)) or any(isinstance(g, (str, bytes)) for g in given):
+                raise DesignError("Same: groups must be groups of values, not texts")
+            groups = tuple(tuple(group) for group in given)
         except TypeError:
-            raise DesignError("Same: groups must be groups of values, as in [[0, 1], [2, 3]]") from None
+            raise DesignError(
+                f"Same: groups = {given!r}; groups must be groups of values, as in [[0, 1], [2, 3]]"
+            ) from None
         object.__setattr__(self, "groups", groups)
 
     @property
     def words(self) -> str:
         """The constraint as a sentence."""
-        shown = "; ".join(", ".join(card.label(value) for value in group) for group in self.groups)
+        shown = "; ".join(", ".join(card.label(value) for value in g) for g in self.groups if len(g) > 1)
         by = " (by row)" if self.positions else ""
-        return f"Treated alike{by}, so that nothing tells them apart: {shown or 'none'}."
+        return (
+            f"Treated alike{by}, so that nothing tells them apart: {shown}." if shown else "No two values are grouped."
+        )
 
     def placed(self, values: Sequence[Any], pseudo: Sequence[Any]) -> Constraint:
         """By positions, checked."""

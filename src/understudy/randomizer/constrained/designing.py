@@ -18,6 +18,7 @@ from understudy.randomizer.constrained.base import Constraint
 from understudy.randomizer.constrained.constraints import ErrorAtLeast, Multiples
 from understudy.randomizer.constrained.leakage import least_leakage_with
 from understudy.randomizer.constrained.multiples import in_multiples
+from understudy.randomizer.constrained.naming import Names
 from understudy.randomizer.constrained.solving import Constrained
 from understudy.randomizer.measures import entropy
 from understudy.randomizer.result import Design, total
@@ -40,7 +41,7 @@ def solved_with(cost: Array, p: Array, asked: Asked, family: Family | None, foun
     (name, wanted), leak = asked.demand, asked.leak
     names = (tuple(range(len(p))), tuple(range(cost.shape[1]))) if found is None else (found.values, found.pseudo)
     kept = effective(asked, p, *names)
-    solution, proven, budget = _answer(cost, p, asked, kept)
+    solution, proven, budget = _answer(cost, p, asked, kept, None if found is None else Names(*map(tuple, names)))
     randomizer = Randomizer._certified(solution.kernel, *((None, None) if found is None else names))
     error = 0.0 if found is None else found.expected(p[:, None] * solution.kernel)[1]
     p.setflags(write=False)
@@ -74,7 +75,9 @@ def effective(asked: Asked, p: Array, values: Sequence[Any], pseudo: Sequence[An
     )
 
 
-def _answer(cost: Array, p: Array, asked: Asked, kept: Sequence[Constraint]) -> tuple[Solution, float, float | None]:
+def _answer(
+    cost: Array, p: Array, asked: Asked, kept: Sequence[Constraint], names: Names | None
+) -> tuple[Solution, float, float | None]:
     """The solution, a leakage that is proven, and the budget that was asked for, if one was."""
     name, wanted = asked.demand
     grain = min([one.of for one in kept if isinstance(one, Multiples)], default=0)
@@ -83,11 +86,11 @@ def _answer(cost: Array, p: Array, asked: Asked, kept: Sequence[Constraint]) -> 
             raise DesignError("Multiples and distortion_at_most: probabilities in multiples go with a leakage")
         if isinstance(wanted, bool) or not isinstance(wanted, (int, float, np.integer, np.floating)):
             raise DesignError(f"{name} = {wanted!r}; it must be a number")
-        return *least_leakage_with(cost, p, kept, float(wanted)), None
+        return *least_leakage_with(cost, p, kept, float(wanted), names), None
     budget = nats(wanted, entropy(p)) if name == "leakage" else math.inf
     left = budget if asked.leak is None else asked.leak.left_for_the_draw(budget)
     try:
-        problem = Constrained(cost, p, kept, left)
+        problem = Constrained(cost, p, kept, left, names)
         solution = problem.solved()
         if grain:
             solution = in_multiples(problem, solution, grain)

@@ -36,12 +36,15 @@ def whole(P: Array, floor: float) -> Array:
     return counts / _UNIT
 
 
-def exactly(P: Array, inner: Array, floor: float, kept: Kept) -> Array | None:
-    """The least mixture of P with `inner` that is kept, rounded; None where not even `inner` itself is."""
+def exactly(P: Array, inner: Array, floor: float, kept: Kept, room: bool = True) -> Array | None:
+    """The least mixture of P with `inner` that is kept, rounded; None where not even `inner` itself is.
+
+    Without `room` nothing is left to spare: less is mixed in.
+    """
     zeros = (P == 0.0) & (inner > 0.0)
     part = np.where(P > 0.0, inner, 0.0)
     sums = part.sum(axis=1, keepdims=True)
-    for spare in (_SPARE, Fraction(0)):
+    for spare in (_SPARE, Fraction(0)) if room else (Fraction(0),):
         found = None
         if zeros.any() and (sums > 0.0).all() and floor == 0.0:
             found = _least_mixture(P, part / sums, floor, kept, spare, _LITTLE)

@@ -18,9 +18,11 @@ from understudy.laws.base import Array
 from understudy.randomizer.constrained.base import Constraint
 from understudy.randomizer.constrained.central import central
 from understudy.randomizer.constrained.feasible import exactly
+from understudy.randomizer.constrained.naming import Names
 from understudy.randomizer.constrained.program import Program, begun, lower_told
 from understudy.randomizer.constrained.reduction import expanded
 from understudy.randomizer.constrained.solving import TOLERANCE, Constrained, Found
+from understudy.randomizer.constrained.ties import quieter
 from understudy.randomizer.inverse import least_leakage
 from understudy.randomizer.solver import Solution, bounds_of
 
@@ -28,7 +30,7 @@ _WIDER = 1e-7  # of a limit that leaves no choice, relative
 
 
 def least_leakage_with(
-    cost: Array, p: Array, constraints: Sequence[Constraint], limit: float
+    cost: Array, p: Array, constraints: Sequence[Constraint], limit: float, names: Names | None = None
 ) -> tuple[Solution, float]:
     """The kernel of least information within the constraints at a distortion of at most `limit`.
 
@@ -36,20 +38,22 @@ def least_leakage_with(
     """
     if not limit >= 0.0:
         raise DesignError(f"distortion_at_most = {limit!r}; it must be 0 or more")
-    return _AtMost(cost, p, constraints, limit).found()
+    return _AtMost(cost, p, constraints, limit, names).found()
 
 
 class _AtMost(Constrained):
     """A problem with a limit on the cost."""
 
-    def __init__(self, cost: Array, p: Array, constraints: Sequence[Constraint], limit: float) -> None:
-        super().__init__(cost, p, constraints)
-        self.limit = limit
+    def __init__(
+        self, cost: Array, p: Array, constraints: Sequence[Constraint], limit: float, names: Names | None = None
+    ) -> None:
+        super().__init__(cost, p, constraints, names=names)
+        self.limit, self.proof = limit, 0.0
         self.most = (limit - self.left.lowest) / self.scale
 
     def found(self) -> tuple[Solution, float]:
         """The answer, and the leakage that is proven."""
-        cheapest = self.solved()
+        cheapest = self.cheapest(self._kept_cheaply)
         upper, least = bounds_of(cheapest)
         if least > self.limit:
             raise InfeasibleError(
@@ -74,7 +78,9 @@ class _AtMost(Constrained):
         if room > _WIDER * max(1.0, dearest):
             kernel = exactly(found.P, found.inner, problem.floor, self._kept_cheaply)
         if kernel is None:
-            proof = min(max(0.0, found.bound), cheapest.leakage)
+            if self.tied is not None:
+                cheapest = quieter(self, *self.tied, cheapest, self._kept_cheaply)
+            proof = min(max(self.proof, found.bound), cheapest.leakage)
             closed = cheapest.leakage - proof <= TOLERANCE * cheapest.leakage + 1e-13
             return cheapest._replace(optimal=cheapest.optimal and closed), proof
         solution = self.proven(kernel, 0.0, optimal=True)
@@ -83,7 +89,7 @@ class _AtMost(Constrained):
         told = solution.leakage * (1.0 + 1e-14)
         bound = max(0.0, (found.bound - told) / beta + self.most * (1.0 - 1e-14))
         bound = min(self.scale * bound * (1.0 - (len(self.prior) + 6) * 2.0**-52), solution.excess)
-        proof = min(max(0.0, found.bound), solution.leakage)
+        proof = min(max(self.proof, found.bound), solution.leakage)
         closed = solution.leakage - proof <= TOLERANCE * solution.leakage + 1e-13
         solution = self._cheapest(solution._replace(bound=bound, slope=beta / self.scale))
         proof = min(proof, solution.leakage)
@@ -112,6 +118,7 @@ class _AtMost(Constrained):
         kernel = np.array([found.kernel[g[0]][self.left.columns] for g in self.left.groups])
         if np.array_equal(expanded(self.left, kernel), found.kernel) and self.kept(kernel):
             return found, proof
+        self.proof = proof  # no kernel tells less without the constraints, so none does with them
         return None
 
     def _silent(self) -> tuple[Solution, float] | None:

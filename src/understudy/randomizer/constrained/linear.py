@@ -25,6 +25,8 @@ _ATTEMPTS: tuple[tuple[str, dict[str, float], float], ...] = (
 )
 _INFEASIBLE = 2
 _NEAR = 1e-4  # a little
+_MET = 1e-9  # a slack or a price that is less is none
+_OTHER = 1e-6  # a change of a sum of probabilities that is less is none
 _SMALL = 4_000  # entries of a matrix up to which scipy is quicker with all of them than with those that count
 
 
@@ -34,21 +36,65 @@ class Solved(NamedTuple):
     X: Array
     by: Multipliers
     steps: int
+    prices: Array | None = None  # of the bounds of all unknowns, where bounds or rows are met without a price
 
 
-def linear(problem: Program, near: Array | None = None) -> Solved | None:
+def linear(problem: Program, near: Array | None = None, reach: float = _NEAR) -> Solved | None:
     """The kernel of least cost that keeps the rows; None where there is none.
 
-    With `near` the one of those in which no probability is further from it than a little.
+    With `near` the one of those in which no probability is further from it than `reach`.
     """
-    result = _highs(problem, problem.cost, 0.0, near)
+    result = _highs(problem, problem.cost, 0.0, near, reach)
     if result is None:
         return None
     n, k = problem.cost.shape[1], problem.unknowns
     prices = np.maximum(-result.ineqlin.marginals, 0.0)
     local = n * problem.G.shape[0]
     by = Multipliers(prices[:local].reshape(n, -1), prices[local:], np.empty(0))
-    return Solved(result.x[: n * k].reshape(n, k), by, int(result.nit))
+    prices = None if settled(result) else np.abs(result.lower.marginals) + np.abs(result.upper.marginals)
+    return Solved(result.x[: n * k].reshape(n, k), by, int(result.nit), prices)
+
+
+def settled(result: Any) -> bool:
+    """Whether a vertex is the only optimum, for sure: every row and every bound that is met has its price."""
+    free = (result.lower.residual > _MET) & (result.upper.residual > _MET)
+    fixed = (result.lower.residual <= _MET) & (result.upper.residual <= _MET)
+    priced = np.abs(result.lower.marginals) + np.abs(result.upper.marginals) > _MET
+    rows = (result.ineqlin.residual > _MET) | (np.abs(result.ineqlin.marginals) > _MET)
+    return bool((free | fixed | priced).all() and rows.all())
+
+
+def others(problem: Program, found: Solved) -> bool:
+    """Whether another kernel is as cheap.
+
+    All optima meet what has a price. If among these a sum of probabilities with chance weights has the same least and
+    largest value, there is one kernel only.
+    """
+    if found.prices is None:
+        return False
+    from scipy.optimize import linprog
+    from scipy.sparse import csr_array, vstack
+
+    A, b, sums, lowest, highest = rows(problem)
+    x, m = found.X.ravel(), len(problem.p)
+    bounds, each = found.prices > _MET, np.concatenate([found.by.z.ravel(), found.by.y]) > _MET
+    lowest, highest = np.where(bounds, x, np.minimum(lowest, x)), np.where(bounds, x, np.maximum(highest, x))
+    weights = np.zeros_like(found.X)
+    weights[:, :m] = np.random.default_rng(0).uniform(0.5, 1.5, (len(found.X), m))
+    goal = weights.ravel()
+    for sign in (1.0, -1.0):
+        result = linprog(
+            sign * goal,
+            A_ub=A,
+            b_ub=b,
+            A_eq=csr_array(vstack([sums, A[np.flatnonzero(each)]])),
+            b_eq=np.concatenate([np.ones(m), b[each]]),
+            bounds=np.stack([lowest, highest], axis=1),
+            method="highs",
+        )
+        if result.x is None or abs(sign * result.fun - float(goal @ x)) > _OTHER:
+            return True
+    return False
 
 
 def roomiest(problem: Program) -> tuple[Array, float] | None:
@@ -94,7 +140,7 @@ def rows(problem: Program, above: float = 1.0) -> Rows:
     return Rows(A, np.concatenate([np.zeros(n * len(G)), problem.f]), sums, lowest.ravel(), highest.ravel())
 
 
-def _highs(problem: Program, cost: Array, room: float, near: Array | None = None) -> Any:
+def _highs(problem: Program, cost: Array, room: float, near: Array | None = None, close: float = _NEAR) -> Any:
     """Minimise the expected cost, less `room` times the room that all rows and allowed entries have."""
     from scipy.optimize import linprog
     from scipy.sparse import block_array, coo_array, csr_array
@@ -107,7 +153,7 @@ def _highs(problem: Program, cost: Array, room: float, near: Array | None = None
     if near is not None:
         around = np.full((n, k), 0.5)
         around[:, :m] = near.T
-        reach = np.where(np.arange(k) < m, _NEAR, 1.0)
+        reach = np.where(np.arange(k) < m, close, 1.0)
         lowest = np.maximum(lowest, (around - reach).ravel())
         highest = np.minimum(highest, np.maximum((around + reach).ravel(), lowest))
     if room:

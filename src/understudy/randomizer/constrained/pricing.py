@@ -40,6 +40,10 @@ def price_of(design: Design, constraint: Constraint) -> Price:
     >>> price_of(design, Floor(0.05))
     Price(Floor(0.05), 0.020902)
     """
+    if not isinstance(constraint, Constraint):
+        raise DesignError(
+            f"price_of: {constraint!r} is no constraint; it must be one of the design's, as in Floor(0.05)"
+        )
     if constraint not in design.constraints:
         raise DesignError(f"{shown(constraint)} is no constraint of the design, so it has no price there")
     rest = tuple(one for one in design.constraints if one != constraint)

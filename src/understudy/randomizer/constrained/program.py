@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,7 @@ from understudy.randomizer.interior import FORBIDDEN, Point, Workspace
 from understudy.randomizer.solver import bounds_of, minimise
 
 _ROUNDOFF = 2.0**-52
+_FINE = 40_000  # multipliers times unknowns up to which a bound is worked out with more digits
 
 Pair = tuple[int, int]
 
@@ -58,11 +59,42 @@ class Program(NamedTuple):
     G: Array
     F: Array
     f: Array
+    pairs: int = 0  # how many unknowns, the last, are of a pair of rows; each has two rows of G and one of F, the last
 
     @property
     def unknowns(self) -> int:
         """How many unknowns a column has."""
         return int(self.G.shape[1])
+
+    @property
+    def work(self) -> int:
+        """About how many operations a step of the interior-point method takes."""
+        (m, n), few = self.cost.shape, self.unknowns - self.pairs
+        return int((len(self.F) + m + n) ** 2 * n * few + n * few**3)
+
+    def over(self, X: Array) -> Array:
+        """X G' for unknowns (n, k), without the zeros of the pairs."""
+        E = self.pairs
+        if not E:
+            return X @ self.G.T
+        k, R = self.unknowns - E, len(self.G) - 2 * E
+        found = np.empty((len(X), len(self.G)))
+        found[:, :R] = X[:, :k] @ self.G[:R, :k].T
+        found[:, R::2] = X[:, :k] @ self.G[R::2, :k].T - X[:, k:]
+        found[:, R + 1 :: 2] = -X[:, k:]
+        return found
+
+    def under(self, z: Array, size: bool = False) -> Array:
+        """Z G for multipliers (n, R), or z |G|, without the zeros of the pairs."""
+        E = self.pairs
+        if not E:
+            return z @ (np.abs(self.G) if size else self.G)
+        k, R = self.unknowns - E, len(self.G) - 2 * E
+        rows, apart = self.G[:R, :k], self.G[R::2, :k]
+        if size:
+            rows, apart = np.abs(rows), np.abs(apart)
+        both = z[:, R::2] + z[:, R + 1 :: 2]
+        return np.hstack([z[:, :R] @ rows + z[:, R::2] @ apart, both if size else -both])
 
 
 class Multipliers(NamedTuple):
@@ -93,7 +125,8 @@ def program(
     local: list[tuple[Array, Array]] = []  # rows over P, rows over unknowns of their own
     across: list[tuple[int, float]] = []  # an unknown that is summed over the columns, and its limit
     more = 0
-    for one in constraints:
+    # pairs last
+    for one in sorted(constraints, key=lambda one: isinstance(one, TotalVariation)):
         if isinstance(one, LocalDP):
             down = math.exp(-one.epsilon)
             local.append((np.vstack([-eye, down * eye]), _beside(more, np.concatenate([np.ones(m), -np.ones(m)]))))
@@ -120,6 +153,7 @@ def program(
                 local.append((np.vstack([eye[i] - eye[k], np.zeros(m)]), _beside(more, -np.ones(2))))
                 across.append((more, one.at_most))
                 more += 1
+    paired = len(pairs) * sum(isinstance(one, TotalVariation) for one in constraints)
     G = np.zeros((sum(len(a) for a, _ in local), m + more))
     row = 0
     for over, beside in local:
@@ -129,7 +163,8 @@ def program(
     F = np.zeros((len(across), m + more))
     for k, (unknown, _) in enumerate(across):
         F[k, m + unknown] = 1.0
-    return Program(p, np.where(allowed, cost, 0.0), allowed, floor, G, F, np.array([limit for _, limit in across]))
+    limits = np.array([limit for _, limit in across])
+    return Program(p, np.where(allowed, cost, 0.0), allowed, floor, G, F, limits, paired)
 
 
 def _beside(before: int, column: Array) -> Array:
@@ -143,7 +178,11 @@ def begun(problem: Program, P: Array) -> Array:
     X = np.zeros((n, problem.unknowns))
     X[:, :m] = P.T
     sums = problem.F.sum(axis=0)
-    for v in range(m, problem.unknowns):
+    k, E = problem.unknowns, problem.pairs
+    if E:
+        low = np.maximum(P.T @ problem.G[len(problem.G) - 2 * E :: 2, :m].T, 0.0)
+        X[:, k - E :] = low + 0.5 * (problem.f[len(problem.f) - E :] - low.sum(axis=0)) / n
+    for v in range(m, k - E):
         rows = problem.G[:, v] != 0.0
         G = problem.G[rows]
         # where the sign is -1 the unknown is above the rest of its row, where it is +1 below
@@ -161,14 +200,17 @@ def begun(problem: Program, P: Array) -> Array:
 def lower(problem: Program, by: Multipliers) -> float:
     """What the multipliers prove of a program without information: no kernel costs less."""
     n = problem.cost.shape[1]
-    d, constant = _charged(problem, by)
+    # more digits where that takes no time: of a cost of 1e-9 those of a double are soon used up
+    fine = by.z.size * problem.unknowns <= _FINE
+    d, constant = _charged(problem, by, np.longdouble if fine else np.float64)
     least = np.where(problem.allowed, d, math.inf).min(axis=1)
     rows, size = least, np.abs(least)
     if problem.floor > 0.0:
         rows = problem.floor * d.sum(axis=1) + (1.0 - n * problem.floor) * least
         size = problem.floor * np.abs(d).sum(axis=1) + np.abs(least)
-    lost = (len(d) + n + 8) * _ROUNDOFF * float(size.sum())
-    return math.fsum([*rows.tolist(), constant, -lost])
+    lost = (len(d) + n + 8) * np.finfo(d.dtype).eps * size.sum()
+    found = float(rows.sum() + constant - lost)
+    return found - 2.0 * _ROUNDOFF * abs(found)
 
 
 def lower_told(problem: Program, by: Multipliers, q: Array, budget: float, best: bool = False) -> float:
@@ -195,21 +237,25 @@ def lower_told(problem: Program, by: Multipliers, q: Array, budget: float, best:
         told = space.bound(budget, Point(np.maximum(q, 1e-300), 1.0 / nu, 0.0, 0.0, 0))[0]
     # odds that sum to one up to rounding
     off = nu * (2.0 * abs(math.fsum([*p.tolist(), -1.0])) + 1e-14 * budget)
-    return math.fsum([*rows, told, constant, -off])
+    return math.fsum([*rows, told, float(constant), -off])
 
 
-def _charged(problem: Program, by: Multipliers) -> tuple[Array, float]:
+def _charged(problem: Program, by: Multipliers, kind: Any = np.float64) -> tuple[Array, Any]:
     """What a pair costs with the multipliers (m, n), rounded down, and what is apart from the pairs."""
     m = len(problem.p)
     G, F = problem.G, problem.F
-    z, y = np.maximum(by.z, 0.0), np.maximum(by.y, 0.0)
-    c = by.cost * problem.p[:, None] * problem.cost
-    over = z @ G + y @ F  # (n, k)
-    both = z @ np.abs(G) + y @ np.abs(F)
-    few = (G.shape[0] + F.shape[0] + 12) * _ROUNDOFF
-    d = c + over[:, :m].T - few * (c + both[:, :m].T)
-    rest = over[:, m:] - few * both[:, m:]
+    z, y = np.maximum(by.z, 0.0).astype(kind), np.maximum(by.y, 0.0).astype(kind)
+    c = by.cost * problem.p[:, None].astype(kind) * problem.cost
+    over = problem.under(z) + y @ F  # (n, k)
+    both = problem.under(z, size=True) + y @ np.abs(F)
+    few = (G.shape[0] + F.shape[0] + 12) * np.finfo(kind).eps
+    off = few * both
+    if kind is not np.float64:
+        # coefficients that are rounded themselves are so in every arithmetic
+        off += 4.0 * _ROUNDOFF * (z @ np.where(np.abs(G) == 1.0, 0.0, np.abs(G)))
+    d = c + over[:, :m].T - few * c - off[:, :m].T
+    rest = over[:, m:] - off[:, m:]
+    limits = y @ problem.f
     # the other unknowns are between 0 and 1
-    constant = float(np.minimum(rest, 0.0).sum()) - float(y @ problem.f)
-    constant -= few * (float(np.abs(rest).sum()) + float(y @ problem.f))
-    return d, constant
+    constant = np.minimum(rest, 0.0).sum() - limits
+    return d, constant - few * np.abs(rest).sum() - max(few, 4.0 * _ROUNDOFF) * limits

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +30,9 @@ from understudy.randomizer.constrained.constraints import (
     TotalVariation,
     shown,
 )
+from understudy.randomizer.constrained.naming import Names
 
-_UNIT = 2.0**53
+_UNIT = 1 << 53
 
 
 class Reduced(NamedTuple):
@@ -58,18 +59,30 @@ class Reduced(NamedTuple):
         return np.isfinite(self.cost)
 
 
-def reduced(cost: Array, p: Array, constraints: Sequence[Constraint], budget: float = math.inf) -> Reduced:
+def reduced(
+    cost: Array, p: Array, constraints: Sequence[Constraint], budget: float = math.inf, names: Names | None = None
+) -> Reduced:
     """Take out what can be taken out; `InfeasibleError` where nothing is left."""
-    m, n = cost.shape
+    names = names or Names()
+    n = cost.shape[1]
     free = np.isfinite(cost)
     for one in constraints:
         if isinstance(one, Forbidden):
             for i, j in one.pairs:
                 free[i, j] = False
-    floor = _floor(constraints, free, n)
+    for i in np.flatnonzero(~free.any(axis=1)).tolist():
+        raise InfeasibleError(
+            f"{names.row(i)}: every pair is forbidden ({_because(cost[i])}); each value needs an allowed pair"
+        )
+    floor = _floor(constraints, cost, free, names)
     groups = _groups(p, constraints, budget)
     for group in groups:
         free[list(group)] = free[list(group)].all(axis=0)
+        if not free[group[0]].any():
+            raise InfeasibleError(
+                f"{names.rows(group)} must be treated alike ({_alike(p, constraints, budget)}), and no "
+                f"{names.a_column} is allowed to all of them; allow one, or let them differ"
+            )
     there = [g for g in groups if p[list(g)].max() > 0.0]
     rows = [i for g in there for i in g]
     columns = np.arange(n)
@@ -82,12 +95,14 @@ def reduced(cost: Array, p: Array, constraints: Sequence[Constraint], budget: fl
                 "differential privacy needs one that all may draw"
             )
         free[rows] &= np.isin(np.arange(n), columns)
+    allowed = free.copy()
     free[rows] &= ~_forced(p, rows, constraints, free)
-    for i in range(m):
-        if not free[i].any():
-            raise InfeasibleError(
-                f"row {i}: every pair is forbidden{_because(constraints)}; each value needs an allowed pair"
-            )
+    for i in np.flatnonzero(~free.any(axis=1)).tolist():
+        others = [k for k in rows if not allowed[k, allowed[i]].all()]
+        raise InfeasibleError(
+            f"{_forcing(p, constraints)} with forbidden pairs: {names.row(i)} may draw no {names.a_column} without "
+            f"telling too much, since each that it may draw is forbidden to others ({names.rows(others)}); allow more"
+        )
     columns = columns[free[rows][:, columns].any(axis=0)]
     least = np.where(free, cost, math.inf).min(axis=1)
     dear = np.where(free, cost - least[:, None], math.inf)
@@ -123,27 +138,31 @@ def expanded(problem: Reduced, kernel: Array) -> Array:
     return P
 
 
-def _floor(constraints: Sequence[Constraint], free: NDArray[np.bool_], n: int) -> float:
+def _floor(constraints: Sequence[Constraint], cost: Array, free: NDArray[np.bool_], names: Names) -> float:
     """What every entry is at least, as a number that can be drawn."""
     floors = [one for one in constraints if isinstance(one, Floor) and one.at_least > 0.0]
     if not floors:
         return 0.0
     most = max(floors, key=lambda one: one.at_least)
-    steps = min([float(one.of) for one in constraints if isinstance(one, Multiples)], default=_UNIT)
-    floor = math.ceil(most.at_least * steps) / steps  # a power of two times a double: exact
-    if n * floor > 1.0:
-        finest = "" if steps == _UNIT else f" (a multiple of 1/{steps:.0f})"
+    n = cost.shape[1]
+    steps = min([one.of for one in constraints if isinstance(one, Multiples)], default=_UNIT)
+    least = math.ceil(most.at_least * float(steps))  # a power of two times a double: exact
+    if n * least > steps:
+        exact = steps == _UNIT
+        finest = " (in whole numbers of 2^-53)" if exact else f" (a multiple of 1/{steps})"
+        close = exact and abs(n * most.at_least - 1.0) < 1e-9
+        said = f"{least / steps!r}{finest}" if close else f"{least / steps:.6g}{'' if exact else finest}"
         raise InfeasibleError(
-            f"{shown(most)}: {n} probabilities of at least {floor:.6g}{finest} sum to more than 1; "
-            f"at most {1.0 / n:.6g} can be asked"
+            f"{shown(most)}: {n} probabilities of at least {said} sum to more than 1; "
+            f"at most {steps // n / steps!r} can be asked"
         )
     if not free.all():
         i, j = np.argwhere(~free)[0].tolist()
         raise InfeasibleError(
-            f"{shown(most)}: row {i} may not draw column {j}{_because(constraints)}, and is asked to; "
+            f"{shown(most)}: {names.row(i)} may not draw {names.column(j)} ({_because(cost[i, j])}), and is asked to; "
             "a floor and forbidden pairs do not go together"
         )
-    return floor
+    return least / steps
 
 
 def _forced(p: Array, rows: list[int], constraints: Sequence[Constraint], free: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -162,9 +181,34 @@ def _forced(p: Array, rows: list[int], constraints: Sequence[Constraint], free: 
     return gone
 
 
-def _because(constraints: Sequence[Constraint]) -> str:
-    named = [shown(one) for one in constraints if isinstance(one, Forbidden)]
-    return f" ({', '.join([*named, 'infinite costs'])})" if named else " (infinite costs)"
+def _forcing(p: Array, constraints: Sequence[Constraint]) -> str:
+    """What takes columns out in `_forced`."""
+    return " and ".join(
+        shown(one)
+        for one in constraints
+        if isinstance(one, PointwiseLeakage) or (isinstance(one, ErrorAtLeast) and _guessless(one, p))
+    )
+
+
+def _because(costs: Any) -> str:
+    """By what pairs with these costs are forbidden."""
+    infinite = np.isinf(costs)
+    if infinite.all():
+        return "infinite costs" if infinite.size > 1 else "its cost is infinite"
+    return "Forbidden and infinite costs" if infinite.any() else "Forbidden"
+
+
+def _alike(p: Array, constraints: Sequence[Constraint], budget: float) -> str:
+    """What makes rows coincide."""
+    named = ["leakage = 0"] if budget == 0.0 else []
+    for one in constraints:
+        if isinstance(one, Same):
+            named.append("Same")
+        elif isinstance(one, (LocalDP, MaximalLeakage, PointwiseLeakage, TotalVariation)) and _nothing(one):
+            named.append(shown(one))
+        elif isinstance(one, ErrorAtLeast) and _guessless(one, p):
+            named.append(f"{shown(one)}, where nothing may be gained by a guess")
+    return " and ".join(named)
 
 
 def _groups(p: Array, constraints: Sequence[Constraint], budget: float) -> list[tuple[int, ...]]:
@@ -186,13 +230,18 @@ def _groups(p: Array, constraints: Sequence[Constraint], budget: float) -> list[
                 joined(group)
         elif isinstance(one, (LocalDP, MaximalLeakage, PointwiseLeakage, TotalVariation)) and _nothing(one):
             joined(there)
-        elif isinstance(one, ErrorAtLeast) and one.error >= 1.0 - float(p.max()) / math.fsum(p) - 1e-15:
-            # nothing may be gained by a guess: values that are likeliest alike are drawn alike
+        elif isinstance(one, ErrorAtLeast) and _guessless(one, p):
+            # values that are likeliest alike are drawn alike
             joined(np.flatnonzero(p == p.max()).tolist())
     found: dict[int, list[int]] = {}
     for i, h in enumerate(home):
         found.setdefault(h, []).append(i)
     return [tuple(g) for g in found.values()]
+
+
+def _guessless(one: ErrorAtLeast, p: Array) -> bool:
+    """Whether nothing may be gained by a guess."""
+    return one.error >= 1.0 - float(p.max()) / math.fsum(p) - 1e-15
 
 
 def _nothing(one: LocalDP | MaximalLeakage | PointwiseLeakage | TotalVariation) -> bool:

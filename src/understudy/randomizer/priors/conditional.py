@@ -148,10 +148,14 @@ def _split(split: Any) -> str:
 
 def _clock(priors: Any, weights: Any, m: int) -> tuple[tuple[Hashable, ...], Array, Array]:
     """Values of the clock, their odds (S, m) and weights (S,)."""
-    if not isinstance(priors, Mapping) or not priors:
-        raise DesignError(f"priors is a {type(priors).__name__}; it must give odds for each value of the clock")
+    if not isinstance(priors, Mapping):
+        raise DesignError(
+            f"priors is a {type(priors).__name__}; it must be a mapping with odds for each value of the clock"
+        )
+    if not priors:
+        raise DesignError("priors is empty; it must give odds for at least one value of the clock")
     times = tuple(priors)
-    P = np.stack([as_prior(priors[s], m) for s in times])
+    P = np.stack([_odds_at(s, priors[s], m) for s in times])
     if weights is None:
         return times, P, np.full(len(times), 1.0 / len(times))
     if not isinstance(weights, Mapping) or set(weights) != set(times):
@@ -163,6 +167,13 @@ def _clock(priors: Any, weights: Any, m: int) -> tuple[tuple[Hashable, ...], Arr
     if not (np.isfinite(pi).all() and (pi >= 0.0).all() and pi.sum() > 0.0):
         raise DesignError(f"weights = {pi.tolist()}; they must be 0 or more, and one of them positive")
     return times, P, pi / pi.sum()
+
+
+def _odds_at(time: Hashable, odds: Any, m: int) -> Array:
+    try:
+        return as_prior(odds, m)
+    except DesignError as error:
+        raise DesignError(f"priors[{time!r}]: {error}") from error
 
 
 def _made(

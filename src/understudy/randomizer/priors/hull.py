@@ -58,12 +58,19 @@ def as_corners(priors: Any, m: int) -> Array:
             raise DesignError(f"priors = {priors!r}; they must be several priors, or 'all' for any odds")
         return np.eye(m)
     try:
-        rows = [as_prior(prior, m) for prior in priors]
+        rows = [_corner(k, prior, m) for k, prior in enumerate(priors)]
     except TypeError:
         raise DesignError(f"priors is a {type(priors).__name__}; it must hold several priors, or be 'all'") from None
     if not rows:
         raise DesignError("priors is empty; there must be at least one")
     return np.ascontiguousarray(np.stack(rows, axis=1))
+
+
+def _corner(k: int, prior: Any, m: int) -> Array:
+    try:
+        return as_prior(prior, m)
+    except DesignError as error:
+        raise DesignError(f"priors[{k}]: {error}") from error
 
 
 def worst(P: Array, B: Array, start: Array | None = None, limit: float = -1.0) -> Worst:

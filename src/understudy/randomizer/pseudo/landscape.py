@@ -20,6 +20,9 @@ from understudy.models.family import Family
 
 # looked at on a line where costs are quick, take an integral, or a simulation; in more dimensions a power of two
 _PLACES = (201, 81, 41)
+_MOST_PLACES = (3201, 161, 41)  # on a line where costs change faster than these places show
+_SHOWN = 0.01  # of the range of a cost: how far off a place may be from what those around it say
+_BETWEEN = 16  # places between, for what changes faster than any of them shows
 _STEP = 1e-3  # of the width, to both sides, for differences of costs
 
 Costs = Callable[[Array], Array]
@@ -31,9 +34,9 @@ class Landscape:
     """A box, the private values' odds, the budget, and what places cost.
 
     ``costs(X)`` is (m, N) for places X (N, k), ``slopes(X)`` its derivatives (m, N, k), or None where there are none.
-    `scan` are places all over the box, the private values among them, and `scanned` what they cost; `sloped` and
-    `exact` say whether there are slopes, and whether they are exact; `effort` is 0 for costs that are quick, 1 for
-    integrals, 2 for simulations.
+    `scan` are places all over the box, the private values among them, and `scanned` what they cost; `own` are the
+    private values that are places of the box. `sloped` and `exact` say whether there are slopes, and whether they are
+    exact; `effort` is 0 for costs that are quick, 1 for integrals, 2 for simulations.
     """
 
     p: Array
@@ -44,6 +47,7 @@ class Landscape:
     slopes: Slopes
     scan: Array
     scanned: Array
+    own: Array
     sloped: bool = False
     exact: bool = False
     effort: int = 0
@@ -88,8 +92,8 @@ def as_box(bounds: Any, values: Sequence[Any]) -> tuple[Array, Array, bool]:
     return low.copy(), high.copy(), given.ndim == 1
 
 
-def places(low: Array, high: Array, more: Sequence[Array], count: int = _PLACES[0]) -> Array:
-    """Places all over a box, and those of `more` that are in it."""
+def places(low: Array, high: Array, more: Array, count: int = _PLACES[0]) -> Array:
+    """Places all over a box, and those of `more`."""
     k = low.size
     if k == 1:
         unit = np.linspace(0.0, 1.0, count)[:, None]
@@ -99,9 +103,43 @@ def places(low: Array, high: Array, more: Sequence[Array], count: int = _PLACES[
         size = 1 + math.ceil(math.log2(max(2, count)))
         corners = np.array(np.meshgrid(*([[0.0, 1.0]] * k))).reshape(k, -1).T
         unit = np.concatenate((qmc.Sobol(k, scramble=False).random_base2(size), corners))
-    found = low + unit * (high - low)
-    inside = [x for x in more if x.shape == (k,) and (x >= low).all() and (x <= high).all()]
-    return np.unique(np.concatenate((found, np.array(inside).reshape(-1, k))), axis=0)
+    return np.unique(np.concatenate((low + unit * (high - low), more)), axis=0)
+
+
+def scanned(costs: Costs, low: Array, high: Array, own: Array, effort: int) -> tuple[Array, Array]:
+    """Places all over a box and what they cost; on a line as many as it takes for them to show how costs change."""
+    if low.size > 1 or not low[0] < high[0]:
+        scan = places(low, high, own, _PLACES[effort])
+        return scan, costs(scan)
+    X = np.linspace(low[0], high[0], _PLACES[effort])
+    L = costs(X[:, None])
+    # between places, at no regular distance
+    share = (np.arange(1, _BETWEEN + 1) * 0.6180339887498949) % 1.0
+    between = low[0] + share * (high[0] - low[0])
+    beside = costs(between[:, None])
+    while 2 * len(X) - 1 <= _MOST_PLACES[effort] and not _is_shown(X, L, between, beside):
+        middles = 0.5 * (X[1:] + X[:-1])
+        X, L = np.insert(X, range(1, len(X)), middles), np.insert(L, range(1, len(X)), costs(middles[:, None]), axis=1)
+    scan, first = np.unique(np.concatenate((X, own[:, 0])), return_index=True)
+    return scan[:, None], np.concatenate((L, costs(own)), axis=1)[:, first]
+
+
+def _is_shown(X: Array, L: Array, between: Array, beside: Array) -> bool:
+    """Whether cubics through every other place tell the places left out, and those between, well enough."""
+    finite = np.isfinite(L).all() and np.isfinite(beside).all()
+    if not finite:
+        return True  # nothing is told by a finer look at what is forbidden
+    a, b, c, d = L[:, :-6:2], L[:, 2:-4:2], L[:, 4:-2:2], L[:, 6::2]
+    off = np.abs((9.0 * (b + c) - a - d) / 16.0 - L[:, 3:-3:2]).max(axis=1)
+    at = np.clip(np.searchsorted(X, between) - 1, 1, len(X) - 3)
+    x = (between - X[at]) / (X[1] - X[0])
+    weights = (
+        -x * (x - 1.0) * (x - 2.0) / 6.0, (x + 1.0) * (x - 1.0) * (x - 2.0) / 2.0,
+        -(x + 1.0) * x * (x - 2.0) / 2.0, (x + 1.0) * x * (x - 1.0) / 6.0,
+    )  # fmt: skip
+    told = sum(w * L[:, at + k - 1] for k, w in enumerate(weights))
+    off = np.maximum(off, np.abs(told - beside).max(axis=1))
+    return bool((off <= _SHOWN * (L.max(axis=1) - L.min(axis=1))).all())
 
 
 def of_function(
@@ -116,22 +154,25 @@ def of_function(
     low, high, line = box
 
     def costs(X: Array) -> Array:
-        table = [[_number(cost(value, as_place(x, line)), "cost") for x in X] for value in values]
+        table = [[_number(_given(cost, value, as_place(x, line), "cost"), "cost") for x in X] for value in values]
         return np.array(table).reshape(len(values), len(X))
 
     def slopes(X: Array) -> Array | None:
         if gradient is None:
             return None
         table = [
-            [np.asarray(gradient(value, as_place(x, line)), dtype=float).reshape(-1) for x in X] for value in values
+            [np.asarray(_given(gradient, value, as_place(x, line), "gradient"), dtype=float).reshape(-1) for x in X]
+            for value in values
         ]
         found = np.array(table)
         if found.shape != (len(values), *X.shape):
             raise DesignError(f"gradient must give {low.size} numbers, one for each coordinate of a place")
         return found
 
-    scan = places(low, high, _private(values))
-    return Landscape(p, budget, low, high, costs, slopes, scan, costs(scan), gradient is not None, gradient is not None)
+    own = _private(values, low, high)
+    scan, found = scanned(costs, low, high, own, 0)
+    there = gradient is not None
+    return Landscape(p, budget, low, high, costs, slopes, scan, found, own, there, there)
 
 
 def of_family(
@@ -152,7 +193,14 @@ def of_family(
     seed = _SEED if given is None else given
 
     def made(x: Array) -> Any:
-        return models(as_place(x, line))  # not through the family, which would remember every place
+        place = as_place(x, line)
+        try:
+            return models(place)  # not through the family, which would remember every place
+        except Exception as error:
+            raise DesignError(
+                f"the family has no model at {place!r}, which is within the bounds: {_said(error)}; "
+                "the bounds must leave out what has none"
+            ) from error
 
     def work(X: Array) -> Work:
         found = Work(sources, [made(x) for x in X], measure, horizon)
@@ -184,11 +232,15 @@ def of_family(
     exact, methods = slopes(middle) is not None, work(middle).method
     simulated = bool((methods == MONTE_CARLO).any())
     effort = 2 if simulated else 0 if (methods == EXACT).all() else 1
-    scan = places(low, high, _private(family.values), _PLACES[effort])
+    own = _private(family.values, low, high)
+
+    def costs(X: Array) -> Array:
+        return work(X).matrix if len(X) else np.empty((len(sources), 0))
+
+    scan, found = scanned(costs, low, high, own, effort)
     return Landscape(
-        p, budget, low, high, lambda X: work(X).matrix, slopes if exact else differences, scan, work(scan).matrix,
-        not simulated, exact, effort,
-    )  # fmt: skip
+        p, budget, low, high, costs, slopes if exact else differences, scan, found, own, not simulated, exact, effort
+    )
 
 
 def as_place(x: Array, line: bool) -> float | tuple[float, ...]:
@@ -196,14 +248,29 @@ def as_place(x: Array, line: bool) -> float | tuple[float, ...]:
     return float(x[0]) if line else tuple(x.tolist())
 
 
-def _private(values: Sequence[Any]) -> list[Array]:
+def _private(values: Sequence[Any], low: Array, high: Array) -> Array:
+    """Private values that are places of the box, (N, k)."""
     found = []
     for value in values:
         try:
-            found.append(np.atleast_1d(np.asarray(value, dtype=float)))
+            x = np.atleast_1d(np.asarray(value, dtype=float))
         except (TypeError, ValueError):
             continue
-    return found
+        if x.shape == low.shape and (x >= low).all() and (x <= high).all():
+            found.append(x)
+    return np.array(found).reshape(-1, low.size)
+
+
+def _given(f: Callable[[Any, Any], Any], value: Any, place: Any, what: str) -> Any:
+    """What a function of the user's gives; one that fails is told where."""
+    try:
+        return f(value, place)
+    except Exception as error:
+        raise DesignError(f"{what}({value!r}, {place!r}) fails, within the bounds: {_said(error)}") from error
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 def _number(given: Any, what: str) -> float:

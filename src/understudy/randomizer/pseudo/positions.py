@@ -26,11 +26,14 @@ from numpy.typing import NDArray
 
 from understudy.laws.base import Array
 from understudy.randomizer.pseudo.landscape import Landscape
+from understudy.randomizer.pseudo.peaks import Peaks, peaks, star
 from understudy.randomizer.solver import Solution, bounds_of, minimise
 
 _ROUNDS = 12
 _SAME = 1e-7  # of the width: closer positions are one
-_WORTH = 1e-9  # of c over 1, for a place to be tried
+_WORTH = 1e-10  # of ln c over 0, for a place to be tried
+_NEAR = 1e-6  # of the width: what is so close to a private value or an end may be meant to be it
+_GENERATED = (10, 5, 2)  # rounds of new places, by effort
 _NETS = ((9, 17), (5, 9), (2, 9))  # how often a place is looked at more closely, and at how many places; by effort
 _RARE = 1e-6  # of all draws: what comes more rarely may be left out, if nothing is lost
 
@@ -86,33 +89,82 @@ def pruned(land: Landscape, layout: Layout) -> Layout:
     return Layout(layout.X[order], layout.cost[:, order], layout.solution._replace(kernel=kernel))
 
 
-def supported(land: Landscape, n: int) -> tuple[Layout, Array]:
-    """The best kernel on all places of the scan, and n positions made of those that it draws."""
-    whole = laid_out(land, land.scan, land.scanned)
+def snapped(land: Landscape, layout: Layout) -> Layout:
+    """Positions that are all but a private value, or an end of the set, put there, unless that costs anything."""
+    near = _NEAR * np.where(land.width > 0.0, land.width, 1.0)
+    X = layout.X.copy()
+    for end in (land.low, land.high):
+        X = np.where(np.abs(X - end) <= near, end, X)
+    for own in land.own:
+        X = np.where((np.abs(X - own) <= near).all(axis=1, keepdims=True), own, X)
+    moved = np.flatnonzero((X != layout.X).any(axis=1))
+    for some in (moved, *(moved[k : k + 1] for k in range(len(moved)))):
+        there = layout.X.copy()
+        there[some] = X[some]
+        if np.array_equal(there, layout.X) or len(np.unique(there, axis=0)) < len(there):
+            continue
+        new = laid_out(land, there)
+        if new.distortion <= layout.distortion * (1.0 + 1e-14):
+            layout = new
+    return layout
+
+
+def generated(land: Landscape, whole: Layout) -> Layout:
+    """The best kernel on as many places as are of use: those of a layout, and then wherever c(x) is above 1.
+
+    For a given set of places this is a convex problem, so it ends at what no places improve, and not at what no small
+    move improves.
+    """
+    for _ in range(_GENERATED[land.effort]):
+        used = whole.law > 1e-14
+        found = dearest(land, whole)
+        new = found.heights > _WORTH
+        if not new.any():
+            break
+        X = np.concatenate((whole.X[used], found.X[new]))
+        next_one = laid_out(land, X, np.concatenate((whole.cost[:, used], found.costs[:, new]), axis=1))
+        if not next_one.distortion < whole.distortion * (1.0 - 1e-10):
+            break
+        whole = next_one
+    return whole
+
+
+def supported(land: Landscape, whole: Layout, n: int) -> Array:
+    """As many positions as asked for, made of those that a layout draws: close ones are one, rare ones go."""
     law = land.p @ whole.solution.kernel
-    groups: list[list[int]] = []
-    for j in np.flatnonzero(law > 1e-12).tolist():
-        near = [g for g in groups if _apart(land, land.scan[g[-1]], land.scan[j]) <= 1.5 * land.spacing]
-        if near:
-            near[0].append(j)
-        else:
-            groups.append([j])
+    order = np.lexsort(whole.X.T[::-1])
+    for close in (0.1, 0.5, 1.5):  # as shares of what the scan keeps apart
+        groups: list[list[int]] = []
+        for j in order[law[order] > 1e-12].tolist():
+            near = [g for g in groups if _apart(land, whole.X[g[-1]], whole.X[j]) <= close * land.spacing]
+            if near:
+                near[0].append(j)
+            else:
+                groups.append([j])
+        if len(groups) <= n:
+            break
     groups.sort(key=lambda g: -float(law[g].sum()))
-    X = np.array([law[g] @ land.scan[g] / law[g].sum() for g in groups[:n]])
+    X = np.array([law[g] @ whole.X[g] / law[g].sum() for g in groups[:n]])
     spare = land.scan[np.linspace(0, len(land.scan) - 1, n).astype(int)]
-    return whole, np.concatenate((X, spare))[:n]
+    return np.asarray(np.concatenate((X, spare))[:n])
 
 
 def reach(land: Landscape, layout: Layout) -> float:
     """A distortion that no set of pseudo values goes below, as far as the places that were looked at tell."""
     beta = layout.solution.slope
+    if beta == math.inf and land.budget > 0.0:
+        # every row its own best place
+        least = [-float(peaks(land, partial(_minus, i), -math.inf).heights[0]) for i in range(len(land.p))]
+        return min(layout.distortion, math.fsum(land.p * np.minimum(least, layout.cost.min(axis=1))))
+    top = float(dearest(land, layout).heights[0])
     if not 0.0 < beta < math.inf:
-        everywhere = np.concatenate((land.scanned, layout.cost), axis=1)
-        return float(land.p @ everywhere.min(axis=1)) if beta == math.inf and land.budget > 0.0 else layout.distortion
-    a = _levels(land, layout)
-    _, top = _dearest(land, layout)
-    F = -float(land.p @ a)
-    return min(layout.distortion, (F - math.log(max(top, 1.0)) - land.budget) / beta)
+        return layout.distortion * (1.0 - max(top, 0.0)) if beta == 0.0 else layout.distortion
+    F = -float(land.p @ _levels(land, layout))
+    return min(layout.distortion, (F - max(top, 0.0) - land.budget) / beta)
+
+
+def _minus(i: int, costs: Array) -> Array:
+    return np.asarray(-costs[i])
 
 
 # Positions for a kernel ------------------------------------------------------------------------------
@@ -200,7 +252,7 @@ def _least(land: Landscape, f: Callable[[Array], Array], x: Array, radius: float
     value = float(f(land.costs(x[None, :]))[0])
     zooms, ray = _NETS[land.effort]
     for _ in range(zooms):
-        steps = np.linspace(-1.0, 1.0, ray)[:, None] if x.size == 1 else _star(x.size)
+        steps = np.linspace(-1.0, 1.0, ray)[:, None] if x.size == 1 else star(x.size)
         net = np.clip(x + radius * steps * land.width, land.low, land.high)
         values = f(land.costs(net))
         at = int(np.argmin(values))
@@ -208,14 +260,6 @@ def _least(land: Landscape, f: Callable[[Array], Array], x: Array, radius: float
             x, value = net[at], float(values[at])
         radius /= 0.4 * ray
     return x, value
-
-
-def _star(k: int) -> Array:
-    """Steps along and between the axes."""
-    from scipy.stats import qmc
-
-    net = 2.0 * qmc.Sobol(k, scramble=False).random_base2(5) - 1.0
-    return np.concatenate((np.eye(k), -np.eye(k), net))
 
 
 # Places that are worth having ------------------------------------------------------------------------
@@ -230,11 +274,12 @@ def _filled(land: Landscape, layout: Layout) -> Layout:
         idle = np.flatnonzero(~used)
         if not idle.size:
             break
-        x, worth = _dearest(land, layout)
-        if not worth > 1.0 + _WORTH:
+        found = dearest(land, layout)
+        count = min(int((found.heights > _WORTH).sum()), idle.size)
+        if not count:
             break
         X, cost = layout.X.copy(), layout.cost.copy()
-        X[idle[0]], cost[:, idle[0]] = x, land.costs(x[None, :])[:, 0]
+        X[idle[:count]], cost[:, idle[:count]] = found.X[:count], found.costs[:, :count]
         new = laid_out(land, X, cost)
         if not new.distortion < layout.distortion * (1.0 - 1e-13):
             break
@@ -242,24 +287,27 @@ def _filled(land: Landscape, layout: Layout) -> Layout:
     return layout
 
 
-def _dearest(land: Landscape, layout: Layout) -> tuple[Array, float]:
-    """The place with the largest c(x); without a slope, the one that saves most, and one more than the saving."""
-    beta = layout.solution.slope
+def dearest(land: Landscape, layout: Layout) -> Peaks:
+    """Places that are worth having, the best first, with ln c(x), or what each saves where the curve has no slope."""
+    beta, p = layout.solution.slope, land.p
     if 0.0 < beta < math.inf:
         a = _levels(land, layout)
 
         def worth(costs: Array) -> Array:
-            with np.errstate(over="ignore"):
-                return np.asarray(land.p @ np.exp(-beta * costs - a[:, None]))
-    else:
-        least = layout.cost.min(axis=1)
+            x = np.where(p[:, None] > 0.0, -beta * costs - a[:, None], -math.inf)
+            top = np.maximum(x.max(axis=0), -1e300)
+            with np.errstate(divide="ignore"):
+                return np.asarray(top + np.log(p @ np.exp(x - top)))
 
-        def worth(costs: Array) -> Array:
-            return np.asarray(1.0 + land.p @ np.maximum(least[:, None] - costs, 0.0))
+        return peaks(land, worth, 0.0)
+    least, spent = layout.cost.min(axis=1), layout.distortion
 
-    at = int(np.argmax(worth(land.scanned)))
-    x, value = _least(land, lambda costs: -worth(costs), land.scan[at], land.spacing)
-    return x, -value
+    def saving(costs: Array) -> Array:
+        if beta == 0.0:  # one place for all
+            return np.asarray(spent - p @ costs) / (spent or 1.0)
+        return np.asarray(p @ np.maximum(least[:, None] - costs, 0.0)) / (spent or 1.0)
+
+    return peaks(land, saving, 0.0)
 
 
 def _levels(land: Landscape, layout: Layout) -> Array:

@@ -7,6 +7,7 @@ and says what was gained over a uniform grid and what no choice of values can re
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +25,16 @@ from understudy.randomizer.making import design, solved
 from understudy.randomizer.measures import entropy
 from understudy.randomizer.problem import as_prior
 from understudy.randomizer.pseudo.landscape import Landscape, as_box, as_place, of_family, of_function
-from understudy.randomizer.pseudo.positions import Layout, improved, laid_out, pruned, reach, supported
+from understudy.randomizer.pseudo.positions import (
+    Layout,
+    generated,
+    improved,
+    laid_out,
+    pruned,
+    reach,
+    snapped,
+    supported,
+)
 from understudy.randomizer.result import Design
 from understudy.randomizer.solver import bounds_of
 
@@ -40,8 +50,9 @@ class PseudoSearch:
     `design` is an ordinary design on the values found, those of no use left out. Beside it stand `start`, the design on
     the values that the search began with, and `grid`, that on as many values at equal distances. `fine` is the
     distortion of the best kernel on all `places` that were looked at. `reach` is what no set of pseudo values goes
-    below, as far as these places tell. `traces` are distortions after each stage of the search from each start (those
-    that were needed: a search that has nothing left to gain ends), and `slopes` says whether it went by exact slopes.
+    below, as far as these places and the peaks around them tell; between them nothing is proven. `traces` are
+    distortions after each stage of the search from each start (those that were needed: a search that has nothing left
+    to gain ends), and `slopes` says whether it went by exact slopes.
     """
 
     design: Design
@@ -130,10 +141,12 @@ def optimise_pseudo(
     """Choose the pseudo values of a design from an interval or a box, and the randomizer with them.
 
     The family must be a function of its parameter. `bounds` is (low, high), or a pair for each coordinate of a box,
-    whose values are tuples; by default the range of the private values. `n` values at most are chosen, by default one
-    more than there are private ones: more are never needed. `start` are values to begin with, by default a uniform
-    grid. `starts` counts the beginnings at most: the start, the support of the best kernel on a fine grid, then random
-    ones, drawn by `rng` (a numpy Generator or a seed). The other arguments are those of `us.design`.
+    whose values are tuples; by default the range of the private values. `start` are values to begin with, by default a
+    uniform grid. `n` values at most are chosen; by default as many as `start` has, or, without it, one more than there
+    are private ones: more are never needed. `starts` counts the beginnings at most: the start, the support of the best
+    kernel on as many values as one likes, then random ones, drawn by `rng` (a numpy Generator or a seed). `leakage`,
+    `horizon`, `distortion`, `weights`, `accuracy` and `progress` are those of `us.design`. Its other demands
+    (`distortion_at_most`, `error_at_least`) and its constraints are not: they are for a `us.design` on what is found.
 
     Models that are linear and Gaussian are followed by exact slopes of their distortion; others by differences of it,
     or, where it is simulated, without slopes.
@@ -184,8 +197,9 @@ def optimise_positions(
 ) -> PseudoSearch:
     """The same for a bare cost ``cost(theta, x)`` of playing the place x for the private value theta.
 
-    ``gradient(theta, x)`` is its derivative in x, if there is one to give. The design that is found names its columns
-    by number; `pseudo` has the places.
+    ``gradient(theta, x)`` is its derivative in x, if there is one to give. The other arguments are those of
+    `optimise_pseudo`, and `prior` are the odds of the private values, equal ones by default. The design that is found
+    names its columns by number; `pseudo` has the places.
 
     >>> found = optimise_positions(lambda a, x: (a - x) ** 2, [-1, 1], n=2, leakage=0.3,
     ...                            gradient=lambda a, x: 2 * (x - a))
@@ -218,8 +232,10 @@ def _asked(n: Any, start: Iterable[Any] | None, m: int, box: tuple[Array, Array,
             raise DesignError("start must hold numbers, or tuples of as many as the box has sides") from None
         if given.ndim != 2 or given.shape[1] != box[0].size or not len(given):
             raise DesignError(f"start has the shape {given.shape}; each value has {box[0].size} coordinates")
-        if (given < box[0]).any() or (given > box[1]).any():
-            raise DesignError("start has a value outside of the bounds")
+        outside = ~((given >= box[0]) & (given <= box[1])).all(axis=1)
+        if outside.any():
+            first_one = as_place(given[int(outside.argmax())], box[2])
+            raise DesignError(f"start has {first_one!r}, which is outside of the bounds")
         first = given
     if n is None:
         return (m + 1 if first is None else len(first)), first
@@ -245,20 +261,27 @@ def _searched(
     generator = np.random.default_rng(0 if rng is None else rng)
     uniform = _uniform(land, n)
     begun = uniform if first is None else np.concatenate((first, uniform[: n - len(first)]))
-    whole, support = supported(land, n)
-    least_of_all = reach(land, whole)
-    beginnings = [begun, support]
-    while len(beginnings) < starts:
-        beginnings.append(land.low + generator.random((n, land.low.size)) * land.width)
+    whole = freely = laid_out(land, land.scan, land.scanned)
     found: list[Layout] = []
-    traces = []
-    for number, X in enumerate(beginnings[: int(starts)]):
+    traces, lowest = [], -math.inf
+    for number in range(int(starts)):
+        if number == 0:
+            X = begun
+        elif number == 1:
+            X = supported(land, freely, n)
+        else:
+            X = land.low + generator.random((n, land.low.size)) * land.width
         layout, trace = improved(land, laid_out(land, X))
         found.append(layout)
         traces.append(tuple(trace))
+        lowest = max(lowest, reach(land, layout))
         if progress is not None:
             progress((number + 1.0) / starts)
-        if layout.distortion <= max(least_of_all, reach(land, layout)) * (1.0 + _REACHED):
+        if layout.distortion > lowest * (1.0 + _REACHED) and number == 0:
+            # what could be reached with as many values as one likes, and a better place to begin
+            freely = generated(land, min(whole, layout, key=lambda one: one.distortion))
+            lowest = max(lowest, reach(land, freely))
+        if layout.distortion <= lowest * (1.0 + _REACHED):
             break  # nothing is left to gain, from wherever
     if progress is not None:
         progress(1.0)
@@ -267,13 +290,14 @@ def _searched(
     best = min(
         (pruned(land, one) for one in found if one.distortion <= least * (1.0 + _EQUAL)), key=lambda one: len(one.X)
     )
+    best = snapped(land, best)
     start, grid, mine = made(begun if first is None else first), made(uniform), made(best.X)
     if not mine.distortion <= start.distortion * (1.0 + _ROUNDING):
         best, mine = laid_out(land, begun if first is None else first), start
     positions = np.array(best.X[:, 0] if line else best.X)
     return PseudoSearch(
         mine, positions, start, grid, bounds_of(whole.solution)[0],
-        min(max(least_of_all, reach(land, best)), mine.distortion), len(land.scan), tuple(traces), land.exact,
+        min(max(lowest, reach(land, best)), mine.distortion), len(land.scan), tuple(traces), land.exact,
     )  # fmt: skip
 
 
