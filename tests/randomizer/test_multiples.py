@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
+import subprocess
+import sys
+import threading
 
 import numpy as np
 import pytest
@@ -27,10 +31,11 @@ from understudy.randomizer.constrained.constraints import (
     PointwiseLeakage,
     TotalVariation,
 )
+from understudy.randomizer.constrained.silence import silent
 from understudy.randomizer.constrained.solving import Constrained
 from understudy.randomizer.interior import information
 
-CASES = 84
+CASES = 60
 KINDS = "LMPTEF"
 ASKED = [*itertools.combinations(KINDS, 1), *itertools.combinations(KINDS, 2)]
 
@@ -180,6 +185,38 @@ def test_the_same_question_has_the_same_answer():
     cost, p = rng.random((6, 7)), rng.dirichlet(np.full(6, 3.0))
     kernels = [us.solve(cost, prior=p, leakage=0.1, constraints=Multiples(64)).randomizer.kernel for _ in range(2)]
     assert (kernels[0] == kernels[1]).all()
+
+
+def test_what_a_solver_prints_goes_nowhere():
+    """From C, with its buffer, and from Python; what was held back before, and what comes after, is written."""
+    program = """
+import ctypes, os
+from understudy.randomizer.constrained.silence import silent
+C = ctypes.CDLL(None)
+C.printf(b"before ")
+with silent():
+    C.printf(b"HiGHS")
+    os.write(1, b"HiGHS")
+    print("HiGHS")
+print("after")
+os.close(1)
+with silent():
+    C.printf(b"HiGHS")
+"""
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert (told.stdout, told.stderr) == ("before after\n", "")
+
+
+def test_nothing_is_turned_away_where_other_threads_may_write(capfd):
+    """The twin: with a second thread what is printed stays."""
+    done = threading.Event()
+    other = threading.Thread(target=done.wait)
+    other.start()
+    with silent():
+        os.write(1, b"data")
+    done.set()
+    other.join()
+    assert capfd.readouterr().out == "data"
 
 
 def test_nothing_is_printed(capfd):

@@ -33,6 +33,7 @@ from understudy.randomizer.constrained.linear import rows
 from understudy.randomizer.constrained.multiples_lattice import Counts, Flags, Lattice, on_lattice
 from understudy.randomizer.constrained.program import Program, program
 from understudy.randomizer.constrained.reduction import expanded
+from understudy.randomizer.constrained.silence import silent
 from understudy.randomizer.interior import information
 
 _PRICE, _GAP = 1e3, 1e-6  # the largest cost of a step, and the gap at which the solver stops
@@ -183,14 +184,14 @@ def _solved(
         if tangents.rows:
             limits[-1] -= spared
         rules.append(LinearConstraint(A, -np.inf, limits))
-    return milp(
-        price.ravel(),
-        integrality=inside.astype(float),
-        bounds=Bounds(low, high),
-        constraints=rules,
-        # with presolve HiGHS prints a line where what it found there breaks a row by its tolerance
-        options={"node_limit": effort.nodes, "mip_rel_gap": 0.0, "presolve": False},
-    )
+    with silent():
+        return milp(
+            price.ravel(),
+            integrality=inside.astype(float),
+            bounds=Bounds(low, high),
+            constraints=rules,
+            options={"node_limit": effort.nodes, "mip_rel_gap": 0.0, "presolve": False},
+        )
 
 
 def _around(told: Program, K: Counts) -> Array:
