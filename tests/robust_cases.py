@@ -118,7 +118,7 @@ def mutual(p, P):
 
 
 def ordinary(found, budget):
-    """What the ordinary problem costs at the worst odds, costs weighed as in the design; None if there is none."""
+    """What the ordinary problem costs at the worst odds, or at least, costs weighed as in the design; None if none."""
     p, w = found.worst_prior, found.prior
     if not (p[w > 0.0] > 1e-9).all():
         return None
@@ -132,7 +132,8 @@ def ordinary(found, budget):
             np.where(ratio > 0.0, ratio * (found.cost[there] - lowest[:, None]), 0.0),
         )
     q = p[there] / p[there].sum()
-    return float(w[there] @ lowest) + us.solve(cost, prior=q, leakage=budget).distortion
+    design = us.solve(cost, prior=q, leakage=budget)
+    return float(w[there] @ lowest) + (design.distortion if design.status == "optimal" else design.lower_bound)
 
 
 def _dearer(case, found):
