@@ -58,9 +58,9 @@ def run(quick: bool) -> Section:
         [
             "CPU time of a whole call. Uniform priors; costs as in the table of randomizers. Where a leakage is given "
             f"({NATS} nats), the problem is no linear program, and only Clarabel is left of the peers.",
-            "understudy's answer keeps the constraint exactly, in whole numbers, and carries a proven bound; where several "
-            "kernels cost the same, it is the one that tells least (peers give any of them). All of that is part of its "
-            "time. *Outputs apart*: the peer's distortion over understudy's, less one, and by how much its "
+            "understudy's answer keeps the constraint exactly, in whole numbers, and carries a proven bound; where "
+            "several kernels cost the same, it is the one that tells least (peers give any of them). All of that is "
+            "part of its time. *Outputs apart*: the peer's distortion over understudy's, less one, and by how much its "
             "kernel, as returned, breaks the constraint (epsilon, nats, or a probability).",
             "CVXPY with each rule as its documentation would have it written, solvers at their default tolerances; "
             "building the problem and compiling it included, as that is what a user waits for.",
