@@ -60,8 +60,8 @@ def test_slopes_and_extremes_of_windows(y, length):
     slopes = slope(x, length)
     for k in range(len(x)):
         at = [j for j in range(max(k - half, 0), min(k + half + 1, len(x))) if not np.isnan(x[j])]
-        np.testing.assert_equal(low[k], min((x[j] for j in at), default=NAN))
-        np.testing.assert_equal(high[k], max((x[j] for j in at), default=NAN))
+        np.testing.assert_array_equal(low[k], min((x[j] for j in at), default=NAN))
+        np.testing.assert_array_equal(high[k], max((x[j] for j in at), default=NAN))
         expected = np.polyfit(at, x[at], 1)[0] if len(at) > 1 else NAN
         np.testing.assert_allclose(slopes[k], expected, atol=1e-7)
 
