@@ -46,7 +46,9 @@ demo: $(VENV)/.installed
 	@echo "the paper's results, recomputed (half a minute)"
 	@$(BIN)/understudy paper --quick --out build/paper
 
-test: lint unit docs
+# lint and docs run beside the tests: each keeps one core busy at most.
+test: $(VENV)/.developer
+	@$(MAKE) --no-print-directory --jobs=2 unit lint docs
 
 lint: $(VENV)/.developer
 	$(BIN)/ruff format --check .

@@ -12,7 +12,7 @@ from constraint_cases import Case, broken, cases, disagreement, look, random_cas
 import understudy as us
 from understudy.randomizer.constrained.constraints import KINDS, LocalDP, MaximalLeakage, Multiples
 
-COUNT = 270  # 30 of each kind
+COUNT = 135  # 15 of each kind
 COMPARED = 45  # of these with CVXPY, small ones
 
 
