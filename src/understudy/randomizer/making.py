@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from understudy.randomizer.problem import as_cost, as_prior
 from understudy.randomizer.result import Design, quickly, total
 from understudy.randomizer.sampler import Randomizer
 from understudy.randomizer.solver import Solution, bounds_of, minimise
+from understudy.stream.release import Terms
+
+_D = TypeVar("_D", bound=Design)
 
 
 def solve(
@@ -79,6 +83,9 @@ def design(
     accuracy: float = 0.01,
     rng: Any = None,
     progress: Progress | None = None,
+    resolution: Any = None,
+    readings: Any = None,
+    valid: Any = None,
 ) -> Design:
     """The randomizer for a family of models: which pseudo value plays which private one, and how often.
 
@@ -92,6 +99,11 @@ def design(
     with every reading. This residual is charged for `horizon` readings, which must then be given: of a leakage it is
     taken off before the randomizer is found, to an error it is added, and the guarantee is one for so
     many readings. See `Design.charge`.
+
+    `resolution` is the step of the public lattice on which readings leave: a power of two or a decimal, or one for each
+    channel; by default about a thousandth of the smallest conditional standard deviation of a target. `readings`
+    declares the form of those that come in: "double", "float32" or "6 digits". `valid` is their public range
+    (low, high); what lies outside is not taken for a reading. See `Design.release`.
 
     >>> import understudy as us
     >>> def room(occupants):
@@ -116,8 +128,19 @@ def design(
         leak.asked_of_the_draw(_number(*demand), family.prior)
     found = costs(family, pseudo, horizon, distortion, weights, accuracy, rng, progress)
     if beside:
-        return _solved_with(found.matrix, family.prior, demand, beside, family, found, leak)
-    return solved(found.matrix, family.prior, demand, family, found, leak)
+        made = _solved_with(found.matrix, family.prior, demand, beside, family, found, leak)
+    else:
+        made = solved(found.matrix, family.prior, demand, family, found, leak)
+    return with_terms(made, Terms(resolution, readings, valid))
+
+
+def with_terms(made: _D, terms: Terms) -> _D:
+    """The same design, with what was asked for about the readings that leave and come in."""
+    if terms == Terms():
+        return made
+    made = replace(made, terms=terms)
+    _ = made.release  # what cannot be kept is refused now
+    return made
 
 
 def _one_demand(leakage: Any, error_at_least: Any, distortion_at_most: Any) -> tuple[str, Any]:

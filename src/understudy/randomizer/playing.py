@@ -3,36 +3,54 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from understudy.errors import ConfigurationError, DesignError, ModelError, UnderstudyWarning
 from understudy.models.base import Model
+from understudy.models.family import Family
 from understudy.models.fingerprint import fingerprint
 from understudy.models.keys import value_to_plain
 from understudy.models.stored import to_plain
 from understudy.randomizer.charge import Charge
 from understudy.randomizer.measures import capacity, mutual_information
 from understudy.randomizer.problem import as_prior
+from understudy.stream.cadence import Cadence
 from understudy.stream.charges import Clock
 from understudy.stream.ledger import Ledger
 from understudy.stream.policy import DESIGN_ODDS
+from understudy.stream.release import Release, Terms, release_of
 from understudy.stream.rows import StreamRow
 from understudy.stream.setup import REFUSE, WITHHOLD
-from understudy.stream.stream import Stream, new_secret
+from understudy.stream.stream import Stream, new_secret, period_of
 from understudy.transform.restarting import refill_of
 
 if TYPE_CHECKING:
     from understudy.randomizer.result import Design
 
+MANY_DECIMALS = 9
+"""So many decimals, which is as far as a fit counts, or more: the readings have all digits."""
 
-def fingerprint_of(design: Design) -> str:
-    """What tells one design from another: kernel, values, odds, models and their charge; nothing of who is played.
 
-    A model that holds a function is told by its kind alone.
+def release_for(family: Family, values: Iterable[Any], pseudo: Iterable[Any], terms: Terms) -> Release:
+    """The lattice on which readings of a family leave, and what may come in."""
+    about = family.about or {}
+    known = about.get("decimals") or [None] * family.dim
+    decimals = [None if places is None or places >= MANY_DECIMALS else int(places) for places in known]
+    sources, targets = ([family.model(value) for value in those] for those in (values, pseudo))
+    return release_of(sources, targets, terms, decimals)
+
+
+def fingerprint_of(design: Design, former: bool = False) -> str:
+    """What tells one design from another: kernel, values, odds, models, charge, release; nothing of who is played.
+
+    A model that holds a function is told by its kind alone. The `former` one is that of version 0.1, without the
+    release.
     """
-    told = {
+    told: dict[str, Any] = {
         "values": [value_to_plain(value) for value in design.values],
         "pseudo": [value_to_plain(value) for value in design.pseudo],
         "kernel": design.randomizer.counts.tolist(),
@@ -41,6 +59,8 @@ def fingerprint_of(design: Design) -> str:
     }
     if design.charge is not None:
         told["charge"] = [[repr(nats) for nats in design.charge.charged], design.charge.horizon]
+    if not former:
+        told["release"] = design.release.to_plain()
     return fingerprint(told)
 
 
@@ -85,60 +105,83 @@ def residual_of_block(design: Design, marginal: Any) -> tuple[float, int] | None
     return Charge.of(odds, charge.charged, charge.horizon, charge.how).total, charge.horizon
 
 
-def stream(
-    design: Design,
-    theta: Any,
-    ledger: Any,
-    name: str | None,
-    room: str | None,
-    share: str | None,
-    epoch: Any,
-    rng: Any,
-    gaps: str | None = None,
-) -> Stream:
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What a stream is begun with, besides the design, the private value and the ledger; None where nothing was said."""
+
+    name: str | None = None
+    room: str | None = None
+    share: str | None = None
+    epoch: Any = None
+    rng: Any = None
+    gaps: str | None = None
+    period: Any = None
+    tolerance: Any = None
+    origin: int | None = None
+    fill: bool | None = None
+
+
+def stream(design: Design, theta: Any, ledger: Any, choices: Choices) -> Stream:
     """Begin a stream, or go on with the one that the ledger has under this name; see `Design.stream`."""
-    options = {**Clock.checked(epoch), "randomizer": _draws_of(design)}
-    return begun_or_opened(design, theta, ledger, name, room, share, epoch, options, rng, gaps)
+    options = {**Clock.checked(choices.epoch), "randomizer": _draws_of(design)}
+    return begun_or_opened(design, theta, ledger, choices, options)
 
 
-def begun_or_opened(
-    design: Any,
-    theta: Any,
-    ledger: Any,
-    name: str | None,
-    room: str | None,
-    share: str | None,
-    epoch: Any,
-    options: dict[str, Any],
-    rng: Any,
-    gaps: str | None = None,
-) -> Stream:
+def begun_or_opened(design: Any, theta: Any, ledger: Any, choices: Choices, options: dict[str, Any]) -> Stream:
     """A new stream with these options; or the one of this name, whose terms must be those that are given, if any."""
+    name, room = choices.name, choices.room
     title = "stream" if name is None else name
     if not isinstance(title, str) or not title or not (room is None or (isinstance(room, str) and room)):
         raise ConfigurationError(f"name = {name!r}, room = {room!r}; both must be texts")
-    if gaps not in (None, REFUSE, WITHHOLD):
-        raise ConfigurationError(f"gaps = {gaps!r}; it must be 'refuse' or 'withhold'")
-    generator = None if rng is None else np.random.default_rng(rng)
+    if not title.isprintable() or not (room or "").isprintable():
+        raise ConfigurationError(f"name = {name!r}, room = {room!r}; both must be printable, without control characters")
+    if choices.gaps not in (None, REFUSE, WITHHOLD):
+        raise ConfigurationError(f"gaps = {choices.gaps!r}; it must be 'refuse' or 'withhold'")
+    generator = None if choices.rng is None else np.random.default_rng(choices.rng)
     if ledger is not None and not isinstance(ledger, Ledger):
         opened = Ledger(ledger)
         try:
-            return begun_or_opened(design, theta, opened, name, room, share, epoch, options, generator, gaps)
+            return begun_or_opened(design, theta, opened, replace(choices, rng=generator), options)
         except BaseException:
             opened.close()  # or its lock would outlive the call
             raise
     known = None if ledger is None else ledger.stream(title)
     if known is not None:
-        _same(known, epoch, room, gaps)
-        return Stream.open(ledger, design, title, theta=theta)
+        _same(known, choices)
+        return Stream.open(ledger, design, title, theta=theta, period=choices.period)
+    options = options | _cadence(design, choices)
+    gaps = choices.gaps
+    if gaps is None and "cadence" in options and _refill(design):
+        gaps = WITHHOLD  # a slot that stays empty is no error
     if gaps == WITHHOLD:
         _check_refill(design)
         options = options | {"gaps": WITHHOLD}
     group = title if room is None else room
     if ledger is not None:
-        options = options | _company(options, ledger, group, share)
+        options = options | _company(options, ledger, group, choices.share)
     row = StreamRow(0, title, group, design.fingerprint, new_secret(generator), generator is not None, options)
     return Stream.begin(design, theta, ledger, row)
+
+
+def _cadence(design: Any, choices: Choices) -> dict[str, Any]:
+    """The cadence and what happens to empty slots, as they are stored."""
+    period = period_of(design) if choices.period is None else choices.period
+    if period is None:
+        if choices.tolerance is not None:
+            raise ConfigurationError("tolerance = is for readings with times; give period= too")
+        return {"fill": True} if choices.fill else {}
+    cadence = Cadence.checked(period, choices.tolerance, choices.origin)
+    return {"cadence": list(cadence), **({"fill": True} if choices.fill else {})}
+
+
+def _refill(design: Any) -> bool:
+    """Whether the models need readings in a row after a gap, all of them as many."""
+    if getattr(design, "family", None) is None:
+        return False
+    try:
+        return refill_of(design.family.model(value) for value in (*design.values, *design.pseudo)) is not None
+    except ModelError:
+        return False
 
 
 def _check_refill(design: Any) -> None:
@@ -147,15 +190,27 @@ def _check_refill(design: Any) -> None:
         refill_of(design.family.model(value) for value in (*design.values, *design.pseudo))
 
 
-def _same(known: StreamRow, epoch: Any, room: str | None, gaps: str | None) -> None:
+def _same(known: StreamRow, choices: Choices) -> None:
     """Refuse to go on with a stream under other terms than it was begun with."""
     stored = {key: value for key, value in known.options.items() if key in ("epoch", "timed")}
-    if epoch is not None and Clock.checked(epoch) != stored:
+    if choices.epoch is not None and Clock.checked(choices.epoch) != stored:
         raise ConfigurationError(f"the stream {known.name!r} has epochs of another length, fixed when it was begun")
-    if room is not None and room != known.room:
-        raise ConfigurationError(f"the stream {known.name!r} belongs to the room {known.room!r}, not to {room!r}")
-    if gaps is not None and gaps != known.options.get("gaps", REFUSE):
-        raise ConfigurationError(f"gaps = {gaps!r}; the stream {known.name!r} was begun with another choice, for good")
+    if choices.room is not None and choices.room != known.room:
+        raise ConfigurationError(
+            f"the stream {known.name!r} belongs to the room {known.room!r}, not to {choices.room!r}"
+        )
+    others = (("gaps", choices.gaps, REFUSE), ("fill", choices.fill, False))
+    for option, given, usual in others:
+        if given is not None and given != known.options.get(option, usual):
+            raise ConfigurationError(
+                f"{option} = {given!r}; the stream {known.name!r} was begun with another choice, for good"
+            )
+    if choices.tolerance is not None:
+        found = Cadence.stored(known.options)
+        if found is None or Cadence.checked(found.period / 1e9, choices.tolerance).tolerance != found.tolerance:
+            raise ConfigurationError(
+                f"tolerance = {choices.tolerance!r}; the stream {known.name!r} was begun with another one, for good"
+            )
 
 
 def _company(options: dict[str, Any], ledger: Ledger, room: str, share: str | None) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from understudy.distortion.cost import Costs
+from understudy.errors import DesignError
 from understudy.laws.base import Array
 from understudy.models.base import Model
 from understudy.models.family import Family
@@ -19,6 +20,7 @@ from understudy.randomizer.charge import Charge, rounded_up
 from understudy.randomizer.constrained.base import Constraint
 from understudy.randomizer.guarantee import Guarantee
 from understudy.randomizer.sampler import Randomizer
+from understudy.stream.release import Release, Terms
 
 if TYPE_CHECKING:
     from understudy.randomizer.constrained.pricing import Price
@@ -69,6 +71,7 @@ class Design:
     costs: Costs | None = None
     charge: Charge | None = None
     constraints: tuple[Constraint, ...] = ()
+    terms: Terms = Terms()
     _kept: dict[str, Any] = field(default_factory=dict, init=False)  # what is worked out when it is asked for
 
     def __repr__(self) -> str:
@@ -167,6 +170,30 @@ class Design:
         found: str = self._kept["fingerprint"]
         return found
 
+    @property
+    def former_fingerprint(self) -> str:
+        """The fingerprint that version 0.1 gave this design: its streams go on."""
+        from understudy.randomizer.playing import fingerprint_of
+
+        return fingerprint_of(self, former=True)
+
+    @property
+    def release(self) -> Release:
+        """The public lattice on which readings leave, the form and the range of those that come in."""
+        if "release" not in self._kept:
+            from understudy.randomizer.playing import release_for
+
+            if self.family is None:
+                raise DesignError("the design has no models (us.solve makes none), so that nothing is released by it")
+            self._kept["release"] = release_for(self.family, self.values, self.pseudo, self.terms)
+        found: Release = self._kept["release"]
+        return found
+
+    @property
+    def resolution(self) -> tuple[float, ...]:
+        """The step of the lattice on which readings leave, by channel; 0 where the models have a grid of their own."""
+        return self.release.lattice.steps
+
     def row(self, value: Any) -> int:
         """Where a value of the private parameter stands."""
         return self.randomizer.row(value)
@@ -215,6 +242,9 @@ class Design:
         epoch: Any = None,
         rng: Any = None,
         gaps: str | None = None,
+        period: Any = None,
+        tolerance: Any = None,
+        fill: bool | None = None,
     ) -> Stream:
         """Begin a live stream: draw the pseudo value that plays `theta`, once, and remember it.
 
@@ -227,10 +257,16 @@ class Design:
         `gaps` says what to do about missing readings where the models have no exact law across them: "refuse" (the
         default) raises; "withhold" gives nothing out for as many readings in a row as make the law exact again, at the
         beginning and after each gap, and then begins the pseudo model anew. It is fixed when the stream is begun.
-        """
-        from understudy.randomizer.playing import stream
 
-        return stream(self, theta, ledger, name, room, share, epoch, rng, gaps)
+        `period` (a timedelta or seconds, by default that of the family) is the cadence of readings that have times: each
+        is put into a slot, within `tolerance` (half a period), and slots that stay empty are missing readings. With
+        `fill` they are released too, from fresh scores, and so are missing readings: then which of them were missing
+        does not show. All of it is fixed when the stream is begun.
+        """
+        from understudy.randomizer.playing import Choices, stream
+
+        choices = Choices(name, room, share, epoch, rng, gaps, period, tolerance, None, fill)
+        return stream(self, theta, ledger, choices)
 
     def save(self, path: str | os.PathLike[str], models: bool = True) -> str:
         """Write the design to a JSON file, models included, and return its fingerprint.
@@ -247,9 +283,9 @@ _SLOTS = tuple(vars(Design)[one.name].__set__ for one in fields(Design))
 
 
 def quickly(*given: Any) -> Design:
-    """What the constructor makes of all fields but the last two, in half the time: through the slots themselves."""
+    """What the constructor makes of all fields but the last three, in half the time: through the slots themselves."""
     made = object.__new__(Design)
-    for put, value in zip(_SLOTS, (*given, (), {}), strict=True):
+    for put, value in zip(_SLOTS, (*given, (), Terms(), {}), strict=True):
         put(made, value)
     return made
 

@@ -35,23 +35,26 @@ from understudy.randomizer.charge import Charge, is_approximate, rounded_up
 from understudy.randomizer.constrained.designing import Asked, solved_with
 from understudy.randomizer.constrained.stored import constraints_from_plain, constraints_to_plain, with_stored_kernel
 from understudy.randomizer.interior import information
-from understudy.randomizer.making import solved
+from understudy.randomizer.making import solved, with_terms
 from understudy.randomizer.measures import bayes_error
 from understudy.randomizer.problem import as_cost, as_prior
 from understudy.randomizer.result import Design, total
 from understudy.randomizer.sampler import BITS, Randomizer
+from understudy.stream.release import Terms
 
 if TYPE_CHECKING:
     from understudy.randomizer.causal.making import CausalDesign
 
-KIND, VERSION = "design", 1
+KIND, VERSION = "design", 2
+VERSIONS = (1, 2)
+"""That are read; version 1, of understudy 0.1, says nothing about the release: the default serves."""
 
 _NUMBERS = (
     "distortion", "lower_bound", "gap", "leakage", "leakage_lower_bound", "budget", "slope", "distortion_error",
 )  # fmt: skip
 _FIELDS = {
     "values", "pseudo", "kernel", "prior", "cost", "numbers", "demand", "status", "iterations",
-    "costs", "family", "probes",
+    "costs", "family", "probes", "release",
 }  # fmt: skip
 # only where there is one, so that files of exact models are what they always were
 _OPTIONAL = {"charge", "constraints"}
@@ -86,6 +89,7 @@ def save(design: Design, path: str | os.PathLike[str], models: bool = True) -> s
         content["charge"] = _plain_charge(design.charge)
     if design.constraints:
         content["constraints"] = constraints_to_plain(design.constraints)
+    content["release"] = plain_release(design)
     return document.write(path, content, KIND, VERSION)
 
 
@@ -117,7 +121,7 @@ def load_design(path: str | os.PathLike[str], family: Family | None = None) -> D
         from understudy.randomizer.priors.robust_storage import load_robust
 
         return load_robust(path, family)
-    content = document.read(path, KIND, [VERSION])
+    content = with_release(document.load(path, KIND, VERSIONS))
     if content.keys() - _OPTIONAL != _FIELDS:
         raise StoredFileError(f"{os.fspath(path)!s}: the fields are not those of a design")
     with holding_together(path):
@@ -165,7 +169,27 @@ def _design(content: dict[str, Any], family: Family | None) -> Design:
             raise StoredFileError(f"{name} is not what the kernel, the prior and the costs give")
     if content["status"] != made.status or type(content["iterations"]) is not int:
         raise StoredFileError("status or iterations is not what the kernel, the prior and the costs give")
-    return made
+    return with_terms(made, terms_of(content, attached))
+
+
+def plain_release(design: Any) -> dict[str, Any] | None:
+    """The release of a design as a file keeps it; None where there are no models to release anything."""
+    return None if design.family is None else design.release.to_plain()
+
+
+def with_release(found: document.Document) -> dict[str, Any]:
+    """The content of a file; one of version 1 has nothing about the release."""
+    return {"release": None, **found.content} if found.version == 1 else found.content
+
+
+def terms_of(content: dict[str, Any], family: Family | None) -> Terms:
+    """What a file says about the readings that leave and come in."""
+    plain = content["release"]
+    if plain is None or family is None:
+        return Terms()
+    if plain.keys() != {"resolution", "readings", "valid"}:
+        raise StoredFileError("release must say resolution, readings and valid")
+    return Terms(plain["resolution"], plain["readings"], tuple(plain["valid"]))
 
 
 def _demand(given: Any) -> tuple[str, Any]:

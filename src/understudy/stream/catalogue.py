@@ -30,3 +30,10 @@ def add_stream(db: sqlite3.Connection, row: StreamRow) -> None:
     values = (row.id, row.name, row.room, row.design, row.secret, int(row.insecure), options)
     db.execute("INSERT INTO streams VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*values, digest(*values)))
     db.execute("INSERT INTO states VALUES (?, 0, NULL, '', 0, NULL, 0, 0, 0, 0, 0, 0, NULL, '', '')", (row.id,))
+
+
+def set_options(db: sqlite3.Connection, row: StreamRow) -> None:
+    """Record the options of a stream anew."""
+    options = json.dumps(row.options, sort_keys=True)
+    values = (row.id, row.name, row.room, row.design, row.secret, int(row.insecure), options)
+    db.execute("UPDATE streams SET options = ?, digest = ? WHERE id = ?", (options, digest(*values), row.id))

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from understudy.errors import ConfigurationError, LedgerError
 from understudy.stream import budgets, files
-from understudy.stream.catalogue import add_stream, all_streams
+from understudy.stream.catalogue import add_stream, all_streams, set_options
 from understudy.stream.lock import Lock
 from understudy.stream.rows import MICRO, Budget, EpochRow, Position, StreamRow, digest, is_as_written
 from understudy.stream.states import dump, load
@@ -261,12 +261,21 @@ class Ledger:
             raise files.damaged(self.path, "an output")
         return (value,)
 
+    def has_output(self, stream: int, first: int, last: int) -> bool:
+        """Whether something was released under a key from `first` to `last`."""
+        return bool(self._rows("SELECT 1 FROM outputs WHERE stream = ? AND key BETWEEN ? AND ? LIMIT 1", stream, first, last))
+
     # Within a transaction ----------------------------------------------------------------------------
 
     def add_epoch(self, stream: int, row: EpochRow) -> None:
         """Record a draw."""
         values = (stream, row.epoch, row.source, row.draw, int(row.held))
         self._connection().execute("INSERT INTO epochs VALUES (?, ?, ?, ?, ?, ?)", (*values, digest(*values)))
+
+    def set_options(self, db: sqlite3.Connection, row: StreamRow) -> None:
+        """Record the options of a stream anew, such as where its slots begin."""
+        self._streams = None
+        set_options(db, row)
 
     def put(self, stream: int, outputs: Iterable[tuple[int, int, Any, int]], at: Position, count: int = 0) -> None:
         """Record outputs, so many of them, and the position after them; they may be released after the commit."""

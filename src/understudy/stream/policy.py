@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol, runtime_checkable
 
 from understudy.models.base import Model
+from understudy.stream.release import Release
 
 DESIGN_ODDS = "design"
 
@@ -37,6 +38,11 @@ class Cast(Protocol):
 
     def target(self, column: int) -> Model:
         """The model of a pseudo value."""
+        ...
+
+    @property
+    def release(self) -> Release:
+        """The lattice on which readings leave, and what may come in."""
         ...
 
     def residual_of_block(self, marginal: Any = DESIGN_ODDS) -> tuple[float, int] | None:

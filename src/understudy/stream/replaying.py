@@ -19,7 +19,6 @@ import numpy as np
 from understudy.errors import ConfigurationError, LedgerError, ReadingError
 from understudy.laws.base import Array
 from understudy.stream import files, snapshots
-from understudy.stream.charges import check_kind
 from understudy.stream.keys import number_array
 from understudy.stream.rows import digest
 from understudy.stream.running import Live, Run
@@ -173,8 +172,7 @@ class FileRun:
         stream = self._stream
         at = self._standing().at
         kind, numbers = number_array(at.kind, at.readings, keys, len(Y))
-        if stream._setup.timed is not None:
-            check_kind(stream._setup.timed, kind)
+        stream._setup.check_keys(kind)
         if at.last is not None and len(Y) and numbers[0] <= at.last:
             raise ReadingError(
                 f"the key of row {self.rows + 1} of the file does not come after the last one of the stream"
@@ -224,6 +222,8 @@ class FileRun:
             self.replaying = self.rows < self.recorded
             return out
         begins, hashes, marks = not self._begun, [self._hashes], []
+        if stream._watch is not None:
+            stream._watch.many(Y)
 
         def work(run: Run) -> Array:
             out = run.batch(Y, kind, numbers, thetas, done, keep=False)
@@ -232,7 +232,7 @@ class FileRun:
                 for a, b in _cuts(self.rows, len(out)):
                     fed, content = _fed(hashes[0], Y[a:b], numbers[a:b], None if told is None else told.after(a))
                     hashes[0] = fed
-                    marks.append((self.rows + b, live.at.readings + b, content))
+                    marks.append((self.rows + b, int(run.readings[b - 1]), content))
                 db = ledger._connection()
                 if begins:
                     start = snapshots.taken(stream._row._replace(secret=b""), live.epoch, live.at, True).decode("ascii")

@@ -6,16 +6,18 @@ A `Run` works on copies. What it did becomes the stream's when the ledger has it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from understudy.errors import BudgetError, MissingReadingError, ReadingError, RollbackError
+from understudy.errors import BudgetError, ConfigurationError, MissingReadingError, ReadingError, RollbackError
 from understudy.laws.base import Array
 from understudy.stream.budgets import DRAW, LOST, RESIDUAL, Entry
+from understudy.stream.cadence import LONGEST_GAP, Cadence, Places
 from understudy.stream.charges import blocks_begun
 from understudy.stream.draws import Taken, first_draw, next_decision, next_draw
+from understudy.stream.keys import TIME
 from understudy.stream.outputs import to_stored
 from understudy.stream.policy import DESIGN_ODDS
 from understudy.stream.rows import EpochRow, Position, checked_outputs
@@ -24,8 +26,17 @@ from understudy.stream.switching import continued
 from understudy.stream.thetas import Changes, guessed
 from understudy.stream.witness import Seen
 from understudy.transform.maps import CausalMap
+from understudy.transform.pair import Pair
+from understudy.transform.restarting import Restarting
 
 _CHUNK = 65_536
+_FEW_SLOTS = 4096  # that stay empty: one by one; more of them in one leap
+
+
+def _next(skipped: Any, at: int, stop: int) -> int:
+    """The first reading after `at` with an empty slot before it, or `stop`."""
+    gaps = np.flatnonzero(skipped[at + 1 : stop])
+    return at + 1 + int(gaps[0]) if gaps.size else stop
 
 
 class Live(NamedTuple):
@@ -33,7 +44,7 @@ class Live(NamedTuple):
 
     epoch: EpochRow
     at: Position
-    map: CausalMap
+    map: Any  # a `Transformation`
 
     def __repr__(self) -> str:
         return f"Live({self.at.readings} readings)"
@@ -63,33 +74,144 @@ class Run:
 
     def __init__(self, setup: Setup, live: Live, recorded: Callable[[int], EpochRow] | None = None) -> None:
         self.setup, self.live, self._recorded = setup, live, recorded
+        self._started = live
         self.outputs: Iterable[tuple[int, int, Any, int]] = ()
         self.count = 0  # of outputs
+        self.filled: list[tuple[int, Array]] = []  # outputs of slots that stayed empty, by the times of the slots
+        self.readings: Any = ()  # how many readings the stream has had after each row of a batch
 
     # Readings --------------------------------------------------------------------------------------------
 
     def batch(self, Y: Array, kind: str, numbers: Any, thetas: Changes, done: int, keep: bool = True) -> Array:
-        """Readings that have not been here, of a batch of which `done` have: filter them, epoch by epoch."""
-        thetas = self._guessed(thetas, Y, numbers)
-        parts, at = [], 0
+        """Readings that have not been here, of a batch of which `done` have: filter and release them, epoch by epoch.
+
+        Outputs of readings that come late into a full slot are NaN, and so are those of readings that are missing.
+        """
+        places = self._places(kind, numbers, done)
+        taken = np.arange(len(Y)) if places is None else places.taken
+        times = numbers if places is None else places.times
+        Y = Y if places is None else np.ascontiguousarray(Y[taken])
+        release = self.setup.release
+        fresh = release.outside(Y) if not self.setup.fill else release.outside(Y) | np.isnan(Y).any(axis=1)
+        Y = release.admitted(Y, done)
+        thetas = self._guessed(thetas if places is None else thetas.of_places(taken), Y, times)
+        out, at = np.empty(Y.shape), 0
+        self.readings = np.empty(len(Y), dtype=np.int64)
         while at < len(Y):
+            if places is not None and places.skipped[at]:
+                self.skip(int(places.skipped[at]), kind, done + int(taken[at]))
             source, changes = thetas.at(at)
-            if not self.turn(kind, int(numbers[at]), source, done + at, released=at):
+            if not self.turn(kind, int(times[at]), source, done + int(taken[at]), released=at):
                 break
-            stop = min(changes, self.setup.clock.before(self.live.at.tick, numbers, at))
-            state, out = self.live.map.apply(self.live.at.state, np.ascontiguousarray(Y[at:stop]))
-            self._moved(state, stop - at, kind, int(numbers[stop - 1]))
-            parts.append(out)
+            stop = min(changes, self.setup.clock.before(self.live.at.tick, times, at), len(Y))
+            if places is not None:
+                stop = _next(places.skipped, at, stop)
+            self.readings[at:stop] = self.live.at.readings + 1 + np.arange(stop - at)
+            self._filter(Y[at:stop], fresh[at:stop], out[at:stop], kind, int(numbers[taken[stop - 1]]))
             at = stop
-        whole = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        if keep:
-            self.outputs, self.count = to_stored(self.setup.row.id, numbers[:at], whole), at
+        out = release.rounded(out[:at], out[:at])
+        if keep and at:
+            kept = [numbers[i] for i in taken[:at].tolist()] if places is not None else numbers[:at]
+            self.outputs, self.count = to_stored(self.setup.row.id, kept, out), at
+        if places is None:
+            return out
+        count = len(numbers) if at == len(taken) else int(taken[at])  # where a stop of the budget has cut it short
+        whole = np.full((count, Y.shape[1]), np.nan)
+        whole[taken[:at]] = out
+        before = self._started.at.readings
+        rows = np.searchsorted(taken[:at], np.arange(count), side="right")
+        self.readings = np.concatenate(([before], self.readings[:at]))[rows]
         return whole
+
+    def _filter(self, Y: Array, fresh: Any, out: Array, kind: str, last: int) -> None:
+        """Readings in a row, in one epoch and of one value; those that are `fresh` are coloured from fresh scores."""
+        live, state, first = self.live, self.live.at.state, self.live.at.readings
+        withheld = self.setup.fill and isinstance(live.map, Restarting)
+        cuts = np.flatnonzero(np.diff(fresh, prepend=fresh[0], append=~fresh[-1])).tolist()
+        start = 0
+        for stop in cuts:
+            if fresh[start]:
+                for i in range(start, stop):
+                    state, out[i] = live.map.fresh(state, self.setup.fresh_score(first + i))
+            elif withheld:
+                for i in range(start, stop):
+                    state, row = live.map.apply(state, np.ascontiguousarray(Y[i : i + 1]))
+                    if np.isnan(row).any():
+                        state, row = live.map.coloured(state, self.setup.fresh_score(first + i))
+                    out[i] = row
+            else:
+                state, out[start:stop] = live.map.apply(state, np.ascontiguousarray(Y[start:stop]))
+            start = stop
+        self._moved(state, len(Y), kind, last)
+
+    def skip(self, count: int, kind: str, position: int) -> None:
+        """Slots that stayed empty, for both predictors; in a stream that fills them each has an output of its own."""
+        live, at = self.live, self.live.at
+        if self.setup.fill:
+            self._fill(count, kind, position)
+            return
+        state = live.map.leap(at.state, count) if isinstance(live.map, Pair) and count > _FEW_SLOTS else None
+        if state is None:
+            if count > LONGEST_GAP:
+                raise ReadingError(
+                    f"{count} slots stayed empty before reading {position}, more than the {LONGEST_GAP} that these models "
+                    "move through; begin a stream of another name"
+                )
+            state = at.state
+            for done in range(0, count, _CHUNK):
+                empty = np.full((min(_CHUNK, count - done), live.map.dim), np.nan)
+                state, _ = live.map.apply(state, empty)
+        cadence, last = self.setup.cadence, at.last
+        if cadence is not None and last is not None:
+            last = cadence.time(cadence.slot(last) + count)
+        self._moved(state, count, kind, last)
+
+    def _fill(self, count: int, kind: str, position: int) -> None:
+        """Outputs for empty slots, from fresh scores; recorded under the times of the slots."""
+        cadence, last = self.setup.cadence, self.live.at.last
+        if count > _CHUNK or cadence is None or last is None:
+            raise ReadingError(
+                f"{count} slots stayed empty before reading {position}; at most {_CHUNK} are filled at once: release them "
+                "on schedule, or begin a stream of another name"
+            )
+        empty = np.full((count, self.live.map.dim), np.nan)
+        out = np.empty(empty.shape)
+        times = cadence.time(cadence.slot(last) + 1 + np.arange(count)).tolist()
+        self._filter(empty, np.ones(count, dtype=bool), out, kind, times[-1])
+        out = self.setup.release.rounded(out, out)
+        self.filled += list(zip(times, out, strict=True))
+
+    def _places(self, kind: str, numbers: Any, done: int) -> Places | None:
+        """The slots of readings that have times; the first time of all is the origin of the slots."""
+        cadence = self.setup.cadence
+        if kind != TIME or cadence is None:
+            return None
+        if cadence.origin is None:
+            cadence = self._begin_slots(int(numbers[0]))
+        return cadence.places(numbers, self.live.at.last, done)
+
+    def take_cadence(self, cadence: Cadence) -> None:
+        """A cadence for a stream that has none, from its last reading on."""
+        row = self.setup.row
+        options = {**row.options, "cadence": list(cadence._replace(origin=self.live.at.last))}
+        self.setup = self.setup.with_row(row._replace(options=options))
+
+    def _begin_slots(self, origin: int) -> Cadence:
+        self.setup = self.setup.with_origin(origin)
+        cadence = self.setup.cadence
+        if cadence is None:
+            raise ConfigurationError("a stream without a cadence has no slots")
+        return cadence
 
     def few(self, values: list[float], kind: str, numbers: list[int], thetas: Changes, done: int) -> list[float]:
         """The same for a few finite readings of one channel: one by one, which is then the quicker way."""
-        if self.setup.estimator is not None:
-            thetas = self._guessed(thetas, np.array(values).reshape(-1, 1), numbers)
+        release, cadence = self.setup.release, self.setup.cadence
+        bounds = release.single
+        if bounds is None or cadence is not None or self.setup.estimator is not None:
+            return self._few_in_slots(values, kind, numbers, thetas, done)
+        low, high = bounds
+        if not all(low <= y <= high for y in values):
+            return self.batch(np.array(values).reshape(-1, 1), kind, numbers, thetas, done)[:, 0].tolist()
         outs: list[float] = []
         at = 0
         while at < len(values):
@@ -97,16 +219,60 @@ class Run:
             if not self.turn(kind, numbers[at], source, done + at, released=at):
                 break
             stop = min(changes, self.setup.clock.before(self.live.at.tick, numbers, at))
-            step, state = self.live.map.step, self.live.at.state
+            step, state, leave = self.live.map.step, self.live.at.state, release.one
             for y in values[at:stop]:
                 state, out = step(state, y)
-                outs.append(out)
+                outs.append(leave(out))
+            stop = min(stop, len(values))
             self._moved(state, stop - at, kind, numbers[stop - 1])
             at = stop
-        stream, numbers = self.setup.row.id, numbers[:at]
-        checks = checked_outputs(stream, numbers, outs)
-        self.outputs, self.count = zip(repeat(stream), numbers, outs, checks), len(outs)
+        self._keep(numbers[:at], outs)
         return outs
+
+    def _few_in_slots(
+        self, values: list[float], kind: str, numbers: list[int], thetas: Changes, done: int
+    ) -> list[float]:
+        """One reading that has a time, in the next slot, by the quick way; anything else as a batch."""
+        release, cadence, live = self.setup.release, self.setup.cadence, self.live
+        if (
+            len(values) == 1
+            and cadence is not None
+            and cadence.origin is not None
+            and kind == TIME
+            and release.single is not None
+            and release.single[0] <= values[0] <= release.single[1]
+            and live.at.last is not None
+            and self.setup.estimator is None
+        ):
+            off = numbers[0] - cadence.origin
+            slot = (off + cadence.period // 2) // cadence.period
+            beside = abs(off - slot * cadence.period) <= cadence.tolerance
+            if beside and slot == cadence.slot(live.at.last) + 1:
+                source, _ = thetas.at(0)
+                if not self.turn(kind, cadence.time(slot), source, done):
+                    return []
+                state, out = self.live.map.step(self.live.at.state, values[0])
+                if out == out or not self.setup.fill:
+                    outs = [release.one(out)]
+                    self._moved(state, 1, kind, numbers[0])
+                    self._keep(numbers, outs)
+                    return outs
+        out = self.batch(np.array(values).reshape(-1, 1), kind, numbers, thetas, done)[:, 0]
+        listed: list[float] = out.tolist()
+        return listed
+
+    def all_outputs(self) -> Iterable[tuple[int, int, Any, int]]:
+        """Rows for the ledger: of readings, and of slots that stayed empty and were filled."""
+        if not self.filled:
+            return self.outputs
+        times, rows = [time for time, _ in self.filled], np.array([out for _, out in self.filled])
+        return chain(to_stored(self.setup.row.id, times, rows), self.outputs)
+
+    def _keep(self, numbers: list[int], outs: list[float]) -> None:
+        if outs:
+            stream = self.setup.row.id
+            checks = checked_outputs(stream, numbers, outs)
+            self.outputs, self.count = zip(repeat(stream), numbers, outs, checks), len(outs)
 
     def _guessed(self, thetas: Changes, Y: Array, numbers: Any) -> Changes:
         """The private values as they are told; or guessed from the readings, where the design accepts that."""
@@ -118,7 +284,7 @@ class Run:
         self._at(memory=(memory, guess))
         return thetas
 
-    def _moved(self, state: Any, count: int, kind: str, last: int) -> None:
+    def _moved(self, state: Any, count: int, kind: str, last: int | None) -> None:
         live, at = self.live, self.live.at
         block, charged = at.block, at.charged
         if self.setup.block:

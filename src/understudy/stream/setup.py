@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from typing import Any
 
 import numpy as np
 
-from understudy.errors import BudgetError, MissingReadingError
+from understudy.errors import BudgetError, MissingReadingError, ReadingError
+from understudy.laws.base import Array
+from understudy.laws.uniforms import Uniforms
 from understudy.stream.budgets import micronats
-from understudy.stream.charges import Clock
+from understudy.stream.cadence import Cadence
+from understudy.stream.charges import Clock, check_kind
 from understudy.stream.coins import Coins
+from understudy.stream.keys import TIME
 from understudy.stream.ledger import Ledger
 from understudy.stream.policy import Remembering, as_policy
+from understudy.stream.release import Release
 from understudy.stream.rows import StreamRow
 from understudy.stream.switching import continued
 from understudy.transform.filter import transformation
-from understudy.transform.maps import CausalMap
+from understudy.transform.maps import Transformation
 from understudy.transform.restarting import restarting
 
 UNTOLD = -1  # the position of a private value that nobody has told yet
@@ -34,10 +40,46 @@ class Setup:
         self.estimator: Any = None if self.remembering is None else self.remembering.estimator()
         self.row, self.ledger = row, ledger
         self.clock = Clock(row.options.get("epoch"))
+        self.cadence = Cadence.stored(row.options)
+        self.fill: bool = row.options.get("fill", False)
+        self.release: Release = self.policy.release
         self.timed: bool | None = row.options.get("timed")  # None where the clock makes no epochs
         residual = self.policy.residual_of_block()
         self.block = 0 if residual is None else residual[1]
-        self._maps: dict[tuple[int, int], CausalMap] = {}
+        self._maps: dict[tuple[int, int], Transformation] = {}
+        self._scores: Uniforms | None = None
+
+    def check_keys(self, kind: str) -> None:
+        """Refuse keys of a kind that the epochs of this stream are not counted by, and times without a cadence."""
+        if self.timed is not None:
+            check_kind(self.timed, kind)
+        if kind == TIME and self.cadence is None:
+            raise ReadingError(
+                "a key is a time, and this stream has no cadence: readings hours apart would count as consecutive. Begin "
+                "it with period=, the time from one reading to the next (a stream of version 0.1 takes one when it is "
+                "opened, Stream.open(..., period=60))"
+            )
+
+    def with_origin(self, origin: int) -> Setup:
+        """The same, with slots that are counted from there."""
+        if self.cadence is None:
+            return self
+        cadence = list(self.cadence._replace(origin=origin))
+        return self.with_row(self.row._replace(options={**self.row.options, "cadence": cadence}))
+
+    def with_row(self, row: StreamRow) -> Setup:
+        """The same for a stream with another cadence."""
+        made = copy.copy(self)
+        made.row, made.cadence = row, Cadence.stored(row.options)
+        return made
+
+    def fresh_score(self, reading: int) -> Array:
+        """Independent standard normals (d,) for a reading that has none: they follow from the key and its number."""
+        if self._scores is None:
+            self._scores = Uniforms(Uniforms(self.row.secret).derive("fresh scores"))
+        from scipy.special import ndtri
+
+        return np.asarray(ndtri(self._scores.at(reading, self.policy.source(0).dim)))
 
     def coins(self, epoch: int, readings: int) -> Coins:
         """The random bits of the draw of an epoch that begins after so many readings."""
@@ -64,7 +106,7 @@ class Setup:
                 for j in range(len(self.policy.pseudo)):
                     self.mapping(i, j)  # so that the first use of a pair takes no longer than others
 
-    def mapping(self, source: int, column: int) -> CausalMap:
+    def mapping(self, source: int, column: int) -> Transformation:
         """The filter from a private value to a pseudo value, by position."""
         found = self._maps.get((source, column))
         if found is None:

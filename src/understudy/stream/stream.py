@@ -22,10 +22,11 @@ from understudy.errors import ConfigurationError, LedgerError, ReadingError, Rol
 from understudy.laws.base import Array
 from understudy.models.gauss_markov import GaussMarkov
 from understudy.stream import snapshots
-from understudy.stream.charges import check_kind
-from understudy.stream.keys import numbered
+from understudy.stream.cadence import Cadence
+from understudy.stream.keys import TIME, numbered
 from understudy.stream.ledger import Ledger
 from understudy.stream.outputs import from_stored
+from understudy.stream.release import Watch
 from understudy.stream.replaying import FileRun
 from understudy.stream.rows import MICRO, StreamRow
 from understudy.stream.running import Live, Run, first
@@ -59,7 +60,8 @@ class Stream:
 
     def __init__(self, setup: Setup, live: Live) -> None:
         """Use `Design.stream`, `Stream.open` or `Stream.restore`."""
-        self._setup, self._now, self._row = setup, live, setup.row
+        self._setup, self._now = setup, live
+        self._watch = Watch(setup.release) if setup.release.watched else None
         self._guard = threading.RLock() if setup.ledger is None else setup.ledger.guard
         self.dim: int = live.map.dim
 
@@ -81,21 +83,31 @@ class Stream:
         return cls(setup, live)
 
     @classmethod
-    def open(cls, ledger: Any, design: Any, name: str, *, rollback: str = "refuse", theta: Any = None) -> Stream:
+    def open(
+        cls,
+        ledger: Any,
+        design: Any,
+        name: str,
+        *,
+        rollback: str = "refuse",
+        theta: Any = None,
+        period: Any = None,
+    ) -> Stream:
         """Go on with a stream of a ledger (or of the path of one), exactly where it stopped.
 
-        `theta` says that the private parameter is another one now. A ledger that is older than what was released is
+        `theta` says that the private parameter is another one now. `period` gives a cadence to a stream of version 0.1
+        that has none, by default that of the family. A ledger that is older than what was released is
         refused; ``rollback="charge"`` draws again, charges for it and for what the ledger has lost, and counts the
         lost readings as missing.
         """
         check_rollback(rollback)
         if not isinstance(ledger, Ledger):
             with _closing_on_error(Ledger(ledger, rollback=rollback)) as opened:
-                return cls.open(opened, design, name, rollback=rollback, theta=theta)
+                return cls.open(opened, design, name, rollback=rollback, theta=theta, period=period)
         row = ledger.stream(name)
         if row is None:
             raise LedgerError(f"the ledger has no stream of the name {name!r}")
-        if row.design != design.fingerprint:
+        if not _belongs(row, design):
             raise LedgerError(
                 f"the stream {name!r} belongs to another design; a draw is good for the design that it was made under"
             )
@@ -122,14 +134,29 @@ class Stream:
             made._record(lambda run: run.after_rollback(seen, source))
         elif theta is not None:
             made.becomes(theta)
+        made._adopt(period_of(design) if period is None else period, asked=period is not None)
         return made
+
+    def _adopt(self, period: Any, asked: bool) -> None:
+        """The cadence that is asked for: that of the stream, or a first one where it was begun without."""
+        known, kind = self._setup.cadence, self._now.at.kind
+        if period is None:
+            return
+        cadence = Cadence.checked(period)
+        if known is not None:
+            if asked and known.period != cadence.period:
+                raise ConfigurationError(
+                    f"period = {period!r}; the stream {self.name!r} was begun with another one, for good"
+                )
+        elif kind in ("", TIME):
+            self._record(lambda run: run.take_cadence(cadence))
 
     @classmethod
     def restore(cls, design: Any, blob: bytes) -> Stream:
         """Go on from a snapshot of a stream that has no ledger."""
         content = snapshots.loads(blob)
         row, epoch, at, ledgered = snapshots.parts(content)
-        if row.design != design.fingerprint:
+        if not _belongs(row, design):
             raise SnapshotError("the snapshot belongs to another design")
         if ledgered:
             raise RollbackError(
@@ -149,6 +176,10 @@ class Stream:
         with self._guard:
             live = self._current()
             return snapshots.taken(self._row, live.epoch, live.at, self._setup.ledger is not None)
+
+    @property
+    def _row(self) -> StreamRow:
+        return self._setup.row
 
     # What one may know of it -----------------------------------------------------------------------------
 
@@ -193,7 +224,8 @@ class Stream:
     @property
     def mark(self) -> dict[str, Any]:
         """What an output record carries, so that nobody takes it for a true reading."""
-        mark: dict[str, Any] = {"disguised": True, "design": self._row.design}
+        steps = list(self._setup.release.lattice.steps)
+        mark: dict[str, Any] = {"disguised": True, "design": self._row.design, "resolution": steps}
         if self._setup.estimator is not None:
             mark["guarantee"] = "none, audit only: the private value is estimated"
         return {**mark, "insecure": True} if self.insecure else mark
@@ -204,7 +236,9 @@ class Stream:
         """Disguise one reading; None or NaN is missing, and stays so.
 
         `key` is a number or a time that grows from reading to reading; one that has been here gets the output
-        that it got then. `theta` says what the private parameter is from this reading on.
+        that it got then. A time is put into a slot of the stream's cadence: the first reading of a slot wins, later ones
+        get no output (NaN), and slots that stay empty count as missing readings. `theta` says what the private
+        parameter is from this reading on. What is returned lies on the lattice of the design.
         """
         if self.dim == 1 and type(y) is float and math.isfinite(y):
             return self._few([y], None if key is None else (key,), theta)[0]
@@ -274,6 +308,9 @@ class Stream:
             before = [self._again(numbers[i], i) for i in range(old)]
             if old == len(values):
                 return before
+            if self._watch is not None:
+                for y in values[old:]:
+                    self._watch.one(y)
             out = before + self._record(lambda run: run.few(values[old:], kind, numbers[old:], thetas, old))
             if len(out) < len(values):
                 raise self._setup.stopped(np.array(out))
@@ -288,6 +325,8 @@ class Stream:
                 before[i] = self._again(numbers[i], i)
             if old == len(Y):
                 return before
+            if self._watch is not None:
+                self._watch.many(Y[old:])
             out = self._record(lambda run: run.batch(Y[old:], kind, numbers[old:], thetas, old))
             out = np.concatenate([before, out]) if old else out
             if len(out) < len(Y):
@@ -299,8 +338,7 @@ class Stream:
         at = self._current().at
         thetas = self._thetas(theta, count)
         kind, numbers = numbered(at.kind, at.readings, keys, count)
-        if self._setup.timed is not None:
-            check_kind(self._setup.timed, kind)
+        self._setup.check_keys(kind)
         if at.last is None or numbers[0] > at.last:
             return kind, numbers, thetas, 0
         old = bisect_right(numbers, at.last)
@@ -319,12 +357,55 @@ class Stream:
     def _again(self, number: int, position: int) -> Any:
         ledger = self._setup.ledger
         found = None if ledger is None else ledger.output(self._row.id, number)
+        if found is None and self._is_late(number):
+            return np.nan if self.dim == 1 else np.full(self.dim, np.nan)
         if found is None:
             raise ReadingError(
                 f"the key of reading {position} does not come after the last one, and no output is kept for it: "
                 "it is out of order, older than what the ledger retains, or the clock went back"
             )
-        return from_stored(found[0], self.dim)
+        # outputs of version 0.1 were kept in full digits; what leaves from now on is on the lattice
+        if self.dim == 1:
+            return self._setup.release.one(from_stored(found[0], 1))
+        return self._setup.release.rounded(np.array(from_stored(found[0], self.dim))[None, :])[0]
+
+    def _is_late(self, number: int) -> bool:
+        """Whether a time falls into a slot that another reading has filled."""
+        setup, at = self._setup, self._now.at
+        cadence, ledger = setup.cadence, setup.ledger
+        if cadence is None or cadence.origin is None or at.kind != TIME or at.last is None:
+            return False
+        slot = cadence.slot(number)
+        if slot == cadence.slot(at.last):
+            return True
+        middle = cadence.time(slot)
+        return ledger is not None and ledger.has_output(
+            self._row.id, middle - cadence.period // 2, middle + (cadence.period - 1) // 2
+        )
+
+    def fill_until(self, key: Any) -> tuple[list[int], Array]:
+        """Release the slots before `key` that stayed empty, in a stream that fills them: their times, and outputs.
+
+        Times are nanoseconds since 1970, outputs (T, d). Call it on schedule; `step` does it too where it finds slots
+        that nobody released, and their outputs can then be had by the times of the slots.
+        """
+        setup = self._setup
+        if not setup.fill or setup.cadence is None:
+            raise ConfigurationError("this stream was begun without fill=True; empty slots are missing readings")
+        with self._guard:
+            at = self._current().at
+            _, numbers = numbered(at.kind, at.readings, [key], 1)
+            if at.last is None or setup.cadence.origin is None:
+                return [], np.empty((0, self.dim))
+            setup.cadence.slots(numbers)
+            count = setup.cadence.slot(numbers[0]) - setup.cadence.slot(at.last) - 1
+
+            def work(run: Run) -> list[tuple[int, Array]]:
+                run.skip(count, TIME, 0)
+                return run.filled
+
+            filled = self._record(work) if count > 0 else []
+            return [time for time, _ in filled], np.array([out for _, out in filled]).reshape(-1, self.dim)
 
     # What is true, and what is recorded --------------------------------------------------------------------
 
@@ -342,17 +423,19 @@ class Stream:
         run, ledger = Run(self._setup, self._current() if live is None else live), self._setup.ledger
         if ledger is None:
             done = work(run)
-            self._now = run.numbered()
+            self._now, self._setup = run.numbered(), run.setup
             return done
 
-        def recorded(_: Any) -> _T:
+        def recorded(db: Any) -> _T:
             done = work(run)
             run.numbered()
-            ledger.put(self._row.id, run.outputs, run.live.at, run.count)
+            if run.setup is not self._setup:
+                ledger.set_options(db, run.setup.row)
+            ledger.put(self._row.id, run.all_outputs(), run.live.at, run.count + len(run.filled))
             return done
 
         done = ledger.transact(recorded)
-        self._now = run.live
+        self._now, self._setup = run.live, run.setup
         ledger.witness.note(self._row.id, run.live.at)
         return done
 
@@ -362,6 +445,16 @@ class Stream:
         setup, now = self._setup, self._now
         models = (setup.policy.source(now.at.source), setup.policy.target(now.epoch.draw))
         return all(isinstance(gauss_markov(model), GaussMarkov) for model in models)
+
+
+def period_of(design: Any) -> Any:
+    """Seconds from one reading to the next, where the family of a design knows them."""
+    return (getattr(getattr(design, "family", None), "about", None) or {}).get("period")
+
+
+def _belongs(row: StreamRow, design: Any) -> bool:
+    """Whether a stream was begun with this design, by this version of the software or by 0.1."""
+    return row.design in (design.fingerprint, getattr(design, "former_fingerprint", None))
 
 
 @contextmanager

@@ -44,6 +44,12 @@ class Changes:
         starts = np.minimum(self.starts, count)
         return np.repeat(np.array(self.rows, dtype="<i2"), np.diff(starts, append=count))
 
+    def of_places(self, places: Any) -> Changes:
+        """Those of some readings of the batch, by position."""
+        if len(self.starts) == 1:
+            return self
+        return Changes.of_rows([self.at(i)[0] for i in places.tolist()]) if len(places) else self
+
     def after(self, count: int) -> Changes:
         """Those of the batch without its first readings."""
         if count == 0 or len(self.starts) == 1:

@@ -47,10 +47,18 @@ cpdef I run(const double[::1] y, double[::1] out, I first, I stop, I d,
                sigma=double, S=double, L=double, r=double, M=double, K=double, J=double, G=double, t=double)
 cpdef tuple fill_scalar(const double[::1] system, double P, double[::1] table, I first, I stop, double tolerance)
 
-@cython.locals(last=I, lastt=I, k=I, i=I, j=I, it=I, end=I, t=double, e=double, overflow=double,
+@cython.locals(big=double)
+cdef inline double rounded(double t, double scale, double n, double m, double most) noexcept
+
+@cython.locals(k=I, t=double, half=double)
+cpdef void round_to_lattice(double[::1] y, double scale, double n, double m, double most, double shift) noexcept
+
+@cython.locals(last=I, lastt=I, k=I, i=I, j=I, it=I, end=I, t=double, e=double, overflow=double, shift=double,
+               half=double, far=I,
                G=double, u=double, v=double, r=double, A=double, s=double, w=double, L=double)
 cpdef tuple run_scalar(const double[::1] y, double[::1] out, I first, I stop,
-                       const double[::1] source, double q, const double[::1] target, double qt, I index)
+                       const double[::1] source, double q, const double[::1] target, double qt, I index,
+                       double shift)
 
 @cython.locals(sw=I, swt=I, width=I, widtht=I, k=I, s=I, st=I, i=I, seen=I, width_seen=I, t=double, nan=double,
                part=double[::1], part_out=double[::1], row=double[::1], rowt=double[::1],

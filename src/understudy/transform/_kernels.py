@@ -355,11 +355,38 @@ def fill_scalar(system, P, table, first, stop, tolerance):
     return stop, False, 0, P
 
 
-def run_scalar(y, out, first, stop, source, q, target, qt, index):
-    """`run` along scalar rows, `q` and `qt` being the predicted readings; returns (row, q, ~q, overflow).
+def rounded(t, scale, n, m, most):
+    """The nearest multiple of n / m = 1 / scale, at most `most` of them; NaN stays.
 
-    `overflow` is 0.0 as long as every output is finite, and NaN after one that is not.
+    Adding and taking off 2^52 rounds to whole numbers, half to even, and leaves no -0.0.
     """
+    big = 4503599627370496.0
+    t = t * scale
+    t = most if t > most else (-most if t < -most else t)
+    return ((t + big) - big if t >= 0.0 else (t - big) + big) * n / m
+
+
+def round_to_lattice(y, scale, n, m, most, shift):
+    """Round every number to a multiple of n / m = 1 / scale, at most `most` of them; `shift` as in `run_scalar`."""
+    half = shift / 3.0
+    for k in range(len(y)):
+        t = y[k]
+        if shift != 0.0:
+            y[k] = (t + shift) - shift
+            if -half < t < half:
+                continue
+        y[k] = rounded(y[k], scale, n, m, most)
+
+
+def run_scalar(y, out, first, stop, source, q, target, qt, index, shift):
+    """`run` along scalar rows, `q` and `qt` being the predicted readings; returns (row, q, ~q, overflow, far).
+
+    `overflow` is 0.0 as long as every output is finite, and NaN after one that is not. With a shift of 1.5 * 2^52 steps
+    outputs are rounded to that step, a power of two, by putting it on and taking it off again; the recursion goes on
+    unrounded. For outputs of 2^51 steps or more that is not enough; they are counted in `far`.
+    """
+    half = shift / 3.0
+    far = 0
     last = len(source) // 9 - 1
     lastt = len(target) // 9 - 1
     overflow = 0.0
@@ -378,18 +405,32 @@ def run_scalar(y, out, first, stop, source, q, target, qt, index):
         L = target[it + 6] * r
         # one row of the table, or all that is left once both are frozen
         end = stop if j >= last and j >= lastt else k + 1
-        while k < end:
-            t = y[k]
-            if not t - t == 0.0:
-                return k, q, qt, overflow
-            e = t - q
-            q = G * q + (u + v * t)
-            t = qt + L * e
-            out[k] = t
-            overflow += t - t
-            qt = A * qt + (s + w * e)
-            k += 1
-    return stop, q, qt, overflow
+        if shift != 0.0:
+            while k < end:
+                t = y[k]
+                if not t - t == 0.0:
+                    return k, q, qt, overflow, far
+                e = t - q
+                q = G * q + (u + v * t)
+                t = qt + L * e
+                qt = A * qt + (s + w * e)
+                overflow += t - t
+                out[k] = (t + shift) - shift
+                far += not (-half < t < half)
+                k += 1
+        else:
+            while k < end:
+                t = y[k]
+                if not t - t == 0.0:
+                    return k, q, qt, overflow, far
+                e = t - q
+                q = G * q + (u + v * t)
+                t = qt + L * e
+                out[k] = t
+                overflow += t - t
+                qt = A * qt + (s + w * e)
+                k += 1
+    return stop, q, qt, overflow, far
 
 
 DONE, BACK_ON_TABLE, INFINITE, BAD_SOURCE, BAD_TARGET = range(5)

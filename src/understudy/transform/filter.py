@@ -17,9 +17,11 @@ from understudy.laws.base import Array, Frozen
 from understudy.laws.uniforms import uniforms_from
 from understudy.models.base import Model, is_model
 from understudy.models.gauss_markov import GaussMarkov
+from understudy.transform.lattice import Lattice, as_lattice
 from understudy.transform.maps import (
     CausalMap,
     Chain,
+    Transformation,
     apply_into,
     auxiliary,
     colouring,
@@ -46,6 +48,10 @@ class Transform(Frozen):
     of `rng` and the number of the reading: by default of a fresh key from the operating system. To go on
     with a stored state, give the same key (bytes) again; a seed or a Generator is for simulation.
 
+    This is the exact map, for analysis. **Its full doubles are not for release**: their low-order bits tell the source.
+    With `resolution`, a step or one for each channel, outputs are rounded to that lattice, and the state goes on
+    unrounded; streams do so by themselves.
+
     >>> import understudy as us
     >>> room = lambda people: us.GaussMarkov(0.95, 1.0, 0.1, 0.1, b=10.0 * people, mean0=100.0, cov0=1.0)
     >>> transform = us.Transform(source=room(1), target=room(0.6))
@@ -55,7 +61,7 @@ class Transform(Frozen):
     101.0
     """
 
-    __slots__ = ("_given", "_map", "dim", "partial", "step")
+    __slots__ = ("_given", "_map", "dim", "lattice", "partial", "step")
 
     step: Callable[[Any, Any], tuple[Any, Any]]
 
@@ -66,15 +72,18 @@ class Transform(Frozen):
         *,
         partial: bool = False,
         rng: Any = None,
+        resolution: Any = None,
     ) -> None:
         # made once: a copy must go on with the same uniforms
         rng = auxiliary(source, rng) if rng is None else uniforms_from(rng)
         self._map: CausalMap = transformation(source, target, partial, rng)
-        self._given = (source, target, partial, rng)
+        self._given = (source, target, partial, rng, resolution)
         self.dim: int = source.dim
         self.partial = partial
+        self.lattice = None if resolution is None else as_lattice(resolution, self.dim)
         # The map's own step, so that a reading costs one call.
-        self.step = self._map.step if self.dim == 1 or partial else self._step
+        plain = self._map.step if self.dim == 1 or partial else self._step
+        self.step = plain if self.lattice is None else self._rounded_step(plain, self.lattice)
 
     def __repr__(self) -> str:
         return f"Transform(dim={self.dim})"
@@ -92,8 +101,19 @@ class Transform(Frozen):
         warn_incomplete(row, self.partial, stacklevel=3)
         return self._map.step(state, row[0])
 
+    def _rounded_step(self, step: Callable[[Any, Any], tuple[Any, Any]], lattice: Lattice) -> Any:
+        def rounded(state: Any, y: Any) -> tuple[Any, Any]:
+            state, out = step(state, y)
+            return state, lattice.one(out) if self.dim == 1 else lattice.rounded(np.asarray(out)[None, :])[0]
+
+        return rounded
+
     def apply(self, state: Any, Y: Any) -> tuple[Any, Array]:
         """Disguise a chunk: (T,) for a scalar model, (T, d), or (T, d, N) with one state a sensor."""
+        state, out = self._apply(state, Y)
+        return state, out if self.lattice is None else _on_lattice(self.lattice, out)
+
+    def _apply(self, state: Any, Y: Any) -> tuple[Any, Array]:
         readings = as_readings(Y, self.dim)
         warn_incomplete(readings, self.partial, stacklevel=3)
         if readings.ndim == 3:
@@ -109,7 +129,7 @@ class Transform(Frozen):
         return state, out.reshape(np.shape(Y))
 
 
-def transformation(source: Model, target: Model, partial: bool, rng: Any) -> CausalMap:
+def transformation(source: Model, target: Model, partial: bool, rng: Any) -> Transformation:
     """The map from readings of `source` to readings of `target`: one piece if both are Gauss-Markov, else two."""
     check_model_type("source", source)
     check_model_type("target", target)
@@ -124,8 +144,15 @@ def transformation(source: Model, target: Model, partial: bool, rng: Any) -> Cau
     return Chain(whitening(keyed(source, secret), secret), colouring(keyed(target, secret)))
 
 
-def _transform(source: Model, target: Model, partial: bool, rng: Any) -> Transform:
-    return Transform(source, target, partial=partial, rng=rng)
+def _transform(source: Model, target: Model, partial: bool, rng: Any, resolution: Any = None) -> Transform:
+    return Transform(source, target, partial=partial, rng=rng, resolution=resolution)
+
+
+def _on_lattice(lattice: Lattice, out: Array) -> Array:
+    """Outputs (T,), (T, d) or (T, d, N), rounded where they stand."""
+    wide = out[:, None] if out.ndim == 1 else out
+    lattice.rounded(wide, wide)
+    return out
 
 
 def check_model_type(role: str, model: Any) -> None:
@@ -134,13 +161,20 @@ def check_model_type(role: str, model: Any) -> None:
         raise ModelError(f"{role} is of type {type(model).__name__}; a model has dim, start, predict, update and skip")
 
 
-def run(causal: CausalMap, Y: Any, name: str = "Y", partial: bool = False, out: Any = None) -> Array:
+def run(
+    causal: CausalMap,
+    Y: Any,
+    name: str = "Y",
+    partial: bool = False,
+    out: Any = None,
+    lattice: Lattice | None = None,
+) -> Array:
     """A whole sequence, or many, from the start; the output has the shape of the input, or is `out`."""
     readings = as_readings(Y, causal.dim, name)
     there = None if out is None else as_output(out, Y, name)
     warn_incomplete(readings, partial)
     if readings.ndim == 2:
-        made = _run_one(causal, readings, None if there is None else there.reshape(readings.shape))
+        made = _run_one(causal, readings, None if there is None else there.reshape(readings.shape), lattice)
         return there if there is not None else made[:, 0] if np.ndim(Y) == 1 else made
     if isinstance(causal, Pair):
         # sensors with gaps are done again from their readings, so these must not be written over on the way
@@ -151,19 +185,32 @@ def run(causal: CausalMap, Y: Any, name: str = "Y", partial: bool = False, out: 
             for j in range(readings.shape[2])
         ]
         made = np.stack(sensors, axis=2)
+    if lattice is not None:
+        _on_lattice(lattice, made)
     return made if there is None else written(made, there)
 
 
-def _run_one(causal: CausalMap, readings: Array, out: Array | None) -> Array:
+def _run_one(causal: CausalMap, readings: Array, out: Array | None, lattice: Lattice | None) -> Array:
     """One sequence (T, d)."""
     if isinstance(causal, Pair):
-        return causal.advance(causal.start(), readings, out)[1]
+        return causal.advance(causal.start(), readings, out, lattice)[1]
     if out is None:
-        return causal.apply(causal.start(), readings)[1]
-    return apply_into(causal, causal.start(), readings, out)[1]
+        made = causal.apply(causal.start(), readings)[1]
+    else:
+        made = apply_into(causal, causal.start(), readings, out)[1]
+    return made if lattice is None else _on_lattice(lattice, made)
 
 
-def disguise(Y: Any, source: Model, target: Model, rng: Any = None, *, partial: bool = False, out: Any = None) -> Array:
+def disguise(
+    Y: Any,
+    source: Model,
+    target: Model,
+    rng: Any = None,
+    *,
+    partial: bool = False,
+    out: Any = None,
+    resolution: Any = None,
+) -> Array:
     """Readings of `source` turned into readings that have exactly the law of `target`.
 
     Time comes first: (T,) for a scalar model, (T, d), or (T, d, N) = time, channel, sensor. NaN is a
@@ -174,6 +221,10 @@ def disguise(Y: Any, source: Model, target: Model, rng: Any = None, *, partial: 
     `out` is an array to write into: float64, in C order, of the shape of Y, and either Y itself or apart from it in
     memory. It is returned. A path that cannot write there directly copies. After an error it may hold anything.
 
+    This is the exact map, for analysis. **Full doubles are not for release**: their low-order bits tell the source.
+    `resolution`, a step or one for each channel, rounds the output to a lattice (the filter goes on unrounded), as
+    streams do by themselves with the lattice of their design.
+
     >>> import understudy as us
     >>> room = lambda people: us.GaussMarkov(0.95, 1.0, 0.1, 0.1, b=10.0 * people, mean0=100.0, cov0=1.0)
     >>> us.disguise([105.0, 109.75], source=room(1), target=room(0.6)).round(6).tolist()
@@ -181,5 +232,9 @@ def disguise(Y: Any, source: Model, target: Model, rng: Any = None, *, partial: 
     >>> Y = np.array([105.0, 109.75])
     >>> us.disguise(Y, room(1), room(0.6), out=Y) is Y, Y.round(6).tolist()
     (True, [101.0, 101.95])
+    >>> us.disguise([105.0, 109.75], room(1), room(0.6), resolution=0.25).tolist()
+    [101.0, 102.0]
     """
-    return run(transformation(source, target, partial, rng), Y, partial=partial, out=out)
+    causal = transformation(source, target, partial, rng)
+    lattice = None if resolution is None else as_lattice(resolution, causal.dim)
+    return run(causal, Y, partial=partial, out=out, lattice=lattice)

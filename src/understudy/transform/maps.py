@@ -39,6 +39,14 @@ class CausalMap(Protocol):
         ...
 
 
+class Transformation(CausalMap, Protocol):
+    """A causal map from readings to readings, with a source that can skip while its target goes on."""
+
+    def fresh(self, state: Any, z: Array) -> tuple[Any, Array]:
+        """One step in which the source skips a reading and the target is given the scores z (d,)."""
+        ...
+
+
 def gauss_markov(model: Model) -> GaussMarkov | None:
     """The Gauss-Markov form of a model, if it has one."""
     return model if isinstance(model, GaussMarkov) else getattr(model, "gauss_markov", None)
@@ -167,6 +175,14 @@ class Chain:
             part, y = link.step(part, y)
             after.append(part)
         return tuple(after), y
+
+    def fresh(self, state: tuple[Any, ...], z: Array) -> tuple[tuple[Any, ...], Array]:
+        """One step in which all links but the last skip a reading, and the last is given the scores z (d,)."""
+        *before, last = zip(self.maps, self.checked(state), strict=True)
+        nothing = np.full((1, self.dim), np.nan)
+        after = [link.apply(part, nothing)[0] for link, part in before]
+        part, out = last[0].apply(last[1], z[None, :])
+        return (*after, part), out[0]
 
     def apply(self, state: tuple[Any, ...], Y: Array) -> tuple[tuple[Any, ...], Array]:
         """Through all links."""

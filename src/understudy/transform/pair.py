@@ -20,9 +20,10 @@ import numpy as np
 
 from understudy.errors import NumericalError, StateError
 from understudy.laws.base import Array
-from understudy.models.gauss_markov import GaussMarkov
+from understudy.models.gauss_markov import Filtered, GaussMarkov
 from understudy.transform.backend import integers, kernels, table, view
 from understudy.transform.gains import SETTLED, Gains, bad_innovation, gains, scalar_gains
+from understudy.transform.lattice import Lattice
 from understudy.transform.readings import infinite, one_reading
 
 State = tuple[Any, ...]
@@ -152,16 +153,23 @@ class Pair:
         """The same, into an array of that shape, which may be Y."""
         return self.advance(self.checked(state), Y, out)
 
-    def advance(self, state: State, Y: Array, out: Array | None = None) -> tuple[State, Array]:
-        """The same for a state that is known to be one of this filter's."""
+    def advance(
+        self, state: State, Y: Array, out: Array | None = None, lattice: Lattice | None = None
+    ) -> tuple[State, Array]:
+        """The same for a state that is known to be one of this filter's; outputs are rounded to `lattice`, if any."""
         if out is None:
             out = np.empty(Y.shape)
-        k = 0
+        k, shift = 0, 0.0 if lattice is None or not self.scalar else lattice.shift
         while k < len(Y):
-            run = self._on_table if len(state) == self._on and state[0] < self.limit else self._off_table
-            state, k = run(state, Y.reshape(-1), out.reshape(-1), k, _EMPTY)
+            first, far = k, 1
+            if len(state) == self._on and state[0] < self.limit:
+                state, k, far = self._on_table(state, Y.reshape(-1), out.reshape(-1), k, shift)
+            else:
+                state, k = self._off_table(state, Y.reshape(-1), out.reshape(-1), k, _EMPTY)
             if not all(map(math.isfinite, state)):
                 raise left_the_range()
+            if lattice is not None and far:
+                lattice.rounded(out[first:k], out[first:k])
         return state, out
 
     def checked(self, state: Any) -> State:
@@ -176,6 +184,51 @@ class Pair:
             raise StateError("the entries of a state are finite numbers")
         return tuple(state)
 
+    def fresh(self, state: State, z: Array) -> tuple[State, Array]:
+        """One step in which the source skips a reading and the target is given the scores z (d,): state, output (d,)."""
+        index, *rest = self.carried(self.checked(state))
+        n, m = self.n, self.m
+        x, xt = np.array(rest[:n]), np.array(rest[n : n + m])
+        P = np.array(rest[n + m : n + m + n * n]).reshape(n, n)
+        Pt = np.array(rest[n + m + n * n :]).reshape(m, m)
+        source, target = self.source.model, self.target.model
+        after = source.skip(Filtered(index, x, P))
+        before = Filtered(index, xt, Pt)
+        y = np.reshape(target.predict(before).value(z.item() if self.dim == 1 else z), self.dim)
+        aftert = target.update(before, y.item() if self.dim == 1 else y)
+        parts = (after.mean, aftert.mean, after.cov, aftert.cov)
+        return (index + 1, *(v for part in parts for v in np.ravel(part).tolist())), y
+
+    def leap(self, state: State, count: int) -> State | None:
+        """The state after so many missing readings, in strides that double; None where the systems change with time.
+
+        >>> import understudy as us
+        >>> pair = Pair(us.GaussMarkov(0.9, 1.0, 1.0, 1.0), us.GaussMarkov(0.5, 1.0, 1.0, 1.0, b=1.0))
+        >>> slow = pair.apply(pair.start(), np.full((5000, 1), np.nan))[0]
+        >>> np.allclose(pair.leap(pair.start(), 5000)[1:], slow[1:])
+        True
+        """
+        sides = (self.source.model, self.target.model)
+        if not all(model.constant for model in sides):
+            return None
+        index, *rest = self.carried(self.checked(state))
+        n, m = self.n, self.m
+        means = [np.array(rest[:n]), np.array(rest[n : n + m])]
+        covs = [np.array(rest[n + m : n + m + n * n]).reshape(n, n), np.array(rest[n + m + n * n :]).reshape(m, m)]
+        for i, model in enumerate(sides):
+            A, b, Q = model.at(1).A, model.at(1).b, model.at(1).Q
+            left = count
+            while left:
+                if left % 2:
+                    means[i], covs[i] = A @ means[i] + b, A @ covs[i] @ A.T + Q
+                left //= 2
+                A, b, Q = A @ A, A @ b + b, A @ Q @ A.T + Q
+        parts = [*means, *covs]
+        after = (index + count, *(v for part in parts for v in part.ravel().tolist()))
+        if not all(map(math.isfinite, after)):
+            raise left_the_range()
+        return after
+
     def jacobians(self, Y: Array) -> tuple[Array, Array]:
         """Output, and for each row the Jacobian of its scores (1 where it is missing), without the tables."""
         state, out, scale, k = self.carried(self.start()), np.empty(Y.shape), np.empty(len(Y)), 0
@@ -183,25 +236,29 @@ class Pair:
             state, k = self._off_table(state, Y.reshape(-1), out.reshape(-1), k, scale)
         return out, scale
 
-    def _on_table(self, state: State, y: Array, out: Array, k: int, scale: Array) -> tuple[State, int]:
+    def _on_table(self, state: State, y: Array, out: Array, k: int, shift: float) -> tuple[State, int, int]:
+        """Rows along the tables; the state, the next row, and how many outputs `shift` has left unrounded."""
         d, n, m = self.dim, self.n, self.m
         index = state[0]
         stop = min(y.size // d, k + self.limit - index)
         a, b = self.tables
         if self.scalar:
-            done, *means, lost = kernels.run_scalar(view(y), view(out), k, stop, a, state[1], b, state[2], index)
+            done, *means, lost, far = kernels.run_scalar(
+                view(y), view(out), k, stop, a, state[1], b, state[2], index, shift
+            )
+            far = far if shift else done - k
         else:
             x, xt = _roomy(state[1 : 1 + n], d), _roomy(state[1 + n :], d)
             work = view(np.empty(max(n, m) + d))
             done = kernels.run(view(y), view(out), k, stop, d, a, n, view(x), b, m, view(xt), index, work)
             means = [*x[:n].tolist(), *xt[:m].tolist()]
-            lost = 0.0 if np.isfinite(out[k * d : done * d]).all() else math.nan
+            lost, far = 0.0 if np.isfinite(out[k * d : done * d]).all() else math.nan, done - k
         if lost != 0.0:
             raise left_the_range()
         index += done - k
         state = (min(index, self.frozen) if self.frozen >= 0 else index, *means)
         # stopped early: the next reading is not finite, and the gains leave the tables
-        return (state if done == stop else self.carried(state)), done
+        return (state if done == stop else self.carried(state)), done, far
 
     def _off_table(self, state: State, y: Array, out: Array, k: int, scale: Array) -> tuple[State, int]:
         state = self.carried(state)

@@ -22,7 +22,7 @@ from understudy.errors import ModelError, NumericalError, StateError
 from understudy.laws.base import Array
 from understudy.models.base import Model
 from understudy.transform.filter import transformation
-from understudy.transform.maps import CausalMap, Chain, RandomisedScore, Score, ScoreEach, counted
+from understudy.transform.maps import CausalMap, Chain, RandomisedScore, Score, ScoreEach, Transformation, counted
 from understudy.transform.readings import finite_or_missing, one_reading
 
 _State = tuple[int, Any, Any]
@@ -51,7 +51,7 @@ def refill_of(models: Iterable[Model]) -> int | None:
     return needed.pop() if needed else None
 
 
-def restarting(source: Model, target: Model, rng: Any = None) -> CausalMap:
+def restarting(source: Model, target: Model, rng: Any = None) -> Transformation:
     """The map from readings of `source` to readings of `target`, which goes on after missing readings.
 
     >>> import scipy.stats
@@ -122,6 +122,17 @@ class Restarting:
                 raise _numbered(error, begins) from None
             state = left - (begins - start), source, target
         return state, out
+
+    def fresh(self, state: Any, z: Array) -> tuple[_State, Array]:
+        """One step in which the source misses a reading and the target is given the scores z (d,)."""
+        _, source, target = self._checked(state)
+        return self.coloured((self.refill, _anew(self.source, source, 1), target), z)
+
+    def coloured(self, state: Any, z: Array) -> tuple[_State, Array]:
+        """The target moved on by the scores z (d,) and nothing else: for a reading whose output is withheld."""
+        left, source, target = self._checked(state)
+        target, out = self.target.apply(self.target.start() if target is None else target, z[None, :])
+        return (left, source, target), out[0]
 
     def _checked(self, state: Any) -> _State:
         whole = isinstance(state, (tuple, list)) and len(state) == 3 and type(state[0]) is int

@@ -27,6 +27,7 @@ from understudy.randomizer.causal.limit import LongRun, long_run
 from understudy.randomizer.causal.rate import as_rate, at_rate
 from understudy.randomizer.charge import is_approximate
 from understudy.randomizer.problem import as_cost
+from understudy.stream.release import Release, Terms
 
 
 class CausalDesign(Frozen):
@@ -49,8 +50,8 @@ class CausalDesign(Frozen):
     """
 
     __slots__ = (
-        "_fingerprint", "_given", "_rows", "beliefs", "costs", "decision_every", "demand", "estimated", "family",
-        "first_charge", "first_distortion", "long_run", "pseudo",
+        "_fingerprint", "_given", "_release", "_rows", "beliefs", "costs", "decision_every", "demand", "estimated", "family",
+        "first_charge", "first_distortion", "long_run", "pseudo", "terms",
     )  # fmt: skip
 
     def __init__(
@@ -69,14 +70,16 @@ class CausalDesign(Frozen):
         self.estimated: bool = choices.get("estimated", False)
         self._given = choices["given"]
         self._rows = _positions(family.values)
+        self.terms: Terms = choices.get("terms") or Terms()
         self._fingerprint: list[str] = []
+        self._release: list[Release] = []
         kernel = beliefs.kernel(beliefs.start().belief)
         self.first_charge: float = beliefs.charge(beliefs.prior.tolist(), kernel)
         self.first_distortion: float = expected_cost(beliefs.prior.tolist(), kernel, beliefs.cost)
 
     def __reduce__(self) -> tuple[Any, ...]:
         choices = {"costs": self.costs, "decision_every": self.decision_every, "demand": self.demand}
-        choices |= {"given": self._given, "estimated": self.estimated}
+        choices |= {"given": self._given, "estimated": self.estimated, "terms": self.terms}
         return type(self), (self.family, self.beliefs, self.pseudo, self.long_run, choices)
 
     def __repr__(self) -> str:
@@ -155,13 +158,16 @@ class CausalDesign(Frozen):
         every: Any = None,
         rng: Any = None,
         gaps: str | None = None,
+        period: Any = None,
+        tolerance: Any = None,
+        fill: bool | None = None,
     ) -> Any:
         """A live stream that decides by the clock, and is told the private value with its readings.
 
         A decision is made every `decision_every` readings; with `every`, a timedelta, at the full quarters of an hour
         or whatever it is (counted from 1970, in UTC), and readings then have times. The value at the first reading
-        after the clock has struck is what the decision looks at. `ledger`, `name`, `room`, `share`, `rng` and
-        `gaps` are as in `Design.stream`: belief, path and charges go through the ledger. A decision that the budget of
+        after the clock has struck is what the decision looks at. `ledger`, `name`, `room`, `share`, `rng`, `gaps`,
+        `period`, `tolerance` and `fill` are as in `Design.stream`: belief, path and charges go through the ledger. A decision that the budget of
         the room does not allow stops the stream, or, where the room holds, is made without a look at theta.
 
         >>> import understudy as us
@@ -175,8 +181,24 @@ class CausalDesign(Frozen):
         Stream('stream', epoch 1, 3 readings)
         """
         from understudy.randomizer.causal.playing import causal_stream
+        from understudy.randomizer.playing import Choices
 
-        return causal_stream(self, theta, ledger, name, room, share, every, rng, gaps)
+        choices = Choices(name, room, share, every, rng, gaps, period, tolerance, None, fill)
+        return causal_stream(self, theta, ledger, choices)
+
+    @property
+    def release(self) -> Release:
+        """The public lattice on which readings leave, the form and the range of those that come in."""
+        from understudy.randomizer.playing import release_for
+
+        if not self._release:
+            self._release.append(release_for(self.family, self.values, self.pseudo, self.terms))
+        return self._release[0]
+
+    @property
+    def resolution(self) -> tuple[float, ...]:
+        """The step of the lattice on which readings leave, by channel; 0 where the models have a grid of their own."""
+        return self.release.lattice.steps
 
     @property
     def guarantee(self) -> Any:
@@ -223,15 +245,22 @@ class CausalDesign(Frozen):
     @property
     def fingerprint(self) -> str:
         """Tells this design from another; says nothing about the private parameter."""
+        if not self._fingerprint:
+            self._fingerprint.append(self._print({"release": self.release.to_plain()}))
+        return self._fingerprint[0]
+
+    @property
+    def former_fingerprint(self) -> str:
+        """The fingerprint that version 0.1 gave this design: its streams go on."""
+        return self._print({})
+
+    def _print(self, more: dict[str, Any]) -> str:
         from understudy.models.fingerprint import fingerprint
         from understudy.models.keys import value_to_plain
 
-        if not self._fingerprint:
-            values, pseudo = ([value_to_plain(v) for v in those] for those in (self.values, self.pseudo))
-            models = [_told(self.family.model(v)) for v in (*self.values, *self.pseudo)]
-            told = {"causal": self.numbers, "values": values, "pseudo": pseudo, "models": models}
-            self._fingerprint.append(fingerprint(told))
-        return self._fingerprint[0]
+        values, pseudo = ([value_to_plain(v) for v in those] for those in (self.values, self.pseudo))
+        models = [_told(self.family.model(v)) for v in (*self.values, *self.pseudo)]
+        return fingerprint({"causal": self.numbers, "values": values, "pseudo": pseudo, "models": models, **more})
 
     def _checked(self, belief: Sequence[float]) -> list[float]:
         b = [float(x) for x in belief]
@@ -255,6 +284,9 @@ def design_causal(
     rng: Any = None,
     progress: Progress | None = None,
     accept_estimated_theta: bool = False,
+    resolution: Any = None,
+    readings: Any = None,
+    valid: Any = None,
 ) -> CausalDesign:
     """The causal randomizer for a private parameter that is a Markov chain.
 
@@ -270,6 +302,8 @@ def design_causal(
 
     The private value must be known. ``accept_estimated_theta=True`` makes a design whose streams estimate it from the
     readings instead. No theorem holds for it, and everything that it writes says "no guarantee, audit only".
+
+    `resolution`, `readings` and `valid` are as in `us.design`.
 
     >>> import understudy as us
     >>> family = us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[0, 1])
@@ -308,7 +342,11 @@ def design_causal(
     demand = ("rate", target) if slope is None else ("slope", wanted)
     choices = {"costs": found, "decision_every": int(decision_every), "demand": demand, "given": given}
     choices["estimated"] = bool(accept_estimated_theta)
-    return CausalDesign(family, beliefs, names, settled, choices)
+    choices["terms"] = Terms(resolution, readings, valid)
+    made = CausalDesign(family, beliefs, names, settled, choices)
+    if choices["terms"] != Terms():
+        _ = made.release  # what cannot be kept is refused now
+    return made
 
 
 def _check_path(family: Family, pseudo: Sequence[Any]) -> None:

@@ -9,6 +9,9 @@ from understudy.errors import ConfigurationError, DesignError
 from understudy.laws.base import Frozen
 from understudy.models.base import Model
 from understudy.randomizer.causal.beliefs import BeliefState
+from understudy.randomizer.playing import Choices, begun_or_opened
+from understudy.stream.charges import Clock
+from understudy.stream.release import Release
 from understudy.stream.stream import Stream
 
 if TYPE_CHECKING:
@@ -63,6 +66,11 @@ class CausalPolicy(Frozen):
         """The model of a pseudo value."""
         return self.design.family.model(self.design.pseudo[column])
 
+    @property
+    def release(self) -> Release:
+        """That of the design."""
+        return self.design.release
+
     def residual_of_block(self, marginal: Any = None) -> None:
         """None: a causal design has exact models only."""
 
@@ -108,21 +116,9 @@ class CausalPolicy(Frozen):
         return Estimator(self.design.family, self.design.beliefs.transitions, self.design.decision_every)
 
 
-def causal_stream(
-    design: CausalDesign,
-    theta: Any,
-    ledger: Any,
-    name: str | None,
-    room: str | None,
-    share: str | None,
-    every: Any,
-    rng: Any,
-    gaps: str | None = None,
-) -> Stream:
+def causal_stream(design: CausalDesign, theta: Any, ledger: Any, choices: Choices) -> Stream:
     """Begin a stream, or go on with the one that the ledger has under this name; see `CausalDesign.stream`."""
-    from understudy.randomizer.playing import begun_or_opened
-    from understudy.stream.charges import Clock
-
+    share, every = choices.share, choices.epoch
     if share == "independent":
         raise ConfigurationError(
             "share = 'independent'; the decisions of one stream cannot serve another, whose readings come at other "
@@ -138,4 +134,4 @@ def causal_stream(
         ) from None
     if design.estimated:
         clock["estimated"] = True
-    return begun_or_opened(design, theta, ledger, name, room, share, every, clock | {"remembers": True}, rng, gaps)
+    return begun_or_opened(design, theta, ledger, choices, clock | {"remembers": True})

@@ -24,6 +24,7 @@ from understudy.randomizer.causal.limit import LongRun, long_run
 from understudy.randomizer.causal.making import CausalDesign
 from understudy.randomizer.problem import as_cost
 from understudy.randomizer.storage import (
+    VERSIONS,
     _costs,
     _family,
     _list,
@@ -32,13 +33,16 @@ from understudy.randomizer.storage import (
     _plain,
     _plain_costs,
     holding_together,
+    plain_release,
+    terms_of,
+    with_release,
 )
 
-KIND, VERSION = "causal design", 1
+KIND, VERSION = "causal design", 2
 
 _FIELDS = {
     "values", "pseudo", "prior", "transitions", "cost", "slope", "decision_every", "demand", "estimated", "given",
-    "long_run", "costs", "family", "probes",
+    "long_run", "costs", "family", "probes", "release",
 }  # fmt: skip
 _RUN = ("rate", "distortion", "rate_error", "distortion_error")
 _SIX = 6.0  # standard errors by which a simulation may be off: less than once in 10^8
@@ -67,13 +71,14 @@ def save(design: CausalDesign, path: str | os.PathLike[str], models: bool = True
         "costs": None if design.costs is None else _plain_costs(design.costs),
         "family": family_to_plain(design.family, design.pseudo) if models else None,
         "probes": [probe(design.family.model(value)) for value in members],
+        "release": plain_release(design),
     }
     return document.write(path, content, KIND, VERSION)
 
 
 def load_causal(path: str | os.PathLike[str], family: Family | None = None) -> CausalDesign:
     """Read a causal design that `CausalDesign.save` wrote, and check it; `us.load_design` does so for both kinds."""
-    content = document.read(path, KIND, [VERSION])
+    content = with_release(document.load(path, KIND, VERSIONS))
     if content.keys() != _FIELDS:
         raise StoredFileError(f"{os.fspath(path)!s}: the fields are not those of a causal design")
     with holding_together(path):
@@ -111,6 +116,7 @@ def _design(content: dict[str, Any], family: Family | None) -> CausalDesign:
         "demand": (name, _number("demand", value)),
         "estimated": estimated,
         "given": given,
+        "terms": terms_of(content, attached),
     }
     return CausalDesign(attached, beliefs, pseudo, _settled(content["long_run"], beliefs), choices)
 

@@ -24,12 +24,14 @@ from understudy.laws.base import Array
 from understudy.models.family import Family
 from understudy.randomizer.budget import nats
 from understudy.randomizer.charge import Charge, charge
+from understudy.randomizer.making import with_terms
 from understudy.randomizer.measures import entropy
 from understudy.randomizer.priors.hull import as_corners
 from understudy.randomizer.priors.robust_result import RobustDesign
 from understudy.randomizer.priors.robust_solver import Robust, robust
 from understudy.randomizer.problem import as_cost, as_prior
 from understudy.randomizer.sampler import Randomizer
+from understudy.stream.release import Terms
 
 
 def solve_robust(cost: Any, priors: Any, *, leakage: Any, prior: Any = None) -> RobustDesign:
@@ -65,6 +67,9 @@ def design_robust(
     accuracy: float = 0.01,
     rng: Any = None,
     progress: Progress | None = None,
+    resolution: Any = None,
+    readings: Any = None,
+    valid: Any = None,
 ) -> RobustDesign:
     """The randomizer for a family whose odds are known only to lie in the hull of some priors.
 
@@ -94,7 +99,8 @@ def design_robust(
         left = min(_charge_at(leak, corner).left_for_the_draw(budget) for corner in B.T)
     found = costs(_with_prior(family, p), pseudo, horizon, distortion, weights, accuracy, rng, progress)
     solution = robust(np.array(found.matrix, order="C"), B, C, left)
-    return _designed(solution, found.matrix, B, C, (leakage, budget), family, found, leak)
+    made = _designed(solution, found.matrix, B, C, (leakage, budget), family, found, leak)
+    return with_terms(made, Terms(resolution, readings, valid))
 
 
 def _odds(priors: Any, prior: Any, own: Array | None, m: int) -> tuple[Array, Array, Array]:

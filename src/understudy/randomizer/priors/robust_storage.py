@@ -25,7 +25,9 @@ from understudy.randomizer.priors.robust_result import RobustDesign, is_near
 from understudy.randomizer.priors.robust_solver import robust
 from understudy.randomizer.problem import as_cost, as_prior
 from understudy.randomizer.sampler import Randomizer
+from understudy.randomizer.making import with_terms
 from understudy.randomizer.storage import (
+    VERSIONS,
     _charge,
     _costs,
     _family,
@@ -37,14 +39,17 @@ from understudy.randomizer.storage import (
     _plain_charge,
     _plain_costs,
     holding_together,
+    plain_release,
+    terms_of,
+    with_release,
 )
 
-KIND, VERSION = "robust design", 1
+KIND, VERSION = "robust design", 2
 
 _NUMBERS = ("distortion", "lower_bound", "leakage", "budget", "distortion_error")
 _FIELDS = {
     "values", "pseudo", "kernel", "prior", "priors", "weighed", "cost", "numbers", "demand", "status", "iterations",
-    "costs", "family", "probes", "charge",
+    "costs", "family", "probes", "charge", "release",
 }  # fmt: skip
 
 
@@ -67,6 +72,7 @@ def save(design: RobustDesign, path: str | os.PathLike[str], models: bool = True
         "family": None,
         "probes": None,
         "charge": None if design.charge is None else _plain_charge(design.charge),
+        "release": plain_release(design),
     }
     if design.family is not None:
         content["probes"] = [probe(design.family.model(value)) for value in (*design.values, *design.pseudo)]
@@ -86,7 +92,7 @@ def load_robust(path: str | os.PathLike[str], family: Family | None = None) -> R
     ...     load_robust(os.path.join(folder, "room.json"))
     RobustDesign(2 x 2, 2 priors, distortion=0.194827, leakage<=0.2, optimal)
     """
-    content = document.read(path, KIND, [VERSION])
+    content = with_release(document.load(path, KIND, VERSIONS))
     if content.keys() != _FIELDS:
         raise StoredFileError(f"{os.fspath(path)!s}: the fields are not those of a robust design")
     with holding_together(path):
@@ -117,7 +123,7 @@ def _design(content: dict[str, Any], family: Family | None) -> RobustDesign:
             raise StoredFileError(f"{name} is not what the kernel, the priors and the costs give")
     if content["status"] != made.status or type(content["iterations"]) is not int:
         raise StoredFileError("status or iterations is not what the kernel, the priors and the costs give")
-    return made
+    return with_terms(made, terms_of(content, attached))
 
 
 def _at(family: Family | None, prior: Any) -> Family | None:

@@ -1,0 +1,448 @@
+"""The one place where readings leave: rounded to the public lattice of the design, and to nothing finer.
+
+A `Release` belongs to a design and is the same for every value of its parameter. It says four things.
+
+*The lattice* on which outputs leave (`understudy.transform.lattice`). By default it is the coarsest one that costs
+nothing: in each channel the power of two at or below a thousandth of the smallest conditional standard deviation of
+any target. Where the family knows how many decimals the sensor prints, the step is a power of ten, at least that of the
+last decimal. A channel whose targets live on a grid of their own leaves on that grid.
+
+*The form of the readings* that come in. A model of continuous readings takes full doubles. Readings of single precision
+or of a few digits lie on a grid of their own, which the models do not know and the outputs would show. Such a form is
+declared, and is good only for models that live on a coarser grid: readings are then moved to it before anything else. A
+stream of full doubles that meets 64 readings in a row with at most six decimals, or with at most 20 binary ones, stops.
+
+*The valid range* of readings. A glitch of 1e17 would ruin what follows. Outside the range the source skips the
+reading, and the output is coloured from a fresh score: to leave it out would tell that it was out of range.
+
+*What floating point leaves over*: a bound on the leakage of the rounded outputs (`understudy.transform.roundoff`).
+
+Every function that hands out disguised readings hands out what `Release.rounded` or `Release.one` returned.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.errors import ConfigurationError, ReadingError, UnderstudyError
+from understudy.laws.base import Array, Frozen
+from understudy.models.base import Model
+from understudy.models.gauss_markov import GaussMarkov
+from understudy.transform.gains import gains
+from understudy.transform.lattice import Lattice, as_lattice
+from understudy.transform.maps import gauss_markov, has_atoms
+
+SHARE = 1e-3
+"""The default step, as a share of the smallest conditional standard deviation of a target."""
+
+DOUBLE, FLOAT32, DIGITS, GRID = "double", "float32", "digits", "grid"
+ROW = 64
+"""So many readings in a row on a coarse grid, and a stream of full doubles stops."""
+
+_PATH = 256  # readings of the simulated path on which models without closed form are looked at
+_WIDE = 38.0  # standard deviations; a normal law is beyond them once in 1e315 readings
+_FAR = 1e6  # spreads, for laws that may have heavy tails
+_COARSE = 64.0  # the grid of the models is at least so many units of the last place of a declared form
+_FINEST = 2.0**-900
+_SHIFT = 1.5 * 2.0**52
+
+
+class Form(NamedTuple):
+    """How the readings of a channel are written: "double", "float32", so many significant "digits", or on the "grid".
+
+    >>> as_form("6 digits"), as_form(None)
+    (Form(kind='digits', digits=6), Form(kind='double', digits=0))
+    """
+
+    kind: str
+    digits: int = 0
+
+    @property
+    def words(self) -> str:
+        """For a person to read."""
+        return {DOUBLE: "full doubles", FLOAT32: "single precision", GRID: "the grid of the models"}.get(
+            self.kind, f"{self.digits} significant digits"
+        )
+
+    def fits(self, y: Array) -> NDArray[np.bool_]:
+        """Which readings, none of them missing, are written so."""
+        if self.kind == FLOAT32:
+            with np.errstate(over="ignore"):
+                return np.asarray(y == y.astype(np.float32).astype(float))
+        if self.kind == DIGITS:
+            return np.array([value == float(f"{value:.{self.digits}g}") for value in y.tolist()], dtype=bool)
+        return np.ones(y.shape, dtype=bool)
+
+    def unit(self, largest: float) -> float:
+        """The unit of the last place of readings up to this size."""
+        if self.kind == FLOAT32:
+            return float(np.spacing(np.float32(largest)))
+        return 10.0 ** (math.ceil(math.log10(largest)) - self.digits) if self.kind == DIGITS and largest > 0.0 else 0.0
+
+
+def as_form(given: Any) -> Form:
+    """The form that a user declares for a channel."""
+    if given is None or given == DOUBLE:
+        return Form(DOUBLE)
+    if isinstance(given, Form):
+        return given
+    if given in (FLOAT32, GRID):
+        return Form(given)
+    if isinstance(given, str):
+        number, _, word = given.partition(" ")
+        if word in ("digit", "digits") and number.isdecimal() and 1 <= int(number) <= 15:
+            return Form(DIGITS, int(number))
+    raise ConfigurationError(
+        f"readings = {given!r}; it must be 'double', 'float32' or '6 digits' (significant ones). Readings on a grid, such "
+        "as whole ppm or hundredths, need models that live on it: us.Quantised(model, step=1.0)"
+    )
+
+
+class Terms(NamedTuple):
+    """What was asked for when the design was made: None where the default serves."""
+
+    resolution: Any = None
+    readings: Any = None
+    valid: Any = None
+
+
+class Release(Frozen):
+    """What leaves, on which lattice, and what may come in; `Design.release` is one.
+
+    >>> import understudy as us
+    >>> def room(occupants):
+    ...     return us.GaussMarkov(A=0.95, C=1.0, Q=0.1, R=0.1, b=10.0 * occupants, mean0=100.0, cov0=1.0)
+    >>> release = us.design(us.Family(room, values=[0, 1]), leakage=0.3, horizon=50, distortion="mae").release
+    >>> release
+    Release(on multiples of 2^-11, full doubles from -40.32 to 240.3)
+    >>> release.one(100.0003)
+    100.0
+    """
+
+    __slots__ = ("dim", "forms", "grids", "high", "lattice", "low", "one", "single", "watched")
+
+    def __init__(
+        self, lattice: Lattice, forms: Sequence[Form], low: Sequence[float], high: Sequence[float], grids: Sequence[Any]
+    ) -> None:
+        self.lattice, self.dim = lattice, lattice.dim
+        self.forms = tuple(forms)
+        self.low, self.high = tuple(map(float, low)), tuple(map(float, high))
+        self.grids = tuple(grids)  # the grid of the models in each channel, or None
+        self.watched = tuple(i for i, form in enumerate(self.forms) if form.kind == DOUBLE)
+        self.one = lattice.one
+        # (low, high) where a reading of one channel needs no other check than its range
+        self.single = (self.low[0], self.high[0]) if self.dim == 1 and self.forms[0].kind in (DOUBLE, GRID) else None
+
+    def __repr__(self) -> str:
+        forms = " and ".join(dict.fromkeys(form.words for form in self.forms))
+        spans = ", ".join(
+            f"from {a:.4g} to {b:.4g}" for a, b in dict.fromkeys(zip(self.low, self.high, strict=True))
+        )
+        return f"Release(on multiples of {self.lattice.words}, {forms} {spans})".replace("multiples of the", "the")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.lattice, self.forms, self.low, self.high, self.grids)
+
+    def rounded(self, Y: Array, out: Array | None = None) -> Array:
+        """Outputs (T, d) as they leave."""
+        return self.lattice.rounded(Y, out)
+
+    def outside(self, Y: Array) -> NDArray[np.bool_]:
+        """Which readings (T, d) are out of the valid range in a channel, (T,)."""
+        return np.asarray(((Y < self.low) | (Y > self.high)).any(axis=1))
+
+    def admitted(self, Y: Array, first: int = 0) -> Array:
+        """Readings (T, d), missing ones and those out of range aside, in the declared form and on the models' grid."""
+        for i, (form, grid) in enumerate(zip(self.forms, self.grids, strict=True)):
+            if form.kind in (DOUBLE, GRID):
+                continue
+            there = np.flatnonzero(~np.isnan(Y[:, i]) & (Y[:, i] >= self.low[i]) & (Y[:, i] <= self.high[i]))
+            wrong = there[~form.fits(Y[there, i])]
+            if wrong.size:
+                raise ReadingError(
+                    f"reading {first + int(wrong[0])} is not of the form that the design declares: {form.words}"
+                )
+            if grid is not None:
+                Y = Y.copy() if Y.flags.writeable is False or there.size else Y
+                Y[there, i] = grid.rounded(Y[there, i])
+        return Y
+
+    def to_plain(self) -> dict[str, Any]:
+        """What a file keeps."""
+        return {
+            "resolution": list(self.lattice.steps),
+            "readings": [form.kind if form.kind != DIGITS else f"{form.digits} digits" for form in self.forms],
+            "valid": [list(self.low), list(self.high)],
+        }
+
+
+class Watch:
+    """Counts readings in a row that lie on a coarse grid, where full doubles were declared.
+
+    A double of six decimals or 20 binary places is one of millions. Whatever the parameter is, readings of full doubles
+    are next to never taken for others, and others are stopped at the 64th.
+    """
+
+    __slots__ = ("_channels", "count")
+
+    def __init__(self, release: Release) -> None:
+        self._channels, self.count = release.watched, 0
+
+    def one(self, y: float) -> None:
+        """Another reading of one channel."""
+        t, b = y * 1e6, y * 1048576.0
+        # 1.5 * 2^52 put on and taken off rounds to a whole number
+        if -1e-7 < t - ((t + _SHIFT) - _SHIFT) < 1e-7 or b == (b + _SHIFT) - _SHIFT:
+            self.count += 1
+            if self.count >= ROW:
+                raise self.stop()
+        else:
+            self.count = 0
+
+    def many(self, Y: Array) -> None:
+        """Further readings (T, d)."""
+        if not self._channels:
+            return
+        y = Y if len(self._channels) == Y.shape[1] else Y[:, self._channels]
+        if len(y) > ROW:
+            # a row of 64 holds two neighbours of every 32nd reading; most often there are none, and all is said
+            some = _coarse(y[:: ROW // 2]).any(axis=1)
+            if not (some[1:] & some[:-1]).any() and not some[-1] and not _coarse(y[-1:]).any():
+                self.count = 0
+                return
+        y = y[~np.isnan(y).any(axis=1)]
+        coarse = np.concatenate((np.ones(self.count, dtype=bool), _coarse(y).any(axis=1), [False]))
+        starts = np.flatnonzero(np.diff(coarse, prepend=False))
+        rows = np.diff(starts)[::2]
+        if (rows >= ROW).any():
+            raise self.stop()
+        last = np.flatnonzero(~coarse[:-1])
+        self.count = len(coarse) - 1 - (int(last[-1]) + 1 if last.size else 0)
+
+    def stop(self) -> ReadingError:
+        """The error for readings that are no full doubles."""
+        return ReadingError(
+            f"{ROW} readings in a row have at most six decimals, or single precision, where the design declares full "
+            "doubles; a grid that the models do not know gives the parameter away. Fit the family to such readings, use "
+            "us.Quantised, or declare their form with readings="
+        )
+
+
+def _coarse(y: Array) -> NDArray[np.bool_]:
+    """Which readings have at most six decimals, or 20 binary ones, up to rounding; missing ones count as such."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        t, b = y * 1e6, y * 1048576.0
+        return np.asarray(~(np.abs(t - ((t + _SHIFT) - _SHIFT)) >= 1e-7) | (b == (b + _SHIFT) - _SHIFT))
+
+
+# The release of a design ----------------------------------------------------------------------------
+
+
+def release_of(
+    sources: Sequence[Model], targets: Sequence[Model], terms: Terms, decimals: Sequence[int | None] | None = None
+) -> Release:
+    """The release for models of private and pseudo values; `decimals` are those that the family knows."""
+    dim = sources[0].dim
+    lattice = default_lattice(targets, decimals) if terms.resolution is None else as_lattice(terms.resolution, dim)
+    _check_lattice(lattice, targets, terms)
+    grids = [_grid(sources, i) for i in range(dim)]
+    own = [bool(np.array([_own_grid(model)[i] for model in sources]).all()) for i in range(dim)]
+    low, high = default_range(sources) if terms.valid is None else _as_range(terms.valid, dim)
+    asked = terms.readings
+    each = list(asked) if isinstance(asked, (list, tuple)) and not isinstance(asked, Form) else [asked] * dim
+    if len(each) != dim:
+        raise ConfigurationError(f"readings = {asked!r}; it must be one form, or one for each of {dim} channels")
+    forms = []
+    for i, given in enumerate(each):
+        form = Form(GRID) if own[i] and given in (None, DOUBLE) else as_form(given)
+        largest = max(abs(low[i]), abs(high[i]))
+        if form.kind in (FLOAT32, DIGITS):
+            _check_form(form, grids[i], largest)
+        elif form.kind == GRID and not own[i]:
+            raise ConfigurationError("readings = 'grid'; the models do not live on one")
+        forms.append(form)
+    return Release(lattice, forms, low, high, grids)
+
+
+def release_from_plain(plain: dict[str, Any], sources: Sequence[Model], targets: Sequence[Model]) -> Release:
+    """What a file holds, for the models of its design."""
+    return release_of(sources, targets, Terms(plain["resolution"], list(plain["readings"]), tuple(plain["valid"])))
+
+
+def _check_lattice(lattice: Lattice, targets: Sequence[Model], terms: Terms) -> None:
+    """Refuse a channel that would leave in full doubles."""
+    for i, step in enumerate(lattice.steps):
+        if step == 0.0 and not all(bool(_own_grid(model)[i]) for model in targets):
+            raise ConfigurationError(
+                f"resolution = {terms.resolution!r}; channel {i} needs a step: not all models live on a grid of their own"
+            )
+
+
+def _check_form(form: Form, grid: Any, largest: float) -> None:
+    """Refuse a declared form without an exact law: one that no coarser grid of the models hides."""
+    unit = form.unit(largest)
+    step = 2.0 ** math.ceil(math.log2(_COARSE * unit))
+    if grid is None or grid.step < _COARSE * unit:
+        raise ConfigurationError(
+            f"readings = {form.words!r}; such readings lie on a grid of their own, finer here than {unit:.3g}, that no "
+            f"model has a law for. Let the models round more coarsely, us.Quantised(model, step={step:g}) or more; "
+            "readings are then moved to that grid first"
+        )
+
+
+def default_lattice(targets: Iterable[Model], decimals: Sequence[int | None] | None = None) -> Lattice:
+    """The coarsest lattice that costs nothing for these targets; `decimals` are those that the sensor prints, if known.
+
+    >>> import understudy as us
+    >>> room = us.GaussMarkov(A=0.95, C=1.0, Q=0.1, R=0.1, mean0=100.0, cov0=1.0)
+    >>> default_lattice([room]), default_lattice([room], decimals=[2])
+    (Lattice(2^-11), Lattice(0.01))
+    >>> default_lattice([us.Quantised(room, step=5.0)])
+    Lattice(the grid of the models)
+    """
+    models = list(targets)
+    dim = models[0].dim
+    free = np.array([_own_grid(model) for model in models]).all(axis=0)  # channels whose targets all have a grid
+    scales = np.full(dim, math.inf)
+    for model in models:
+        if not _own_grid(model).all():
+            scales = np.minimum(scales, conditional_scales(model))
+    known = [None] * dim if decimals is None else list(decimals)
+    return Lattice([0.0 if free[i] else _step(float(scales[i]), known[i]) for i in range(dim)])
+
+
+def conditional_scales(model: Model) -> Array:
+    """The smallest standard deviation (d,) of each channel given the past and the channels before it.
+
+    For Gauss-Markov models they are the diagonal of the Cholesky factor of the innovation covariance, over all steps;
+    for others half the distance between the scores -1 and 1, along a simulated path.
+
+    >>> import understudy as us
+    >>> conditional_scales(us.IID(us.Gaussian(0.0, 2.0))).round(12).tolist()
+    [1.414213562373]
+    """
+    linear = gauss_markov(model)
+    if linear is not None and linear.constant:
+        table = gains(linear)
+        stop = table.width - table.states**2
+        # 1 / diag L stands before the covariance of each row
+        r = table.flat.reshape(table.rows, table.width)[:, stop - table.dim : stop]
+        return np.asarray(1.0 / r.max(axis=0))
+    return _path_of(model)[0]
+
+
+def default_range(sources: Sequence[Model]) -> tuple[list[float], list[float]]:
+    """The valid range (low, high) of each channel: what no model of a private value leaves.
+
+    Normal models stay within 38 standard deviations of their means at all times; others within a million spreads of a
+    simulated path. A random walk has no such range; it is given the one that it keeps for a million readings.
+
+    >>> import understudy as us
+    >>> default_range([us.IID(us.Gaussian(0.0, 4.0))])
+    ([-76.0], [76.0])
+    """
+    spans = [_linear_range(model) if gauss_markov(model) is not None else _simulated_range(model) for model in sources]
+    low = np.min([span[0] for span in spans], axis=0)
+    high = np.max([span[1] for span in spans], axis=0)
+    return [float(x) for x in low], [float(x) for x in high]
+
+
+def _linear_range(model: Any) -> tuple[Array, Array]:
+    """Means and 38 standard deviations of Y_k: step by step at first, then in strides that double, up to 2^20."""
+    linear: GaussMarkov = gauss_markov(model)  # type: ignore[assignment]  # the caller has looked
+    m, P = linear.mean0, linear.cov0
+    low, high = np.full(linear.dim, math.inf), np.full(linear.dim, -math.inf)
+    system = linear.at(1)
+    A, b, Q = system.A, system.b, system.Q
+    with np.errstate(over="ignore", invalid="ignore"):
+        for k in range(1, min(linear.steps or 4096, 128 if linear.constant else 4096) + 20 * linear.constant):
+            if not linear.constant:
+                system = linear.at(k)
+                A, b, Q = system.A, system.b, system.Q
+            elif k > 128:
+                A, b, Q = A @ A, A @ b + b, A @ Q @ A.T + Q  # twice as far in one stride
+            m, P = A @ m + b, A @ P @ A.T + Q
+            mean = system.C @ m + system.d
+            spread = _WIDE * np.sqrt(np.maximum(np.diag(system.C @ P @ system.C.T + system.R), 0.0))
+            if not np.isfinite(mean).all() or not np.isfinite(spread).all():
+                break
+            low, high = np.minimum(low, mean - spread), np.maximum(high, mean + spread)
+    return low, high
+
+
+def _simulated_range(model: Model) -> tuple[Array, Array]:
+    _, path = _path_of(model)
+    middle = np.median(path, axis=0)
+    spread = np.maximum(np.ptp(path, axis=0), 1e-12 * np.abs(middle))
+    return middle - _FAR * spread, middle + _FAR * spread
+
+
+def _path_of(model: Model) -> tuple[Array, Array]:
+    """Smallest conditional scales (d,) of a model along a simulated path, and the path (T, d)."""
+    dim = model.dim
+    rng = np.random.default_rng(20230203)
+    state, least, path = model.start(), np.full(dim, math.inf), []
+    emit = getattr(model, "emit", None)
+    for z in rng.standard_normal((_PATH, dim)):
+        try:
+            law = model.predict(state)
+            for i in range(dim):
+                ends = []
+                for score in (-1.0, 1.0):
+                    scores = z.copy()
+                    scores[i] = score
+                    ends.append(np.reshape(law.value(scores.item() if dim == 1 else scores), dim)[i])
+                least[i] = min(least[i], 0.5 * float(ends[1] - ends[0]))
+            score = z.item() if dim == 1 else z
+            y = law.value(score)
+            state = model.update(state, y) if emit is None else emit(state, score)[0]
+        except (UnderstudyError, IndexError):  # a model that is given for fewer readings
+            break
+        path.append(np.reshape(y, dim))
+    if not path:
+        raise ConfigurationError("a model gives no law for its first reading; resolution= and valid= cannot be chosen")
+    return least, np.array(path, dtype=float)
+
+
+def _own_grid(model: Model) -> NDArray[np.bool_]:
+    """Which channels (d,) of a model live on a grid of their own."""
+    channels = getattr(getattr(model, "grid", None), "channels", None)
+    if channels is not None:
+        return np.array([channel.step > 0.0 for channel in channels])
+    return np.full(model.dim, not isinstance(model, GaussMarkov) and has_atoms(model))
+
+
+def _grid(models: Sequence[Model], channel: int) -> Any:
+    """The grid that all models have in a channel, if it is one and the same."""
+    found = [getattr(getattr(model, "grid", None), "channels", None) for model in models]
+    grids = [None if channels is None else channels[channel] for channels in found]
+    first = grids[0]
+    return first if first is not None and first.step > 0.0 and all(grid == first for grid in grids) else None
+
+
+def _step(scale: float, decimals: int | None) -> float:
+    """The step for a channel of this conditional standard deviation."""
+    if not _FINEST < SHARE * scale < math.inf:
+        raise ConfigurationError(
+            "no resolution can be chosen: the conditional standard deviation of a target is 0, not finite or unknown; "
+            "give resolution="
+        )
+    if decimals is not None:
+        return float(f"1e{max(-decimals, math.floor(math.log10(SHARE * scale)))}")
+    return float(2.0 ** math.floor(math.log2(SHARE * scale)))
+
+
+def _as_range(valid: Any, dim: int) -> tuple[list[float], list[float]]:
+    rule = f"it must be (low, high), each a number or one for each of {dim} channels, low below high"
+    try:
+        low, high = (np.broadcast_to(np.asarray(end, dtype=float), (dim,)).tolist() for end in valid)
+    except (TypeError, ValueError):
+        raise ConfigurationError(f"valid = {valid!r}; {rule}") from None
+    if not all(math.isfinite(a) and math.isfinite(b) and a < b for a, b in zip(low, high, strict=True)):
+        raise ConfigurationError(f"valid = {valid!r}; {rule}")
+    return low, high
