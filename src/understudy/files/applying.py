@@ -30,13 +30,13 @@ import numpy as np
 from understudy.errors import ConfigurationError, ReadingError, UnderstudyWarning
 from understudy.files.batch import understood
 from understudy.files.binding import Binding, bind, family_of
-from understudy.files.grids import forms_and_notes
 from understudy.files.json_lines import MARK
 from understudy.files.labels import labels_of
-from understudy.files.layout import Layout
+from understudy.files.layout import Layout, forms_of
+from understudy.files.numbers import NumberFormat
 from understudy.files.players import Terms
 from understudy.files.preparing import aligned
-from understudy.files.rows import Rows, batches
+from understudy.files.rows import batches
 from understudy.files.sequence import LONGEST_GAP
 from understudy.files.summary import Summary
 from understudy.files.tables import Path, Source, Writer, format_of, make_writer, title
@@ -71,6 +71,7 @@ def apply_file(
     format: str | None = None,  # noqa: A002  # what users call it
     target_format: str | None = None,
     delimiter: str = ",",
+    decimals: int | None = None,
     accept_misfit: bool = False,
     rng: Any = None,
     progress: Progress | None = None,
@@ -88,6 +89,9 @@ def apply_file(
     `run` names the run in the ledger, else its first rows do; `abandon` gives up another one that was interrupted.
     Each segment is a sequence of its own that begins anew, with a draw that is charged; its rows stand together.
 
+    Outputs lie on the lattice of the design, and are written with as many decimals as tell its values apart, or with
+    `decimals`; nothing about their form is learned from the file.
+
     `on_error` is "stop" or "skip". A family that failed its gate is refused unless `accept_misfit`.
 
     >>> import os, tempfile
@@ -98,7 +102,8 @@ def apply_file(
     >>> folder = tempfile.TemporaryDirectory()
     >>> source, target = (os.path.join(folder.name, name) for name in ("room.csv", "disguised.csv"))
     >>> _ = Path(source).write_text("time,co2,people\n2026-03-01 12:00,4.31,0\n2026-03-01 12:01,4.35,1\n")
-    >>> summary = apply_file(design, source, target, reading="co2", private="people", time="time")
+    >>> columns = {"reading": "co2", "private": "people", "time": "time"}
+    >>> summary = apply_file(design, source, target, period="1 min", **columns)
     >>> summary.rows, summary.draws, summary.columns
     (2, 1, ('time', 'co2'))
     >>> Path(target).read_text().splitlines()[0]
@@ -109,6 +114,7 @@ def apply_file(
         raise ConfigurationError(f"on_error = {on_error!r}; it must be 'stop' or 'skip'")
     notes = _gate(design, accept_misfit)
     bound = bind(design, reading, private, time, segment, keep, period)
+    forms = forms_of(design, decimals)
     kinds = format_of(source, format), format_of(target, target_format or (format if _plain(target) else None))
     check_target(source, target)
     if bound.keep:
@@ -128,7 +134,8 @@ def apply_file(
         with Source(source, kinds[0], delimiter) as file, Target(target, kinds[1]) as made:
             bound.check(file.reader.names, file.name)
             work = Work(bound, terms, longest_gap, on_error == "skip", file.name)
-            layout = _through(work, file, made, delimiter, progress, notes)
+            layout = _layout(bound, forms, file, kinds[1], notes)
+            _through(work, file, made, layout, delimiter, progress, notes)
     finally:
         if opened is not ledger and opened is not None:
             opened.close()
@@ -139,17 +146,20 @@ def apply_file(
 
 
 def _through(
-    work: Work, file: Source, target: Target, delimiter: str, progress: Progress | None, notes: list[str]
-) -> Layout:
+    work: Work,
+    file: Source,
+    target: Target,
+    layout: Layout,
+    delimiter: str,
+    progress: Progress | None,
+    notes: list[str],
+) -> None:
     """All rows from one file to the other."""
     bound, design = work.bound, work.terms.design
     about = family_of(design).about or {}
     labels = None if bound.private is None else labels_of(design.values, about.get("bins"))
-    layout: Layout | None = None
     writer: Writer | None = None
     for rows in aligned(batches(file.reader.rows(bound.wanted, bound.private), file.reader.batch), bound):
-        if layout is None:
-            layout = _layout(bound, design, file, rows, target.kind, notes)
         batch = work.checked(understood(rows, bound, labels))
         out = work.disguised(batch)
         if writer is None:  # now there is a draw, and with it the mark
@@ -158,7 +168,7 @@ def _through(
             writer.write(batch.columns, out, batch.absent(layout.readings))
         if progress is not None:
             progress(work.rows, file.share(work.rows))
-    if layout is None or writer is None:
+    if writer is None:
         raise ReadingError(f"{file.name} has no rows; there is nothing to disguise")
     work.finish()
     notes += _said(work)
@@ -170,7 +180,6 @@ def _through(
         if target.standard:
             notes.append("standard output carries no mark that the readings are disguised; say so where it goes")
     target.finish(meta)
-    return layout
 
 
 def _said(work: Work) -> list[str]:
@@ -188,14 +197,18 @@ def _said(work: Work) -> list[str]:
             f"outputs that were withheld, and are empty: {work.withheld}; the law of a reading is known only after "
             f"{needed} in a row, so that nothing leaves for the first {needed} of a sequence and after each gap"
         )
+    if work.late:
+        notes.append(
+            f"rows that came late into a slot that another row had filled: {work.late}; they have no output"
+        )
     if work.moved:
         notes.append(f"{work.moved} readings off the grid of the family were moved to its nearest value")
     return notes
 
 
-def _layout(bound: Binding, design: Any, file: Source, rows: Rows, kind: str, notes: list[str]) -> Layout:
-    forms, more = forms_and_notes(design, bound.readings, rows)
-    notes += more
+def _layout(
+    bound: Binding, forms: tuple[NumberFormat, ...], file: Source, kind: str, notes: list[str]
+) -> Layout:
     layout = Layout(bound.leaving(file.reader.names), bound.readings, forms)
     notes += [
         f"the column {name!r}, which separates segments, did not leave; --keep {name} keeps it"

@@ -111,10 +111,11 @@ class ParquetWriter:
         options: dict[str, Any] = {}
         if source is not None:
             used = source.compressions
-            options["compression"] = {name: used[name] for name in names if used.get(name, "uncompressed") in _CODECS}
-            options["compression"] |= {name: "none" for name in names if used.get(name) == "uncompressed"}
+            kept = layout.kept  # how readings are packed is ours: the packing of the raw ones tells of them
+            options["compression"] = {name: used[name] for name in kept if used.get(name, "uncompressed") in _CODECS}
+            options["compression"] |= {name: "none" for name in kept if used.get(name) == "uncompressed"}
             encoded = source.encoded
-            options["use_dictionary"] = [name for name in names if name in encoded]
+            options["use_dictionary"] = [name for name in kept if name in encoded]
         self._writer = arrow.part("parquet").ParquetWriter(file, self.schema, **options)
         self._waiting: list[Any] = []
         self._count = 0
@@ -128,7 +129,7 @@ class ParquetWriter:
             if channel is None:
                 arrays.append(_as_array(columns[name], kind))
             else:
-                arrays.append(_readings(Y[:, channel], kind, layout.forms[channel], absent[channel]))
+                arrays.append(_readings(Y[:, channel], kind, layout.forms[channel]))
         self._waiting.append(pa.record_batch(arrays, schema=self.schema))
         self._count += len(Y)
         if self._count >= _GROUP:
@@ -146,6 +147,7 @@ class ParquetWriter:
         self._waiting, self._count = [], 0
 
 
+_LARGEST = 2.0**62
 _CODECS = ("snappy", "gzip", "brotli", "zstd", "lz4", "lz4_raw")
 
 
@@ -159,24 +161,13 @@ def _as_array(column: Column, kind: Any) -> Any:
     return pa.array(column.texts() if types.is_string(kind) else column.values(), type=kind)
 
 
-def _readings(y: Array, kind: Any, form: NumberFormat, absent: Any) -> Any:
-    """Outputs of one channel in the type of its column, rounded and cut off where that can hold no more."""
+def _readings(y: Array, kind: Any, form: NumberFormat) -> Any:
+    """Outputs of one channel: doubles, or whole numbers of 64 bits where the design knows no decimals; null if missing."""
     pa, types = arrow.needed("Parquet"), arrow.part("types")
-    if types.is_floating(kind):
-        y = form.rounded(y)
-        if types.is_float64(kind):
-            return pa.array(y, mask=absent)
-        return pa.array(y.astype(np.float32 if types.is_float32(kind) else np.float16), mask=absent)
     missing = np.isnan(y)
-    y = np.where(missing, 0.0, form.rounded(y))
-    if types.is_integer(kind):
-        ends = np.iinfo(kind.to_pandas_dtype())
-        whole = np.clip(np.rint(y), float(ends.min), float(ends.max))
-        top = whole >= float(ends.max)  # the largest of 64 bits is no double
-        found = np.where(top, 0.0, whole).astype(ends.dtype)
-        found[top] = ends.max
-        return pa.array(found, mask=missing if missing.any() else None)
-    if types.is_decimal(kind):
-        most = 10.0 ** (kind.precision - kind.scale) - 10.0**-kind.scale
-        return pa.array(np.clip(y, -most, most), mask=missing if missing.any() else None).cast(kind, safe=False)
-    return pa.array([None if gone else text for text, gone in zip(form.texts(y), missing.tolist(), strict=True)], kind)
+    mask = missing if missing.any() else None
+    y = form.rounded(y)
+    if not types.is_integer(kind):
+        return pa.array(y, mask=mask)
+    whole = np.clip(np.where(missing, 0.0, y), -_LARGEST, _LARGEST)
+    return pa.array(whole.astype(np.int64), mask=mask)

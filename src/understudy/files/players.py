@@ -16,6 +16,9 @@ from understudy.files.columns import Positions
 from understudy.files.rows import BATCH
 from understudy.files.sequence import Piece, Whole
 from understudy.laws.base import Array
+from understudy.randomizer.causal.playing import causal_stream
+from understudy.randomizer.playing import Choices, stream
+from understudy.stream.cadence import Cadence
 from understudy.stream.ledger import Ledger
 from understudy.stream.setup import WITHHOLD
 from understudy.stream.thetas import Changes
@@ -77,25 +80,32 @@ class Player:
         Y: Array,
         times: Whole | None,
         theta: Positions | None,
+        origin: int | None = None,
     ) -> None:
-        self._timed = terms.timed(bound)
+        self._timed, self._period = terms.timed(bound), bound.period
         name = terms.name if segment is None else f"{terms.name}/{segment}"
         ledger = terms.ledger
         room = terms.room or terms.name
         self._spent = 0.0 if ledger is None else ledger.spent(room)
         known = ledger is not None and ledger.stream(name) is not None
-        options: dict[str, Any] = {"ledger": ledger, "name": name, "rng": terms.rng}
-        # what a stream does about gaps is fixed when it is begun
-        options["gaps"] = None if known or terms.refill is None else WITHHOLD
-        options["every" if terms.causal else "epoch"] = terms.clock(bound)
-        if ledger is not None:
-            options["room"] = room
-            others = segment is not None and any(row.name != name for row in ledger.room(room))
-            options["share"] = "separate" if others else None
+        others = ledger is not None and segment is not None and any(row.name != name for row in ledger.room(room))
+        timed = self._timed and bound.period is not None
+        choices = Choices(
+            name=name,
+            room=None if ledger is None else room,
+            share="separate" if others else None,
+            epoch=terms.clock(bound),
+            rng=terms.rng,
+            # what a stream does about gaps is fixed when it is begun
+            gaps=None if known or terms.refill is None else WITHHOLD,
+            period=dt.timedelta(microseconds=(bound.period or 0) / 1000) if timed else None,
+            origin=origin if timed else None,
+        )
         value = None if theta is None or known else terms.design.values[int(theta[0])]
+        begin = causal_stream if terms.causal else stream
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnderstudyWarning)  # the summary says that each segment has its draw
-            self.stream = terms.design.stream(value, **options)
+            self.stream = begin(terms.design, value, ledger, choices)
         # a stream with memory makes its first decision at the first reading, others when they are begun
         self._epoch = self.stream.epoch if known or terms.causal else self.stream.epoch - 1
         run = terms.run or _digest(Y, times, theta)
@@ -106,11 +116,20 @@ class Player:
     def __repr__(self) -> str:
         return f"Player({self.stream!r})"
 
+    def cadence(self, origin: int | None) -> Cadence | None:
+        """The slots of the rows: those of the stream, where its readings have times."""
+        if self._timed:
+            return self.stream._setup.cadence
+        return None if self._period is None or origin is None else Cadence.checked(self._period / 1e9, None, origin)
+
     def apply(self, piece: Piece) -> Array:
         """Disguised readings for a piece of the sequence, for its rows alone."""
         keys = None if piece.times is None or not self._timed else piece.times.view("datetime64[ns]")
         out = self.run.apply(piece.Y, keys, None if piece.theta is None else Changes.of_rows(piece.theta))
-        return np.asarray(out if piece.places is None else out[piece.places])
+        if piece.places is None:
+            return np.asarray(out)
+        late = np.full((1, out.shape[1]), np.nan)
+        return np.concatenate((out, late))[piece.places]
 
     def finish(self) -> tuple[int, float]:
         """Say that the segment has come to its end; draws that were made, and nats that were charged."""

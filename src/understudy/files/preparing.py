@@ -18,6 +18,7 @@ from understudy.files.rows import Rows, joined
 from understudy.files.times import SECOND, Whole
 from understudy.identify import periods
 from understudy.laws.base import Array
+from understudy.stream.release import Release
 
 
 class Prepared(NamedTuple):
@@ -34,9 +35,9 @@ class Prepared(NamedTuple):
     def __repr__(self) -> str:
         return f"Prepared({len(self.Y)} readings)"
 
-    def back(self, out: Array, Y: Array) -> Array:
-        """Outputs of the rows, from those of the readings; nothing where the row had nothing."""
-        found = out if self.offset is None else out + self.offset
+    def back(self, out: Array, Y: Array, release: Release) -> Array:
+        """Outputs of the rows, from those of the readings, on the lattice; nothing where the row had nothing."""
+        found = out if self.offset is None else release.rounded(out + self.offset)
         if self.which is None:
             return found
         return np.where(np.isnan(Y).any(axis=1, keepdims=True), np.nan, found[self.which])

@@ -1,8 +1,8 @@
 """Rows as a sequence of readings: in order, one period apart, with missing ones where the clock shows a gap.
 
-Time must grow from row to row. Where the family has a period, each row takes the nearest place on it that is free, so
-that jitter of time stamps does no harm, and places that stay empty are missing readings: they are given to the stream
-and not written. Within a gap the private parameter is taken for what it was before it.
+Time must grow from row to row. Where the family has a period, each row is put into a slot (`understudy.stream.cadence`,
+as in live streams): slots that stay empty are missing readings, and a row that comes late into a full slot has no output.
+Within a gap the private parameter is taken for what it was before it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from understudy.errors import ReadingError
 from understudy.files.columns import Positions
 from understudy.identify.clock import SECOND, in_words
 from understudy.laws.base import Array
+from understudy.stream.cadence import Cadence, Places
 
 LONGEST_GAP = 100_000
 _FEW = 4
@@ -31,7 +32,7 @@ class Piece(NamedTuple):
     Y: Array
     times: Whole | None
     theta: Positions | None
-    places: Whole | None  # None if all are
+    places: Whole | None  # None if all are; -1 for a row that came late into a full slot
     rows: slice
 
     def __repr__(self) -> str:
@@ -69,72 +70,73 @@ def known_before(theta: Positions, before: int) -> Positions:
 
 
 class Sequence:
-    """Where a sequence stands: the time and the private value of its last reading."""
+    """Where a sequence stands: the time and the private value of its last reading, and its slots."""
 
-    def __init__(self, period: int | None, longest_gap: int = LONGEST_GAP) -> None:
-        self.period, self.longest_gap = period, longest_gap
+    def __init__(self, period: int | None, longest_gap: int = LONGEST_GAP, timed: bool = False) -> None:
+        self.period, self.longest_gap, self.timed = period, longest_gap, timed
+        self.cadence: Cadence | None = None
         self.last: int | None = None
         self.theta = -1
-        self._origin: int | None = None
-        self._place = 0  # of the last row, in periods from the origin
-        self.filled = 0
+        self.filled = self.late = 0
 
     def __repr__(self) -> str:
         return f"Sequence({self.filled} filled)"
 
+    def origin(self, times: Whole, name: str) -> int | None:
+        """Where the slots begin: at the place of the period that suits most of the first rows."""
+        if self.period is None:
+            return None
+        self._check_period(times, name)
+        return int(times[0]) + _phase(times, self.period)
+
     def pieces(self, Y: Array, times: Whole | None, theta: Positions | None, lines: Any, name: str) -> Iterator[Piece]:
-        """Readings in order, with the missing ones of gaps; a few at a time where gaps are many."""
+        """Readings in order. A stream with times finds its slots itself; for others missing ones are put in between.
+
+        Those are given a few at a time where gaps are many.
+        """
         if not len(Y):
             return
-        steps = self._steps(times, lines, name)
+        places = self._places(times, lines, name)
         before, earlier = self.theta, self.last
         if theta is not None:
             self.theta = int(theta[-1])
         if times is not None:
             self.last = int(times[-1])
-        if steps is None or times is None:
+        if places is None or times is None or self.timed:
             yield Piece(Y, times, theta, None, slice(0, len(Y)))
             return
-        self.filled += int(steps.sum()) - len(Y)
+        taken, steps = places.taken, places.skipped + 1
         ends = np.cumsum(steps)
         start = 0
-        while start < len(Y):
+        while start < len(taken):
             base = int(ends[start - 1]) if start else 0
             stop = max(int(np.searchsorted(ends, base + _MOST, side="right")), start + 1)
-            rows = slice(start, stop)
+            rows = taken[start:stop]
             was = earlier, before
             if start:
-                was = int(times[start - 1]), -1 if theta is None else int(theta[start - 1])
-            yield self._filled(Y[rows], times[rows], None if theta is None else theta[rows], steps[rows], was, rows)
+                was = int(times[taken[start - 1]]), -1 if theta is None else int(theta[taken[start - 1]])
+            end = int(taken[stop]) if stop < len(taken) else len(Y)
+            whole = slice(int(taken[start]) if start else 0, end)
+            yield self._filled(Y, times, theta, steps[start:stop], was, rows, whole)
             start = stop
 
-    def _steps(self, times: Whole | None, lines: Any, name: str) -> Whole | None:
-        """Periods between each row and the one before; None if all are one."""
-        if times is None or self.period is None:
+    def _places(self, times: Whole | None, lines: Any, name: str) -> Places | None:
+        """The slots of rows; None where there are none, or all rows take one after the other."""
+        if times is None or self.cadence is None:
             return None
-        if self._origin is None:
-            self._check_period(times, name)
-            self._origin = int(times[0]) + _phase(times, self.period)
-            first = self.last is None  # which leaves no gap before it
-            self._place = (
-                round(((int(times[0]) if self.last is None else self.last) - self._origin) / self.period) - first
-            )
-        k = np.arange(1, len(times) + 1)
-        # a place that is taken already: the next one, which is a running maximum of what is ahead of the count
-        ahead = np.rint((times - self._origin) / self.period).astype(np.int64) - k
-        places = np.maximum.accumulate(np.concatenate([[self._place], ahead])) + np.concatenate([[0], k])
-        steps = np.diff(places)
-        self._place = int(places[-1])
-        if (steps == 1).all():
+        places = self.cadence.places(times, self.last)
+        self.late += len(times) - len(places.taken)
+        if len(places.taken) == len(times) and not places.skipped.any():
             return None
-        too_long = np.flatnonzero(steps - 1 > self.longest_gap)
+        self.filled += int(places.skipped.sum())
+        too_long = np.flatnonzero(places.skipped > self.longest_gap)
         if too_long.size:
             raise ReadingError(
-                f"{name}, line {lines[too_long[0]]}: {steps[too_long[0]] - 1} readings are missing before it, more "
-                f"than the {self.longest_gap} that are filled (longest_gap); a column that separates stretches of time "
-                "(segment) begins anew after a gap"
+                f"{name}, line {lines[places.taken[too_long[0]]]}: {places.skipped[too_long[0]]} readings are missing "
+                f"before it, more than the {self.longest_gap} that are filled (longest_gap); a column that separates "
+                "segments of time (segment) begins anew after a gap"
             )
-        return np.asarray(steps)
+        return places
 
     def _check_period(self, times: Whole, name: str) -> None:
         """Refuse rows that come more often than the family knows them: their law is another."""
@@ -153,22 +155,21 @@ class Sequence:
         theta: Positions | None,
         steps: Whole,
         was: tuple[int | None, int],
-        rows: slice,
+        rows: Whole,
+        whole: slice,
     ) -> Piece:
+        """Rows with missing readings between them; rows that came late into a full slot have no place."""
         places = np.cumsum(steps) - 1
         count = int(places[-1]) + 1
         wide = np.full((count, Y.shape[1]), np.nan)
-        wide[places] = Y
-        before = np.concatenate([[times[0] - (self.period or 0) if was[0] is None else was[0]], times[:-1]])
-        within = np.arange(count) - np.repeat(places - steps, steps)
-        # times of what is missing, evenly between the rows about it
-        keys = np.repeat(before, steps) + np.repeat((times - before) // steps, steps) * within
-        keys[places] = times
+        wide[places] = Y[rows]
+        of_rows = np.full(whole.stop - whole.start, -1, dtype=np.int64)
+        of_rows[rows - whole.start] = places
         if theta is None:
-            return Piece(wide, keys, None, places, rows)
-        held = np.repeat(np.concatenate([[was[1] if was[1] >= 0 else theta[0]], theta[:-1]]), steps)
-        held[places] = theta
-        return Piece(wide, keys, held, places, rows)
+            return Piece(wide, None, None, of_rows, whole)
+        held = np.repeat(np.concatenate([[was[1] if was[1] >= 0 else theta[rows[0]]], theta[rows[:-1]]]), steps)
+        held[places] = theta[rows]
+        return Piece(wide, None, held, of_rows, whole)
 
 
 def _phase(times: Whole, period: int) -> int:

@@ -166,13 +166,14 @@ def make_writer(
     from understudy.files.parquet import ParquetReader, ParquetWriter
 
     reader = source.reader
-    if isinstance(reader, ParquetReader):
-        return ParquetWriter(file, layout, {name: reader.type_of(name) for name in layout.names}, mark, reader)
     pa = arrow.needed("Parquet")
-    types = {name: pa.type_for_alias(_type_of_kept(first.columns[name])) for name in layout.kept}
+    if isinstance(reader, ParquetReader):
+        types = {name: reader.type_of(name) for name in layout.kept}
+    else:
+        types = {name: pa.type_for_alias(_type_of_kept(first.columns[name])) for name in layout.kept}
     for name, form in zip(layout.readings, layout.forms, strict=True):
         types[name] = pa.int64() if form.whole else pa.float64()
-    return ParquetWriter(file, layout, types, mark)
+    return ParquetWriter(file, layout, types, mark, reader if isinstance(reader, ParquetReader) else None)
 
 
 def _type_of_kept(column: Column) -> str:

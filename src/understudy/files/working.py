@@ -31,14 +31,14 @@ class Work:
         self._misfit = not gate.get("passed", True)
         self._longest_gap, self._skip, self._name = longest_gap, skip, name
         self._player: Player | None = None
-        self._readings = Readings(bound.period, longest_gap)
+        self._readings = Readings(bound.period, longest_gap, terms.timed(bound))
         self._segment: str | None = None
         self._latest: int | None = None  # the time of the last row
         self._done: set[str] = set()
         self._bad: list[BadRow] = []
         self.rows = self._missing = self._skipped = self._filled = self._draws = self._replayed = self.moved = 0
         self._nats = 0.0
-        self.refill, self.withheld = terms.refill, 0
+        self.refill, self.withheld, self.late = terms.refill, 0, 0
         self.mark = self._marked({"disguised": True, "design": terms.design.fingerprint})
 
     def __repr__(self) -> str:
@@ -131,7 +131,7 @@ class Work:
             self._latest = int(times[-1])
         ready = prepared(self.bound, Y, times, theta, inputs, batch.lines[placed])
         self.moved += ready.moved
-        return ready.back(self._through(ready), Y)
+        return ready.back(self._through(ready), Y, self.terms.design.release)
 
     def _through(self, ready: Prepared) -> Array:
         """What the stream makes of readings."""
@@ -140,10 +140,11 @@ class Work:
             line = ready.lines[0]
             raise ReadingError(f"{self._name}, line {line} and after: no row has a private value of the design")
         if self._player is None:
-            self._player = Player(self.terms, self.bound, self._segment, ready.Y, ready.times, theta)
+            origin = None if ready.times is None else self._readings.origin(ready.times, self._name)
+            self._player = Player(self.terms, self.bound, self._segment, ready.Y, ready.times, theta, origin)
             self._replayed += self._player.replayed
             self.mark = self._marked(self._player.stream.mark)
-            self._readings.last = self._player.last
+            self._readings.last, self._readings.cadence = self._player.last, self._player.cadence(origin)
         pieces = self._readings.pieces(ready.Y, ready.times, theta, ready.lines, self._name)
         parts = [self._player.apply(piece) for piece in pieces]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -173,12 +174,13 @@ class Work:
             )
         self.finish()
         self._segment, self._latest = segment, None
-        self._readings = Readings(self.bound.period, self._longest_gap)
+        self._readings = Readings(self.bound.period, self._longest_gap, self.terms.timed(self.bound))
 
     def finish(self) -> None:
         """The end of a segment, or of the file."""
         self._filled += self._readings.filled
-        self._readings.filled = 0
+        self.late += self._readings.late
+        self._readings.filled = self._readings.late = 0
         if self._player is not None:
             draws, nats = self._player.finish()
             self._draws, self._nats = self._draws + draws, self._nats + nats
