@@ -18,11 +18,12 @@ with T where it does not (A = 1). Sizes of x and e are those of the models thems
 standard deviations for every mean, which fails with a probability of 1e-57 that the bound on the leakage includes.
 The error of a stored gain is measured: the same recursion runs once more in 50 decimal digits.
 
-**The gaps.** After a missing reading the gains are computed on the way, and no table of them exists to be measured. But
-the filter carries its own yardstick. Its covariance obeys P+ >= F P F' for every transition F, of a reading or of a gap,
-so that an error measured in units of P never grows, and shrinks by sqrt(1 - q) a step where Q >= q Sigma. The same holds
-of the relative error of P itself. So one bound serves every pattern of gaps, with the smallest P that a filter without
-gaps comes to and the largest of a filter without readings.
+**The gaps.** After a missing reading the gains are computed on the way, and no table of them exists to be measured.
+But the filter carries its own yardstick. Its covariance obeys P+ >= F P F' for every transition F, of a reading or of a
+gap, so that an error measured in units of P never grows, and shrinks by sqrt(1 - q) a step where Q >= q Sigma. The same
+holds of the relative error of P itself. So one bound serves every pattern of gaps, with the smallest P that a filter
+without gaps comes to and the largest of a filter without readings. It is sharp to a factor of some ten for one state.
+For more it can be far too large, or infinite where Q or P is singular: then only the bound without gaps is of use.
 
 **The leakage.** Over T readings the probability of every path of cells changes by a factor within exp(-a)..exp(a),
 
@@ -58,7 +59,7 @@ UNIT = 2.0**-53
 SCORE = 16.0
 """No score is larger, but for a probability of 1.3e-57 each."""
 
-_RARE = 1e-52  # nats a reading for scores and means beyond SCORE: 100 of them, each with H(1_E) + P(E) log m
+_RARE = 1e-45  # nats a reading for what has a probability of 7e-51 for each of a hundred scores and means
 _SLACK = 1.0 + 1e-9  # for the rounding of this file's own sums
 _DIGITS = 50
 _MOST_ROWS = {1: 4096}  # of a table that is measured, by the number of states; 384 for more
@@ -90,18 +91,22 @@ def _blocks(steps: int) -> tuple[int, int]:
     return math.ceil(steps / 2**doublings), doublings
 
 
-def _reach(C: Array, A: Array, steps: int) -> Array:
-    """At least sum over j < steps of |C A^j|: exact up to 4096 powers, by |C A^(j+N)| <= |C A^j| |A^N| beyond."""
+def _reach(C: Array, A: Array, steps: int) -> tuple[Array, Array]:
+    """At least the sum and the maximum over j < steps of |C A^j|.
+
+    Exact up to 4096 powers, by |C A^(j+N)| <= |C A^j| |A^N| beyond.
+    """
     count, doublings = _blocks(steps)
     stack, power = _powers(A, count)
-    total: Array = np.abs(C @ stack).sum(axis=0)
-    for _ in range(doublings):
+    sizes = np.abs(C @ stack)
+    total, most = sizes.sum(axis=0), sizes.max(axis=0)
+    for _ in range(max(doublings, int(len(stack) < count))):
         far = np.abs(power)
         if far.sum(axis=1).max() < _GONE:  # all that follows is at most a geometric series of this
-            return total @ (np.eye(len(A)) + 2.0 * far)
+            return total @ (np.eye(len(A)) + 2.0 * far), np.maximum(most, 2.0 * most @ far)
         with np.errstate(over="ignore", invalid="ignore"):
-            total, power = total + total @ far, power @ power
-    return np.nan_to_num(total, nan=np.inf)
+            total, most, power = total + total @ far, np.maximum(most, most @ far), power @ power
+    return np.nan_to_num(total, nan=np.inf), np.nan_to_num(most, nan=np.inf)
 
 
 class Prior(NamedTuple):
@@ -109,14 +114,14 @@ class Prior(NamedTuple):
 
     mean: Array
     """|E X_k|, entry by entry."""
-    lines: tuple[Array, Array, Array]
-    """The means of the first block of steps; what the blocks after it add; the power of A between blocks."""
+    lines: tuple[Array, Array]
+    """The means of the first block of steps, and a bound on those of all blocks after it (zero if there are none)."""
     cov: Array
     """A matrix above the covariance of every X_k."""
 
     def size(self, H: Array, g: Array) -> Array:
         """|H X_k + g| stays below this: the mean and 16 standard deviations."""
-        first, later, far = self.lines
+        first, later = self.lines
         mean = np.abs(first @ H.T + g).max(axis=0)
         if later.any():
             mean = np.maximum(mean, np.abs(g) + np.abs(H) @ later)
@@ -155,7 +160,7 @@ def _prior(model: GaussMarkov, steps: int) -> Prior:
         cov = gathered + float((start**2).max()) * (1.0 if settled else max(1.0, far) ** 2)
     else:
         cov = gathered + most * np.eye(len(A))
-    return Prior(np.maximum(largest, later), (means, later, power), np.asarray(cov * _SLACK))
+    return Prior(np.maximum(largest, later), (means, later), np.asarray(cov * _SLACK))
 
 
 def _drift(model: GaussMarkov) -> tuple[Array, Array]:
@@ -386,22 +391,31 @@ class Side(NamedTuple):
     """Size of the mean that the filter carries: x, or q for a line."""
     reading: Array
     """Size of H x + g."""
+    reach: tuple[tuple[Array, Array], tuple[Array, Array]]
+    """Sum and maximum over j < steps of |A^j|, and of |H A^j|: how errors gather in a target."""
 
 
 def _side(model: GaussMarkov, gains: Gains, line: bool, steps: int) -> Side:
     """Everything about one model; what does not depend on `steps` is kept with the model."""
+    known = f"roundoff side {line} {steps}"
+    if known in model.memo:
+        found: Side = model.memo[known]
+        return found
     table = _table(model, gains, line)
     key = f"roundoff memory {line}"
     if key not in model.memo:
         L = table.exact["L"]
-        inverse = np.linalg.solve(L, np.broadcast_to(np.eye(model.dim), L.shape))
+        inverse = np.asarray(np.linalg.inv(L), dtype=float)
         model.memo[key] = _memory(table, inverse), np.abs(inverse)
     memory, inverse = model.memo[key]
     prior = _prior(model, steps)
     H, g = _predictor(model)
     reading = prior.size(H, g)
     mean = reading if line else prior.size(np.eye(model.states), np.zeros(model.states))
-    return Side(table, memory, inverse, prior, mean, reading)
+    A, carried = _matrices(model)[0], table.exact["H"][0]
+    reach = (_reach(np.eye(len(A)), A, steps), _reach(carried, A, steps))
+    side = model.memo[known] = Side(table, memory, inverse, prior, mean, reading, reach)
+    return side
 
 
 def _predictor(model: GaussMarkov) -> tuple[Array, Array]:
@@ -503,30 +517,23 @@ def _coloured_error(side: Side, A: Array, steps: int, score: Array) -> Array:
 
     def step(x: Array) -> Array:
         if table.line:
-            return fixed + _line_target_rounding(abs(A.item()), x, b[:, :, 0], driven)
+            return np.asarray(fixed + _line_target_rounding(abs(A.item()), x, b[:, :, 0], driven))
         return np.asarray(fixed + _gamma(n + d + 1) * (np.abs(A) @ x + driven + b[:, :, 0]))
 
-    def gather(left: Array, x: Array) -> Array:
+    def gather(reach: tuple[Array, Array], x: Array) -> Array:
         # the settled row at every step, and what the rows before it are worse
         each = step(x)
         more = np.maximum(each - each[-1], 0.0).sum(axis=0)
-        most = np.abs(left @ stack).max(axis=0) @ (np.eye(n) + far)
-        return np.asarray(_reach(left, A, steps) @ each[-1] + most @ more)
+        return np.asarray(reach[0] @ each[-1] + reach[1] @ more)
 
-    count, doublings = _blocks(steps)
-    stack, power = _powers(A, count)
-    # sizes of powers beyond the first block, likewise block by block
-    far = np.abs(power) if doublings else np.zeros((n, n))
-    for _ in range(doublings - 1):
-        power = power @ power
-        far = far + np.abs(power) + np.abs(power) @ far
+    through, out = side.reach
     B = np.zeros(n)
     for _ in range(4):
-        B = gather(np.eye(n), side.mean + B) * (1.0 + 1e-7)
-    if not np.all(gather(np.eye(n), side.mean + B) <= B):
+        B = gather(through, side.mean + B) * (1.0 + 1e-7)
+    if not np.all(gather(through, side.mean + B) <= B):
         return nothing
     x = side.mean + B
-    off = gather(table.exact["H"][0], x) + table.start
+    off = gather(out, x) + table.start
     if table.line:
         off = off + _gamma(1) * (x + SCORE * L[:, :, 0].max(axis=0))
     else:
@@ -578,12 +585,16 @@ def _relative(exact: Array, error: Array) -> float:
     return float(np.minimum(np.abs(product).sum(axis=2).max(axis=1), np.abs(product).sum(axis=1).max(axis=1)).max())
 
 
+def _both(X: Array) -> Array:
+    return X + X.T
+
+
 def _yardstick(model: GaussMarkov, gains: Gains, side: Side, steps: int) -> Yardstick | None:
     """The errors of a filter that meets any pattern of gaps; None if its covariances are singular."""
     n, d, P = model.states, model.dim, side.table.P
     if not side.table.settled:
         return None
-    A, b, Q, C, _, R = _matrices(model)
+    A, _, Q, C, _, R = _matrices(model)
     X = side.prior.cov
     after = P[1:] if len(P) > 1 else P
     before = A @ P @ A.T + Q
@@ -601,13 +612,21 @@ def _yardstick(model: GaussMarkov, gains: Gains, side: Side, steps: int) -> Yard
     sd = np.sqrt(np.diag(X))
     reading = np.sqrt(np.diag(C @ X @ C.T + R))
     inverse = float(1.0 / np.sqrt(np.linalg.eigvalsh(S)[:, 0].min()))
+    # after a reading P is at most what the widest Sigma leaves, and K = P C' R^-1, J = P Sigma^-1
+    most = X - X @ C.T @ np.linalg.solve(C @ X @ C.T + R, C @ X)
+    left, seen = np.sqrt(np.diag(most)), np.abs(C) @ sd
     gain = np.outer(sd, np.full(d, inverse))
+    if np.linalg.eigvalsh(R)[0] > 1e-12 * np.trace(R):
+        shown = np.sqrt(np.diag(C @ most @ C.T))
+        gain = np.minimum(gain, np.outer(left, shown @ np.abs(np.linalg.inv(R))))
     rest = np.eye(n) + gain @ np.abs(C)
-    moved, seen = np.abs(A) @ sd, np.abs(C) @ sd
+    if np.all(np.linalg.eigvalsh(before)[:, 0] > 0.0):
+        rest = np.minimum(rest, np.outer(left, np.sqrt(np.diagonal(np.linalg.inv(before), 0, 1, 2).max(axis=0))))
+    moved = np.abs(A) @ sd
     predicted = _relative(before, _gamma(2 * n + 1) * (np.outer(moved, moved) + np.abs(Q)))
     kept = rest @ sd
     local = _gamma(2 * n + 2 * d + 2) * (np.outer(kept, kept) + gain @ np.abs(R) @ gain.T)
-    local = local + 2.0 * _gamma(d + 1) * (np.outer(kept, sd) + np.outer(sd, kept))
+    local = local + _gamma(d + 1) * (_both((np.eye(n) + gain @ np.abs(C)) @ np.outer(left, left)))
     step = predicted + _relative(after, local)
     errors = _gamma(2 * n + 1) * (np.outer(seen, seen) + np.abs(R)) + _gamma(d + 3) * np.outer(reading, reading)
     innovation = _relative(S, errors)
@@ -640,7 +659,9 @@ def _score_error_gaps(model: GaussMarkov, side: Side, rod: Yardstick, largest: A
     Y = np.minimum(largest, side.reading + SCORE * root * rod.reading)
     moved = A @ mean + b
     # rounding of a step with the gains as computed, and of the gains as functions of P
-    error = 2.0 * _gamma(n + d + 2) * (rod.rest @ moved + rod.gain @ (Y + offset)) + UNIT * (rod.gain @ Y)
+    error = 2.0 * _gamma(n + d + 2) * (np.maximum(rod.rest, np.eye(n)) @ moved + rod.gain @ (Y + offset)) + UNIT * (
+        rod.gain @ Y
+    )
     local = rod.inverse * rod.deviation * (_gamma(n + d + 1) * 2.0 * rod.spread + rod.innovation / rod.inverse)
     innovation = SCORE * root * float(np.linalg.norm(rod.reading))
     error = error + rod.deviation * rod.innovation * SCORE * root
@@ -664,7 +685,7 @@ def _coloured_error_gaps(model: GaussMarkov, side: Side, rod: Yardstick, steps: 
     error = _gamma(n + d + 2) * (moved + rod.deviation * SCORE * root)
     error = error + rod.deviation * (gains * SCORE * root + score)
     H, _ = _predictor(model)
-    off = _reach(H, A, steps) @ error * (1.0 + 1e-6)
+    off = _reach(H, A, steps)[0] @ error * (1.0 + 1e-6)
     off = off + 2.0 * _gamma(n + 2) * (np.abs(C) @ moved + np.abs(offset))
     scale = (rod.covariance + rod.innovation) * root + _gamma(d + 2)
     bound: Array = np.asarray(off + rod.reading * (scale * SCORE * root + score))
@@ -706,6 +727,16 @@ def _line_gaps(model: GaussMarkov, gains: Gains, side: Side, steps: int, largest
     P = table.P[:, 0, 0]
     before = A * A * P + Q
     least = float(before.min())
+    mean, reading = float(side.prior.size(np.eye(1), np.zeros(1)).item()), float(side.reading.item())
+    moved = abs(A) * mean + abs(b)
+    predicted = 2.0 * _gamma(3) * (abs(C) * moved + abs(d))
+    tabled = 0.0
+    if table.line and largest is None:
+        tabled = float(_line_target_step(side, abs(A), np.array([reading])).max()) + table.start
+    elif table.line and largest is not None:
+        tabled = float(_source_steps(side, np.array([largest]), len(P)).step(np.array([reading])).max()) + table.start
+    if not H:  # nothing is remembered: q is g at every step
+        return Line(A, 0.0, C, R, variance, least, _gamma(8), mean, reading, 0.0, predicted + tabled)
     # Sigma <- A^2 P + Q with P = J^2 Sigma + K^2 R: a relative error passes on with the factor 1 - Q / Sigma
     share = Q / variance if variance else 1.0
     gather = float(steps) if share * steps < 1e-6 else min(float(steps), 1.0 / share)
@@ -714,8 +745,6 @@ def _line_gaps(model: GaussMarkov, gains: Gains, side: Side, steps: int, largest
     covariance = (_gamma(4) + _gamma(5) + 4.0 * _gamma(2)) * gather + float((A * A * off / before).max()) + 1e-14
     top = C * C * variance + R
     K, J = abs(C) * variance / top, R / (C * C * least + R)
-    mean, reading = float(side.prior.size(np.eye(1), np.zeros(1)).item()), float(side.reading.item())
-    moved = abs(A) * mean + abs(b)
     skip = _gamma(2) * moved
     M = math.sqrt(variance)
     if largest is None:
@@ -725,14 +754,8 @@ def _line_gaps(model: GaussMarkov, gains: Gains, side: Side, steps: int, largest
         step = _gamma(4) * (J * moved + K * (Y + abs(d))) + (UNIT * J + _gamma(2) * K * abs(C)) * moved
         step = max(skip, step) + UNIT * K * Y + _gamma(6) * K * math.sqrt(top) * SCORE
     if table.line:
-        if largest is None:
-            tabled = _line_target_step(side, abs(A), np.array([reading])).max()
-        else:
-            tabled = _source_steps(side, np.array([largest]), len(P)).step(np.array([reading])).max()
         # x is found from q when a gap begins, and q from x when it is over
-        step = max(step, float(tabled) / abs(H)) + _gamma(3) * (reading + 2.0 * abs(g) + abs(H) * mean) / abs(H)
-        step += table.start / abs(H)
-    predicted = 2.0 * _gamma(3) * (abs(C) * moved + abs(d))
+        step = max(step, tabled / abs(H)) + _gamma(3) * (reading + 2.0 * abs(g) + abs(H) * mean) / abs(H)
     return Line(A, float(H), C, R, variance, least, covariance, mean, reading, step, predicted)
 
 
@@ -742,6 +765,7 @@ def _scalar_gaps(source: Line, target: Line, largest: float, steps: int, ratio: 
     Each rounding error of the source meets the readings that follow: the k-th of them finds J^k of it at most, so that
     they add up to 1 / (1 - J) however they lie. `ratio` bounds L of the target by that of the source at the same step.
     """
+
     def geometric(a: float) -> float:
         return float(steps) if (1.0 - a) * steps < 1e-6 else min(float(steps), 1.0 / (1.0 - a))
 
@@ -749,13 +773,18 @@ def _scalar_gaps(source: Line, target: Line, largest: float, steps: int, ratio: 
     J = source.R / source.S(source.least)
     L, Lt, M = math.sqrt(source.S(source.variance)), math.sqrt(target.S(target.variance)), math.sqrt(target.variance)
     # |dK e| = J dSigma C / S L |z|, and Sigma / S^1.5 is largest at C^2 Sigma = 2 R
-    rho = source.step + 2.0 / 3.0**1.5 * math.sqrt(source.R) / abs(source.C) * source.covariance * SCORE
+    rho = source.step
+    if source.H:
+        rho += 2.0 / 3.0**1.5 * math.sqrt(source.R) / abs(source.C) * source.covariance * SCORE
     Y = min(largest, source.reading + SCORE * L)
     seen = source.predicted + UNIT * (Y + SCORE * L)
     own = SCORE * (source.covariance / 2.0 + _gamma(8))
-    each = target.step + seen * ratio / abs(target.C) + M * (own + SCORE * (target.covariance + _gamma(6)))
     carried = abs(source.H) * ratio * rho
-    total = abs(target.H) * (geometric(max(a, at)) * carried / abs(target.C) / (1.0 - J) + geometric(at) * each)
+    total = 0.0
+    if target.H:
+        each = target.step + seen * ratio / abs(target.C) + M * (own + SCORE * (target.covariance + _gamma(6)))
+        sums = geometric(max(a, at)) * carried / (1.0 - J) if carried else 0.0
+        total = abs(target.H) * (sums / abs(target.C) + geometric(at) * each)
     total += carried * geometric(a) + ratio * seen + Lt * (own + SCORE * (target.covariance / 2.0 + _gamma(8)))
     total += target.predicted
     return total * (1.0 + 1e-6) if total < 1e-7 * (target.reading + Lt) else math.inf
@@ -801,6 +830,7 @@ def output_error(
     >>> empty, full = (GaussMarkov(0.95, 1.0, 0.1, 0.1, b=b, mean0=100.0, cov0=1.0) for b in (0.0, 10.0))
     >>> bool(output_error(full, empty, largest=400.0, gaps=False)[0] < 200 * 2.0**-45)
     True
+
     """
     if steps < 1:
         raise ConfigurationError(f"steps = {steps!r}; it must be at least 1")
@@ -818,14 +848,17 @@ def output_error(
             return np.full(d, np.inf)
     A = target.row(1)[: target.states**2].reshape(target.states, -1)
     rows = max(len(first.table.P), len(second.table.P))
-    score = _score_error(first, limit, rows)
+    known = f"roundoff scores {pair.scalar} {steps} {rows} {limit.tolist()}"
+    if known not in source.memo:
+        source.memo[known] = _score_error(first, limit, rows)
+    score = source.memo[known]
     bound = _coloured_error(second, A, steps, score)
     if not gaps:
         return bound * _SLACK
     both = (_predictor(source)[0].any(), _predictor(target)[0].any())
     if not any(both):  # no memory on either side: there is nothing that a gap could change
         return bound * _SLACK
-    if all(both) and source.states == target.states == d == 1:
+    if source.states == target.states == d == 1:
         lines = _line_gaps(source, a, first, steps, float(limit[0])), _line_gaps(target, b, second, steps, None)
         ratio = _innovation_ratio(source, target, *lines)
         return np.maximum(bound, _scalar_gaps(*lines, float(limit[0]), steps, ratio)) * _SLACK
@@ -839,3 +872,250 @@ def output_error(
         return np.full(d, np.inf)
     worst = float(np.linalg.norm(score.max(axis=0)))
     return np.maximum(bound, _coloured_error_gaps(target, second, rod, steps, worst)) * _SLACK
+
+
+# From the error to the leakage ---------------------------------------------------------------------------------------
+
+
+def log_slope(target: GaussMarkov, steps: int = 1_000_000, *, gaps: bool = True) -> Array:
+    """The most by which the log density of a path of readings changes with one of them, a channel (d,), per unit.
+
+    The log density is -sum_k |z_k|^2 / 2, so its slope is at most 17 times what one reading does to all scores, as long
+    as none is beyond 17: one more than SCORE, for the width of a cell.
+
+    >>> from understudy.models.gauss_markov import GaussMarkov
+    >>> log_slope(GaussMarkov(0.0, 1.0, 0.0, 4.0, mean0=0.0, cov0=0.0)).round(3)
+    array([8.5])
+    """
+    d = target.dim
+    pair = Pair(target, target)
+    gains = pair.target.gains
+    if gains is None:
+        return np.full(d, np.inf)
+    side = _side(target, gains, pair.scalar, steps)
+    if not side.table.settled and steps > len(side.table.P):
+        return np.full(d, np.inf)
+    K = np.abs(side.table.exact["K"]).max(axis=0)
+    inverse = side.inverse.max(axis=0)
+    # one reading on all scores that follow; all readings on one score, for how far scores move within cells
+    later = np.maximum((side.memory.later @ K).sum(axis=0), (inverse @ side.memory.reading @ K).sum(axis=0))
+    total = inverse.sum(axis=0) + later
+    if gaps and _predictor(target)[0].any():
+        if target.states == d == 1:
+            line = _line_gaps(target, gains, side, steps, None)
+            J, gain = line.R / line.S(line.least), abs(line.C) * line.variance / line.S(line.variance)
+            total = np.maximum(total, (1.0 + abs(line.H) * gain / (1.0 - J)) / math.sqrt(line.S(line.least)))
+        else:
+            # |L^-1 H F K c| <= pole^j (c' R^-1 c)^(1/2), in units of the covariance
+            rod, R = _yardstick(target, gains, side, steps), _matrices(target)[5]
+            if rod is None or not np.linalg.eigvalsh(R)[0] > 1e-12 * np.trace(R):
+                return np.full(d, np.inf)
+            noise = np.sqrt(np.diag(np.linalg.inv(R)))
+            total = np.maximum(total, math.sqrt(d) * (rod.inverse + rod.geometric * noise))
+    return np.asarray((SCORE + 1.0) * total * _SLACK)
+
+
+def _log_ratio(readings: float, error: Array, step: Array, slope: Array) -> float:
+    """a, the most by which the log probability of a path of cells changes; infinite where nothing is proved."""
+    width = step + 2.0 * error
+    if not np.all(np.isfinite(error)) or not float(np.sum(slope * width)) <= SCORE:
+        return math.inf
+    share = 2.0 * np.exp(slope * width) * error / step
+    if not np.all(share < 1.0):
+        return math.inf
+    return float(-readings * np.log1p(-share).sum()) * _SLACK
+
+
+def leakage(readings: float, error: Any, step: Any, slope: Any) -> float:
+    """Nats that rounding errors add to the leakage of a whole path of readings, at most.
+
+    Parameters
+    ----------
+    readings
+        Number of readings.
+    error, step, slope
+        A number, or one a channel: the rounding error of an output, the step of the lattice on which it is released,
+        and the slope of the log density of its law.
+
+    Examples
+    --------
+    >>> leakage(50, error=3e-12, step=2.0**-12, slope=100.0) < 1e-11
+    True
+
+    """
+    a = _log_ratio(readings, *(np.atleast_1d(np.asarray(v, dtype=float)) for v in (error, step, slope)))
+    return a if math.isinf(a) else (a * math.tanh(0.5 * a) + readings * _RARE) * _SLACK
+
+
+def variation(readings: float, error: Any, step: Any, slope: Any) -> float:
+    """The largest total variation between the paths of two private values, under the same draw.
+
+    >>> variation(50, error=3e-12, step=2.0**-12, slope=100.0) < 1e-5
+    True
+    """
+    a = _log_ratio(readings, *(np.atleast_1d(np.asarray(v, dtype=float)) for v in (error, step, slope)))
+    # each is within tanh(a / 2) of the law without rounding errors
+    return 1.0 if math.isinf(a) else min(1.0, 2.0 * (math.tanh(0.5 * a) + readings * _RARE) * _SLACK)
+
+
+@dataclass(frozen=True)
+class Roundoff:
+    """What rounding errors add to the leakage of a design, as plain numbers: the worst of all its pairs.
+
+    >>> bound = Roundoff(((64, (1e-12,)), (4096, (3e-12,))), (2.0**-12,), (100.0,))
+    >>> bound.error(100), bound.error(5000)
+    ((3e-12,), (inf,))
+    >>> bound.nats(64) < bound.nats(65) < 1e-9
+    True
+    >>> 64 < bound.readings(1e-9) <= 4096
+    True
+    >>> Roundoff.from_plain(bound.to_plain()) == bound
+    True
+    """
+
+    errors: tuple[tuple[int, tuple[float, ...]], ...]
+    """(T, error a channel) with T growing: of any of the first T outputs. Nothing is proved beyond the last."""
+    steps: tuple[float, ...]
+    slope: tuple[float, ...]
+    how: str = PROVED
+    gaps: bool = True
+    """Whether it holds for every pattern of missing readings, or only without any."""
+
+    def error(self, readings: float) -> tuple[float, ...]:
+        """The rounding error of each channel over so many readings, at most."""
+        for steps, error in self.errors:
+            if readings <= steps:
+                return error
+        return (math.inf,) * len(self.steps)
+
+    def nats(self, readings: float) -> float:
+        """Leakage of so many readings beyond that of the draw."""
+        return leakage(readings, self.error(readings), self.steps, self.slope)
+
+    def variation(self, readings: float) -> float:
+        """Total variation between two private values under the same draw."""
+        return variation(readings, self.error(readings), self.steps, self.slope)
+
+    def readings(self, nats: float) -> int:
+        """The largest number of readings whose leakage stays within so many nats."""
+        low, high = 0, 1 + (self.errors[-1][0] if self.errors else 0)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.nats(middle) <= nats else (low, middle)
+        return low
+
+    def to_plain(self) -> dict[str, Any]:
+        """Numbers, lists and strings that a file can hold."""
+        errors = [[steps, *error] for steps, error in self.errors]
+        return {
+            "errors": errors, "steps": list(self.steps), "slope": list(self.slope), "how": self.how, "gaps": self.gaps
+        }  # fmt: skip
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Roundoff:
+        """The same bound again, without computing it."""
+        errors = tuple((int(steps), tuple(map(float, error))) for steps, *error in plain["errors"])
+        steps, slope = (tuple(map(float, plain[name])) for name in ("steps", "slope"))
+        return cls(errors, steps, slope, str(plain["how"]), bool(plain["gaps"]))
+
+
+def roundoff(
+    pairs: Iterable[tuple[GaussMarkov, GaussMarkov]],
+    steps: Sequence[float],
+    largest: Any = np.inf,
+    *,
+    gaps: bool | None = None,
+    horizon: int = 2**30,
+) -> Roundoff:
+    """The bound for a design: the worst over its pairs (source, target) of Gauss-Markov models.
+
+    Parameters
+    ----------
+    pairs
+        Source and target models.
+    steps
+        The step of the lattice of each channel.
+    largest
+        Public bound on raw readings.
+    gaps
+        Whether readings may be missing; by default they may if that can be bounded.
+    horizon
+        The most readings that the bound is asked for.
+
+    Examples
+    --------
+    >>> from understudy.models.gauss_markov import GaussMarkov
+    >>> walk = GaussMarkov(1.0, 1.0, 0.1, 0.1, mean0=100.0, cov0=1.0)
+    >>> bound = roundoff([(walk, walk)], steps=[2.0**-12], gaps=False)
+    >>> bound.error(100)[0] < bound.error(10_000)[0]
+    True
+
+    """
+    pairs = list(pairs)
+    if gaps is None:
+        found = roundoff(pairs, steps, largest, gaps=True, horizon=horizon)
+        usable = found.errors and math.isfinite(found.nats(1))
+        return found if usable else roundoff(pairs, steps, largest, gaps=False, horizon=horizon)
+    targets = {id(target): target for _, target in pairs}.values()
+    slope = np.max([log_slope(target, horizon, gaps=gaps) for target in targets], axis=0)
+    known: dict[int, Array] = {}
+
+    def error(T: int) -> Array:
+        if T not in known:
+            known[T] = np.max([output_error(a, b, largest, T, gaps=gaps) for a, b in pairs], axis=0)
+        return known[T]
+
+    def refine(low: int, high: int) -> None:
+        """Powers of two between, as long as the error still grows."""
+        middle = 1 << ((low.bit_length() + high.bit_length() - 1) // 2)
+        if low < middle < high and not np.all(error(high) <= 1.25 * error(low)):
+            refine(low, middle)
+            refine(middle, high)
+
+    last = 1 << max(5, (horizon - 1).bit_length())
+    error(last)
+    refine(32, last)
+    rows: list[tuple[int, tuple[float, ...]]] = []
+    best = np.full(len(steps), np.inf)
+    for T in sorted(known, reverse=True):  # a bound for T readings holds for fewer
+        best = np.minimum(best, known[T])
+        if np.isfinite(best).all():
+            rows.append((T, tuple(best.tolist())))
+    return Roundoff(tuple(rows[::-1]), tuple(map(float, steps)), tuple(slope.tolist()), PROVED, gaps)
+
+
+def stated_error(
+    target: Model, tolerance: float = 2.0**-40, *, score: float = 8.0, steps: int = 300, rng: int = 0
+) -> Array:
+    """The error of each output, (d,), if scores are off by `tolerance`: an estimate along one simulated path.
+
+    For laws without a closed form of the map. It is the tolerance times how much an output moves with its own score, at
+    most `score` from the middle, and with all scores before it. Stated, not proved. Use 1e-9 for numeric densities.
+
+    >>> from understudy.laws.gaussian import Gaussian
+    >>> from understudy.models.iid import IID
+    >>> bool(abs(stated_error(IID(Gaussian(0.0, 4.0)), 1e-9)[0] - 4e-9) < 1e-12)
+    True
+    """
+    d, h = target.dim, 1e-4
+    draws = np.random.default_rng(rng).standard_normal((steps, d))
+
+    def shaped(z: Array) -> Any:
+        return float(z[0]) if d == 1 else z
+
+    own, past = np.zeros(d), np.zeros(d)
+    near, moved = target.start(), target.start()
+    for z in draws:
+        law, other = target.predict(near), target.predict(moved)
+        y, shifted = law.value(shaped(z)), other.value(shaped(z + h))
+        slopes = np.zeros(d)
+        for channel in range(d):
+            for sign in (-1.0, 1.0):
+                edge, inner = z.copy(), z.copy()
+                edge[channel], inner[channel] = sign * score, sign * (score - h)
+                change = np.abs(np.atleast_1d(law.value(shaped(edge))) - np.atleast_1d(law.value(shaped(inner))))
+                slopes = np.maximum(slopes, change / h)
+        own = np.maximum(own, slopes)
+        past = np.maximum(past, np.abs(np.atleast_1d(shifted) - np.atleast_1d(y)) / h)
+        near, moved = target.update(near, y), target.update(moved, shifted)
+    return tolerance * (own + past)
