@@ -19,11 +19,12 @@ standard deviations for every mean, which fails with a probability of 1e-57 that
 The error of a stored gain is measured: the same recursion runs once more in 50 decimal digits.
 
 **The gaps.** After a missing reading the gains are computed on the way, and no table of them exists to be measured.
-But the filter carries its own yardstick. Its covariance obeys P+ >= F P F' for every transition F, of a reading or of a
-gap, so that an error measured in units of P never grows, and shrinks by sqrt(1 - q) a step where Q >= q Sigma. The same
-holds of the relative error of P itself. So one bound serves every pattern of gaps, with the smallest P that a filter
-without gaps comes to and the largest of a filter without readings. It is sharp to a factor of some ten for one state.
-For more it can be far too large, or infinite where Q or P is singular: then only the bound without gaps is of use.
+But the filter carries its own yardstick. Its covariance obeys P+ >= F P F' for every transition F, of a reading or of
+a gap, so that an error measured in units of P never grows, and shrinks by sqrt(1 - q) a step where Q >= q Sigma. The
+same holds of the relative error of P itself. So one bound serves every pattern of gaps, with the smallest P that a
+filter without gaps comes to and the largest of a filter without readings. For one state it is some ten times the
+bound without gaps. For more it can be far too large, or infinite where Q or P is singular: then only the bound
+without gaps is of use.
 
 **The leakage.** Over T readings the probability of every path of cells changes by a factor within exp(-a)..exp(a),
 
@@ -1038,7 +1039,8 @@ def roundoff(
     largest
         Public bound on raw readings.
     gaps
-        Whether readings may be missing; by default they may if that can be bounded.
+        Whether readings may be missing; by default they may if that can be bounded, however loosely. `Roundoff.gaps`
+        says which of the two was proved.
     horizon
         The most readings that the bound is asked for.
 
