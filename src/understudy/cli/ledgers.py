@@ -26,18 +26,26 @@ def show(path: Path, as_json: bool) -> None:
     for name in ("stream", "room", "readings", "epochs", "outputs kept", "charged (nats)", "design"):
         streams.add_column(name, justify="right" if name not in ("stream", "room", "design") else "left")
     for s in found["streams"]:
-        name = escape(s["name"]) + (" [red](insecure: seeded)[/red]" if s["insecure"] else "")
+        name = escape(_visible(s["name"])) + (" [red](insecure: seeded)[/red]" if s["insecure"] else "")
         numbers = (str(s["readings"]), str(s["epochs"]), str(s["outputs_kept"]), f"{s['charged_nats']:.6f}")
-        streams.add_row(name, escape(s["room"]), *numbers, s["design"][:19])
+        streams.add_row(name, escape(_visible(s["room"])), *numbers, s["design"][:19])
     console.print(streams)
     rooms = Table(title="Rooms", title_justify="left")
     for name in ("room", "charged (nats)", "budget", "when spent"):
         rooms.add_column(name, justify="right" if "nats" in name else "left")
     for r in found["rooms"]:
         rooms.add_row(
-            escape(r["room"]), f"{r['charged_nats']:.6f}", _budget(r["budget"]), (r["budget"] or {}).get("when_spent")
+            escape(_visible(r["room"])),
+            f"{r['charged_nats']:.6f}",
+            _budget(r["budget"]),
+            (r["budget"] or {}).get("when_spent"),
         )
     console.print(rooms)
+
+
+def _visible(name: str) -> str:
+    """A name as a terminal may see it: ledgers of 0.1 took escape sequences too."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in name)
 
 
 def _budget(budget: dict[str, float | None] | None) -> str:
