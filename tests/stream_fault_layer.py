@@ -13,7 +13,8 @@ Two uses:
   each operation: `lost` nothing that was not synced, `kept` everything, `torn` any sectors of 512 bytes of it.
 
 What is taken for granted: a sync keeps what it confirms; a sync of a new log or journal keeps its name too (SQLite's
-VFS syncs the folder with it); changes of names happen in order; a note of the witness is within a sector.
+VFS syncs the folder with it); changes of names happen in order; a note of the witness is within a sector. A sync that
+fails keeps nothing, and no later one keeps what it was to keep.
 """
 
 import contextlib
@@ -197,6 +198,7 @@ class FaultLayer:
         content = ctypes.string_at(data, size)
         if code:
             if self.fault is not None and self.fault.kind == "short":
+                self.events.append(Event("write", self._files[file], (offset, content[: size // 2])))
                 self._writes(file, data, size // 2, offset)
             return code
         self.events.append(Event("write", self._files[file], (offset, content)))
@@ -210,6 +212,7 @@ class FaultLayer:
 
     def _sync(self, file: int, flags: int) -> int:
         if code := self._failure("sync", IOERR_FSYNC):
+            self.events.append(Event("dropped", self._files[file]))
             return code
         self.events.append(Event("sync", self._files[file]))
         return OK
@@ -315,6 +318,8 @@ def cuts(events: list[Event], variants: list[str], seed: int = 0) -> Iterator[tu
                 settle()
         elif kind == "folder":
             settle()
+        elif kind == "dropped":
+            nodes[target].pending.clear()
         elif kind == "sync":
             node = nodes[target]
             for change in node.pending:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import typer
 
+from understudy.stream.inspection import backup as private_copy
 from understudy.stream.inspection import released, summary
 from understudy.stream.inspection import verify as findings
 
@@ -86,3 +87,18 @@ def export(path: Path, stream: str, out: Path | None, as_json: bool) -> None:
             count += 1
     said = json.dumps({"outputs": count, "out": str(out)}) if as_json else f"{count} outputs written to {out}"
     typer.echo(said)
+
+
+def backup(path: Path, copy: Path, as_json: bool) -> None:
+    """Copy the ledger, and say what the copy is."""
+    private_copy(path, copy)
+    streams = len(summary(copy)["streams"])
+    if as_json:
+        typer.echo(json.dumps({"ledger": str(path), "copy": str(copy), "streams": streams, "verified": True}))
+        return
+    typer.echo(f"{copy}: a copy of {path.name} with {streams} streams, whole and for your eyes only (mode 600).")
+    typer.echo("Whoever reads it knows the draws: guard it as you guard the ledger.")
+    typer.echo(
+        "The witness is not part of it. Leave the witness where it is: it tells when a copy is older than what was"
+    )
+    typer.echo("released. Without it nothing does.")

@@ -105,12 +105,13 @@ def _create(path: str) -> None:
             db.executemany("INSERT INTO meta VALUES (?, ?)", rows)
             db.execute("COMMIT")
         os.rename(new, path)
-        _sync_folder(os.path.dirname(path))
+        sync_folder(os.path.dirname(path))
     except OSError as error:
         raise LedgerError(f"{os.path.basename(path)} cannot be created: {error.strerror}") from None
 
 
-def _sync_folder(folder: str) -> None:
+def sync_folder(folder: str) -> None:
+    """Hand the names in a folder to the disk."""
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)
         try:
