@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from stream_fault_layer import KINDS, Fault, FaultLayer, cuts, restore
+from stream_helpers import whole
 
 import understudy as us
 from understudy.errors import LedgerError
@@ -220,6 +221,28 @@ def test_an_error_at_every_single_write(design, readings, folder, kind, record_p
     print(f"{kind}: {operations} operations, {met} faults met in {runs} runs, {heard} of them heard of")
     assert met == runs > operations // 3
     assert heard > runs // 3
+
+
+def test_a_sync_that_fails_does_not_say_that_nothing_was_recorded(design, readings, folder):
+    """If the process dies then, the step stands in the log: its key gets that output, whatever the reading says now."""
+    where, left = folder / "unsynced", folder / "left"
+    where.mkdir()
+    with FaultLayer() as layer, us.Ledger(where / "room.ledger", witness=where / "witness") as ledger:
+        stream = design.stream(1, ledger, "a")
+        stream.step(float(readings[0]), key=0)
+        stream.step(float(readings[1]), key=1)
+        first = max(at for at, event in enumerate(layer.events) if event.kind == "sync")
+        assert [event.kind for event in layer.events[first:]] == ["sync", "note"]
+        layer.fault = Fault(layer.operations + 4, "error")  # two pages and their heads before it
+        with pytest.raises(LedgerError, match="whether it was recorded") as caught:
+            stream.step(float(readings[2]), key=2)
+        assert "nothing was recorded" not in str(caught.value)
+        assert stream.count == 2
+        shutil.copytree(where, left)  # as a killed process leaves it
+    with us.Ledger(left / "room.ledger", witness=left / "witness") as ledger:
+        stream = us.Stream.open(ledger, design, "a")
+        assert stream.count == 3
+        assert stream.step(float(readings[7]), key=2) == whole(design, stream, readings[:3])[2]
 
 
 def test_an_error_that_is_swallowed_is_found(design, readings, folder, monkeypatch):

@@ -227,6 +227,11 @@ def damaged(path: str, what: str) -> LedgerDamagedError:
 def translated(error: BaseException, path: str) -> LedgerError:
     """An error of SQLite as one of ours, without its text."""
     code = str(getattr(error, "sqlite_errorname", ""))
+    if code.endswith("_FSYNC"):  # it stands in the log, and is found there if the process dies before the next write
+        return LedgerError(
+            f"{os.path.basename(path)}: the disk does not confirm what was written ({code}); nothing is released, and "
+            "whether it was recorded is known when the ledger is opened again"
+        )
     told = _TOLD.get("_".join(code.split("_")[:2]))
     if told is None:  # our statements are fixed, so anything else means that the file is not what they expect
         return damaged(path, f"the file ({code or type(error).__name__})")

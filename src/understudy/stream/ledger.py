@@ -86,7 +86,8 @@ class Ledger:
         try:
             files.prepare(self.path)
             self._db, self.id, self._parts = files.open_to_write(self.path)
-            self._version = self._foreign_changes()
+            with self._faults():
+                self._version = self._foreign_changes()
             numbers = [row.id for row in self._known().values()]
             self._limits()
             self.witness = Witness.of(witness, self.id)
