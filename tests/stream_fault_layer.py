@@ -74,6 +74,10 @@ def _sqlite() -> ctypes.CDLL:
     import _sqlite3
 
     library = ctypes.CDLL(getattr(_sqlite3, "__file__", None))
+    if not hasattr(library, "sqlite3_vfs_register"):
+        raise RuntimeError(
+            "this Python's sqlite3 hides the functions of SQLite; take one that links its shared library"
+        )
     library.sqlite3_vfs_find.restype = ctypes.POINTER(_Vfs)
     library.sqlite3_vfs_find.argtypes = [ctypes.c_char_p]
     library.sqlite3_vfs_register.argtypes = [ctypes.POINTER(_Vfs), _I]
