@@ -237,3 +237,24 @@ def test_the_command_says_what_the_copy_is(design, tmp_path):
         told = CliRunner().invoke(app, ["ledger", "backup", ledger.path, str(tmp_path / "copy")])
         assert told.exit_code == 1
     assert all(f.passed for f in inspection.verify(tmp_path / "two"))
+
+
+@posix
+@pytest.mark.parametrize("how", ["itself", "symbolic link", "hard link", "its log"])
+def test_outputs_are_not_written_over_the_ledger(design, tmp_path, how):
+    """`ledger export --out` to the ledger, by whatever name: status 1, and the ledger is as it was."""
+    with opened(tmp_path) as ledger:
+        design.stream(1, ledger, "a").step(100.0)
+        out = tmp_path / "out"
+        if how == "itself":
+            out = tmp_path / "room.ledger"
+        elif how == "symbolic link":
+            out.symlink_to(tmp_path / "room.ledger")
+        elif how == "hard link":
+            os.link(tmp_path / "room.ledger", out)
+        else:
+            out = tmp_path / "room.ledger-wal"
+        told = CliRunner().invoke(app, ["ledger", "export", ledger.path, "a", "--out", str(out)])
+        assert told.exit_code == 1
+    assert all(f.passed for f in inspection.verify(tmp_path / "room.ledger"))
+    assert inspection.summary(tmp_path / "room.ledger")["streams"][0]["readings"] == 1

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import typer
 
+from understudy.errors import ConfigurationError
 from understudy.stream.inspection import backup as private_copy
 from understudy.stream.inspection import released, summary
 from understudy.stream.inspection import verify as findings
@@ -80,6 +81,9 @@ def export(path: Path, stream: str, out: Path | None, as_json: bool) -> None:
         for line in lines:
             typer.echo(line)
         return
+    for part in (Path(f"{path}{suffix}") for suffix in ("", "-wal", "-shm", ".lock")):
+        if out.exists() and part.exists() and out.samefile(part):
+            raise ConfigurationError(f"--out {out} is the ledger itself, which would be overwritten; name another file")
     with out.open("w", encoding="utf-8") as file:
         count = 0
         for line in lines:

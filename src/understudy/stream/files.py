@@ -177,7 +177,7 @@ def displaced(parts: Parts) -> str | None:
             return f"{os.path.basename(part)} was deleted or moved while the ledger was open"
         if found.st_ino != number or found.st_dev != device:
             return f"{os.path.basename(part)} was replaced by another file while the ledger was open"
-        if found.st_nlink != 1:
+        if found.st_nlink > 1:
             return f"{os.path.basename(part)} was given a second name (a hard link) while the ledger was open"
     return None
 
