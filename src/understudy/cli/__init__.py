@@ -99,6 +99,18 @@ def ledger_export(
     export(path, stream, out, as_json)
 
 
+@ledgers.command("backup", epilog=examples("understudy ledger backup room.db room-backup.db"))
+def ledger_backup(
+    path: _Ledger,
+    copy: Annotated[Path, typer.Argument(metavar="COPY", help="The new file; one that is there is not replaced.")],
+    as_json: o.AsJson = False,
+) -> None:
+    """Copy a ledger, also while it is in use: consistent, verified, and readable by its owner alone."""
+    from understudy.cli.ledgers import backup
+
+    backup(path, copy, as_json)
+
+
 @app.command(rich_help_panel=_PAPER, epilog=examples("understudy demo", "understudy demo --theta 1 --pseudo 0.6"))
 def demo(
     theta: Annotated[

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import typer
 
+from understudy.errors import ConfigurationError
+from understudy.stream.inspection import backup as private_copy
 from understudy.stream.inspection import released, summary
 from understudy.stream.inspection import verify as findings
 
@@ -26,18 +28,26 @@ def show(path: Path, as_json: bool) -> None:
     for name in ("stream", "room", "readings", "epochs", "outputs kept", "charged (nats)", "design"):
         streams.add_column(name, justify="right" if name not in ("stream", "room", "design") else "left")
     for s in found["streams"]:
-        name = escape(s["name"]) + (" [red](insecure: seeded)[/red]" if s["insecure"] else "")
+        name = escape(_visible(s["name"])) + (" [red](insecure: seeded)[/red]" if s["insecure"] else "")
         numbers = (str(s["readings"]), str(s["epochs"]), str(s["outputs_kept"]), f"{s['charged_nats']:.6f}")
-        streams.add_row(name, escape(s["room"]), *numbers, s["design"][:19])
+        streams.add_row(name, escape(_visible(s["room"])), *numbers, s["design"][:19])
     console.print(streams)
     rooms = Table(title="Rooms", title_justify="left")
     for name in ("room", "charged (nats)", "budget", "when spent"):
         rooms.add_column(name, justify="right" if "nats" in name else "left")
     for r in found["rooms"]:
         rooms.add_row(
-            escape(r["room"]), f"{r['charged_nats']:.6f}", _budget(r["budget"]), (r["budget"] or {}).get("when_spent")
+            escape(_visible(r["room"])),
+            f"{r['charged_nats']:.6f}",
+            _budget(r["budget"]),
+            (r["budget"] or {}).get("when_spent"),
         )
     console.print(rooms)
+
+
+def _visible(name: str) -> str:
+    """A name as a terminal may see it: ledgers of 0.1 took escape sequences too."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in name)
 
 
 def _budget(budget: dict[str, float | None] | None) -> str:
@@ -71,6 +81,9 @@ def export(path: Path, stream: str, out: Path | None, as_json: bool) -> None:
         for line in lines:
             typer.echo(line)
         return
+    for part in (Path(f"{path}{suffix}") for suffix in ("", "-wal", "-shm", ".lock")):
+        if out.exists() and part.exists() and out.samefile(part):
+            raise ConfigurationError(f"--out {out} is the ledger itself, which would be overwritten; name another file")
     with out.open("w", encoding="utf-8") as file:
         count = 0
         for line in lines:
@@ -78,3 +91,18 @@ def export(path: Path, stream: str, out: Path | None, as_json: bool) -> None:
             count += 1
     said = json.dumps({"outputs": count, "out": str(out)}) if as_json else f"{count} outputs written to {out}"
     typer.echo(said)
+
+
+def backup(path: Path, copy: Path, as_json: bool) -> None:
+    """Copy the ledger, and say what the copy is."""
+    private_copy(path, copy)
+    streams = len(summary(copy)["streams"])
+    if as_json:
+        typer.echo(json.dumps({"ledger": str(path), "copy": str(copy), "streams": streams, "verified": True}))
+        return
+    typer.echo(f"{copy}: a copy of {path.name} with {streams} streams, whole and for your eyes only (mode 600).")
+    typer.echo("Whoever reads it knows the draws: guard it as you guard the ledger.")
+    typer.echo(
+        "The witness is not part of it. Leave the witness where it is: it tells when a copy is older than what was"
+    )
+    typer.echo("released. Without it nothing does.")

@@ -4,8 +4,22 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from typing import Any
 
+from understudy.errors import ConfigurationError
 from understudy.stream.rows import StreamRow, digest
+
+
+def check_name(what: str, name: Any) -> None:
+    r"""Refuse what cannot be the name of a stream or a room: names stand in messages, in tables and on terminals.
+
+    >>> check_name("name", "lab")
+    >>> check_name("name", "lab\n")
+    Traceback (most recent call last):
+    understudy.errors.ConfigurationError: name = 'lab\n'; it must be a text of printable characters
+    """
+    if not isinstance(name, str) or not name or not name.isprintable():
+        raise ConfigurationError(f"{what} = {name!r}; it must be a text of printable characters")
 
 
 def all_streams(db: sqlite3.Connection) -> dict[str, StreamRow] | None:

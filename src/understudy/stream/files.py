@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from understudy.errors import LedgerDamagedError, LedgerError
 from understudy.stream.rows import digest
 
+Parts = tuple[tuple[str, int, int], ...]  # path, device and number of each file
+
 SCHEMA = 2
 TABLES = (
     "CREATE TABLE meta(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
@@ -103,12 +105,13 @@ def _create(path: str) -> None:
             db.executemany("INSERT INTO meta VALUES (?, ?)", rows)
             db.execute("COMMIT")
         os.rename(new, path)
-        _sync_folder(os.path.dirname(path))
+        sync_folder(os.path.dirname(path))
     except OSError as error:
         raise LedgerError(f"{os.path.basename(path)} cannot be created: {error.strerror}") from None
 
 
-def _sync_folder(folder: str) -> None:
+def sync_folder(folder: str) -> None:
+    """Hand the names in a folder to the disk."""
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -129,8 +132,9 @@ def connect(path: str, mode: str = "mode=rw") -> sqlite3.Connection:
     return db
 
 
-def open_to_write(path: str) -> tuple[sqlite3.Connection, str]:
-    """A connection with the settings that durability rests on, and the identity of the ledger."""
+def open_to_write(path: str) -> tuple[sqlite3.Connection, str, Parts]:
+    """A connection with the settings that durability rests on, the identity of the ledger, and its files."""
+    before = _parts(path)
     db = connect(path)
     try:
         identity = check_schema(db, path)  # first: a database of somebody else's is not touched
@@ -142,10 +146,40 @@ def open_to_write(path: str) -> tuple[sqlite3.Connection, str]:
             db.execute("BEGIN IMMEDIATE")  # a file that cannot be written is refused now, not at the first reading
             db.execute("UPDATE meta SET value = value WHERE name = 'schema'")
             db.execute("ROLLBACK")
-        return db, identity
+        parts = _parts(path)
+        if parts[:1] != before[:1]:
+            raise LedgerError(f"{os.path.basename(path)} was replaced while it was opened; open it again")
+        return db, identity, parts
     except BaseException:
         db.close()
         raise
+
+
+def _parts(path: str) -> Parts:
+    """The files that a connection keeps open, as far as they are there, the ledger itself first."""
+    found = []
+    for part in (path, path + "-wal", path + "-shm"):
+        with contextlib.suppress(FileNotFoundError):
+            stands = os.stat(part)
+            found.append((part, stands.st_dev, stands.st_ino))
+    return tuple(found)
+
+
+def displaced(parts: Parts) -> str | None:
+    """What has become of the files of an open ledger, if they are not where they were; None if they are.
+
+    SQLite goes on with a file that has lost its name, and nobody will find what it writes.
+    """
+    for part, device, number in parts:
+        try:
+            found = os.stat(part)
+        except OSError:
+            return f"{os.path.basename(part)} was deleted or moved while the ledger was open"
+        if found.st_ino != number or found.st_dev != device:
+            return f"{os.path.basename(part)} was replaced by another file while the ledger was open"
+        if found.st_nlink > 1:
+            return f"{os.path.basename(part)} was given a second name (a hard link) while the ledger was open"
+    return None
 
 
 def read_only(path: str | os.PathLike[str]) -> sqlite3.Connection:
@@ -193,6 +227,11 @@ def damaged(path: str, what: str) -> LedgerDamagedError:
 def translated(error: BaseException, path: str) -> LedgerError:
     """An error of SQLite as one of ours, without its text."""
     code = str(getattr(error, "sqlite_errorname", ""))
+    if code.endswith("_FSYNC"):  # it stands in the log, and is found there if the process dies before the next write
+        return LedgerError(
+            f"{os.path.basename(path)}: the disk does not confirm what was written ({code}); nothing is released, and "
+            "whether it was recorded is known when the ledger is opened again"
+        )
     told = _TOLD.get("_".join(code.split("_")[:2]))
     if told is None:  # our statements are fixed, so anything else means that the file is not what they expect
         return damaged(path, f"the file ({code or type(error).__name__})")

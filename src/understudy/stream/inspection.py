@@ -1,22 +1,23 @@
-"""Looking into a ledger without touching it: what it holds, whether it is whole, what was released.
+"""Looking into a ledger without touching it: what it holds, whether it is whole, what was released; and copying it.
 
-Nothing here reads a draw, a key or a state except to compare its digest; and, in the memory of a stream that has one,
-how many nats its decisions have told.
+Except to copy it, nothing here reads a draw, a key or a state but to compare its digest; and, in the memory of a stream
+that has one, how many nats its decisions have told.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import secrets
 import sqlite3
 import stat
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any, NamedTuple
 
-from understudy.errors import LedgerDamagedError, LedgerError, SnapshotError
+from understudy.errors import LedgerBusyError, LedgerDamagedError, LedgerError, SnapshotError
 from understudy.stream.budgets import all_budgets, micronats
-from understudy.stream.files import damaged, faults, read_only
+from understudy.stream.files import connect, damaged, faults, read_only, sync_folder
 from understudy.stream.keys import TIME
 from understudy.stream.outputs import from_stored
 from understudy.stream.rows import MICRO, Budget, digest, is_as_written
@@ -234,3 +235,74 @@ def released(path: Path, stream: str) -> Iterator[dict[str, Any]]:
             else:
                 y = [None if x != x else x for x in from_stored(value, 2).tolist()]
             yield {name: key, "y": y, **mark}
+
+
+def backup(path: Path, copy: Path) -> list[Finding]:
+    """Copy a ledger, also while a process writes it, into a new file that only its owner may read.
+
+    What is returned was checked. The copy is of one moment, and is there when it is whole and was verified, or not at
+    all. It holds the draws: guard it as you guard the ledger. How far the streams had come is not in it (that is for
+    the witness to know), so that going on from it when the ledger has gone further is refused.
+
+    >>> import os, tempfile
+    >>> from understudy.stream.ledger import Ledger
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     room, copy = (os.path.join(folder, name) for name in ("room.ledger", "copy.ledger"))
+    ...     with Ledger(room, witness=False) as ledger:
+    ...         all(finding.passed for finding in backup(room, copy))
+    True
+    """
+    source, target = os.path.realpath(os.fspath(path)), os.path.abspath(os.fspath(copy))
+    name, folder = os.path.basename(target), os.path.dirname(target)
+    if os.path.lexists(target):
+        raise LedgerError(f"{name} exists already; a backup is a new file")
+    if os.path.realpath(target) in {source + part for part in ("-wal", "-shm", "-journal", ".lock", ".new")}:
+        raise LedgerError(f"{name} is the name of a part of the ledger; choose another one for the backup")
+    part = os.path.join(folder, f".{name}.{secrets.token_hex(8)}")
+    at_rest = _at_rest(source)
+    with closing(read_only(source)) as db:
+        try:
+            _copy(db, part, source)
+            if at_rest is not None and _at_rest(source) != at_rest:
+                raise LedgerBusyError(f"{os.path.basename(source)} was opened while it was copied; copy it again")
+            found = verify(part)
+            if not all(finding.passed for finding in found):
+                raise damaged(source, "what was copied")
+            _name(part, target)
+            sync_folder(folder)
+        except OSError as error:
+            raise LedgerError(f"{name} cannot be made: {error.strerror}") from None
+        finally:
+            for left in (part, part + "-journal", part + "-wal", part + "-shm"):
+                with suppress(FileNotFoundError):
+                    os.unlink(left)
+    return found
+
+
+def _at_rest(source: str) -> tuple[int, int] | None:
+    """What changes when a ledger that nobody has open is written after all; None if it is open."""
+    if os.path.lexists(source + "-wal") or not os.path.isfile(source):
+        return None
+    found = os.stat(source)
+    return found.st_mtime_ns, found.st_size
+
+
+def _copy(db: sqlite3.Connection, part: str, source: str) -> None:
+    """All pages, as the reader sees them, into a file that was not there and that nobody else may open."""
+    os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), 0o600))
+    with faults(source), closing(connect(part)) as target:
+        target.execute("PRAGMA synchronous=FULL")
+        target.execute("PRAGMA fullfsync=ON")
+        db.backup(target)
+
+
+def _name(part: str, target: str) -> None:
+    """Give a file its name, unless there is such a name by now."""
+    try:
+        os.link(part, target, follow_symlinks=False)
+    except FileExistsError:
+        raise
+    except OSError:  # a disk without hard links
+        if os.path.lexists(target):
+            raise
+        os.rename(part, target)

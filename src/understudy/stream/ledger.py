@@ -3,10 +3,11 @@
 One SQLite file, in WAL mode and with full synchronisation, that only its owner may read: it holds the
 draws and the keys. Every change is one transaction, written before anything that depends on it is
 released. A process that is killed at any moment leaves the state before or after a step, never between.
-That holds through a power cut too if the disk keeps what it has confirmed to SQLite (synchronous=FULL);
-no test cuts the power.
+That holds through a power cut too if the disk keeps what it has confirmed to SQLite (synchronous=FULL).
 
-One process at a time writes; a lock file beside the ledger says so to others.
+One process at a time writes; a lock file beside the ledger says so to others. Where somebody has gone around the
+lock, or has deleted or replaced the file, the next transaction stops the ledger: what it would record could be lost, or
+would be a second record of the same readings.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
-from understudy.errors import ConfigurationError, LedgerError
+from understudy.errors import ConfigurationError, LedgerBusyError, LedgerError
 from understudy.stream import budgets, files
-from understudy.stream.catalogue import add_stream, all_streams, set_options
+from understudy.stream.catalogue import add_stream, all_streams, check_name, set_options
 from understudy.stream.lock import Lock
 from understudy.stream.rows import MICRO, Budget, EpochRow, Position, StreamRow, digest, is_as_written
 from understudy.stream.states import dump, load
@@ -75,6 +76,8 @@ class Ledger:
         self._kept: dict[int, int] = {}  # outputs on disk, at most so many of a stream
         self._serials: dict[int, int] = {}  # of the positions that were read or put last
         self._audited: set[str] = set()  # rooms whose charges have been read once
+        self._stopped: LedgerError | None = None  # why it is of no use until it is opened again
+        self._version: int | None = None  # SQLite's count of what other connections wrote; None until it is read
         # None while they are changed, and until they have been read after that
         self._streams: dict[str, StreamRow] | None = None
         self._budgets: dict[str, Budget] | None = None
@@ -82,7 +85,9 @@ class Ledger:
         self._lock = Lock(self.path + ".lock")
         try:
             files.prepare(self.path)
-            self._db, self.id = files.open_to_write(self.path)
+            self._db, self.id, self._parts = files.open_to_write(self.path)
+            with self._faults():
+                self._version = self._foreign_changes()
             numbers = [row.id for row in self._known().values()]
             self._limits()
             self.witness = Witness.of(witness, self.id)
@@ -130,8 +135,11 @@ class Ledger:
                 if db.in_transaction:
                     self._settled()
                 db.execute("BEGIN IMMEDIATE")
+                self._check_sole_writer()
                 done = work(db)
+                self._check_place(self._parts)
                 db.execute("COMMIT")
+                self._check_place(self._parts[:1])  # a commit waits for the disk, and the file may have gone meanwhile
                 return done
             except BaseException as error:
                 self._kept.clear()
@@ -141,14 +149,57 @@ class Ledger:
                     with contextlib.suppress(sqlite3.Error):
                         db.execute("ROLLBACK")
                 if isinstance(error, files.ERRORS):
+                    self._forget()
                     raise files.translated(error, self.path) from None
                 raise
+
+    def _check_sole_writer(self) -> None:
+        """Stop if another connection has written: what is known here of the streams is not what is recorded."""
+        version = self._foreign_changes()
+        if self._version is None:
+            self._version = version
+        elif version != self._version:
+            raise self._stop(
+                LedgerBusyError(
+                    f"another process has written to {os.path.basename(self.path)} since it was opened here, and no "
+                    "lock has kept it out; nothing was recorded and nothing released here. Stop one of the two, and "
+                    "open the ledger again"
+                )
+            )
+
+    def _foreign_changes(self) -> int:
+        return int(self._connection().execute("PRAGMA data_version").fetchone()[0])
+
+    def _check_place(self, parts: files.Parts) -> None:
+        """Stop if the files that are written are not those that the next process will find."""
+        what = files.displaced(parts)
+        if what is not None:
+            raise self._stop(LedgerError(f"{what}; nothing is released. Put things right, and open the ledger again"))
+
+    def _stop(self, error: LedgerError) -> LedgerError:
+        """The error, which any further use of this ledger meets too."""
+        self._stopped = error
+        return error
+
+    def _forget(self) -> None:
+        """After an error of SQLite, which may count as a change by others: all streams are read anew."""
+        self._version = None
+        self._serials.clear()
+
+    @contextlib.contextmanager
+    def _faults(self) -> Iterator[None]:
+        try:
+            with files.faults(self.path):
+                yield
+        except LedgerError:
+            self._forget()
+            raise
 
     def _settled(self) -> sqlite3.Connection:
         """The connection, with nothing half done: an interrupt may have cut a rollback short."""
         db = self._connection()
         if db.in_transaction:
-            with files.faults(self.path):
+            with self._faults():
                 db.execute("ROLLBACK")
         return db
 
@@ -157,10 +208,12 @@ class Ledger:
             raise LedgerError(f"{os.path.basename(self.path)} is closed")
         if self._owner != os.getpid():
             raise LedgerError(f"{os.path.basename(self.path)} was opened before a fork; open it in one process only")
+        if self._stopped is not None:
+            raise type(self._stopped)(*self._stopped.args)
         return self._db
 
     def _rows(self, query: str, *given: Any) -> list[Any]:
-        with self.guard, files.faults(self.path):
+        with self.guard, self._faults():
             return self._connection().execute(query, given).fetchall()
 
     # Streams and draws -------------------------------------------------------------------------------
@@ -179,7 +232,7 @@ class Ledger:
 
     def _known(self) -> dict[str, StreamRow]:
         if self._streams is None:
-            with self.guard, files.faults(self.path):
+            with self.guard, self._faults():
                 found = all_streams(self._connection())
             if found is None:
                 raise files.damaged(self.path, "the list of streams")
@@ -203,6 +256,8 @@ class Ledger:
             self.put(row.id, (), at)
             return row, epoch, at
 
+        check_name("name", stream.name)
+        check_name("room", stream.room)
         if stream.name in self._known():
             raise LedgerError(f"the ledger has a stream of the name {stream.name!r} already")
         self._streams = None
@@ -339,8 +394,7 @@ class Ledger:
         again (a stream with memory takes the one of least expected cost, without a look at theta). What is said last
         holds; without figures there is no limit. Periods are counted from 1970, in UTC.
         """
-        if not isinstance(room, str) or not room:
-            raise ConfigurationError(f"room = {room!r}; it must be a text")
+        check_name("room", room)
         if (amount is None) != (period is None):
             raise ConfigurationError("amount and period go together: so many nats in so many seconds")
         if when_spent not in (budgets.STOP, budgets.HOLD):
@@ -352,7 +406,7 @@ class Ledger:
 
     def spent(self, room: str) -> float:
         """Nats charged to a room so far."""
-        with self.guard, files.faults(self.path):
+        with self.guard, self._faults():
             return budgets.spent(self._settled(), room) / MICRO
 
     def _budget(self, room: str) -> Budget:
@@ -361,7 +415,7 @@ class Ledger:
     def _limits(self) -> dict[str, Budget]:
         """All budgets; a lost one would be no limit at all."""
         if self._budgets is None:
-            with self.guard, files.faults(self.path):
+            with self.guard, self._faults():
                 found = budgets.all_budgets(self._connection())
             if found is None:
                 raise files.damaged(self.path, "a budget")
