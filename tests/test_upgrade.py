@@ -18,7 +18,7 @@ from understudy.stream.inspection import verify
 
 FIXTURES = Path(__file__).parent / "fixtures" / "v0_1"
 DESIGNS = sorted(path.name for path in FIXTURES.glob("design*.json"))
-NOON = dt.datetime(2026, 3, 1, 12, tzinfo=dt.timezone.utc)
+NOON = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
 
 
 def stored(name):

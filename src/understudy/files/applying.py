@@ -198,17 +198,13 @@ def _said(work: Work) -> list[str]:
             f"{needed} in a row, so that nothing leaves for the first {needed} of a sequence and after each gap"
         )
     if work.late:
-        notes.append(
-            f"rows that came late into a slot that another row had filled: {work.late}; they have no output"
-        )
+        notes.append(f"rows that came late into a slot that another row had filled: {work.late}; they have no output")
     if work.moved:
         notes.append(f"{work.moved} readings off the grid of the family were moved to its nearest value")
     return notes
 
 
-def _layout(
-    bound: Binding, forms: tuple[NumberFormat, ...], file: Source, kind: str, notes: list[str]
-) -> Layout:
+def _layout(bound: Binding, forms: tuple[NumberFormat, ...], file: Source, kind: str, notes: list[str]) -> Layout:
     layout = Layout(bound.leaving(file.reader.names), bound.readings, forms)
     notes += [
         f"the column {name!r}, which separates segments, did not leave; --keep {name} keeps it"

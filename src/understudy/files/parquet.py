@@ -162,7 +162,7 @@ def _as_array(column: Column, kind: Any) -> Any:
 
 
 def _readings(y: Array, kind: Any, form: NumberFormat) -> Any:
-    """Outputs of one channel: doubles, or whole numbers of 64 bits where the design knows no decimals; null if missing."""
+    """Outputs of one channel: doubles, or whole numbers where the design knows no decimals; null if missing."""
     pa, types = arrow.needed("Parquet"), arrow.part("types")
     missing = np.isnan(y)
     mask = missing if missing.any() else None

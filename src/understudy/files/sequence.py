@@ -1,8 +1,8 @@
 """Rows as a sequence of readings: in order, one period apart, with missing ones where the clock shows a gap.
 
 Time must grow from row to row. Where the family has a period, each row is put into a slot (`understudy.stream.cadence`,
-as in live streams): slots that stay empty are missing readings, and a row that comes late into a full slot has no output.
-Within a gap the private parameter is taken for what it was before it.
+as in live streams): slots that stay empty are missing readings, and a row that comes late into a full slot has no
+output. Within a gap the private parameter is taken for what it was before it.
 """
 
 from __future__ import annotations

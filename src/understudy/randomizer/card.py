@@ -16,7 +16,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decima
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from understudy.randomizer.guarantee import Guarantee
+    from understudy.randomizer.guarantee import Guarantee, Released
     from understudy.randomizer.sentences import Measure
 
 _WIDTH = 92
@@ -117,6 +117,26 @@ def facts(guarantee: Guarantee) -> list[tuple[str, str]]:
                 "Residual",
                 f"{number(g.charge.total, 'up')} nats over {g.charge.readings} ({g.charge.how}), which the models "
                 "themselves give away. It is in the bounds.",
+            )
+        )
+    if g.release is not None:
+        lines += released(g.release)
+    return lines
+
+
+def released(r: Released) -> list[tuple[str, str]]:
+    """How readings leave, what may come in, and what floating point adds: name and content."""
+    spans = ", ".join(f"{low:.6g} to {high:.6g}" for low, high in zip(r.low, r.high, strict=True))
+    lattice = "on the grid of the models" if not any(r.steps) else f"rounded to multiples of {r.lattice}"
+    lines = [("Readings leave", f"{lattice}, and in no other form"), ("Readings come", f"as {r.form}, from {spans}")]
+    if r.how:
+        # the total variation counts for every bound on a guess
+        lines.append(
+            (
+                "Floating point",
+                f"adds at most {number(r.nats, 'up')} nats over the first {r.readings} readings, and moves no "
+                f"probability by more than {number(r.variation, 'up')}; a millionth of a nat after {r.within} readings "
+                f"({r.how}; without missing readings). Streams charge it. It is not in the bounds below.",
             )
         )
     return lines

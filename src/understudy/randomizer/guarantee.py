@@ -29,10 +29,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,8 +41,42 @@ from understudy.laws.base import Array
 from understudy.randomizer import card, measures, sentences
 from understudy.randomizer.charge import Charge, rounded_up
 from understudy.randomizer.sentences import GIVEN, Measure
+from understudy.stream.release import Release
+from understudy.transform.roundoff import Roundoff
 
 SCHEMA, VERSION = "understudy.guarantee", 1
+
+
+class Released(NamedTuple):
+    """How readings leave a design, and what floating point adds to what they tell."""
+
+    lattice: str
+    """The steps of the lattice, in words."""
+    steps: tuple[float, ...]
+    form: str
+    """What the readings that come in are declared to be."""
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    readings: int
+    """The number of readings that the next two are about."""
+    nats: float
+    variation: float
+    within: int
+    """Readings after which floating point has added a millionth of a nat."""
+    how: str
+
+
+def released(release: Release, floating: Roundoff | None, horizon: int | None) -> Released:
+    """The facts about a release, for a card; over `horizon` readings, or a thousand."""
+    T = horizon or 1000
+    forms = " and ".join(dict.fromkeys(form.words for form in release.forms))
+    words, steps = release.lattice.words, release.lattice.steps
+    found = (0.0, 0.0, 0, "") if floating is None else _floating(floating, T)
+    return Released(words, steps, forms, release.low, release.high, T, *found)
+
+
+def _floating(floating: Roundoff, T: int) -> tuple[float, float, int, str]:
+    return floating.nats(T), floating.variation(T), floating.readings(1e-6), floating.how
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -81,6 +115,7 @@ class Guarantee:
     capacity: measures.Capacity
     charge: Charge | None = None
     constraints: tuple[str, ...] = ()
+    about_release: Callable[[], Released] | None = None
 
     @classmethod
     def of(
@@ -92,6 +127,7 @@ class Guarantee:
         condition: str = "constant",
         residual: Charge | None = None,
         constraints: Iterable[str] = (),
+        release: Callable[[], Released] | None = None,
     ) -> Guarantee:
         """Measure a kernel ``(m, n)`` at a prior ``(m,)``.
 
@@ -100,7 +136,8 @@ class Guarantee:
         paths of a parameter that moves; or ``"estimated"`` if the parameter is estimated from the
         readings, which has no guarantee, and the card says so. `residual` is what approximate models give away
         themselves (`Design.charge`), which the budget includes; without a guarantee there is none to charge.
-        `constraints` says in words what the kernel was made to keep besides.
+        `constraints` says in words what the kernel was made to keep besides. `release` is asked, when the card is
+        written, how readings leave.
 
         >>> Guarantee.of([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], budget=0.1).within_budget
         False
@@ -135,6 +172,7 @@ class Guarantee:
             local_dp=measures.local_dp(P, p),
             capacity=measures.capacity(P, p),
             constraints=tuple(constraints),
+            about_release=release,
         )
         return drawn if residual is None or not drawn.holds else _charged(drawn, residual)
 
@@ -142,6 +180,11 @@ class Guarantee:
     def holds(self) -> bool:
         """Whether a theorem stands behind the numbers; not if the parameter is estimated from the readings."""
         return self.condition != "estimated"
+
+    @property
+    def release(self) -> Released | None:
+        """How readings leave, and what floating point adds; None for a bare kernel."""
+        return None if self.about_release is None else self.about_release()
 
     @property
     def bits(self) -> float:
@@ -245,6 +288,7 @@ class Guarantee:
             "within_budget": self.within_budget,
             **({"residual": residual} if residual else {}),
             **({"constraints": list(self.constraints)} if self.constraints else {}),
+            **({} if self.release is None else {"release": self.release._asdict()}),
             "leakage": {"nats": self.mutual_information, "bits": self.bits, "share": _number(self.share)},
             "right_guesses": {"before": self.guess_before, "after_at_most": self.guess_after if self.holds else 1.0},
             "wrong_guesses": {"before": self.prior_error, "after_at_least": self.bayes_error if self.holds else 0.0},

@@ -22,11 +22,12 @@ from understudy.stream.cadence import Cadence
 from understudy.stream.charges import Clock
 from understudy.stream.ledger import Ledger
 from understudy.stream.policy import DESIGN_ODDS
-from understudy.stream.release import Release, Terms, release_of
+from understudy.stream.release import Release, Terms, floating_point, release_of
 from understudy.stream.rows import StreamRow
 from understudy.stream.setup import REFUSE, WITHHOLD
 from understudy.stream.stream import Stream, new_secret, period_of
 from understudy.transform.restarting import refill_of
+from understudy.transform.roundoff import Roundoff
 
 if TYPE_CHECKING:
     from understudy.randomizer.result import Design
@@ -42,6 +43,12 @@ def release_for(family: Family, values: Iterable[Any], pseudo: Iterable[Any], te
     decimals = [None if places is None or places >= MANY_DECIMALS else int(places) for places in known]
     sources, targets = ([family.model(value) for value in those] for those in (values, pseudo))
     return release_of(sources, targets, terms, decimals)
+
+
+def floating_for(family: Family, values: Iterable[Any], pseudo: Iterable[Any], release: Release) -> Roundoff | None:
+    """What floating point leaves of the private value in the outputs of a family."""
+    sources, targets = ([family.model(value) for value in those] for those in (values, pseudo))
+    return floating_point(sources, targets, release)
 
 
 def fingerprint_of(design: Design, former: bool = False) -> str:
@@ -107,7 +114,7 @@ def residual_of_block(design: Design, marginal: Any) -> tuple[float, int] | None
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What a stream is begun with, besides the design, the private value and the ledger; None where nothing was said."""
+    """What a stream is begun with, besides design, private value and ledger; None where nothing was said."""
 
     name: str | None = None
     room: str | None = None
@@ -134,7 +141,9 @@ def begun_or_opened(design: Any, theta: Any, ledger: Any, choices: Choices, opti
     if not isinstance(title, str) or not title or not (room is None or (isinstance(room, str) and room)):
         raise ConfigurationError(f"name = {name!r}, room = {room!r}; both must be texts")
     if not title.isprintable() or not (room or "").isprintable():
-        raise ConfigurationError(f"name = {name!r}, room = {room!r}; both must be printable, without control characters")
+        raise ConfigurationError(
+            f"name = {name!r}, room = {room!r}; both must be printable, without control characters"
+        )
     if choices.gaps not in (None, REFUSE, WITHHOLD):
         raise ConfigurationError(f"gaps = {choices.gaps!r}; it must be 'refuse' or 'withhold'")
     generator = None if choices.rng is None else np.random.default_rng(choices.rng)

@@ -318,7 +318,9 @@ class Ledger:
 
     def has_output(self, stream: int, first: int, last: int) -> bool:
         """Whether something was released under a key from `first` to `last`."""
-        return bool(self._rows("SELECT 1 FROM outputs WHERE stream = ? AND key BETWEEN ? AND ? LIMIT 1", stream, first, last))
+        return bool(
+            self._rows("SELECT 1 FROM outputs WHERE stream = ? AND key BETWEEN ? AND ? LIMIT 1", stream, first, last)
+        )
 
     # Within a transaction ----------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from understudy.models.base import Model
 from understudy.stream.release import Release
+from understudy.transform.roundoff import Roundoff
 
 DESIGN_ODDS = "design"
 
@@ -43,6 +44,11 @@ class Cast(Protocol):
     @property
     def release(self) -> Release:
         """The lattice on which readings leave, and what may come in."""
+        ...
+
+    @property
+    def floating(self) -> Roundoff | None:
+        """What rounding leaves of the private value in outputs on the lattice; None where it leaves nothing."""
         ...
 
     def residual_of_block(self, marginal: Any = DESIGN_ODDS) -> tuple[float, int] | None:

@@ -89,7 +89,7 @@ class Run:
         """
         places = self._places(kind, numbers, done)
         taken = np.arange(len(Y)) if places is None else places.taken
-        times = numbers if places is None else places.times
+        times: Any = numbers if places is None else places.times
         Y = Y if places is None else np.ascontiguousarray(Y[taken])
         release = self.setup.release
         fresh = release.outside(Y) if not self.setup.fill else release.outside(Y) | np.isnan(Y).any(axis=1)
@@ -154,8 +154,8 @@ class Run:
         if state is None:
             if count > LONGEST_GAP:
                 raise ReadingError(
-                    f"{count} slots stayed empty before reading {position}, more than the {LONGEST_GAP} that these models "
-                    "move through; begin a stream of another name"
+                    f"{count} slots stayed empty before reading {position}, more than the {LONGEST_GAP} that these "
+                    "models move through; begin a stream of another name"
                 )
             state = at.state
             for done in range(0, count, _CHUNK):
@@ -171,8 +171,8 @@ class Run:
         cadence, last = self.setup.cadence, self.live.at.last
         if count > _CHUNK or cadence is None or last is None:
             raise ReadingError(
-                f"{count} slots stayed empty before reading {position}; at most {_CHUNK} are filled at once: release them "
-                "on schedule, or begin a stream of another name"
+                f"{count} slots stayed empty before reading {position}; at most {_CHUNK} are filled at once: release "
+                "them on schedule, or begin a stream of another name"
             )
         empty = np.full((count, self.live.map.dim), np.nan)
         out = np.empty(empty.shape)
@@ -211,7 +211,7 @@ class Run:
             return self._few_in_slots(values, kind, numbers, thetas, done)
         low, high = bounds
         if not all(low <= y <= high for y in values):
-            return self.batch(np.array(values).reshape(-1, 1), kind, numbers, thetas, done)[:, 0].tolist()
+            return list(self.batch(np.array(values).reshape(-1, 1), kind, numbers, thetas, done)[:, 0].tolist())
         outs: list[float] = []
         at = 0
         while at < len(values):
@@ -292,6 +292,11 @@ class Run:
             if not self._charge(RESIDUAL, begun * at.per_block):
                 raise self.setup.spent()
             charged += begun * at.per_block
+        cost = self.setup.floating_charge(at.readings, at.readings + count)
+        if cost:
+            if not self._charge(RESIDUAL, cost):
+                raise self.setup.spent()
+            charged += cost
         after = Position(
             at.readings + count, last, kind, at.source, at.tick, block, at.per_block, at.stopped, at.epoch, charged,
             at.serial, at.memory, state,

@@ -18,8 +18,8 @@ from understudy.stream.coins import Coins
 from understudy.stream.keys import TIME
 from understudy.stream.ledger import Ledger
 from understudy.stream.policy import Remembering, as_policy
-from understudy.stream.release import Release
-from understudy.stream.rows import StreamRow
+from understudy.stream.release import FORGIVEN, Release
+from understudy.stream.rows import MICRO, StreamRow
 from understudy.stream.switching import continued
 from understudy.transform.filter import transformation
 from understudy.transform.maps import Transformation
@@ -28,6 +28,19 @@ from understudy.transform.restarting import restarting
 UNTOLD = -1  # the position of a private value that nobody has told yet
 REFUSE, WITHHOLD = "refuse", "withhold"  # what to do about missing readings without an exact law across them
 _MAPS = 64
+_FOR_EVER = 2**62
+_MOST_NATS = 1e9
+
+
+def floating_micronats(nats: float) -> int:
+    """What the ledger counts of a bound on what floating point leaves: rounded up, but for `FORGIVEN`."""
+    if nats <= FORGIVEN:
+        return 0
+    if not nats < _MOST_NATS:
+        raise BudgetError(
+            "floating point cannot be bounded any more over so many readings; begin a stream of another name"
+        )
+    return micronats(nats - FORGIVEN)
 
 
 class Setup:
@@ -48,6 +61,7 @@ class Setup:
         self.block = 0 if residual is None else residual[1]
         self._maps: dict[tuple[int, int], Transformation] = {}
         self._scores: Uniforms | None = None
+        self._plateau = (0, 0)  # numbers of readings, from and to, over which floating point costs the same
 
     def check_keys(self, kind: str) -> None:
         """Refuse keys of a kind that the epochs of this stream are not counted by, and times without a cadence."""
@@ -55,9 +69,9 @@ class Setup:
             check_kind(self.timed, kind)
         if kind == TIME and self.cadence is None:
             raise ReadingError(
-                "a key is a time, and this stream has no cadence: readings hours apart would count as consecutive. Begin "
-                "it with period=, the time from one reading to the next (a stream of version 0.1 takes one when it is "
-                "opened, Stream.open(..., period=60))"
+                "a key is a time, and this stream has no cadence: readings hours apart would count as consecutive. "
+                "Begin it with period=, the time from one reading to the next (a stream of version 0.1 takes one when "
+                "it is opened, Stream.open(..., period=60))"
             )
 
     def with_origin(self, origin: int) -> Setup:
@@ -120,6 +134,24 @@ class Setup:
                 self._maps.clear()
             self._maps[source, column] = found
         return found
+
+    def floating_charge(self, before: int, after: int) -> int:
+        """Micro-nats that floating point costs more after so many readings than before them.
+
+        The bound is one for all readings of the stream together, and grows with their square.
+        """
+        first, last = self._plateau
+        if first <= before and after <= last:
+            return 0
+        floating = self.policy.floating
+        if floating is None:
+            self._plateau = (0, _FOR_EVER)
+            return 0
+        start, due = (floating_micronats(floating.nats(n)) if n else 0 for n in (before, after))
+        # a little early, so that rounding does not decide
+        last = floating.readings((FORGIVEN + due / MICRO) * (1.0 - 1e-9))
+        self._plateau = (after, max(after, last))
+        return due - start
 
     def per_block(self, marginal: Any) -> int:
         """What a block of readings gives away besides the draw, in micro-nats, at these odds."""

@@ -236,8 +236,8 @@ class Stream:
         """Disguise one reading; None or NaN is missing, and stays so.
 
         `key` is a number or a time that grows from reading to reading; one that has been here gets the output
-        that it got then. A time is put into a slot of the stream's cadence: the first reading of a slot wins, later ones
-        get no output (NaN), and slots that stay empty count as missing readings. `theta` says what the private
+        that it got then. A time is put into a slot of the stream's cadence: the first reading of a slot wins, later
+        ones get no output (NaN), and slots that stay empty count as missing readings. `theta` says what the private
         parameter is from this reading on. What is returned lies on the lattice of the design.
         """
         if self.dim == 1 and type(y) is float and math.isfinite(y):

@@ -130,4 +130,3 @@ def emit_many(row, o, n, d, sensors, x, y, yo, w):
         f = row[ob + i]
         for s in range(sensors):
             x[p + s] = w[d * sensors + p + s] + f
-

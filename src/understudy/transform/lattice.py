@@ -2,10 +2,9 @@
 
 A double of larger magnitude lies on a coarser lattice. A reading y and its prediction under the source are multiples of
 ulp(y), so their difference is one too; the transformation carries it into outputs of smaller magnitude, whose ulp is
-finer, and whoever runs the target's public filter over the outputs sees the coarse lattice of the source. So what leaves
-is rounded to a lattice that belongs to the design. The rounding is something that happens to an output *after* the
-filter, whose predictor goes on with its own unrounded value: what is released is a function of it, and functions of an
-output tell no more than the output.
+finer, and whoever runs the target's public filter over the outputs sees the coarse lattice of the source. So what
+leaves is rounded to a lattice that belongs to the design. The rounding happens to an output *after* the filter, whose
+predictor goes on with its own unrounded value: what is released is a function of the output, and tells no more.
 
 Which lattice a design has by default is decided in `understudy.stream.release`.
 

@@ -185,7 +185,7 @@ class Pair:
         return tuple(state)
 
     def fresh(self, state: State, z: Array) -> tuple[State, Array]:
-        """One step in which the source skips a reading and the target is given the scores z (d,): state, output (d,)."""
+        """One step in which the source skips a reading and the target is given scores z (d,): state, output (d,)."""
         index, *rest = self.carried(self.checked(state))
         n, m = self.n, self.m
         x, xt = np.array(rest[:n]), np.array(rest[n : n + m])

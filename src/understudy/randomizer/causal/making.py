@@ -28,6 +28,7 @@ from understudy.randomizer.causal.rate import as_rate, at_rate
 from understudy.randomizer.charge import is_approximate
 from understudy.randomizer.problem import as_cost
 from understudy.stream.release import Release, Terms
+from understudy.transform.roundoff import Roundoff
 
 
 class CausalDesign(Frozen):
@@ -50,7 +51,8 @@ class CausalDesign(Frozen):
     """
 
     __slots__ = (
-        "_fingerprint", "_given", "_release", "_rows", "beliefs", "costs", "decision_every", "demand", "estimated", "family",
+        "_fingerprint", "_floating", "_given", "_release", "_rows", "beliefs", "costs", "decision_every", "demand",
+        "estimated", "family",
         "first_charge", "first_distortion", "long_run", "pseudo", "terms",
     )  # fmt: skip
 
@@ -73,12 +75,13 @@ class CausalDesign(Frozen):
         self.terms: Terms = choices.get("terms") or Terms()
         self._fingerprint: list[str] = []
         self._release: list[Release] = []
+        self._floating: list[Roundoff | None] = []
         kernel = beliefs.kernel(beliefs.start().belief)
         self.first_charge: float = beliefs.charge(beliefs.prior.tolist(), kernel)
         self.first_distortion: float = expected_cost(beliefs.prior.tolist(), kernel, beliefs.cost)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        choices = {"costs": self.costs, "decision_every": self.decision_every, "demand": self.demand}
+        choices: dict[str, Any] = {"costs": self.costs, "decision_every": self.decision_every, "demand": self.demand}
         choices |= {"given": self._given, "estimated": self.estimated, "terms": self.terms}
         return type(self), (self.family, self.beliefs, self.pseudo, self.long_run, choices)
 
@@ -167,8 +170,9 @@ class CausalDesign(Frozen):
         A decision is made every `decision_every` readings; with `every`, a timedelta, at the full quarters of an hour
         or whatever it is (counted from 1970, in UTC), and readings then have times. The value at the first reading
         after the clock has struck is what the decision looks at. `ledger`, `name`, `room`, `share`, `rng`, `gaps`,
-        `period`, `tolerance` and `fill` are as in `Design.stream`: belief, path and charges go through the ledger. A decision that the budget of
-        the room does not allow stops the stream, or, where the room holds, is made without a look at theta.
+        `period`, `tolerance` and `fill` are as in `Design.stream`: belief, path and charges go through the ledger. A
+        decision that the budget of the room does not allow stops the stream, or, where the room holds, is made without
+        a look at theta.
 
         >>> import understudy as us
         >>> family = us.Family(lambda v: us.GaussMarkov(0.9, 1.0, 0.1, 0.1, b=v), values=[0, 1])
@@ -194,6 +198,15 @@ class CausalDesign(Frozen):
         if not self._release:
             self._release.append(release_for(self.family, self.values, self.pseudo, self.terms))
         return self._release[0]
+
+    @property
+    def floating(self) -> Roundoff | None:
+        """What rounding leaves of the private values in outputs on the lattice; None where it leaves nothing."""
+        from understudy.randomizer.playing import floating_for
+
+        if not self._floating:
+            self._floating.append(floating_for(self.family, self.values, self.pseudo, self.release))
+        return self._floating[0]
 
     @property
     def resolution(self) -> tuple[float, ...]:
@@ -340,11 +353,13 @@ def design_causal(
         beliefs, settled = at_rate(Beliefs(family.prior, T, matrix, math.inf), target or 0.0, rng)
     given = None if found is None else (distortion, weights)
     demand = ("rate", target) if slope is None else ("slope", wanted)
-    choices = {"costs": found, "decision_every": int(decision_every), "demand": demand, "given": given}
-    choices["estimated"] = bool(accept_estimated_theta)
-    choices["terms"] = Terms(resolution, readings, valid)
+    terms = Terms(resolution, readings, valid)
+    choices = {
+        "costs": found, "decision_every": int(decision_every), "demand": demand, "given": given,
+        "estimated": bool(accept_estimated_theta), "terms": terms,
+    }  # fmt: skip
     made = CausalDesign(family, beliefs, names, settled, choices)
-    if choices["terms"] != Terms():
+    if terms != Terms():
         _ = made.release  # what cannot be kept is refused now
     return made
 

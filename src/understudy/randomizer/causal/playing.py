@@ -13,6 +13,7 @@ from understudy.randomizer.playing import Choices, begun_or_opened
 from understudy.stream.charges import Clock
 from understudy.stream.release import Release
 from understudy.stream.stream import Stream
+from understudy.transform.roundoff import Roundoff
 
 if TYPE_CHECKING:
     from understudy.randomizer.causal.making import CausalDesign
@@ -70,6 +71,11 @@ class CausalPolicy(Frozen):
     def release(self) -> Release:
         """That of the design."""
         return self.design.release
+
+    @property
+    def floating(self) -> Roundoff | None:
+        """That of the design."""
+        return self.design.floating
 
     def residual_of_block(self, marginal: Any = None) -> None:
         """None: a causal design has exact models only."""

@@ -19,13 +19,13 @@ from understudy.models.fingerprint import probe
 from understudy.models.keys import value_from_plain, value_to_plain
 from understudy.models.stored import family_to_plain
 from understudy.randomizer import document
+from understudy.randomizer.making import with_terms
 from understudy.randomizer.priors.hull import worst
 from understudy.randomizer.priors.robust import _charge_at, _designed
 from understudy.randomizer.priors.robust_result import RobustDesign, is_near
 from understudy.randomizer.priors.robust_solver import robust
 from understudy.randomizer.problem import as_cost, as_prior
 from understudy.randomizer.sampler import Randomizer
-from understudy.randomizer.making import with_terms
 from understudy.randomizer.storage import (
     VERSIONS,
     _charge,
