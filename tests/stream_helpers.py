@@ -23,13 +23,15 @@ def played(stream):
 
 def whole(design, stream, Y):
     """What an undisturbed stream of one epoch releases."""
-    return us.disguise(Y, worker.room(1), worker.room(design.pseudo[played(stream)]))
+    target = worker.room(design.pseudo[played(stream)])
+    return us.disguise(Y, worker.room(1), target, resolution=design.resolution)
 
 
 def along(design, Y, draws):
     """What a stream releases whose draws, by position, were these."""
     family = us.Family(worker.room, values=[0, 0.5, 1])
-    return us.disguise(Y, worker.room(1), family.along([design.pseudo[draw] for draw in draws]))
+    target = family.along([design.pseudo[draw] for draw in draws])
+    return us.disguise(Y, worker.room(1), target, resolution=design.resolution)
 
 
 def copied(source, target):

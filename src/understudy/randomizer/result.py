@@ -285,9 +285,9 @@ class Design:
         beginning and after each gap, and then begins the pseudo model anew. It is fixed when the stream is begun.
 
         `period` (a timedelta or seconds, by default that of the family) is the cadence of readings that have times:
-        each is put into a slot, within `tolerance` (half a period), and slots that stay empty are missing readings. With
-        `fill` they are released too, from fresh scores, and so are missing readings: then which of them were missing
-        does not show. All of it is fixed when the stream is begun.
+        each is put into a slot, within `tolerance` (half a period), and slots that stay empty are missing readings.
+        With `fill` they are released too, from fresh scores, and so are missing readings: then which of them were
+        missing does not show. All of it is fixed when the stream is begun.
         """
         from understudy.randomizer.playing import Choices, stream
 

@@ -11,7 +11,7 @@ unless another one is given.
 
 These are rules of the time alone. They cannot depend on the private parameter more than the times do.
 
->>> minutes = Cadence(60_000_000_000, origin=0)
+>>> minutes = Cadence.checked(60, origin=0)
 >>> minutes.slots(np.array([0, 61, 179, 185]) * 10**9).tolist()
 [0, 1, 3, 3]
 """

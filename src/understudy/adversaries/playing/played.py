@@ -80,7 +80,7 @@ class Stage:
         pseudo = self.draws(theta, rng)
         secret = rng.bytes(32)
         try:
-            return Played(self._through(Y, theta, pseudo, secret), pseudo, 0)
+            return Played(self._released(self._through(Y, theta, pseudo, secret)), pseudo, 0)
         except MissingReadingError:
             return self._in_runs(Y, theta, pseudo, secret)
 
@@ -125,7 +125,12 @@ class Stage:
                 rows = slice(start, stop)
                 output[rows] = self._through(np.ascontiguousarray(Y[rows]), theta[rows], pseudo[rows], secret)
                 restarts += 1
-        return Played(output, pseudo, max(restarts, 0))
+        return Played(self._released(output), pseudo, max(restarts, 0))
+
+    def _released(self, output: Array) -> Array:
+        """Outputs (T, d) on the lattice of the design, as streams release them."""
+        found: Array = self.design.release.rounded(output)
+        return found
 
     def readings(self, theta: Ints, rng: np.random.Generator) -> Array:
         """Readings (T, d) of the models themselves along a path of private values."""

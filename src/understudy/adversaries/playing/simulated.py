@@ -78,6 +78,7 @@ def _constant(stage: Stage, n: int, rng: np.random.Generator, tell: Tell) -> Mat
                     output[:, :, those] = disguise(Y, source, target, rng)
             done += those.size
             tell(done / n)
+    output = design.release.rounded(output, output)  # as streams release it
     labels = np.broadcast_to(theta, (T, n))
     known = _known(stage, design.randomizer.kernel, None, None)
     guarantee = design.guarantee
