@@ -3,7 +3,8 @@
 At the beginning the states of both filters are known. With them, each pair (theta_i, pseudo value j) makes of an output
 one candidate for the raw reading, mean_i + sd_i z_j. If raw readings have a grid and the map was one of
 floats, the right pair lands on it and others nearly never do. So the reading is known, both filters go on, and the
-next one is followed in the same way. A decision's pseudo value is free at its first reading only. If both
+next one is followed in the same way. Doubles are such a grid too, one that grows coarser with their magnitude, and what
+lies on it are the innovations. A decision's pseudo value is free at its first reading only. If both
 values change within a gap, and not at its ends, the trace is lost.
 """
 
@@ -27,16 +28,24 @@ from understudy.transform.maps import gauss_markov
 _STRAY = 0.01  # share of readings that may miss the grid although the pair is right
 _NEAR = 1e-9  # of a step: what counts as on the grid, besides the rounding of the readings
 _SURE = 20.0  # nats that one reading may say
+_SPACINGS = 4.0  # of doubles by which an innovation of the output may be wrong
+_ROUGH = 0.1  # of a spacing of raw readings: an innovation that is not known better tells nothing
 _ULPS = 64.0 * float(np.finfo(float).eps)
 
 
 def followed(
-    Y: Array, sources: Sequence[GaussMarkov], targets: Sequence[GaussMarkov], grid: tuple[float, float], every: int
+    Y: Array,
+    sources: Sequence[GaussMarkov],
+    targets: Sequence[GaussMarkov],
+    grid: tuple[float, float] | float,
+    every: int,
 ) -> Array:
     """Evidence in nats (m, T, N) for each value at each reading of outputs (T, N), up to a common constant.
 
     The models are constant, of one channel and of one size each side; `grid` is step and offset. Where the trace is
-    lost, because nothing lands on the grid, there is no evidence any more.
+    lost, because nothing lands on the grid, there is no evidence any more. If `grid` is a number, raw readings are
+    taken for doubles, whose innovations are multiples of their spacing, and outputs for multiples of that number
+    (0: for doubles as well).
 
     >>> import understudy as us
     >>> family = us.Family(lambda v: us.GaussMarkov(0.9, 1.0, 2.0 + v, 0.5, b=5.3 * v, mean0=50.0, cov0=1.0), [0, 1])
@@ -48,7 +57,6 @@ def followed(
     True
     """
     T, N = Y.shape
-    step, offset = grid
     m, n = len(sources), len(targets)
     source, target = _Shared(sources, N), _Shared(targets, N)
     each = np.arange(N)
@@ -62,11 +70,22 @@ def followed(
         mean, sd = source.predict(gone)  # (2 m, N): twice, for what may have been in a gap
         mean_out, sd_out = target.predict(gone)
         z = (y - mean_out) / sd_out  # (2 n, N)
-        back = mean[:, None] + sd[:, None] * z[None]  # (2 m, 2 n, N)
-        place = (back - offset) / step
-        width = _NEAR + _ULPS * np.abs(back) / step
+        e = sd[:, None] * z[None]  # (2 m, 2 n, N)
+        back = mean[:, None] + e
+        if isinstance(grid, tuple):
+            step, offset = np.asarray(grid[0]), np.asarray(grid[1])
+            place = (back - offset) / step
+            width = _NEAR + _ULPS * np.abs(back) / step
+        else:
+            step, offset = np.minimum(np.spacing(np.abs(back)), np.spacing(np.abs(mean))[:, None]), mean[:, None]
+            place = e / step
+            error = grid + _SPACINGS * np.spacing(np.maximum(np.abs(y), np.abs(mean_out)))
+            width = error * (sd[:, None] / sd_out) / step + _ULPS * np.abs(place)
         r = np.abs(place - np.rint(place))
-        near = np.log((1.0 - _STRAY) * np.exp(-r / width) / (2.0 * width) + _STRAY)
+        density = np.exp(-r / width) / (2.0 * width)
+        if not isinstance(grid, tuple):
+            density = np.where(width < _ROUGH, density, 1.0)
+        near = np.log((1.0 - _STRAY) * density + _STRAY)
         weight = near - 0.5 * np.square(z) - np.log(sd_out)
         open_ = free | (np.arange(2 * n)[:, None] % n == played)
         weight = np.where(open_[None], weight, -np.inf)
@@ -76,8 +95,7 @@ def followed(
         result[:, k] = np.where(gone, 0.0, logs - logs.max(axis=0))
         best = weight.reshape(4 * m * n, N).argmax(axis=0)
         i, j = best // (2 * n), best % (2 * n)
-        found = offset + step * np.rint(place[i, j, each])
-        raw = np.where(r[i, j, each] < 0.01, found, back[i, j, each])
+        raw = np.where(r < 0.01, offset + step * np.rint(place), back)[i, j, each]
         source.update(i, raw - mean[i, each], gone)
         target.update(j, y - mean_out[j, each], gone)
         played, free = np.where(gone, played, j % n), free & gone
@@ -86,10 +104,10 @@ def followed(
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FollowedAttack:
-    """What is known, the grid, how theta moves, how often there is a draw, and what the clock adds."""
+    """What is known, the grid or the step of the output, how theta moves, how often there is a draw, and the clock."""
 
     known: Known
-    grid: tuple[float, float]
+    grid: tuple[float, float] | float
     chain: Chain
     every: int
     timely: Timely = ALWAYS
