@@ -29,7 +29,15 @@ from understudy.adversaries.learners.calibration import surprise
 from understudy.adversaries.learners.chains import chain_of
 from understudy.adversaries.learners.following import FollowedAttack, obstacle
 from understudy.adversaries.learners.gridded import whole_rows
-from understudy.adversaries.learners.resimulation import DOUBLE, Form, Machine, Release, State, counted
+from understudy.adversaries.learners.resimulation import (
+    DOUBLE,
+    Form,
+    Machine,
+    Release,
+    State,
+    counted,
+    spacing,
+)
 from understudy.adversaries.learners.steps import refusal, sequence_logs
 from understudy.adversaries.learners.timely import ALWAYS, Timely
 from understudy.errors import UnderstudyError
@@ -42,13 +50,12 @@ from understudy.transform.scores import whiten
 _READINGS = 64  # of a sequence that are looked at, at most
 _LEARNED = 2000  # sequences that are learned from
 _WORK = 60_000_000  # readings run again, in units of one that goes through two Kalman predictors
-_COSTS = {"linear": 1.0, "laws": 20.0, "steps": 400.0}
 _TRIES = 10.0  # readings run again for one that is counted
 _ASIDE = 1e-4  # pseudo values that are less likely by the output's law are left aside
 _STRAY = 0.02  # share of readings whose bits say nothing although the pair is right
 _ROUGH = 0.1  # of a lattice step: an innovation that is not known better tells nothing
 _CLEARLY = 5.0  # nats by which training cases must speak against weights that are right in theory
-_WEIGHTS = (0.0, 0.1, 0.3, 1.0)
+_WEIGHTS = (0.0, 0.05, 0.2, 1.0)
 _SOUGHT = 40  # sequences that are searched for the form of readings
 _SEEN = 20_000  # outputs that are searched for a step
 _DECIMALS = 7
@@ -91,11 +98,9 @@ class Bits(Frozen):
         if refused:
             return refused
         try:
-            machines = _machines(known, cases.T)
+            _machines(known, cases.T)
         except UnderstudyError as error:
             return str(error)
-        if _affordable(machines, cases.N, cases.d) < 1:
-            return f"these models are run again one reading at a time, and {cases.N} sequences are too many"
         return ""
 
     def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> BitsAttack | FollowedAttack:
@@ -118,57 +123,66 @@ class Bits(Frozen):
 
 
 class Evidence(NamedTuple):
-    """What bits say for each pair, in nats against a continuous law: two arrays (m, n, N)."""
+    """What bits say for each pair, in nats against a continuous law: three arrays (m, n, N)."""
 
-    counts: Array
+    exact: Array
+    """By counting the readings that give exactly the output."""
+    close: Array
+    """By counting those that miss it by a few cells at most."""
     lattice: Array
+    """By how near to their lattice innovations lie, or readings of a coarser form than doubles."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BitsAttack:
-    """What is known, how outputs leave, the form of readings, the weights of both kinds, and what the clock adds."""
+    """What is known, how outputs leave, the form of readings, the weights of all kinds, and what the clock adds."""
 
     known: Known
     release: Release
     form: Form = DOUBLE
-    weights: tuple[float, float] = (1.0, 0.0)
+    weights: tuple[float, float, float] = (1.0, 0.0, 0.0)
     timely: Timely = ALWAYS
 
     def logits(self, cases: Cases) -> Array:
         """Log-probabilities (m, N)."""
         logs = sequence_logs(self.known.targets, cases.outputs)
-        return self.timely.logits(self.posterior(logs, self.evidence(cases.outputs, logs)), cases)
+        evidence = self.evidence(cases.outputs, logs, lattice=self.weights[2] > 0.0)
+        return self.timely.logits(self.posterior(logs, evidence), cases)
 
     def posterior(self, logs: Array, evidence: Evidence) -> Array:
         """Bayes' rule, (m, N), from log-likelihoods (n, N) of the pseudo models and what bits add to them."""
-        count, lattice = self.weights
         with np.errstate(divide="ignore"):
             pair = np.log(self.known.prior[:, None] * self.known.kernel)[:, :, None] + logs
-        pair = pair + count * evidence.counts + lattice * evidence.lattice
+        for weight, nats in zip(self.weights, evidence, strict=True):
+            pair = pair + weight * nats
         top = pair.max(axis=1, keepdims=True)
         top = np.where(np.isfinite(top), top, 0.0)
         with np.errstate(divide="ignore"):
             return normalised(np.log(np.exp(pair - top).sum(axis=1)) + top[:, 0])
 
-    def evidence(self, outputs: Array, logs: Array) -> Evidence:
+    def evidence(self, outputs: Array, logs: Array, *, lattice: bool = True) -> Evidence:
         """What bits say in outputs (T, d, N) with log-likelihoods (n, N) under the pseudo models."""
         known, Y = self.known, whole_rows(outputs)
         T, d, N = Y.shape
-        found = Evidence(np.zeros((*known.kernel.shape, N)), np.zeros((*known.kernel.shape, N)))
+        found = Evidence(*np.zeros((3, *known.kernel.shape, N)))
         machines = _machines(known, T)
         with np.errstate(divide="ignore"):
             odds = logs + np.log(known.prior @ known.kernel)[:, None]
         likely = odds >= odds.max(axis=0) + np.log(_ASIDE)
-        pairs = [(i, j, np.flatnonzero(likely[j])) for i, j in np.argwhere(known.kernel > 0.0).tolist()]
-        sequences = sum(at.size for _, _, at in pairs)
-        K = int(np.clip(_affordable(machines, sequences, d, 1), 1, min(T, _READINGS)))
+        cost = _TRIES * d * max(machine.cost for machine in machines.values())
+        # of models that take their time only the first sequences are looked at
+        likely[:, int(_WORK // (cost * len(machines))) + 1 :] &= cost * len(machines) * N <= _WORK
+        pairs = [(i, j, np.flatnonzero(likely[j])) for i, j in machines]
+        K = int(np.clip(_WORK // (cost * max(1, sum(at.size for _, _, at in pairs))), 1, min(T, _READINGS)))
         gaps = np.asarray(np.isnan(Y[:, 0]).any(axis=0))
         for i, j, at in pairs:
             for some in (at[~gaps[at]], at[gaps[at]]):
                 if some.size:
                     machine, part = machines[i, j], np.ascontiguousarray(Y[:, :, some])
-                    found.counts[i, j, some] = counting(machine, part, self.release, self.form, K)
-                    found.lattice[i, j, some] = self._lattice(machine, part, i, j, K)
+                    counts = counting(machine, part, self.release, self.form, K)
+                    found.exact[i, j, some], found.close[i, j, some] = counts
+                    if lattice:
+                        found.lattice[i, j, some] = self._lattice(machine, part, i, j, K)
         return found
 
     def _lattice(self, machine: Machine, Y: Array, i: int, j: int, K: int) -> Array:
@@ -221,7 +235,7 @@ def _step(outputs: Array) -> float:
 
 
 def counting(machine: Machine, Y: Array, release: Release, form: Form, K: int) -> Array:
-    """Nats by which the count of readings speaks for a pair in outputs (T, d, N), each looked at in K readings.
+    """Nats (2, N) by which counts of readings speak for a pair in outputs (T, d, N), each looked at in K readings.
 
     The last ones where all are there and states are quickly found from what comes before; otherwise the first ones, up
     to a gap.
@@ -229,7 +243,7 @@ def counting(machine: Machine, Y: Array, release: Release, form: Form, K: int) -
     T, _, N = Y.shape
     gone = np.isnan(Y[:, 0])
     first = T - K if machine.linear and not gone.any() else 0
-    state, total = machine.start(N), np.zeros(N)
+    state, total = machine.start(N), np.zeros((2, N))
     open_ = np.ones(N, dtype=bool)
     reach = 2 if machine.linear else 4
     for k in range(first):
@@ -238,7 +252,7 @@ def counting(machine: Machine, Y: Array, release: Release, form: Form, K: int) -
         open_ &= ~gone[k]
         out = np.where(open_, Y[k], 1.0)
         state, likelihood = counted(machine, k, state, out, release, form, reach)
-        said = np.log((1.0 - _STRAY) * likelihood + _STRAY).sum(axis=0)
+        said = np.log((1.0 - _STRAY) * likelihood + _STRAY).sum(axis=1)
         total += np.where(open_, said, 0.0)
     return total
 
@@ -257,7 +271,7 @@ def lattice_evidence(machine: Machine, Y: Array, source: Model, target: Model, r
     for k in range(first, T):
         root, root_out = machine.root(k), other.root(k)
         e, e_out = root @ z[k], root_out @ z[k]
-        lattice = np.minimum(np.spacing(np.abs(raw[k])), np.spacing(np.abs(raw[k] - e)))
+        lattice = np.minimum(spacing(raw[k]), spacing(raw[k] - e))
         for c in range(d):
             slope = root[c, c] / root_out[c, c]
             error = 4.0 * np.spacing(np.maximum(np.abs(Y[k]), np.abs(Y[k] - e_out))).max(axis=0) * slope
@@ -271,10 +285,11 @@ def form_evidence(Y: Array, source: Model, target: Model, release: Release, form
     """Nats (N,) by which the readings behind outputs (T, d, N) have a form: float32, or a decimal step."""
     raw = disguise(Y, target, source)
     shift = np.array([release.cell(Y[:, c], c) for c in range(Y.shape[1])]).swapaxes(0, 1)
-    spacing = form.spacing(raw)
-    error = (4.0 * shift + 64.0 * np.spacing(np.abs(raw))) / spacing
     there = np.isfinite(raw)
-    far = (raw - form.nearest(np.where(there, raw, 0.0))) / spacing
+    raw = np.where(there & (raw != 0.0), raw, 1.0)
+    step = form.spacing(raw)
+    error = (4.0 * shift + 64.0 * np.spacing(np.abs(raw))) / step
+    far = (raw - form.nearest(raw)) / step
     return np.asarray(np.where(there, near(far, error), 0.0).sum(axis=(0, 1)))
 
 
@@ -314,13 +329,13 @@ def _form(cases: Cases, attack: BitsAttack, logs: Array) -> Form:
     return best[1]
 
 
-def _worth(attack: BitsAttack, logs: Array, evidence: Evidence, cases: Cases) -> tuple[float, float]:
-    """The weights of counting and lattice: those of theory, unless training cases clearly speak for others."""
+def _worth(attack: BitsAttack, logs: Array, evidence: Evidence, cases: Cases) -> tuple[float, float, float]:
+    """The weights of all kinds of evidence: those of theory, unless training cases clearly speak for others."""
 
-    def loss(weights: tuple[float, float]) -> float:
+    def loss(weights: tuple[float, float, float]) -> float:
         return surprise(replace(attack, weights=weights).posterior(logs, evidence), cases.truth)
 
-    grid = [(a, b) for a in _WEIGHTS for b in _WEIGHTS]
+    grid = [(a, b, c) for a in _WEIGHTS for b in _WEIGHTS for c in _WEIGHTS]
     losses = [loss(weights) for weights in grid]
     best = int(np.argmin(losses))
     return grid[best] if (loss(attack.weights) - losses[best]) * cases.guesses > _CLEARLY else attack.weights
@@ -329,10 +344,3 @@ def _worth(attack: BitsAttack, logs: Array, evidence: Evidence, cases: Cases) ->
 def _machines(known: Known, T: int) -> dict[tuple[int, int], Machine]:
     sources, targets = known.sources, known.targets
     return {(i, j): Machine(sources[i], targets[j], T) for i, j in np.argwhere(known.kernel > 0.0).tolist()}
-
-
-def _affordable(machines: dict[tuple[int, int], Machine], N: int, d: int, pairs: int | None = None) -> float:
-    """Readings of a sequence that can be looked at."""
-    kinds = {"linear" if m.linear else "laws" if m.quick else "steps" for m in machines.values()}
-    cost = max(_COSTS[kind] for kind in kinds)
-    return _WORK / (max(N, 1) * (len(machines) if pairs is None else pairs) * _TRIES * d * cost)

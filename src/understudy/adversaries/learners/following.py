@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from understudy.adversaries.cases import Cases, normalised
 from understudy.adversaries.known import Known
 from understudy.adversaries.learners.chains import Chain, Plan, cells, smoothed
+from understudy.adversaries.learners.resimulation import spacing
 from understudy.adversaries.learners.timely import ALWAYS, Timely
 from understudy.laws.base import Array
 from understudy.models.base import Model
@@ -77,7 +78,7 @@ def followed(
             place = (back - offset) / step
             width = _NEAR + _ULPS * np.abs(back) / step
         else:
-            step, offset = np.minimum(np.spacing(np.abs(back)), np.spacing(np.abs(mean))[:, None]), mean[:, None]
+            step, offset = np.minimum(spacing(back), spacing(mean)[:, None]), mean[:, None]
             place = e / step
             error = grid + _SPACINGS * np.spacing(np.maximum(np.abs(y), np.abs(mean_out)))
             width = error * (sd[:, None] / sd_out) / step + _ULPS * np.abs(place)

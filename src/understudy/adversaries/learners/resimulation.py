@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from understudy.errors import ConfigurationError, UnderstudyError
 from understudy.laws.base import Array, Law
 from understudy.models.base import Model
+from understudy.models.markov import Markov
 from understudy.transform.backend import kernels_many, view
 from understudy.transform.filter import transformation
 from understudy.transform.maps import CausalMap, Chain, Emit, NothingMissing, ScoreEach, ValueEach
@@ -34,8 +35,11 @@ Ints = NDArray[np.int64]
 State = tuple[Any, ...]
 """Arrays whose last axis are the sequences."""
 
-MOST = 64.0
+MOST = 4096.0
 """Readings behind an output beyond which they are not counted: their number tells too little."""
+
+SLACK = 4.0
+"""Cells by which an output may be missed where the state before it is not known exactly."""
 
 _BELOW = np.int64(-(2**63))
 _FAR = 2.0**20  # spacings of the output over which the slope is taken
@@ -97,11 +101,22 @@ def _ordered(bits: Ints, sign: np.int64) -> Ints:
 DOUBLE = Form("double")
 
 
+def spacing(y: Array) -> Array:
+    """Spacing of doubles at a number; without bound at zero, which is a multiple of everything.
+
+    >>> spacing(np.array([0.0, 1.0])).tolist() == [np.inf, 2.0**-52]
+    True
+    """
+    return np.where(y == 0.0, np.inf, np.spacing(np.abs(y)))
+
+
 # The transformation of many sequences ----------------------------------------------------------------
 
 
 class Link(Protocol):
     """A causal map of many sequences: states in arrays."""
+
+    cost: float
 
     def start(self, N: int) -> State:
         """States before the first reading."""
@@ -132,8 +147,8 @@ class Machine:
         parts = causal.maps if isinstance(causal, Chain) else (causal,)
         self.links: list[Link] = [link for part in parts for link in _links(part, T)]
         self.dim = causal.dim
-        self.quick = not any(isinstance(link, _Steps) for link in self.links)
-        """Whether all sequences go through it together."""
+        self.cost = max(link.cost for link in self.links)
+        """Of a reading, in units of one that goes through two compiled Kalman predictors with many others."""
         self.linear = isinstance(causal, Pair)
 
     def start(self, N: int) -> State:
@@ -181,6 +196,8 @@ def _links(causal: CausalMap, T: int) -> list[Link]:
 
 class _Filters:
     """Two Kalman predictors back to back."""
+
+    cost = 1.0
 
     def __init__(self, pair: Pair, T: int) -> None:
         if 0 < pair.limit < T:
@@ -234,6 +251,8 @@ class _Filters:
 class _Each:
     """One law for all readings."""
 
+    cost = 20.0
+
     def __init__(self, law: Law, there: Callable[..., Any], back: Callable[..., Any]) -> None:
         self.law, self._there, self._back = law, there, back
 
@@ -276,6 +295,8 @@ class _Steps:
         self.emits = isinstance(causal, Emit) or name == "HiddenValues"
         if not self.emits and name not in ("Score", "HiddenScores"):
             raise ConfigurationError(f"a map of type {name} is not run again")
+        # what finds a quantile by searching for it takes milliseconds
+        self.cost = 400.0 if isinstance(self.model, Markov) or name.startswith("Hidden") else 10_000.0
 
     def start(self, N: int) -> State:
         states = np.empty(N, dtype=object)
@@ -337,10 +358,12 @@ class Release(NamedTuple):
 def counted(
     machine: Machine, k: int, state: State, out: Array, release: Release, form: Form = DOUBLE, reach: int = 2
 ) -> tuple[State, Array]:
-    """One reading of outputs (d, N): states after it, and the likelihood of each against a continuous law, (d, N).
+    """One reading of outputs (d, N): states after it, and likelihoods of each against a continuous law, (2, d, N).
 
-    It is 1 where nothing can be told: where there are more than `MOST` readings behind an output, where undoing fails
-    or an output is missing. `reach` is how many neighbours are tried on either side, for what undoing gets wrong.
+    The first counts readings that give exactly this output, the second those that miss it by `SLACK` cells at most: the
+    state from which a reading started is known to a few cells only, if several readings gave an output before. They are
+    1 where nothing can be told: where there are more than `MOST` readings behind an output, where undoing fails or an
+    output is missing. `reach` is how many neighbours are tried on either side, for what undoing gets wrong.
 
     >>> import understudy as us
     >>> low, high = us.IID(us.Gaussian(0.0, 1.0)), us.IID(us.Gaussian(64.0, 1.0))
@@ -348,12 +371,19 @@ def counted(
     >>> honest, other = us.disguise(64.0 + rng.standard_normal((1, 1, 50)), high, low)[0], rng.standard_normal((1, 50))
     >>> for out in (honest, other):
     ...     _, found = counted(machine, 0, machine.start(50), out, Release((0.0,)))
-    ...     print((found > 10.0).mean() > 0.9, (found == 0.0).mean() > 0.9)
+    ...     print((found[0] > 10.0).mean() > 0.9, (found[0] == 0.0).mean() > 0.9)
     True False
     False True
     """
+    with np.errstate(all="ignore"):  # zero has no neighbours to speak of, and some readings are impossible
+        return _counted(machine, k, state, out, release, form, reach)
+
+
+def _counted(
+    machine: Machine, k: int, state: State, out: Array, release: Release, form: Form, reach: int
+) -> tuple[State, Array]:
     d, N = out.shape
-    found = np.ones((d, N))
+    found = np.ones((2, d, N))
     Y = machine.back(k, state, out)
     for c in range(d):
         # dy/d~y, over a distance that rounding does not show in
@@ -372,7 +402,9 @@ def counted(
             some = chosen(state, told)
             goal = out[c, told], cell[told] * slope[told]
             Y[c, told], hits = _around(machine, k, some, Y[:, told], c, goal, release, form, reach)
-            found[c, told] = hits / (behind[told] * release.share(out[c, told], c))
+            found[0, c, told] = hits[0] / (behind[told] * release.share(out[c, told], c))
+            wide = (2.0 * SLACK + 1.0) * behind[told]
+            found[1, c, told] = np.where(wide < 1.0, hits[1] / wide, 1.0)
     there = np.isfinite(Y).all(axis=0)
     after, _ = machine.step(k, state, Y)
     return after, np.where(there, found, 1.0)
@@ -382,7 +414,7 @@ def _around(
     machine: Machine, k: int, state: State, Y: Array, c: int, goal: tuple[Array, Array], release: Release, form: Form,
     reach: int,
 ) -> tuple[Array, Array]:  # fmt: skip
-    """The reading nearest to the middle of those that give the output in channel c, and how many there are."""
+    """The reading nearest to the middle of those that give the output in channel c, and how many do, (2, N)."""
     out, width = goal
     N = out.size
     middle = form.ordinal(Y[c])
@@ -401,9 +433,12 @@ def _around(
     hit = np.zeros(ordinals.shape, dtype=bool)
     hit[at] = release.rounded(made, c) == out[at[1]]
     hits = hit.sum(axis=0) + np.where(hit.any(axis=0), inside, 0)
+    close = (missed <= SLACK * release.cell(out, c)).sum(axis=0)
     # of the hits the one in the middle, otherwise the one that comes nearest to the output
     far = np.where(hit, np.abs(ordinals - middle).astype(float), np.inf)
     best = np.where(hit.any(axis=0), far.argmin(axis=0), np.where(np.isnan(missed), np.inf, missed).argmin(axis=0))
     centre = (inside > 0) & hit.any(axis=0)
     each = np.arange(N)
-    return np.where(centre, form.number(middle), form.number(ordinals[best, each])), hits.astype(float)
+    return np.where(centre, form.number(middle), form.number(ordinals[best, each])), np.stack([hits, close]).astype(
+        float
+    )
