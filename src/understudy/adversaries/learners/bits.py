@@ -103,12 +103,12 @@ class Bits(Frozen):
             return str(error)
         return ""
 
-    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> BitsAttack | FollowedAttack:
+    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> BitsAttack | MovingAttack:
         """The step of the output, the form of the readings, and what the evidence proved to be worth."""
         release = released(cases.outputs, known.design)
         if not cases.once:
             every = known.decision_every or cases.T
-            moving = FollowedAttack(known, release.steps[0], chain_of(cases, known), every)
+            moving = MovingAttack(known, release.steps[0], chain_of(cases, known), every, draws=True)
             if cases.hours is None:
                 return moving
             pieces = cases.sequences(slice(0, 2))
@@ -197,6 +197,30 @@ class BitsAttack:
             )
         except UnderstudyError:  # gaps where a model has no law across them
             return np.zeros(Y.shape[2])
+
+
+class MovingAttack(FollowedAttack):
+    """The same for a theta that moves: the first decision by counting, those after it by the lattice of innovations.
+
+    Counting needs the states of both filters to the last bit. They are known at the beginning; later on they depend on
+    every value that theta and the draws have had.
+    """
+
+    __slots__ = ()
+
+    def evidence(self, cases: Cases) -> Array:
+        """What speaks for each value at each reading, (m, T, N), in nats."""
+        # not super(): a dataclass with slots is another class than the one that its methods were written in
+        found = FollowedAttack.evidence(self, cases)
+        step = self.grid if isinstance(self.grid, float) else 0.0
+        counter = BitsAttack(self.known, Release((step,)))
+        first = np.ascontiguousarray(cases.outputs[: self.every])
+        logs = sequence_logs(self.known.targets, first)
+        with np.errstate(divide="ignore"):
+            prior = np.log(np.maximum(self.known.prior, 1e-300))[:, None]
+        found[:, : self.every] = 0.0
+        found[:, 0] = counter.posterior(logs, counter.evidence(first, logs, lattice=False)) - prior
+        return found
 
 
 def released(outputs: Array, design: Any = None) -> Release:

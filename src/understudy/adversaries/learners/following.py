@@ -29,8 +29,8 @@ from understudy.transform.maps import gauss_markov
 _STRAY = 0.01  # share of readings that may miss the grid although the pair is right
 _NEAR = 1e-9  # of a step: what counts as on the grid, besides the rounding of the readings
 _SURE = 20.0  # nats that one reading may say
-_SPACINGS = 4.0  # of doubles by which an innovation of the output may be wrong
-_ROUGH = 0.1  # of a spacing of raw readings: an innovation that is not known better tells nothing
+_SPACINGS = 1.0  # of doubles by which an innovation of the output may be wrong
+_ROUGH = 0.3  # of a spacing of raw readings: an innovation that is not known better tells nothing
 _ULPS = 64.0 * float(np.finfo(float).eps)
 
 
@@ -40,13 +40,14 @@ def followed(
     targets: Sequence[GaussMarkov],
     grid: tuple[float, float] | float,
     every: int,
+    kernel: Array | None = None,
 ) -> Array:
     """Evidence in nats (m, T, N) for each value at each reading of outputs (T, N), up to a common constant.
 
     The models are constant, of one channel and of one size each side; `grid` is step and offset. Where the trace is
     lost, because nothing lands on the grid, there is no evidence any more. If `grid` is a number, raw readings are
     taken for doubles, whose innovations are multiples of their spacing, and outputs for multiples of that number
-    (0: for doubles as well).
+    (0: for doubles as well). With a `kernel` (m, n) a draw counts as evidence too.
 
     >>> import understudy as us
     >>> family = us.Family(lambda v: us.GaussMarkov(0.9, 1.0, 2.0 + v, 0.5, b=5.3 * v, mean0=50.0, cov0=1.0), [0, 1])
@@ -64,6 +65,8 @@ def followed(
     played = np.zeros(N, dtype=np.int64)
     free = np.ones(N, dtype=bool)  # whether there was a draw since the last reading that is there
     result = np.zeros((m, T, N))
+    with np.errstate(divide="ignore"):
+        drawn = np.log(np.tile(np.ones((m, n)) if kernel is None else kernel, (2, 2)))[:, :, None]
     for k in range(T):
         free |= k % every == 0
         gone = np.isnan(Y[k])
@@ -88,6 +91,8 @@ def followed(
             density = np.where(width < _ROUGH, density, 1.0)
         near = np.log((1.0 - _STRAY) * density + _STRAY)
         weight = near - 0.5 * np.square(z) - np.log(sd_out)
+        if kernel is not None:
+            weight = weight + np.where(free, drawn, 0.0)
         open_ = free | (np.arange(2 * n)[:, None] % n == played)
         weight = np.where(open_[None], weight, -np.inf)
         top = weight.max(axis=(0, 1))
@@ -112,15 +117,22 @@ class FollowedAttack:
     chain: Chain
     every: int
     timely: Timely = ALWAYS
+    draws: bool = False
+    """Whether draws count as evidence, beside what the grid says."""
 
     def logits(self, cases: Cases) -> Array:
         """Log-probabilities of each value at each reading, (m, T, N)."""
-        sources, targets = _linear(self.known.sources), _linear(self.known.targets)
-        evidence = np.maximum(followed(cases.outputs[:, 0], sources, targets, self.grid, self.every), -_SURE)
+        evidence = np.maximum(self.evidence(cases), -_SURE)
         plan = Plan(np.eye(cases.m)[None], np.zeros((1, cases.m), dtype=np.int64), 0)
         with np.errstate(divide="ignore"):
             said = normalised(np.log(smoothed(evidence, plan, self.chain, cells(cases))))
         return self.timely.logits(said, cases)
+
+    def evidence(self, cases: Cases) -> Array:
+        """What speaks for each value at each reading, (m, T, N), in nats."""
+        sources, targets = _linear(self.known.sources), _linear(self.known.targets)
+        kernel = self.known.kernel if self.draws else None
+        return followed(cases.outputs[:, 0], sources, targets, self.grid, self.every, kernel)
 
 
 class _Shared:
