@@ -312,7 +312,7 @@ def form_evidence(Y: Array, source: Model, target: Model, release: Release, form
     there = np.isfinite(raw)
     raw = np.where(there & (raw != 0.0), raw, 1.0)
     step = form.spacing(raw)
-    error = (4.0 * shift + 64.0 * np.spacing(np.abs(raw))) / step
+    error = (shift + 64.0 * np.spacing(np.abs(raw))) / step
     far = (raw - form.nearest(raw)) / step
     return np.asarray(np.where(there, near(far, error), 0.0).sum(axis=(0, 1)))
 

@@ -38,7 +38,7 @@ State = tuple[Any, ...]
 MOST = 4096.0
 """Readings behind an output beyond which they are not counted: their number tells too little."""
 
-SLACK = 4.0
+SLACK = 1.0
 """Cells by which an output may be missed where the state before it is not known exactly."""
 
 _BELOW = np.int64(-(2**63))
