@@ -155,11 +155,12 @@ def test_on_a_lattice_it_is_the_exact_adversary():
 
 
 def test_the_step_is_the_designs_or_is_found():
-    """A design that has a resolution is believed; one for all channels serves each."""
+    """A design that has a resolution is believed, if its outputs have it; one for all channels serves each."""
     Y = np.round(np.random.default_rng(1).normal(size=(50, 2, 3)), 3)
     assert released(Y).steps == (0.001, 0.001)
-    assert released(Y, SimpleNamespace(resolution=(0.25, 0.5))).steps == (0.25, 0.5)
-    assert released(Y, SimpleNamespace(resolution=0.25)).steps == (0.25, 0.25)
+    assert released(np.round(Y), SimpleNamespace(resolution=(0.25, 0.5))).steps == (0.25, 0.5)
+    assert released(np.round(Y), SimpleNamespace(resolution=0.25)).steps == (0.25, 0.25)
+    assert released(Y, SimpleNamespace(resolution=0.25)).steps == (0.001, 0.001)
     assert released(np.full((3, 1, 2), np.nan)).steps == (0.0,)
 
 

@@ -49,7 +49,7 @@ from understudy.transform.scores import whiten
 
 _READINGS = 64  # of a sequence that are looked at, at most
 _LEARNED = 2000  # sequences that are learned from
-_WORK = 60_000_000  # readings run again, in units of one that goes through two Kalman predictors
+_WORK = 20_000_000  # readings run again, in units of one that goes through two Kalman predictors
 _TRIES = 10.0  # readings run again for one that is counted
 _ASIDE = 1e-4  # pseudo values that are less likely by the output's law are left aside
 _STRAY = 0.02  # share of readings whose bits say nothing although the pair is right
@@ -226,6 +226,8 @@ class MovingAttack(FollowedAttack):
 def released(outputs: Array, design: Any = None) -> Release:
     """How outputs (T, d, N) leave: the design's steps, or those that all of them are multiples of; 0 for doubles.
 
+    A design that has steps is not believed where outputs are no multiples of them.
+
     >>> released(np.round(np.random.default_rng(1).normal(size=(500, 1, 1)), 2)).steps
     (0.01,)
     >>> released(np.rint(np.random.default_rng(1).normal(size=(500, 1, 1)) * 2.0**40) / 2.0**40).steps == (2.0**-40,)
@@ -235,24 +237,27 @@ def released(outputs: Array, design: Any = None) -> Release:
     """
     given = getattr(design, "resolution", None)
     d = outputs.shape[1]
-    if given is not None:
-        steps = np.broadcast_to(np.asarray(given, dtype=float), (d,))
-        return Release(tuple(steps.tolist()))
-    return Release(tuple(_step(outputs[:, c]) for c in range(d)))
+    own = [0.0] * d if given is None else np.broadcast_to(np.asarray(given, dtype=float), (d,)).tolist()
+    return Release(tuple(_step(outputs[:, c], own[c]) for c in range(d)))
 
 
-def _step(outputs: Array) -> float:
+def _step(outputs: Array, given: float) -> float:
     values = outputs[np.isfinite(outputs)]
     values = values[:: max(1, values.size // _SEEN)]
     if not values.size:
-        return 0.0
+        return given
+    if given > 0.0 and _multiples(values, given):
+        return given
     finest = 4.0 * float(np.median(np.spacing(np.abs(values))))
-    decimals = [10.0**-digits for digits in range(10)]
-    for step in sorted((*(2.0**-k for k in range(-10, 60)), *decimals), reverse=True):
-        scale = 10.0 ** decimals.index(step) if step in decimals else 1.0 / step
-        if step >= finest and (np.rint(values * scale) / scale == values).all():
-            return step
-    return 0.0
+    steps = sorted((*(2.0**-k for k in range(-10, 60)), *(10.0**-digits for digits in range(10))), reverse=True)
+    return next((step for step in steps if step >= finest and _multiples(values, step)), 0.0)
+
+
+def _multiples(values: Array, step: float) -> bool:
+    """Whether all are multiples of a step, as they are rounded to it one way or the other."""
+    scale = float(np.rint(1.0 / step)) if step < 1.0 else 1.0 / step
+    ways = np.rint(values / step) * step, np.rint(values * scale) / scale
+    return any(bool((way == values).all()) for way in ways)
 
 
 # Evidence --------------------------------------------------------------------------------------------

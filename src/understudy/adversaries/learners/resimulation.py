@@ -335,8 +335,11 @@ class Release(NamedTuple):
     def rounded(self, out: Array, channel: int) -> Array:
         """What leaves of an output."""
         step = self.steps[channel]
-        # + 0.0: there is no -0.0 among what leaves
-        return out if step == 0.0 else np.asarray(np.rint(out / step) * step + 0.0)
+        if step == 0.0:
+            return out
+        scale = float(np.rint(1.0 / step))
+        # a decimal step as decimals are rounded; + 0.0, as there is no -0.0 among what leaves
+        return np.asarray((np.rint(out * scale) / scale if scale * step == 1.0 else np.rint(out / step) * step) + 0.0)
 
     def cell(self, out: Array, channel: int) -> Array:
         """Width of what leaves as the same output."""
