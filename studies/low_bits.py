@@ -1,4 +1,4 @@
-"""What low-order bits tell, and from which step of the output on they tell nothing.
+"""What low-order bits tell, and from which step of the output on they are not told apart.
 
 A disguise maps doubles to doubles, and the adversary `bits` counts the readings that give exactly an output. Two
 tables:
@@ -7,7 +7,7 @@ tables:
    rounded to 2^-12, beside what the card says; exact intervals (Clopper and Pearson) at 99 percent.
 2. For pairs of models, outputs of the one disguised as the other beside outputs of the other as itself, rounded to
    2^-k: the area under the curve (AUC) of what counting says for the first against the second, and the probability of
-   so much by chance (Mann and Whitney). Steps are listed from fine to coarse until three in a row tell nothing at 1e-6.
+   so much by chance (Mann and Whitney). Steps are listed from fine to coarse until three in a row are not told at 1e-6.
    How coarse a step must be grows with the number of readings: what is left of each is of the order of the square of
    (spacing of readings / step).
 
@@ -130,13 +130,13 @@ def told(pair: Pair, step: float, count: int, seed: int) -> tuple[float, float]:
 
 
 def pairs(count: int) -> None:
-    """From which step on each pair tells nothing."""
+    """From which step on each pair is not told apart."""
     for pair in PAIRS:
         print(f"{pair.name} (n = {count} of each, T = {READINGS})")
         silent = 0
         for name, step in [("doubles", 0.0), *((f"2^-{k}", 2.0**-k) for k in pair.exponents)]:
             auc, p = told(pair, step, count, 7)
-            print(f"  {name:8} AUC {auc:.3f}  p {p:.1e}{'' if p < ALARM else '  tells nothing'}")
+            print(f"  {name:8} AUC {auc:.3f}  p {p:.1e}{'' if p < ALARM else f'  not at {ALARM:g}'}")
             silent = 0 if p < ALARM else silent + 1
             if silent == 3:
                 break
@@ -155,7 +155,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="smaller numbers, for a look")
     quick = parser.parse_args().quick
     timed(readme, 2000 if quick else 20_000)
-    timed(pairs, 100 if quick else 500)
+    timed(pairs, 100 if quick else 1500)
 
 
 if __name__ == "__main__":
