@@ -23,6 +23,7 @@ ROSTER: dict[str, str] = {
     "redraws": "redrawn:Redrawn",
     "grid": "gridded:Inverted",
     "digits": "gridded:Digits",
+    "bits": "bits:Bits",
     "genie": "bayes:Genie",
 }
 """Name -> where it is, as module:class of `learners`."""
@@ -41,7 +42,7 @@ def named(adversaries: Any = "all") -> dict[str, Learner | str]:
     >>> named("nobody")
     Traceback (most recent call last):
     understudy.errors.ConfigurationError: there is no adversary 'nobody'; there are windowed, logistic, boosting, \
-neighbours, changes, exact, smoother, hmm, redraws, grid, digits
+neighbours, changes, exact, smoother, hmm, redraws, grid, digits, bits
     """
     found: dict[str, Any] = {"blind": None, "clock": None}
     for name, learner in _asked(adversaries).items():

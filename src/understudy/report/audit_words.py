@@ -23,6 +23,7 @@ _DOES = {
     "redraws": "Looks for draws that should not have been made: takes each stretch for a draw of its own, and adds up.",
     "grid": "Undoes the disguise under each value, and looks for rounded readings.",
     "digits": "Learned what the last digits look like, before and after undoing the disguise.",
+    "bits": "Runs the disguise again under each value, and counts the readings that give exactly this output.",
     "genie": "Is told the value that was played, more than any output tells if the models are right; takes a value "
     "that moves for a Markov chain.",
 }

@@ -3,7 +3,8 @@
 At the beginning the states of both filters are known. With them, each pair (theta_i, pseudo value j) makes of an output
 one candidate for the raw reading, mean_i + sd_i z_j. If raw readings have a grid and the map was one of
 floats, the right pair lands on it and others nearly never do. So the reading is known, both filters go on, and the
-next one is followed in the same way. A decision's pseudo value is free at its first reading only. If both
+next one is followed in the same way. Doubles are such a grid too, one that grows coarser with their magnitude, and what
+lies on it are the innovations. A decision's pseudo value is free at its first reading only. If both
 values change within a gap, and not at its ends, the trace is lost.
 """
 
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from understudy.adversaries.cases import Cases, normalised
 from understudy.adversaries.known import Known
 from understudy.adversaries.learners.chains import Chain, Plan, cells, smoothed
+from understudy.adversaries.learners.resimulation import spacing
 from understudy.adversaries.learners.timely import ALWAYS, Timely
 from understudy.laws.base import Array
 from understudy.models.base import Model
@@ -27,16 +29,25 @@ from understudy.transform.maps import gauss_markov
 _STRAY = 0.01  # share of readings that may miss the grid although the pair is right
 _NEAR = 1e-9  # of a step: what counts as on the grid, besides the rounding of the readings
 _SURE = 20.0  # nats that one reading may say
+_SPACINGS = 1.0  # of doubles by which an innovation of the output may be wrong
+_ROUGH = 0.3  # of a spacing of raw readings: an innovation that is not known better tells nothing
 _ULPS = 64.0 * float(np.finfo(float).eps)
 
 
 def followed(
-    Y: Array, sources: Sequence[GaussMarkov], targets: Sequence[GaussMarkov], grid: tuple[float, float], every: int
+    Y: Array,
+    sources: Sequence[GaussMarkov],
+    targets: Sequence[GaussMarkov],
+    grid: tuple[float, float] | float,
+    every: int,
+    kernel: Array | None = None,
 ) -> Array:
     """Evidence in nats (m, T, N) for each value at each reading of outputs (T, N), up to a common constant.
 
     The models are constant, of one channel and of one size each side; `grid` is step and offset. Where the trace is
-    lost, because nothing lands on the grid, there is no evidence any more.
+    lost, because nothing lands on the grid, there is no evidence any more. If `grid` is a number, raw readings are
+    taken for doubles, whose innovations are multiples of their spacing, and outputs for multiples of that number
+    (0: for doubles as well). With a `kernel` (m, n) a draw counts as evidence too.
 
     >>> import understudy as us
     >>> family = us.Family(lambda v: us.GaussMarkov(0.9, 1.0, 2.0 + v, 0.5, b=5.3 * v, mean0=50.0, cov0=1.0), [0, 1])
@@ -48,13 +59,14 @@ def followed(
     True
     """
     T, N = Y.shape
-    step, offset = grid
     m, n = len(sources), len(targets)
     source, target = _Shared(sources, N), _Shared(targets, N)
     each = np.arange(N)
     played = np.zeros(N, dtype=np.int64)
     free = np.ones(N, dtype=bool)  # whether there was a draw since the last reading that is there
     result = np.zeros((m, T, N))
+    with np.errstate(divide="ignore"):
+        drawn = np.log(np.tile(np.ones((m, n)) if kernel is None else kernel, (2, 2)))[:, :, None]
     for k in range(T):
         free |= k % every == 0
         gone = np.isnan(Y[k])
@@ -62,12 +74,25 @@ def followed(
         mean, sd = source.predict(gone)  # (2 m, N): twice, for what may have been in a gap
         mean_out, sd_out = target.predict(gone)
         z = (y - mean_out) / sd_out  # (2 n, N)
-        back = mean[:, None] + sd[:, None] * z[None]  # (2 m, 2 n, N)
-        place = (back - offset) / step
-        width = _NEAR + _ULPS * np.abs(back) / step
+        e = sd[:, None] * z[None]  # (2 m, 2 n, N)
+        back = mean[:, None] + e
+        if isinstance(grid, tuple):
+            step, offset = np.asarray(grid[0]), np.asarray(grid[1])
+            place = (back - offset) / step
+            width = _NEAR + _ULPS * np.abs(back) / step
+        else:
+            step, offset = np.minimum(spacing(back), spacing(mean)[:, None]), mean[:, None]
+            place = e / step
+            error = grid + _SPACINGS * np.spacing(np.maximum(np.abs(y), np.abs(mean_out)))
+            width = error * (sd[:, None] / sd_out) / step + _ULPS * np.abs(place)
         r = np.abs(place - np.rint(place))
-        near = np.log((1.0 - _STRAY) * np.exp(-r / width) / (2.0 * width) + _STRAY)
+        density = np.exp(-r / width) / (2.0 * width)
+        if not isinstance(grid, tuple):
+            density = np.where(width < _ROUGH, density, 1.0)
+        near = np.log((1.0 - _STRAY) * density + _STRAY)
         weight = near - 0.5 * np.square(z) - np.log(sd_out)
+        if kernel is not None:
+            weight = weight + np.where(free, drawn, 0.0)
         open_ = free | (np.arange(2 * n)[:, None] % n == played)
         weight = np.where(open_[None], weight, -np.inf)
         top = weight.max(axis=(0, 1))
@@ -76,8 +101,7 @@ def followed(
         result[:, k] = np.where(gone, 0.0, logs - logs.max(axis=0))
         best = weight.reshape(4 * m * n, N).argmax(axis=0)
         i, j = best // (2 * n), best % (2 * n)
-        found = offset + step * np.rint(place[i, j, each])
-        raw = np.where(r[i, j, each] < 0.01, found, back[i, j, each])
+        raw = np.where(r < 0.01, offset + step * np.rint(place), back)[i, j, each]
         source.update(i, raw - mean[i, each], gone)
         target.update(j, y - mean_out[j, each], gone)
         played, free = np.where(gone, played, j % n), free & gone
@@ -86,22 +110,29 @@ def followed(
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FollowedAttack:
-    """What is known, the grid, how theta moves, how often there is a draw, and what the clock adds."""
+    """What is known, the grid or the step of the output, how theta moves, how often there is a draw, and the clock."""
 
     known: Known
-    grid: tuple[float, float]
+    grid: tuple[float, float] | float
     chain: Chain
     every: int
     timely: Timely = ALWAYS
+    draws: bool = False
+    """Whether draws count as evidence, beside what the grid says."""
 
     def logits(self, cases: Cases) -> Array:
         """Log-probabilities of each value at each reading, (m, T, N)."""
-        sources, targets = _linear(self.known.sources), _linear(self.known.targets)
-        evidence = np.maximum(followed(cases.outputs[:, 0], sources, targets, self.grid, self.every), -_SURE)
+        evidence = np.maximum(self.evidence(cases), -_SURE)
         plan = Plan(np.eye(cases.m)[None], np.zeros((1, cases.m), dtype=np.int64), 0)
         with np.errstate(divide="ignore"):
             said = normalised(np.log(smoothed(evidence, plan, self.chain, cells(cases))))
         return self.timely.logits(said, cases)
+
+    def evidence(self, cases: Cases) -> Array:
+        """What speaks for each value at each reading, (m, T, N), in nats."""
+        sources, targets = _linear(self.known.sources), _linear(self.known.targets)
+        kernel = self.known.kernel if self.draws else None
+        return followed(cases.outputs[:, 0], sources, targets, self.grid, self.every, kernel)
 
 
 class _Shared:
