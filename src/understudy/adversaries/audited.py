@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from understudy.errors import ConfigurationError
+from understudy.paths import write_whole
 
 if TYPE_CHECKING:
     from understudy.adversaries.utility.measuring import Utility
@@ -212,7 +213,7 @@ class Audit:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the audit to a JSON file; `load_audit` reads it again."""
-        Path(path).write_text(json.dumps(self.plain(), indent=1, allow_nan=False, ensure_ascii=False) + "\n", "utf-8")
+        write_whole(path, json.dumps(self.plain(), indent=1, allow_nan=False, ensure_ascii=False) + "\n")
 
     @classmethod
     def from_plain(cls, told: Any) -> Audit:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import typer
 
+from understudy.paths import NewFile, check_paths
 from understudy.stream.inspection import released, summary
 from understudy.stream.inspection import verify as findings
 
@@ -66,15 +67,17 @@ def verify(path: Path, as_json: bool) -> None:
 
 def export(path: Path, stream: str, out: Path | None, as_json: bool) -> None:
     """Write the outputs, a line each."""
+    check_paths({}, {"--out": out}, ("LEDGER", path))
     lines = (json.dumps(record) for record in released(path, stream))
     if out is None:
         for line in lines:
             typer.echo(line)
         return
-    with out.open("w", encoding="utf-8") as file:
+    with NewFile(out) as new:
         count = 0
         for line in lines:
-            file.write(line + "\n")
+            new.file.write(line.encode("utf-8") + b"\n")
             count += 1
+        new.keep()
     said = json.dumps({"outputs": count, "out": str(out)}) if as_json else f"{count} outputs written to {out}"
     typer.echo(said)

@@ -110,7 +110,7 @@ def apply_file(
     notes = _gate(design, accept_misfit)
     bound = bind(design, reading, private, time, segment, keep, period)
     kinds = format_of(source, format), format_of(target, target_format or (format if _plain(target) else None))
-    check_target(source, target)
+    check_target(source, target, kinds[1], ledger)
     if bound.keep:
         warnings.warn(
             f"the columns {', '.join(map(repr, bound.keep))} leave as they are. Only readings are disguised: whatever "
