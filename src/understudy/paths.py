@@ -131,13 +131,14 @@ class NewFile:
         self._path = path
         self._target, mode = _target(path)
         mode = 0o600 if private else mode
-        token = secrets.token_hex(8)
-        self._temporary = os.path.join(os.path.dirname(self._target), f".understudy-{token}.tmp")
+        name = f".understudy-{secrets.token_hex(8)}.tmp"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
+        self._temporary, self._file = "", None  # type: str, IO[bytes] | None
         self.descriptor = -1
-        self._file: IO[bytes] | None = None
+        temporary = os.path.join(os.path.dirname(self._target), name)
         try:
-            self.descriptor = os.open(self._temporary, flags, 0o666 if mode is None else mode & 0o666)
+            self.descriptor = os.open(temporary, flags, 0o666 if mode is None else mode & 0o666)
+            self._temporary = temporary  # from here on it is ours to delete
             if mode is not None and hasattr(os, "fchmod"):
                 os.fchmod(self.descriptor, mode)  # the umask had its say above
         except BaseException as error:
