@@ -71,7 +71,7 @@ class Columns:
 
 def read(source: str, roles: Roles) -> Columns:
     """All rows of a file, of the columns that are needed."""
-    from understudy.files.binding import hint
+    from understudy.files.binding import check_names
     from understudy.files.rows import joined
     from understudy.files.tables import Source, format_of
 
@@ -79,12 +79,7 @@ def read(source: str, roles: Roles) -> Columns:
         Source(source, format_of(source, roles.format), roles.delimiter) as file,
         progress(f"reading {file.name}") as told,
     ):
-        missing = [name for name in roles.names if name not in file.reader.names]
-        if missing:
-            known = ", ".join(file.reader.names)
-            raise ConfigurationError(
-                f"{file.name}, line 1: there is no column {missing[0]!r}; there are {known}{hint(file.reader.names)}"
-            )
+        check_names(roles.names, file.reader.names, file.name)
         parts, count = [], 0
         for rows in file.reader.rows(roles.names):
             if rows.faults:

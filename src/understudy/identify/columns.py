@@ -108,7 +108,7 @@ class Table:
         if index is not None:
             return of_array(name, index)
         if name not in self.names:
-            raise ConfigurationError(f"{role} is {name!r}; the frame has no such column, it has {list(self.names)!r}")
+            raise ConfigurationError(f"{role} is {name!r}; no such column is among the {len(self.names)} of the frame")
         if self._columns is None:
             return _of_series(name, self._frame[name])
         return of_array(name, self._columns[name])
