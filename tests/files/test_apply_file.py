@@ -56,7 +56,7 @@ def test_columns_are_those_of_the_family(tools, tmp_path):
     times, Y, labels = lab.rows(50)
     source = tools.write_csv(tmp_path / "in.csv", ["time", "co2", "people"], times, Y, labels)
     assert apply_file(lab.design, source, tmp_path / "out.csv").columns == ("time", "co2")
-    with pytest.raises(ConfigurationError, match="has no column 'humidity'; wanted are .*'humidity'.* has 3 fields"):
+    with pytest.raises(ConfigurationError, match=r"has no column 'humidity'; wanted are .*'humidity'.* has 3 fields"):
         apply_file(lab.design, source, tmp_path / "out.csv", reading="humidity")
 
 

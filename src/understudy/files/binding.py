@@ -156,6 +156,10 @@ def _check(bound: Binding, private: str | None) -> None:
     for name, what in ((private, "private"), (bound.time, "time"), *((name, "segment") for name in bound.segment)):
         if name is not None and name in bound.readings:
             raise ConfigurationError(f"{what} = {name!r}; that is a reading")
+    if private is not None and private in bound.segment:
+        raise ConfigurationError(
+            f"segment = {private!r}; that is the private column, and where a segment begins is seen from its draw"
+        )
     if private is not None and private == bound.time:
         raise ConfigurationError(f"time = {private!r}; that is the private column, which never leaves")
     if bound.resampling is not None and bound.time is None:
