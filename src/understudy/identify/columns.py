@@ -132,7 +132,11 @@ def _of_series(name: str, series: Any) -> Column:
             series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
         return _instants(name, series.to_numpy(), zone)
     if dtype == nw.Date:
-        return _instants(name, series.cast(nw.Datetime("ns")).to_numpy(), None)
+        try:
+            series = series.cast(nw.Datetime("ns"))
+        except (ValueError, OverflowError):  # whose text would quote the date
+            raise ReadingError(f"column {name!r} has a date that is no time; it is too far away") from None
+        return _instants(name, series.to_numpy(), None)
     if dtype == nw.Duration:
         values = series.to_numpy().astype("timedelta64[ns]")
         return Column(name, "duration", values, np.isnat(values))
