@@ -18,6 +18,7 @@ from understudy.cli.terminal import filled, print_json, progress, say, show, war
 from understudy.cli.typed import quantity, readings
 from understudy.errors import ConfigurationError, UnderstudyWarning
 from understudy.paths import check_paths, write_whole
+from understudy.randomizer.document import read_plain
 from understudy.report import audit_words as words
 from understudy.report.audit_verdict import failed, mark, verdict
 from understudy.report.page_facts import AnyDesign, about, unit, warnings
@@ -219,11 +220,9 @@ def attached(path: Path) -> str:
 
     try:
         audit = load_audit(path)
-    except OSError as error:
-        raise ConfigurationError(f"--audit {path}: {error.strerror}") from None
     except ConfigurationError as error:
         raise ConfigurationError(f"--audit {path}: {error}") from None
-    told = json.loads(path.read_text(encoding="utf-8")).get("scores")
+    told = read_plain(path).get("scores")
     try:
         return audit_html(audit, None if told is None else Scores.from_plain(told))
     except (KeyError, TypeError, ValueError):

@@ -7,7 +7,8 @@ length takes the same memory. Only the time and the disguised readings leave, an
 skipped. A skipped row is written, with an empty reading: rows out are rows in, in the same order, and the reading
 counts as missing. The filters move on through it as through any gap. A row without a usable time has no place in the
 sequence; the filters do not see it, unless there is a period by which the gap that it leaves is filled. Whatever could
-not be read does not leave. A row whose private value is not known always stops the run: an empty reading there would show it.
+not be read does not leave. A row whose private value is not known always stops the run: an empty reading there
+would show it.
 
 **Gaps** that the models have no exact law across (autoregressions with other than Gaussian noise) cost some outputs:
 at the beginning of a sequence and after each gap as many are withheld as the models need readings in a row, and are

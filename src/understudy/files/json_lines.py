@@ -40,7 +40,7 @@ class JsonLinesReader:
         self.name = name
         self.total: int | None = None
         self.batch: int | None = None
-        self._blocks = blocks(file, name)
+        self._blocks = blocks(file, name, blank=b" \t\r\n")
         self._first: Block | None = None
         self.names = self._header()
 
