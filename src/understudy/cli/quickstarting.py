@@ -35,7 +35,11 @@ def run(
     """All steps; whether the last one was taken, which a misfit stops unless it was accepted."""
     folder(out)
     made = (FAMILY, DESIGN, REPORT, HELD, OUT, OUT + SIDECAR, AUDIT)
-    check_paths({"HISTORY": source, "--on": on}, {f"--out {name}": out / name for name in made}, ("", out / LEDGER))
+    check_paths(
+        {"HISTORY": source, "--on": on},
+        {f"--out {name}": out / name for name in made},
+        (f"--out {LEDGER}", out / LEDGER),
+    )
     began, steps = time.perf_counter(), []
 
     def step(name: str, result: str) -> None:

@@ -57,11 +57,13 @@ def blocks(
     >>> [block.line for block in blocks(io.BytesIO(b"a\nb\nc"), "x", size=3)]
     [1, 2, 3]
     """
-    rest, line, empty = b"", 1, 0
+    rest, line, empty, held = b"", 1, 0, 0
     while True:
         more = file.read(size)
         whole = rest + more
-        filled = len(more.translate(None, blank))
+        ends = more.count(b"\n")
+        dense = 4 * ends > len(more) or not more.strip(blank)  # others are not counted in full, which takes time
+        filled = len(more.translate(None, blank)) if dense else len(more)
         empty += len(more) - 2 * filled
         if empty > EMPTIEST:
             raise ReadingError(f"{name}, after line {line}: the file is blank over more than {EMPTIEST >> 20} MiB")
@@ -73,6 +75,7 @@ def blocks(
         if quote and whole.count(quote, 0, end) % 2:
             # within an open quote a line does not end the row: wait for the rest of it
             end = _outside(whole, quote)
+        held += ends  # ends of lines that are not counted yet
         if not end:
             if len(whole) > LONGEST:
                 raise ReadingError(f"{name}, line {line}: the line or a quoted field in it does not end")
@@ -80,5 +83,5 @@ def blocks(
             continue
         if filled or whole[:end].strip(blank):
             yield Block(whole[:end], line)
-        line += whole.count(b"\n", 0, end)
-        rest = whole[end:]
+        left = whole.count(b"\n", end)
+        line, held, rest = line + held - left, left, whole[end:]
