@@ -87,7 +87,8 @@ def test_the_page_has_the_card_and_opens_offline(simulated, files):
     design = us.load_design(files / "design.json")
     assert page == audit_report(load_audit(folder / "a.json"), design)
     assert design.guarantee.headline in page
-    assert "http" not in page
+    assert "http:" not in page
+    assert "https:" not in page
 
 
 def test_an_audit_goes_into_the_report(simulated, files, tmp_path, understudy):

@@ -159,7 +159,7 @@ def test_errors_of_a_file_name_file_line_column_and_rule(files, tmp_path, unders
     missing = understudy(
         "fit", files / "history.csv", "--reading", "co", "--private", "occupancy", "-o", tmp_path / "f"
     )
-    refused(missing, "history.csv, line 1", "no column 'co'", "there are date, co2, light, occupancy")
+    refused(missing, "history.csv has no column 'co'", "wanted are 'co', 'occupancy'", "4 fields")
     refused(with_line(5, "yesterday,400.0,0,0"), "bad.csv, line 5, column 'date'", "no time")
     bad.write_text("date,co2,light,occupancy\n")
     refused(understudy("fit", bad, *COLUMNS, "-o", tmp_path / "f.json"), "bad.csv has no rows")

@@ -217,11 +217,11 @@ def test_the_picture_shows_what_it_is_given():
     """Places on the axis are in proportion, intervals around their points, guides where they belong."""
     lines = [Line("a", {"disguised": Figure(0.6, 0.5, 0.7), "raw": Figure(0.9, 0.8, 1.0)})]
     drawn = dots(lines, [Guide(0.5, "blind")], "share", "two points")
-    x = [float(v) for v in re.findall(r'<circle cx="([0-9.]+)"', drawn)]
+    x = [float(v) for v in re.findall(r'<circle class="disk disguised" cx="([0-9.]+)"', drawn)]
     square = float(re.findall(r'<rect x="([0-9.]+)"', drawn)[-1]) + 4.0
     ends = [
         tuple(map(float, v))
-        for v in re.findall(r'<line x1="([0-9.]+)" x2="([0-9.]+)" y1="[0-9.]+" y2="[0-9.]+" style="stroke:var', drawn)
+        for v in re.findall(r'<line class="[a-z ]+" x1="([0-9.]+)" x2="([0-9.]+)" y1="[0-9.]+" y2="[0-9.]+"/>', drawn)
     ]
     whiskers = [pair for pair in ends if pair[0] != pair[1]]
     assert whiskers[0][0] < x[-1] < whiskers[0][1]

@@ -202,7 +202,7 @@ def test_pictures_show_what_they_are_given():
     cx, cy = (float(re.search(rf'{name}="([0-9.]+)"', drawn)[1]) for name in ("cx", "cy"))
     assert cx == pytest.approx((x0 + x1) / 2, abs=0.2)
     assert cy == pytest.approx((y0 + y1) / 2, abs=0.2)
-    shades = re.findall(r"fill-opacity:([0-9.]+)", heat_map(["a"], ["b", "c"], [[0.2, 0.8]], "two"))
+    shades = re.findall(r'fill-opacity="([0-9.]+)"', heat_map(["a"], ["b", "c"], [[0.2, 0.8]], "two"))
     assert float(shades[0]) < float(shades[1])
 
 

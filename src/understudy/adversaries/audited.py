@@ -10,10 +10,11 @@ import json
 import math
 import os
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from understudy.errors import ConfigurationError
+from understudy.paths import write_whole
+from understudy.randomizer.document import read_plain
 
 if TYPE_CHECKING:
     from understudy.adversaries.utility.measuring import Utility
@@ -212,7 +213,7 @@ class Audit:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the audit to a JSON file; `load_audit` reads it again."""
-        Path(path).write_text(json.dumps(self.plain(), indent=1, allow_nan=False, ensure_ascii=False) + "\n", "utf-8")
+        write_whole(path, json.dumps(self.plain(), indent=1, allow_nan=False, ensure_ascii=False) + "\n")
 
     @classmethod
     def from_plain(cls, told: Any) -> Audit:
@@ -239,11 +240,7 @@ class Audit:
 
 def load_audit(path: str | os.PathLike[str]) -> Audit:
     """The audit that `Audit.save` wrote."""
-    try:
-        told = json.loads(Path(path).read_text("utf-8"))
-    except ValueError:
-        raise ConfigurationError(f"{os.fspath(path)} holds no JSON; an audit is a JSON file") from None
-    return Audit.from_plain(told)
+    return Audit.from_plain(read_plain(path))
 
 
 def _plain(value: Any) -> Any:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import understudy as us
-from understudy.cli.pictures import check_folder
 from understudy.cli.terminal import print_json, progress, say, warn
 from understudy.errors import ConfigurationError, ReadingError
+from understudy.paths import check_paths
 from understudy.report.page_facts import AnyDesign, about, misfit, warnings
 
 if TYPE_CHECKING:
@@ -53,8 +53,11 @@ def run(path: Path, source: str, target: str, how: How, as_json: bool) -> None:
     aside = target == "-"
     if aside and as_json:
         raise ConfigurationError("--json and -o - are given; both go to the standard output, name a file for one")
-    if not aside:
-        check_folder("--out", Path(target))
+    from understudy.files.tables import format_of
+    from understudy.files.targets import written
+
+    kind = format_of(target, how.format if aside else None)
+    check_paths({"DESIGN": path, "READINGS": source}, written(target, kind, "--out"), ("--ledger", how.ledger))
     design = us.load_design(path)
     refuse(design, path, how)
     said = loudly(design, how)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import warnings as _warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,10 +14,11 @@ from understudy.adversaries.audited import Audit, load_audit
 from understudy.adversaries.judging.scored import Scores, scored
 from understudy.adversaries.playing.recording import Recording
 from understudy.cli.audit_files import Files, beside, recorded
-from understudy.cli.pictures import check_folder
 from understudy.cli.terminal import filled, print_json, progress, say, show, warn
 from understudy.cli.typed import quantity, readings
 from understudy.errors import ConfigurationError, UnderstudyWarning
+from understudy.paths import check_paths, write_whole
+from understudy.randomizer.document import read_plain
 from understudy.report import audit_words as words
 from understudy.report.audit_verdict import failed, mark, verdict
 from understudy.report.page_facts import AnyDesign, about, unit, warnings
@@ -51,9 +51,17 @@ class Outputs:
 
 def run(path: Path, files: Files | None, asked: Asked, outputs: Outputs) -> bool:
     """Attack, write, and say what came out; whether the exit status is to be 0."""
-    for option, out in (("--out", outputs.page), ("--save", outputs.save)):
-        if out is not None:
-            check_folder(option, out)
+    read = (
+        {"DESIGN": path}
+        if files is None
+        else {
+            "DESIGN": path,
+            "READINGS": files.labelled,
+            "--train": files.train,
+            "--released": files.released,
+        }
+    )
+    check_paths(read, {"--out": outputs.page, "--save": outputs.save})
     design = us.load_design(path)
     audit, scores, notes, told = made(design, files, asked)
     written(audit, design, outputs, scores)
@@ -197,30 +205,13 @@ def written(audit: Audit, design: AnyDesign, outputs: Outputs, scores: Scores | 
     """The page and the figures as files; those of a release for their owner only."""
     from understudy.report.audit_page import audit_report
 
+    private = audit.how == "released"  # utility of one release tells about its draws
     if outputs.page is not None:
-        _write("--out", outputs.page, audit_report(audit, design, scores), audit)
+        write_whole(outputs.page, audit_report(audit, design, scores), private)
     if outputs.save is not None:
         found = {**audit.plain(), "scores": None if scores is None else scores.plain()}
-        _write("--save", outputs.save, json.dumps(found, indent=1, allow_nan=False, ensure_ascii=False) + "\n", audit)
-
-
-def _write(option: str, out: Path, text: str, audit: Audit) -> None:
-    _touch(option, out, audit)
-    out.write_text(text, encoding="utf-8")
-
-
-def _touch(option: str, out: Path, audit: Audit) -> None:
-    """Make the file. Utility of one release tells about its draws: that file is for its owner, also if it existed."""
-    own = audit.how == "released"
-    try:
-        file = os.open(out, os.O_WRONLY | os.O_CREAT, 0o600 if own else 0o666)
-        try:
-            if own and hasattr(os, "fchmod"):  # there is none on Windows
-                os.fchmod(file, 0o600)
-        finally:
-            os.close(file)
-    except OSError as error:
-        raise ConfigurationError(f"{option} {out}: {error.strerror}") from None
+        text = json.dumps(found, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+        write_whole(outputs.save, text, private)
 
 
 def attached(path: Path) -> str:
@@ -229,11 +220,9 @@ def attached(path: Path) -> str:
 
     try:
         audit = load_audit(path)
-    except OSError as error:
-        raise ConfigurationError(f"--audit {path}: {error.strerror}") from None
     except ConfigurationError as error:
         raise ConfigurationError(f"--audit {path}: {error}") from None
-    told = json.loads(path.read_text(encoding="utf-8")).get("scores")
+    told = read_plain(path).get("scores")
     try:
         return audit_html(audit, None if told is None else Scores.from_plain(told))
     except (KeyError, TypeError, ValueError):

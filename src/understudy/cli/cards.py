@@ -11,6 +11,7 @@ import typer
 import understudy as us
 from understudy.cli.terminal import filled, warn
 from understudy.errors import ConfigurationError
+from understudy.paths import check_paths, write_whole
 from understudy.report.page_facts import about, card_of, doubts
 
 
@@ -18,13 +19,11 @@ def show(path: Path, as_json: bool, html: Path | None) -> None:
     """Print the card as text or JSON, or write it as a page."""
     if as_json and html is not None:
         raise ConfigurationError("--json and --html are given; the card is shown in one way at a time")
+    check_paths({"DESIGN": path}, {"--html": html})
     design = us.load_design(path)
     card, found = card_of(design), doubts(about(design)) if about(design) else []
     if html is not None:
-        try:
-            html.write_text(warned(card.html(page=True), found), encoding="utf-8")
-        except OSError as error:
-            raise ConfigurationError(f"--html {html}: {error.strerror}") from None
+        write_whole(html, warned(card.html(page=True), found))
         typer.echo(f"Card written to {html}")
     elif as_json:
         typer.echo(card.json())

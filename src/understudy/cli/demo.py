@@ -20,12 +20,13 @@ from rich.panel import Panel
 from rich.table import Table
 
 import understudy as us
-from understudy.cli.pictures import check_plot
+from understudy.cli.pictures import check_plot, save_figure
 from understudy.cli.room import estimates, room
 from understudy.cli.sparks import side_by_side
 from understudy.cli.terminal import print_json
 from understudy.errors import ConfigurationError
 from understudy.laws.base import Array
+from understudy.paths import check_paths
 from understudy.transform.backend import compiled
 from understudy.transform.whiteness import whiteness
 
@@ -46,6 +47,7 @@ def run(part: Part, steps: int, seed: int, plot: Path | None, as_json: bool = Fa
     """Simulate, disguise, attack, and say what came out."""
     if plot is not None:
         check_plot(plot)
+    check_paths({}, {"--plot": plot})
     theta = part.theta
     design = designed(part)
     # for a program the same is computed, and the words go nowhere
@@ -251,5 +253,4 @@ def draw(path: Path, readings: tuple[Array, Array, Array], theta: float, pseudo:
     for axis in (left, right):
         axis.legend(frameon=False)
         axis.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    save_figure(figure, path)

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 import understudy as us
 from understudy.cli.family_designs import Wanted, designed
 from understudy.cli.keeping import kept
-from understudy.cli.pictures import check_folder, check_plot
+from understudy.cli.pictures import check_plot, save_figure
 from understudy.cli.reporting import in_words
 from understudy.cli.room import room
 from understudy.cli.terminal import filled, print_json, say, warn
 from understudy.cli.typed import budget, numbers, quantity
 from understudy.errors import ConfigurationError
+from understudy.paths import check_paths
 from understudy.randomizer.card import label
 from understudy.randomizer.constrained.constraints import Floor
 from understudy.report.page_facts import AnyDesign, facts, nothing_hidden, warnings
@@ -39,8 +40,7 @@ def run(path: Path | None, wanted: Wanted, room_: Room, outputs: Outputs) -> Non
     """Design, say what came out, and write what is to be written."""
     if outputs.plot is not None:
         check_plot(outputs.plot)
-    if outputs.save is not None:
-        check_folder("--out", outputs.save)
+    check_paths({"FAMILY": path}, {"--out": outputs.save, "--plot": outputs.plot})
     if path is None:
         found: AnyDesign = of_the_room(wanted, room_)
         notes: list[str] = []
@@ -155,5 +155,4 @@ def draw(path: Path, frontier: us.Frontier, design: us.Design) -> None:
     left.plot(design.total_leakage, design.distortion, "o", color="black", ms=6, zorder=4)
     left.annotate("this design", (design.total_leakage, design.distortion), (8, 8), textcoords="offset points")
     us.report.plot_kernel(design, right)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    save_figure(figure, path)

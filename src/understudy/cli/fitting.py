@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import understudy as us
-from understudy.cli.pictures import check_folder
 from understudy.cli.reading import Roles, located, read
 from understudy.cli.terminal import filled, print_json, progress, say, show, warn
 from understudy.errors import ConfigurationError
+from understudy.paths import check_paths
 from understudy.report.page_candidates import HEAD, candidates, remarks
 from understudy.report.page_facts import doubts, misfit, span
 
@@ -35,7 +35,7 @@ class Columns:
 
 def run(source: str, columns: Columns, out: Path, as_json: bool, strict: bool) -> bool:
     """Read, fit, write, and say what came out; whether the exit status is to be 0."""
-    check_folder("--out", out)
+    check_paths({"HISTORY": source}, {"--out": out})
     found = read(source, roles(columns))
     with located(found):
         family = fitted(found.frame(), columns)

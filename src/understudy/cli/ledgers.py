@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from understudy.errors import ConfigurationError
+from understudy.paths import NewFile, check_paths
 from understudy.stream.inspection import backup as private_copy
 from understudy.stream.inspection import released, summary
 from understudy.stream.inspection import verify as findings
@@ -76,25 +76,25 @@ def verify(path: Path, as_json: bool) -> None:
 
 def export(path: Path, stream: str, out: Path | None, as_json: bool) -> None:
     """Write the outputs, a line each."""
+    check_paths({}, {"--out": out}, ("LEDGER", path))
     lines = (json.dumps(record) for record in released(path, stream))
     if out is None:
         for line in lines:
             typer.echo(line)
         return
-    for part in (Path(f"{path}{suffix}") for suffix in ("", "-wal", "-shm", ".lock")):
-        if out.exists() and part.exists() and out.samefile(part):
-            raise ConfigurationError(f"--out {out} is the ledger itself, which would be overwritten; name another file")
-    with out.open("w", encoding="utf-8") as file:
+    with NewFile(out) as new:
         count = 0
         for line in lines:
-            file.write(line + "\n")
+            new.file.write(line.encode("utf-8") + b"\n")
             count += 1
+        new.keep()
     said = json.dumps({"outputs": count, "out": str(out)}) if as_json else f"{count} outputs written to {out}"
     typer.echo(said)
 
 
 def backup(path: Path, copy: Path, as_json: bool) -> None:
     """Copy the ledger, and say what the copy is."""
+    check_paths({}, {"COPY": copy}, ("LEDGER", path))
     private_copy(path, copy)
     streams = len(summary(copy)["streams"])
     if as_json:

@@ -103,7 +103,10 @@ EstimatePrivate = Annotated[
 Keep = Annotated[
     list[str] | None, typer.Option(metavar="COLUMN", help="Pass this column through as it is; it may tell everything.")
 ]
-OnError = Annotated[str, typer.Option(metavar="WHAT", help="What a bad row does: stop, or skip (reported).")]
+OnError = Annotated[
+    str,
+    typer.Option(metavar="WHAT", help="What a bad reading or time does: stop, or skip (reported). A bad label stops."),
+]
 Format = Annotated[
     str | None,
     typer.Option("--format", metavar="FORMAT", help="csv, csv.gz, parquet or jsonl (default: by the ending)."),

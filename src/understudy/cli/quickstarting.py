@@ -12,6 +12,8 @@ from understudy.cli.designing import tell as tell_design
 from understudy.cli.fitting import Columns
 from understudy.cli.terminal import print_json, say, show, warn
 from understudy.errors import ConfigurationError, UnderstudyError
+from understudy.files.targets import SIDECAR
+from understudy.paths import check_paths
 from understudy.report import audit_words
 from understudy.report.page_facts import AnyDesign, facts, misfit, warnings
 
@@ -32,6 +34,12 @@ def run(
 ) -> bool:
     """All steps; whether the last one was taken, which a misfit stops unless it was accepted."""
     folder(out)
+    made = (FAMILY, DESIGN, REPORT, HELD, OUT, OUT + SIDECAR, AUDIT)
+    check_paths(
+        {"HISTORY": source, "--on": on},
+        {f"--out {name}": out / name for name in made},
+        (f"--out {LEDGER}", out / LEDGER),
+    )
     began, steps = time.perf_counter(), []
 
     def step(name: str, result: str) -> None:

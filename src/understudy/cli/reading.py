@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import csv
-import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from understudy.cli.terminal import progress
 from understudy.errors import ConfigurationError, ReadingError, UnderstudyError
+from understudy.paths import write_whole
 
 _HELD = 0.2  # the share of a history that is kept for trying the filter on
 _FEWEST = 10  # rows on either side
@@ -70,7 +71,7 @@ class Columns:
 
 def read(source: str, roles: Roles) -> Columns:
     """All rows of a file, of the columns that are needed."""
-    from understudy.files.binding import hint
+    from understudy.files.binding import check_names
     from understudy.files.rows import joined
     from understudy.files.tables import Source, format_of
 
@@ -78,12 +79,7 @@ def read(source: str, roles: Roles) -> Columns:
         Source(source, format_of(source, roles.format), roles.delimiter) as file,
         progress(f"reading {file.name}") as told,
     ):
-        missing = [name for name in roles.names if name not in file.reader.names]
-        if missing:
-            known = ", ".join(file.reader.names)
-            raise ConfigurationError(
-                f"{file.name}, line 1: there is no column {missing[0]!r}; there are {known}{hint(file.reader.names)}"
-            )
+        check_names(roles.names, file.reader.names, file.name)
         parts, count = [], 0
         for rows in file.reader.rows(roles.names):
             if rows.faults:
@@ -136,11 +132,11 @@ def parted(columns: Columns, roles: Roles) -> tuple[Any, Any]:
 
 def write_rows(columns: Columns, rows: Any, path: Path) -> None:
     """Some rows as a CSV file that its owner alone can read, for they hold the private column."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns.texts)
-        writer.writerows(zip(*(_some(texts, rows) for texts in columns.texts.values()), strict=True))
+    lines = StringIO(newline="")
+    writer = csv.writer(lines, lineterminator="\n")
+    writer.writerow(columns.texts)
+    writer.writerows(zip(*(_some(texts, rows) for texts in columns.texts.values()), strict=True))
+    write_whole(path, lines.getvalue(), private=True)
 
 
 def _some(texts: list[str], rows: Any) -> list[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import understudy as us
-from understudy.cli.pictures import check_folder
 from understudy.cli.terminal import filled, print_json, progress, say, warn
 from understudy.errors import ConfigurationError
+from understudy.paths import check_paths, write_whole
 from understudy.report.page_facts import AnyDesign, facts, warnings
 from understudy.report.page_officer import sentences
 
@@ -18,8 +18,7 @@ def run(path: Path, out: Path | None, as_json: bool, audit: Path | None = None) 
         raise ConfigurationError("--audit is given and no --out; an audit goes on the page, as in -o report.html")
     if out is None and not as_json:
         raise ConfigurationError("neither --out nor --json is given; say where the page goes, as in -o report.html")
-    if out is not None:
-        check_folder("--out", out)
+    check_paths({"DESIGN": path, "--audit": audit}, {"--out": out})
     design = us.load_design(path)
     if out is not None:
         written(design, out, "" if audit is None else _attached(audit))
@@ -43,10 +42,7 @@ def written(design: AnyDesign, out: Path, audit: str = "") -> None:
 
     with progress("report", steps=False):
         page = privacy_report(design, audit)
-    try:
-        out.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise ConfigurationError(f"--out {out}: {error.strerror}") from None
+    write_whole(out, page)
 
 
 def in_words(design: AnyDesign) -> str:

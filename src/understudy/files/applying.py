@@ -3,11 +3,12 @@
 Rows are read, disguised and written some ten thousands at a time, in the order of the file, so that a file of any
 length takes the same memory. Only the time and the disguised readings leave, and what is named to be kept.
 
-**Bad rows** (a text that is no number, too few fields, an infinity, a label that is no value of the design, a time that
-does not grow) stop the run at the first, or are skipped. A skipped row is written, with an empty reading: rows out are
-rows in, in the same order, and the reading counts as missing. The filters move on through it as through any gap.
-A row without a usable time has no place in the sequence; the filters do not see it, unless there is a period by
-which the gap that it leaves is filled. Whatever could not be read does not leave.
+**Bad rows** (a text that is no number, an infinity, a time that does not grow) stop the run at the first, or are
+skipped. A skipped row is written, with an empty reading: rows out are rows in, in the same order, and the reading
+counts as missing. The filters move on through it as through any gap. A row without a usable time has no place in the
+sequence; the filters do not see it, unless there is a period by which the gap that it leaves is filled. Whatever could
+not be read does not leave. A row whose private value is not known always stops the run: an empty reading there
+would show it.
 
 **Gaps** that the models have no exact law across (autoregressions with other than Gaussian noise) cost some outputs:
 at the beginning of a sequence and after each gap as many are withheld as the models need readings in a row, and are
@@ -116,7 +117,7 @@ def apply_file(
     bound = bind(design, reading, private, time, segment, keep, period)
     forms = forms_of(design, decimals)
     kinds = format_of(source, format), format_of(target, target_format or (format if _plain(target) else None))
-    check_target(source, target)
+    check_target(source, target, kinds[1], ledger)
     if bound.keep:
         warnings.warn(
             f"the columns {', '.join(map(repr, bound.keep))} leave as they are. Only readings are disguised: whatever "

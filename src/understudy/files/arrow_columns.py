@@ -21,7 +21,8 @@ class ArrowColumn:
     __slots__ = ("array",)
 
     def __init__(self, array: Any) -> None:
-        self.array = array
+        # few functions of pyarrow know views of texts
+        self.array = array.cast("string") if str(array.type) == "string_view" else array
 
     def __len__(self) -> int:
         return len(self.array)
@@ -70,6 +71,8 @@ class ArrowColumn:
             letters = _letters(self.array)
             quick = None if letters is None else times.from_bytes(letters)
             return (quick, {}) if quick is not None else times.from_texts(self.array.to_pylist())
+        if types.is_null(kind):
+            return np.zeros(len(self), dtype=np.int64), dict.fromkeys(range(len(self)), times.NO_TIME)
         absent = self.absent()
         faults = {} if absent is None else dict.fromkeys(np.flatnonzero(absent).tolist(), times.NO_TIME)
         array = self.array.fill_null(0) if faults and not types.is_temporal(kind) else self.array
@@ -89,8 +92,10 @@ class ArrowColumn:
     def positions(self, labels: Labels) -> Positions:
         """Labels, each different one looked up once."""
         types = arrow.part("types")
+        if types.is_nested(self.array.type):  # a list or a mapping is no label
+            return np.full(len(self), labels[None], dtype=np.intp)
         array = self.array if types.is_dictionary(self.array.type) else self.array.dictionary_encode()
-        known = [labels[_label(value)] for value in array.dictionary.to_pylist()]
+        known = [labels[_label(value)] for value in _listed(array.dictionary)]
         places = np.array([*known, labels[None]], dtype=np.intp)
         codes = array.indices
         if codes.null_count:
@@ -104,14 +109,14 @@ class ArrowColumn:
         types = arrow.part("types")
         if types.is_timestamp(self.array.type):
             return Texts(["" if t is None else t for t in _iso(self.array)]).texts()
-        return ["" if value is None else as_text(value) for value in self.array.to_pylist()]
+        return ["" if value is None else as_text(value) for value in _listed(self.array)]
 
     def values(self) -> list[Any]:
         """As JSON can hold them."""
         types = arrow.part("types")
         if types.is_timestamp(self.array.type):
             return _iso(self.array)
-        return [as_json(value) for value in self.array.to_pylist()]
+        return [as_json(value) for value in _listed(self.array)]
 
     def absent(self) -> NDArray[np.bool_] | None:
         """Where there is null."""
@@ -134,6 +139,15 @@ class ArrowColumn:
         gone[rows] = True
         pa, compute = arrow.needed("this column"), arrow.part("compute")
         return ArrowColumn(compute.if_else(pa.array(gone), pa.scalar(None, self.array.type), self.array))
+
+
+def _listed(array: Any) -> list[Any]:
+    """Values of Python; whole numbers for times that Python has none for."""
+    try:
+        return array.to_pylist()  # type: ignore[no-any-return]  # a list
+    except (OverflowError, ValueError):
+        width = "int32" if array.type.bit_width == 32 else "int64"
+        return array.view(width).to_pylist()  # type: ignore[no-any-return]
 
 
 def _doubles(array: Any) -> Array:

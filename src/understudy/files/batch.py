@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.errors import ConfigurationError
 from understudy.files.binding import Binding
 from understudy.files.columns import Column, Labels, Positions
 from understudy.files.rows import Rows
@@ -37,6 +38,11 @@ class Batch:
 
     def __repr__(self) -> str:
         return f"Batch({len(self)} rows, {len(self.faults)} bad)"
+
+    @property
+    def unlabelled(self) -> list[int]:
+        """Rows of which the private value is not known: no value of the design, missing, or in a row not understood."""
+        return [] if self.theta is None or not self.theta.size else np.flatnonzero(self.theta < 0).tolist()
 
     def absent(self, readings: Sequence[str]) -> list[Any]:
         """For each channel, where there is no reading at all; None if nowhere."""
@@ -112,6 +118,35 @@ def _segments(bound: Binding, columns: dict[str, Column], add: Add) -> list[str]
     if len(parts) == 1:
         return parts[0]
     return ["/".join(texts) if all(texts) else "" for texts in zip(*parts, strict=True)]
+
+
+def check_segments(batch: Batch, bound: Binding) -> None:
+    """Refuse a segment that begins where the private value changes: each draw anew would show when that was.
+
+    The rows are the first of a file. Refused is a segment of which each beginning is a change to (or from) some private
+    values, where each change to (or from) these is a beginning. Three beginnings may be chance; and where times go back
+    at one, the rows are of several rooms one after the other, and their ends are no news.
+    """
+    if batch.segments is None or batch.theta is None or len(batch) < 2:
+        return
+    names, theta = np.array(batch.segments, dtype=object), batch.theta
+    begins = np.flatnonzero(names[1:] != names[:-1])
+    if begins.size < _CHANCE or (batch.times is not None and (batch.times[begins + 1] <= batch.times[begins]).any()):
+        return
+    before, after = theta[:-1], theta[1:]
+    changes = before != after
+    if not changes[begins].all():
+        return
+    for side in (before, after):
+        if np.array_equal(np.flatnonzero(changes & np.isin(side, side[begins])), begins):
+            raise ConfigurationError(
+                f"segment = {', '.join(bound.segment)}; it begins anew exactly where the private column "
+                f"{bound.private!r} changes, so that the draws at its beginnings would show when that is. A segment "
+                "must not depend on the private column"
+            )
+
+
+_CHANCE = 3  # beginnings that must be there to tell
 
 
 def carried(segments: list[str], before: str | None) -> list[str]:

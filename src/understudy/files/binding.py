@@ -50,13 +50,29 @@ class Binding:
 
     def check(self, names: Sequence[str], file: str) -> None:
         """Refuse a file that lacks a column, or has one twice."""
-        for name in self.wanted:
-            if name not in names:
-                raise ConfigurationError(
-                    f"{file} has no column {name!r}; it has {', '.join(map(repr, names))}{hint(names)}"
-                )
-            if list(names).count(name) > 1:
-                raise ConfigurationError(f"{file} has the column {name!r} twice; which is meant cannot be told")
+        check_names(self.wanted, names, file)
+
+
+def check_names(wanted: Sequence[str], names: Sequence[str], file: str) -> None:
+    """Refuse a file that lacks a column, or has one twice.
+
+    What stands in its first line is not shown: where the header is missing, that is a reading and a private value.
+
+    >>> check_names(["co2", "people"], ["431.0", "3"], "room.csv")
+    Traceback (most recent call last):
+    understudy.errors.ConfigurationError: room.csv has no column 'co2'; wanted are 'co2', 'people', and its first line \
+has 2 fields: it must hold the names of the columns
+    """
+    for name in wanted:
+        if name not in names:
+            count = f"{len(names)} field{'s' * (len(names) != 1)}"
+            why = "" if any(each in names for each in wanted) else ": it must hold the names of the columns"
+            raise ConfigurationError(
+                f"{file} has no column {name!r}; wanted are {', '.join(map(repr, wanted))}, and its first line has "
+                f"{count}{hint(names) or why}"
+            )
+        if list(names).count(name) > 1:
+            raise ConfigurationError(f"{file} has the column {name!r} twice; which is meant cannot be told")
 
 
 def hint(names: Sequence[str]) -> str:
@@ -140,6 +156,10 @@ def _check(bound: Binding, private: str | None) -> None:
     for name, what in ((private, "private"), (bound.time, "time"), *((name, "segment") for name in bound.segment)):
         if name is not None and name in bound.readings:
             raise ConfigurationError(f"{what} = {name!r}; that is a reading")
+    if private is not None and private in bound.segment:
+        raise ConfigurationError(
+            f"segment = {private!r}; that is the private column, and where a segment begins is seen from its draw"
+        )
     if private is not None and private == bound.time:
         raise ConfigurationError(f"time = {private!r}; that is the private column, which never leaves")
     if bound.time is not None and bound.period is None:

@@ -20,6 +20,8 @@ from understudy.files.columns import Column, Texts
 from understudy.files.lines import LONGEST, Block, blocks
 from understudy.files.rows import Rows
 
+WIDEST = 100_000
+"""Columns that a file may have."""
 _MARK = b"\xef\xbb\xbf"  # that the file is UTF-8, as some programs write it
 
 
@@ -66,6 +68,8 @@ class CsvReader:
             except csv.Error:
                 raise ReadingError(f"{self.name}, line {block.line}: the header cannot be read") from None
             if row is not None:
+                if len(row) > WIDEST:
+                    raise ReadingError(f"{self.name}: the header has {len(row)} fields; it may have {WIDEST}")
                 left = text.read().encode("utf-8")
                 first = Block(left, block.line + reader.line_num) if left else next(self._blocks, None)
                 names = tuple(name.strip() for name in row)

@@ -40,7 +40,7 @@ class JsonLinesReader:
         self.name = name
         self.total: int | None = None
         self.batch: int | None = None
-        self._blocks = blocks(file, name)
+        self._blocks = blocks(file, name, blank=b" \t\r\n")
         self._first: Block | None = None
         self.names = self._header()
 
@@ -100,7 +100,18 @@ def _object(line: bytes) -> dict[str, Any] | str:
         found = json.loads(line)
     except (ValueError, RecursionError):  # the text of the error would quote the line
         return "the line is not JSON"
+    if b"\\ud" in line.lower() and _halved(found):
+        return "the line has one half of a surrogate pair, which is no character"
     return found if isinstance(found, dict) else "the line is not a JSON object"
+
+
+def _halved(found: Any) -> bool:
+    """Whether a text in it cannot be written as UTF-8."""
+    try:
+        json.dumps(found, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 class JsonLinesWriter:

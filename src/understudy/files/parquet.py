@@ -141,6 +141,12 @@ class ParquetWriter:
             self._flush()
         self._writer.close()
 
+    def __del__(self) -> None:
+        # a run that failed has closed the file: pyarrow would write its end to it
+        writer = getattr(self, "_writer", None)
+        if writer is not None:
+            writer.is_open = False
+
     def _flush(self) -> None:
         pa = arrow.needed("Parquet")
         self._writer.write_table(pa.Table.from_batches(self._waiting, self.schema), row_group_size=self._count)

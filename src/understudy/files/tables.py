@@ -14,15 +14,14 @@ from understudy.files.columns import Column
 from understudy.files.layout import Layout
 from understudy.files.rows import Rows
 from understudy.laws.base import Array
+from understudy.paths import STANDARD
+from understudy.paths import Path as Path
 
-STANDARD = "-"
 FORMATS = ("csv", "csv.gz", "parquet", "jsonl")
 _ENDINGS = {
     ".csv": "csv", ".txt": "csv", ".tsv": "csv", ".csv.gz": "csv.gz", ".gz": "csv.gz", ".parquet": "parquet",
     ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl",
 }  # fmt: skip
-
-Path = str | os.PathLike[str]
 
 
 class Reader(Protocol):

@@ -1,9 +1,4 @@
-"""The file that is written: under its name when it is whole, and not before.
-
-Rows go to ``<target>.partial``. At the end that file is flushed to the disk and takes its name in one step. If anything
-fails, it is deleted; if the process is killed, it stays and can be deleted. What stood under the name before is
-there until then.
-"""
+"""The file that is written: under its name when it is whole, and not before (see `understudy.paths`)."""
 
 from __future__ import annotations
 
@@ -15,24 +10,24 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
-from understudy.errors import ConfigurationError, StoredFileError
-from understudy.files.tables import STANDARD, Path
+from understudy.errors import StoredFileError
+from understudy.paths import STANDARD, NewFile, Path, check_paths, write_whole
 
 SIDECAR = ".meta.json"
+"""The ending of the mark beside a CSV file."""
 
 
-def check_target(source: Path, target: Path) -> None:
-    """Refuse a target that is the source, a folder, or in a folder that is not there."""
+def check_target(source: Path, target: Path, kind: str, ledger: Any = None) -> None:
+    """Refuse a target that is the source or the ledger, and whatever is no file in a folder that is there."""
+    known = None if ledger is None else getattr(ledger, "path", ledger)
+    check_paths({"source": source}, written(target, kind, "target"), ("ledger", known))
+
+
+def written(target: Path, kind: str, name: str) -> dict[str, str]:
+    """The files that are written for a target, by the names under which errors speak of them."""
     path = os.fspath(target)
-    if path == STANDARD:
-        return
-    if os.path.isdir(path):
-        raise ConfigurationError(f"{path!r} is a folder; the target is a file")
-    if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
-        raise ConfigurationError(f"{path!r} cannot be written: its folder does not exist")
-    both = os.fspath(source) != STANDARD and os.path.exists(path) and os.path.exists(source)
-    if both and os.path.samefile(source, path):
-        raise ConfigurationError(f"{path!r} is the source; the target would take its place")
+    marked = path != STANDARD and kind in ("csv", "csv.gz")
+    return {name: path} | ({f"the mark beside {name}": path + SIDECAR} if marked else {})
 
 
 class Target:
@@ -41,7 +36,7 @@ class Target:
     def __init__(self, path: Path, kind: str) -> None:
         self.path, self.kind = os.fspath(path), kind
         self.standard = self.path == STANDARD
-        self._partial = self.path + ".partial"
+        self._new: NewFile | None = None
         self._raw: IO[bytes] | None = None
         self._file: Any = None
 
@@ -49,20 +44,21 @@ class Target:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._raw is None or self.standard:
+        if self._new is None:
             return
-        for file in (self._file, self._raw):
-            with contextlib.suppress(OSError, ValueError):
-                file.close()
-        with contextlib.suppress(OSError):
-            os.unlink(self._partial)
+        with contextlib.suppress(OSError, ValueError):
+            self._file.close()
+        self._new.discard()
 
     @property
     def file(self) -> IO[bytes]:
         """The open file, made when it is first asked for."""
         if self._raw is None:
-            with self.faults():
-                self._raw = sys.stdout.buffer if self.standard else open(self._partial, "wb")  # noqa: SIM115  # in `finish`
+            if self.standard:
+                self._raw = sys.stdout.buffer
+            else:
+                self._new = NewFile(self.path)
+                self._raw = self._new.file
             # no name and no time inside, so that the same rows make the same file
             packed = self.kind == "csv.gz"
             self._file = gzip.GzipFile("", "wb", 6, self._raw, mtime=0) if packed else self._raw
@@ -77,29 +73,11 @@ class Target:
             if file is not raw:
                 file.close()
             raw.flush()
-            if self.standard:
+            if self._new is None:
                 return
-            os.fsync(raw.fileno())
-            raw.close()
-            beside = self.path + SIDECAR
             if meta is not None:  # first, so that no file stands there without its mark
-                self._write(beside, json.dumps(dict(meta), indent=1, sort_keys=True).encode("utf-8") + b"\n")
-            os.replace(self._partial, self.path)
-            self._raw = None
-            _flush_folder(os.path.dirname(os.path.abspath(self.path)))
-
-    def _write(self, path: str, content: bytes) -> None:
-        partial = path + ".partial"
-        try:
-            with open(partial, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(partial, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(partial)
-            raise
+                write_whole(self.path + SIDECAR, json.dumps(dict(meta), indent=1, sort_keys=True) + "\n")
+            self._new.keep()
 
     @contextlib.contextmanager
     def faults(self) -> Iterator[None]:
@@ -112,13 +90,3 @@ class Target:
             name = "standard output" if self.standard else repr(self.path)
             why = os.strerror(error.errno) if error.errno else "the disk refuses"
             raise StoredFileError(f"{name} cannot be written: {why}; nothing new stands under that name") from None
-
-
-def _flush_folder(folder: str) -> None:
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            with contextlib.suppress(OSError):  # some file systems cannot
-                os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -74,6 +74,8 @@ def from_numbers(values: Any) -> Whole | None:
     [1700000000000000000, 1700000060000000000]
     """
     numbers = np.asarray(values)
+    if numbers.dtype.kind == "f":
+        numbers = numbers.astype(float)
     if numbers.dtype.kind == "f" and not np.isfinite(numbers).all():
         return None
     if not len(numbers):

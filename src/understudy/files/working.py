@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from understudy.errors import ReadingError
-from understudy.files.batch import Batch, carried
+from understudy.files.batch import Batch, carried, check_segments
 from understudy.files.binding import Binding
 from understudy.files.players import Player, Terms
 from understudy.files.preparing import Prepared, prepared
@@ -65,6 +65,8 @@ class Work:
         """The batch with rows out of order among its faults; raises at the first fault unless they are skipped."""
         if batch.segments is not None and "" in batch.segments:
             batch = replace(batch, segments=carried(batch.segments, self._segment))
+        if not self.rows:
+            check_segments(batch, self.bound)
         late: list[int] = []
         for segment, start, stop in self._stretches(batch):
             if batch.times is None:
@@ -83,10 +85,16 @@ class Work:
         return batch
 
     def _report(self, batch: Batch) -> None:
+        unlabelled = set(batch.unlabelled)
         for i in sorted(batch.faults):
             row = BadRow(int(batch.lines[i]), *batch.faults[i])
             if not self._skip:
                 raise ReadingError(f"{self._name}, {row}")
+            if i in unlabelled:  # to leave these out would show which they are
+                raise ReadingError(
+                    f"{self._name}, {row}; the private value of this row is not known, and rows are not skipped for "
+                    "that: their empty readings would show where it is. Fill in the labels, or repair the row"
+                )
             if len(self._bad) < FEW:
                 self._bad.append(row)
         self._skipped += len(batch.faults)

@@ -108,7 +108,7 @@ class Table:
         if index is not None:
             return of_array(name, index)
         if name not in self.names:
-            raise ConfigurationError(f"{role} is {name!r}; the frame has no such column, it has {list(self.names)!r}")
+            raise ConfigurationError(f"{role} is {name!r}; no such column is among the {len(self.names)} of the frame")
         if self._columns is None:
             return _of_series(name, self._frame[name])
         return of_array(name, self._columns[name])
@@ -132,7 +132,11 @@ def _of_series(name: str, series: Any) -> Column:
             series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
         return _instants(name, series.to_numpy(), zone)
     if dtype == nw.Date:
-        return _instants(name, series.cast(nw.Datetime("ns")).to_numpy(), None)
+        try:
+            series = series.cast(nw.Datetime("ns"))
+        except (ValueError, OverflowError):  # whose text would quote the date
+            raise ReadingError(f"column {name!r} has a date that is no time; it is too far away") from None
+        return _instants(name, series.to_numpy(), None)
     if dtype == nw.Duration:
         values = series.to_numpy().astype("timedelta64[ns]")
         return Column(name, "duration", values, np.isnat(values))

@@ -12,6 +12,7 @@ import re
 from html import escape
 from pathlib import Path
 
+from understudy.content_policy import with_policy
 from understudy.paper.base import Outcome, Settings, Table
 from understudy.version import __version__
 
@@ -132,7 +133,7 @@ def page(folder: Path, settings: Settings, outcomes: list[Outcome]) -> str:
     contents = "".join(f'<li><a href="#{escape(o.name)}">{escape(o.title)}</a></li>' for o in outcomes)
     found = glance(outcomes)
     body = "".join(_section(folder, outcome) for outcome in outcomes)
-    return (
+    return with_policy(
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>The paper's results, recomputed</title><style>{_STYLE}</style></head><body>"

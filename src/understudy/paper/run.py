@@ -19,13 +19,15 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from functools import partial
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
 from understudy import __version__
-from understudy.errors import ConfigurationError, MissingExtraError
+from understudy.errors import ConfigurationError, MissingExtraError, StoredFileError
 from understudy.paper.base import Outcome, Progress, Settings
 from understudy.paper.page import page
+from understudy.paths import NewFile, write_whole
 
 # The order of the report. Each is a module with `compute(settings) -> Outcome`.
 CATALOGUE = (
@@ -94,9 +96,9 @@ def prepare(out: Path) -> None:
         raise ConfigurationError(f"--out {out}: there is a file of that name; it must be a folder")
     try:
         out.mkdir(parents=True, exist_ok=True)
-        tried = out / ".written.part"
-        tried.write_text("")
-        tried.unlink()
+        NewFile(out / "report.html").discard()
+    except StoredFileError as error:
+        raise ConfigurationError(f"--out {out}: {error}") from None
     except OSError as error:
         raise ConfigurationError(f"--out {out}: the folder cannot be written ({error.strerror})") from None
 
@@ -108,8 +110,10 @@ def _draw(out: Path, outcome: Outcome, progress: Progress) -> None:
     with plt.rc_context({"svg.hashsalt": "understudy", "svg.fonttype": "path"}):
         for count, (stem, draw) in enumerate(outcome.pictures.items(), start=1):
             figure = draw()
-            figure.savefig(out / f"{stem}.svg", metadata={"Date": None})
-            figure.savefig(out / f"{stem}.png", dpi=150)
+            for ending, how in ((".svg", {"metadata": {"Date": None}}), (".png", {"dpi": 150})):
+                drawn = BytesIO()
+                figure.savefig(drawn, format=ending[1:], **how)
+                write_whole(out / f"{stem}{ending}", drawn.getvalue())
             plt.close(figure)
             progress(count / len(outcome.pictures))
 
@@ -125,19 +129,12 @@ def _write(out: Path, settings: Settings, outcomes: list[Outcome]) -> None:
         for outcome in outcomes
     }
     made = {"understudy": __version__, "seed": settings.seed, "quick": settings.quick, "results": results}
-    _replace(out / "results.json", json.dumps(made, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
+    write_whole(out / "results.json", json.dumps(made, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
     rows = [(name, key, value) for name, found in numbers.items() for key, value in found.items()]
-    temporary = out / "results.csv.part"
-    with temporary.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([("result", "number", "value"), *rows])
-    temporary.replace(out / "results.csv")
-    _replace(out / "report.html", page(out, settings, outcomes))
-
-
-def _replace(path: Path, text: str) -> None:
-    temporary = path.with_name(path.name + ".part")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    lines = StringIO(newline="")
+    csv.writer(lines).writerows([("result", "number", "value"), *rows])
+    write_whole(out / "results.csv", lines.getvalue())
+    write_whole(out / "report.html", page(out, settings, outcomes))
 
 
 def _plain(outcome: Outcome) -> dict[str, Any]:

@@ -15,6 +15,8 @@ import textwrap
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
+from understudy.content_policy import with_policy
+
 if TYPE_CHECKING:
     from understudy.randomizer.guarantee import Guarantee, Released
     from understudy.randomizer.sentences import Measure
@@ -230,7 +232,7 @@ def html(guarantee: Guarantee, page: bool = False) -> str:
     )
     if not page:
         return card
-    return (
+    return with_policy(
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><title>Privacy card</title></head>'
         f"<body>{card}</body></html>\n"

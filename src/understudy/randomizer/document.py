@@ -9,11 +9,8 @@ The file is plain text, with its kind in the first lines::
     "content": {...}
     }
 
-**Writing.** The new text goes to a temporary file in the same folder, is flushed to the disk, and
-takes the place of the older file in one step, which the disk confirms as well. A full disk, a crash
-or another writer at the same time leaves the older file or a whole newer one, never a mixture
-(a crash may also leave the temporary file, ``.understudy-*.tmp``, which can be deleted). A symbolic
-link is followed: its target is replaced, and the link stays.
+**Writing.** Whole or not at all, as `understudy.paths` writes every file. A symbolic link is followed: its target is
+replaced, and the link stays.
 
 **Who may read it.** What is stored here, a design, is not a secret: the guarantee holds against an
 adversary who knows the models, the prior and the randomizer. A new file therefore has the ordinary
@@ -29,26 +26,24 @@ and the rule; the text of the file is never repeated.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
-import secrets
 import stat
 from collections.abc import Collection
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from understudy.errors import StoredFileError
 from understudy.models.fingerprint import canonical, fingerprint
+from understudy.paths import Path, shown, what, write_whole
 
-LARGEST = 256 * 1024 * 1024
+LARGEST = 64 * 1024 * 1024
+"""Bytes of a document; a design of 512 values with models of 8 states has some 30 million."""
+MOST = 4_000_000
+"""Commas and opening brackets of a document: what its reading takes grows with them, more than with its bytes."""
 
+_KIND = re.compile(rb'\{\n"format": "understudy ([a-z][a-z -]{0,30})",')
 _FIELDS = ("format", "version", "fingerprint", "content")
-# A file system that cannot flush a folder says so in one of these ways; the file itself was flushed.
-_NO_FOLDER_FLUSH = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES)
-
-Path = str | os.PathLike[str]
 
 
 class Document(NamedTuple):
@@ -81,74 +76,10 @@ def write(path: Path, content: dict[str, Any], kind: str, version: int) -> str:
     text = b"{\n" + b",\n".join(lines) + b"\n}\n"
     if len(text) > LARGEST:
         raise StoredFileError(f"the document would have {len(text)} bytes; it must have at most {LARGEST}")
-    target, mode = _target(path)
-    try:
-        _replace(target, text, mode)
-    except OSError as error:
-        raise StoredFileError(
-            f"{_shown(path)} cannot be written: {error.strerror}; what was there is intact"
-        ) from error
-    _flush_folder(os.path.dirname(target), path)
+    if _parts(text) > MOST:
+        raise StoredFileError(f"the document would have {_parts(text)} parts; it must have at most {MOST}")
+    write_whole(path, text)
     return mark
-
-
-def _target(path: Path) -> tuple[str, int | None]:
-    """The file that is to be replaced, links followed, and its permissions if it is there."""
-    try:
-        target = os.path.realpath(path)
-        found = os.lstat(target)
-    except FileNotFoundError:
-        if os.path.isdir(os.path.dirname(target)):
-            return target, None
-        raise StoredFileError(f"{_shown(path)} cannot be written: its folder does not exist") from None
-    except (OSError, ValueError) as error:
-        raise StoredFileError(f"{_shown(path)} cannot be written: {_reason(error)}") from None
-    if not stat.S_ISREG(found.st_mode):
-        # a device or a pipe would be replaced by a file; a link that is left is one that leads to itself
-        raise StoredFileError(f"{_shown(path)} is {_what(found.st_mode)}; a document is written to a file")
-    if not os.access(target, os.W_OK):
-        raise StoredFileError(f"{_shown(path)} is protected against writing; it was not replaced")
-    return target, stat.S_IMODE(found.st_mode)
-
-
-def _replace(target: str, text: bytes, mode: int | None) -> None:
-    folder = os.path.dirname(target)
-    temporary = os.path.join(folder, f".understudy-{secrets.token_hex(8)}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
-    descriptor = os.open(temporary, flags, 0o666 if mode is None else mode & 0o666)
-    try:
-        try:
-            if mode is not None and hasattr(os, "fchmod"):
-                os.fchmod(descriptor, mode)  # the umask had its say above
-            rest = memoryview(text)
-            while rest:
-                rest = rest[os.write(descriptor, rest) :]
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        os.replace(temporary, target)
-    except BaseException:  # an interrupt too must leave nothing behind
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
-
-
-def _flush_folder(folder: str, path: Path) -> None:
-    """Make the new name of the file last through a power cut, where the system can."""
-    if os.name != "posix":
-        return
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        if error.errno not in _NO_FOLDER_FLUSH:
-            raise StoredFileError(
-                f"{_shown(path)} is written, but the disk did not confirm it: {error.strerror}; "
-                "after a power cut the older file may be back"
-            ) from error
 
 
 # Reading -------------------------------------------------------------------------------------------
@@ -171,7 +102,7 @@ def load(path: Path, kind: str, versions: Collection[int]) -> Document:
     (1, True, {'leakage': 0.3})
     >>> folder.cleanup()
     """
-    name = _shown(path)
+    name = shown(path)
     document, problem = _parsed(_bytes(path))
     if problem:
         raise StoredFileError(f"{name} {problem}")
@@ -201,7 +132,11 @@ def kind_of(path: Path) -> str:
     'design'
     >>> folder.cleanup()
     """
-    document, problem = _parsed(_bytes(path))
+    data = _bytes(path)
+    ours = _KIND.match(data)  # as `write` begins; anything else is read whole
+    if ours is not None:
+        return ours[1].decode("ascii")
+    document, problem = _parsed(data)
     told = "" if problem or type(document) is not dict else document.get("format")
     return told.removeprefix("understudy ") if type(told) is str else ""
 
@@ -211,7 +146,7 @@ def _mark(kind: str, version: int, content: dict[str, Any]) -> str:
 
 
 def _bytes(path: Path) -> bytes:
-    name = _shown(path)
+    name = shown(path)
     try:
         found = os.stat(path)
         data = b""
@@ -223,10 +158,33 @@ def _bytes(path: Path) -> bytes:
     except (OSError, ValueError) as error:
         raise StoredFileError(f"{name} cannot be read: {_reason(error)}") from None
     if not stat.S_ISREG(found.st_mode):
-        raise StoredFileError(f"{name} is {_what(found.st_mode)}; a document is a file")
+        raise StoredFileError(f"{name} is {what(found.st_mode)}; a document is a file")
     if max(found.st_size, len(data)) > LARGEST:
         raise StoredFileError(f"{name} is too large; a document has at most {LARGEST} bytes")
+    if _parts(data) > MOST:
+        raise StoredFileError(f"{name} has too many parts; a document has at most {MOST}")
     return data
+
+
+def _parts(data: bytes) -> int:
+    return sum(data.count(mark) for mark in (b",", b"[", b"{"))
+
+
+def read_plain(path: Path) -> dict[str, Any]:
+    """The mapping in a JSON file of whatever kind, read with the same suspicion.
+
+    >>> import os, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = os.path.join(folder.name, "room.json")
+    >>> write_whole(path, '{"leakage": 0.3}')
+    >>> read_plain(path)
+    {'leakage': 0.3}
+    >>> folder.cleanup()
+    """
+    document, problem = _parsed(_bytes(path))
+    if problem:
+        raise StoredFileError(f"{shown(path)} {problem}")
+    return document
 
 
 class _RefusedError(ValueError):
@@ -288,15 +246,5 @@ def _version(name: str, document: dict[str, Any], kind: str, versions: Collectio
     raise StoredFileError(f"{name} is an {wanted} of a version that is not read any more; version {readable} is")
 
 
-def _what(mode: int) -> str:
-    if stat.S_ISDIR(mode):
-        return "a folder"
-    return "a link that leads to itself" if stat.S_ISLNK(mode) else "a device or a pipe"
-
-
 def _reason(error: Exception) -> str:
     return str(getattr(error, "strerror", None) or "it is no path of a file")
-
-
-def _shown(path: Path) -> str:
-    return repr(os.fspath(path))

@@ -15,6 +15,7 @@ from html import escape
 
 from understudy.adversaries.audited import Audit
 from understudy.adversaries.judging.scored import Scores
+from understudy.content_policy import with_policy
 from understudy.report import audit_engineer as engineer
 from understudy.report import audit_officer as officer
 from understudy.report import page_parts as parts
@@ -45,7 +46,7 @@ def audit_report(audit: Audit, design: AnyDesign | None = None, scores: Scores |
     kept = [each for each in sections if each[2]]
     contents = "".join(f'<li><a href="#{name}">{escape(words)}</a></li>' for name, words, _, _ in kept)
     body = "".join(parts.section(*each) for each in kept)
-    return (
+    return with_policy(
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{parts.STYLE}{pictures.STYLE}</style></head><body>"

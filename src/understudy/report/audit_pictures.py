@@ -22,7 +22,6 @@ _TITLES = {
     "held": "raw, held offset",
     "raw": "raw readings",
 }
-_COLOURS = {"disguised": "var(--accent)", "noise": "var(--faint)", "held": "var(--faint)", "raw": "var(--second)"}
 _WIDTH, _NAMES, _RIGHT, _ROW = 860, 236, 26, 40
 _PANEL, _HIGH, _GAP = 270, 170, 20
 _PER_ROW = 3
@@ -68,8 +67,7 @@ def dots(lines: Sequence[Line], guides: Sequence[Guide], axis: str, words: str) 
     for guide, level in labels:
         x, above = px(guide.at), top - 6 - 18 * level
         side = "end" if x > _WIDTH - 150 else "start" if x < _NAMES + 60 else "middle"
-        style = "stroke:var(--ink);stroke-width:1.3;stroke-dasharray:4 4"
-        parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{above + 3}" y2="{bottom}" style="{style}"/>')
+        parts.append(f'<line class="guide" x1="{x:.1f}" x2="{x:.1f}" y1="{above + 3}" y2="{bottom}"/>')
         parts.append(f'<text x="{x:.1f}" y="{above}" text-anchor="{side}">{escape(guide.name)}</text>')
     for i, line in enumerate(lines):
         y = top + _ROW * (i + 0.5)
@@ -105,14 +103,12 @@ def bells(rows: Sequence[ScoreRow], words: str) -> str:
 
         steps = [-EDGE + 0.1 * k for k in range(round(20 * EDGE) + 1)]
         bell = " ".join(f"L{px(z):.1f} {py(math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)):.1f}" for z in steps)
-        shape = (
-            f'<path d="M{px(-EDGE):.1f} {py(0.0):.1f} {bell} L{px(EDGE):.1f} {py(0.0):.1f}Z" style="fill:var(--line)"/>'
-        )
+        shape = f'<path class="band" d="M{px(-EDGE):.1f} {py(0.0):.1f} {bell} L{px(EDGE):.1f} {py(0.0):.1f}Z"/>'
         points = []
         for k, share in enumerate(row.shares):
             points += [f"{px(-EDGE + k * width):.1f},{py(share / width):.1f}",
                        f"{px(-EDGE + (k + 1) * width):.1f},{py(share / width):.1f}"]  # fmt: skip
-        found = [shape, f'<polyline class="one" points="{" ".join(points)}" style="stroke-width:1.6"/>']
+        found = [shape, f'<polyline class="one thin" points="{" ".join(points)}"/>']
         found += [f'<path class="axis" d="M10 134H{_PANEL - 10}"/>']
         found += [f'<text x="{px(z):.1f}" y="150" text-anchor="middle">{z:g}</text>' for z in (-3.0, 0.0, 3.0)]
         told = f"mean {row.mean:.2f}, spread {row.spread:.2f}"
@@ -139,7 +135,7 @@ def memories(rows: Sequence[ScoreRow], words: str) -> str:
         count = len(row.memory)
         high = py(-band) - py(band)
         found = [
-            f'<rect x="34" y="{py(band):.1f}" width="{_PANEL - 44}" height="{high:.1f}" style="fill:var(--line)"/>',
+            f'<rect class="band" x="34" y="{py(band):.1f}" width="{_PANEL - 44}" height="{high:.1f}"/>',
             f'<path class="axis" d="M34 84H{_PANEL - 10}"/>',
         ]
         for mark in (-most, most):
@@ -149,7 +145,7 @@ def memories(rows: Sequence[ScoreRow], words: str) -> str:
                 x = 34 + (_PANEL - 44) * (k + 1) / (count + 1)
                 found.append(f'<line class="one" x1="{x:.1f}" x2="{x:.1f}" y1="84" y2="{py(r):.1f}"/>')
                 told = escape(f"{k + 1} readings apart: {r:.3f}")
-                dot = f'<circle cx="{x:.1f}" cy="{py(r):.1f}" r="3" style="fill:var(--accent)">'
+                dot = f'<circle class="disk disguised" cx="{x:.1f}" cy="{py(r):.1f}" r="3">'
                 found.append(f"{dot}<title>{told}</title></circle>")
         found.append(
             f'<text class="faint" x="{_PANEL / 2}" y="160" text-anchor="middle">1 to {count} readings apart</text>'
@@ -168,26 +164,25 @@ def _panels(panels: Sequence[tuple[str, list[str]]], words: str) -> str:
     parts = []
     for k, (title, found) in enumerate(panels):
         x, y = (k % across) * (_PANEL + _GAP), (k // across) * (_HIGH + _GAP)
-        head = f'<text x="{_PANEL / 2}" y="16" text-anchor="middle" style="font-weight:600">{escape(title)}</text>'
+        head = f'<text class="title" x="{_PANEL / 2}" y="16" text-anchor="middle">{escape(title)}</text>'
         parts.append(f'<g transform="translate({x} {y})">{head}{"".join(found)}</g>')
     return _svg(across * (_PANEL + _GAP) - _GAP, down * (_HIGH + _GAP), words, parts)
 
 
 def _whisker(kind: str, figure: Figure, px: Callable[[float], float], y: float, name: str) -> list[str]:
-    colour = _COLOURS[kind]
     x = px(figure.value)
     ends = [px(e) if math.isfinite(e) else x for e in (figure.low, figure.high)]
     told = escape(f"{name}, {_TITLES[kind]}: {figure}")
     place = f'x1="{ends[0]:.1f}" x2="{ends[1]:.1f}" y1="{y:.1f}" y2="{y:.1f}"'
-    line = f'<line {place} style="stroke:{colour};stroke-width:2"/>'
+    line = f'<line class="interval {kind}" {place}/>'
     return [line, _marker(kind, x, y, told)]
 
 
 def _marker(kind: str, x: float, y: float, told: str = "") -> str:
     title = f"<title>{told}</title>" if told else ""
     if kind == "disguised":
-        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" style="fill:{_COLOURS[kind]}">{title}</circle>'
-    style = f'style="fill:var(--ground);stroke:{_COLOURS[kind]};stroke-width:2"'
+        return f'<circle class="disk {kind}" cx="{x:.1f}" cy="{y:.1f}" r="5">{title}</circle>'
+    style = f'class="open {kind}"'
     if kind == "raw":
         return f'<rect x="{x - 4:.1f}" y="{y - 4:.1f}" width="8" height="8" {style}>{title}</rect>'
     tip, base = (y + 5, y - 4) if kind == "held" else (y - 5, y + 4)

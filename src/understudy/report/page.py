@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from html import escape
 
+from understudy.content_policy import with_policy
 from understudy.report import page_engineer as engineer
 from understudy.report import page_officer as officer
 from understudy.report import page_parts as parts
@@ -47,7 +48,7 @@ def privacy_report(design: AnyDesign, audit: str = "") -> str:
     kept = [each for each in sections if each[2]]
     contents = "".join(f'<li><a href="#{name}">{escape(words)}</a></li>' for name, words, _, _ in kept)
     body = "".join(parts.section(*each) for each in kept)
-    return (
+    return with_policy(
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{parts.STYLE}{pictures.STYLE}</style></head><body>"

@@ -23,6 +23,11 @@ svg .two{stroke:var(--second);stroke-width:2;fill:none;stroke-dasharray:7 4}
 svg .here{fill:var(--ground);stroke:var(--ink);stroke-width:2.5}
 svg text.here{fill:var(--ink);font-weight:600;stroke:var(--ground);stroke-width:5;paint-order:stroke}
 svg text.faint{fill:var(--faint)}
+svg .thin{stroke-width:1.6}svg .band{fill:var(--line)}svg text.title{font-weight:600}
+svg .guide{stroke:var(--ink);stroke-width:1.3;stroke-dasharray:4 4}
+svg .disguised{--own:var(--accent)}svg .noise,svg .held{--own:var(--faint)}svg .raw{--own:var(--second)}
+svg .interval{stroke:var(--own);stroke-width:2}svg .disk{fill:var(--own)}
+svg .open{fill:var(--ground);stroke:var(--own);stroke-width:2}
 svg text.one{fill:var(--accent);stroke:none}svg text.two{fill:var(--second);stroke:none}
 """
 
@@ -54,7 +59,7 @@ def heat_map(rows: Sequence[str], columns: Sequence[str], values: Sequence[Seque
             told = f"{rows[i]} plays {columns[j]}: {_probability(p)}"
             parts.append(
                 f'<rect class="cell" x="{x + 1}" y="{y + 1}" width="{wide - 2}" height="{high - 2}" '
-                f'style="fill-opacity:{0.04 + 0.5 * p:.3f}"><title>{escape(told)}</title></rect>'
+                f'fill-opacity="{0.04 + 0.5 * p:.3f}"><title>{escape(told)}</title></rect>'
             )
             if written:
                 faint = ' class="faint"' if p == 0.0 else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from understudy.content_policy import with_policy
 from understudy.randomizer.card import _STYLE, _WIDTH, _e, _filled, _row
 from understudy.randomizer.causal.words import facts
 
@@ -60,7 +61,7 @@ def html(c: CausalCard, page: bool = False) -> str:
     )
     if not page:
         return body
-    return (
+    return with_policy(
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><title>Privacy card</title></head>'
         f"<body>{body}</body></html>\n"
