@@ -4,9 +4,13 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import stream_worker as worker
 
 import understudy as us
+
+FULL = 100.0 + 2.0**0.5 / 1000.0
+"""A reading with all the digits of a double."""
 
 SUFFIXES = ("", "-wal", "-shm")
 
@@ -32,6 +36,20 @@ def along(design, Y, draws):
     family = us.Family(worker.room, values=[0, 0.5, 1])
     target = family.along([design.pseudo[draw] for draw in draws])
     return us.disguise(Y, worker.room(1), target, resolution=design.resolution)
+
+
+def released_as(out, exact, steps, error=1e-8):
+    """Whether outputs are what exact ones, known to an error, become on the lattice."""
+    out, exact = (np.asarray(Y, dtype=float).reshape(len(Y), -1) for Y in (out, exact))
+    for channel, step in enumerate(steps):
+        y, x = out[:, channel], exact[:, channel]
+        if not np.array_equal(np.isnan(y), np.isnan(x)):
+            return False
+        y, x = y[~np.isnan(y)], x[~np.isnan(x)]
+        multiples = y / step if step else np.zeros(1)
+        if (np.abs(y - x) > 0.5 * step + error).any() or (np.abs(multiples - np.rint(multiples)) > 1e-6).any():
+            return False
+    return True
 
 
 def copied(source, target):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import stream_worker as worker
-from stream_helpers import played
+from stream_helpers import played, released_as
 
 import understudy as us
 from understudy.errors import BudgetError, ConfigurationError, UnderstudyWarning
@@ -111,7 +111,7 @@ def test_stop_at_a_boundary_of_the_clock_releases_nothing_of_the_batch(design, l
     family = us.Family(worker.room, values=[0, 0.5, 1])
     expected = us.disguise(Y, worker.room(1), family.along([design.pseudo[c] for c in draws]))
     found = [r["y"] for r in inspection.released(ledger.path, "a")]
-    assert np.allclose(found, expected, rtol=0, atol=1e-9)
+    assert released_as(found, expected, design.resolution, 1e-9)
 
 
 def test_hold_keeps_the_last_draw_and_charges_nothing(design, ledger, worst):

@@ -7,7 +7,7 @@ import sqlite3
 
 import numpy as np
 import pytest
-from stream_helpers import in_child, opened, whole
+from stream_helpers import FULL, in_child, opened, whole
 
 import understudy as us
 from understudy.errors import ConfigurationError, LedgerBusyError, LedgerDamagedError, LedgerError
@@ -238,7 +238,7 @@ def test_another_program_that_writes_the_ledger_is_noticed(design, tmp_path):
         pages = ledger._rows("PRAGMA page_count")[0][0]
         ledger._rows(f"PRAGMA max_page_count={pages}")
         with pytest.raises(LedgerError, match="disk is full"):
-            stream.apply(np.full(500, 100.0), keys=range(1, 501))
+            stream.apply(np.full(500, FULL), keys=range(1, 501))
         ledger._rows("PRAGMA max_page_count=100000")
         stream.step(100.0, key=1)
         other = sqlite3.connect(ledger.path)
@@ -299,11 +299,13 @@ def test_a_name_that_an_older_version_took_can_still_be_opened(design, tmp_path,
     from typer.testing import CliRunner
 
     from understudy.cli import app
+    from understudy.randomizer import playing
     from understudy.stream import ledger as module
 
     with opened(tmp_path) as ledger:
         with monkeypatch.context() as old:
-            old.setattr(module, "check_name", lambda what, name: None)
+            for where in (module, playing):
+                old.setattr(where, "check_name", lambda what, name: None)
             design.stream(1, ledger, "lab\x1b[2J").step(100.0)
         assert us.Stream.open(ledger, design, "lab\x1b[2J").count == 1
     said = CliRunner().invoke(app, ["ledger", "show", str(ledger.path)])

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import stream_worker as worker
-from stream_helpers import in_child, opened, whole
+from stream_helpers import FULL, in_child, opened, whole
 
 import understudy as us
 from understudy.errors import ConfigurationError, LedgerBusyError, LedgerDamagedError, LedgerError
@@ -223,8 +223,8 @@ def test_two_threads_on_one_stream_and_two_streams_on_one_ledger(design, tmp_pat
         def work(stream, n):
             try:
                 for _ in range(n):
-                    stream.step(100.0)
-                    stream.apply([100.0, 100.0])
+                    stream.step(FULL)
+                    stream.apply([FULL, FULL])
             except BaseException as error:
                 errors.append(error)
 
@@ -237,7 +237,7 @@ def test_two_threads_on_one_stream_and_two_streams_on_one_ledger(design, tmp_pat
         for stream in (one, two):
             assert stream.count == 240
             found = [record["y"] for record in inspection.released(ledger.path, stream.name)]
-            assert np.array_equal(found, whole(design, stream, np.full(240, 100.0)))
+            assert np.array_equal(found, whole(design, stream, np.full(240, FULL)))
 
 
 def test_two_objects_of_one_stream_are_one_stream(design, readings, tmp_path):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import stream_worker as worker
-from stream_helpers import opened, played
+from stream_helpers import FULL, opened, played
 
 import understudy as us
 from understudy.cli import app
@@ -33,7 +33,7 @@ def test_old_outputs_are_forgotten_in_bounded_disk(design, tmp_path):
         stream = design.stream(1, ledger, "a")
         sizes = []
         for start in range(0, 12_000, 100):
-            out = stream.apply(np.full(100, 100.0), keys=range(start, start + 100))
+            out = stream.apply(np.full(100, FULL), keys=range(start, start + 100))
             kept = ledger._rows("SELECT count(*), max(key) - min(key) + 1 FROM outputs")[0]
             assert kept[0] == kept[1] <= 550
             assert kept[0] >= min(start + 100, 500)
@@ -43,7 +43,7 @@ def test_old_outputs_are_forgotten_in_bounded_disk(design, tmp_path):
         with pytest.raises(ReadingError, match="older than what the ledger retains"):
             stream.step(0.0, key=11_000)
         with pytest.raises(ReadingError):
-            stream.apply(np.full(2000, 100.0), keys=range(11_000, 13_000))
+            stream.apply(np.full(2000, FULL), keys=range(11_000, 13_000))
         assert stream.count == 12_000
         assert os.path.getsize(f"{path}-wal") < 8_000_000
 
@@ -52,10 +52,10 @@ def test_what_a_stream_takes_on_disk(design, tmp_path):
     """Below 40 bytes an output, and 250 an epoch with its charge: the figures of the guide."""
     with us.Ledger(tmp_path / "a", witness=False) as ledger:
         stream = design.stream(1, ledger, "a", epoch=1_000)
-        stream.apply(np.full(1_000, 100.0))
+        stream.apply(np.full(1_000, FULL))
         page = ledger._rows("PRAGMA page_size")[0][0]
         empty = ledger._rows("PRAGMA page_count")[0][0] * page
-        stream.apply(np.full(99_000, 100.0))
+        stream.apply(np.full(99_000, FULL))
         outputs = ledger._rows("PRAGMA page_count")[0][0] * page - empty
         assert 20 < outputs / 99_000 < 40
         before = ledger._rows("PRAGMA page_count")[0][0] * page
@@ -117,7 +117,7 @@ def test_a_parameter_that_changes_before_the_first_reading_starts_its_own_model(
     stream = own.stream(1)
     stream.becomes(0)
     stream.new_epoch(0)
-    expected = us.disguise(Y, start(0), start(own.pseudo[played(stream)]))
+    expected = us.disguise(Y, start(0), start(own.pseudo[played(stream)]), resolution=own.resolution)
     assert np.array_equal(stream.apply(Y), expected)
 
 
@@ -161,14 +161,14 @@ def test_keys_are_exact_to_the_nanosecond():
 
 def test_a_clock_that_jumps_back_is_told_and_nothing_is_released(design, ledger):
     """A time before the last one is refused, unless it is that of a reading that has been here."""
-    stream = design.stream(1, ledger, "a", epoch=dt.timedelta(hours=1))
+    stream = design.stream(1, ledger, "a", epoch=dt.timedelta(hours=1), period=dt.timedelta(hours=1))
     at = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
     first = stream.step(100.0, key=at)
     stream.step(101.0, key=at + dt.timedelta(hours=2))
     with pytest.raises(ReadingError, match="the clock went back"):
         stream.step(102.0, key=at + dt.timedelta(hours=1))
     assert stream.step(999.0, key=at) == first
-    assert (stream.count, stream.epoch) == (2, 1)
+    assert (stream.count, stream.epoch) == (3, 1)  # the hour between them is a missing reading
 
 
 class Point(NamedTuple):

@@ -19,6 +19,7 @@ from understudy.randomizer.charge import Charge
 from understudy.randomizer.measures import capacity, mutual_information
 from understudy.randomizer.problem import as_prior
 from understudy.stream.cadence import Cadence
+from understudy.stream.catalogue import check_name
 from understudy.stream.charges import Clock
 from understudy.stream.ledger import Ledger
 from understudy.stream.policy import DESIGN_ODDS
@@ -140,10 +141,6 @@ def begun_or_opened(design: Any, theta: Any, ledger: Any, choices: Choices, opti
     title = "stream" if name is None else name
     if not isinstance(title, str) or not title or not (room is None or (isinstance(room, str) and room)):
         raise ConfigurationError(f"name = {name!r}, room = {room!r}; both must be texts")
-    if not title.isprintable() or not (room or "").isprintable():
-        raise ConfigurationError(
-            f"name = {name!r}, room = {room!r}; both must be printable, without control characters"
-        )
     if choices.gaps not in (None, REFUSE, WITHHOLD):
         raise ConfigurationError(f"gaps = {choices.gaps!r}; it must be 'refuse' or 'withhold'")
     generator = None if choices.rng is None else np.random.default_rng(choices.rng)
@@ -158,7 +155,9 @@ def begun_or_opened(design: Any, theta: Any, ledger: Any, choices: Choices, opti
     if known is not None:
         _same(known, choices)
         return Stream.open(ledger, design, title, theta=theta, period=choices.period)
-    options = options | _cadence(design, choices)
+    check_name("name", title)
+    check_name("room", title if room is None else room)
+    options = options | _cadence(design, choices) | {"resolution": list(design.release.lattice.steps)}
     gaps = choices.gaps
     if gaps is None and "cadence" in options and _refill(design):
         gaps = WITHHOLD  # a slot that stays empty is no error

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from understudy.errors import LedgerBusyError, LedgerDamagedError, LedgerError, SnapshotError
 from understudy.stream.budgets import all_budgets, micronats
+from understudy.stream.cadence import Cadence
 from understudy.stream.files import connect, damaged, faults, read_only, sync_folder
 from understudy.stream.keys import TIME
 from understudy.stream.outputs import from_stored
@@ -222,7 +223,11 @@ def released(path: Path, stream: str) -> Iterator[dict[str, Any]]:
         number, design, insecure, options, kind = row
         name = "time_ns" if kind == TIME else "key"
         mark: dict[str, Any] = {"disguised": True, "design": design}
-        if json.loads(options).get("estimated"):
+        known = json.loads(options)
+        cadence = Cadence.stored(known) if kind == TIME else None
+        if "resolution" in known:
+            mark["resolution"] = known["resolution"]
+        if known.get("estimated"):
             mark["guarantee"] = _AUDIT_ONLY
         if insecure:
             mark["insecure"] = True
@@ -234,7 +239,8 @@ def released(path: Path, stream: str) -> Iterator[dict[str, Any]]:
                 y: Any = value
             else:
                 y = [None if x != x else x for x in from_stored(value, 2).tolist()]
-            yield {name: key, "y": y, **mark}
+            # an output carries the time of its slot, not that of the reading
+            yield {name: key if cadence is None else cadence.time(cadence.slot(key)), "y": y, **mark}
 
 
 def backup(path: Path, copy: Path) -> list[Finding]:
