@@ -90,7 +90,8 @@ def test_outputs_come_back_as_they_were(tmp_path):
         assert again.tobytes() == out.tobytes()
         assert np.array_equal(stream.step(Y[3], key=3), out[3])
     records = list(inspection.released(tmp_path / "a", "two"))
-    assert records[7] == {"key": 7, "y": [None, None], "disguised": True, "design": pair.fingerprint}
+    mark = {"disguised": True, "design": pair.fingerprint, "resolution": list(pair.resolution)}
+    assert records[7] == {"key": 7, "y": [None, None], **mark}
     assert np.array_equal([r["y"] for r in records if r["key"] != 7], np.delete(out, 7, axis=0))
 
 
@@ -284,7 +285,8 @@ def test_show_verify_and_export(design, tmp_path, capsys):
     assert told["streams"][0]["readings"] == told["streams"][0]["outputs_kept"] == 3
     app(["ledger", "export", str(path), "co2 [red]"], standalone_mode=False)
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    mark = {"disguised": True, "design": design.fingerprint, "insecure": True}
+    steps = list(design.resolution)
+    mark = {"disguised": True, "design": design.fingerprint, "resolution": steps, "insecure": True}
     assert lines == [{"key": k, "y": None if k == 5 else y, **mark} for k, y in zip((4, 5, 9), outs, strict=True)]
     app(["ledger", "export", str(path), "co2 [red]", "--out", str(tmp_path / "out")], standalone_mode=False)
     assert len((tmp_path / "out").read_text().splitlines()) == 3

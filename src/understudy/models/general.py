@@ -96,6 +96,9 @@ class General(Frozen):
         "support",
     )
 
+    score_tolerance = 1e-9
+    """How far a score may be from the exact one: laws are integrated numerically."""
+
     def __init__(
         self,
         conditional: Callable[..., Any] | None = None,

@@ -80,6 +80,9 @@ class Nonlinear(Frozen):
 
     __slots__ = ("_dice", "_filter", "_memo", "_start", "_system", "dim", "method", "particles", "points", "states")
 
+    score_tolerance = 1e-9
+    """How far a score may be from the exact one: laws are integrated numerically."""
+
     def __init__(
         self,
         move: Callable[..., Any],

@@ -10,7 +10,7 @@ last decimal. A channel whose targets live on a grid of their own leaves on that
 *The form of the readings* that come in. A model of continuous readings takes full doubles. Readings of single precision
 or of a few digits lie on a grid of their own, which the models do not know and the outputs would show. Such a form is
 declared, and is good only for models that live on a coarser grid: readings are then moved to it before anything else. A
-stream of full doubles that meets 64 readings in a row with at most six decimals, or with at most 20 binary ones, stops.
+stream of full doubles that meets 64 readings in a row with at most six decimals, or of single precision, stops.
 
 *The valid range* of readings. A glitch of 1e17 would ruin what follows. Outside the range the source skips the
 reading, and the output is coloured from a fresh score: to leave it out would tell that it was out of range.
@@ -31,8 +31,10 @@ from numpy.typing import NDArray
 
 from understudy.errors import ConfigurationError, ReadingError, UnderstudyError
 from understudy.laws.base import Array, Frozen
+from understudy.laws.gaussian import Gaussian
 from understudy.models.base import Model
 from understudy.models.gauss_markov import GaussMarkov
+from understudy.models.iid import IID
 from understudy.transform.gains import gains
 from understudy.transform.lattice import Lattice, as_lattice
 from understudy.transform.maps import gauss_markov, has_atoms
@@ -51,7 +53,9 @@ _FAR = 1e6  # spreads, for laws that may have heavy tails
 _COARSE = 64.0  # the grid of the models is at least so many units of the last place of a declared form
 _FINEST = 2.0**-900
 _SHIFT = 1.5 * 2.0**52
+_SPLIT = 2.0**29 + 1.0
 _FOR_EVER = 2**40
+_TOLERANCE = 2.0**-44  # of scores of laws in closed form
 _SLOPE = 34.0  # of the logarithm of a density, in conditional standard deviations, where the law is not normal
 
 
@@ -126,7 +130,7 @@ class Release(Frozen):
     >>> release = us.design(us.Family(room, values=[0, 1]), leakage=0.3, horizon=50, distortion="mae").release
     >>> release
     Release(on multiples of 2^-11, full doubles from -40.32 to 240.3)
-    >>> release.one(100.0003)
+    >>> release.one(100.0002)
     100.0
     """
 
@@ -188,7 +192,7 @@ class Release(Frozen):
 class Watch:
     """Counts readings in a row that lie on a coarse grid, where full doubles were declared.
 
-    A double of six decimals or 20 binary places is one of millions. Whatever the parameter is, readings of full doubles
+    A double of six decimals or 24 bits is one of millions. Whatever the parameter is, readings of full doubles
     are next to never taken for others, and others are stopped at the 64th.
     """
 
@@ -199,9 +203,9 @@ class Watch:
 
     def one(self, y: float) -> None:
         """Another reading of one channel."""
-        t, b = y * 1e6, y * 1048576.0
-        # 1.5 * 2^52 put on and taken off rounds to a whole number
-        if -1e-7 < t - ((t + _SHIFT) - _SHIFT) < 1e-7 or b == (b + _SHIFT) - _SHIFT:
+        t, c = y * 1e6, y * _SPLIT
+        # 1.5 * 2^52 put on and taken off rounds to a whole number; Veltkamp's splitting leaves the upper 24 bits
+        if -1e-7 < t - ((t + _SHIFT) - _SHIFT) < 1e-7 or c - (c - y) == y:
             self.count += 1
             if self.count >= ROW:
                 raise self.stop()
@@ -238,10 +242,10 @@ class Watch:
 
 
 def _coarse(y: Array) -> NDArray[np.bool_]:
-    """Which readings have at most six decimals, or 20 binary ones, up to rounding; missing ones count as such."""
+    """Which readings have at most six decimals, or 24 bits, up to rounding; missing ones count as such."""
     with np.errstate(over="ignore", invalid="ignore"):
-        t, b = y * 1e6, y * 1048576.0
-        return np.asarray(~(np.abs(t - ((t + _SHIFT) - _SHIFT)) >= 1e-7) | (b == (b + _SHIFT) - _SHIFT))
+        t, c = y * 1e6, y * _SPLIT
+        return np.asarray(~(np.abs(t - ((t + _SHIFT) - _SHIFT)) >= 1e-7) | (c - (c - y) == y))
 
 
 # What floating point leaves over ---------------------------------------------------------------------
@@ -254,21 +258,22 @@ def floating_point(sources: Sequence[Model], targets: Sequence[Model], release: 
     """What rounding leaves of the source in outputs on the lattice; None where all channels have a grid of their own.
 
     Proved for Gauss-Markov models without missing readings. For others, and where nothing can be proved, it rests on a
-    stated accuracy of the scores (2^-40), and says so.
+    stated accuracy of the scores (2^-44, or what the model says in `score_tolerance`) at scores up to 4, and says so.
     """
     steps = release.lattice.steps
     if not all(steps):
         if not any(steps):
             return None
         steps = tuple(step or _coarsest(release, i) for i, step in enumerate(steps))
-    linear = [[gauss_markov(model) for model in models] for models in (sources, targets)]
+    linear = [[_linear(model) for model in models] for models in (sources, targets)]
     if all(model is not None for models in linear for model in models):
         largest = np.maximum(np.abs(release.low), np.abs(release.high))
         pairs = [(a, b) for a in linear[0] for b in linear[1] if a is not None and b is not None]
         found = roundoff(pairs, steps, largest, gaps=False)
         if found.errors and math.isfinite(found.nats(1)):
             return found
-    errors = np.max([stated_error(model) for model in targets], axis=0)
+    worst = max(getattr(model, "score_tolerance", _TOLERANCE) for model in (*sources, *targets))
+    errors = np.max([stated_error(model, worst, score=4.0) for model in targets], axis=0)
     scales = np.min([_path_of(model)[0] for model in targets], axis=0)
     return Roundoff(((_FOR_EVER, tuple(errors.tolist())),), steps, tuple((_SLOPE / scales).tolist()), STATED, False)
 
@@ -330,7 +335,7 @@ def _check_form(form: Form, grid: Any, largest: float) -> None:
     if grid is None or grid.step < _COARSE * unit:
         raise ConfigurationError(
             f"readings = {form.words!r}; such readings lie on a grid of their own, finer here than {unit:.3g}, that no "
-            f"model has a law for. Let the models round more coarsely, us.Quantised(model, step={step:g}) or more; "
+            f"model has a law for. Let the models round more coarsely, us.Quantised(model, step={step!r}) or more; "
             "readings are then moved to that grid first"
         )
 
@@ -368,7 +373,7 @@ def conditional_scales(model: Model) -> Array:
     >>> conditional_scales(us.IID(us.Gaussian(0.0, 2.0))).round(12).tolist()
     [1.414213562373]
     """
-    linear = gauss_markov(model)
+    linear = _linear(model)
     if linear is not None and linear.constant:
         table = gains(linear)
         stop = table.width - table.states**2
@@ -388,15 +393,18 @@ def default_range(sources: Sequence[Model]) -> tuple[list[float], list[float]]:
     >>> default_range([us.IID(us.Gaussian(0.0, 4.0))])
     ([-76.0], [76.0])
     """
-    spans = [_linear_range(model) if gauss_markov(model) is not None else _simulated_range(model) for model in sources]
+    linear = [_linear(_behind(model)) for model in sources]
+    spans = [
+        _simulated_range(model) if known is None else _linear_range(known)
+        for model, known in zip(sources, linear, strict=True)
+    ]
     low = np.min([span[0] for span in spans], axis=0)
     high = np.max([span[1] for span in spans], axis=0)
     return [float(x) for x in low], [float(x) for x in high]
 
 
-def _linear_range(model: Any) -> tuple[Array, Array]:
+def _linear_range(linear: GaussMarkov) -> tuple[Array, Array]:
     """Means and 38 standard deviations of Y_k: step by step at first, then in strides that double, up to 2^20."""
-    linear: GaussMarkov = gauss_markov(model)  # type: ignore[assignment]  # the caller has looked
     m, P = linear.mean0, linear.cov0
     low, high = np.full(linear.dim, math.inf), np.full(linear.dim, -math.inf)
     system = linear.at(1)
@@ -449,6 +457,24 @@ def _path_of(model: Model) -> tuple[Array, Array]:
     if not path:
         raise ConfigurationError("a model gives no law for its first reading; resolution= and valid= cannot be chosen")
     return least, np.array(path, dtype=float)
+
+
+def _linear(model: Model) -> GaussMarkov | None:
+    """The Gauss-Markov form of a model, or of independent normal readings."""
+    found = gauss_markov(model)
+    if found is None and type(model) is IID and isinstance(model.law, Gaussian):
+        law = model.law
+        nothing = np.zeros((law.dim, 1))
+        mean, cov = law.given
+        R = np.reshape(cov, (law.dim, law.dim))
+        return GaussMarkov(0.0, nothing, 0.0, R, d=np.ravel(mean), mean0=0.0, cov0=0.0)
+    return found
+
+
+def _behind(model: Any) -> Any:
+    """The model of unrounded readings behind one that lives on a grid."""
+    inside = getattr(model, "linear", None) or (getattr(model, "model", None) if hasattr(model, "grid") else None)
+    return model if inside is None else inside
 
 
 def _own_grid(model: Model) -> NDArray[np.bool_]:

@@ -7,10 +7,13 @@ interrupted, has recorded all of its readings or none.
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
 import math
 import secrets
 import threading
+import time
+import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +21,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from understudy.errors import ConfigurationError, LedgerError, ReadingError, RollbackError, SnapshotError
+from understudy.errors import (
+    ConfigurationError,
+    LedgerError,
+    ReadingError,
+    RollbackError,
+    SnapshotError,
+    UnderstudyWarning,
+)
 from understudy.laws.base import Array
 from understudy.models.gauss_markov import GaussMarkov
 from understudy.stream import snapshots
@@ -232,14 +242,19 @@ class Stream:
 
     # Readings --------------------------------------------------------------------------------------------
 
-    def step(self, y: Any, key: Any = None, theta: Any = None) -> Any:
+    def step(self, y: Any, key: Any = None, theta: Any = None, release_at: Any = None) -> Any:
         """Disguise one reading; None or NaN is missing, and stays so.
 
         `key` is a number or a time that grows from reading to reading; one that has been here gets the output
         that it got then. A time is put into a slot of the stream's cadence: the first reading of a slot wins, later
         ones get no output (NaN), and slots that stay empty count as missing readings. `theta` says what the private
         parameter is from this reading on. What is returned lies on the lattice of the design.
+
+        `release_at`, a datetime with a time zone or seconds since 1970, is when the call returns: the output is
+        recorded first, so that how long it took does not show. A time that has passed by then draws a warning.
         """
+        if release_at is not None:
+            return _wait(release_at, lambda: self.step(y, key, theta))
         if self.dim == 1 and type(y) is float and math.isfinite(y):
             return self._few([y], None if key is None else (key,), theta)[0]
         row = one_reading(y, self.dim)
@@ -247,12 +262,15 @@ class Stream:
         out = self._run(row, None if key is None else [key], theta)
         return out[0, 0].item() if self.dim == 1 else out[0]
 
-    def apply(self, Y: Any, keys: Any = None, theta: Any = None) -> Array:
+    def apply(self, Y: Any, keys: Any = None, theta: Any = None, release_at: Any = None) -> Array:
         """Disguise a batch, (T,) or (T, d), in one transaction.
 
         `keys` has one for each reading. `theta` is the private value from the first of them on, or holds one for
-        each reading, as a list, an array or a column.
+        each reading, as a list, an array or a column. `release_at` is as in `step`.
         """
+        if release_at is not None:
+            found: Array = _wait(release_at, lambda: self.apply(Y, keys, theta))
+            return found
         readings = as_readings(Y, self.dim)
         if readings.ndim == 3:
             raise ReadingError("Y has sensors as its third axis; a stream is one sensor (its channels are the second)")
@@ -445,6 +463,30 @@ class Stream:
         setup, now = self._setup, self._now
         models = (setup.policy.source(now.at.source), setup.policy.target(now.epoch.draw))
         return all(isinstance(gauss_markov(model), GaussMarkov) for model in models)
+
+
+def _wait(release_at: Any, work: Callable[[], _T]) -> _T:
+    """What some work comes to, handed out at a fixed time."""
+    if isinstance(release_at, dt.datetime) and release_at.tzinfo is not None:
+        due = release_at.timestamp()
+    elif isinstance(release_at, (int, float)) and not isinstance(release_at, bool) and math.isfinite(release_at):
+        due = float(release_at)
+    else:
+        raise ConfigurationError(
+            f"release_at = {release_at!r}; it must be a datetime with a time zone, or seconds since 1970"
+        )
+    done = work()
+    left = due - time.time()
+    if left > 0.0:
+        time.sleep(left)
+    else:
+        warnings.warn(
+            f"an output was ready {-left:.3g} s after the time at which it was to be released; give it more time, or "
+            "how long it took shows",
+            UnderstudyWarning,
+            stacklevel=3,
+        )
+    return done
 
 
 def period_of(design: Any) -> Any:

@@ -28,7 +28,7 @@ without gaps is of use.
 
 **The leakage.** Over T readings the probability of every path of cells changes by a factor within exp(-a)..exp(a),
 
-    a = -T sum_c log(1 - 2 kappa_c e_c / Delta_c),      kappa_c = exp(slope_c (Delta_c + 2 e_c)),
+    a = -T sum_c log(1 - r_c),      r_c = 2 (exp(s_c e_c) - 1) / (1 - exp(-s_c Delta_c)) ~ 2 e_c / Delta_c,
 
 and then the divergence is at most a tanh(a / 2), the total variation at most tanh(a / 2).
 
@@ -918,10 +918,14 @@ def log_slope(target: GaussMarkov, steps: int = 1_000_000, *, gaps: bool = True)
 
 def _log_ratio(readings: float, error: Array, step: Array, slope: Array) -> float:
     """a, the most by which the log probability of a path of cells changes; infinite where nothing is proved."""
-    width = step + 2.0 * error
-    if not np.all(np.isfinite(error)) or not float(np.sum(slope * width)) <= SCORE:
+    if not np.all(np.isfinite(error)):
         return math.inf
-    share = 2.0 * np.exp(slope * width) * error / step
+    # scores move within the cells of a path: by less than one, or the slope is taken where they come to
+    moved = float(np.sum(slope * (step + 2.0 * error))) / (SCORE + 1.0)
+    s = slope * max(1.0, (SCORE + moved) / (SCORE + 1.0))
+    # the mass within e of either edge of a cell, as a share of that of the cell
+    with np.errstate(invalid="ignore", over="ignore"):
+        share = np.where(s > 0.0, 2.0 * np.expm1(s * error) / -np.expm1(-s * step), 2.0 * error / step)
     if not np.all(share < 1.0):
         return math.inf
     return float(-readings * np.log1p(-share).sum()) * _SLACK
