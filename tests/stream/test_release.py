@@ -77,7 +77,7 @@ def test_only_what_is_released_is_rounded(design, readings):
 
 
 def test_the_law_of_outputs_is_that_of_the_target(design):
-    """Scores of rounded outputs are white (false alarm 1e-6); with a lattice of two standard deviations they are not."""
+    """Scores of rounded outputs are white (false alarm 1e-6); on a lattice of two standard deviations they are not."""
     Y = us.sample(worker.room(1), 20_000, rng=5)
     stream = design.stream(1)
     target = worker.room(design.pseudo[played(stream)])

@@ -46,6 +46,8 @@ class How:
     format: str | None = None
     delimiter: str = ","
     abandon: bool = False
+    period: str | None = None
+    decimals: int | None = None
 
 
 def run(path: Path, source: str, target: str, how: How, as_json: bool) -> None:
@@ -106,7 +108,7 @@ def check_ledger(design: AnyDesign, how: How) -> None:
 
     name = how.name or "stream"
     for stream in summary(how.ledger)["streams"]:
-        if stream["name"] == name and stream["design"] != design.fingerprint:
+        if stream["name"] == name and stream["design"] not in (design.fingerprint, design.former_fingerprint):
             raise ConfigurationError(
                 f"--ledger {how.ledger}: its stream {name!r} was begun with another design ({stream['design'][:19]}); "
                 "name another stream by --name, or another ledger"
@@ -144,8 +146,11 @@ def disguised(design: AnyDesign, source: str, target: str, how: How) -> tuple[Su
         "delimiter": how.delimiter,
         "abandon": how.abandon,
         "accept_misfit": how.accept_misfit,
+        "period": how.period,
     }
     rest = {name: value for name, value in given.items() if value}
+    if how.decimals is not None:
+        rest["decimals"] = how.decimals
     with _warnings.catch_warnings(record=True) as caught, progress("disguising") as told:
         _warnings.simplefilter("always")
         try:

@@ -27,6 +27,7 @@ from understudy.cli.terminal import print_json
 from understudy.errors import ConfigurationError
 from understudy.laws.base import Array
 from understudy.paths import check_paths
+from understudy.stream.release import default_lattice
 from understudy.transform.backend import compiled
 from understudy.transform.whiteness import whiteness
 
@@ -56,7 +57,8 @@ def run(part: Part, steps: int, seed: int, plot: Path | None, as_json: bool = Fa
     pseudo = float(part.pseudo or 0.0) if design is None else float(design.randomizer.draw(int(theta), rng))
     source, target = room(theta), room(pseudo)
     Y = us.sample(source, steps, rng=rng)
-    out, spent = disguised(Y, us.Transform(source, target))
+    lattice = default_lattice([target]).steps if design is None else design.resolution
+    out, spent = disguised(Y, us.Transform(source, target, resolution=lattice))
     streams = {f"true: {theta:g}": Y, f"disguised as {pseudo:g}": out}
 
     if design is None:
@@ -69,7 +71,9 @@ def run(part: Part, steps: int, seed: int, plot: Path | None, as_json: bool = Fa
         introduce(console, design, theta, pseudo)
         for other in in_use(design):
             if other != pseudo:
-                streams[f"had it drawn {other:g}"] = us.disguise(Y, source=source, target=room(other))
+                streams[f"had it drawn {other:g}"] = us.disguise(
+                    Y, source=source, target=room(other), resolution=lattice
+                )
     if not as_json:
         side_by_side(console, streams, WATCHED)
     console.print()
@@ -78,11 +82,13 @@ def run(part: Part, steps: int, seed: int, plot: Path | None, as_json: bool = Fa
     found = attack(console, seen) if design is None else promise(console, design, seen, rng)
 
     p_value = whiteness(us.whiten(out, target)).p_value
-    back = float(np.abs(us.disguise(out, source=target, target=source) - Y).max())
+    exact = us.disguise(Y, source=source, target=target)
+    back = float(np.abs(us.disguise(exact, source=target, target=source) - Y).max())
     console.print(
         f"Law of the output: its scores under the understudy's model are white and normal "
         f"(p = {p_value:.2g}; near 0 would be bad).\n"
-        f"Exact: disguising back returns the input to {back:.1e}.\n"
+        f"Exact: before it is rounded to multiples of {lattice[0]:g}, disguising back returns the input to "
+        f"{back:.1e}.\n"
         f"Speed: {1e6 * spent / steps:.2f} microseconds a reading, one at a time, "
         f"{'compiled' if compiled else 'plain Python'} loops.\n"
     )

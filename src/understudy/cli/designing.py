@@ -94,6 +94,7 @@ def of_the_room(wanted: Wanted, room_: Room) -> us.Design:
     family = us.Family(room, values=numbers("--values", room_.values or "0,1"), prior=prior)
     pseudo = numbers("--pseudo", wanted.pseudo or "0,.2,.4,.6,.8,1")
     rest: dict[str, Any] = {"horizon": wanted.horizon or 50, "distortion": wanted.distortion}
+    rest |= wanted.asked.arguments()
     return us.design(family, pseudo, **asked, constraints=kept(wanted.also, family.values, pseudo), **rest)
 
 

@@ -16,7 +16,7 @@ import understudy as us
 from understudy.cli.fitting import loaded
 from understudy.cli.keeping import NOTHING, Kept, kept
 from understudy.cli.terminal import progress
-from understudy.cli.typed import budget, chosen, quantity, readings
+from understudy.cli.typed import budget, chosen, numbers, quantity, readings
 from understudy.errors import ConfigurationError, DesignError
 
 PER = ("run", "day", "decision")
@@ -25,6 +25,45 @@ _USUAL = "0.1 bit"  # of a day, unless told
 _DECISION = 900.0  # seconds between decisions, unless told
 # readings that the distortion is of where there is no formula for long sequences: a day of them, within these
 _SHORTEST, _LONGEST, _UNKNOWN = 96, 1440, 480
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was typed about the readings that leave and come in; None where nothing was."""
+
+    resolution: str | None = None
+    readings: str | None = None
+    valid: str | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        """The same as arguments of a design.
+
+        >>> Asked("1/4096", None, "0,2000").arguments()
+        {'resolution': 0.000244140625, 'valid': (0, 2000)}
+        """
+        found: dict[str, Any] = {}
+        if self.resolution is not None:
+            steps = [_step(part) for part in self.resolution.split(",")]
+            found["resolution"] = steps[0] if len(steps) == 1 else steps
+        if self.readings is not None:
+            found["readings"] = self.readings
+        if self.valid is not None:
+            ends = numbers("--valid", self.valid)
+            if len(ends) != 2:
+                raise ConfigurationError(f"--valid {self.valid}: two numbers are wanted, the lowest and the highest")
+            found["valid"] = tuple(ends)
+        return found
+
+
+NOTHING_ASKED = Asked()
+
+
+def _step(text: str) -> float:
+    top, slash, bottom = text.partition("/")
+    try:
+        return float(top) / float(bottom) if slash else float(top)
+    except (ValueError, ZeroDivisionError):
+        raise ConfigurationError(f"--resolution {text}: a number is wanted, as in 0.01 or 1/4096") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +81,7 @@ class Wanted:
     decision_every: str | None = None
     causal: bool = False
     also: Kept = NOTHING
+    asked: Asked = NOTHING_ASKED
 
 
 def designed(path: Path, wanted: Wanted) -> tuple[us.Design | us.CausalDesign, list[str]]:
@@ -134,7 +174,7 @@ def _one_draw(family: us.Family, pseudo: list[Any] | None, wanted: Wanted, notes
     def make(horizon: int | None) -> us.Design:
         with progress("distortion of each pair") as told:
             how: dict[str, Any] = {"horizon": horizon, "distortion": wanted.distortion, "progress": told}
-            return us.design(family, pseudo, **given, constraints=also, **how)
+            return us.design(family, pseudo, **given, constraints=also, **how, **wanted.asked.arguments())
 
     made: us.Design = _with_horizon(make, family, wanted.horizon, notes)
     if approximate(family) and wanted.horizon is None:
@@ -203,6 +243,7 @@ def _causal(family: us.Family, pseudo: list[Any] | None, wanted: Wanted, per: st
                 horizon=horizon,
                 distortion=wanted.distortion,
                 progress=told,
+                **wanted.asked.arguments(),
             )
 
     found: us.CausalDesign = _with_horizon(make, family, wanted.horizon, notes)

@@ -91,6 +91,23 @@ Horizon = Annotated[
         min=1, metavar="COUNT", help="Readings that the distortion is averaged over (default: long sequences)."
     ),
 ]
+Resolution = Annotated[
+    str | None,
+    typer.Option(metavar="STEP", help="Readings leave on multiples of this: a power of two or a decimal; 1/4096 too."),
+]
+Form = Annotated[
+    str | None,
+    typer.Option("--readings", metavar="FORM", help="How readings come: double, float32 or '6 digits'."),
+]
+Valid = Annotated[
+    str | None, typer.Option(metavar="LOW,HIGH", help="The public range of readings; others are not taken for any.")
+]
+Decimals = Annotated[
+    int | None, typer.Option(min=0, metavar="COUNT", help="Write so many decimals (default: as the design has it).")
+]
+Cadence = Annotated[
+    str | None, typer.Option("--period", metavar="TIME", help="The time from row to row, where the design has none.")
+]
 Ledger = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Where draws are remembered and leakage is counted. Secret.")
 ]

@@ -95,6 +95,9 @@ def design(
         str | None, typer.Option(metavar="AMOUNT", help="The leakage of a decision, instead of --leakage.")
     ] = None,
     horizon: o.Horizon = None,
+    resolution: o.Resolution = None,
+    form: o.Form = None,
+    valid: o.Valid = None,
     pseudo: Annotated[
         str | None, typer.Option(metavar="VALUES", help="Values that may be played (default: the family's).")
     ] = None,
@@ -112,7 +115,7 @@ def design(
 ) -> None:
     """Find the best randomizer for a family, or for the paper's room, with the proof that none is better."""
     from understudy.cli.designing import Outputs, Room, run
-    from understudy.cli.family_designs import Wanted
+    from understudy.cli.family_designs import Asked, Wanted
     from understudy.cli.keeping import Kept
 
     also = Kept(local_dp, maximal_leakage, pointwise_leakage, total_variation, floor, multiples, forbid, same)
@@ -128,6 +131,7 @@ def design(
         decision_every,
         causal,
         also,
+        Asked(resolution, form, valid),
     )
     run(family, wanted, Room(values, prior), Outputs(save, plot, as_json))
 
@@ -178,6 +182,8 @@ def apply(
         typer.Option(metavar="COLUMN", help="The columns of the readings, where they are not those of the design."),
     ] = None,
     segment: o.Segment = None,
+    period: o.Cadence = None,
+    decimals: o.Decimals = None,
     epoch: Annotated[
         str | None,
         typer.Option(metavar="TIME", help="Draw again so often by the clock, such as 1d; each draw is charged."),
@@ -197,7 +203,7 @@ def apply(
 
     how = How(
         private, time, ledger, name, keep, on_error, accept_misfit, estimate_private, reading, segment, epoch,
-        file_format, delimiter, abandon,
+        file_format, delimiter, abandon, period, decimals,
     )  # fmt: skip
     run(path, source, out, how, as_json)
 

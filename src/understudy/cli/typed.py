@@ -21,7 +21,8 @@ def budget(leakage: str | None) -> str | float | None:
 
 _NAMES = (
     "leakage|rate|error_at_least|distortion_at_most|distortion|pseudo|horizon|decision_every|reading|private|time|segment|"
-    "period|bins|public|actuators|grid|model|keep|epoch|format|delimiter|on_error|name|ledger|prior|values"
+    "period|bins|public|actuators|grid|model|keep|epoch|format|delimiter|on_error|name|ledger|prior|values|resolution|"
+    "readings|valid|decimals"
 )
 _NAMED = re.compile(rf"(?<![\w.'\"-])({_NAMES}) ?= ?(?=\S)")
 _LEFT = re.compile(r"(?<![\w.'\"-])(format)= says|(accept_misfit)=True")

@@ -33,6 +33,8 @@ from understudy.transform.roundoff import Roundoff
 if TYPE_CHECKING:
     from understudy.randomizer.result import Design
 
+MOST_FLOATING = 0.01
+"""Nats that floating point may leave over the horizon of a design, or over 1000 readings."""
 MANY_DECIMALS = 9
 """So many decimals, which is as far as a fit counts, or more: the readings have all digits."""
 
@@ -157,6 +159,7 @@ def begun_or_opened(design: Any, theta: Any, ledger: Any, choices: Choices, opti
         return Stream.open(ledger, design, title, theta=theta, period=choices.period)
     check_name("name", title)
     check_name("room", title if room is None else room)
+    _check_floating(design)
     options = options | _cadence(design, choices) | {"resolution": list(design.release.lattice.steps)}
     gaps = choices.gaps
     if gaps is None and "cadence" in options and _refill(design):
@@ -169,6 +172,20 @@ def begun_or_opened(design: Any, theta: Any, ledger: Any, choices: Choices, opti
         options = options | _company(options, ledger, group, choices.share)
     row = StreamRow(0, title, group, design.fingerprint, new_secret(generator), generator is not None, options)
     return Stream.begin(design, theta, ledger, row)
+
+
+def _check_floating(design: Any) -> None:
+    """Refuse a lattice on which floating point would leave more than a hundredth of a nat over the horizon."""
+    floating = design.floating
+    costs = getattr(design, "costs", None)
+    T = (None if costs is None else costs.horizon) or 1000
+    nats = 0.0 if floating is None else floating.nats(T)
+    if not nats <= MOST_FLOATING:
+        raise ConfigurationError(
+            f"floating point would leave {nats:.3g} nats of the private value in the first {T} readings "
+            f"({floating.how}), more than {MOST_FLOATING:g}; give the design a coarser resolution= than "
+            f"{design.release.lattice.words}, or a narrower range valid="
+        )
 
 
 def _cadence(design: Any, choices: Choices) -> dict[str, Any]:

@@ -43,6 +43,8 @@ _CONDITIONS = (
     "The random numbers behind the draw, the raw readings and the state of the filter stay secret. The pseudo "
     "parameter need not: every bound holds against somebody who sees it.",
     "All that depends on the parameter and is released passes through the filter, as one joint model.",
+    "Which readings are missing does not depend on the parameter: only then is a gap exact. A stream that fills its "
+    "gaps (fill=True) does not show them.",
     "Where the odds are 'stated', they are those given above: the adversary knows them, and nothing more. Where they "
     "are 'any', the bound holds for all odds on the values that can occur.",
 )

@@ -54,6 +54,7 @@ _COARSE = 64.0  # the grid of the models is at least so many units of the last p
 _FINEST = 2.0**-900
 _SHIFT = 1.5 * 2.0**52
 _SPLIT = 2.0**29 + 1.0
+_WHOLE = 2.0**50  # from here on a double has hardly a fraction left, and none to judge by
 _FOR_EVER = 2**40
 _TOLERANCE = 2.0**-44  # of scores of laws in closed form
 _SLOPE = 34.0  # of the logarithm of a density, in conditional standard deviations, where the law is not normal
@@ -205,7 +206,7 @@ class Watch:
         """Another reading of one channel."""
         t, c = y * 1e6, y * _SPLIT
         # 1.5 * 2^52 put on and taken off rounds to a whole number; Veltkamp's splitting leaves the upper 24 bits
-        if -1e-7 < t - ((t + _SHIFT) - _SHIFT) < 1e-7 or c - (c - y) == y:
+        if (-_WHOLE < t < _WHOLE and -1e-7 < t - ((t + _SHIFT) - _SHIFT) < 1e-7) or c - (c - y) == y:
             self.count += 1
             if self.count >= ROW:
                 raise self.stop()
@@ -245,7 +246,8 @@ def _coarse(y: Array) -> NDArray[np.bool_]:
     """Which readings have at most six decimals, or 24 bits, up to rounding; missing ones count as such."""
     with np.errstate(over="ignore", invalid="ignore"):
         t, c = y * 1e6, y * _SPLIT
-        return np.asarray(~(np.abs(t - ((t + _SHIFT) - _SHIFT)) >= 1e-7) | (c - (c - y) == y))
+        decimal = ~(np.abs(t - ((t + _SHIFT) - _SHIFT)) >= 1e-7) & ~(np.abs(t) >= _WHOLE)
+        return np.asarray(decimal | (c - (c - y) == y))
 
 
 # What floating point leaves over ---------------------------------------------------------------------
