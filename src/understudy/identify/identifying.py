@@ -14,7 +14,18 @@ from understudy.identify.chain import Chain, chain_of, described
 from understudy.identify.choice import Choice, choose
 from understudy.identify.history import History
 from understudy.identify.public import Offset, fit_offset, without_offset
-from understudy.identify.rounding import Channels, behind, channels, decimals, held_for, obstacle, plain, snapped
+from understudy.identify.rounding import (
+    Channels,
+    behind,
+    channels,
+    coarser,
+    decimals,
+    form,
+    held_for,
+    obstacle,
+    plain,
+    snapped,
+)
 from understudy.models.family import Family
 
 if TYPE_CHECKING:
@@ -77,6 +88,10 @@ def identified(history: History, settings: Settings, segment: Any = None, resamp
     public = bool(history.public)
     cells, found = channels(history, settings.grid, ends=not public)
     places = [decimals(column) for column in history.stacked()[0].T]
+    forms = [form(column) for column in history.stacked()[0].T]
+    if settings.grid == "auto":
+        cells, coarsened = coarser(history, cells, forms)
+        found = (*found, *coarsened)
     history, moved = snapped(history, cells)
     notes = [*history.notes, *found, *moved]
     train, held = _split(history, settings.holdout)
@@ -118,7 +133,7 @@ def identified(history: History, settings: Settings, segment: Any = None, resamp
             "readings until it has one again (gaps='withhold', which files do by themselves)"
         )
     notes = [note.rstrip(".") for note in notes]
-    about = _about(history, offset, cells, places, segment, resampling)
+    about = {**_about(history, offset, cells, places, segment, resampling), "form": forms}
     about |= {
         "chain": chain.to_plain(),
         "model": {

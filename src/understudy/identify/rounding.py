@@ -18,12 +18,14 @@ from understudy.identify.clock import in_words
 from understudy.identify.grid import Grid, detect_grid
 from understudy.identify.history import History, Segment
 from understudy.laws.base import Array
+from understudy.stream.release import COARSE, as_form
 
 if TYPE_CHECKING:
     from understudy.identify.candidate import Candidate
     from understudy.models.base import Model
 
 _MOST_DECIMALS = 9
+_FEWEST = 64  # different readings, to tell how they are written
 _FINE = 0.1  # of the typical change from one reading to the next
 
 
@@ -237,6 +239,51 @@ def _unrounded(model: Any, cells: Channels) -> Model:
 def plain(cells: Channels) -> list[dict[str, Any] | None] | None:
     """As JSON can hold it; None where no channel has a grid."""
     return [None if cell is None else dict(cell._asdict()) for cell in cells] if any(cells) else None
+
+
+def form(y: Array) -> str | None:
+    """How readings are written, where that is a grid of its own: "float32", or significant digits; None otherwise.
+
+    Readings of single precision, or of a few significant digits, have steps that change with their size.
+
+    >>> y = np.linspace(80.0, 120.0, 101) ** 1.01
+    >>> form(y), form(y.astype(np.float32).astype(float)), form(np.round(y, 2))
+    (None, 'float32', None)
+    >>> form(np.array([float(f"{v:.6g}") for v in y]))
+    '6 digits'
+    """
+    there = np.unique(np.abs(y[~np.isnan(y) & (y != 0.0)]))
+    if there.size < _FEWEST:
+        return None
+    places = decimals(there)
+    if places is None and bool((there == there.astype(np.float32).astype(float)).all()):
+        return "float32"
+    if places is None or places >= _MOST_DECIMALS:
+        return None
+    above = there >= 10.0 ** np.floor(np.log10(there[-1]))
+    finer = None if above.all() else decimals(there[~above])
+    coarser = decimals(there[above])
+    if finer is None or coarser is None or finer <= coarser:
+        return None
+    return f"{coarser + math.floor(math.log10(there[-1])) + 1} digits"
+
+
+def coarser(history: History, cells: Channels, forms: Sequence[str | None]) -> tuple[Channels, tuple[str, ...]]:
+    """The grids of channels whose readings are of single precision or of a few digits: coarse enough to hide that."""
+    made: list[Cells | None] = []
+    notes = []
+    for name, column, cell, written in zip(history.readings, history.stacked()[0].T, cells, forms, strict=True):
+        least = 0.0 if written is None else COARSE * as_form(written).unit(2.0 * float(np.nanmax(np.abs(column))))
+        if written is None or (cell is not None and cell.step >= least):
+            made.append(cell)
+            continue
+        step = neat_step(2.5 * least)  # the neat step at or above the least
+        made.append(Cells(step))
+        notes.append(
+            f"readings of {name!r} are written as {written}, which is a grid of its own; they are rounded to {step:g} "
+            "before anything else"
+        )
+    return tuple(made), tuple(notes)
 
 
 def decimals(y: Array) -> int | None:

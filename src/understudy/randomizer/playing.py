@@ -45,6 +45,8 @@ def release_for(family: Family, values: Iterable[Any], pseudo: Iterable[Any], te
     known = about.get("decimals") or [None] * family.dim
     decimals = [None if places is None or places >= MANY_DECIMALS else int(places) for places in known]
     sources, targets = ([family.model(value) for value in those] for those in (values, pseudo))
+    if terms.readings is None and any(about.get("form") or ()):
+        terms = terms._replace(readings=list(about["form"]))
     return release_of(sources, targets, terms, decimals)
 
 

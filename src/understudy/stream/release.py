@@ -44,13 +44,14 @@ SHARE = 1e-3
 """The default step, as a share of the smallest conditional standard deviation of a target."""
 
 DOUBLE, FLOAT32, DIGITS, GRID = "double", "float32", "digits", "grid"
+COARSE = 64.0
+"""The grid of the models is at least so many units of the last place of a declared form."""
 ROW = 64
 """So many readings in a row on a coarse grid, and a stream of full doubles stops."""
 
 _PATH = 256  # readings of the simulated path on which models without closed form are looked at
 _WIDE = 38.0  # standard deviations; a normal law is beyond them once in 1e315 readings
 _FAR = 1e6  # spreads, for laws that may have heavy tails
-_COARSE = 64.0  # the grid of the models is at least so many units of the last place of a declared form
 _FINEST = 2.0**-900
 _SHIFT = 1.5 * 2.0**52
 _SPLIT = 2.0**29 + 1.0
@@ -130,7 +131,7 @@ class Release(Frozen):
     ...     return us.GaussMarkov(A=0.95, C=1.0, Q=0.1, R=0.1, b=10.0 * occupants, mean0=100.0, cov0=1.0)
     >>> release = us.design(us.Family(room, values=[0, 1]), leakage=0.3, horizon=50, distortion="mae").release
     >>> release
-    Release(on multiples of 2^-11, full doubles from -40.32 to 240.3)
+    Release(on multiples of 2^-11, of readings in full doubles from -40.32 to 240.3)
     >>> release.one(100.0002)
     100.0
     """
@@ -152,7 +153,8 @@ class Release(Frozen):
     def __repr__(self) -> str:
         forms = " and ".join(dict.fromkeys(form.words for form in self.forms))
         spans = ", ".join(f"from {a:.4g} to {b:.4g}" for a, b in dict.fromkeys(zip(self.low, self.high, strict=True)))
-        return f"Release(on multiples of {self.lattice.words}, {forms} {spans})".replace("multiples of the", "the")
+        where = f"multiples of {self.lattice.words}" if any(self.lattice.steps) else self.lattice.words
+        return f"Release(on {where}, of readings in {forms} {spans})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.lattice, self.forms, self.low, self.high, self.grids)
@@ -333,8 +335,8 @@ def _check_lattice(lattice: Lattice, targets: Sequence[Model], terms: Terms) -> 
 def _check_form(form: Form, grid: Any, largest: float) -> None:
     """Refuse a declared form without an exact law: one that no coarser grid of the models hides."""
     unit = form.unit(largest)
-    step = 2.0 ** math.ceil(math.log2(_COARSE * unit))
-    if grid is None or grid.step < _COARSE * unit:
+    step = 2.0 ** math.ceil(math.log2(COARSE * unit))
+    if grid is None or grid.step < COARSE * unit:
         raise ConfigurationError(
             f"readings = {form.words!r}; such readings lie on a grid of their own, finer here than {unit:.3g}, that no "
             f"model has a law for. Let the models round more coarsely, us.Quantised(model, step={step!r}) or more; "
