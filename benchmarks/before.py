@@ -60,10 +60,10 @@ def measured(row: str) -> float:
         source, target, out = room(1), room(0), np.empty_like(Y)
         more = {"resolution": design.resolution} if hasattr(design, "resolution") else {}
         return best(lambda: us.disguise(Y, source, target, out=out, **more), 40)
-    from understudy.files.applying import apply_file
-
     import pyarrow as pa
     import pyarrow.parquet as pq
+
+    from understudy.files.applying import apply_file
 
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "in.parquet", Path(folder) / "out.parquet"

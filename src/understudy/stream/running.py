@@ -110,7 +110,7 @@ class Run:
             self._filter(Y[at:stop], fresh[at:stop], out[at:stop], kind, int(numbers[taken[stop - 1]]))
             at = stop
         out = release.rounded(out[:at], out[:at])
-        if keep and at:
+        if keep and at and self.setup.ledger is not None:
             kept = [numbers[i] for i in taken[:at].tolist()] if places is not None else numbers[:at]
             self.outputs, self.count = to_stored(self.setup.row.id, kept, out), at
         if places is None:
@@ -269,7 +269,7 @@ class Run:
         return chain(to_stored(self.setup.row.id, times, rows), self.outputs)
 
     def _keep(self, numbers: list[int], outs: list[float]) -> None:
-        if outs:
+        if outs and self.setup.ledger is not None:
             stream = self.setup.row.id
             checks = checked_outputs(stream, numbers, outs)
             self.outputs, self.count = zip(repeat(stream), numbers, outs, checks), len(outs)

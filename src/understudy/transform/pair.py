@@ -161,7 +161,7 @@ class Pair:
             out = np.empty(Y.shape)
         k, shift = 0, 0.0 if lattice is None or not self.scalar else lattice.shift
         while k < len(Y):
-            first, far = k, 1
+            first, far = k, True
             if len(state) == self._on and state[0] < self.limit:
                 state, k, far = self._on_table(state, Y.reshape(-1), out.reshape(-1), k, shift)
             else:
@@ -236,23 +236,23 @@ class Pair:
             state, k = self._off_table(state, Y.reshape(-1), out.reshape(-1), k, scale)
         return out, scale
 
-    def _on_table(self, state: State, y: Array, out: Array, k: int, shift: float) -> tuple[State, int, int]:
-        """Rows along the tables; the state, the next row, and how many outputs `shift` has left unrounded."""
+    def _on_table(self, state: State, y: Array, out: Array, k: int, shift: float) -> tuple[State, int, bool]:
+        """Rows along the tables; the state, the next row, and whether outputs must still be rounded."""
         d, n, m = self.dim, self.n, self.m
         index = state[0]
         stop = min(y.size // d, k + self.limit - index)
         a, b = self.tables
         if self.scalar:
-            done, *means, lost, far = kernels.run_scalar(
+            done, *means, lost, high, low = kernels.run_scalar(
                 view(y), view(out), k, stop, a, state[1], b, state[2], index, shift
             )
-            far = far if shift else done - k
+            far = not (shift and 3.0 * max(high, -low) < shift)
         else:
             x, xt = _roomy(state[1 : 1 + n], d), _roomy(state[1 + n :], d)
             work = view(np.empty(max(n, m) + d))
             done = kernels.run(view(y), view(out), k, stop, d, a, n, view(x), b, m, view(xt), index, work)
             means = [*x[:n].tolist(), *xt[:m].tolist()]
-            lost, far = 0.0 if np.isfinite(out[k * d : done * d]).all() else math.nan, done - k
+            lost, far = 0.0 if np.isfinite(out[k * d : done * d]).all() else math.nan, True
         if lost != 0.0:
             raise left_the_range()
         index += done - k
