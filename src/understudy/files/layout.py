@@ -22,7 +22,7 @@ MOST_DECIMALS = 15
 class Layout:
     """Names of the columns that leave, in the order of the source; those that are readings have a channel and a form.
 
-    >>> layout = Layout(("time", "co2"), ("co2",), (NumberFormat(1, 1),))
+    >>> layout = Layout(("time", "co2"), ("co2",), (NumberFormat(1),))
     >>> layout.kept, layout.channel("co2"), layout.channel("time")
     (('time',), 0, None)
     """
@@ -55,13 +55,9 @@ def forms_of(design: Any, decimals: int | None = None) -> tuple[NumberFormat, ..
             raise ConfigurationError(
                 f"decimals = {decimals!r}; it must be a whole number of at most {MOST_DECIMALS}, 0 or more"
             )
-        return (NumberFormat(decimals, decimals),) * dim
+        return (NumberFormat(decimals),) * dim
     places = design.release.lattice.decimals
-    return tuple(_form(_grid_decimals(design, i) if known is None else known) for i, known in enumerate(places))
-
-
-def _form(decimals: int) -> NumberFormat:
-    return NumberFormat(decimals, decimals)
+    return tuple(NumberFormat(_grid_decimals(design, i) if known is None else known) for i, known in enumerate(places))
 
 
 def _grid_decimals(design: Any, channel: int) -> int:

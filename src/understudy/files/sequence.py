@@ -96,7 +96,7 @@ class Sequence:
         """
         if not len(Y):
             return
-        places = self._places(times, lines, name)
+        places = self._places(Y, times, lines, name)
         before, earlier = self.theta, self.last
         if theta is not None:
             self.theta = int(theta[-1])
@@ -120,12 +120,15 @@ class Sequence:
             yield self._filled(Y, times, theta, steps[start:stop], was, rows, whole)
             start = stop
 
-    def _places(self, times: Whole | None, lines: Any, name: str) -> Places | None:
+    def _places(self, Y: Array, times: Whole | None, lines: Any, name: str) -> Places | None:
         """The slots of rows; None where there are none, or all rows take one after the other."""
         if times is None or self.cadence is None:
             return None
         places = self.cadence.places(times, self.last)
-        self.late += len(times) - len(places.taken)
+        if len(places.taken) < len(times):
+            late = np.ones(len(times), dtype=bool)
+            late[places.taken] = False
+            self.late += int((late & ~np.isnan(Y).any(axis=1)).sum())  # others are counted as missing
         if len(places.taken) == len(times) and not places.skipped.any():
             return None
         self.filled += int(places.skipped.sum())
