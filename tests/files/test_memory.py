@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 WORKER = Path(__file__).with_name("apply_worker.py")
-NAMES = {"reading": "co2", "private": "people", "time": "time"}
+NAMES = {"reading": "co2", "private": "people", "time": "time", "period": 60}
 
 
 def long_parquet(path, count, row_groups):

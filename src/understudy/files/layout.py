@@ -7,6 +7,7 @@ that prints six significant digits names the parameter by the decimals of its re
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -16,6 +17,7 @@ from understudy.files.binding import family_of
 from understudy.files.numbers import NumberFormat
 
 MOST_DECIMALS = 15
+_ENDLESS = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +80,13 @@ def _grid_decimals(design: Any, channel: int) -> int:
 
 
 def _decimals(number: float) -> int:
-    """Decimals of a number as it is written; at most so many as make sense."""
+    """Decimals of a number as it is written; of one such as 1/15, which has no end, nine or a few more.
+
+    >>> [_decimals(number) for number in (5.0, 0.25, 1 / 15, 1e-10 / 3)]
+    [0, 2, 9, 14]
+    """
     exact = Fraction(repr(float(number)))
     for places in range(MOST_DECIMALS):
         if (exact * 10**places).denominator == 1:
             return places
-    return 12
+    return min(MOST_DECIMALS, max(_ENDLESS, math.ceil(3.0 - math.log10(abs(number)))))
