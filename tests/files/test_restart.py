@@ -159,7 +159,7 @@ def test_the_gap_between_two_files_is_filled(lab, tools, tmp_path, small):
     np.testing.assert_array_equal(outs[1], outs[2])
     Y, labels = Y.copy(), list(labels)
     Y[200:230] = np.nan
-    labels[200:230] = [labels[230]] * 30
+    labels[200:230] = [labels[199]] * 30  # within a gap the parameter is what it was before
     out = np.concatenate([outs[0], np.full(30, np.nan), outs[1]])
     assert len(lab.played(out, Y, labels)) == 1
 
