@@ -1,7 +1,7 @@
 """The form of what leaves is the design's: no decimal, width, type or packing tells how the raw readings were written.
 
-A sensor prints six significant digits: 85.1234 at one level, 115.123 at the other. Version 0.1 learned the decimals of its
-outputs from the rows of the file, and so named the level in every file.
+A sensor prints six significant digits: 85.1234 at one level, 115.123 at the other. Version 0.1 learned the decimals of
+its outputs from the rows of the file, and so named the level in every file.
 """
 
 import json
@@ -195,8 +195,7 @@ def test_decimals_are_a_whole_number(designs, tmp_path, decimals):
 
 def test_models_with_atoms_and_no_grid_ask_for_decimals(tmp_path):
     """The design does not know how its outputs are written, and does not guess."""
-    chain = [[0.7, 0.3], [0.4, 0.6]]
-    family = us.Family({0: us.MarkovChain([400.0, 410.5], chain), 1: us.MarkovChain([400.0, 410.5], chain[::-1])})
+    family = us.Family(lambda v: us.IID(us.Atoms([400.0, 410.5], [0.5 + 0.2 * v, 0.5 - 0.2 * v])), values=[0, 1])
     design = us.design(family, leakage=0.1, horizon=5, distortion="mae")
     (tmp_path / "in.csv").write_text("co2,people\n400.0,0\n410.5,1\n")
     names = {"reading": "co2", "private": "people"}

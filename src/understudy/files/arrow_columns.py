@@ -144,7 +144,10 @@ def _doubles(array: Any) -> Array:
     pa = arrow.needed("this column")
     if array.type != pa.float64():
         types = arrow.part("types")
-        # a decimal or a whole number of more than 53 bits is rounded, as a text would be
+        if types.is_decimal(array.type):
+            # the double nearest to it, as of a text: pyarrow multiplies by a power of ten, which is often one ulp off
+            array = array.cast(pa.string())
+        # a whole number of more than 53 bits is rounded
         array = array.cast(pa.float64(), safe=False) if not types.is_float16(array.type) else array
     return np.asarray(array.to_numpy(zero_copy_only=False), dtype=float)
 

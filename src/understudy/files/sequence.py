@@ -21,6 +21,7 @@ from understudy.stream.cadence import Cadence, Places
 
 LONGEST_GAP = 100_000
 _FEW = 4
+_FIRST = 1024  # rows that tell where the slots are
 _MOST = 262_144  # readings that are given at a time, gaps included
 
 Whole = NDArray[np.int64]
@@ -83,11 +84,14 @@ class Sequence:
         return f"Sequence({self.filled} filled)"
 
     def origin(self, times: Whole, name: str) -> int | None:
-        """Where the slots begin: at the place of the period that suits most of the first rows."""
+        """Where the slots begin: at the place of the period that suits most of the first rows.
+
+        Those are as many in every format, or the same rows would have other slots in a CSV file than in Parquet.
+        """
         if self.period is None:
             return None
         self._check_period(times, name)
-        return int(times[0]) + _phase(times, self.period)
+        return int(times[0]) + _phase(times[:_FIRST], self.period)
 
     def pieces(self, Y: Array, times: Whole | None, theta: Positions | None, lines: Any, name: str) -> Iterator[Piece]:
         """Readings in order. A stream with times finds its slots itself; for others missing ones are put in between.
