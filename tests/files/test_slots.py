@@ -146,7 +146,7 @@ def test_times_without_a_period_are_refused(designs, tools, tmp_path):
     source = written(tools, tmp_path / "in.csv", times, Y, labels)
     with pytest.raises(ConfigurationError, match="period is missing: rows have times") as caught:
         apply_file(designs["exact"], source, tmp_path / "out.csv", **NAMES)
-    assert "--period" in str(caught.value)
+    assert "period='1 min'" in str(caught.value)
     assert not (tmp_path / "out.csv").exists()
     summary = apply_file(designs["exact"], source, tmp_path / "out.csv", **{**NAMES, "time": ""})
     assert (summary.columns, summary.filled) == (("co2",), 0)

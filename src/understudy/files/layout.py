@@ -71,7 +71,7 @@ def _grid_decimals(design: Any, channel: int) -> int:
         if grid is None:
             raise ConfigurationError(
                 "decimals is missing: the models have atoms and no grid, so that the design does not know how many "
-                "decimals an output has. Say how many (--decimals)"
+                "decimals an output has. Say how many, decimals=2"
             )
         cell = grid.channels[channel]
         for number in (cell.step, cell.offset):
