@@ -15,6 +15,7 @@ from understudy.files.applying import apply_file
 from understudy.files.sequence import Sequence, known_before
 from understudy.identify.labels import bins_from
 from understudy.identify.public import Offset, clock_names, clock_values
+from understudy.stream.cadence import Cadence
 
 
 def plain(lab, tools, folder, count, **options):
@@ -111,8 +112,8 @@ def test_gaps_are_missing_readings_that_are_not_written(lab, tools, tmp_path):
     held = list(labels)
     for i in np.flatnonzero(~there):  # within a gap the label is the one before
         held[i] = held[i - 1]
-    for options, wanted in (({"period": 60}, 1), ({}, 0)):
-        summary = apply_file(lab.design, source, tmp_path / "out.csv", **options, **tools.NAMES)
+    for options, wanted in (({}, 1), ({"time": ""}, 0)):
+        summary = apply_file(lab.design, source, tmp_path / "out.csv", **{**tools.NAMES, **options})
         out = np.full(400, np.nan)
         out[kept] = tools.floats(tools.read_csv(tmp_path / "out.csv")["co2"])
         assert len(lab.played(out[:399], np.where(there, Y, np.nan)[:399], held[:399])) == wanted
@@ -125,8 +126,8 @@ def test_a_gap_that_is_too_long_is_refused(lab, tools, tmp_path):
     times = ["2026-03-01 00:00", "2026-03-01 00:01", "2027-03-01 00:00"]
     source = tools.write_csv(tmp_path / "in.csv", ["time", "co2", "people"], times, [400, 401, 402], ["empty"] * 3)
     with pytest.raises(ReadingError, match=r"in\.csv, line 4: 525598 readings are missing before it"):
-        apply_file(lab.design, source, tmp_path / "out.csv", period="1 min", **tools.NAMES)
-    summary = apply_file(lab.design, source, tmp_path / "out.csv", period="1 min", longest_gap=10**6, **tools.NAMES)
+        apply_file(lab.design, source, tmp_path / "out.csv", **tools.NAMES)
+    summary = apply_file(lab.design, source, tmp_path / "out.csv", longest_gap=10**6, **tools.NAMES)
     assert summary.filled == 525_598
 
 
@@ -134,11 +135,15 @@ def test_many_gaps_are_filled_piece_by_piece():
     """However many gaps a batch has, few readings are in work at a time, and all pieces make up the sequence."""
     times = np.arange(2000, dtype=np.int64) * 1001
     Y, theta = np.arange(2000.0)[:, None], np.arange(2000) % 2
-    pieces = list(Sequence(1).pieces(Y, times, theta, np.arange(2000), "x"))
+    sequence = Sequence(1)
+    sequence.cadence = Cadence(1, 0, 0)
+    pieces = list(sequence.pieces(Y, times, theta, np.arange(2000), "x"))
     assert len(pieces) > 5
     assert max(len(piece.Y) for piece in pieces) <= 262_144
-    whole = np.concatenate([piece.times for piece in pieces])
-    np.testing.assert_array_equal(whole, np.arange(times[-1] + 1))
+    assert sum(len(piece.Y) for piece in pieces) == times[-1] + 1
+    places = [piece.places + sum(len(before.Y) for before in pieces[:k]) for k, piece in enumerate(pieces)]
+    np.testing.assert_array_equal(np.concatenate(places), times)
+    assert [piece.rows.stop for piece in pieces[:-1]] == [piece.rows.start for piece in pieces[1:]]
     values = np.concatenate([piece.Y for piece in pieces])
     assert np.flatnonzero(~np.isnan(values[:, 0])).tolist() == times.tolist()
     held = np.concatenate([piece.theta for piece in pieces])
@@ -207,8 +212,8 @@ def test_counts_fall_into_the_bins_of_the_family(tools, tmp_path):
     source = tools.write_csv(tmp_path / "in.csv", ["co2", "people"], map(repr, Y.tolist()), counts)
     apply_file(design, source, tmp_path / "out.csv")
     out = tools.floats(tools.read_csv(tmp_path / "out.csv")["co2"])
-    wanted = [us.disguise(Y, family.along(names), family.model(v)) for v in design.pseudo]
-    assert sum(np.allclose(out, np.ravel(w), rtol=0, atol=1e-9) for w in wanted) == 1
+    wanted = [us.disguise(Y, family.along(names), family.model(v), resolution=design.resolution) for v in design.pseudo]
+    assert sum(np.allclose(out, np.round(np.ravel(w), 4), rtol=0, atol=1e-9) for w in wanted) == 1
     tools.write_csv(tmp_path / "in.csv", ["co2", "people"], ["400.0"], ["-1"])
     with pytest.raises(ReadingError, match="holds no value of the design"):
         apply_file(design, source, tmp_path / "out.csv")
@@ -217,7 +222,7 @@ def test_counts_fall_into_the_bins_of_the_family(tools, tmp_path):
 def test_the_public_offset_is_taken_off_and_added_back(tools, tmp_path):
     """What weather and the clock do to the readings passes the filter by."""
     offset = Offset(("outside", *clock_names()), np.array([[2.0, 5.0, 1.0, -1.0, 0.5]]), np.array([-20.0]))
-    about = {"readings": ["co2"], "private": "people", "time": "time", "public": offset.to_plain()}
+    about = {"readings": ["co2"], "private": "people", "time": "time", "public": offset.to_plain(), "period": 60}
     lab = tools.Room(about)
     times, Y, labels = lab.rows(200)
     outside = np.random.default_rng(2).normal(10.0, 3.0, 200)
@@ -230,7 +235,9 @@ def test_the_public_offset_is_taken_off_and_added_back(tools, tmp_path):
     summary = apply_file(lab.design, source, tmp_path / "out.csv")
     assert summary.columns == ("time", "co2")
     out = tools.floats(tools.read_csv(tmp_path / "out.csv")["co2"])
-    assert len(lab.played(out - moved, Y, labels)) == 1
+    step = lab.design.resolution[0]
+    made = [np.round(np.rint((wanted + moved) / step) * step, 4) for wanted in lab.exact(Y, labels)]
+    assert sum(np.allclose(out, wanted, rtol=0.0, atol=1e-9) for wanted in made) == 1
     assert not lab.played(out, Y, labels)
     texts[4] = ""
     tools.write_csv(source, ["time", "co2", "outside", "people"], times, Y, texts, labels)
@@ -239,7 +246,7 @@ def test_the_public_offset_is_taken_off_and_added_back(tools, tmp_path):
 
 
 def test_a_rounded_sensor_stays_on_its_grid(lab, tools, tmp_path):
-    """Models that know the grid release whole multiples of it, written as they came; others are told of in a note."""
+    """Models that know the grid release whole multiples of it; others refuse a row of such readings."""
     family = us.Family({v: us.Quantised(tools.room(v), step=5.0) for v in ("empty", "full")})
     design = us.design(family, leakage=0.3, horizon=50, distortion="mae")
     labels = ["empty", "full"] * 50
@@ -249,14 +256,14 @@ def test_a_rounded_sensor_stays_on_its_grid(lab, tools, tmp_path):
     out = tools.read_csv(tmp_path / "out.csv")["co2"]
     assert all(text.isdigit() and int(text) % 5 == 0 for text in out)
     assert summary.notes == ()
-    summary = apply_file(lab.design, source, tmp_path / "out.csv", reading="co2", private="people")
-    assert "'co2' are written to 1, and the models of this design do not know of a grid" in summary.notes[0]
-    assert all(text.lstrip("-").isdigit() for text in tools.read_csv(tmp_path / "out.csv")["co2"])
+    with pytest.raises(ReadingError, match="64 readings in a row have at most six decimals"):
+        apply_file(lab.design, source, tmp_path / "other.csv", reading="co2", private="people")
+    assert not (tmp_path / "other.csv").exists()
 
 
 @pytest.mark.parametrize("step", [0.3, 1 / 15])
 def test_a_grid_is_written_without_noise(tools, tmp_path, step):
-    """Texts with all digits of a double, as programs write them: at most 12 leave, those of the grid."""
+    """Texts with all digits of a double, as programs write them: at most 12 leave, those of the grid, in one form."""
     family = us.Family({v: us.Quantised(tools.room(v), step=step) for v in ("empty", "full")})
     design = us.design(family, leakage=0.3, horizon=50, distortion="mae")
     labels = ["empty", "full"] * 50
@@ -267,6 +274,7 @@ def test_a_grid_is_written_without_noise(tools, tmp_path, step):
     apply_file(design, source, tmp_path / "out.csv", reading="co2", private="people")
     out = tools.read_csv(tmp_path / "out.csv")["co2"]
     assert max(map(len, out)) <= 13
+    assert {len(text.partition(".")[2]) for text in out} == {1 if step == 0.3 else 9}
     counts = tools.floats(out) / step
     np.testing.assert_allclose(counts, np.rint(counts), rtol=0, atol=1e-6)
 
@@ -330,15 +338,19 @@ def test_readings_off_the_grid_are_moved_to_it(tools, tmp_path):
     np.testing.assert_array_equal(wanted, found)
 
 
-@pytest.mark.parametrize(("known", "wanted"), [(None, 1), (2, 2), (9, 1)])
+@pytest.mark.parametrize(("known", "wanted"), [(None, 4), (2, 2), (9, 4)])
 def test_decimals_are_those_of_the_family_where_it_knows(tools, tmp_path, known, wanted):
-    """What the fit knows of the decimals comes before what the first rows happen to show."""
+    """What the fit knows of the decimals is the form of the outputs; what the rows happen to show is not."""
     lab = tools.Room({"readings": ["co2"], "private": "people", "decimals": [known]})
     source = tools.write_csv(tmp_path / "in.csv", ["co2", "people"], ["400", "390.5", "381.5"], ["empty"] * 3)
     apply_file(lab.design, source, tmp_path / "out.csv", rng=1)
     texts = tools.read_csv(tmp_path / "out.csv")["co2"]
-    assert all(len(text.partition(".")[2]) <= wanted for text in texts)
+    assert [len(text.partition(".")[2]) for text in texts] == [wanted] * 3
     assert len({text.partition(".")[2] for text in texts}) > 1
+    apply_file(lab.design, source, tmp_path / "out.csv", rng=1, decimals=3)
+    given = tools.read_csv(tmp_path / "out.csv")["co2"]
+    assert [len(text.partition(".")[2]) for text in given] == [3] * 3
+    np.testing.assert_allclose(tools.floats(given), tools.floats(texts), rtol=0.0, atol=0.0006)
 
 
 def test_several_columns_make_a_segment(lab, tools, tmp_path):
@@ -377,7 +389,7 @@ def test_several_channels_are_one_reading(tools, tmp_path):
     assert summary.missing == 1
     Y[4] = np.nan
     out = np.column_stack([tools.floats(found["warm"]), tools.floats(found["damp"])])
-    wanted = [us.disguise(Y, pair(1), pair(v)) for v in design.pseudo]
+    wanted = [np.round(us.disguise(Y, pair(1), pair(v), resolution=design.resolution), 4) for v in design.pseudo]
     assert sum(np.allclose(out, w, rtol=0, atol=1e-9, equal_nan=True) for w in wanted) == 1
 
 
@@ -402,11 +414,11 @@ def test_a_design_with_memory_decides_by_the_clock(tools, tmp_path):
 
 def test_epochs_are_cut_by_the_clock(lab, tools, tmp_path):
     """With epoch= a new draw is made at midnight, and charged."""
-    *_, summary = plain(lab, tools, tmp_path, 3000, epoch=dt.timedelta(days=1), period=60)
+    *_, summary = plain(lab, tools, tmp_path, 3000, epoch=dt.timedelta(days=1))
     assert summary.draws == 3
     assert summary.nats > 2.9 * lab.design.leakage
     with pytest.raises(ConfigurationError, match="need a column of times"):
-        plain(lab, tools, tmp_path, 10, epoch=dt.timedelta(days=1), time=None)
+        plain(lab, tools, tmp_path, 10, epoch=dt.timedelta(days=1), time="")
     *_, summary = plain(lab, tools, tmp_path, 100, epoch=30)
     assert summary.draws == 4
 

@@ -88,14 +88,13 @@ def test_skipped_rows_are_missing_readings(lab, tools, tmp_path, name):
     assert np.flatnonzero(np.isnan(out)).tolist() == [5]
     if name in PLACED:
         assert found["time"] == times
-        Y = Y.copy()
-        Y[5] = np.nan
         labels[5] = row[2]
-        assert len(lab.played(out, Y, labels)) == 1
-    else:  # a row without a time has no place in the sequence
-        there = np.arange(12) != 5
-        assert len(lab.played(out[there], Y[there], [p for i, p in enumerate(labels) if i != 5])) == 1
+    else:  # a row without a time has no place in the sequence, and the clock shows the gap that it leaves
         assert found["time"][5] in ("", "2026-03-01T00:04:00")
+    assert summary.filled == (name not in PLACED)
+    Y = Y.copy()
+    Y[5] = np.nan
+    assert len(lab.played(out, Y, labels)) == 1
 
 
 @pytest.mark.parametrize("quick", [True, False])
@@ -141,7 +140,7 @@ def test_which_rows_are_empty_does_not_depend_on_labels(lab, tools, tmp_path, ba
 def test_with_a_period_the_gap_of_a_row_without_time_is_filled(lab, tools, tmp_path):
     """What the row leaves open is one missing reading, by the clock."""
     source, _, Y, labels = file_with(lab, tmp_path, ROWS["bad time"][0])
-    summary = apply_file(lab.design, source, tmp_path / "out.csv", on_error="skip", period=60, **tools.NAMES)
+    summary = apply_file(lab.design, source, tmp_path / "out.csv", on_error="skip", **tools.NAMES)
     out = tools.floats(tools.read_csv(tmp_path / "out.csv")["co2"])
     Y = Y.copy()
     Y[5] = np.nan
@@ -173,6 +172,7 @@ def test_lines_are_right_in_long_files(lab, tools, tmp_path, monkeypatch):
 
 def test_json_lines_and_parquet_tell_their_rows(lab, tools, tmp_path):
     """A line that is no JSON, a text among numbers; a null label in Parquet: by line and by row."""
+    names = {**tools.NAMES, "period": 1}
     good = '{"time": 1, "co2": 400.0, "people": "empty"}\n'
     for bad, rule in (
         (f'{{"time": 2, "co2": {TELLING}', "the line is not JSON"),
@@ -187,10 +187,10 @@ def test_json_lines_and_parquet_tell_their_rows(lab, tools, tmp_path):
     ):
         (tmp_path / "in.jsonl").write_text(good + "\n" + bad + "\n" + good.replace("1,", "3,", 1))
         with pytest.raises(ReadingError, match=r"in\.jsonl, line 3") as caught:
-            apply_file(lab.design, tmp_path / "in.jsonl", tmp_path / "out.jsonl", **tools.NAMES)
+            apply_file(lab.design, tmp_path / "in.jsonl", tmp_path / "out.jsonl", **names)
         assert rule in str(caught.value)
         _nothing_secret(caught)
-        skip = {"on_error": "skip", **tools.NAMES}
+        skip = {"on_error": "skip", **names}
         if "people" in rule or "the line" in rule:
             with pytest.raises(ReadingError, match=r"in\.jsonl, line 3.*Fill in the labels") as caught:
                 apply_file(lab.design, tmp_path / "in.jsonl", tmp_path / "out.jsonl", **skip)
@@ -203,7 +203,7 @@ def test_json_lines_and_parquet_tell_their_rows(lab, tools, tmp_path):
         assert tools.read_jsonl(tmp_path / "out.jsonl")[1]["co2"] is None
     table = pa.table({"time": [1, 2, None], "co2": [1.0, np.inf, 3.0], "people": ["empty", "full", "full"]})
     pq.write_table(table, tmp_path / "in.parquet")
-    summary = apply_file(lab.design, tmp_path / "in.parquet", tmp_path / "out.parquet", on_error="skip", **tools.NAMES)
+    summary = apply_file(lab.design, tmp_path / "in.parquet", tmp_path / "out.parquet", on_error="skip", **names)
     assert [(row.line, row.column) for row in summary.bad_rows] == [(2, "co2"), (3, "time")]
     assert pq.read_table(tmp_path / "out.parquet")["co2"].is_null().to_pylist() == [False, True, True]
     pq.write_table(pa.table({"co2": [True], "people": ["empty"]}), tmp_path / "in.parquet")

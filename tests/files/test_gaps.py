@@ -78,7 +78,7 @@ def test_a_gap_no_longer_stops_a_file(designs, tools, tmp_path, kind):
     header = ["time", "co2", "people"]
     source = tools.write_csv(tmp_path / "in.csv", header, [times[k] for k in kept], texts, [labels[k] for k in kept])
     target = tmp_path / "out.csv"
-    summary = apply_file(designs[kind], source, target, period=60, **tools.NAMES)
+    summary = apply_file(designs[kind], source, target, **tools.NAMES)
     found = tools.read_csv(target)
     out = np.full(200, np.nan)
     out[kept] = tools.floats(found["co2"])

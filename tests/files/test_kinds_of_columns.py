@@ -109,7 +109,7 @@ def applied(lab, source, target, role):
     """Disguise; what is refused is returned as its words."""
     more = {"keep": "note"} if role == "keep" else {"segment": "day"} if role == "segment" else {}
     try:
-        apply_file(lab.design, source, target, reading="co2", private="people", time="time", **more)
+        apply_file(lab.design, source, target, reading="co2", private="people", time="time", period=60, **more)
     except UnderstudyError as error:
         return str(error)
     return ""
@@ -186,10 +186,10 @@ def test_a_run_that_stops_late_leaves_no_complaint_of_the_writer(lab, tmp_path, 
 def test_half_a_surrogate_pair_is_told_by_its_line(lab, tmp_path, target):
     """A whole pair, escaped, is a character like any other."""
     line = '{"time": 1, "co2": 400.0, "people": "empty", "note": "\\ud83d\\ude00"}\n'
-    (tmp_path / "in.jsonl").write_text(line + line.replace("1,", "2,", 1))
+    (tmp_path / "in.jsonl").write_text(line + line.replace("1,", "61,", 1))
     with pytest.warns(us.errors.UnderstudyWarning):
         assert not applied(lab, tmp_path / "in.jsonl", tmp_path / f"out.{target}", "keep")
-    (tmp_path / "in.jsonl").write_text(line + line.replace("1,", "2,", 1).replace("\\ude00", ""))
+    (tmp_path / "in.jsonl").write_text(line + line.replace("1,", "61,", 1).replace("\\ude00", ""))
     with pytest.warns(us.errors.UnderstudyWarning):
         told = applied(lab, tmp_path / "in.jsonl", tmp_path / f"out.{target}", "keep")
     assert told == "in.jsonl, line 2: the line has one half of a surrogate pair, which is no character"

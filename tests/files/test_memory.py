@@ -32,10 +32,10 @@ def long_parquet(path, count, row_groups):
     writer.close()
 
 
-def run(source, target):
+def run(source, target, period):
     """What the worker says: its summary, and the most memory that it had, in MB."""
     done = subprocess.run(
-        [sys.executable, str(WORKER), str(source), str(target), json.dumps(NAMES)],
+        [sys.executable, str(WORKER), str(source), str(target), json.dumps({**NAMES, "period": period})],
         capture_output=True, text=True, timeout=90, check=True,
     )  # fmt: skip
     told = json.loads(done.stdout.splitlines()[-1])
@@ -46,7 +46,7 @@ def run(source, target):
 def test_memory_does_not_grow_with_the_file(tmp_path, row_groups):
     """Two million rows of Parquet, in one row group or in several, within 300 MB (10 million in the benchmarks)."""
     long_parquet(tmp_path / "in.parquet", 2_000_000, row_groups)
-    rows, memory = run(tmp_path / "in.parquet", tmp_path / "out.parquet")
+    rows, memory = run(tmp_path / "in.parquet", tmp_path / "out.parquet", 1)
     assert rows == 2_000_000
     assert memory < 300
     assert pq.ParquetFile(tmp_path / "out.parquet").metadata.num_rows == 2_000_000
@@ -54,10 +54,13 @@ def test_memory_does_not_grow_with_the_file(tmp_path, row_groups):
 
 def test_csv_is_read_in_pieces(tmp_path):
     """Three times the rows take no more memory: of files of 23 and 69 MB, half of the difference would be too much."""
-    line = "2026-01-01T%02d:%02d:%02d.%03d,400.1,empty," + "x" * 80 + "\n"
+    line = "2026-01-01T%02d:%02d:%02d.%03d,%.12f,empty," + "x" * 80 + "\n"
     for name, count in (("small", 200_000), ("large", 600_000)):
-        lines = (line % (i // 3_600_000, i // 60_000 % 60, i // 1000 % 60, i % 1000) for i in range(count))
+        lines = (
+            line % (i // 3_600_000, i // 60_000 % 60, i // 1000 % 60, i % 1000, 400 + i * 0.6180339887498949 % 1)
+            for i in range(count)
+        )
         (tmp_path / f"{name}.csv").write_text("time,co2,people,note\n" + "".join(lines))
-    small, large = (run(tmp_path / f"{name}.csv", tmp_path / "out.csv") for name in ("small", "large"))
+    small, large = (run(tmp_path / f"{name}.csv", tmp_path / "out.csv", 0.001) for name in ("small", "large"))
     assert (small[0], large[0]) == (200_000, 600_000)
     assert large[1] < small[1] + 23

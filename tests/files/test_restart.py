@@ -18,7 +18,7 @@ from understudy.files import rows as rows_module
 from understudy.files.applying import apply_file
 
 WORKER = Path(__file__).with_name("apply_worker.py")
-NAMES = {"reading": "co2", "private": "people", "time": "time"}
+NAMES = {"reading": "co2", "private": "people", "time": "time", "period": 60}
 
 
 def started(source, target, **options):
@@ -40,7 +40,7 @@ def long_file(lab, tools, tmp_path_factory):
     """Four batches of rows."""
     folder = tmp_path_factory.mktemp("long")
     times, Y, labels = lab.rows(200_000, stay=200_000)
-    return tools.write_csv(folder / "in.csv", ["time", "co2", "people"], times, [f"{y:.3f}" for y in Y], labels)
+    return tools.write_csv(folder / "in.csv", ["time", "co2", "people"], times, map(repr, Y.tolist()), labels)
 
 
 def test_killed_and_started_again_it_is_the_same_file(lab, tools, tmp_path, long_file):
@@ -65,13 +65,15 @@ def test_killed_and_started_again_it_is_the_same_file(lab, tools, tmp_path, long
     last = told(started(long_file, target, **options))
     assert last["rows"] == 200_000
     assert last["replayed"] > 0
-    assert (last["draws"], last["nats"]) == (0, 0.0)
+    # what floating point leaves over grows with the rows, and is no draw
+    assert last["draws"] == 0
+    assert 0.0 <= last["nats"] <= lab.design.floating.nats(200_000) + 1e-6
     left = {path.name for path in tmp_path.iterdir() if path.name.startswith(("out.csv.", "."))} - {"out.csv.meta.json"}
     assert all(name.startswith(".understudy-") and name.endswith(".tmp") for name in left)
     # the same as a run that nobody disturbed, by the same understudy
     out = tools.floats(tools.read_csv(target)["co2"])
     rows = tools.read_csv(long_file)
-    assert len(lab.played(out, tools.floats(rows["co2"]), rows["people"], within=0.000500001)) == 1
+    assert len(lab.played(out, tools.floats(rows["co2"]), rows["people"])) == 1
     first = target.read_bytes()
     assert all(content == first for content in whole)
     again = told(started(long_file, tmp_path / "again.csv", **options))
@@ -150,14 +152,14 @@ def test_the_gap_between_two_files_is_filled(lab, tools, tmp_path, small):
     ledger, write, (Y, labels) = small
     outs, filled = [], []
     for source in (write("a.csv", 0, 200), write("b.csv", 230, 400), tmp_path / "b.csv"):
-        summary = apply_file(lab.design, source, tmp_path / "out.csv", ledger=ledger, period=60, **NAMES)
+        summary = apply_file(lab.design, source, tmp_path / "out.csv", ledger=ledger, **NAMES)
         outs.append(tools.floats(tools.read_csv(tmp_path / "out.csv")["co2"]))
         filled.append(summary.filled)
     assert filled == [0, 30, 30]
     np.testing.assert_array_equal(outs[1], outs[2])
     Y, labels = Y.copy(), list(labels)
     Y[200:230] = np.nan
-    labels[200:230] = [labels[230]] * 30
+    labels[200:230] = [labels[199]] * 30  # within a gap the parameter is what it was before
     out = np.concatenate([outs[0], np.full(30, np.nan), outs[1]])
     assert len(lab.played(out, Y, labels)) == 1
 

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from understudy.files import arrow, numbers, times
 from understudy.files.columns import Faults, Labels, Positions, Texts, as_json, as_text
-from understudy.files.numbers import NumberFormat
 from understudy.laws.base import Array
 
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -51,7 +50,7 @@ class ArrowColumn:
         if types.is_null(kind):
             return np.full(len(self), np.nan), {}
         rule = f"is of type {kind}, not a number"
-        absent = self.absent()
+        absent = self._absent()
         return np.full(len(self), np.nan), {i: rule for i in range(len(self)) if absent is None or not absent[i]}
 
     def _from_texts(self) -> tuple[Array, Faults]:
@@ -73,7 +72,7 @@ class ArrowColumn:
             return (quick, {}) if quick is not None else times.from_texts(self.array.to_pylist())
         if types.is_null(kind):
             return np.zeros(len(self), dtype=np.int64), dict.fromkeys(range(len(self)), times.NO_TIME)
-        absent = self.absent()
+        absent = self._absent()
         faults = {} if absent is None else dict.fromkeys(np.flatnonzero(absent).tolist(), times.NO_TIME)
         array = self.array.fill_null(0) if faults and not types.is_temporal(kind) else self.array
         found: times.Whole | None = None
@@ -118,20 +117,11 @@ class ArrowColumn:
             return _iso(self.array)
         return [as_json(value) for value in _listed(self.array)]
 
-    def absent(self) -> NDArray[np.bool_] | None:
+    def _absent(self) -> NDArray[np.bool_] | None:
         """Where there is null."""
         if not self.array.null_count:
             return None
         return np.asarray(self.array.is_null().to_numpy(zero_copy_only=False), dtype=bool)
-
-    def form(self) -> NumberFormat:
-        """How the numbers are written, or that they are whole, or have so many decimals, by their type."""
-        types, kind = arrow.part("types"), self.array.type
-        if self.is_text:
-            return numbers.learned(text for text in self.array.to_pylist() if text is not None)
-        if types.is_integer(kind):
-            return NumberFormat(0, 0)
-        return NumberFormat(kind.scale, kind.scale) if types.is_decimal(kind) else NumberFormat(0, None)
 
     def without(self, rows: list[int]) -> ArrowColumn:
         """Null."""
@@ -154,7 +144,10 @@ def _doubles(array: Any) -> Array:
     pa = arrow.needed("this column")
     if array.type != pa.float64():
         types = arrow.part("types")
-        # a decimal or a whole number of more than 53 bits is rounded, as a text would be
+        if types.is_decimal(array.type):
+            # the double nearest to it, as of a text: pyarrow multiplies by a power of ten, which is often one ulp off
+            array = array.cast(pa.string())
+        # a whole number of more than 53 bits is rounded
         array = array.cast(pa.float64(), safe=False) if not types.is_float16(array.type) else array
     return np.asarray(array.to_numpy(zero_copy_only=False), dtype=float)
 

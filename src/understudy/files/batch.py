@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,18 +42,6 @@ class Batch:
     def unlabelled(self) -> list[int]:
         """Rows of which the private value is not known: no value of the design, missing, or in a row not understood."""
         return [] if self.theta is None or not self.theta.size else np.flatnonzero(self.theta < 0).tolist()
-
-    def absent(self, readings: Sequence[str]) -> list[Any]:
-        """For each channel, where there is no reading at all; None if nowhere."""
-        masks = []
-        bad = sorted(self.faults)
-        for name in readings:
-            mask = self.columns[name].absent()
-            if bad:
-                mask = np.zeros(len(self), dtype=bool) if mask is None else mask.copy()
-                mask[bad] = True
-            masks.append(mask)
-        return masks
 
 
 def understood(rows: Rows, bound: Binding, labels: Labels | None) -> Batch:

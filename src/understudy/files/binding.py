@@ -165,7 +165,7 @@ def _check(bound: Binding, private: str | None) -> None:
     if bound.time is not None and bound.period is None:
         raise ConfigurationError(
             f"period is missing: rows have times (column {bound.time!r}), and the family does not know how far apart "
-            "they are, so that gaps between them would not be noticed. Say so, period='1 min' (--period), or time='' "
+            "they are, so that gaps between them would not be noticed. Say so, period='1 min', or time='' "
             "for rows that stand one after the other whatever their times"
         )
     if bound.resampling is not None and bound.time is None:

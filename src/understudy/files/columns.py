@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from understudy.files import numbers, times
-from understudy.files.numbers import NumberFormat
 from understudy.laws.base import Array
 
 Faults = dict[int, str]
@@ -68,14 +67,6 @@ class Column(Protocol):
         """For JSON."""
         ...
 
-    def absent(self) -> NDArray[np.bool_] | None:
-        """Where there is nothing, which is not the same as NaN; None if nowhere."""
-        ...
-
-    def form(self) -> NumberFormat:
-        """How its numbers are written."""
-        ...
-
     def without(self, rows: list[int]) -> Column:
         """The same with nothing in these rows."""
         ...
@@ -124,30 +115,22 @@ class Texts:
         """As they stand; nothing is null."""
         return [text or None for text in self.given]
 
-    def absent(self) -> NDArray[np.bool_] | None:
-        """An empty field and NaN are one and the same."""
-        return None
-
-    def form(self) -> NumberFormat:
-        """How the numbers are written."""
-        return numbers.learned(self.given)
-
     def without(self, rows: list[int]) -> Texts:
         """Empty fields."""
         return Texts(_emptied(self.given, rows, ""))
 
 
 class Values:
-    """A column of JSON lines: numbers, texts, true, false, null. `written` are the texts of numbers, where they count.
+    """A column of JSON lines: numbers, texts, true, false, null.
 
     >>> Values([431.5, None, "431"]).numbers()
     (array([431.5,   nan,   nan]), {2: 'is a str, not a number'})
     """
 
-    __slots__ = ("given", "written")
+    __slots__ = ("given",)
 
-    def __init__(self, given: list[Any], written: Sequence[str] | None = None) -> None:
-        self.given, self.written = given, written
+    def __init__(self, given: list[Any]) -> None:
+        self.given = given
 
     def __len__(self) -> int:
         return len(self.given)
@@ -157,7 +140,7 @@ class Values:
 
     def cut(self, start: int, stop: int) -> Values:
         """Some of the rows."""
-        return Values(self.given[start:stop], None if self.written is None else self.written[start:stop])
+        return Values(self.given[start:stop])
 
     def numbers(self) -> tuple[Array, Faults]:
         """Readings; a text is none."""
@@ -189,14 +172,6 @@ class Values:
     def values(self) -> list[Any]:
         """As they are."""
         return self.given
-
-    def absent(self) -> NDArray[np.bool_] | None:
-        """Where there is null: JSON has no NaN."""
-        return None
-
-    def form(self) -> NumberFormat:
-        """How the numbers are written."""
-        return numbers.learned(self.written or ())
 
     def without(self, rows: list[int]) -> Values:
         """Null."""

@@ -1,4 +1,4 @@
-"""CSV files written: the texts of time and kept columns as they came, readings in the form of their column.
+"""CSV files written: the texts of time and kept columns as they came, readings in the form that the design gives them.
 
 A line of comment would break most readers of CSV, so the mark that the readings are disguised stands in a file
 beside it, ``<file>.meta.json``.
@@ -25,8 +25,8 @@ class CsvWriter:
     >>> from understudy.files.columns import Texts
     >>> from understudy.files.numbers import NumberFormat
     >>> file = io.BytesIO()
-    >>> writer = CsvWriter(file, Layout(("time", "co2"), ("co2",), (NumberFormat(1, 1),)))
-    >>> writer.write({"time": Texts(["1", "2"])}, np.array([[431.04], [np.nan]]), [None])
+    >>> writer = CsvWriter(file, Layout(("time", "co2"), ("co2",), (NumberFormat(1),)))
+    >>> writer.write({"time": Texts(["1", "2"])}, np.array([[431.04], [np.nan]]))
     >>> file.getvalue()
     b'time,co2\n1,431.0\n2,\n'
     """
@@ -35,7 +35,7 @@ class CsvWriter:
         self._file, self._layout, self._delimiter = file, layout, delimiter
         self._write([layout.names])
 
-    def write(self, columns: Mapping[str, Column], Y: Array, absent: Any) -> None:
+    def write(self, columns: Mapping[str, Column], Y: Array) -> None:
         """Some rows; a reading that is missing is empty."""
         self._write(zip(*[self._texts(name, columns, Y) for name in self._layout.names], strict=True))
 

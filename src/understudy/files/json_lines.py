@@ -12,17 +12,11 @@ from understudy.errors import ReadingError
 from understudy.files.columns import Column, Values, as_json
 from understudy.files.layout import Layout
 from understudy.files.lines import Block, blocks
-from understudy.files.rows import BATCH, Rows
+from understudy.files.rows import Rows
 from understudy.laws.base import Array
 
 MARK = "disguised"
 """The name under which every line says that it is disguised."""
-
-
-class _Written(str):
-    """A number as it stands in the file."""
-
-    __slots__ = ()
 
 
 class JsonLinesReader:
@@ -57,20 +51,16 @@ class JsonLinesReader:
 
     def rows(self, wanted: Sequence[str], labels: str | None = None) -> Iterator[Rows]:
         """All rows, of some columns."""
-        done = 0
         for block in self._rest():
-            rows = self._block(block, wanted, done < BATCH)
-            done += len(rows)
-            yield rows
+            yield self._block(block, wanted)
 
     def _rest(self) -> Iterator[Block]:
         if self._first is not None:
             yield self._first
         yield from self._blocks
 
-    def _block(self, block: Block, wanted: Sequence[str], first: bool) -> Rows:
+    def _block(self, block: Block, wanted: Sequence[str]) -> Rows:
         fields: list[list[Any]] = [[] for _ in wanted]
-        written: list[list[str]] = [[] for _ in wanted]
         lines: list[int] = []
         faults: dict[int, str] = {}
         for i, line in enumerate(block.raw.split(b"\n")):
@@ -82,15 +72,7 @@ class JsonLinesReader:
             lines.append(block.line + i)
             for column, name in zip(fields, wanted, strict=True):
                 column.append(found.get(name))
-            if first:
-                texts = json.loads(line, parse_float=_Written, parse_int=_Written) if found else {}
-                for texts_of, name in zip(written, wanted, strict=True):
-                    text = texts.get(name)
-                    texts_of.append(str(text) if isinstance(text, _Written) else "")
-        columns: dict[str, Column] = {
-            name: Values(column, texts if first else None)
-            for name, column, texts in zip(wanted, fields, written, strict=True)
-        }
+        columns: dict[str, Column] = {name: Values(column) for name, column in zip(wanted, fields, strict=True)}
         return Rows(columns, np.array(lines, dtype=np.int64), faults)
 
 
@@ -120,7 +102,7 @@ class JsonLinesWriter:
     def __init__(self, file: IO[bytes], layout: Layout) -> None:
         self._file, self._layout = file, layout
 
-    def write(self, columns: Mapping[str, Column], Y: Array, absent: Any) -> None:
+    def write(self, columns: Mapping[str, Column], Y: Array) -> None:
         """Some rows; a reading that is missing is null."""
         parts = [
             [f"{json.dumps(name)}: {text}" for text in self._texts(name, columns, Y)] for name in self._layout.names

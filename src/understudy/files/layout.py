@@ -7,6 +7,7 @@ that prints six significant digits names the parameter by the decimals of its re
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -16,13 +17,14 @@ from understudy.files.binding import family_of
 from understudy.files.numbers import NumberFormat
 
 MOST_DECIMALS = 15
+_ENDLESS = 9
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
     """Names of the columns that leave, in the order of the source; those that are readings have a channel and a form.
 
-    >>> layout = Layout(("time", "co2"), ("co2",), (NumberFormat(1, 1),))
+    >>> layout = Layout(("time", "co2"), ("co2",), (NumberFormat(1),))
     >>> layout.kept, layout.channel("co2"), layout.channel("time")
     (('time',), 0, None)
     """
@@ -55,13 +57,9 @@ def forms_of(design: Any, decimals: int | None = None) -> tuple[NumberFormat, ..
             raise ConfigurationError(
                 f"decimals = {decimals!r}; it must be a whole number of at most {MOST_DECIMALS}, 0 or more"
             )
-        return (NumberFormat(decimals, decimals),) * dim
+        return (NumberFormat(decimals),) * dim
     places = design.release.lattice.decimals
-    return tuple(_form(_grid_decimals(design, i) if known is None else known) for i, known in enumerate(places))
-
-
-def _form(decimals: int) -> NumberFormat:
-    return NumberFormat(decimals, decimals)
+    return tuple(NumberFormat(_grid_decimals(design, i) if known is None else known) for i, known in enumerate(places))
 
 
 def _grid_decimals(design: Any, channel: int) -> int:
@@ -73,7 +71,7 @@ def _grid_decimals(design: Any, channel: int) -> int:
         if grid is None:
             raise ConfigurationError(
                 "decimals is missing: the models have atoms and no grid, so that the design does not know how many "
-                "decimals an output has. Say how many (--decimals)"
+                "decimals an output has. Say how many, decimals=2"
             )
         cell = grid.channels[channel]
         for number in (cell.step, cell.offset):
@@ -82,9 +80,13 @@ def _grid_decimals(design: Any, channel: int) -> int:
 
 
 def _decimals(number: float) -> int:
-    """Decimals of a number as it is written; at most so many as make sense."""
+    """Decimals of a number as it is written; of one such as 1/15, which has no end, nine or a few more.
+
+    >>> [_decimals(number) for number in (5.0, 0.25, 1 / 15, 1e-10 / 3)]
+    [0, 2, 9, 14]
+    """
     exact = Fraction(repr(float(number)))
     for places in range(MOST_DECIMALS):
         if (exact * 10**places).denominator == 1:
             return places
-    return 12
+    return min(MOST_DECIMALS, max(_ENDLESS, math.ceil(3.0 - math.log10(abs(number)))))

@@ -1,8 +1,9 @@
 """Parquet files, by pyarrow, some rows at a time.
 
-Types stay: a whole number is written as a whole number of the same width, a time in its unit and zone. So does the
-compression of each column. The mark that readings are disguised is in the metadata of the file and of each column of
-readings.
+Kept columns keep their types (a time has its unit and zone) and their compression. Readings leave as doubles, or as
+whole numbers of 64 bits where the design has no decimals, and are always packed in the same way: the width and the
+packing of the raw ones tell of them. The mark that readings are disguised is in the metadata of the file and of each
+column of readings.
 """
 
 from __future__ import annotations
@@ -108,20 +109,21 @@ class ParquetWriter:
         fields = [pa.field(n, types[n], metadata=told if n in layout.readings else None) for n in names]
         self.schema = pa.schema(fields, metadata=told)
         self._layout, self._types = layout, types
-        options: dict[str, Any] = {}
+        # how readings are packed is ours: the packing of the raw ones tells of them
+        packing, coded = dict.fromkeys(names, "snappy"), list(layout.kept)
         if source is not None:
-            used = source.compressions
-            kept = layout.kept  # how readings are packed is ours: the packing of the raw ones tells of them
-            options["compression"] = {name: used[name] for name in kept if used.get(name, "uncompressed") in _CODECS}
-            options["compression"] |= {name: "none" for name in kept if used.get(name) == "uncompressed"}
-            encoded = source.encoded
-            options["use_dictionary"] = [name for name in kept if name in encoded]
-        self._writer = arrow.part("parquet").ParquetWriter(file, self.schema, **options)
+            used, encoded = source.compressions, source.encoded
+            packing |= {name: used[name] for name in coded if used.get(name) in _CODECS}
+            packing |= {name: "none" for name in coded if used.get(name) == "uncompressed"}
+            coded = [name for name in coded if name in encoded]
+        self._writer = arrow.part("parquet").ParquetWriter(
+            file, self.schema, compression=packing, use_dictionary=coded or False
+        )
         self._waiting: list[Any] = []
         self._count = 0
 
-    def write(self, columns: Mapping[str, Column], Y: Array, absent: Sequence[Any]) -> None:
-        """Some rows; a reading is null where `absent` says so."""
+    def write(self, columns: Mapping[str, Column], Y: Array) -> None:
+        """Some rows; a reading that is missing is null."""
         pa = arrow.needed("Parquet")
         arrays, layout = [], self._layout
         for name in layout.names:

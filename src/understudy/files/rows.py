@@ -77,9 +77,7 @@ def joined(parts: list[Rows]) -> Rows:
 def _stacked(parts: list[Any]) -> Column:
     kinds = {type(part) for part in parts}
     if kinds == {Values}:
-        known = all(part.written is not None for part in parts)
-        written = [text for part in parts for text in part.written] if known else None
-        return Values([value for part in parts for value in part.given], written)
+        return Values([value for part in parts for value in part.given])
     if Texts in kinds:
         return Texts([text for part in parts for text in part.texts()])
     from understudy.files.arrow import needed

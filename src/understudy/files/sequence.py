@@ -21,6 +21,7 @@ from understudy.stream.cadence import Cadence, Places
 
 LONGEST_GAP = 100_000
 _FEW = 4
+_FIRST = 1024  # rows that tell where the slots are
 _MOST = 262_144  # readings that are given at a time, gaps included
 
 Whole = NDArray[np.int64]
@@ -83,11 +84,14 @@ class Sequence:
         return f"Sequence({self.filled} filled)"
 
     def origin(self, times: Whole, name: str) -> int | None:
-        """Where the slots begin: at the place of the period that suits most of the first rows."""
+        """Where the slots begin: at the place of the period that suits most of the first rows.
+
+        Those are as many in every format, or the same rows would have other slots in a CSV file than in Parquet.
+        """
         if self.period is None:
             return None
         self._check_period(times, name)
-        return int(times[0]) + _phase(times, self.period)
+        return int(times[0]) + _phase(times[:_FIRST], self.period)
 
     def pieces(self, Y: Array, times: Whole | None, theta: Positions | None, lines: Any, name: str) -> Iterator[Piece]:
         """Readings in order. A stream with times finds its slots itself; for others missing ones are put in between.
@@ -96,7 +100,7 @@ class Sequence:
         """
         if not len(Y):
             return
-        places = self._places(times, lines, name)
+        places = self._places(Y, times, lines, name)
         before, earlier = self.theta, self.last
         if theta is not None:
             self.theta = int(theta[-1])
@@ -120,12 +124,15 @@ class Sequence:
             yield self._filled(Y, times, theta, steps[start:stop], was, rows, whole)
             start = stop
 
-    def _places(self, times: Whole | None, lines: Any, name: str) -> Places | None:
+    def _places(self, Y: Array, times: Whole | None, lines: Any, name: str) -> Places | None:
         """The slots of rows; None where there are none, or all rows take one after the other."""
         if times is None or self.cadence is None:
             return None
         places = self.cadence.places(times, self.last)
-        self.late += len(times) - len(places.taken)
+        if len(places.taken) < len(times):
+            late = np.ones(len(times), dtype=bool)
+            late[places.taken] = False
+            self.late += int((late & ~np.isnan(Y).any(axis=1)).sum())  # others are counted as missing
         if len(places.taken) == len(times) and not places.skipped.any():
             return None
         self.filled += int(places.skipped.sum())

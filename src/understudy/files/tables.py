@@ -40,8 +40,8 @@ class Reader(Protocol):
 class Writer(Protocol):
     """A file that is written from its beginning."""
 
-    def write(self, columns: Mapping[str, Column], Y: Array, absent: Sequence[Any]) -> None:
-        """Some rows: columns that are kept, outputs, and where an output is null rather than NaN."""
+    def write(self, columns: Mapping[str, Column], Y: Array) -> None:
+        """Some rows: columns that are kept, and outputs, NaN where there is none."""
         ...
 
     def close(self) -> None:

@@ -110,6 +110,7 @@ class Work:
         if Y.shape[1] > 1 and missing.any():
             Y = np.where(missing[:, None], np.nan, Y)  # a vector with a part missing is missing
         out: Array | None = None
+        late = self.late
         for segment, start, stop in self._stretches(batch):
             self._enter(segment, int(batch.lines[start]))
             placed: Any = slice(start, stop)
@@ -126,7 +127,7 @@ class Work:
         self.rows += len(batch)
         self._missing += int(missing.sum()) - len(bad)
         if self.refill is not None:
-            self.withheld += int((np.isnan(out).any(axis=1) & ~missing).sum())
+            self.withheld += int((np.isnan(out).any(axis=1) & ~missing).sum()) - (self.late - late)
         return out
 
     def _played(self, batch: Batch, Y: Array, placed: Any) -> Array:
@@ -155,6 +156,7 @@ class Work:
             self._readings.last, self._readings.cadence = self._player.last, self._player.cadence(origin)
         pieces = self._readings.pieces(ready.Y, ready.times, theta, ready.lines, self._name)
         parts = [self._player.apply(piece) for piece in pieces]
+        self.late, self._readings.late = self.late + self._readings.late, 0
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     # Segments ----------------------------------------------------------------------------------------------
@@ -187,8 +189,7 @@ class Work:
     def finish(self) -> None:
         """The end of a segment, or of the file."""
         self._filled += self._readings.filled
-        self.late += self._readings.late
-        self._readings.filled = self._readings.late = 0
+        self._readings.filled = 0
         if self._player is not None:
             draws, nats = self._player.finish()
             self._draws, self._nats = self._draws + draws, self._nats + nats
