@@ -617,7 +617,8 @@ parts = [
     us.disguise(V, *pair, partial=True), us.whiten(V, pair[0], partial=True),
     us.disguise(Y, switched, room(0)), np.array(steps), np.array(state), us.sample(pair[1], 50, n=3, rng=5),
     np.array([us.loglik(V, pair[0], partial=True)]), us.loglik(Y, room(1)),
-    us.disguise(Y, room(1), room(0.4), resolution=2.0**-11), us.disguise(Y[:, 0, 1], room(1), room(0.4), resolution=0.5),
+    us.disguise(Y, room(1), room(0.4), resolution=2.0**-11),
+    us.disguise(Y[:, 0, 1], room(1), room(0.4), resolution=0.5),
     us.disguise(V, *pair, partial=True, resolution=[0.01, 0.0]),
     scores.apply(scores.start(), Y[:, :, 1])[1], values.apply(values.start(), V[:, :1].copy())[1],
 ]
