@@ -107,28 +107,6 @@ def test_every_bit_comes_back(tmp_path, name):
     assert {"distortion", "lower_bound", "leakage", "budget", "status", "slope", "distortion_error"} < set(FIGURES)
 
 
-KINDS = {
-    "a design": lambda **more: us.design(us.Family(room, [0, 1]), leakage=0.3, horizon=50, distortion="mae", **more),
-    "a robust one": lambda **more: us.design_robust(
-        us.Family(room, [0, 1]), priors=[[0.5, 0.5], [0.3, 0.7]], leakage=0.3, horizon=50, distortion="mae", **more
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_copy_made_without_the_models_keeps_the_release(tmp_path, kind):
-    """Saved without models, loaded without a family and saved again: with a family it has its lattice and range."""
-    made = KINDS[kind](resolution=0.01, valid=(50.0, 250.0))
-    made.save(tmp_path / "first.json", models=False)
-    bare = us.load_design(tmp_path / "first.json")
-    assert bare.family is None
-    bare.save(tmp_path / "second.json", models=False)
-    again = us.load_design(tmp_path / "second.json", family=made.family)
-    assert again.resolution == (0.01,)
-    assert again.release.to_plain() == made.release.to_plain()
-    assert again.fingerprint == made.fingerprint
-
-
 def test_steps_may_be_an_array():
     """As `us.disguise` takes them."""
     two = us.Family(lambda v: us.IID(us.Gaussian([v, 2.0 * v], np.eye(2))), [0, 1])

@@ -139,8 +139,7 @@ def with_terms(made: _D, terms: Terms) -> _D:
     if all(term is None for term in terms):
         return made
     made = replace(made, terms=terms)
-    if made.family is not None:
-        _ = made.release  # what cannot be kept is refused now
+    _ = made.release  # what cannot be kept is refused now
     return made
 
 

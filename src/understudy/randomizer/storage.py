@@ -169,16 +169,12 @@ def _design(content: dict[str, Any], family: Family | None) -> Design:
             raise StoredFileError(f"{name} is not what the kernel, the prior and the costs give")
     if content["status"] != made.status or type(content["iterations"]) is not int:
         raise StoredFileError("status or iterations is not what the kernel, the prior and the costs give")
-    return with_terms(made, terms_of(content))
+    return with_terms(made, terms_of(content, attached))
 
 
 def plain_release(design: Any) -> dict[str, Any] | None:
-    """The release of a design as a file keeps it; None where there never were models to release anything."""
-    if design.family is not None:
-        plain: dict[str, Any] = design.release.to_plain()
-        return plain
-    terms: Terms = design.terms  # of a file whose models were not attached: they come back with its copies
-    return None if terms.resolution is None else {**terms._asdict(), "valid": list(terms.valid)}
+    """The release of a design as a file keeps it; None where there are no models to release anything."""
+    return None if design.family is None else design.release.to_plain()
 
 
 def with_release(found: document.Document) -> dict[str, Any]:
@@ -186,13 +182,13 @@ def with_release(found: document.Document) -> dict[str, Any]:
     return {"release": None, **found.content} if found.version == 1 else found.content
 
 
-def terms_of(content: dict[str, Any]) -> Terms:
-    """What a file says about the readings that leave and come in; models can be attached later."""
+def terms_of(content: dict[str, Any], family: Family | None) -> Terms:
+    """What a file says about the readings that leave and come in."""
     plain = content["release"]
-    if plain is None:
+    if plain is None or family is None:
         return Terms()
-    if plain.keys() != {"resolution", "readings", "valid"} or not all(type(x) is list for x in plain.values()):
-        raise StoredFileError("release must say resolution, readings and valid, each as a list")
+    if plain.keys() != {"resolution", "readings", "valid"}:
+        raise StoredFileError("release must say resolution, readings and valid")
     return Terms(plain["resolution"], plain["readings"], tuple(plain["valid"]))
 
 

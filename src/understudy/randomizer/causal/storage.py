@@ -116,7 +116,7 @@ def _design(content: dict[str, Any], family: Family | None) -> CausalDesign:
         "demand": (name, _number("demand", value)),
         "estimated": estimated,
         "given": given,
-        "terms": terms_of(content),
+        "terms": terms_of(content, attached),
     }
     return CausalDesign(attached, beliefs, pseudo, _settled(content["long_run"], beliefs), choices)
 

@@ -123,7 +123,7 @@ def _design(content: dict[str, Any], family: Family | None) -> RobustDesign:
             raise StoredFileError(f"{name} is not what the kernel, the priors and the costs give")
     if content["status"] != made.status or type(content["iterations"]) is not int:
         raise StoredFileError("status or iterations is not what the kernel, the priors and the costs give")
-    return with_terms(made, terms_of(content))
+    return with_terms(made, terms_of(content, attached))
 
 
 def _at(family: Family | None, prior: Any) -> Family | None:
