@@ -99,7 +99,7 @@ def test_a_moving_theta_follows_the_chain_of_the_design():
 
 
 def test_a_stage_plays_as_the_models_of_whole_paths_do():
-    """The output along both paths equals `disguise` between the two models of paths, to rounding."""
+    """The output along both paths equals `disguise` between the two models of paths, on the lattice of the design."""
     design = _causal()
     stage = Stage(design)
     rng = np.random.default_rng(4)
@@ -108,7 +108,13 @@ def test_a_stage_plays_as_the_models_of_whole_paths_do():
     Y[50:53] = np.nan
     played = stage.played(Y, theta, rng)
     one, other = (design.family.along([int(v) for v in path]) for path in (theta, played.pseudo))
-    assert np.allclose(played.output, us.disguise(Y, one, other), rtol=0, atol=1e-9, equal_nan=True)
+    (step,), exact = design.resolution, us.disguise(Y, one, other)
+    assert np.array_equal(played.output, np.rint(played.output / step) * step, equal_nan=True)
+    # unrounded values agree to 1e-9: they may be to either side of the middle between two steps
+    apart = np.abs(played.output - exact)
+    assert np.array_equal(np.isnan(apart), np.isnan(Y))
+    assert np.nanmax(apart) <= 0.5 * step + 1e-9
+    assert np.allclose(stage._through(Y, theta, played.pseudo, bytes(32)), exact, rtol=0, atol=1e-9, equal_nan=True)
     assert (played.pseudo.reshape(-1, 5) == played.pseudo[::5, None]).all()
 
 

@@ -14,6 +14,7 @@ from scipy import stats
 import understudy as us
 from understudy.errors import StoredFileError, UnderstudyError
 from understudy.models.fingerprint import fingerprint
+from understudy.stream.release import Terms
 
 INF = math.inf
 NOISE = us.Gaussian(0.0, 1.0)
@@ -22,7 +23,7 @@ PSEUDO = [0, 0.2, 0.4, 0.6, 0.8, 1]
 FIGURES = [
     field.name
     for field in fields(us.Design)
-    if field.name not in ("randomizer", "prior", "cost", "demand", "family", "costs", "_guarantee")
+    if field.name not in ("randomizer", "prior", "cost", "demand", "family", "costs", "terms", "_guarantee")
 ]
 
 
@@ -86,6 +87,15 @@ def test_every_bit_comes_back(tmp_path, name):
         assert not b.flags.writeable
     for figure in FIGURES:
         assert repr(getattr(loaded, figure)) == repr(getattr(made, figure))
+    # a file says what the terms have come to: a lattice, forms and a range, the same for the copy
+    if made.family is None:
+        assert loaded.terms == made.terms == Terms()
+    else:
+        assert loaded.release.to_plain() == made.release.to_plain() == {
+            **loaded.terms._asdict(), "valid": list(loaded.terms.valid),
+        }  # fmt: skip
+        assert repr(loaded.floating) == repr(made.floating)
+        assert loaded.resolution == made.resolution
     assert loaded.values == made.values
     assert [type(value) for value in loaded.pseudo] == [type(value) for value in made.pseudo]
     assert loaded.demand == made.demand
@@ -95,6 +105,13 @@ def test_every_bit_comes_back(tmp_path, name):
     assert loaded.save(tmp_path / "again.json") == mark
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "design.json").read_bytes()
     assert {"distortion", "lower_bound", "leakage", "budget", "status", "slope", "distortion_error"} < set(FIGURES)
+
+
+def test_steps_may_be_an_array():
+    """As `us.disguise` takes them."""
+    two = us.Family(lambda v: us.IID(us.Gaussian([v, 2.0 * v], np.eye(2))), [0, 1])
+    made = us.design(two, leakage=0.3, horizon=5, distortion="mae", resolution=np.array([0.01, 0.5**9]))
+    assert made.resolution == (0.01, 0.5**9)
 
 
 def test_a_loaded_design_disguises_as_the_first_did(tmp_path):

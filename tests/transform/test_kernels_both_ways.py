@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -155,30 +156,117 @@ def test_fill_scalar():
     assert both(call)[0][1].tolist() == [0.0, 0.0, 1.0, 0.0]
 
 
+@pytest.mark.parametrize("shift", [0.0, 1.5 * 2.0**52 * 2.0**-11])
 @pytest.mark.parametrize("stop_at", [None, 0, 37])
-def test_run_scalar(stop_at):
-    """The scalar loop has the bits of the plain one, and agrees with the general loop."""
+def test_run_scalar(stop_at, shift):
+    """The scalar loop has the bits of the plain one, and agrees with the general loop; a shift rounds its output."""
     rng, source, target = models(1, 1, 1)
     y = rng.standard_normal(60)
     if stop_at is not None:
         y[stop_at] = np.inf
     a, b = scalar_gains(source).flat, scalar_gains(target).flat
 
-    def call(kernels, view):
+    def call(kernels, view, shift=shift):
         out, q, qt = np.zeros(60), scalar_start(source), scalar_start(target)
-        done, q, qt, overflow = kernels.run_scalar(view(y), view(out), 0, 60, view(a), q, view(b), qt, 0)
+        done, q, qt, overflow, far = kernels.run_scalar(view(y), view(out), 0, 60, view(a), q, view(b), qt, 0, shift)
         assert overflow == 0.0
+        assert far == 0 or shift == 0.0
         return np.array([done]), out, np.array([q]), np.array([qt])
 
     for compiled, plain in zip(*both(call), strict=True):
         assert same_bits(compiled, plain)
-    done, out, *_ = call(backend.kernels, lambda array: array)
+    done, out, *after = call(backend.kernels, lambda array: array)
     general, x, xt = np.zeros(60), start(source), start(target)
     rows = backend.kernels.run(
         y, general, 0, 60, 1, gains(source).flat, 1, x, gains(target).flat, 1, xt, 0, np.zeros(9)
     )
     assert rows == done[0]
-    assert np.max(np.abs(out - general)) < 1e-12
+    _, exact, *unrounded = call(backend.kernels, lambda array: array, 0.0)
+    assert np.max(np.abs(exact - general)) < 1e-12
+    assert same_bits(out, np.rint(exact * 2.0**11) / 2.0**11 + 0.0 if shift else exact)
+    # the recursion goes on unrounded
+    for mine, theirs in zip(after, unrounded, strict=True):
+        assert same_bits(mine, theirs)
+
+
+def test_run_scalar_counts_outputs_that_a_shift_does_not_round():
+    """Outputs of 2^51 steps or more, on either side, are counted, and their bits are the same both ways."""
+    _, source, target = models(1, 1, 1)
+    y = np.random.default_rng(76).standard_normal(60)
+    a, b = scalar_gains(source).flat, scalar_gains(target).flat
+    plain_out = np.zeros(60)
+    PLAIN.run_scalar(y, plain_out, 0, 60, a, scalar_start(source), b, scalar_start(target), 0, 0.0)
+    step = 2.0 ** math.floor(math.log2(np.median(np.abs(plain_out)))) / 2.0**51  # about half of them are beyond it
+
+    def call(kernels, view):
+        out = np.zeros(60)
+        *rest, far = kernels.run_scalar(
+            view(y), view(out), 0, 60, view(a), scalar_start(source), view(b), scalar_start(target), 0,
+            1.5 * 2.0**52 * step,
+        )  # fmt: skip
+        return np.array(rest), np.array([far]), out
+
+    compiled, plain = both(call)
+    for mine, theirs in zip(compiled, plain, strict=True):
+        assert same_bits(np.asarray(mine, dtype=float), np.asarray(theirs, dtype=float))
+    assert compiled[1] == (np.abs(plain_out) >= 2.0**51 * step).sum()
+    assert 0 < compiled[1] < 60
+    near = np.abs(plain_out) < 2.0**51 * step
+    assert same_bits(compiled[2][near], np.rint(plain_out[near] / step) * step + 0.0)
+
+
+def odd_numbers(step):
+    """Readings where rounding to a step may go wrong: halves, zeros, gaps, and many steps, either sign."""
+    many = [2.0**e + f for e in (50, 51, 52, 53) for f in (-1.0, -0.5, 0.0, 0.5, 1.0, 1.5)]
+    few = [k + f for k in range(4) for f in (0.0, 0.25, 0.5, 0.75)]
+    k = np.array([*few, *many, 1e300, np.inf])
+    y = np.concatenate((k, -k, np.random.default_rng(77).standard_normal(50) * 1e4)) * step
+    return np.concatenate((y, [np.nan, -0.0, 0.0, 5e-324, -5e-324]))
+
+
+STEPS = {  # (n, m), the most steps that are counted, the shift
+    "2^-11": (1.0, 2048.0, 2.0**52, 1.5 * 2.0**41),
+    "4": (4.0, 1.0, 2.0**52, 1.5 * 2.0**54),
+    "2^-11, without a shift": (1.0, 2048.0, 2.0**52, 0.0),
+    "0.01": (1.0, 100.0, 2.0**52, 0.0),
+    "0.05": (1.0, 20.0, 2.0**52, 0.0),
+    "1e-12": (1.0, 1e12, 2.0**52, 0.0),
+    "500": (500.0, 1.0, float(2**52 // 500), 0.0),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_rounding_to_a_lattice(name):
+    """Number by number and all at once have the same bits, compiled and plain, and are those of exact arithmetic."""
+    n, m, most, shift = STEPS[name]
+    y = odd_numbers(n / m)
+
+    def call(kernels, view):
+        out = y.copy()
+        kernels.round_to_lattice(view(out), m / n, n, m, most, shift)
+        return (out,)
+
+    (compiled,), (plain,) = both(call)
+    assert same_bits(compiled, plain)
+    one = np.array([PLAIN.rounded((t + shift) - shift, m / n, n, m, most) for t in y.tolist()])
+    assert same_bits(compiled, one)  # inside half the shift it does no more than put it on and take it off
+    gap = np.isnan(y)
+    assert np.isnan(compiled[gap]).all()
+    found = compiled[~gap]
+    assert not (np.signbit(found) & (found == 0.0)).any()
+    for t, out in zip(y[~gap].tolist(), found.tolist(), strict=True):
+        steps = Fraction(out) * Fraction(m) / Fraction(n)
+        k = round(steps)
+        assert out == float(k * int(n)) / m  # the nearest double of a whole number of steps
+        assert abs(k) <= most
+        if abs(t) * m / n >= most:
+            assert abs(k) == most
+            continue
+        # ties go to the even number; beyond 2^51 steps above zero putting the shift on rounds to two steps
+        t_steps = Fraction(t * (m / n))
+        assert abs(k - t_steps) <= (1 if shift and t_steps >= 2**51 else Fraction(1, 2))
+        if not shift or abs(t_steps) < 2**51:
+            assert k == round(t_steps)
 
 
 def test_run_scalar_many():
@@ -196,7 +284,7 @@ def test_run_scalar_many():
         assert same_bits(compiled, plain)
     alone = np.zeros(60)
     one = np.ascontiguousarray(y.reshape(60, 7)[:, 4])
-    backend.kernels.run_scalar(one, alone, 0, 60, a, scalar_start(source), b, scalar_start(target), 3)
+    backend.kernels.run_scalar(one, alone, 0, 60, a, scalar_start(source), b, scalar_start(target), 3, 0.0)
     assert same_bits(call(backend.kernels_many, lambda array: array)[0].reshape(60, 7)[:, 4], alone)
 
 
@@ -529,6 +617,9 @@ parts = [
     us.disguise(V, *pair, partial=True), us.whiten(V, pair[0], partial=True),
     us.disguise(Y, switched, room(0)), np.array(steps), np.array(state), us.sample(pair[1], 50, n=3, rng=5),
     np.array([us.loglik(V, pair[0], partial=True)]), us.loglik(Y, room(1)),
+    us.disguise(Y, room(1), room(0.4), resolution=2.0**-11),
+    us.disguise(Y[:, 0, 1], room(1), room(0.4), resolution=0.5),
+    us.disguise(V, *pair, partial=True, resolution=[0.01, 0.0]),
     scores.apply(scores.start(), Y[:, :, 1])[1], values.apply(values.start(), V[:, :1].copy())[1],
 ]
 print(backend.compiled)

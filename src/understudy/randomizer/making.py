@@ -136,7 +136,7 @@ def design(
 
 def with_terms(made: _D, terms: Terms) -> _D:
     """The same design, with what was asked for about the readings that leave and come in."""
-    if terms == Terms():
+    if all(term is None for term in terms):
         return made
     made = replace(made, terms=terms)
     _ = made.release  # what cannot be kept is refused now

@@ -36,7 +36,7 @@ from understudy.models.base import Model
 from understudy.models.gauss_markov import GaussMarkov
 from understudy.models.iid import IID
 from understudy.transform.gains import gains
-from understudy.transform.lattice import Lattice, as_lattice
+from understudy.transform.lattice import LARGEST_DECIMAL, Lattice, as_lattice
 from understudy.transform.maps import gauss_markov, has_atoms
 from understudy.transform.roundoff import STATED, Roundoff, roundoff, stated_error
 
@@ -499,13 +499,13 @@ def _grid(models: Sequence[Model], channel: int) -> Any:
 
 def _step(scale: float, decimals: int | None) -> float:
     """The step for a channel of this conditional standard deviation."""
-    if not _FINEST < SHARE * scale < math.inf:
+    if not _FINEST < SHARE * scale < 1.0 / _FINEST:
         raise ConfigurationError(
             "no resolution can be chosen: the conditional standard deviation of a target is 0, not finite or unknown; "
             "give resolution="
         )
     if decimals is not None:
-        return float(f"1e{max(-decimals, math.floor(math.log10(SHARE * scale)))}")
+        return min(float(f"1e{max(-decimals, math.floor(math.log10(SHARE * scale)))}"), LARGEST_DECIMAL)
     return float(2.0 ** math.floor(math.log2(SHARE * scale)))
 
 

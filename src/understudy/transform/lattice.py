@@ -31,6 +31,9 @@ MOST = 2.0**52
 
 _SHIFT = 1.5 * 2.0**52
 _MOST_DECIMALS = 12
+LARGEST_DECIMAL = 1e12
+"""Decimal steps are at most so large, and powers of two between 2^-900 and 2^900: 2^52 steps are then finite."""
+_SMALLEST, _LARGEST = 2.0**-900, 2.0**900
 
 
 class Lattice(Frozen):
@@ -89,8 +92,11 @@ class Lattice(Frozen):
         if out is not Y:
             out[...] = Y
         for channel, ratio in enumerate(self._ratios):
+            part = out if self.dim == 1 else out[:, channel]
             if ratio is not None:
-                _round_into(out if self.dim == 1 else out[:, channel], ratio)
+                _round_into(part, ratio)
+            else:
+                part += 0.0  # no -0.0
         return out
 
 
@@ -105,8 +111,9 @@ def as_lattice(resolution: Any, dim: int) -> Lattice:
     """
     if isinstance(resolution, Lattice):
         resolution = resolution.steps
-    given = list(resolution) if isinstance(resolution, (Sequence, np.ndarray)) else [resolution] * dim
-    if isinstance(resolution, str) or len(given) != dim:
+    several = isinstance(resolution, Sequence) or (isinstance(resolution, np.ndarray) and resolution.ndim > 0)
+    given = list(resolution) if several else [resolution] * dim
+    if isinstance(resolution, (str, bytes)) or len(given) != dim:
         raise ConfigurationError(f"resolution = {resolution!r}; it must be a step, or one for each of {dim} channels")
     steps = []
     for step in given:
@@ -117,6 +124,10 @@ def as_lattice(resolution: Any, dim: int) -> Lattice:
         if not number or not 0.0 <= step < math.inf or not _is_step(float(step)):
             raise ConfigurationError(
                 f"resolution = {resolution!r}; a step is a power of two, or 1, 2 or 5 times a power of ten"
+            )
+        if not _in_range(float(step)):
+            raise ConfigurationError(
+                f"resolution = {resolution!r}; a power of two is from 2^-900 to 2^900, and a decimal step at most 1e12"
             )
         steps.append(float(step))
     return Lattice(steps)
@@ -143,6 +154,13 @@ def _is_step(step: float) -> bool:
     exact = Fraction(repr(step))
     digits = str(exact.numerator * 10**_MOST_DECIMALS // exact.denominator).rstrip("0")
     return 10**_MOST_DECIMALS % exact.denominator == 0 and digits in ("1", "2", "5")
+
+
+def _in_range(step: float) -> bool:
+    """Whether 2^52 steps are finite, and whole numbers of a decimal step exact."""
+    if step == 0.0:
+        return True
+    return _SMALLEST <= step <= _LARGEST if math.frexp(step)[0] == 0.5 else step <= LARGEST_DECIMAL
 
 
 def _ratio(step: float) -> tuple[float, float] | None:
