@@ -126,7 +126,7 @@ class Sequence:
 
     def _places(self, Y: Array, times: Whole | None, lines: Any, name: str) -> Places | None:
         """The slots of rows; None where there are none, or all rows take one after the other."""
-        if times is None or self.cadence is None:
+        if times is None or self.cadence is None or self.cadence.is_regular(times, self.last):
             return None
         places = self.cadence.places(times, self.last)
         if len(places.taken) < len(times):

@@ -91,6 +91,16 @@ class Cadence(NamedTuple):
         """The time of slots."""
         return (self.origin or 0) + slots * self.period
 
+    def is_regular(self, times: Any, last: int | None) -> bool:
+        """Whether times stand exactly on slots, one after the other, the first one after that of `last`."""
+        numbers = np.asarray(times)
+        first = int(numbers[0])
+        origin = first if self.origin is None else self.origin
+        if (first - origin) % self.period or (last is not None and self.slot(first) != self.slot(last) + 1):
+            return False
+        end = int(numbers[-1]) - first == (len(numbers) - 1) * self.period
+        return end and bool((np.diff(numbers) == self.period).all())
+
     def places(self, times: Any, last: int | None, first: int = 0) -> Places:
         """Where new readings go, in order, after the one at `last`; `first` numbers them in errors."""
         slots = self.slots(times, first)

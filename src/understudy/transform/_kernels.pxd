@@ -54,7 +54,7 @@ cdef inline double rounded(double t, double scale, double n, double m, double mo
 cpdef void round_to_lattice(double[::1] y, double scale, double n, double m, double most, double shift) noexcept
 
 @cython.locals(last=I, lastt=I, k=I, i=I, j=I, it=I, end=I, t=double, e=double, overflow=double, shift=double,
-               high=double, low=double,
+               far=double,
                G=double, u=double, v=double, r=double, A=double, s=double, w=double, L=double)
 cpdef tuple run_scalar(const double[::1] y, double[::1] out, I first, I stop,
                        const double[::1] source, double q, const double[::1] target, double qt, I index,

@@ -379,14 +379,14 @@ def round_to_lattice(y, scale, n, m, most, shift):
 
 
 def run_scalar(y, out, first, stop, source, q, target, qt, index, shift):
-    """`run` along scalar rows, `q` and `qt` being the predicted readings; returns (row, q, ~q, overflow, high, low).
+    """`run` along scalar rows, `q` and `qt` being the predicted readings; returns (row, q, ~q, overflow).
 
     `overflow` is 0.0 as long as every output is finite, and NaN after one that is not. With a shift of 1.5 * 2^52 steps
     outputs are rounded to that step, a power of two, by putting it on and taking it off again; the recursion goes on
-    unrounded. For outputs of 2^51 steps or more that is not enough: `high` and `low` tell how far they went.
+    unrounded. For outputs of 2^51 steps or more that is not enough: `overflow` is NaN after them too.
     """
-    high = 0.0
-    low = 0.0
+    # 2^51 steps become infinite
+    far = 0.0 if shift == 0.0 else 1.7976931348623157e308 / (shift / 3.001)
     last = len(source) // 9 - 1
     lastt = len(target) // 9 - 1
     overflow = 0.0
@@ -409,22 +409,20 @@ def run_scalar(y, out, first, stop, source, q, target, qt, index, shift):
             while k < end:
                 t = y[k]
                 if not t - t == 0.0:
-                    return k, q, qt, overflow, high, low
+                    return k, q, qt, overflow
                 e = t - q
                 q = G * q + (u + v * t)
                 t = qt + L * e
                 qt = A * qt + (s + w * e)
                 out[k] = (t + shift) - shift
+                t = t * far
                 overflow += t - t
-                # the larger of both signs, without a branch that waits for t
-                high = t if t > high else high
-                low = t if t < low else low
                 k += 1
         else:
             while k < end:
                 t = y[k]
                 if not t - t == 0.0:
-                    return k, q, qt, overflow, high, low
+                    return k, q, qt, overflow
                 e = t - q
                 q = G * q + (u + v * t)
                 t = qt + L * e
@@ -432,7 +430,7 @@ def run_scalar(y, out, first, stop, source, q, target, qt, index, shift):
                 overflow += t - t
                 qt = A * qt + (s + w * e)
                 k += 1
-    return stop, q, qt, overflow, high, low
+    return stop, q, qt, overflow
 
 
 DONE, BACK_ON_TABLE, INFINITE, BAD_SOURCE, BAD_TARGET = range(5)

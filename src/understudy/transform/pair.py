@@ -243,10 +243,10 @@ class Pair:
         stop = min(y.size // d, k + self.limit - index)
         a, b = self.tables
         if self.scalar:
-            done, *means, lost, high, low = kernels.run_scalar(
-                view(y), view(out), k, stop, a, state[1], b, state[2], index, shift
-            )
-            far = not (shift and 3.0 * max(high, -low) < shift)
+            done, *means, lost = kernels.run_scalar(view(y), view(out), k, stop, a, state[1], b, state[2], index, shift)
+            far = not shift or lost != 0.0
+            if shift and lost != 0.0 and np.isfinite(out[k:done]).all():
+                lost = 0.0  # outputs beyond 2^51 steps
         else:
             x, xt = _roomy(state[1 : 1 + n], d), _roomy(state[1 + n :], d)
             work = view(np.empty(max(n, m) + d))
