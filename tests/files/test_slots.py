@@ -1,8 +1,11 @@
 """Rows of a file and readings of a live stream with the same times are the same readings, gaps and all."""
 
 import datetime as dt
+import json
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import scipy.stats
 
@@ -183,3 +186,50 @@ def test_a_long_gap_is_refused_by_its_line_before_it_is_walked(designs, tools, t
     with pytest.raises(ReadingError, match=r"in\.csv, line 82: 1500 readings are missing before it") as caught:
         as_file(tools, designs["exact"], tmp_path, rows, longest_gap=1_499)
     assert "2026" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (["2026-03-01T12:00:00Z", "2026-03-01T12:01:04Z", "2026-03-01T12:04:57Z"], ["00:00Z", "01:00Z", "05:00Z"]),
+        (["2026-03-01 12:00:00", "2026-03-01 12:00:58", "2026-03-01 12:02:00"], ["12:00:00", "12:01:00", "12:02:00"]),
+        (["1772366400", "1772366463", "1772366517"], ["1772366400", "1772366460", "1772366520"]),
+    ],
+    ids=["zone", "space", "seconds"],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_outputs_carry_the_times_of_their_slots(lab, tmp_path, texts, expected, kind):
+    """In the form in which the times of the rows stand: how late a reading was does not leave."""
+    source, target = tmp_path / f"in.{kind}", tmp_path / f"out.{kind}"
+    Y, _ = lab.rows(3)[1:]
+    numbers = texts[0].isdigit()
+    times = [int(text) for text in texts] if numbers and kind != "csv" else texts
+    rows = [{"time": time, "co2": float(y), "people": "empty"} for time, y in zip(times, Y, strict=True)]
+    if kind == "csv":
+        lines = ["time,co2,people", *(f"{row['time']},{row['co2']!r},empty" for row in rows)]
+        source.write_text("\n".join(lines) + "\n")
+    elif kind == "jsonl":
+        source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), source)
+    apply_file(lab.design, source, target, reading="co2", private="people", time="time", period="1 min")
+    if kind == "csv":
+        found = [line.split(",")[0] for line in target.read_text().splitlines()[1:]]
+    elif kind == "jsonl":
+        found = [str(json.loads(line)["time"]) for line in target.read_text().splitlines()]
+    else:
+        found = [str(time) for time in pq.read_table(target)["time"].to_pylist()]
+    assert [text.endswith(end) for text, end in zip(found, expected, strict=True)] == [True] * 3
+    assert [len(text) for text in found] == [len(text) for text in texts]
+
+
+def test_typed_times_are_moved_too(lab, tmp_path):
+    """Time stamps of Parquet keep their type and their unit."""
+    times = np.array(["2026-03-01T12:00:00", "2026-03-01T12:01:07", "2026-03-01T12:03:00"], dtype="datetime64[ms]")
+    table = pa.table({"time": times, "co2": lab.rows(3)[1], "people": ["empty"] * 3})
+    pq.write_table(table, tmp_path / "in.parquet")
+    columns = {"reading": "co2", "private": "people", "time": "time", "period": "1 min"}
+    apply_file(lab.design, tmp_path / "in.parquet", tmp_path / "out.parquet", **columns)
+    found = pq.read_table(tmp_path / "out.parquet")["time"]
+    assert found.type == table["time"].type
+    assert found.to_numpy().astype("datetime64[s]")[1] == np.datetime64("2026-03-01T12:01:00")

@@ -166,7 +166,7 @@ def _through(
         if writer is None:  # now there is a draw, and with it the mark
             writer = make_writer(target.file, target.kind, layout, file, rows, work.mark, delimiter)
         with target.faults():
-            writer.write(batch.columns, out)
+            writer.write(work.on_time(batch), out)
         if progress is not None:
             progress(work.rows, file.share(work.rows))
     if writer is None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.files import arrow, numbers, times
-from understudy.files.columns import Faults, Labels, Positions, Texts, as_json, as_text
+from understudy.files.columns import Faults, Labels, Positions, Texts, Values, as_json, as_text
 from understudy.laws.base import Array
 
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -122,6 +122,19 @@ class ArrowColumn:
         if not self.array.null_count:
             return None
         return np.asarray(self.array.is_null().to_numpy(zero_copy_only=False), dtype=bool)
+
+    def at(self, moved: dict[int, int]) -> ArrowColumn:
+        """Times of the same type; texts and numbers of the same form."""
+        pa, types, kind = arrow.needed("this column"), arrow.part("types"), self.array.type
+        if self.is_text:
+            return ArrowColumn(pa.array(Texts(self.texts()).at(moved).given, kind))
+        if types.is_timestamp(kind):
+            whole = _whole(self.array).copy()
+            whole[list(moved)] = [time // _NANOSECONDS[kind.unit] for time in moved.values()]
+            return ArrowColumn(pa.array(whole, mask=self._absent()).cast(kind))
+        if types.is_integer(kind) or types.is_floating(kind):
+            return ArrowColumn(pa.array(Values(self.array.to_pylist()).at(moved).given).cast(kind, safe=False))
+        return self
 
     def without(self, rows: list[int]) -> ArrowColumn:
         """Null."""

@@ -71,6 +71,10 @@ class Column(Protocol):
         """The same with nothing in these rows."""
         ...
 
+    def at(self, moved: dict[int, int]) -> Column:
+        """The same with other times in some rows, in nanoseconds, written as those that stood there."""
+        ...
+
 
 class Texts:
     """A column of a CSV file.
@@ -118,6 +122,13 @@ class Texts:
     def without(self, rows: list[int]) -> Texts:
         """Empty fields."""
         return Texts(_emptied(self.given, rows, ""))
+
+    def at(self, moved: dict[int, int]) -> Texts:
+        """Texts of the same form."""
+        copy = list(self.given)
+        for i, time in moved.items():
+            copy[i] = times.written_like(copy[i].strip(" \t"), time)
+        return Texts(copy)
 
 
 class Values:
@@ -176,6 +187,14 @@ class Values:
     def without(self, rows: list[int]) -> Values:
         """Null."""
         return Values(_emptied(self.given, rows, None))
+
+    def at(self, moved: dict[int, int]) -> Values:
+        """Texts of the same form, or numbers of the same unit."""
+        copy = list(self.given)
+        for i, time in moved.items():
+            text = times.written_like(copy[i] if type(copy[i]) is str else repr(copy[i]), time)
+            copy[i] = text if type(copy[i]) is str else float(text) if "." in text else int(text)
+        return Values(copy)
 
 
 def _emptied(given: list[Any], rows: list[int], nothing: Any) -> list[Any]:

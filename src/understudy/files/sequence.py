@@ -84,14 +84,19 @@ class Sequence:
         return f"Sequence({self.filled} filled)"
 
     def origin(self, times: Whole, name: str) -> int | None:
-        """Where the slots begin: at the place of the period that suits most of the first rows.
+        """Where the slots begin: at a multiple of the period since 1970, or at the first time, or where most rows are.
 
-        Those are as many in every format, or the same rows would have other slots in a CSV file than in Parquet.
+        The first of these from which no row is more than a quarter of a period away.
         """
         if self.period is None:
             return None
+        times = times[:_FIRST]
         self._check_period(times, name)
-        return int(times[0]) + _phase(times[:_FIRST], self.period)
+        for origin in (0, int(times[0])):
+            beside = (times - origin + self.period // 2) % self.period - self.period // 2
+            if (4 * np.abs(beside) <= self.period).all():
+                return int(times[0]) - int(beside[0])
+        return int(times[0]) + round(_phase(times, self.period), -6)
 
     def pieces(self, Y: Array, times: Whole | None, theta: Positions | None, lines: Any, name: str) -> Iterator[Piece]:
         """Readings in order. A stream with times finds its slots itself; for others missing ones are put in between.

@@ -95,6 +95,41 @@ def _factor(size: float) -> int:
     return next((10**power for power, limit in ((9, 1e11), (6, 1e14), (3, 1e17)) if size < limit), 1)
 
 
+def written_like(text: str, nanoseconds: int) -> str:
+    """A time in the form of another: with its separator, its zone and at least its digits.
+
+    >>> written_like("2026-03-01 12:00:07+01:00", 1_772_362_800 * SECOND), written_like("08:07:11", 487 * 60 * SECOND)
+    ('2026-03-01 12:00:00+01:00', '08:07:00')
+    >>> written_like("1772362807", 1_772_362_800 * SECOND), written_like("1772362807.5", 1_772_362_800 * SECOND)
+    ('1772362800', '1772362800.0')
+    """
+    iso = _ISO.fullmatch(text)
+    day = None if iso is not None else _OF_DAY.fullmatch(text)
+    if iso is None and day is None:
+        return _number_like(text, nanoseconds)
+    zone = None if iso is None else iso[8]
+    local = str(np.datetime64(nanoseconds + _zone(zone) * SECOND, "ns"))  # 2026-03-01T12:00:00.000000000
+    second, fraction = (iso[6], iso[7]) if iso is not None else (day[3], day[4]) if day is not None else (None, None)
+    digits = local[20:].rstrip("0").ljust(len(fraction or ""), "0")
+    time = local[11:16] + (local[16:19] if second or digits or local[17:19] != "00" else "")
+    time += f".{digits}" if digits else ""
+    if iso is None:
+        return time
+    if iso[4] is None and local[11:] == "00:00:00.000000000":
+        return local[:10]
+    return f"{local[:10]}{text[10:11] or 'T'}{time}{zone or ''}"
+
+
+def _number_like(text: str, nanoseconds: int) -> str:
+    found = _EPOCH.fullmatch(text)
+    if found is None:
+        return text
+    whole, rest = divmod(abs(nanoseconds), _factor(max(float(found[2]), 1.0)))
+    places = len(str(_factor(max(float(found[2]), 1.0)))) - 1
+    digits = str(rest).rjust(places, "0").rstrip("0").ljust(len(found[3] or ""), "0") if places else ""
+    return f"{'-' if nanoseconds < 0 else ''}{whole}{'.' + digits if digits else ''}"
+
+
 def _number(text: str) -> int | None:
     found = _EPOCH.fullmatch(text)
     if found is None or len(found[2]) > 19:

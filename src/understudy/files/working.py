@@ -38,6 +38,7 @@ class Work:
         self._bad: list[BadRow] = []
         self.rows = self._missing = self._skipped = self._filled = self._draws = self._replayed = self.moved = 0
         self._nats = 0.0
+        self._moved_times: dict[int, int] = {}  # rows of the batch whose times are not those of their slots
         self.refill, self.withheld, self.late = terms.refill, 0, 0
         self.mark = self._marked({"disguised": True, "design": terms.design.fingerprint})
 
@@ -102,6 +103,7 @@ class Work:
     def disguised(self, batch: Batch) -> Array:
         """The outputs of all rows, NaN where there is none."""
         bad = sorted(batch.faults)
+        self._moved_times = {}
         Y = batch.Y
         if bad:
             Y = Y.copy()
@@ -130,6 +132,22 @@ class Work:
             self.withheld += int((np.isnan(out).any(axis=1) & ~missing).sum()) - (self.late - late)
         return out
 
+    def on_time(self, batch: Batch) -> dict[str, Any]:
+        """The columns of a batch that was disguised: an output carries the time of its slot, not that of the row."""
+        if not self._moved_times or self.bound.time is None:
+            return batch.columns
+        return {**batch.columns, self.bound.time: batch.columns[self.bound.time].at(self._moved_times)}
+
+    def _note_times(self, times: Any, placed: Any, length: int) -> None:
+        """Remember the slots of rows whose times are beside them; rows that are taken together keep their own."""
+        cadence = self._readings.cadence
+        if cadence is None or self.bound.resampling is not None or not len(times):
+            return
+        slots = cadence.time(cadence.slots(times))
+        rows = np.arange(length)[placed]
+        off = np.flatnonzero(slots != times)
+        self._moved_times.update(zip(rows[off].tolist(), slots[off].tolist(), strict=True))
+
     def _played(self, batch: Batch, Y: Array, placed: Any) -> Array:
         """Outputs of some rows, all of one segment."""
         Y = Y[placed]
@@ -140,7 +158,10 @@ class Work:
             self._latest = int(times[-1])
         ready = prepared(self.bound, Y, times, theta, inputs, batch.lines[placed])
         self.moved += ready.moved
-        return ready.back(self._through(ready), Y, self.terms.design.release)
+        out = ready.back(self._through(ready), Y, self.terms.design.release)
+        if times is not None:
+            self._note_times(times, placed, len(batch))
+        return out
 
     def _through(self, ready: Prepared) -> Array:
         """What the stream makes of readings."""
