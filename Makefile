@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 KERNELS := $(wildcard src/understudy/*/_kernels*.py src/understudy/*/_kernels*.pxd)
 
-.PHONY: demo test lint type layers unit docs bench study fuzz clean help
+.PHONY: demo test lint type layers unit docs bench study fuzz faults clean help
 
 DATA ?= ../shared/data
 
@@ -17,6 +17,7 @@ help:
 	@echo "make bench   measure against named peers and write docs/benchmarks.md (about 20 minutes)"
 	@echo "make study   the study on real data, written to docs/real-data.md (about 30 minutes); DATA=folder says where they are"
 	@echo "make fuzz    the long fuzz of the randomizer's solvers, 20,000 problems of each sort (about 20 minutes)"
+	@echo "make faults  the ledger under every fault at every write (about 4 minutes)"
 	@echo "make clean   remove what the others made"
 
 $(BIN)/python:
@@ -81,6 +82,9 @@ study: $(VENV)/.developer
 
 fuzz: $(VENV)/.developer
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fuzz.py
+
+faults: $(VENV)/.developer
+	UNDERSTUDY_FAULTS=all OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -s tests/stream/test_fault_injection.py
 
 clean:
 	rm -rf $(VENV) .venv-bench build paper-results docs/_build src/understudy.egg-info .mypy_cache .ruff_cache .import_linter_cache .hypothesis
