@@ -405,3 +405,18 @@ def test_models_without_a_bound_say_that_theirs_is_stated():
     assert made.floating.how == "stated, not proved"
     assert 0.0 < made.floating.nats(1000) < 1e-4
     assert "stated, not proved" in made.guarantee.text()
+
+
+def test_scores_of_heavy_tails_are_clipped():
+    """A reading far in the tail of Student's t has the output of the score 6, by steps and in batches; doubles do not."""
+    noise = us.Scalar(stats.t(4.0))
+    family = us.Family({v: us.IID(us.Scalar(stats.t(4.0, v))) for v in (0.0, 1.0)})
+    made = us.design(family, pseudo=[1.0], leakage=0.0, distortion="mae", accuracy=0.3, rng=1)
+    Y = np.array([0.1234567891, 1e5 + FULL, -1e5 - FULL])
+    out = made.stream(0.0).apply(Y)
+    single = made.stream(0.0)
+    assert np.array_equal([single.step(float(y)) for y in Y], out)
+    ends = [1.0 + float(noise.value(z)) for z in (6.0, -6.0)]
+    assert released_as(out[1:], ends, made.resolution)
+    exact = us.disguise(Y, family.model(0.0), family.model(1.0))
+    assert abs(exact[1]) > 10.0 * abs(ends[0])

@@ -254,6 +254,8 @@ def _coarse(y: Array) -> NDArray[np.bool_]:
 
 # What floating point leaves over ---------------------------------------------------------------------
 
+LARGEST_SCORE = 6.0
+"""Scores of models that are not Gauss-Markov are clipped here: once in 5e8 readings, and for every value alike."""
 FORGIVEN = 1e-9
 """Nats that the ledger does not count: it counts in millionths, and this is a thousandth of one."""
 
@@ -262,7 +264,8 @@ def floating_point(sources: Sequence[Model], targets: Sequence[Model], release: 
     """What rounding leaves of the source in outputs on the lattice; None where all channels have a grid of their own.
 
     Proved for Gauss-Markov models without missing readings. For others, and where nothing can be proved, it rests on a
-    stated accuracy of the scores (2^-44, or what the model says in `score_tolerance`) at scores up to 4, and says so.
+    stated accuracy of the scores (2^-44, or what the model says in `score_tolerance`), and says so. Scores of such
+    models are clipped at `LARGEST_SCORE`, which bounds how far an error of a score can move an output.
     """
     steps = release.lattice.steps
     if not all(steps):
@@ -277,7 +280,7 @@ def floating_point(sources: Sequence[Model], targets: Sequence[Model], release: 
         if found.errors and math.isfinite(found.nats(1)):
             return found
     worst = max(getattr(model, "score_tolerance", _TOLERANCE) for model in (*sources, *targets))
-    errors = np.max([stated_error(model, worst, score=4.0) for model in targets], axis=0)
+    errors = np.max([stated_error(model, worst, score=LARGEST_SCORE) for model in targets], axis=0)
     scales = np.min([_path_of(model)[0] for model in targets], axis=0)
     return Roundoff(((_FOR_EVER, tuple(errors.tolist())),), steps, tuple((_SLOPE / scales).tolist()), STATED, False)
 

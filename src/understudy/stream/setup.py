@@ -18,7 +18,7 @@ from understudy.stream.coins import Coins
 from understudy.stream.keys import TIME
 from understudy.stream.ledger import Ledger
 from understudy.stream.policy import Remembering, as_policy
-from understudy.stream.release import FORGIVEN, Release
+from understudy.stream.release import FORGIVEN, LARGEST_SCORE, Release
 from understudy.stream.rows import MICRO, StreamRow
 from understudy.stream.switching import continued
 from understudy.transform.filter import transformation
@@ -127,9 +127,9 @@ class Setup:
             # nothing is read before the private value is told, so that any model serves until then
             one, other = self.policy.source(max(source, 0)), self.policy.target(column)
             if self.row.options.get("gaps") == WITHHOLD:
-                found = restarting(one, other, self.row.secret)
+                found = restarting(one, other, self.row.secret, LARGEST_SCORE)
             else:
-                found = transformation(one, other, False, self.row.secret)
+                found = transformation(one, other, False, self.row.secret, LARGEST_SCORE)
             if len(self._maps) >= _MAPS:
                 self._maps.clear()
             self._maps[source, column] = found

@@ -129,8 +129,11 @@ class Transform(Frozen):
         return state, out.reshape(np.shape(Y))
 
 
-def transformation(source: Model, target: Model, partial: bool, rng: Any) -> Transformation:
-    """The map from readings of `source` to readings of `target`: one piece if both are Gauss-Markov, else two."""
+def transformation(source: Model, target: Model, partial: bool, rng: Any, limit: float | None = None) -> Transformation:
+    """The map from readings of `source` to readings of `target`: one piece if both are Gauss-Markov, else two.
+
+    In two pieces, scores are clipped at `limit`, if there is one: a public change of the target.
+    """
     check_model_type("source", source)
     check_model_type("target", target)
     if source.dim != target.dim:
@@ -141,7 +144,7 @@ def transformation(source: Model, target: Model, partial: bool, rng: Any) -> Tra
     if partial:
         raise ConfigurationError("partial=True needs Gauss-Markov models on both sides")
     secret = None if rng is None else uniforms_from(rng)  # a Generator gives another key each time
-    return Chain(whitening(keyed(source, secret), secret), colouring(keyed(target, secret)))
+    return Chain(whitening(keyed(source, secret), secret), colouring(keyed(target, secret)), limit=limit)
 
 
 def _transform(source: Model, target: Model, partial: bool, rng: Any, resolution: Any = None) -> Transform:

@@ -153,16 +153,27 @@ def written(made: Array, out: Array) -> Array:
     return out
 
 
-class Chain:
-    """One map after the other."""
+def within(z: Any, limit: float | None) -> Any:
+    """Scores, a float or an array, clipped at a public limit; NaN stays.
 
-    def __init__(self, *maps: CausalMap) -> None:
-        self.maps = maps
+    >>> within(7.5, 6.0), within(7.5, None), within(np.array([-9.0, 1.0]), 6.0).tolist()
+    (6.0, 7.5, [-6.0, 1.0])
+    """
+    if limit is None:
+        return z
+    return min(max(z, -limit), limit) if isinstance(z, float) else np.clip(z, -limit, limit)
+
+
+class Chain:
+    """One map after the other. With a `limit`, what the first one gives, scores, is clipped there."""
+
+    def __init__(self, *maps: CausalMap, limit: float | None = None) -> None:
+        self.maps, self.limit = maps, limit
         self.dim = maps[0].dim
 
     def sensor(self, j: int) -> Chain:
         """Each link for sensor j."""
-        return Chain(*(of_sensor(link, j) for link in self.maps))
+        return Chain(*(of_sensor(link, j) for link in self.maps), limit=self.limit)
 
     def start(self) -> tuple[Any, ...]:
         """The states of all links."""
@@ -170,9 +181,11 @@ class Chain:
 
     def step(self, state: tuple[Any, ...], y: Any) -> tuple[tuple[Any, ...], Any]:
         """Through all links."""
-        after = []
+        after: list[Any] = []
         for link, part in zip(self.maps, self.checked(state), strict=True):
             part, y = link.step(part, y)
+            if not after:
+                y = within(y, self.limit)
             after.append(part)
         return tuple(after), y
 
@@ -193,7 +206,8 @@ class Chain:
         return self._through(state, Y, out)
 
     def _through(self, state: tuple[Any, ...], Y: Array, out: Array | None) -> tuple[tuple[Any, ...], Array]:
-        after, given = [], Y
+        after: list[Any] = []
+        given = Y
         for link, part in zip(self.maps, self.checked(state), strict=True):
             # what a link has made is there to be written over by the next
             room = out if Y is given else Y
@@ -201,6 +215,8 @@ class Chain:
                 part, Y = link.apply_into(part, Y, room)
             else:
                 part, Y = link.apply(part, Y)
+            if not after:
+                Y = within(Y, self.limit)
             after.append(part)
         return tuple(after), Y if out is None else written(Y, out)
 

@@ -22,7 +22,16 @@ from understudy.errors import ModelError, NumericalError, StateError
 from understudy.laws.base import Array
 from understudy.models.base import Model
 from understudy.transform.filter import transformation
-from understudy.transform.maps import CausalMap, Chain, RandomisedScore, Score, ScoreEach, Transformation, counted
+from understudy.transform.maps import (
+    CausalMap,
+    Chain,
+    RandomisedScore,
+    Score,
+    ScoreEach,
+    Transformation,
+    counted,
+    within,
+)
 from understudy.transform.readings import finite_or_missing, one_reading
 
 _State = tuple[int, Any, Any]
@@ -51,7 +60,7 @@ def refill_of(models: Iterable[Model]) -> int | None:
     return needed.pop() if needed else None
 
 
-def restarting(source: Model, target: Model, rng: Any = None) -> Transformation:
+def restarting(source: Model, target: Model, rng: Any = None, limit: float | None = None) -> Transformation:
     """The map from readings of `source` to readings of `target`, which goes on after missing readings.
 
     >>> import scipy.stats
@@ -63,13 +72,13 @@ def restarting(source: Model, target: Model, rng: Any = None) -> Transformation:
     >>> out[:, 0].round(6).tolist()
     [nan, 5.0, nan, nan, 2.5]
     """
-    made = transformation(source, target, False, rng)
+    made = transformation(source, target, False, rng, limit)
     needed = refill_of((source, target))
     if needed is None:
         return made
     if not isinstance(made, Chain) or len(made.maps) != 2:
         raise ModelError("models that need readings in a row after a gap are whitened and coloured one after the other")
-    return Restarting(*made.maps, needed)
+    return Restarting(*made.maps, needed, limit)
 
 
 class Restarting:
@@ -79,8 +88,8 @@ class Restarting:
     colouring, which is None until it has begun.
     """
 
-    def __init__(self, source: CausalMap, target: CausalMap, refill: int) -> None:
-        self.source, self.target, self.refill = source, target, refill
+    def __init__(self, source: CausalMap, target: CausalMap, refill: int, limit: float | None = None) -> None:
+        self.source, self.target, self.refill, self.limit = source, target, refill, limit
         self.dim = source.dim
 
     def start(self) -> _State:
@@ -93,6 +102,7 @@ class Restarting:
             left, source, target = self._checked(state)
             if not left:
                 source, z = self.source.step(source, y)
+                z = within(z, self.limit)
                 target, out = self.target.step(self.target.start() if target is None else target, z)
                 return (0, source, target), out
         state, row = self.apply(state, one_reading(y, self.dim))
@@ -117,6 +127,7 @@ class Restarting:
                     source, _ = _fed(self.source, source, np.ascontiguousarray(Y[start:begins]))
                 if stop > begins:
                     source, z = self.source.apply(source, np.ascontiguousarray(Y[begins:stop]))
+                    z = within(z, self.limit)
                     target, out[begins:stop] = self.target.apply(self.target.start() if target is None else target, z)
             except NumericalError as error:
                 raise _numbered(error, begins) from None
