@@ -408,7 +408,7 @@ def test_models_without_a_bound_say_that_theirs_is_stated():
 
 
 def test_scores_of_heavy_tails_are_clipped():
-    """A reading far in the tail of Student's t has the output of the score 6, by steps and in batches; doubles do not."""
+    """A reading far in the tail of Student's t has the output of the score 6, by steps and in batches alike."""
     noise = us.Scalar(stats.t(4.0))
     family = us.Family({v: us.IID(us.Scalar(stats.t(4.0, v))) for v in (0.0, 1.0)})
     made = us.design(family, pseudo=[1.0], leakage=0.0, distortion="mae", accuracy=0.3, rng=1)
