@@ -333,3 +333,99 @@ def test_filling_is_asked_for(design):
     with pytest.raises(ConfigurationError, match="fill=True"):
         design.stream(1, period=60).fill_until(NOON)
     assert np.isnan(design.stream(1, period=60).step(None, key=NOON))
+
+
+def test_epochs_begin_in_empty_slots_that_are_filled(design):
+    """By the clock, whether a slot is empty or not: otherwise the change would tell which were."""
+    stream = design.stream(1, period=60, epoch=dt.timedelta(minutes=10), fill=True, rng=2)
+    stream.step(FULL, key=NOON)
+    stream.fill_until(NOON + 16 * MINUTE)
+    assert stream.epoch == 1
+    stream.step(FULL, key=NOON + 45 * MINUTE)
+    assert stream.epoch == 4
+
+
+def test_a_stopped_stream_fills_nothing(design, tmp_path):
+    """Where nothing more is released, no empty slot is."""
+    with opened(tmp_path) as ledger:
+        stream = design.stream(1, ledger, "a", period=60, fill=True)
+        stream.step(FULL, key=NOON)
+        ledger.limit("a", total=0.3)
+        with pytest.raises(us.errors.BudgetError):
+            stream.new_epoch(1)
+        with pytest.raises(us.errors.BudgetError):
+            stream.fill_until(NOON + 5 * MINUTE)
+        assert len(list(inspection.released(ledger.path, "a"))) == 1
+
+
+def test_slots_are_those_of_the_first_reading_for_every_object(design, readings, tmp_path):
+    """Two objects of one stream: the origin that one has recorded is the other's too."""
+    with opened(tmp_path) as ledger:
+        one = design.stream(1, ledger, "a", period=60)
+        two = us.Stream.open(ledger, design, "a")
+        keys = [NOON + dt.timedelta(seconds=s) for s in (0, 85, 92, 116)]
+        outs = [who.step(float(y), key=key) for who, y, key in zip((one, two, one, two), readings, keys, strict=False)]
+        assert np.isnan(outs).tolist() == [False, False, False, True]
+        assert one._setup.cadence.origin == two._setup.cadence.origin == int(NOON.timestamp()) * 10**9
+    with opened(tmp_path) as ledger:
+        assert us.Stream.open(ledger, design, "a")._setup.cadence.origin == int(NOON.timestamp()) * 10**9
+
+
+def test_empty_slots_are_not_charged(design, readings):
+    """Floating point is charged for outputs: a year of empty slots costs nothing."""
+    stream = design.stream(1, period=1)
+    stream.step(float(readings[0]), key=NOON)
+    stream.step(float(readings[1]), key=NOON + dt.timedelta(days=365))
+    assert stream.count > 31_000_000
+    assert stream.spent == 0.3
+
+
+def test_a_run_that_the_budget_stops_after_a_gap_goes_on(tmp_path):
+    """The gap before a refused decision has not been passed: with more budget the same rows go on after it."""
+    family = us.Family(worker.room, values=[0, 1])
+    made = us.design_causal(family, [[0.9, 0.1], [0.1, 0.9]], rate=0.05, horizon=50, distortion="mae")
+    Y = us.sample(worker.room(1), 40, rng=3)
+    slots = [*range(10), *range(16, 46)]
+    keys = np.datetime64("2026-03-01T12:00") + np.array(slots) * np.timedelta64(60, "s")
+    theta = [1] * 40
+    with opened(tmp_path) as ledger:
+        whole = made.stream(ledger=ledger, name="b", period=60, every=dt.timedelta(minutes=5), rng=5)
+        expected = whole.apply(Y, keys=keys, theta=theta)
+        ledger.limit("a", total=1e-6)
+        stream = made.stream(ledger=ledger, name="a", period=60, every=dt.timedelta(minutes=5), rng=5)
+        ledger.limit("a", total=whole._now.at.charged / 1e6 / 4.0)
+        run = stream.run("f")
+        with pytest.raises(us.errors.BudgetError) as stopped:
+            run.apply(Y, keys=keys, theta=theta)
+        done = 0 if stopped.value.released is None else len(stopped.value.released)
+    with opened(tmp_path) as ledger:
+        ledger.limit("a", total=100.0)
+        run = us.Stream.open(ledger, made, "a").run("f")
+        out = run.apply(Y, keys=keys, theta=theta)
+        assert 0 < done < 40
+        assert np.array_equal(out[:done], stopped.value.released)
+        assert released_as(out, expected, made.resolution)
+
+
+def test_times_too_far_apart_are_refused(design):
+    """Nothing wraps round."""
+    stream = design.stream(1, period=60)
+    stream.step(FULL, key=np.datetime64("1700-01-01"))
+    with pytest.raises(ReadingError, match="years off"):
+        stream.step(FULL, key=np.datetime64("2260-01-01"))
+
+
+def test_odd_choices_are_refused(design):
+    """With the value and the rule, before anything is drawn."""
+    for changed in (
+        {"period": 1e300}, {"period": 10**400}, {"period": np.timedelta64(60)},
+        {"period": 60, "tolerance": float("nan")}, {"period": 60, "tolerance": float("inf")}, {"fill": "yes"},
+        {"fill": 2.0},
+    ):  # fmt: skip
+        with pytest.raises(ConfigurationError, match=list(changed)[-1]):
+            design.stream(1, **changed)
+    stream = design.stream(1)
+    for when in (1e300, 10**400, float("nan"), "soon"):
+        with pytest.raises(ConfigurationError, match="release_at"):
+            stream.step(FULL, release_at=when)
+    assert stream.count == 0

@@ -137,7 +137,7 @@ def test_a_resolution_is_part_of_the_design(tmp_path):
     """It is kept in the file, and another one makes another design, whose streams are not those of the first."""
     family = us.Family(worker.room, values=[0, 1])
     one, two = (
-        us.design(family, leakage=0.3, horizon=50, distortion="mae", resolution=step, valid=(0, 400))
+        us.design(family, leakage=0.3, horizon=50, distortion="mae", resolution=step, valid=(-100, 400))
         for step in (0.5, 0.25)
     )
     one.save(tmp_path / "one.json")
@@ -184,11 +184,11 @@ def test_outputs_around_glitches_have_the_law_of_the_target(design):
 def test_the_ends_of_the_range_belong_to_it():
     """A reading at an end is one; the next double beyond is none."""
     family = us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[0, 1])
-    made = us.design(family, pseudo=[0], leakage=0.0, distortion="mae", valid=(-3.0, 3.0))
+    made = us.design(family, pseudo=[0], leakage=0.0, distortion="mae", valid=(-9.0, 10.0))
     inside, outside = made.stream(0, rng=1), made.stream(0, rng=1)
-    assert inside.step(3.0) == 3.0
-    assert outside.step(math.nextafter(3.0, 4.0)) != 3.0
-    for bad in ((3.0, -3.0), (0.0, math.inf), 5.0, (1.0, 2.0, 3.0)):
+    assert inside.step(10.0) == 6.0  # the score 10, clipped
+    assert outside.step(math.nextafter(10.0, 11.0)) != 6.0
+    for bad in ((9.0, -9.0), (0.0, math.inf), 5.0, (1.0, 2.0, 3.0), "12", {0: 1, 5: 2}, (-(10**400), 10**400)):
         with pytest.raises(ConfigurationError, match="valid ="):
             us.design(family, leakage=0.1, distortion="mae", valid=bad)
 
@@ -209,14 +209,59 @@ def test_a_vector_is_out_of_range_if_a_channel_is():
     """Both channels are then coloured from fresh scores, and none of the two is the reading's."""
     cov = [[1.0, 0.5], [0.5, 1.0]]
     family = us.Family(lambda v: us.IID(us.Gaussian([v, v], cov)), values=[0.0, 1.0])
-    made = us.design(family, pseudo=[0.0], leakage=0.0, distortion="mae", valid=([-5.0, -5.0], [5.0, 5.0]))
+    made = us.design(family, pseudo=[0.0], leakage=0.0, distortion="mae", valid=([-12.0, -12.0], [12.0, 12.0]))
     Y = us.sample(family.model(0.0), 20, rng=2)
     whole = made.stream(0.0, rng=4).apply(Y)
     assert released_as(whole, Y, made.resolution)
-    Y[7, 1] = 9.0
+    Y[7, 1] = 90.0
     out = made.stream(0.0, rng=4).apply(Y)
     assert np.array_equal(np.delete(out, 7, axis=0), np.delete(whole, 7, axis=0))
     assert (out[7] != whole[7]).all()
+    Y[7, 0] = np.nan  # a part is missing: so is the reading, whatever the other part says
+    with pytest.warns(UnderstudyWarning, match="channels missing"):
+        gone = made.stream(0.0, rng=4).apply(Y)
+    assert np.isnan(gone[7]).all()
+
+
+def test_a_range_that_the_models_leave_is_refused():
+    """Readings beyond it have fresh scores, and those left are truncated: that would tell of the parameter."""
+    family = us.Family(lambda v: us.IID(us.Gaussian(3.0 * v, 1.0)), values=[0, 1])
+    with pytest.raises(ConfigurationError, match=r"the models leave that range.*needs -8 to 11"):
+        us.design(family, leakage=0.001, distortion="mae", valid=(-4.0, 1.5))
+    with pytest.raises(ConfigurationError, match="the models leave"):
+        us.design(us.Family(worker.room, values=[0, 1]), leakage=0.3, horizon=9, distortion="mae", valid=(-5.0, 5.0))
+
+
+@pytest.mark.parametrize("period", [90, 600, 900, 5000, 40_000])
+def test_the_default_range_holds_models_that_oscillate(period):
+    """A mean that turns slowly, or for ever: no reading of the model is out of range."""
+    turn = 2.0 * math.pi / period
+    A = (1.0 - 1e-6) * np.array([[math.cos(turn), -math.sin(turn)], [math.sin(turn), math.cos(turn)]])
+    model = us.GaussMarkov(A, [[1.0, 0.0]], 1e-9 * np.eye(2), 1.0, mean0=[400.0, 0.0], cov0=1e-6 * np.eye(2))
+    (low,), (high,) = default_range([model])
+    Y = us.sample(model, 2 * period, rng=1)
+    assert low < Y.min()
+    assert high > Y.max()
+
+
+@pytest.mark.parametrize("first", [0, 4, 6])
+def test_a_glitch_does_not_show_where_models_withhold(first):
+    """Which outputs are withheld is what it is without the glitch, at the beginning, in a row and after a gap."""
+    noise = us.Scalar(stats.t(3.0))
+    family = us.Family({v: us.AutoRegressive(0.5, noise=noise, past=[v]) for v in (0.0, 1.0)})
+    made = us.design(family, leakage=0.1, horizon=3, distortion="mse", accuracy=0.4, rng=1)
+    Y = us.sample(family.model(0.0), 12, rng=1)
+    Y[5] = np.nan
+    glitch = Y.copy()
+    glitch[first] = 1e12
+    outs = [made.stream(0.0, gaps="withhold", rng=2).apply(readings) for readings in (Y, glitch)]
+    assert np.array_equal(np.isnan(outs[0]), np.isnan(outs[1]))
+    single = made.stream(0.0, gaps="withhold", rng=2)
+    again = [single.step(None if np.isnan(y) else float(y)) for y in glitch]
+    assert released_as(again, outs[1], made.resolution)
+    # where a missing reading is refused, a glitch is not: the refusal would tell of it
+    out = made.stream(0.0).apply(np.where(np.isnan(glitch), 0.123456789123, glitch))
+    assert not np.isnan(out).any()
 
 
 # The form of readings ------------------------------------------------------------------------------------------------
@@ -279,6 +324,7 @@ def test_a_row_is_found_wherever_it_lies(empty):
         mixed[first + 30] = Y[first + 30]
         assert not stops(mixed)
     assert stops(coarse[:40], coarse[40:80])
+    assert stops(coarse[:50], np.concatenate([coarse[50:81], Y[81:300]]))
     assert not stops(coarse[:40], Y[:1], coarse[40:80])
     gaps = coarse[:130].copy()
     gaps[::2] = np.nan

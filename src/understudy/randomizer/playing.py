@@ -145,6 +145,8 @@ def begun_or_opened(design: Any, theta: Any, ledger: Any, choices: Choices, opti
     title = "stream" if name is None else name
     if not isinstance(title, str) or not title or not (room is None or (isinstance(room, str) and room)):
         raise ConfigurationError(f"name = {name!r}, room = {room!r}; both must be texts")
+    if choices.fill not in (None, True, False):
+        raise ConfigurationError(f"fill = {choices.fill!r}; it must be True or False")
     if choices.gaps not in (None, REFUSE, WITHHOLD):
         raise ConfigurationError(f"gaps = {choices.gaps!r}; it must be 'refuse' or 'withhold'")
     generator = None if choices.rng is None else np.random.default_rng(choices.rng)

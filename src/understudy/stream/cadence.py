@@ -19,7 +19,6 @@ These are rules of the time alone. They cannot depend on the private parameter m
 from __future__ import annotations
 
 import datetime as dt
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +30,7 @@ LONGEST_GAP = 1_000_000
 """Empty slots that a stream moves through one by one; beyond them the models must be able to leap."""
 
 _SECOND = 1_000_000_000
+_FURTHEST = 2**62 - 2**60  # nanoseconds from the origin, so that nothing wraps round
 Whole = NDArray[np.int64]
 
 
@@ -73,6 +73,8 @@ class Cadence(NamedTuple):
         """The slot of each time; refuses one that is too far from its slot, by position."""
         numbers = np.asarray(times, dtype=np.int64)
         origin = int(numbers[0]) if self.origin is None else self.origin
+        if max(abs(int(numbers[0]) - origin), abs(int(numbers[-1]) - origin)) > _FURTHEST:
+            raise ReadingError(f"the time of a reading is more than {_FURTHEST / _SECOND / 86_400 / 365:.0f} years off")
         from_origin = numbers - origin
         found = (from_origin + self.period // 2) // self.period
         off = np.flatnonzero(np.abs(from_origin - found * self.period) > max(self.tolerance, self.period % 2))
@@ -112,13 +114,13 @@ class Cadence(NamedTuple):
 
 
 def _nanoseconds(name: str, given: Any, least: int = 1) -> int:
-    rule = "it must be a timedelta or a number of seconds, above 0"
+    rule = f"it must be a timedelta or a number of seconds, {'above 0' if least else '0 or more'}"
     if isinstance(given, dt.timedelta):
         found = (given.days * 86_400 + given.seconds) * _SECOND + given.microseconds * 1000
-    elif isinstance(given, np.timedelta64):
+    elif isinstance(given, np.timedelta64) and np.datetime_data(given)[0] != "generic" and not np.isnat(given):
         found = int(given.astype("timedelta64[ns]").astype(np.int64))
-    elif isinstance(given, (int, float, np.integer, np.floating)) and not isinstance(given, bool):
-        found = round(float(given) * _SECOND) if math.isfinite(given) else 0
+    elif isinstance(given, (int, float, np.integer, np.floating)) and not isinstance(given, (bool, np.timedelta64)):
+        found = round(float(given) * _SECOND) if -1e9 < given < 1e9 else -1
     else:
         raise ConfigurationError(f"{name} = {given!r}; {rule}")
     if not least <= found < 2**62:

@@ -33,7 +33,7 @@ from understudy.errors import ConfigurationError, ReadingError, UnderstudyError
 from understudy.laws.base import Array, Frozen
 from understudy.laws.gaussian import Gaussian
 from understudy.models.base import Model
-from understudy.models.gauss_markov import GaussMarkov
+from understudy.models.gauss_markov import GaussMarkov, System
 from understudy.models.iid import IID
 from understudy.transform.gains import gains
 from understudy.transform.lattice import LARGEST_DECIMAL, Lattice, as_lattice
@@ -52,6 +52,8 @@ ROW = 64
 _PATH = 256  # readings of the simulated path on which models without closed form are looked at
 _WIDE = 38.0  # standard deviations; a normal law is beyond them once in 1e315 readings
 _FAR = 1e6  # spreads, for laws that may have heavy tails
+_NEEDED, _NEAR = 8.0, 1.0  # standard deviations and spreads that a range must have at least
+_STEPS = 4096  # readings of a system that are looked at one by one
 _FINEST = 2.0**-900
 _SHIFT = 1.5 * 2.0**52
 _SPLIT = 2.0**29 + 1.0
@@ -96,11 +98,11 @@ class Form(NamedTuple):
 
 def as_form(given: Any) -> Form:
     """The form that a user declares for a channel."""
-    if given is None or given == DOUBLE:
+    if given is None:
         return Form(DOUBLE)
     if isinstance(given, Form):
         return given
-    if given in (FLOAT32, GRID):
+    if isinstance(given, str) and given in (DOUBLE, FLOAT32, GRID):
         return Form(given)
     if isinstance(given, str):
         number, _, word = given.partition(" ")
@@ -164,11 +166,15 @@ class Release(Frozen):
         return self.lattice.rounded(Y, out)
 
     def outside(self, Y: Array) -> NDArray[np.bool_]:
-        """Which readings (T, d) are out of the valid range in a channel, (T,)."""
-        return np.asarray(((self.low > Y) | (self.high < Y)).any(axis=1))
+        """Which readings (T, d) are out of the valid range, (T,); a vector of which a part is missing is missing."""
+        beyond = np.asarray(((self.low > Y) | (self.high < Y)).any(axis=1))
+        return beyond & ~np.isnan(Y).any(axis=1) if beyond.any() else beyond
 
-    def admitted(self, Y: Array, first: int = 0) -> Array:
-        """Readings (T, d), missing ones and those out of range aside, in the declared form and on the models' grid."""
+    def admitted(self, Y: Array, positions: Any) -> Array:
+        """Readings (T, d), missing ones and those out of range aside, in the declared form and on the models' grid.
+
+        `positions` number them in an error.
+        """
         for i, (form, grid) in enumerate(zip(self.forms, self.grids, strict=True)):
             if form.kind in (DOUBLE, GRID):
                 continue
@@ -176,7 +182,7 @@ class Release(Frozen):
             wrong = there[~form.fits(Y[there, i])]
             if wrong.size:
                 raise ReadingError(
-                    f"reading {first + int(wrong[0])} is not of the form that the design declares: {form.words}"
+                    f"reading {int(positions[wrong[0]])} is not of the form that the design declares: {form.words}"
                 )
             if grid is not None:
                 Y = Y.copy() if Y.flags.writeable is False or there.size else Y
@@ -220,7 +226,7 @@ class Watch:
         if not self._channels:
             return
         y = Y if len(self._channels) == Y.shape[1] else Y[:, self._channels]
-        if len(y) > ROW:
+        if len(y) > ROW and not self.count:
             # a row of 64 holds two neighbours of every 32nd reading; most often there are none, and all is said
             some = np.asarray(_coarse(y[:: ROW // 2]).any(axis=1))
             if not (some[1:] & some[:-1]).any() and not some[-1] and not _coarse(y[-1:]).any():
@@ -303,14 +309,15 @@ def release_of(
     _check_lattice(lattice, targets, terms)
     grids = [_grid(sources, i) for i in range(dim)]
     own = [bool(np.array([_own_grid(model)[i] for model in sources]).all()) for i in range(dim)]
-    low, high = default_range(sources) if terms.valid is None else _as_range(terms.valid, dim)
+    low, high = default_range(sources) if terms.valid is None else _as_range(terms.valid, sources)
     asked = terms.readings
     each = list(asked) if isinstance(asked, (list, tuple)) and not isinstance(asked, Form) else [asked] * dim
     if len(each) != dim:
         raise ConfigurationError(f"readings = {asked!r}; it must be one form, or one for each of {dim} channels")
     forms = []
     for i, given in enumerate(each):
-        form = Form(GRID) if own[i] and given in (None, DOUBLE) else as_form(given)
+        form = as_form(given)
+        form = Form(GRID) if own[i] and form.kind == DOUBLE else form
         largest = max(abs(low[i]), abs(high[i]))
         if form.kind in (FLOAT32, DIGITS):
             _check_form(form, grids[i], largest)
@@ -390,11 +397,13 @@ def conditional_scales(model: Model) -> Array:
     return _path_of(model)[0]
 
 
-def default_range(sources: Sequence[Model]) -> tuple[list[float], list[float]]:
+def default_range(
+    sources: Sequence[Model], deviations: float = _WIDE, spreads: float = _FAR
+) -> tuple[list[float], list[float]]:
     """The valid range (low, high) of each channel: what no model of a private value leaves.
 
-    Normal models stay within 38 standard deviations of their means at all times; others within a million spreads of a
-    simulated path. A random walk has no such range; it is given the one that it keeps for a million readings.
+    Normal models stay within 38 standard `deviations` of their means at all times; others within a million `spreads` of
+    a simulated path. A random walk has no such range; it is given the one that it keeps for a million readings.
 
     >>> import understudy as us
     >>> default_range([us.IID(us.Gaussian(0.0, 4.0))])
@@ -402,7 +411,7 @@ def default_range(sources: Sequence[Model]) -> tuple[list[float], list[float]]:
     """
     linear = [_linear(_behind(model)) for model in sources]
     spans = [
-        _simulated_range(model) if known is None else _linear_range(known)
+        _simulated_range(model, spreads) if known is None else _linear_range(known, deviations)
         for model, known in zip(sources, linear, strict=True)
     ]
     low = np.min([span[0] for span in spans], axis=0)
@@ -410,33 +419,74 @@ def default_range(sources: Sequence[Model]) -> tuple[list[float], list[float]]:
     return [float(x) for x in low], [float(x) for x in high]
 
 
-def _linear_range(linear: GaussMarkov) -> tuple[Array, Array]:
-    """Means and 38 standard deviations of Y_k: step by step at first, then in strides that double, up to 2^20."""
+def _linear_range(linear: GaussMarkov, deviations: float) -> tuple[Array, Array]:
+    """Means of Y_k with so many standard deviations: the first readings one by one, later ones bounded."""
     m, P = linear.mean0, linear.cov0
     low, high = np.full(linear.dim, math.inf), np.full(linear.dim, -math.inf)
+    steps = linear.steps if linear.steps is not None and not linear.constant else _STEPS
+    for k in range(1, steps + 1):
+        system = linear.at(k)
+        m, P = system.A @ m + system.b, system.A @ P @ system.A.T + system.Q
+        mean = system.C @ m + system.d
+        spread = deviations * np.sqrt(np.maximum(np.diag(system.C @ P @ system.C.T + system.R), 0.0))
+        if not np.isfinite(mean).all() or not np.isfinite(spread).all():
+            return low, high
+        low, high = np.minimum(low, mean - spread), np.maximum(high, mean + spread)
+        if linear.constant and k % 64 == 0 and _is_settled(system, m, P):
+            return low, high
+    return _later_range(linear, m, P, (low, high), deviations) if linear.constant else (low, high)
+
+
+def _is_settled(system: System, m: Array, P: Array) -> bool:
+    """Whether a step moves mean and covariance of a state no more than rounding does."""
+    scale = np.sqrt(np.maximum(np.diag(P), 0.0)) + 1e-300
+    mean = np.abs(system.A @ m + system.b - m) <= 1e-9 * (np.abs(m) + scale)
+    cov = np.abs(system.A @ P @ system.A.T + system.Q - P) <= 1e-9 * np.outer(scale, scale)
+    return bool(mean.all() and cov.all())
+
+
+def _later_range(
+    linear: GaussMarkov, m: Array, P: Array, span: tuple[Array, Array], deviations: float
+) -> tuple[Array, Array]:
+    """The range of a constant system from here on, together with the one so far.
+
+    With eigenvectors V of A, a later mean differs from the stationary one by sum_i |(C V)_i| |(V^-1 (m - m_inf))_i| at
+    most, and a covariance likewise. Where a root is on the circle, strides that double lead to 2^20 readings.
+    """
     system = linear.at(1)
-    A, b, Q = system.A, system.b, system.Q
+    A, b, Q, C = system.A, system.b, system.Q, system.C
+    roots, V = np.linalg.eig(A)
     with np.errstate(over="ignore", invalid="ignore"):
-        for k in range(1, min(linear.steps or 4096, 128 if linear.constant else 4096) + 20 * linear.constant):
-            if not linear.constant:
-                system = linear.at(k)
-                A, b, Q = system.A, system.b, system.Q
-            elif k > 128:
-                A, b, Q = A @ A, A @ b + b, A @ Q @ A.T + Q  # twice as far in one stride
+        if np.abs(roots).max() < 1.0 - 1e-9 and np.linalg.cond(V) < 1e8:
+            rest = np.linalg.solve(np.eye(len(A)) - A, b)
+            stationary, F = Q, A
+            for _ in range(64):  # sum_j A^j Q A^j', doubled
+                stationary, F = stationary + F @ stationary @ F.T, F @ F
+            W, gain = np.linalg.inv(V), np.abs(C @ V)
+            off = gain @ np.abs(W @ (m - rest))
+            root = np.linalg.cholesky(P + (1e-12 * np.trace(P) + 1e-300) * np.eye(len(P)))
+            spare = ((gain @ np.abs(W @ root)) ** 2).sum(axis=1)
+            wide = off + deviations * np.sqrt(np.diag(C @ stationary @ C.T + system.R) + spare)
+            mean = C @ rest + system.d
+            return np.minimum(span[0], mean - wide), np.maximum(span[1], mean + wide)
+        low, high = span
+        for _ in range(8):
+            A, b, Q = A @ A, A @ b + b, A @ Q @ A.T + Q
+        for _ in range(_STEPS):  # of 256 readings each
             m, P = A @ m + b, A @ P @ A.T + Q
-            mean = system.C @ m + system.d
-            spread = _WIDE * np.sqrt(np.maximum(np.diag(system.C @ P @ system.C.T + system.R), 0.0))
+            mean = C @ m + system.d
+            spread = deviations * np.sqrt(np.maximum(np.diag(C @ P @ C.T + system.R), 0.0))
             if not np.isfinite(mean).all() or not np.isfinite(spread).all():
                 break
             low, high = np.minimum(low, mean - spread), np.maximum(high, mean + spread)
     return low, high
 
 
-def _simulated_range(model: Model) -> tuple[Array, Array]:
+def _simulated_range(model: Model, spreads: float) -> tuple[Array, Array]:
     _, path = _path_of(model)
     middle = np.median(path, axis=0)
     spread = np.maximum(np.ptp(path, axis=0), 1e-12 * np.abs(middle))
-    return middle - _FAR * spread, middle + _FAR * spread
+    return middle - spreads * spread, middle + spreads * spread
 
 
 def _path_of(model: Model) -> tuple[Array, Array]:
@@ -512,12 +562,23 @@ def _step(scale: float, decimals: int | None) -> float:
     return float(2.0 ** math.floor(math.log2(SHARE * scale)))
 
 
-def _as_range(valid: Any, dim: int) -> tuple[list[float], list[float]]:
+def _as_range(valid: Any, sources: Sequence[Model]) -> tuple[list[float], list[float]]:
+    """The range that a user gives, if the models hardly ever leave it: what they leave it by would be their leak."""
+    dim = sources[0].dim
     rule = f"it must be (low, high), each a number or one for each of {dim} channels, low below high"
     try:
+        if isinstance(valid, (str, bytes, dict, set)):
+            raise TypeError
         low, high = (np.broadcast_to(np.asarray(end, dtype=float), (dim,)).tolist() for end in valid)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ConfigurationError(f"valid = {valid!r}; {rule}") from None
     if not all(math.isfinite(a) and math.isfinite(b) and a < b for a, b in zip(low, high, strict=True)):
         raise ConfigurationError(f"valid = {valid!r}; {rule}")
+    needed = default_range(sources, _NEEDED, _NEAR)
+    for i, (a, b, least, most) in enumerate(zip(low, high, *needed, strict=True)):
+        if a > least or b < most:
+            raise ConfigurationError(
+                f"valid = {valid!r}; the models leave that range, and readings beyond it are not taken for any, which "
+                f"would tell of the parameter: channel {i} needs {least:.6g} to {most:.6g} at least"
+            )
     return low, high

@@ -59,6 +59,7 @@ class FileRun:
         self._begun = self._broken = False
         self._abandoned: list[str] = []
         self.replaying = False
+        self._former = False  # whether version 0.1 has recorded it, with missing readings between the rows
         ledger = stream._setup.ledger
         if ledger is not None:
             with stream._guard:
@@ -134,7 +135,8 @@ class FileRun:
             raise files.damaged(ledger.path, "a batch")
         self._marks = [(rows, readings, content) for rows, readings, content, _ in marks]
         self._begun = self.replaying = True
-        _, epoch, at, _ = snapshots.parts(snapshots.loads(mine.encode("ascii")))
+        began, epoch, at, _ = snapshots.parts(snapshots.loads(mine.encode("ascii")))
+        self._former = "cadence" not in began.options and stream._setup.cadence is not None
         self._live = Live(epoch, at, stream._setup.mapping(at.source, epoch.draw))
 
     def _standing(self) -> Live:
@@ -198,9 +200,19 @@ class FileRun:
         if stop > count:
             raise ReadingError(
                 f"rows {self.rows + 1} to {self._marks[k][0]} of this run were recorded together, and {count - done} "
-                "of them are given; give them in one call, so that they can be compared before anything goes out"
+                "of them are given; give them in one call, so that they can be compared before anything goes "
+                f"out{self._note()}"
             )
         return stop
+
+    def _note(self) -> str:
+        """What to do about a run that version 0.1 has recorded."""
+        if not self._former:
+            return ""
+        return (
+            ". Version 0.1 has recorded this run, and counted the missing readings between its rows: it is replayed or "
+            "finished by understudy 0.1; this version goes on with new rows under another name of the run (--abandon)"
+        )
 
     def _part(self, Y: Array, kind: str, numbers: Any, told: Changes | None, done: int) -> Array:
         stream, ledger = self._stream, self._stream._setup.ledger
@@ -212,7 +224,7 @@ class FileRun:
             if mark[2] != content:
                 raise ReadingError(
                     f"the rows up to {mark[0]} are not those that were disguised before under this name; a second "
-                    "output from other readings, or other private values, would leak"
+                    f"output from other readings, or other private values, would leak{self._note()}"
                 )
             again = Run(stream._setup, live, lambda number: ledger.epoch_numbered(stream._row.id, number))
             out = again.batch(Y, kind, numbers, thetas, done, keep=False)

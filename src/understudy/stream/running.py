@@ -92,16 +92,20 @@ class Run:
         times: Any = numbers if places is None else places.times
         Y = Y if places is None else np.ascontiguousarray(Y[taken])
         release = self.setup.release
-        fresh = release.outside(Y) if not self.setup.fill else release.outside(Y) | np.isnan(Y).any(axis=1)
-        Y = release.admitted(Y, done)
-        thetas = self._guessed(thetas if places is None else thetas.of_places(taken), Y, times)
+        outside = release.outside(Y)
+        fresh = outside if not self.setup.fill else outside | np.isnan(Y).any(axis=1)
+        Y = release.admitted(Y, done + taken)
+        seen = np.where(outside[:, None], np.nan, Y) if outside.any() else Y  # a glitch tells an estimator nothing
+        thetas = self._guessed(thetas if places is None else thetas.of_places(taken), seen, times)
         out, at = np.empty(Y.shape), 0
         self.readings = np.empty(len(Y), dtype=np.int64)
         while at < len(Y):
+            before = self.live
             if places is not None and places.skipped[at]:
                 self.skip(int(places.skipped[at]), kind, done + int(taken[at]))
             source, changes = thetas.at(at)
             if not self.turn(kind, int(times[at]), source, done + int(taken[at]), released=at):
+                self.live = before  # the gap before a decision that is refused has not been passed
                 break
             stop = min(changes, self.setup.clock.before(self.live.at.tick, times, at), len(Y))
             if places is not None:
@@ -118,31 +122,48 @@ class Run:
         count = len(numbers) if at == len(taken) else int(taken[at])  # where a stop of the budget has cut it short
         whole = np.full((count, Y.shape[1]), np.nan)
         whole[taken[:at]] = out
-        before = self._started.at.readings
         rows = np.searchsorted(taken[:at], np.arange(count), side="right")
-        self.readings = np.concatenate(([before], self.readings[:at]))[rows]
+        self.readings = np.concatenate(([self._started.at.readings], self.readings[:at]))[rows]
         return whole
 
     def _filter(self, Y: Array, fresh: Any, out: Array, kind: str, last: int) -> None:
         """Readings in a row, in one epoch and of one value; those that are `fresh` are coloured from fresh scores."""
         live, state, first = self.live, self.live.at.state, self.live.at.readings
-        withheld = self.setup.fill and isinstance(live.map, Restarting)
+        withheld = isinstance(live.map, Restarting) and (self.setup.fill or fresh.any() or live.map.is_behind(state))
         cuts = np.flatnonzero(np.diff(fresh, prepend=fresh[0], append=~fresh[-1])).tolist()
         start = 0
         for stop in cuts:
             if fresh[start]:
                 for i in range(start, stop):
-                    state, out[i] = live.map.fresh(state, self.setup.fresh_score(first + i))
+                    state, out[i] = self._fresh(live.map, state, Y[i : i + 1], first + i)
             elif withheld:
                 for i in range(start, stop):
+                    due = self.setup.fill or (live.map.is_behind(state) and not np.isnan(Y[i]).any())
                     state, row = live.map.apply(state, np.ascontiguousarray(Y[i : i + 1]))
-                    if np.isnan(row).any():
+                    if due and np.isnan(row).any():
                         state, row = live.map.coloured(state, self.setup.fresh_score(first + i))
                     out[i] = row
             else:
                 state, out[start:stop] = live.map.apply(state, np.ascontiguousarray(Y[start:stop]))
             start = stop
-        self._moved(state, len(Y), kind, last)
+        self._moved(state, len(Y), kind, last, int((~np.isnan(out).any(axis=1)).sum()))
+
+    def _fresh(self, causal: Any, state: Any, row: Array, reading: int) -> tuple[Any, Array]:
+        """An output from fresh scores for a row that is missing and filled, or out of range."""
+        z = self.setup.fresh_score(reading)
+        if np.isnan(row).any() or not isinstance(causal, Restarting):
+            try:
+                found: tuple[Any, Array] = causal.fresh(state, z)
+                return found
+            except MissingReadingError:
+                if np.isnan(row).any():
+                    raise
+            # a source that cannot miss a reading is given the end of the range: to refuse would tell of the reading
+            release = self.setup.release
+            state, out = causal.apply(state, np.clip(row, release.low, release.high))
+            return state, out[0]
+        state, out = causal.beyond(state, z)
+        return state, out
 
     def skip(self, count: int, kind: str, position: int) -> None:
         """Slots that stayed empty, for both predictors; in a stream that fills them each has an output of its own."""
@@ -164,7 +185,7 @@ class Run:
         cadence, last = self.setup.cadence, at.last
         if cadence is not None and last is not None:
             last = cadence.time(cadence.slot(last) + count)
-        self._moved(state, count, kind, last)
+        self._moved(state, count, kind, last, 0)
 
     def _fill(self, count: int, kind: str, position: int) -> None:
         """Outputs for empty slots, from fresh scores; recorded under the times of the slots."""
@@ -174,12 +195,17 @@ class Run:
                 f"{count} slots stayed empty before reading {position}; at most {_CHUNK} are filled at once: release "
                 "them on schedule, or begin a stream of another name"
             )
-        empty = np.full((count, self.live.map.dim), np.nan)
-        out = np.empty(empty.shape)
         times = cadence.time(cadence.slot(last) + 1 + np.arange(count)).tolist()
-        self._filter(empty, np.ones(count, dtype=bool), out, kind, times[-1])
-        out = self.setup.release.rounded(out, out)
-        self.filled += list(zip(times, out, strict=True))
+        at = 0
+        while at < count:  # epochs begin by the clock, whether slots are empty or not
+            if not self.turn(kind, times[at], self.live.at.source, position):
+                raise self.setup.spent()
+            stop = min(self.setup.clock.before(self.live.at.tick, times, at), count)
+            empty = np.full((stop - at, self.live.map.dim), np.nan)
+            out = np.empty(empty.shape)
+            self._filter(empty, np.ones(stop - at, dtype=bool), out, kind, times[stop - 1])
+            self.filled += list(zip(times[at:stop], self.setup.release.rounded(out, out), strict=True))
+            at = stop
 
     def _places(self, kind: str, numbers: Any, done: int) -> Places | None:
         """The slots of readings that have times; the first time of all is the origin of the slots."""
@@ -209,7 +235,7 @@ class Run:
         """The same for a few finite readings of one channel: one by one, which is then the quicker way."""
         release, cadence = self.setup.release, self.setup.cadence
         bounds = release.single
-        if bounds is None or cadence is not None or self.setup.estimator is not None:
+        if bounds is None or cadence is not None or self.setup.estimator is not None or self._is_behind():
             return self._few_in_slots(values, kind, numbers, thetas, done)
         low, high = bounds
         if not all(low <= y <= high for y in values):
@@ -226,7 +252,7 @@ class Run:
                 state, out = step(state, y)
                 outs.append(leave(out))
             stop = min(stop, len(values))
-            self._moved(state, stop - at, kind, numbers[stop - 1])
+            self._moved(state, stop - at, kind, numbers[stop - 1], stop - at)
             at = stop
         self._keep(numbers[:at], outs)
         return outs
@@ -245,6 +271,7 @@ class Run:
             and release.single[0] <= values[0] <= release.single[1]
             and live.at.last is not None
             and self.setup.estimator is None
+            and not self._is_behind()
         ):
             off = numbers[0] - cadence.origin
             slot = (off + cadence.period // 2) // cadence.period
@@ -256,7 +283,7 @@ class Run:
                 state, out = self.live.map.step(self.live.at.state, values[0])
                 if out == out or not self.setup.fill:
                     outs = [release.one(out)]
-                    self._moved(state, 1, kind, numbers[0])
+                    self._moved(state, 1, kind, numbers[0], int(out == out))
                     self._keep(numbers, outs)
                     return outs
         out = self.batch(np.array(values).reshape(-1, 1), kind, numbers, thetas, done)[:, 0]
@@ -269,6 +296,10 @@ class Run:
             return self.outputs
         times, rows = [time for time, _ in self.filled], np.array([out for _, out in self.filled])
         return chain(to_stored(self.setup.row.id, times, rows), self.outputs)
+
+    def _is_behind(self) -> bool:
+        """Whether outputs are due from a filter that has to withhold: then they come from fresh scores."""
+        return isinstance(self.live.map, Restarting) and self.live.map.is_behind(self.live.at.state)
 
     def _keep(self, numbers: list[int], outs: list[float]) -> None:
         if outs and self.setup.ledger is not None:
@@ -286,7 +317,8 @@ class Run:
         self._at(memory=(memory, guess))
         return thetas
 
-    def _moved(self, state: Any, count: int, kind: str, last: int | None) -> None:
+    def _moved(self, state: Any, count: int, kind: str, last: int | None, outputs: int) -> None:
+        """The state after so many readings, of which so many have an output."""
         live, at = self.live, self.live.at
         block, charged = at.block, at.charged
         if self.setup.block:
@@ -294,7 +326,10 @@ class Run:
             if not self._charge(RESIDUAL, begun * at.per_block):
                 raise self.setup.spent()
             charged += begun * at.per_block
-        cost = self.setup.floating_charge(at.readings, at.readings + count)
+        else:
+            block += outputs  # where no blocks are charged, this counts what floating point is charged for
+        released = at.readings if self.setup.block else at.block
+        cost = self.setup.floating_charge(released, released + outputs)
         if cost:
             if not self._charge(RESIDUAL, cost):
                 raise self.setup.spent()
@@ -369,7 +404,8 @@ class Run:
         epoch, cost, memory = taken
         made = setup.mapping(source, epoch.draw)
         at = at._replace(
-            source=source, tick=at.tick if tick is None else tick, block=0, per_block=setup.per_block(marginal),
+            source=source, tick=at.tick if tick is None else tick, block=0 if setup.block else at.block,
+            per_block=setup.per_block(marginal),
             stopped=0, epoch=epoch.epoch, charged=at.charged + cost, memory=memory, state=_carried(live, made),
         )  # fmt: skip
         if setup.ledger is not None and recorded is None:

@@ -48,6 +48,7 @@ from understudy.transform.readings import as_readings, finite_or_missing, one_re
 
 _log = logging.getLogger("understudy.stream")
 _T = TypeVar("_T")
+_LONGEST_WAIT = 86_400.0  # seconds until an output is released
 _FEW = 32  # readings of a batch up to which they go one by one
 
 
@@ -432,6 +433,9 @@ class Stream:
         with self._guard:
             ledger = self._setup.ledger
             if ledger is not None and ledger.serial(self._row.id) != self._now.at.serial:
+                known = ledger.stream(self.name)
+                if known is not None and known.options != self._row.options:
+                    self._setup = self._setup.with_row(known)  # a cadence that another object has begun
                 epoch, at = ledger.standing(self._row)
                 self._now = Live(epoch, at, self._setup.mapping(at.source, epoch.draw))
             return self._now
@@ -469,11 +473,13 @@ def _wait(release_at: Any, work: Callable[[], _T]) -> _T:
     """What some work comes to, handed out at a fixed time."""
     if isinstance(release_at, dt.datetime) and release_at.tzinfo is not None:
         due = release_at.timestamp()
-    elif isinstance(release_at, (int, float)) and not isinstance(release_at, bool) and math.isfinite(release_at):
+    elif isinstance(release_at, (int, float)) and not isinstance(release_at, bool) and abs(release_at) < 1e12:
         due = float(release_at)
     else:
+        due = math.inf
+    if not due - time.time() < _LONGEST_WAIT:
         raise ConfigurationError(
-            f"release_at = {release_at!r}; it must be a datetime with a time zone, or seconds since 1970"
+            f"release_at = {release_at!r}; it must be a datetime with a time zone, or seconds since 1970, within a day"
         )
     done = work()
     left = due - time.time()

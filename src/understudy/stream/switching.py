@@ -62,9 +62,9 @@ def _restarted(old: Restarting, new: Restarting, state: Any) -> Any:
 
     Else a change would be refused or not by the moment at which it comes.
     """
-    left, source, target = state
+    left, source, target, *due = state
     coloured = continued(old.target, new.target, old.target.start() if target is None else target)
-    return left, continued(old.source, new.source, source), None if target is None else coloured
+    return (left, continued(old.source, new.source, source), None if target is None else coloured, *due)
 
 
 def _check_not_moved(one: Any, other: Any, state: Any) -> None:

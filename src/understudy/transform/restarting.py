@@ -34,7 +34,7 @@ from understudy.transform.maps import (
 )
 from understudy.transform.readings import finite_or_missing, one_reading
 
-_State = tuple[int, Any, Any]
+_State = tuple[Any, ...]
 
 
 def refill_of(models: Iterable[Model]) -> int | None:
@@ -85,7 +85,8 @@ class Restarting:
     """A whitening and a colouring, with readings withheld at the beginning and after each gap.
 
     The state: how many readings are still to be withheld, the state of the whitening, and that of the
-    colouring, which is None until it has begun.
+    colouring, which is None until it has begun. After a reading that was not taken although it came (`beyond`), a
+    fourth part tells how many would be withheld had it been taken: outputs in between come from fresh scores.
     """
 
     def __init__(self, source: CausalMap, target: CausalMap, refill: int, limit: float | None = None) -> None:
@@ -99,7 +100,7 @@ class Restarting:
     def step(self, state: Any, y: Any) -> tuple[_State, Any]:
         """One reading; None or NaN is missing and stays so."""
         if type(y) is float and self.dim == 1 and math.isfinite(y):
-            left, source, target = self._checked(state)
+            left, source, target, _ = self._checked(state)
             if not left:
                 source, z = self.source.step(source, y)
                 z = within(z, self.limit)
@@ -110,16 +111,16 @@ class Restarting:
 
     def apply(self, state: Any, Y: Array) -> tuple[_State, Array]:
         """A chunk (T, d), piece by piece: readings in a row, or missing ones."""
-        state = self._checked(state)
+        left, source, target, due = self._checked(state)
         missing = finite_or_missing(Y)
         out = np.full(Y.shape, np.nan)
         cuts = [0, *(np.flatnonzero(missing[1:] != missing[:-1]) + 1).tolist(), len(Y)]
         for start, stop in pairwise(cuts):
-            left, source, target = state
             if start == stop:
                 continue
             if missing[start]:
-                state = self.refill, _anew(self.source, source, stop - start), target
+                left = due = self.refill
+                source = _anew(self.source, source, stop - start)
                 continue
             begins = min(start + left, stop)
             try:
@@ -131,28 +132,43 @@ class Restarting:
                     target, out[begins:stop] = self.target.apply(self.target.start() if target is None else target, z)
             except NumericalError as error:
                 raise _numbered(error, begins) from None
-            state = left - (begins - start), source, target
-        return state, out
+            left, due = left - (begins - start), max(0, due - (stop - start))
+        return _state(left, source, target, due), out
 
     def fresh(self, state: Any, z: Array) -> tuple[_State, Array]:
         """One step in which the source misses a reading and the target is given the scores z (d,)."""
-        _, source, target = self._checked(state)
+        _, source, target, _ = self._checked(state)
         return self.coloured((self.refill, _anew(self.source, source, 1), target), z)
+
+    def beyond(self, state: Any, z: Array) -> tuple[_State, Array]:
+        """The same for a reading that came and is not taken: it has an output where it would have had one."""
+        _, source, target, due = self._checked(state)
+        after = _state(self.refill, _anew(self.source, source, 1), target, max(0, due - 1))
+        return (after, np.full(self.dim, np.nan)) if due else self.coloured(after, z)
+
+    def is_behind(self, state: Any) -> bool:
+        """Whether outputs are due although the law of the readings is not known again."""
+        left, _, _, due = self._checked(state)
+        return bool(left > due == 0)
 
     def coloured(self, state: Any, z: Array) -> tuple[_State, Array]:
         """The target moved on by the scores z (d,) and nothing else: for a reading whose output is withheld."""
-        left, source, target = self._checked(state)
+        left, source, target, due = self._checked(state)
         target, out = self.target.apply(self.target.start() if target is None else target, z[None, :])
-        return (left, source, target), out[0]
+        return _state(left, source, target, due), out[0]
 
-    def _checked(self, state: Any) -> _State:
-        whole = isinstance(state, (tuple, list)) and len(state) == 3 and type(state[0]) is int
-        if not whole or not 0 <= state[0] <= self.refill:
+    def _checked(self, state: Any) -> tuple[int, Any, Any, int]:
+        whole = isinstance(state, (tuple, list)) and len(state) in (3, 4) and type(state[0]) is int
+        if not whole or not 0 <= state[0] <= self.refill or not (len(state) == 3 or type(state[3]) is int):
             raise StateError(
                 "a state of this filter has three parts: readings to be withheld, the state of the whitening, and that "
                 "of the colouring"
             )
-        return state[0], state[1], state[2]
+        return state[0], state[1], state[2], state[3] if len(state) == 4 else state[0]
+
+
+def _state(left: int, source: Any, target: Any, due: int) -> _State:
+    return (left, source, target) if due == left else (left, source, target, due)
 
 
 def _anew(link: CausalMap, state: Any, missing: int) -> Any:
