@@ -165,3 +165,30 @@ def test_the_fixtures_are_all_there():
         "understudy design", "understudy causal design", "understudy robust design", "understudy family",
         "understudy snapshot",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["whole", "gap"])
+def test_timed_files_of_0_1(name, tmp_path):
+    """A file without gaps is replayed to the same rows, rounded; one with a gap is refused, and the error names 0.1."""
+    from understudy.files.applying import apply_file
+
+    path = tmp_path / "files.ledger"
+    shutil.copy(FIXTURES / "files.ledger", path)
+    path.chmod(0o600)
+    made = design("design-fitted")
+    with us.Ledger(path, witness=tmp_path / "witness") as ledger:
+        spent = ledger.spent(name)
+        given = {"ledger": ledger, "name": name, "accept_misfit": True}
+        if name == "gap":
+            with pytest.raises(ReadingError, match=r"Version 0\.1 has recorded this run"):
+                apply_file(made, FIXTURES / "gap.csv", tmp_path / "out.csv", **given)
+            return
+        apply_file(made, FIXTURES / "whole.csv", tmp_path / "out.csv", **given)
+        assert ledger.spent(name) == spent
+    before, after = (
+        [line.split(",") for line in text.read_text().splitlines()[1:]]
+        for text in (FIXTURES / "whole.disguised.csv", tmp_path / "out.csv")
+    )
+    assert [row[0] for row in before] == [row[0] for row in after]
+    step = made.resolution[0]
+    assert all(abs(float(a[1]) - float(b[1])) <= step for a, b in zip(before, after, strict=True) if a[1] or b[1])
