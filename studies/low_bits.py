@@ -4,7 +4,7 @@ A disguise maps doubles to doubles, and the adversary `bits` counts the readings
 tables:
 
 1. The design of the README: how often the adversary is wrong about theta, from outputs as doubles and from outputs
-   rounded to 2^-12, beside what the card says; exact intervals (Clopper and Pearson) at 99 percent.
+   rounded to the lattice of the design, 2^-11, beside what the card says; exact intervals (Clopper and Pearson) at 99 percent.
 2. For pairs of models, outputs of the one disguised as the other beside outputs of the other as itself, rounded to
    2^-k: the area under the curve (AUC) of what counting says for the first against the second, and the probability of
    so much by chance (Mann and Whitney). Steps are listed from fine to coarse until three in a row are not told at 1e-6.
@@ -32,7 +32,7 @@ from understudy.adversaries.learners.bits import Bits, counting
 from understudy.adversaries.learners.resimulation import DOUBLE, Form, Machine, Release
 
 ALARM = 1e-6
-CARD_STEP = 2.0**-12
+CARD_STEP = 2.0**-11  # that of the README's design
 READINGS = 300
 LEARNED = 2000
 

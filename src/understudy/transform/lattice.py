@@ -121,7 +121,7 @@ def as_lattice(resolution: Any, dim: int) -> Lattice:
             steps.append(0.0)
             continue
         number = isinstance(step, (int, float, np.integer, np.floating)) and not isinstance(step, bool)
-        number = number and abs(step) < 2**1000  # which a double can hold
+        number = number and not (isinstance(step, int) and step.bit_length() > 1023)  # which no double holds
         if not number or not 0.0 <= step < math.inf or not _is_step(float(step)):
             raise ConfigurationError(
                 f"resolution = {resolution!r}; a step is a power of two, or 1, 2 or 5 times a power of ten"
