@@ -4,7 +4,8 @@ A disguise maps doubles to doubles, and the adversary `bits` counts the readings
 tables:
 
 1. The design of the README: how often the adversary is wrong about theta, from outputs as doubles and from outputs
-   rounded to the lattice of the design, 2^-11, beside what the card says; exact intervals (Clopper and Pearson) at 99 percent.
+   rounded to the lattice of the design, 2^-11, beside what the card says; exact intervals (Clopper and Pearson) at 99
+   percent.
 2. For pairs of models, outputs of the one disguised as the other beside outputs of the other as itself, rounded to
    2^-k: the area under the curve (AUC) of what counting says for the first against the second, and the probability of
    so much by chance (Mann and Whitney). Steps are listed from fine to coarse until three in a row are not told at 1e-6.
