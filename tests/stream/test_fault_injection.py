@@ -149,7 +149,7 @@ def table(path, query):
 @pytest.fixture(scope="module")
 def folder():
     """Somewhere fast, where there is such a place: durability is worked out and not waited for."""
-    fast = Path("/dev/shm")  # noqa: S108
+    fast = Path("/dev/shm")  # noqa: S108  # a private folder is made in it
     made = Path(tempfile.mkdtemp(dir=fast if fast.is_dir() and os.access(fast, os.W_OK) else None))
     yield made
     shutil.rmtree(made)

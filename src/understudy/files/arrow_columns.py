@@ -150,7 +150,7 @@ def _listed(array: Any) -> list[Any]:
         return array.to_pylist()  # type: ignore[no-any-return]  # a list
     except (OverflowError, ValueError):
         width = "int32" if array.type.bit_width == 32 else "int64"
-        return array.view(width).to_pylist()  # type: ignore[no-any-return]
+        return array.view(width).to_pylist()  # type: ignore[no-any-return]  # a list
 
 
 def _doubles(array: Any) -> Array:

@@ -327,11 +327,6 @@ def release_of(
     return Release(lattice, forms, low, high, grids)
 
 
-def release_from_plain(plain: dict[str, Any], sources: Sequence[Model], targets: Sequence[Model]) -> Release:
-    """What a file holds, for the models of its design."""
-    return release_of(sources, targets, Terms(plain["resolution"], list(plain["readings"]), tuple(plain["valid"])))
-
-
 def _check_lattice(lattice: Lattice, targets: Sequence[Model], terms: Terms) -> None:
     """Refuse a channel that would leave in full doubles."""
     for i, step in enumerate(lattice.steps):
