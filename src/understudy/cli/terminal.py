@@ -15,8 +15,8 @@ from typing import Any
 import typer
 
 from understudy.errors import UnderstudyWarning
+from understudy._types import Progress as Told
 
-Told = Callable[[float], None]
 
 
 def say(words: str = "", err: bool = False) -> None:

@@ -24,8 +24,8 @@ from understudy.distortion.measure import Measure
 from understudy.distortion.moments import Moments, Move, Step, cut, start, step_between
 from understudy.errors import NumericalError
 from understudy.laws.base import Array
+from understudy._types import Progress
 
-Progress = Callable[[float], None]
 
 _BLOCK = 32  # readings measured at a time; a power of 2
 _TILE = 8192  # numbers of a covariance over the pairs of a tile

@@ -22,8 +22,8 @@ from understudy.errors import DesignError, UnderstudyWarning
 from understudy.laws.base import Array, Law
 from understudy.models.base import Model
 from understudy.transform.maps import gauss_markov, innovations
+from understudy._types import Progress
 
-Progress = Callable[[float], None]
 
 EXACT, QUADRATURE, MONTE_CARLO = "exact", "quadrature", "Monte Carlo"
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from understudy.distortion.linear import Linear
 from understudy.distortion.quadrature import TOLERANCE, Integral, Integrand, Table, Values
 from understudy.laws.base import Array, Law
+from understudy._types import Mask
 
-Mask = NDArray[np.bool_]
 
 FLOOR = 1e-13
 """In units of the laws: an error that is rounding."""

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from understudy.files import numbers, times
 from understudy.laws.base import Array
+from understudy._types import Index as Positions
 
 Faults = dict[int, str]
-Positions = NDArray[np.intp]
 
 
 class Labels(dict[Hashable, int]):

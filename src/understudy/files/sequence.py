@@ -18,13 +18,13 @@ from understudy.files.columns import Positions
 from understudy.identify.clock import SECOND, in_words
 from understudy.laws.base import Array
 from understudy.stream.cadence import Cadence, Places
+from understudy._types import Ints as Whole
 
 LONGEST_GAP = 100_000
 _FEW = 4
 _FIRST = 1024  # rows that tell where the slots are
 _MOST = 262_144  # readings that are given at a time, gaps included
 
-Whole = NDArray[np.int64]
 
 
 class Piece(NamedTuple):

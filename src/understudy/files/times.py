@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from understudy._types import Ints as Whole
 
-Whole = NDArray[np.int64]
 
 NOT_A_TIME = "is not a time (ISO 8601, or a number since 1970)"
 NO_TIME = "has no time"

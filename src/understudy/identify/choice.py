@@ -19,6 +19,7 @@ import numpy as np
 from understudy.errors import ConfigurationError, UnderstudyError
 from understudy.identify.history import History
 from understudy.laws.base import Array
+from understudy._types import Progress
 
 if TYPE_CHECKING:
     from understudy.identify.candidate import Candidate
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 BLOCKS = 4
 _NOTHING = 0.002  # nats a reading: a thousand readings tell such classes apart with odds of seven to one
 Maker = Callable[[History], "Candidate"]
-Progress = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)

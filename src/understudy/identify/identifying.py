@@ -27,12 +27,12 @@ from understudy.identify.rounding import (
     snapped,
 )
 from understudy.models.family import Family
+from understudy._types import Progress
 
 if TYPE_CHECKING:
     from understudy.identify.candidate import Candidate
     from understudy.models.base import Model
 
-Progress = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from understudy.errors import ModelError
 from understudy.laws.base import Array
+from understudy._types import Mask
+from understudy._types import Index as Indices
 
 if TYPE_CHECKING:
     from understudy.identify.history import History
 
-Mask = NDArray[np.bool_]
-Indices = NDArray[np.intp]
 
 FEWEST = 30
 """Readings that a value must have for parameters of its own."""

@@ -13,10 +13,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
-from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
+from understudy._types import Array as Array
+from understudy._types import Frozen as Frozen
 
 
 @runtime_checkable
@@ -39,17 +37,3 @@ class Law(Protocol):
 def is_law(thing: Any) -> bool:
     """Whether something has the three methods of a law."""
     return all(callable(getattr(thing, name, None)) for name in ("score", "value", "logpdf"))
-
-
-class Frozen:
-    """A value: each attribute is set once, in the constructor."""
-
-    __slots__ = ()
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if hasattr(self, name):
-            raise AttributeError(f"{type(self).__name__} is a value and does not change; make a new one")
-        object.__setattr__(self, name, value)
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"{type(self).__name__} is a value and does not change; make a new one")

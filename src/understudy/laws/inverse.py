@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.laws.base import Array
+from understudy._types import Mask
+from understudy._types import Index
 
-Mask = NDArray[np.bool_]
-Index = NDArray[np.intp]
 
 _FREE = 8  # looks before every second move must halve
 LIMIT = _FREE + 2 * 2 * 64 + 4

@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 
 from understudy.laws.base import Array
 from understudy.laws.closed import Closed
+from understudy._types import Mask
 
 Function = Callable[[Array], Any]
-Mask = NDArray[np.bool_]
 
 TRUSTED = 1e-3
 """The tail probability down to which a library's cdf and sf are believed (1 - F keeps 13 digits there)."""

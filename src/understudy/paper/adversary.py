@@ -27,8 +27,8 @@ from understudy.paper.base import Outcome, Progress, Settings, Table
 from understudy.paper.estimates import Setup
 from understudy.report.errors_curve import Bounds, ErrorCurve, plot_error_ratios, plot_errors
 from understudy.report.traces import panels
+from understudy._types import Ints as Index
 
-Index = NDArray[np.int64]
 Adversary = Callable[[us.Design, Array], Index]
 
 LEAKAGES = (*(round(0.05 * i, 2) for i in range(14)), 0.68, 0.69)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from understudy._types import Progress
 
-Progress = Callable[[float], None]
 
 
 def _silent(fraction: float) -> None:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from understudy.laws.base import Array
 from understudy.randomizer.interior import SMALL, TOLERANCE, Finished, Point, Workspace
+from understudy._types import Index as Indices
 
-Indices = NDArray[np.intp]
 
 # Up to the first size of its smaller side a problem is solved whole at once, up to the second if need be.
 FEW = 256

@@ -25,13 +25,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.errors import ConfigurationError, ReadingError
+from understudy._types import Ints as Whole
 
 LONGEST_GAP = 1_000_000
 """Empty slots that a stream moves through one by one; beyond them the models must be able to leap."""
 
 _SECOND = 1_000_000_000
 _FURTHEST = 2**62 - 2**60  # nanoseconds from the origin, so that nothing wraps round
-Whole = NDArray[np.int64]
 
 
 class Places(NamedTuple):

@@ -25,11 +25,11 @@ from understudy.models.hidden_markov import HiddenMarkov
 from understudy.transform.backend import kernels_hidden, view
 from understudy.transform.emissions import GaussianBank, atom_channels, bank, is_gaussian, is_known
 from understudy.transform.readings import finite_or_missing, one_reading
+from understudy._types import Mask
 
 _NUMBERS = 1 << 16  # worked on at a time, which bounds the memory and stays in the processor's cache
 _DEEP = 600.0  # minus the logarithm of a tail beyond which weights that have underflowed may decide
 
-Mask = NDArray[np.bool_]
 
 
 def whitening(model: HiddenMarkov, uniforms: Uniforms | None = None) -> HiddenScores | None:

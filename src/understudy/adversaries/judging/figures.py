@@ -23,8 +23,8 @@ from understudy.adversaries.judging.intervals import Sums, balanced_trials, clop
 from understudy.adversaries.learners.references import days_of
 from understudy.errors import ConfigurationError
 from understudy.laws.base import Array
+from understudy._types import Ints
 
-Ints = NDArray[np.int64]
 
 MIXED = 1e-3
 """The share of the prior that is mixed into what an adversary says before its logarithm is taken."""

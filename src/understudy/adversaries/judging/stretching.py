@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 from understudy.adversaries.judging.intervals import squares
 from understudy.adversaries.judging.testing import PERMUTED, holm, portions
 from understudy.laws.base import Array
+from understudy._types import Ints
 
-Ints = NDArray[np.int64]
 
 _FEW = 14  # stretches whose signs are all gone through
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from understudy.adversaries.cases import Cases
 from understudy.adversaries.judging import stretching, testing
 from understudy.adversaries.judging.figures import Judged
+from understudy._types import Ints
 
-Ints = NDArray[np.int64]
 Source = Callable[..., np.random.Generator]
 """Generators by purpose."""
 

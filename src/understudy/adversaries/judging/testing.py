@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from understudy._types import Ints
 
-Ints = NDArray[np.int64]
 
 PERMUTED = 9999
 """Permutations that are drawn where they are not counted through, and nothing asks for more."""

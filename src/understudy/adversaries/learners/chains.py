@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from understudy.adversaries.cases import Cases
 from understudy.adversaries.known import Known
 from understudy.laws.base import Array
+from understudy._types import Ints as Index
 
-Index = NDArray[np.int64]
 
 _HOURS = 24
 _KINDS = 3  # working days, the others, unknown

@@ -26,6 +26,7 @@ from understudy.adversaries.learners.features import Recipe, lengths, recipe_for
 from understudy.adversaries.learners.rolling import Window, count, leading, mean, running, shifted, variance
 from understudy.adversaries.learners.weighing import Mask, Weighed, weighed
 from understudy.laws.base import Array
+from understudy._types import Ints as Index
 
 _THRESHOLDS = (3.5, 2.0)  # typical sizes
 _TIMES = (1.0, 3.0, 8.0)  # windows: a change is just now, recent, some time ago, long ago
@@ -36,7 +37,6 @@ _FEWEST = 6  # readings
 _MOST_SEQUENCES = 10_000
 _TINY = 1e-4
 
-Index = NDArray[np.int64]
 
 
 class Detector(NamedTuple):

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.laws.base import Array
+from understudy._types import Ints as Index
 
-Index = NDArray[np.int64]
 Predict = Callable[[Array], Array]
 _UNSEEN = 1e-6  # probability of a value that was not among the labels, and the least of any
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.adversaries.cases import Cases
+from understudy._types import Mask
 
-Mask = NDArray[np.bool_]
 _GROUPS, _EVERY = 8, 4  # groups of stretches; one in so many is held out
 _MANY = 4_000  # guesses
 

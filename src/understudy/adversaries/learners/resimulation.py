@@ -30,8 +30,8 @@ from understudy.transform.backend import kernels_many, view
 from understudy.transform.filter import transformation
 from understudy.transform.maps import CausalMap, Chain, Emit, NothingMissing, ScoreEach, ValueEach
 from understudy.transform.pair import Pair
+from understudy._types import Ints
 
-Ints = NDArray[np.int64]
 State = tuple[Any, ...]
 """Arrays whose last axis are the sequences."""
 

@@ -18,8 +18,8 @@ from understudy.adversaries.learners.holding_out import Split, held_out
 from understudy.adversaries.learners.references import ClockTable, clock_table, prior_of
 from understudy.adversaries.learners.smoothing_over_time import Tempering, tempered, transitions_of
 from understudy.laws.base import Array
+from understudy._types import Mask
 
-Mask = NDArray[np.bool_]
 
 
 class Reader(Protocol):

@@ -22,8 +22,8 @@ from understudy.laws.uniforms import uniforms_from
 from understudy.models.autoregressive import AutoRegressive
 from understudy.models.base import Model
 from understudy.models.on_grid import OnGrid, coloured, scored
+from understudy._types import Ints
 
-Ints = NDArray[np.int64]
 
 
 def suited(models: Sequence[Model]) -> bool:

@@ -23,8 +23,8 @@ from understudy.transform.filter import disguise, transformation
 from understudy.transform.maps import CausalMap, colouring, has_atoms
 from understudy.transform.restarting import refill_of, restarting
 from understudy.transform.scores import sample
+from understudy._types import Ints
 
-Ints = NDArray[np.int64]
 
 
 class Played(NamedTuple):

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from understudy.errors import ConfigurationError
 from understudy.laws.base import Array
+from understudy._types import Ints
 
-Ints = NDArray[np.int64]
 Piece = tuple[int, int]
 """The rows of a stretch: the first, and the one after the last."""
 

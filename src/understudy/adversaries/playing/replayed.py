@@ -24,8 +24,8 @@ from understudy.errors import ConfigurationError
 from understudy.identify.history import History
 from understudy.laws.base import Array
 from understudy.models.family import Family
+from understudy._types import Progress as Tell
 
-Tell = Callable[[float], None]
 
 _WASTE = 4.0  # how much larger than its rows a padded array may be
 _GRID_ROWS = 20_000  # that a grid is looked for in

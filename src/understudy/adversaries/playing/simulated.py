@@ -22,8 +22,8 @@ from understudy.errors import ConfigurationError
 from understudy.laws.base import Array
 from understudy.transform.filter import disguise
 from understudy.transform.maps import gauss_markov
+from understudy._types import Progress as Tell
 
-Tell = Callable[[float], None]
 
 HORIZON = 50
 """Readings of a sequence, where the design is for the limit of long ones."""

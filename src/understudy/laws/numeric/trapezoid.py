@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from understudy.laws.base import Array
 from understudy.laws.numeric.coordinate import log_cosh
+from understudy._types import Index
 
-Index = NDArray[np.intp]
 Integrand = Callable[[Index, Array], Array]
 """Log of integrand number ``which[i]`` at ``u[i]``."""
 

@@ -21,13 +21,13 @@ from understudy.randomizer.constrained.constraints import (
 )
 from understudy.randomizer.constrained.solving import Constrained
 from understudy.randomizer.solver import Solution
+from understudy._types import Ints as Counts
+from understudy._types import Mask as Flags
 
 _HAIR = 1e-13  # of a probability: more than rounding in floats, less than a step of any lattice
 _BIT = 1e-13  # of a nat
 _CHUNK = 1 << 17  # entries of kernels that are looked at together
 
-Counts = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 
 class Lattice:

@@ -1,0 +1,34 @@
+"""Types that every package needs: arrays of numbers, values that do not change, and reports of progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+"""Real numbers."""
+Ints = NDArray[np.int64]
+"""Whole numbers: counts, labels, nanoseconds."""
+Index = NDArray[np.intp]
+"""Positions in another array."""
+Mask = NDArray[np.bool_]
+"""True where a rule holds."""
+Progress = Callable[[float], None]
+"""Hears the share of the work that is done, from 0 to 1."""
+
+
+class Frozen:
+    """A value: each attribute is set once, in the constructor."""
+
+    __slots__ = ()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if hasattr(self, name):
+            raise AttributeError(f"{type(self).__name__} is a value and does not change; make a new one")
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__} is a value and does not change; make a new one")
