@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import understudy as us
-from understudy.models.cell_residual import residual_table
+from understudy.models.quantised_residual import residual_table
 
 PAGE = Path(__file__).with_name("grids.md")
 RULES = {"moments": "moments", "kalman": "R + step²/12", "jitter": "jitter", "point-mass": "point mass"}

@@ -24,13 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from make_frontier import INK, office, room
 
 import understudy as us
-from understudy.randomizer.constrained.constraints import (
-    ErrorAtLeast,
-    LocalDP,
-    MaximalLeakage,
-    PointwiseLeakage,
-    TotalVariation,
-)
+from understudy.randomizer.constraints import ErrorAtLeast, LocalDP, MaximalLeakage, PointwiseLeakage, TotalVariation
 
 POINTS = 41
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 
-from understudy.report.causal_figure import compare_memory, plot_memory
+from understudy.report.figures import compare_memory, plot_memory
 
 # A middle tone: it has a contrast of 3 or more on white and on near-black.
 INK = "#7d7d7d"

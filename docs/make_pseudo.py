@@ -16,7 +16,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import understudy as us
-from understudy.randomizer.pseudo.values import PseudoSearch, optimise_pseudo
+from understudy.randomizer.pseudo import PseudoSearch, optimise_pseudo
 
 # A middle tone: it has a contrast of 3 or more on white and on near-black.
 INK = "#7d7d7d"

@@ -24,8 +24,7 @@ import numpy as np
 
 import understudy as us
 from understudy.models.controlled import Controlled
-from understudy.randomizer.causal.analysis import posteriors
-from understudy.randomizer.causal.beliefs import Beliefs
+from understudy.randomizer.causal_belief import Beliefs, posteriors
 
 PEOPLE = (0, 4, 10)
 ODDS = (0.4, 0.35, 0.25)

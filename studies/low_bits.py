@@ -27,10 +27,9 @@ import numpy as np
 import scipy.stats
 
 import understudy as us
-from understudy.adversaries.cases import Cases
-from understudy.adversaries.known import Known
+from understudy.adversaries.knowledge import Cases, Known
 from understudy.adversaries.learners.bits import Bits, counting
-from understudy.adversaries.learners.resimulation import DOUBLE, Form, Machine, Release
+from understudy.adversaries.learners.inversion import DOUBLE, Form, Machine, Release
 
 ALARM = 1e-6
 CARD_STEP = 2.0**-11  # that of the README's design

@@ -7,9 +7,8 @@ import scipy.stats
 from helpers import ALPHA
 
 import understudy as us
-from understudy.adversaries.auditing import audit
-from understudy.adversaries.cases import Cases
-from understudy.adversaries.known import Known
+from understudy.adversaries.audit import audit
+from understudy.adversaries.knowledge import Cases, Known
 
 __all__ = ["ALPHA", "audited", "beats", "disguised", "finds", "guesses", "halves", "known_of", "once", "private_rows"]
 

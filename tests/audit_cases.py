@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import understudy as us
-from understudy.adversaries.cases import Cases, normalised
+from understudy.adversaries.knowledge import Cases, normalised
 
 PSEUDO = [0, 0.2, 0.4, 0.6, 0.8, 1]
 

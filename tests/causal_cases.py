@@ -3,7 +3,7 @@
 from helpers import room
 
 import understudy as us
-from understudy.randomizer.causal.making import design_causal
+from understudy.randomizer.causal import design_causal
 
 ALPHA = 1e-6
 HAMMING = [[0.0, 1.0], [1.0, 0.0]]

@@ -18,7 +18,7 @@ from randomizer_cases import _COSTS, _prior, _sizes, entropy, information_50, is
 
 import understudy as us
 from understudy.errors import InfeasibleError
-from understudy.randomizer.constrained import constraints as kinds
+from understudy.randomizer import constraints as kinds
 
 # what a problem is asked besides its constraints
 DEMANDS = ("nothing", "leakage", "leakage", "error_at_least", "distortion_at_most")

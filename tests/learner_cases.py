@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import stats
 
-from understudy.adversaries.cases import Cases
+from understudy.adversaries.knowledge import Cases
 
 ALPHA = 1e-6
 

@@ -18,8 +18,8 @@ from scipy.optimize import linprog
 
 import understudy as us
 from understudy.errors import InfeasibleError
-from understudy.models.residual import Residual
-from understudy.randomizer.priors.robust import solve_robust
+from understudy.models.model import Residual
+from understudy.randomizer.robust import solve_robust
 
 
 class RobustCase(NamedTuple):

@@ -26,7 +26,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from understudy.stream import files, witness
+from understudy.stream import _ledger_file as files
+from understudy.stream import rollback_guard as witness
 
 OK, IOERR, FULL, CANTOPEN = 0, 10, 13, 14
 IOERR_WRITE, IOERR_FSYNC, IOERR_TRUNCATE, IOERR_DELETE = (IOERR | code << 8 for code in (3, 4, 6, 10))

@@ -25,15 +25,14 @@ from causal_cases import STAY
 from stream_helpers import opened
 
 import understudy as us
-from understudy.adversaries.playing.recording import Recording
-from understudy.adversaries.playing.replayed import replayed
-from understudy.adversaries.playing.simulated import simulated
+from understudy.adversaries.datasets import replayed, simulated
+from understudy.adversaries.recording import Recording
+from understudy.apply.apply_file import apply_file
 from understudy.errors import BudgetError
-from understudy.files.applying import apply_file
-from understudy.randomizer.causal.making import design_causal
+from understudy.randomizer.causal import design_causal
 from understudy.stream.inspection import released
 from understudy.stream.release import Release
-from understudy.transform import filter as filtering
+from understudy.transform import core as filtering
 from understudy.transform.lattice import Lattice, as_lattice
 
 STEP, COARSE = 0.001, 0.05
@@ -552,31 +551,31 @@ def everywhere():
 
 ALLOWED = {
     # outputs that `batch`, `few`, `_few_in_slots` and `_fill` give to Release.rounded or Release.one
-    "stream/running.py: Run._fresh: causal.fresh": 1,
-    "stream/running.py: Run._fresh: causal.beyond": 1,
-    "stream/running.py: Run._fresh: causal.apply": 1,
-    "stream/running.py: Run._filter: live.map.apply": 2,
-    "stream/running.py: Run._filter: live.map.coloured": 1,
-    "stream/running.py: Run.few: self.live.map.step": 1,
-    "stream/running.py: Run._few_in_slots: self.live.map.step": 1,
+    "stream/engine.py: Run._fresh: causal.fresh": 1,
+    "stream/engine.py: Run._fresh: causal.beyond": 1,
+    "stream/engine.py: Run._fresh: causal.apply": 1,
+    "stream/engine.py: Run._filter: live.map.apply": 2,
+    "stream/engine.py: Run._filter: live.map.coloured": 1,
+    "stream/engine.py: Run.few: self.live.map.step": 1,
+    "stream/engine.py: Run._few_in_slots: self.live.map.step": 1,
     # states after missing readings; there is no output
-    "stream/running.py: Run.skip: live.map.apply": 1,
-    "stream/running.py: Run.after_rollback: live.map.apply": 1,
-    "stream/setup.py: Setup.check_changes: first.apply": 1,
+    "stream/engine.py: Run.skip: live.map.apply": 1,
+    "stream/engine.py: Run.after_rollback: live.map.apply": 1,
+    "stream/engine.py: Setup.check_changes: first.apply": 1,
     # the filters themselves, for the places above
-    "stream/setup.py: Setup.mapping: restarting": 1,
-    "stream/setup.py: Setup.mapping: transformation": 1,
+    "stream/engine.py: Setup.mapping: restarting": 1,
+    "stream/engine.py: Setup.mapping: transformation": 1,
     # themselves, handed out at a fixed time (`release_at`)
     "stream/stream.py: Stream.step: self.step": 1,
     "stream/stream.py: Stream.apply: self.apply": 1,
     # guesses of the private value, which stay inside
-    "stream/thetas.py: guessed: estimator.step": 1,
+    "stream/engine.py: guessed: estimator.step": 1,
     # files go through a run of a stream
-    "files/players.py: Player.apply: self.run.apply": 1,
-    "files/working.py: Work._through: self._player.apply": 1,
-    "files/applying.py: _through: disguised": 1,
-    "cli/applying.py: run: disguised": 1,
-    "cli/quickstarting.py: run: disguised": 1,
+    "apply/segments.py: Player.apply: self.run.apply": 1,
+    "apply/apply_file.py: Work._through: self._player.apply": 1,
+    "apply/apply_file.py: _through: disguised": 1,
+    "cli/file_commands.py: run: disguised": 1,
+    "cli/quickstart.py: run: disguised": 1,
     # the demonstration shows figures and pictures of a simulated room whose value it prints; no readings leave
     "cli/demo.py: run: Transform": 1,
     "cli/demo.py: run: disguised": 1,
@@ -584,16 +583,16 @@ ALLOWED = {
     "cli/demo.py: disguised: transform.step": 1,
     "cli/demo.py: many_rooms: disguise": 1,
     # audits: `Stage._released` and `_constant` round what these give
-    "adversaries/playing/played.py: Stage._through.between: restarting": 1,
-    "adversaries/playing/played.py: Stage._through.between: transformation": 1,
-    "adversaries/playing/played.py: Stage._through: disguise": 1,
-    "adversaries/playing/played.py: Stage._through: restarted": 1,
-    "adversaries/playing/played.py: along: new.apply": 1,
-    "adversaries/playing/on_grid.py: restarted: coloured_path": 1,
-    "adversaries/playing/simulated.py: _constant: disguise": 1,
-    "adversaries/playing/simulated.py: _constant: disguised": 1,
+    "adversaries/design_run.py: Stage._through.between: restarting": 1,
+    "adversaries/design_run.py: Stage._through.between: transformation": 1,
+    "adversaries/design_run.py: Stage._through: disguise": 1,
+    "adversaries/design_run.py: Stage._through: restarted": 1,
+    "adversaries/design_run.py: along: new.apply": 1,
+    "adversaries/design_run.py: restarted: coloured_path": 1,
+    "adversaries/datasets.py: _constant: disguise": 1,
+    "adversaries/datasets.py: _constant: disguised": 1,
     # raw readings of the models
-    "adversaries/playing/played.py: Stage.readings: coloured_path": 1,
+    "adversaries/design_run.py: Stage.readings: coloured_path": 1,
 }
 
 
@@ -627,13 +626,13 @@ def test_a_planted_bypass_is_noticed(name):
     assert words in place
     assert place not in ALLOWED
     # once more in a function that may do it once
-    running = (PACKAGE / "stream/running.py").read_text()
+    running = (PACKAGE / "stream/engine.py").read_text()
     twice = running.replace(
         "        z = self.setup.fresh_score(reading)\n", "        z = causal.fresh(state, last)\n", 1
     )
     assert twice != running
-    found = places(twice, "stream/running.py")
-    assert [p for p, n in found.items() if n > ALLOWED.get(p, 0)] == ["stream/running.py: Run._fresh: causal.fresh"]
+    found = places(twice, "stream/engine.py")
+    assert [p for p, n in found.items() if n > ALLOWED.get(p, 0)] == ["stream/engine.py: Run._fresh: causal.fresh"]
 
 
 def test_the_guard_does_not_take_steps_of_a_grid_for_filters():

@@ -15,7 +15,7 @@ from helpers import room
 from matplotlib.figure import Figure
 
 import understudy as us
-from understudy.distortion.cost import Costs
+from understudy.distortion.costs import Costs
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "occupancy.py"
 

@@ -170,7 +170,7 @@ def test_the_fixtures_are_all_there():
 @pytest.mark.parametrize("name", ["whole", "gap"])
 def test_timed_files_of_0_1(name, tmp_path):
     """A file without gaps is replayed to the same rows, rounded; one with a gap is refused, and the error names 0.1."""
-    from understudy.files.applying import apply_file
+    from understudy.apply.apply_file import apply_file
 
     path = tmp_path / "files.ledger"
     shutil.copy(FIXTURES / "files.ledger", path)

@@ -14,7 +14,7 @@ import understudy as us
 from benchmarks.harness import Contender, Required, Row, Section, Timing, duration, race
 from benchmarks.peers import constrained
 from benchmarks.sections.randomizer import room, scattered, squared
-from understudy.randomizer.constrained.constraints import (
+from understudy.randomizer.constraints import (
     Constraint,
     ErrorAtLeast,
     Floor,

@@ -15,7 +15,7 @@ import numpy as np
 import understudy as us
 from benchmarks.harness import Contender, Required, Row, Section, duration, race, row
 from benchmarks.systems import SOURCE
-from understudy.files.applying import apply_file
+from understudy.apply.apply_file import apply_file
 
 ROWS, QUICK = 10_000_000, 1_000_000
 STAY, OFTEN = 3600, 100  # rows between two changes of the label, on average: an hour, and more often than usual

@@ -15,7 +15,7 @@ import numpy as np
 import understudy as us
 from benchmarks.harness import Contender, Required, Row, Section, race, row
 from benchmarks.systems import SOURCE
-from understudy.stream.files import SETTINGS, TABLES
+from understudy.stream._ledger_file import SETTINGS, TABLES
 from understudy.stream.ledger import _OUTPUT, _STATE
 
 BATCHES = (1, 10, 100, 1000)

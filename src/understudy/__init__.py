@@ -11,156 +11,156 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from understudy.version import __version__
+from understudy._version import __version__
 
 if TYPE_CHECKING:
-    from understudy.adversaries.audited import Audit as Audit
-    from understudy.adversaries.audited import load_audit as load_audit
-    from understudy.adversaries.auditing import audit as audit
-    from understudy.distortion.cost import Costs as Costs
-    from understudy.distortion.cost import costs as costs
+    from understudy.adversaries.audit import audit as audit
+    from understudy.adversaries.results import Audit as Audit
+    from understudy.adversaries.results import load_audit as load_audit
+    from understudy.distortion.costs import Costs as Costs
+    from understudy.distortion.costs import costs as costs
+    from understudy.identify.fit import Identifier as Identifier
+    from understudy.identify.fit import fit as fit
+    from understudy.identify.fit import load_family as load_family
+    from understudy.identify.fit import save_family as save_family
     from understudy.identify.grid import detect_grid as detect_grid
-    from understudy.identify.identifier import Identifier as Identifier
-    from understudy.identify.identifier import fit as fit
-    from understudy.identify.storing import load_family as load_family
-    from understudy.identify.storing import save_family as save_family
     from understudy.laws.atoms import Atoms as Atoms
-    from understudy.laws.base import Law as Law
-    from understudy.laws.copula import GaussianCopula as GaussianCopula
     from understudy.laws.gaussian import Gaussian as Gaussian
-    from understudy.laws.gaussian_mixture import GaussianMixture as GaussianMixture
-    from understudy.laws.independent import Independent as Independent
+    from understudy.laws.law import Law as Law
     from understudy.laws.mixture import Mixture as Mixture
+    from understudy.laws.multivariate import GaussianCopula as GaussianCopula
+    from understudy.laws.multivariate import GaussianMixture as GaussianMixture
+    from understudy.laws.multivariate import Independent as Independent
     from understudy.laws.scalar import Scalar as Scalar
     from understudy.models.autoregressive import AutoRegressive as AutoRegressive
-    from understudy.models.base import Model as Model
     from understudy.models.controlled import Controlled as Controlled
     from understudy.models.family import Family as Family
     from understudy.models.gauss_markov import GaussMarkov as GaussMarkov
+    from understudy.models.gauss_markov import PerStep as PerStep
     from understudy.models.general import General as General
     from understudy.models.hidden_markov import HiddenMarkov as HiddenMarkov
-    from understudy.models.iid import IID as IID
-    from understudy.models.markov import Markov as Markov
-    from understudy.models.matrices import PerStep as PerStep
+    from understudy.models.iid_markov import IID as IID
+    from understudy.models.iid_markov import Markov as Markov
+    from understudy.models.model import Model as Model
+    from understudy.models.model import Residual as Residual
     from understudy.models.nonlinear import Nonlinear as Nonlinear
     from understudy.models.on_grid import OnGrid as OnGrid
     from understudy.models.quantised import Quantised as Quantised
-    from understudy.models.residual import Residual as Residual
-    from understudy.randomizer.causal.card import CausalCard as CausalCard
-    from understudy.randomizer.causal.making import CausalDesign as CausalDesign
-    from understudy.randomizer.causal.making import design_causal as design_causal
-    from understudy.randomizer.constrained.constraints import ErrorAtLeast as ErrorAtLeast
-    from understudy.randomizer.constrained.constraints import Floor as Floor
-    from understudy.randomizer.constrained.constraints import Forbidden as Forbidden
-    from understudy.randomizer.constrained.constraints import LocalDP as LocalDP
-    from understudy.randomizer.constrained.constraints import MaximalLeakage as MaximalLeakage
-    from understudy.randomizer.constrained.constraints import Multiples as Multiples
-    from understudy.randomizer.constrained.constraints import PointwiseLeakage as PointwiseLeakage
-    from understudy.randomizer.constrained.constraints import Same as Same
-    from understudy.randomizer.constrained.constraints import TotalVariation as TotalVariation
-    from understudy.randomizer.curve import Frontier as Frontier
-    from understudy.randomizer.curve import frontier as frontier
-    from understudy.randomizer.estimating import Estimator as Estimator
+    from understudy.randomizer.causal import CausalDesign as CausalDesign
+    from understudy.randomizer.causal import design_causal as design_causal
+    from understudy.randomizer.causal_guarantee import CausalCard as CausalCard
+    from understudy.randomizer.conditional import ConditionalDesign as ConditionalDesign
+    from understudy.randomizer.conditional import clock_priors as clock_priors
+    from understudy.randomizer.conditional import design_conditional as design_conditional
+    from understudy.randomizer.conditional import solve_conditional as solve_conditional
+    from understudy.randomizer.constraints import ErrorAtLeast as ErrorAtLeast
+    from understudy.randomizer.constraints import Floor as Floor
+    from understudy.randomizer.constraints import Forbidden as Forbidden
+    from understudy.randomizer.constraints import LocalDP as LocalDP
+    from understudy.randomizer.constraints import MaximalLeakage as MaximalLeakage
+    from understudy.randomizer.constraints import Multiples as Multiples
+    from understudy.randomizer.constraints import PointwiseLeakage as PointwiseLeakage
+    from understudy.randomizer.constraints import Same as Same
+    from understudy.randomizer.constraints import TotalVariation as TotalVariation
+    from understudy.randomizer.design import Design as Design
+    from understudy.randomizer.design import design as design
+    from understudy.randomizer.design import solve as solve
+    from understudy.randomizer.estimation import Estimator as Estimator
+    from understudy.randomizer.frontier import Frontier as Frontier
+    from understudy.randomizer.frontier import frontier as frontier
     from understudy.randomizer.guarantee import Guarantee as Guarantee
-    from understudy.randomizer.making import design as design
-    from understudy.randomizer.making import solve as solve
-    from understudy.randomizer.priors.conditional import clock_priors as clock_priors
-    from understudy.randomizer.priors.conditional import design_conditional as design_conditional
-    from understudy.randomizer.priors.conditional import solve_conditional as solve_conditional
-    from understudy.randomizer.priors.conditional_result import ConditionalDesign as ConditionalDesign
-    from understudy.randomizer.priors.hull import worst_prior as worst_prior
-    from understudy.randomizer.priors.robust import design_robust as design_robust
-    from understudy.randomizer.priors.robust import solve_robust as solve_robust
-    from understudy.randomizer.priors.robust_result import RobustDesign as RobustDesign
-    from understudy.randomizer.pseudo.values import PseudoSearch as PseudoSearch
-    from understudy.randomizer.pseudo.values import optimise_positions as optimise_positions
-    from understudy.randomizer.pseudo.values import optimise_pseudo as optimise_pseudo
-    from understudy.randomizer.result import Design as Design
-    from understudy.randomizer.sampler import Randomizer as Randomizer
+    from understudy.randomizer.pseudo import PseudoSearch as PseudoSearch
+    from understudy.randomizer.pseudo import optimise_positions as optimise_positions
+    from understudy.randomizer.pseudo import optimise_pseudo as optimise_pseudo
+    from understudy.randomizer.randomizer import Randomizer as Randomizer
+    from understudy.randomizer.robust import RobustDesign as RobustDesign
+    from understudy.randomizer.robust import design_robust as design_robust
+    from understudy.randomizer.robust import solve_robust as solve_robust
+    from understudy.randomizer.robust import worst_prior as worst_prior
     from understudy.randomizer.storage import load_design as load_design
     from understudy.stream.ledger import Ledger as Ledger
     from understudy.stream.stream import Stream as Stream
-    from understudy.transform.filter import Transform as Transform
-    from understudy.transform.filter import disguise as disguise
-    from understudy.transform.scores import colour as colour
-    from understudy.transform.scores import loglik as loglik
-    from understudy.transform.scores import sample as sample
-    from understudy.transform.scores import whiten as whiten
+    from understudy.transform.core import Transform as Transform
+    from understudy.transform.core import colour as colour
+    from understudy.transform.core import disguise as disguise
+    from understudy.transform.core import loglik as loglik
+    from understudy.transform.core import sample as sample
+    from understudy.transform.core import whiten as whiten
 
 
 _HOME = {
-    "Audit": "adversaries.audited",
-    "load_audit": "adversaries.audited",
-    "audit": "adversaries.auditing",
-    "Atoms": "laws.atoms",
-    "GaussianCopula": "laws.copula",
-    "GaussianMixture": "laws.gaussian_mixture",
-    "Mixture": "laws.mixture",
-    "General": "models.general",
-    "HiddenMarkov": "models.hidden_markov",
-    "Nonlinear": "models.nonlinear",
-    "Quantised": "models.quantised",
-    "Residual": "models.residual",
-    "OnGrid": "models.on_grid",
+    "audit": "adversaries.audit",
+    "Audit": "adversaries.results",
+    "load_audit": "adversaries.results",
+    "Costs": "distortion.costs",
+    "costs": "distortion.costs",
+    "Identifier": "identify.fit",
+    "fit": "identify.fit",
+    "load_family": "identify.fit",
+    "save_family": "identify.fit",
     "detect_grid": "identify.grid",
-    "Identifier": "identify.identifier",
-    "fit": "identify.identifier",
-    "load_family": "identify.storing",
-    "save_family": "identify.storing",
-    "Law": "laws.base",
+    "Atoms": "laws.atoms",
     "Gaussian": "laws.gaussian",
-    "Independent": "laws.independent",
+    "Law": "laws.law",
+    "Mixture": "laws.mixture",
+    "GaussianCopula": "laws.multivariate",
+    "GaussianMixture": "laws.multivariate",
+    "Independent": "laws.multivariate",
     "Scalar": "laws.scalar",
     "AutoRegressive": "models.autoregressive",
-    "Model": "models.base",
     "Controlled": "models.controlled",
     "Family": "models.family",
     "GaussMarkov": "models.gauss_markov",
-    "IID": "models.iid",
-    "Markov": "models.markov",
-    "PerStep": "models.matrices",
-    "Costs": "distortion.cost",
-    "costs": "distortion.cost",
-    "CausalDesign": "randomizer.causal.making",
-    "design_causal": "randomizer.causal.making",
-    "CausalCard": "randomizer.causal.card",
-    "Estimator": "randomizer.estimating",
-    "Frontier": "randomizer.curve",
-    "frontier": "randomizer.curve",
-    "clock_priors": "randomizer.priors.conditional",
-    "design_conditional": "randomizer.priors.conditional",
-    "solve_conditional": "randomizer.priors.conditional",
-    "ConditionalDesign": "randomizer.priors.conditional_result",
-    "worst_prior": "randomizer.priors.hull",
-    "PseudoSearch": "randomizer.pseudo.values",
-    "optimise_positions": "randomizer.pseudo.values",
-    "optimise_pseudo": "randomizer.pseudo.values",
-    "design_robust": "randomizer.priors.robust",
-    "solve_robust": "randomizer.priors.robust",
-    "RobustDesign": "randomizer.priors.robust_result",
-    "ErrorAtLeast": "randomizer.constrained.constraints",
-    "Floor": "randomizer.constrained.constraints",
-    "Forbidden": "randomizer.constrained.constraints",
-    "LocalDP": "randomizer.constrained.constraints",
-    "MaximalLeakage": "randomizer.constrained.constraints",
-    "Multiples": "randomizer.constrained.constraints",
-    "PointwiseLeakage": "randomizer.constrained.constraints",
-    "Same": "randomizer.constrained.constraints",
-    "TotalVariation": "randomizer.constrained.constraints",
+    "PerStep": "models.gauss_markov",
+    "General": "models.general",
+    "HiddenMarkov": "models.hidden_markov",
+    "IID": "models.iid_markov",
+    "Markov": "models.iid_markov",
+    "Model": "models.model",
+    "Residual": "models.model",
+    "Nonlinear": "models.nonlinear",
+    "OnGrid": "models.on_grid",
+    "Quantised": "models.quantised",
+    "CausalDesign": "randomizer.causal",
+    "design_causal": "randomizer.causal",
+    "CausalCard": "randomizer.causal_guarantee",
+    "ConditionalDesign": "randomizer.conditional",
+    "clock_priors": "randomizer.conditional",
+    "design_conditional": "randomizer.conditional",
+    "solve_conditional": "randomizer.conditional",
+    "ErrorAtLeast": "randomizer.constraints",
+    "Floor": "randomizer.constraints",
+    "Forbidden": "randomizer.constraints",
+    "LocalDP": "randomizer.constraints",
+    "MaximalLeakage": "randomizer.constraints",
+    "Multiples": "randomizer.constraints",
+    "PointwiseLeakage": "randomizer.constraints",
+    "Same": "randomizer.constraints",
+    "TotalVariation": "randomizer.constraints",
+    "Design": "randomizer.design",
+    "design": "randomizer.design",
+    "solve": "randomizer.design",
+    "Estimator": "randomizer.estimation",
+    "Frontier": "randomizer.frontier",
+    "frontier": "randomizer.frontier",
     "Guarantee": "randomizer.guarantee",
-    "design": "randomizer.making",
-    "solve": "randomizer.making",
-    "Design": "randomizer.result",
-    "Randomizer": "randomizer.sampler",
+    "PseudoSearch": "randomizer.pseudo",
+    "optimise_positions": "randomizer.pseudo",
+    "optimise_pseudo": "randomizer.pseudo",
+    "Randomizer": "randomizer.randomizer",
+    "RobustDesign": "randomizer.robust",
+    "design_robust": "randomizer.robust",
+    "solve_robust": "randomizer.robust",
+    "worst_prior": "randomizer.robust",
     "load_design": "randomizer.storage",
     "Ledger": "stream.ledger",
     "Stream": "stream.stream",
-    "Transform": "transform.filter",
-    "disguise": "transform.filter",
-    "colour": "transform.scores",
-    "loglik": "transform.scores",
-    "sample": "transform.scores",
-    "whiten": "transform.scores",
+    "Transform": "transform.core",
+    "colour": "transform.core",
+    "disguise": "transform.core",
+    "loglik": "transform.core",
+    "sample": "transform.core",
+    "whiten": "transform.core",
 }
 
 _MODULES = (

@@ -18,14 +18,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from understudy._types import Array
 from understudy.errors import CheckError, ConfigurationError, MissingReadingError, ReadingError
-from understudy.laws.base import Array
-from understudy.laws.uniforms import SeededUniforms
-from understudy.models.base import Model, is_model
-from understudy.transform.filter import run, transformation
-from understudy.transform.maps import CausalMap, Emit, RandomisedScore, Score, colouring, has_atoms, keyed, whitening
+from understudy.laws.atoms import SeededUniforms
+from understudy.models.model import Model, is_model
+from understudy.transform.core import (
+    CausalMap,
+    Emit,
+    RandomisedScore,
+    Score,
+    colouring,
+    has_atoms,
+    keyed,
+    loglik,
+    run,
+    transformation,
+    whiten,
+    whitening,
+)
 from understudy.transform.readings import as_readings
-from understudy.transform.scores import loglik, whiten
 from understudy.transform.whiteness import whiteness
 
 FALSE_ALARM = 1e-6

@@ -18,13 +18,12 @@ from typing import Any
 import numpy as np
 
 from studies.real_data.rooms import Room
-from understudy.adversaries.cases import Cases
-from understudy.adversaries.judging.figures import Judged, figures, judged
-from understudy.adversaries.known import Known
-from understudy.adversaries.roster import REFERENCES, named
-from understudy.identify.clock import DAY, SECOND
+from understudy._types import Array
+from understudy.adversaries.audit import REFERENCES, named
+from understudy.adversaries.knowledge import Cases, Known
+from understudy.adversaries.statistics import Judged, figures, judged
 from understudy.identify.history import History
-from understudy.laws.base import Array
+from understudy.tables.frame import DAY, SECOND
 
 LEVEL = 0.95
 

@@ -18,14 +18,14 @@ import numpy as np
 
 from studies.real_data import attacking, disguising, rooms
 from studies.real_data.rooms import Room
-from understudy.adversaries.judging.figures import judged
-from understudy.adversaries.known import Known
-from understudy.adversaries.roster import REFERENCES, named
+from understudy._types import Array
+from understudy.adversaries.audit import REFERENCES, named
+from understudy.adversaries.knowledge import Known
+from understudy.adversaries.statistics import judged
 from understudy.errors import UnderstudyError
-from understudy.identify.clock import DAY
 from understudy.identify.history import History, Segment
-from understudy.laws.base import Array
 from understudy.models.family import Family
+from understudy.tables.frame import DAY
 
 QUICK = ("windowed", "logistic", "neighbours", "changes", "hmm")
 FOLDS = 3

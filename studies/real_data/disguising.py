@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 import understudy as us
 from studies.real_data.hidden_paths import hidden, is_hidden
+from understudy._types import Array
 from understudy.identify.history import History
-from understudy.laws.base import Array
-from understudy.laws.rounded import Rounded
+from understudy.laws.cells import Rounded
 from understudy.models.autoregressive import AutoRegressive
 from understudy.models.family import Family
 from understudy.models.on_grid import OnGrid

@@ -11,9 +11,9 @@ import numpy as np
 
 from studies.real_data import attacking, disguising, rooms
 from studies.real_data.rooms import Room
-from understudy.adversaries.known import Known
+from understudy._types import Array
+from understudy.adversaries.knowledge import Known
 from understudy.identify.history import History
-from understudy.laws.base import Array
 from understudy.models.family import Family
 
 
@@ -36,7 +36,7 @@ def insider(
 
 def estimates(family: Family, history: History) -> tuple[list[Any], float]:
     """The private value estimated from the readings by the family's own Bayes filter, and how often it is right."""
-    from understudy.randomizer.estimating import Estimator
+    from understudy.randomizer.estimation import Estimator
 
     estimator = Estimator(family, disguising.transition(family))
     paths, right, total = [], 0, 0
@@ -62,8 +62,8 @@ def audited(room: Room, a_day: Sequence[float], told: Any) -> dict[str, Any]:
 
     It learns from the training recording, and attacks raw readings and noise of equal distortion as well.
     """
-    from understudy.adversaries.auditing import audit
-    from understudy.adversaries.playing.replayed import from_history
+    from understudy.adversaries.audit import audit
+    from understudy.adversaries.datasets import from_history
 
     rng, found = np.random.default_rng(4), []
     with warnings.catch_warnings():

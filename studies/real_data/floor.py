@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from understudy.laws.base import Array
+from understudy._types import Array
 
 CELLS = 100
 ACCURACIES = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.9)

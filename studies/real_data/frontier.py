@@ -13,9 +13,9 @@ import numpy as np
 from studies.real_data import attacking, disguising, extras, rooms
 from studies.real_data.premise import premise
 from studies.real_data.rooms import Room
-from understudy.adversaries.known import Known
+from understudy._types import Array
+from understudy.adversaries.knowledge import Known
 from understudy.identify.history import History
-from understudy.laws.base import Array
 from understudy.models.family import Family
 
 Told = Callable[[float], None]
@@ -142,7 +142,7 @@ class _Work:
 
     def premises(self) -> dict[str, Any]:
         """The premise on every test recording."""
-        from understudy.identify.predicting import log_densities
+        from understudy.identify.prediction import log_densities
 
         models = {value: self.family.model(value) for value in self.family.values}
         found = {}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.laws.base import Array
+from understudy._types import Array
 from understudy.laws.gaussian import Gaussian
 from understudy.models.hidden_markov import HiddenMarkov
 

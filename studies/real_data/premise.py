@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from understudy._types import Array
 from understudy.identify.gate import gate
 from understudy.identify.history import History
-from understudy.laws.base import Array
 from understudy.models.family import Family
 
 _FOLDS = 4
@@ -28,7 +28,7 @@ _CLIP = 6.0
 
 def premise(family: Family, history: History, z: list[Array], simulated: list[Array]) -> dict[str, Any]:
     """All three on one recording; `z` are its scores, `simulated` log-densities of the model's own readings."""
-    from understudy.identify.predicting import log_densities
+    from understudy.identify.prediction import log_densities
 
     models = {value: family.model(value) for value in family.values}
     verdict = gate(models, history)

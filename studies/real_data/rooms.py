@@ -51,7 +51,7 @@ class Room:
 
 def fitted(room: Room, progress: Any = None, holdout: float = 0.25) -> Any:
     """The identifier, fitted on the room's training frame."""
-    from understudy.identify.identifier import Identifier
+    from understudy.identify.fit import Identifier
 
     given = {name: value for name, value in room.columns.items() if value is not None}
     if room.grid is None:
@@ -61,7 +61,7 @@ def fitted(room: Room, progress: Any = None, holdout: float = 0.25) -> Any:
 
 def read(frame: Frame, family: Family) -> History:
     """A frame as the family reads it, cut at missing readings: most families have no law across them."""
-    from understudy.identify.again import reread
+    from understudy.identify.fit import reread
 
     history = reread(frame, family)
     return replace(history, segments=tuple(piece for s in history.segments for piece in pieces(s)))

@@ -12,14 +12,14 @@ import scipy.stats
 from audit_cases import Normal, plain_family, room_design, switching
 
 import understudy as us
-from understudy.adversaries import roster
-from understudy.adversaries.audited import Audit, Figure, load_audit
-from understudy.adversaries.auditing import audit
-from understudy.adversaries.playing.played import Stage
-from understudy.adversaries.playing.recording import recorded
-from understudy.adversaries.playing.replayed import from_history
+from understudy.adversaries import audit as roster
+from understudy.adversaries.audit import audit
+from understudy.adversaries.datasets import from_history
+from understudy.adversaries.design_run import Stage
+from understudy.adversaries.recording import recorded
+from understudy.adversaries.results import Audit, Figure, load_audit
 from understudy.errors import ConfigurationError
-from understudy.identify.again import reread
+from understudy.identify.fit import reread
 
 RATE = 1e-6
 

@@ -7,10 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from understudy.adversaries.audited import Figure
-from understudy.adversaries.cases import Cases, normalised
-from understudy.adversaries.judging.figures import error_of, figures, hours_of, judged
-from understudy.adversaries.judging.tested import Tried, outcomes
+from understudy.adversaries.knowledge import Cases, normalised
+from understudy.adversaries.results import Figure
+from understudy.adversaries.statistics import Tried, error_of, figures, hours_of, judged, outcomes
 from understudy.errors import ConfigurationError
 
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import understudy as us
-from understudy.adversaries.auditing import audit
-from understudy.adversaries.playing.in_common import CHANGES, WINDOW, in_common
+from understudy.adversaries.audit import audit
+from understudy.adversaries.recording import CHANGES, WINDOW, in_common
 
 
 def counted(one, other):

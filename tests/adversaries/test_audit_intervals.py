@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from understudy.adversaries.judging.intervals import Sums, balanced_trials, clopper_pearson, of_blocks, squares
+from understudy.adversaries.statistics import Sums, balanced_trials, clopper_pearson, of_blocks, squares
 
 
 @pytest.mark.parametrize(("hits", "trials"), [(0, 7), (7, 7), (1, 50), (430, 500), (2, 3)])

@@ -10,14 +10,19 @@ import scipy.stats
 from audit_cases import plain_family, room_design, switching
 
 import understudy as us
-from understudy.adversaries.playing.material import mean_distance, odds_of, transitions_of, with_noise
-from understudy.adversaries.playing.noised import noise_scale, noised
-from understudy.adversaries.playing.on_grid import disguised, suited
-from understudy.adversaries.playing.played import Stage, known_throughout
-from understudy.adversaries.playing.recording import recorded
-from understudy.adversaries.playing.replayed import released, replayed
-from understudy.adversaries.playing.simulated import simulated
-from understudy.adversaries.playing.tabulated import Table
+from understudy.adversaries.datasets import (
+    mean_distance,
+    noise_scale,
+    noised,
+    odds_of,
+    released,
+    replayed,
+    simulated,
+    transitions_of,
+    with_noise,
+)
+from understudy.adversaries.design_run import Stage, Table, disguised, known_throughout, suited
+from understudy.adversaries.recording import recorded
 from understudy.errors import ConfigurationError
 from understudy.models.on_grid import OnGrid
 

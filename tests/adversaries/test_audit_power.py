@@ -8,12 +8,11 @@ import scipy.stats
 from audit_cases import Normal, plain_family
 
 import understudy as us
-from understudy.adversaries import roster
-from understudy.adversaries.audited import Audit
-from understudy.adversaries.auditing import audit
-from understudy.adversaries.judging.stretching import agreement, alone
-from understudy.adversaries.judging.testing import tables
-from understudy.adversaries.playing.noised import noised
+from understudy.adversaries import audit as roster
+from understudy.adversaries.audit import audit
+from understudy.adversaries.datasets import noised
+from understudy.adversaries.results import Audit
+from understudy.adversaries.statistics import agreement, alone, tables
 
 RATE = 1e-6
 

@@ -12,12 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import understudy as us
-from understudy.adversaries.judging.by_day import blocks_of, dates_of, unit_of, whole_days
-from understudy.adversaries.playing.recording import halves, parts, recorded
-from understudy.adversaries.playing.replayed import from_history
-from understudy.adversaries.wall_clock import hours_and_days
+from understudy.adversaries.datasets import from_history
+from understudy.adversaries.recording import (
+    blocks_of,
+    dates_of,
+    halves,
+    hours_and_days,
+    parts,
+    recorded,
+    unit_of,
+    whole_days,
+)
 from understudy.errors import ConfigurationError
-from understudy.identify.again import reread
+from understudy.identify.fit import reread
 
 
 def _recording(lengths, theta, rng):

@@ -7,10 +7,10 @@ import pytest
 from audit_cases import Normal, plain_family, switching
 
 import understudy as us
-from understudy.adversaries.auditing import audit
-from understudy.adversaries.learners.hidden import Hidden, Look, features
-from understudy.adversaries.playing.recording import recorded
-from understudy.adversaries.playing.simulated import simulated
+from understudy.adversaries.audit import audit
+from understudy.adversaries.datasets import simulated
+from understudy.adversaries.learners.hmm import Hidden, Look, features
+from understudy.adversaries.recording import recorded
 from understudy.errors import ConfigurationError
 
 ONE = {"one": Normal()}

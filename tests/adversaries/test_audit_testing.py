@@ -11,12 +11,20 @@ from audit_cases import switching
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.adversaries.cases import Cases
-from understudy.adversaries.judging import stretching
-from understudy.adversaries.judging.figures import Judged
-from understudy.adversaries.judging.stretching import agreement, alone, contributions, together
-from understudy.adversaries.judging.tested import Tried, outcomes
-from understudy.adversaries.judging.testing import exchanged, holm, tables
+from understudy.adversaries import statistics as stretching
+from understudy.adversaries.knowledge import Cases
+from understudy.adversaries.statistics import (
+    Judged,
+    Tried,
+    agreement,
+    alone,
+    contributions,
+    exchanged,
+    holm,
+    outcomes,
+    tables,
+    together,
+)
 
 RATE = 1e-6
 
@@ -159,7 +167,7 @@ def test_signs_are_tossed_for_all_together(seed):
     known = _stepped_down(found)
     assert stretching._tossed(found, rng, 0) == pytest.approx(known)
     assert len(set(known)) > 2
-    student = [stretching._student(one) for one in found]
+    student = [stretching._student_stretching(one) for one in found]
     assert together(found, rng) == pytest.approx([max(a, b) for a, b in zip(known, holm(student), strict=True)])
     assert together([found[0], None], rng)[0] == pytest.approx(alone(found[0], rng))
 

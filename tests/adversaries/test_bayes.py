@@ -8,11 +8,10 @@ from causal_cases import STAY
 from helpers import dense, room
 
 import understudy as us
-from understudy.adversaries.cases import Cases
-from understudy.adversaries.known import Known
+from understudy.adversaries.knowledge import Cases, Known
 from understudy.adversaries.learners.bayes import Exact, Genie
-from understudy.randomizer.causal.analysis import errors, play, posteriors
-from understudy.randomizer.causal.making import design_causal
+from understudy.randomizer.causal import design_causal
+from understudy.randomizer.causal_belief import errors, play, posteriors
 from understudy.randomizer.measures import bayes_error
 
 BOUND = 0.133586  # of the paper's room at 0.3 nats

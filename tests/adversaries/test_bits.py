@@ -12,12 +12,10 @@ from adversary_cases import disguised, finds, halves, known_of, once
 from helpers import room
 
 import understudy as us
-from understudy.adversaries.cases import Cases
-from understudy.adversaries.known import Known
-from understudy.adversaries.learners.bayes import Exact
+from understudy.adversaries.knowledge import Cases, Known
+from understudy.adversaries.learners.bayes import Exact, sequence_logs
 from understudy.adversaries.learners.bits import Bits, BitsAttack, counting, released
-from understudy.adversaries.learners.resimulation import DOUBLE, Form, Machine, Release, counted
-from understudy.adversaries.learners.steps import sequence_logs
+from understudy.adversaries.learners.inversion import DOUBLE, Form, Machine, Release, counted
 
 DOUBLES = Release((0.0,))
 SLOW = ("General", "Nonlinear")

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from learner_cases import ALPHA, chance, constant, mixed_up, moving
 
-from understudy.adversaries.cases import Cases
-from understudy.adversaries.learners.changes import Changes, Detector, _scales, _statistics, marked
+from understudy.adversaries.knowledge import Cases
 from understudy.adversaries.learners.features import recipe_for
-from understudy.adversaries.learners.windowed import Windowed
+from understudy.adversaries.learners.machine_learning import Changes, Detector, Windowed, _scales, _statistics, marked
 
 
 def one(outputs):

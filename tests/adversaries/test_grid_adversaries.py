@@ -18,10 +18,8 @@ from helpers import ALPHA
 from helpers import room as paper_room
 
 import understudy as us
-from understudy.adversaries.base import Adversary
-from understudy.adversaries.learners.decoder import decoded
-from understudy.adversaries.learners.digits import LowDigits
-from understudy.adversaries.learners.grid import GridInversion
+from understudy.adversaries.knowledge import Adversary
+from understudy.adversaries.learners.grid import GridInversion, LowDigits, decoded
 from understudy.errors import ConfigurationError
 from understudy.identify.grid import detect_grid
 from understudy.models.quantised import Quantised

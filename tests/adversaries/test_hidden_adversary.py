@@ -5,11 +5,9 @@ import pytest
 import scipy.stats
 
 import understudy as us
-from understudy.adversaries.cases import Cases
-from understudy.adversaries.known import Known
-from understudy.adversaries.learners.hidden import Hidden, features
-from understudy.adversaries.learners.mixtures import NormalMixture, fitted
-from understudy.adversaries.learners.smoothing import Smoother
+from understudy.adversaries.knowledge import Cases, Known
+from understudy.adversaries.learners.bayes import Smoother
+from understudy.adversaries.learners.hmm import Hidden, NormalMixture, features, fitted
 
 
 def test_log_densities_of_a_mixture_are_those_of_its_parts():

@@ -16,8 +16,8 @@ from scipy import stats
 import understudy as us
 from understudy.adversaries.learners.inversion import invert
 from understudy.errors import ConfigurationError
-from understudy.randomizer.causal.analysis import posteriors
-from understudy.randomizer.estimating import Estimator
+from understudy.randomizer.causal_belief import posteriors
+from understudy.randomizer.estimation import Estimator
 
 ALPHA = 1e-6
 COMES_AND_GOES = [[0.95, 0.05], [0.1, 0.9]]

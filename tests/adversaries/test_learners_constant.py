@@ -5,10 +5,9 @@ import pytest
 from learner_cases import ALPHA, chance, constant, moving
 
 import understudy as us
-from understudy.adversaries.cases import Cases
-from understudy.adversaries.learners.learned import Boosting, Logistic, Neighbours
-from understudy.adversaries.learners.windowed import Windowed
-from understudy.paper import room
+from understudy.adversaries.knowledge import Cases
+from understudy.adversaries.learners.machine_learning import Boosting, Logistic, Neighbours, Windowed
+from understudy.paper import setting as room
 
 ALL = (Logistic, Boosting, Neighbours)
 KINDS = ("mean", "variance", "correlation")

@@ -4,12 +4,17 @@ import numpy as np
 import pytest
 from learner_cases import ALPHA, chance, constant, moving
 
-from understudy.adversaries.cases import Cases
-from understudy.adversaries.learners import learned
-from understudy.adversaries.learners.changes import Changes
-from understudy.adversaries.learners.learned import Boosting, Logistic, Neighbours
+from understudy.adversaries.knowledge import Cases
+from understudy.adversaries.learners import machine_learning as learned
+from understudy.adversaries.learners.machine_learning import (
+    Boosting,
+    Changes,
+    Logistic,
+    Neighbours,
+    Windowed,
+    linear_discriminant,
+)
 from understudy.adversaries.learners.references import Blind, Clock
-from understudy.adversaries.learners.windowed import Windowed, linear_discriminant
 from understudy.errors import ConfigurationError
 
 LEARNERS = [Blind, Clock, Windowed, Logistic, Boosting, Neighbours, Changes]
@@ -142,7 +147,7 @@ def test_without_scikit_learn_it_says_what_to_install(learner, monkeypatch):
 
 def test_training_is_capped():
     """Of too many rows some are taken, rare values first, and the odds come out all the same."""
-    from understudy.adversaries.learners.estimators import Labelled
+    from understudy.adversaries.learners.machine_learning import Labelled
 
     rng = np.random.default_rng(9)
     y = (rng.random(10_000) < 0.02).astype(np.int64)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from learner_cases import ALPHA, chance, mixed_up, moving
 
-from understudy.adversaries.learners.learned import Boosting, Logistic, Neighbours
-from understudy.adversaries.learners.windowed import Windowed
+from understudy.adversaries.learners.machine_learning import Boosting, Logistic, Neighbours, Windowed
 
 ALL = (Logistic, Boosting, Neighbours)
 KINDS = ("mean", "variance", "correlation")

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from learner_cases import paths
 
-from understudy.adversaries.cases import Cases
-from understudy.adversaries.learners.holding_out import held_out
-from understudy.adversaries.learners.smoothing_over_time import smoothed, tempered, transitions_of
+from understudy.adversaries.knowledge import Cases
+from understudy.adversaries.learners.machine_learning import held_out, smoothed, tempered, transitions_of
 
 
 @pytest.mark.parametrize("m", [2, 3])

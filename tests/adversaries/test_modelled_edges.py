@@ -5,16 +5,11 @@ import pytest
 import scipy.stats
 
 import understudy as us
-from understudy.adversaries.cases import Cases
-from understudy.adversaries.known import Known
-from understudy.adversaries.learners.bayes import Exact, Genie
+from understudy.adversaries.knowledge import Cases, Known
+from understudy.adversaries.learners.bayes import Exact, Genie, Redrawn, Smoother, output_models, step_logs
 from understudy.adversaries.learners.calibration import calibrated, surprise
-from understudy.adversaries.learners.gridded import Digits, Inverted
-from understudy.adversaries.learners.hidden import Hidden
-from understudy.adversaries.learners.redrawn import Redrawn
-from understudy.adversaries.learners.smoothing import Smoother
-from understudy.adversaries.learners.steps import step_logs
-from understudy.adversaries.learners.widened import output_models
+from understudy.adversaries.learners.grid import Digits, Inverted
+from understudy.adversaries.learners.hmm import Hidden
 from understudy.models.on_grid import OnGrid
 from understudy.models.quantised import Quantised
 

@@ -30,9 +30,9 @@ from helpers import room
 from learner_cases import chance_moving
 
 import understudy as us
-from understudy.adversaries.known import Known
+from understudy.adversaries.datasets import simulated
+from understudy.adversaries.knowledge import Known
 from understudy.adversaries.learners.bits import Bits
-from understudy.adversaries.playing.simulated import simulated
 from understudy.stream.release import Release
 
 STEP = 2.0**-12

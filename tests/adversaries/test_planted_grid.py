@@ -11,12 +11,11 @@ from adversary_cases import disguised, finds, guesses, known_of
 from planted_leaks import GRID_PSEUDO, Coin, in_cells, ppm_room, ungridded
 
 import understudy as us
-from understudy.adversaries.cases import Cases
-from understudy.adversaries.known import Known
+from understudy.adversaries.knowledge import Cases, Known
 from understudy.adversaries.learners.bayes import Genie
-from understudy.adversaries.learners.gridded import NO_GRID, Digits, Inverted, grid_of
+from understudy.adversaries.learners.grid import NO_GRID, Digits, Inverted, grid_of
 from understudy.models.quantised import Quantised
-from understudy.randomizer.causal.analysis import play
+from understudy.randomizer.causal_belief import play
 
 T, N = 30, 600
 

@@ -10,8 +10,7 @@ from adversary_cases import beats, disguised, known_of
 from planted_leaks import quick_room, restarted
 
 import understudy as us
-from understudy.adversaries.learners.bayes import Exact
-from understudy.adversaries.learners.redrawn import Redrawn
+from understudy.adversaries.learners.bayes import Exact, Redrawn
 from understudy.randomizer.measures import bayes_error
 
 T, N = 60, 3000

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from understudy.adversaries.cases import Cases
+from understudy.adversaries.knowledge import Cases
 from understudy.adversaries.learners.references import Blind, Clock, clock_table, prior_of
 
 

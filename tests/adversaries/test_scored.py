@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import understudy as us
-from understudy.adversaries.judging.scored import EDGE, LAGS, Scores, scored
+from understudy.adversaries.statistics import EDGE, LAGS, Scores, scored
 
 
 def room(people):

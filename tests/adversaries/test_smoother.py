@@ -8,13 +8,11 @@ import scipy.stats
 from causal_cases import STAY
 
 import understudy as us
-from understudy.adversaries.cases import Cases
-from understudy.adversaries.known import Known
-from understudy.adversaries.learners.bayes import Genie
-from understudy.adversaries.learners.chains import Chain, Plan, chain_of, smoothed
-from understudy.adversaries.learners.smoothing import SmoothAttack, Smoother, in_pieces, plan_of
-from understudy.randomizer.causal.analysis import play
-from understudy.randomizer.causal.making import design_causal
+from understudy.adversaries.knowledge import Cases, Known
+from understudy.adversaries.learners.bayes import Genie, SmoothAttack, Smoother, in_pieces, plan_of
+from understudy.adversaries.learners.calibration import Chain, Plan, chain_of, smoothed
+from understudy.randomizer.causal import design_causal
+from understudy.randomizer.causal_belief import play
 
 MOVES = np.array([[0.9, 0.1], [0.25, 0.75]])
 PSEUDO = (0, 0.5, 1)

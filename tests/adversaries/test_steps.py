@@ -8,8 +8,7 @@ import scipy.stats
 from helpers import random_system
 
 import understudy as us
-from understudy.adversaries.learners.filters import gaussian_logs
-from understudy.adversaries.learners.steps import refusal, sequence_logs, step_logs
+from understudy.adversaries.learners.bayes import gaussian_logs, refusal, sequence_logs, step_logs
 from understudy.models.on_grid import OnGrid
 from understudy.models.quantised import Quantised
 

@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 from scipy.signal import welch
 from scipy.stats import binom
 
-from understudy.adversaries.utility.intervals import Units, ratio, without_each
-from understudy.adversaries.utility.measuring import Figure, Utility, measure
-from understudy.adversaries.utility.plain import lines
-from understudy.adversaries.utility.spectrum import spectrum
+from understudy.adversaries.results import Figure
+from understudy.adversaries.utility import Units, Utility, lines, measure, ratio, spectrum, without_each
 from understudy.errors import ConfigurationError
 
 HOLDS = 1e-6  # false-alarm rate of a statistical test

@@ -8,7 +8,7 @@ import pytest
 from cli_cases import STAY, Told, family, write_rows
 
 import understudy as us
-from understudy.identify.storing import save_family
+from understudy.identify.fit import save_family
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ import pytest
 from cli_cases import refused, write_rows
 
 import understudy as us
-from understudy.adversaries.audited import load_audit
-from understudy.report.audit_verdict import failed
+from understudy.adversaries.results import load_audit
+from understudy.report.audit_page import failed
 
 QUICK = ("--adversaries", "windowed", "--seed", "1")
 SMALL = ("--adversaries", "windowed,changes", "--seed", "1", "--n", "1000")
@@ -27,7 +27,7 @@ def one_line(text):
 @pytest.fixture(scope="module")
 def released(files, tmp_path_factory):
     """The rows of today.csv as they left, and labels without readings."""
-    from understudy.files.applying import apply_file
+    from understudy.apply.apply_file import apply_file
 
     folder = tmp_path_factory.mktemp("released")
     design = us.load_design(files / "causal.json")
@@ -174,7 +174,7 @@ def test_a_release_is_attacked_as_it_is(files, released, tmp_path, understudy):
 
 def test_the_release_is_that_of_the_rows(files, released):
     """What is attacked is what was written, in its order; a shorter release is laid beside by time."""
-    from understudy.cli.audit_files import Files, beside
+    from understudy.cli.file_commands import Files, beside
 
     design = us.load_design(files / "causal.json")
     with (released / "out.csv").open(newline="") as file:
@@ -256,7 +256,7 @@ def test_strict_fails_where_it_should(simulated, files, understudy, monkeypatch)
     beaten = replace(audit, rows=tuple(replace(row, beats=not row.reference) for row in audit.rows))
     assert failed(beaten)
     assert failed(replace(audit, how="released"))
-    monkeypatch.setattr("understudy.adversaries.auditing.audit", lambda *a, **k: beaten)
+    monkeypatch.setattr("understudy.adversaries.audit.audit", lambda *a, **k: beaten)
     for options, status in (((), 0), (("--strict",), 1)):
         told = understudy("audit", files / "design.json", *options)
         assert told.status == status
@@ -325,6 +325,6 @@ def test_words_of_the_terminal(simulated, files, understudy, monkeypatch):
     assert "The best of 2 adversaries was chosen afterwards" in one_line(out)
     assert "noise that is independent from reading to reading" in one_line(out)
     guessed = replace(audit, estimated=True, bound=None)
-    monkeypatch.setattr("understudy.adversaries.auditing.audit", lambda *a, **k: guessed)
+    monkeypatch.setattr("understudy.adversaries.audit.audit", lambda *a, **k: guessed)
     told = understudy("audit", files / "design.json")
     assert "No guarantee, audit only" in one_line(told.out)

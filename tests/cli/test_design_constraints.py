@@ -9,7 +9,7 @@ import pytest
 from cli_cases import refused
 
 import understudy as us
-from understudy.randomizer.constrained.constraints import Floor, Forbidden, LocalDP, MaximalLeakage, Multiples, Same
+from understudy.randomizer.constraints import Floor, Forbidden, LocalDP, MaximalLeakage, Multiples, Same
 
 
 def test_the_room_with_constraints_alone(understudy):

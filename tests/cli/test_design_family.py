@@ -10,7 +10,7 @@ import pytest
 from cli_cases import STAY, WARNING, family, refused
 
 import understudy as us
-from understudy.identify.storing import save_family
+from understudy.identify.fit import save_family
 
 
 def test_a_design_keeps_what_the_family_knows(files, tmp_path, understudy):

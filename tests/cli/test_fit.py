@@ -8,8 +8,8 @@ import json
 import pytest
 from cli_cases import about, family, refused
 
-from understudy.cli import fitting
-from understudy.identify.storing import load_family
+from understudy.cli import file_commands as fitting
+from understudy.identify.fit import load_family
 
 COLUMNS = ("--reading", "co2", "--private", "occupancy", "--time", "date")
 
@@ -17,7 +17,7 @@ COLUMNS = ("--reading", "co2", "--private", "occupancy", "--time", "date")
 @pytest.fixture(scope="module")
 def fitted(files, tmp_path_factory):
     """The family of the history, by the real thing."""
-    from understudy.cli.reading import read
+    from understudy.cli.file_commands import read
 
     columns = fitting.Columns(["co2"], "occupancy", "date", model="grey-box")
     found = fitting.fitted(read(str(files / "history.csv"), fitting.roles(columns)).frame(), columns)
@@ -54,7 +54,7 @@ def _rest(model):
 @pytest.mark.parametrize("kind", ["csv", "csv.gz", "jsonl", "parquet"])
 def test_every_format_gives_the_same_columns(files, tmp_path, kind):
     """Readings as numbers, labels as they stand."""
-    from understudy.cli.reading import Roles, read
+    from understudy.cli.file_commands import Roles, read
 
     roles = Roles(["co2"], "occupancy", "date")
     plain = read(str(files / "history.csv"), roles)
@@ -83,7 +83,7 @@ def test_every_format_gives_the_same_columns(files, tmp_path, kind):
 
 def test_a_file_may_be_written_otherwise(files, tmp_path):
     """Semicolons between the fields, and a name that tells nothing."""
-    from understudy.cli.reading import Roles, read
+    from understudy.cli.file_commands import Roles, read
 
     path = tmp_path / "history.dat"
     path.write_text((files / "history.csv").read_text().replace(",", ";"))
@@ -122,7 +122,7 @@ def test_a_family_that_fails_its_gate_is_written_with_the_warning(files, tmp_pat
 
 def test_only_what_was_typed_reaches_the_fit(files, tmp_path, understudy, monkeypatch):
     """Options become arguments of `us.fit`; a grid is none, or a step for each channel."""
-    import understudy.identify.identifier as identifier
+    import understudy.identify.fit as identifier
 
     seen = {}
 

@@ -83,12 +83,12 @@ def test_a_bar_is_drawn_on_a_terminal_and_nowhere_else(files):
 
 def test_a_fault_of_the_program_is_one_line(files, understudy, monkeypatch):
     """Without what it says, which may hold a reading; on request the whole traceback."""
-    from understudy.cli import reporting
+    from understudy.cli import design_commands as reporting
 
     def broken(*_):
         raise ZeroDivisionError("431.5")
 
-    monkeypatch.setattr(reporting, "run", broken)
+    monkeypatch.setattr(reporting, "report", broken)
     told = understudy("report", files / "design.json", "-o", "r.html")
     assert told.status == 3
     assert told.err.startswith("understudy: a fault of the program (ZeroDivisionError)")
@@ -101,12 +101,12 @@ def test_a_fault_of_the_program_is_one_line(files, understudy, monkeypatch):
 
 def test_ctrl_c_is_told_in_a_line(files, understudy, monkeypatch):
     """Status 130, no traceback."""
-    from understudy.cli import reporting
+    from understudy.cli import design_commands as reporting
 
     def stopped(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(reporting, "run", stopped)
+    monkeypatch.setattr(reporting, "report", stopped)
     told = understudy("report", files / "design.json", "-o", "r.html")
     assert told.status == 130
     assert "Traceback" not in told.err

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import understudy as us
-from understudy.files.applying import apply_file
+from understudy.apply.apply_file import apply_file
 
 posix = pytest.mark.skipif(os.name != "posix", reason="links and pipes as POSIX has them")
 DATA = ("--reading", "co2", "--private", "occupancy", "--time", "date")
@@ -227,7 +227,7 @@ def test_an_own_link_is_followed_and_stays(files, tmp_path):
 @posix
 def test_temporary_names_are_new_each_time_and_exclusive(tmp_path, monkeypatch):
     """Even a name that was guessed is not opened: the file must not exist, and no link is followed."""
-    from understudy import paths
+    from understudy import _paths as paths
 
     victim = tmp_path / "victim"
     victim.write_text("as it was")
@@ -242,7 +242,7 @@ def test_temporary_names_are_new_each_time_and_exclusive(tmp_path, monkeypatch):
 @pytest.mark.skipif(sys.platform == "win32", reason="permissions as POSIX has them")
 def test_permissions(tmp_path):
     """An older file keeps its own; a private one is for its owner, also if it was not before."""
-    from understudy.paths import write_whole
+    from understudy._paths import write_whole
 
     path = tmp_path / "figures.json"
     path.write_text("older")

@@ -10,8 +10,9 @@ import pytest
 from cli_cases import WARNING, family, refused, write_rows
 
 import understudy as us
-from understudy.cli import auditing, fitting
-from understudy.cli.reading import Roles, parted, read
+from understudy.cli import file_commands as auditing
+from understudy.cli import file_commands as fitting
+from understudy.cli.file_commands import Roles, parted, read
 
 COLUMNS = ("--reading", "co2", "--private", "occupancy", "--time", "date")
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import understudy as us
-from understudy.distortion.cost import costs
+from understudy.distortion.costs import costs
 from understudy.laws.atoms import Atoms
-from understudy.laws.shifted import Shifted
+from understudy.laws.scalar import Shifted
 
 FALSE_ALARM = 1e-6
 

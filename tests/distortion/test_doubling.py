@@ -11,8 +11,8 @@ from scipy import stats
 
 import understudy as us
 from understudy.distortion import exact
-from understudy.distortion.cost import costs
-from understudy.transform.gains import gains
+from understudy.distortion.costs import costs
+from understudy.transform.kalman_pair import gains
 
 
 def predictor(model, T):
@@ -188,7 +188,7 @@ def test_the_mean_of_a_folded_normal(ratio):
     """E |N(m, s^2)| at every ratio m / s, alone and among others, against quadruple precision."""
     import mpmath
 
-    from understudy.distortion.measure import Measure
+    from understudy.distortion.measures import Measure
 
     m, s = (2.0, 0.0) if math.isinf(ratio) else (2.0 * ratio, 2.0)
     with mpmath.workdps(40):

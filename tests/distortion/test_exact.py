@@ -11,8 +11,8 @@ from scipy import stats
 
 import understudy as us
 from understudy.distortion import exact
-from understudy.distortion.cost import costs
-from understudy.transform import gains
+from understudy.distortion.costs import costs
+from understudy.transform import kalman_pair as gains
 
 POWERS = {"mse": 2, "mae": 1}
 

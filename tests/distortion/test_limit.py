@@ -9,7 +9,7 @@ from scipy import stats
 
 import understudy as us
 from understudy.distortion import exact
-from understudy.distortion.cost import costs
+from understudy.distortion.costs import costs
 
 
 def family(seed, d, sizes=(1, 2, 4)):

@@ -11,12 +11,11 @@ from scipy import integrate, stats
 
 import understudy as us
 from understudy.distortion import simulation
-from understudy.distortion.cost import costs
-from understudy.distortion.many import colour_all, quick
+from understudy.distortion.costs import costs
+from understudy.distortion.simulation import colour_all, quick
 from understudy.laws.atoms import Atoms
-from understudy.laws.copula import GaussianCopula
-from understudy.laws.gaussian_mixture import GaussianMixture
 from understudy.laws.mixture import Mixture
+from understudy.laws.multivariate import GaussianCopula, GaussianMixture
 from understudy.models.hidden_markov import HiddenMarkov
 from understudy.models.nonlinear import Nonlinear
 from understudy.models.quantised import Quantised

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import understudy as us
-from understudy.distortion.cost import Costs, costs
+from understudy.distortion.costs import Costs, costs
 
 seeds = st.integers(0, 10**6)
 names = st.sampled_from(["mse", "mae"])

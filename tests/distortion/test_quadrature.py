@@ -12,7 +12,7 @@ import pytest
 from scipy import integrate, stats
 
 import understudy as us
-from understudy.distortion.cost import costs
+from understudy.distortion.costs import costs
 from understudy.distortion.quadrature import Table, _cut
 
 

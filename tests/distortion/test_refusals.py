@@ -7,7 +7,7 @@ import pytest
 from helpers import random_system, room
 
 import understudy as us
-from understudy.distortion.cost import costs
+from understudy.distortion.costs import costs
 
 FAMILY = us.Family(room, values=[0, 1])
 PAIR = us.Family({k: us.GaussMarkov(**random_system(np.random.default_rng(k), 2, 2)) for k in (0, 1)})

@@ -11,7 +11,7 @@ from scipy import stats
 
 import understudy as us
 from understudy.distortion import simulation
-from understudy.distortion.cost import costs
+from understudy.distortion.costs import costs
 
 FALSE_ALARM = 1e-6
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import understudy as us
-from understudy.files.applying import apply_file
+from understudy.apply.apply_file import apply_file
 
 
 def room(value):

@@ -9,13 +9,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import understudy as us
+from understudy.apply.apply_file import apply_file
+from understudy.apply.segments import ReadingSequence as Sequence
+from understudy.apply.segments import known_before
 from understudy.errors import ConfigurationError, ReadingError
-from understudy.files import rows as rows_module
-from understudy.files.applying import apply_file
-from understudy.files.sequence import Sequence, known_before
-from understudy.identify.labels import bins_from
-from understudy.identify.public import Offset, clock_names, clock_values
+from understudy.identify.history import bins_from
+from understudy.identify.public_inputs import Offset, clock_names, clock_values
 from understudy.stream.cadence import Cadence
+from understudy.tables import columns as rows_module
 
 
 def plain(lab, tools, folder, count, **options):

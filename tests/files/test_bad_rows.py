@@ -6,10 +6,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import understudy as us
+from understudy.apply.apply_file import apply_file
 from understudy.errors import ConfigurationError, ReadingError
-from understudy.files import arrow
-from understudy.files import rows as rows_module
-from understudy.files.applying import apply_file
+from understudy.tables import columns as arrow
+from understudy.tables import columns as rows_module
 
 TELLING = "7654321"  # what stands in bad rows, and must not be shown
 

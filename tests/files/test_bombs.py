@@ -8,12 +8,10 @@ import time
 import pytest
 
 import understudy as us
+from understudy.apply.apply_file import apply_file
 from understudy.errors import ReadingError, StoredFileError
-from understudy.files.applying import apply_file
-from understudy.files.csv_reading import WIDEST, CsvReader
-from understudy.files.json_lines import JsonLinesReader
-from understudy.files.lines import BLOCK, EMPTIEST, LONGEST, blocks
-from understudy.randomizer import document
+from understudy.randomizer import storage as document
+from understudy.tables.delimited import BLOCK, EMPTIEST, LONGEST, WIDEST, CsvReader, JsonLinesReader, blocks
 
 
 class Endless:
@@ -130,7 +128,7 @@ def test_what_is_written_can_be_read(tmp_path, monkeypatch):
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a": ' * 100_000, "NaN", '{"a": 1, "a": 2}', "1" * 10_000, "\ud800"])
 def test_an_audit_is_read_with_the_same_suspicion(tmp_path, text):
     """Nesting, keys that repeat, numbers without end."""
-    from understudy.adversaries.audited import load_audit
+    from understudy.adversaries.results import load_audit
 
     path = tmp_path / "audit.json"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))

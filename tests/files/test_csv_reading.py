@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.errors import ReadingError
-from understudy.files import arrow, lines
-from understudy.files.arrow_columns import ArrowColumn
-from understudy.files.csv_reading import CsvReader
-from understudy.files.rows import batches
-from understudy.files.tables import Source
+from understudy.tables import columns as arrow
+from understudy.tables import delimited as lines
+from understudy.tables.columns import ArrowColumn, batches
+from understudy.tables.delimited import CsvReader
+from understudy.tables.table import Source
 
 
 def all_rows(raw, wanted=("a", "b"), size=None, quick=True, batch=4, delimiter=","):

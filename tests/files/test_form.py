@@ -16,7 +16,7 @@ import pytest
 import scipy.stats
 
 import understudy as us
-from understudy.files.applying import apply_file
+from understudy.apply.apply_file import apply_file
 
 LEVELS = (85.0, 115.0)
 ROWS = 12

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import understudy as us
+from understudy.apply.apply_file import apply_file
 from understudy.errors import ConfigurationError, MissingExtraError, ReadingError, UnderstudyWarning
-from understudy.files import arrow
-from understudy.files.applying import apply_file
-from understudy.files.tables import format_of
+from understudy.tables import columns as arrow
+from understudy.tables.table import format_of
 
 
 @pytest.fixture(scope="module")

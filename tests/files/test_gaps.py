@@ -5,10 +5,10 @@ import pytest
 import scipy.stats
 
 import understudy as us
+from understudy.apply.apply_file import apply_file
 from understudy.errors import MissingReadingError
-from understudy.files import rows as rows_module
-from understudy.files.applying import apply_file
-from understudy.randomizer.causal.making import design_causal
+from understudy.randomizer.causal import design_causal
+from understudy.tables import columns as rows_module
 
 HEAVY = us.Scalar(scipy.stats.t(4.0, 0.0, 2.0))
 VALUES = ("empty", "full")

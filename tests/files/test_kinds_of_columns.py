@@ -10,10 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import understudy as us
-from understudy.cli.fitting import Columns, fitted, roles
-from understudy.cli.reading import read
+from understudy.apply.apply_file import apply_file
+from understudy.cli.file_commands import Columns, fitted, read, roles
 from understudy.errors import UnderstudyError
-from understudy.files.applying import apply_file
 
 COUNT = 30
 SECRET = "telling-7654321"  # noqa: S105  # what must not be shown
@@ -172,7 +171,7 @@ def test_files_of_any_kind_are_fitted_or_refused(tmp_path, kind, role):
 
 def test_a_run_that_stops_late_leaves_no_complaint_of_the_writer(lab, tmp_path, monkeypatch):
     """A bad row in the second batch, with a Parquet file open: our error, and nothing on the error stream."""
-    monkeypatch.setattr("understudy.files.parquet.WIDE", 10)
+    monkeypatch.setattr("understudy.tables.parquet.WIDE", 10)
     table = frame("text", "unused")
     bad = table.set_column(1, "co2", pa.array([400.0] * 20 + [float("inf")] + [400.0] * (COUNT - 21)))
     pq.write_table(bad, tmp_path / "in.parquet")

@@ -8,10 +8,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.files import arrow, numbers
-from understudy.files.arrow_columns import ArrowColumn
-from understudy.files.columns import Texts
-from understudy.files.numbers import NumberFormat, parsed
+from understudy.tables import columns as arrow
+from understudy.tables import columns as numbers
+from understudy.tables.columns import ArrowColumn, NumberFormat, Texts, parsed
 
 WHOLE = st.integers(-99_999, 99_999)
 

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import understudy as us
+from understudy.apply.apply_file import apply_file
 from understudy.errors import LedgerError, ReadingError
-from understudy.files import rows as rows_module
-from understudy.files.applying import apply_file
+from understudy.tables import columns as rows_module
 
 WORKER = Path(__file__).with_name("apply_worker.py")
 NAMES = {"reading": "co2", "private": "people", "time": "time", "period": 60}

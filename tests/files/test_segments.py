@@ -5,8 +5,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from understudy.apply.apply_file import apply_file
 from understudy.errors import ConfigurationError
-from understudy.files.applying import apply_file
 
 COUNT = 240
 

@@ -10,10 +10,10 @@ import pytest
 import scipy.stats
 
 import understudy as us
+from understudy.apply.apply_file import apply_file
+from understudy.apply.segments import ReadingSequence as Sequence
 from understudy.errors import ConfigurationError, ReadingError
-from understudy.files import rows as rows_module
-from understudy.files.applying import apply_file
-from understudy.files.sequence import Sequence
+from understudy.tables import columns as rows_module
 
 PERIOD = 60
 START = np.datetime64("2026-03-01T00:00:00", "ns")

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.files import arrow, times
-from understudy.files.arrow_columns import ArrowColumn
-from understudy.files.columns import Texts, Values
+from understudy.tables import columns as arrow
+from understudy.tables import times
+from understudy.tables.columns import ArrowColumn, Texts, Values
 
 MOMENTS = st.datetimes(dt.datetime(1680, 1, 1), dt.datetime(2261, 1, 1))
 ZONES = st.sampled_from(

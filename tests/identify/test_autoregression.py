@@ -7,10 +7,9 @@ from identify_cases import changed, history_of, labels, simulated, total
 
 import understudy as us
 from understudy.errors import ConfigurationError, ModelError
-from understudy.identify.autoregression import fit_autoregression
-from understudy.identify.labelled import lagged, rows_of, start_law
-from understudy.identify.predicting import log_densities
-from understudy.identify.student import Likelihood, student_regression
+from understudy.identify.candidates.autoregressive import fit_autoregression
+from understudy.identify.candidates.regression import Likelihood, lagged, rows_of, start_law, student_regression
+from understudy.identify.prediction import log_densities
 
 
 def normal_models():

@@ -9,12 +9,12 @@ from identify_cases import history_of, simulated, with_holes
 
 import understudy as us
 from understudy.errors import FamilyError
-from understudy.identify.autoregression import fit_autoregression
-from understudy.identify.candidate import Candidate
-from understudy.identify.greybox import fit_greybox
-from understudy.identify.hidden import fit_hidden
-from understudy.identify.independent import fit_independent
-from understudy.identify.predicting import log_densities, scores
+from understudy.identify.candidates.autoregressive import fit_autoregression
+from understudy.identify.candidates.candidate import Candidate
+from understudy.identify.candidates.grey_box import fit_greybox
+from understudy.identify.candidates.hidden_markov import fit_hidden
+from understudy.identify.candidates.independent import fit_independent
+from understudy.identify.prediction import log_densities, scores
 from understudy.models.stored import from_plain, to_plain
 
 A = np.array([[0.8, 0.1], [0.0, 0.7]])

@@ -13,8 +13,8 @@ from scipy import stats
 
 from understudy.errors import ConfigurationError, StoredFileError
 from understudy.identify.chain import Chain, chain_of, described
-from understudy.identify.clock import SECOND
 from understudy.identify.history import History, Segment
+from understudy.tables.frame import SECOND
 
 ALPHA = 1e-6
 

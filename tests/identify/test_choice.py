@@ -11,10 +11,10 @@ from scipy import stats
 
 import understudy as us
 from understudy.errors import ConfigurationError, ModelError
-from understudy.identify.candidate import Candidate
-from understudy.identify.choice import choose
-from understudy.identify.intake import intake
-from understudy.identify.predicting import log_densities
+from understudy.identify.candidates.candidate import Candidate
+from understudy.identify.prediction import log_densities
+from understudy.identify.resample import intake
+from understudy.identify.selection import choose
 
 NAMES = {"reading": "co2", "private": "people", "time": "time"}
 

@@ -9,9 +9,8 @@ import scipy.stats
 
 import understudy as us
 from understudy.errors import ConfigurationError
-from understudy.identify.gate import FALSE_ALARM, gate
+from understudy.identify.gate import FALSE_ALARM, gate, tellable
 from understudy.identify.history import History, Segment
-from understudy.identify.tellable import tellable
 
 THETA = np.repeat([0, 1] * 20, 100)
 

@@ -8,12 +8,20 @@ from identify_cases import changed, history_of, labels, simulated, total, with_h
 
 import understudy as us
 from understudy.errors import ConfigurationError, ModelError
-from understudy.identify.climbing import Parts, Shape, maximise, objective, packed, unpacked
-from understudy.identify.greybox import fit_greybox, models_of
-from understudy.identify.labelled import rows_of
-from understudy.identify.likelihood import layout
-from understudy.identify.predicting import log_densities
-from understudy.identify.robust import set_aside
+from understudy.identify.candidates.grey_box import (
+    Parts,
+    Shape,
+    fit_greybox,
+    layout,
+    maximise,
+    models_of,
+    objective,
+    packed,
+    set_aside,
+    unpacked,
+)
+from understudy.identify.candidates.regression import rows_of
+from understudy.identify.prediction import log_densities
 
 
 def room(v, **changes):

@@ -15,8 +15,7 @@ from scipy.signal import lfilter
 
 import understudy as us
 from understudy.errors import ModelError, ReadingError
-from understudy.identify.grid import Grid, detect_grid, quantised
-from understudy.identify.lattice import FALSE_ALARM
+from understudy.identify.grid import FALSE_ALARM, Grid, detect_grid, quantised
 from understudy.models.quantised import Quantised
 
 N = 4000

@@ -11,12 +11,10 @@ from scipy import stats
 
 import understudy as us
 from understudy.errors import ConfigurationError, ReadingError, StoredFileError
-from understudy.identify.again import reread
-from understudy.identify.catalogue import makers, orders
-from understudy.identify.identifier import Identifier, fit
-from understudy.identify.intake import intake
-from understudy.identify.predicting import scores
-from understudy.identify.storing import load_family, save_family
+from understudy.identify.fit import Identifier, fit, load_family, reread, save_family
+from understudy.identify.prediction import scores
+from understudy.identify.resample import intake
+from understudy.identify.selection import makers, orders
 
 NAMES = {"reading": "co2", "private": "people", "time": "time"}
 QUICK = {"model": ["AR(1), normal", "grey-box"], "order": 1}
@@ -306,10 +304,10 @@ def test_free_noise_is_offered_where_the_gate_fails(monkeypatch, frame, second_p
     """It is tried, taken if it passes, and either way it is said."""
     from types import SimpleNamespace
 
+    import understudy.identify.fit as way
     import understudy.identify.gate as gates
-    import understudy.identify.identifying as way
-    from understudy.identify.autoregression import fit_autoregression
-    from understudy.identify.candidate import Candidate
+    from understudy.identify.candidates.autoregressive import fit_autoregression
+    from understudy.identify.candidates.candidate import Candidate
 
     def free(history):
         found = fit_autoregression(history)

@@ -7,8 +7,8 @@ from identify_cases import history_of, labels, simulated, total
 
 import understudy as us
 from understudy.errors import ConfigurationError
-from understudy.identify.independent import fit_independent, kernel_estimate
-from understudy.identify.predicting import log_densities
+from understudy.identify.candidates.independent import fit_independent, kernel_estimate
+from understudy.identify.prediction import log_densities
 
 
 def test_normal_laws_are_the_moments_of_each_value():

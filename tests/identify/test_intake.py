@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from identify_frames import LIBRARIES, START, simulated
 
 from understudy.errors import ConfigurationError, ReadingError
-from understudy.identify.clock import SECOND, hours, in_words, seconds
-from understudy.identify.columns import Table, of_array
-from understudy.identify.intake import intake
+from understudy.identify.resample import intake
+from understudy.tables.frame import SECOND, Table, hours, in_words, of_array, seconds
 
 NAMES = {"reading": "co2", "private": "people", "time": "time"}
 MINUTE = datetime.timedelta(minutes=1)

@@ -7,10 +7,10 @@ from identify_cases import history_of, simulated, total, with_holes
 
 import understudy as us
 from understudy.errors import FamilyError, ReadingError
+from understudy.identify.candidates.regression import governing, masked
 from understudy.identify.history import History, Segment
-from understudy.identify.labelled import governing, masked
-from understudy.identify.predicting import log_densities, scores
-from understudy.laws.uniforms import uniforms_from
+from understudy.identify.prediction import log_densities, scores
+from understudy.laws.atoms import uniforms_from
 
 
 def gauss_markov():

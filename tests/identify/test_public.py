@@ -10,9 +10,9 @@ from identify_frames import START, room, simulated
 
 import understudy as us
 from understudy.errors import ConfigurationError, StoredFileError
-from understudy.identify.clock import SECOND
-from understudy.identify.intake import intake
-from understudy.identify.public import Offset, clock_values, fit_offset, without_offset
+from understudy.identify.public_inputs import Offset, clock_values, fit_offset, without_offset
+from understudy.identify.resample import intake
+from understudy.tables.frame import SECOND
 
 NAMES = {"reading": "co2", "private": "people", "time": "time"}
 

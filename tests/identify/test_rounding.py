@@ -8,9 +8,9 @@ from scipy import stats
 
 import understudy as us
 from understudy.errors import ConfigurationError
-from understudy.identify.candidate import Candidate
+from understudy.identify.candidates.candidate import Candidate
+from understudy.identify.grid import Cells, behind, channels, decimals, held_for, obstacle, plain, snapped
 from understudy.identify.history import History, Segment
-from understudy.identify.rounding import Cells, behind, channels, decimals, held_for, obstacle, plain, snapped
 from understudy.models.on_grid import OnGrid
 
 

@@ -6,10 +6,9 @@ import scipy.stats
 
 import understudy as us
 from understudy.errors import ConfigurationError
-from understudy.identify.autoregression import fit_autoregression
+from understudy.identify.candidates.autoregressive import fit_autoregression, fit_semiparametric, shape_of
 from understudy.identify.gate import gate
 from understudy.identify.history import History, Segment
-from understudy.identify.semiparametric import fit_semiparametric, shape_of
 from understudy.models.stored import from_plain, to_plain
 
 THETA = np.repeat([0, 1] * 10, 250)

@@ -18,8 +18,8 @@ from scipy import stats
 import understudy as us
 from understudy.errors import LawError, ReadingError
 from understudy.laws.atoms import Atoms
-from understudy.laws.base import Law
-from understudy.laws.shifted import Shifted
+from understudy.laws.law import Law
+from understudy.laws.scalar import Shifted
 
 GRID = Atoms([400.0, 405.0, 410.0, 415.0], [0.1, 0.4, 0.0, 0.5])
 NEAR_THE_ENDS = [5e-324, 1e-300, 1e-17, 0.25, 0.5, 0.999, 1.0 - 2.0**-53]

@@ -13,10 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.errors import ModelError, ReadingError
-from understudy.laws.cell_law import CellLaw
-from understudy.laws.cell_mixture import CellMixture
-from understudy.laws.cells import log_probability, scores, truncated
-from understudy.laws.rounding import Rounding
+from understudy.laws.cells import CellLaw, CellMixture, Rounding, log_probability, scores, truncated
 
 CENTRES = [0.0, 0.3, -1.0, 2.5, -6.0, 8.0, 20.0, -40.0, 40.0]
 WIDTHS = [1e-12, 1e-6, 1e-3, 0.1, 0.5, 1.0, 2.0, 5.0, 30.0]

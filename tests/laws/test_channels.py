@@ -12,11 +12,16 @@ from scipy import stats
 import understudy as us
 from understudy.errors import LawError, NumericalError, ReadingError
 from understudy.laws.atoms import Atoms
-from understudy.laws.base import Law
-from understudy.laws.channels import ChannelMixture, mixed, next_channel, reweighted
-from understudy.laws.copula import GaussianCopula
-from understudy.laws.gaussian_mixture import GaussianMixture
-from understudy.laws.shifted import Shifted
+from understudy.laws.law import Law
+from understudy.laws.multivariate import (
+    ChannelMixture,
+    GaussianCopula,
+    GaussianMixture,
+    mixed,
+    next_channel,
+    reweighted,
+)
+from understudy.laws.scalar import Shifted
 
 COV = np.array([[2.0, 0.6, -0.4], [0.6, 1.0, 0.1], [-0.4, 0.1, 0.5]])
 MEANS = np.array([[0.0, 1.0, 2.0], [3.0, -1.0, 0.0]])

@@ -10,9 +10,7 @@ import pytest
 from scipy import stats
 
 from understudy.errors import NumericalError, ReadingError
-from understudy.laws.closed import _BLOCK, closed_form
-from understudy.laws.scalar import Scalar
-from understudy.laws.tails import Density, quantiles, scores
+from understudy.laws.scalar import _BLOCK, Density, Scalar, closed_form, quantiles, scores
 
 # name -> (distribution, quantile of the tail probability q on a side)
 LAWS = {

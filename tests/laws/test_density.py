@@ -16,7 +16,7 @@ from scipy import special, stats
 
 import understudy as us
 from understudy.errors import LawError, NumericalError, ReadingError
-from understudy.laws.density import FromDensity
+from understudy.laws.numeric import FromDensity
 
 INF = math.inf
 Z = np.array([-8.0, -6.5, -4.0, -2.0, -1.0, -0.3, 0.0, 0.2, 1.0, 3.0, 5.0, 7.5, 8.0])

@@ -11,7 +11,7 @@ from scipy import special, stats
 
 import understudy as us
 from understudy.errors import NumericalError, ReadingError
-from understudy.laws.density import FromDensity
+from understudy.laws.numeric import FromDensity
 
 INF = math.inf
 LOG_2PI = math.log(2.0 * math.pi)

@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 
 from understudy.errors import LawError, ReadingError
-from understudy.laws.base import Law
 from understudy.laws.gaussian import Gaussian
-from understudy.laws.independent import Independent
+from understudy.laws.law import Law
+from understudy.laws.multivariate import Independent
 from understudy.laws.scalar import Scalar
 
 LAW = Independent(Gaussian(20.0, 4.0), Scalar(stats.t(3, loc=1.0)), Scalar(stats.gamma(2.0)))

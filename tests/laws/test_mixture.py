@@ -21,13 +21,23 @@ from scipy import integrate, stats
 from scipy.special import ndtri
 
 from understudy.errors import LawError, NumericalError, ReadingError
-from understudy.laws import components, inverse, normal_mixture
-from understudy.laws.base import Law
+from understudy.laws import _quadrature as inverse
+from understudy.laws import mixture as components
+from understudy.laws import mixture as normal_mixture
 from understudy.laws.gaussian import Gaussian
-from understudy.laws.mixture import Mixture, mixture_logpdf, mixture_score, mixture_value
-from understudy.laws.normal_mixture import gaussian_mixture_logpdf, gaussian_mixture_score, gaussian_mixture_value
+from understudy.laws.law import Law
+from understudy.laws.mixture import (
+    Mixture,
+    gaussian_mixture_logpdf,
+    gaussian_mixture_score,
+    gaussian_mixture_value,
+    mixture_logpdf,
+    mixture_score,
+    mixture_value,
+    one_score,
+    one_value,
+)
 from understudy.laws.scalar import Scalar
-from understudy.laws.single import one_score, one_value
 
 ALPHA = 1e-6
 
@@ -711,6 +721,6 @@ def test_copies_are_the_same_law_bit_for_bit() -> None:
 
 def test_scipy_is_imported_only_when_used() -> None:
     """Importing the modules does not import scipy."""
-    names = "mixture, understudy.laws.gaussian_mixture, understudy.laws.copula"
+    names = "mixture, understudy.laws.multivariate, understudy.laws.multivariate"
     code = f"import sys, understudy.laws.{names}; sys.exit('scipy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scipy.special import log_ndtr, ndtri
 
 import understudy as us
-from understudy.laws.shifted_mixture import ReadingNoise, ShiftedMixture
+from understudy.laws.multivariate import ReadingNoise, ShiftedMixture
 
 NOISES = {
     "normal": us.Gaussian(0.3, 0.5),

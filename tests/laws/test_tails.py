@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from understudy.laws.tails import TRUSTED, Density, log_tail, quantiles, scores
+from understudy.laws.scalar import TRUSTED, Density, log_tail, quantiles, scores
 
 
 def density(family: Any, *args: float, **changes: Any) -> Density:

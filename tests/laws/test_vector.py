@@ -19,12 +19,10 @@ from scipy import integrate, stats
 from scipy.special import ndtr, ndtri
 
 from understudy.errors import LawError, NumericalError, ReadingError
-from understudy.laws.base import Law
-from understudy.laws.copula import GaussianCopula
 from understudy.laws.gaussian import Gaussian
-from understudy.laws.gaussian_mixture import GaussianMixture
-from understudy.laws.independent import Independent
+from understudy.laws.law import Law
 from understudy.laws.mixture import Mixture
+from understudy.laws.multivariate import GaussianCopula, GaussianMixture, Independent
 from understudy.laws.scalar import Scalar
 
 ALPHA = 1e-6

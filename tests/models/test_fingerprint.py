@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 import understudy as us
 from understudy.errors import MissingReadingError, ModelError, StoredFileError
 from understudy.laws.atoms import Atoms
-from understudy.laws.copula import GaussianCopula
-from understudy.laws.gaussian_mixture import GaussianMixture
 from understudy.laws.mixture import Mixture
+from understudy.laws.multivariate import GaussianCopula, GaussianMixture
 from understudy.models.fingerprint import PROBE_STEPS, canonical, fingerprint, probe, same_probe
 from understudy.models.general import General
 from understudy.models.hidden_markov import HiddenMarkov

@@ -16,10 +16,9 @@ import understudy as us
 from understudy.checks import check_model, check_transform
 from understudy.errors import ModelError, ReadingError
 from understudy.laws.atoms import Atoms
-from understudy.laws.copula import GaussianCopula
-from understudy.laws.gaussian_mixture import GaussianMixture
 from understudy.laws.mixture import Mixture
-from understudy.laws.shifted import Shifted
+from understudy.laws.multivariate import GaussianCopula, GaussianMixture
+from understudy.laws.scalar import Shifted
 from understudy.models.hidden_markov import HiddenMarkov
 
 A3 = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.3, 0.3, 0.4]])

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 
 import understudy as us
-from understudy.models.divergence import divergence
-from understudy.models.grids import Extent, fineness, located, places_of, stretched
-from understudy.models.nonlinear import Nonlinear
+from understudy.models.nonlinear import Nonlinear, divergence
+from understudy.models.particle_filter import Extent, fineness, located, places_of, stretched
 
 RNG = np.random.default_rng(0)
 

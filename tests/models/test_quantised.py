@@ -15,10 +15,9 @@ from simulate import of_model
 
 import understudy as us
 from understudy.errors import ModelError, ReadingError, StateError
-from understudy.laws.uniforms import SeededUniforms
-from understudy.models.cell_moments import CellState
-from understudy.models.quantised import Quantised, innovation_sds
-from understudy.transform.rounded import colouring, whitening
+from understudy.laws.atoms import SeededUniforms
+from understudy.models.quantised import CellState, Quantised, innovation_sds
+from understudy.transform.quantised import colouring, whitening
 from understudy.transform.whiteness import whiteness
 
 UNIFORMS = SeededUniforms(b"uniforms for tests")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import understudy as us
-from understudy.laws.rounding import Rounding
-from understudy.models.cell_drift import drifts, moved_by, saturated, settled_by, started_at
+from understudy.laws.cells import Rounding
+from understudy.models.quantised_residual import drifts, moved_by, saturated, settled_by, started_at
 
 # rests at 50 after some thousands of readings; the filter settles in tens
 SLOW = us.GaussMarkov(A=0.99, C=1.0, Q=0.01, R=0.1, b=0.5, mean0=20.0, cov0=0.1)

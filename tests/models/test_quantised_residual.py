@@ -13,10 +13,10 @@ from helpers import dense, random_system, room
 
 import understudy as us
 from understudy.errors import ModelError
-from understudy.models import cell_residual
-from understudy.models.cell_residual import residual_table
+from understudy.models import quantised_residual as cell_residual
+from understudy.models.model import Residual
 from understudy.models.quantised import Quantised
-from understudy.models.residual import Residual
+from understudy.models.quantised_residual import residual_table
 
 # DESIGN.md, 4.9: divergence a reading at step/sd = 0.25, 1 and 4
 RATIOS = (0.25, 1.0, 4.0)
@@ -95,7 +95,7 @@ def test_particles_agree_with_point_masses(step, monkeypatch):
     """The reference for several states, on one state: within five standard errors of the other."""
     model = Quantised(room(0), step, method="moments")
     exact = model.residual(200, sequences=4, rng=4)
-    monkeypatch.setattr(cell_residual, "obstacle", lambda *_: "none for this test")
+    monkeypatch.setattr(cell_residual, "point_mass_obstacle", lambda *_: "none for this test")
     found = model.residual(200, sequences=4, rng=4)
     assert "particles" in found.how
     assert "point-mass" in exact.how

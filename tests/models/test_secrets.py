@@ -10,7 +10,7 @@ import scipy.stats
 from helpers import room
 
 import understudy as us
-from understudy.laws.shifted import Shifted
+from understudy.laws.scalar import Shifted
 
 SECRET = 0.7314159
 DIGITS = re.compile(r"7314|0\.73|5349|\d\.\d")

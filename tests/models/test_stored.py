@@ -18,16 +18,21 @@ from scipy.stats._distr_params import distcont  # scipy's own list of valid para
 import understudy as us
 from understudy.errors import FamilyError, ModelError, StoredFileError
 from understudy.laws.atoms import Atoms
-from understudy.laws.copula import GaussianCopula
-from understudy.laws.gaussian_mixture import GaussianMixture
 from understudy.laws.mixture import Mixture
-from understudy.laws.shifted import Shifted
+from understudy.laws.multivariate import GaussianCopula, GaussianMixture
+from understudy.laws.scalar import Shifted
 from understudy.models.general import General
 from understudy.models.hidden_markov import HiddenMarkov
-from understudy.models.keys import value_from_plain, value_to_plain
 from understudy.models.nonlinear import Nonlinear
 from understudy.models.quantised import Quantised
-from understudy.models.stored import family_from_plain, family_to_plain, from_plain, to_plain
+from understudy.models.stored import (
+    family_from_plain,
+    family_to_plain,
+    from_plain,
+    to_plain,
+    value_from_plain,
+    value_to_plain,
+)
 
 THIRD = 1.0 / 3.0
 RNG = np.random.default_rng(5)

@@ -6,9 +6,10 @@ import scipy.stats
 from helpers import ALPHA, dense, dense_scores
 
 import understudy as us
-from understudy.paper import adversary, room
-from understudy.paper.base import Settings
-from understudy.report.errors_curve import Bounds, ErrorCurve
+from understudy.paper import adversary
+from understudy.paper import setting as room
+from understudy.paper.setting import Settings
+from understudy.report.figures import Bounds, ErrorCurve
 
 N = 20_000
 LEAKAGES = (0.0, 0.1, 0.3, 0.5, 0.68)

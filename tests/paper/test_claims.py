@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import understudy as us
-from understudy.paper import claims, relative, room
-from understudy.paper.base import Settings
+from understudy.paper import claims, relative
+from understudy.paper import setting as room
+from understudy.paper.setting import Settings
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,9 @@ import pytest
 from helpers import dense, dense_scores
 from scipy import stats
 
-from understudy.paper.base import Settings
 from understudy.paper.downstream import FALSE_ALARM, Check, checks, compute, kalman
 from understudy.paper.examples import office, simulated
+from understudy.paper.setting import Settings
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,10 @@ import scipy.stats
 from helpers import ALPHA, dense
 
 import understudy as us
-from understudy.paper import disguised, estimates, room
-from understudy.paper.base import Settings
+from understudy.paper import disguised, estimates
+from understudy.paper import setting as room
 from understudy.paper.estimates import SLOW, Setup, misses
+from understudy.paper.setting import Settings
 
 
 @pytest.fixture(scope="module")

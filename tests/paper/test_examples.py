@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import understudy as us
-from understudy.paper.base import Settings
 from understudy.paper.examples import (
     FALSE_ALARM,
     averages,
@@ -20,6 +19,7 @@ from understudy.paper.examples import (
     simulated_fan,
     ventilated,
 )
+from understudy.paper.setting import Settings
 from understudy.transform.whiteness import whiteness
 
 # Two sides of a normal law at the false-alarm rate of 1e-6.

@@ -10,8 +10,9 @@ from helpers import ALPHA
 from scipy.stats import binomtest
 
 import understudy as us
-from understudy.paper import levels, room
-from understudy.paper.base import Settings
+from understudy.paper import levels
+from understudy.paper import setting as room
+from understudy.paper.setting import Settings
 
 
 @pytest.fixture(scope="module")

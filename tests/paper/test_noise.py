@@ -12,9 +12,10 @@ from helpers import ALPHA, dense
 
 import understudy as us
 from understudy.errors import DesignError
-from understudy.paper import noise, room
-from understudy.paper.base import Settings
-from understudy.report.comparison import Line
+from understudy.paper import noise
+from understudy.paper import setting as room
+from understudy.paper.setting import Settings
+from understudy.report.figures import Line
 
 E = 0.13358602535325897  # the exact error of the best adversary at I_0 = 0.3
 

@@ -11,9 +11,8 @@ import pytest
 
 from understudy.errors import ConfigurationError
 from understudy.paper import run as running
-from understudy.paper.base import Outcome, Settings, Table
-from understudy.paper.page import DESCRIPTIONS, glance, page, table_html
-from understudy.paper.run import CATALOGUE, chosen, run
+from understudy.paper.run import CATALOGUE, DESCRIPTIONS, chosen, glance, page, run, table_html
+from understudy.paper.setting import Outcome, Settings, Table
 
 WRITTEN = ("claims", "tradeoff", "disguised", "levels")
 

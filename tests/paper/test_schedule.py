@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from understudy.paper.base import Settings
 from understudy.paper.schedule import (
     DAYS,
     FALSE_ALARM,
@@ -22,6 +21,7 @@ from understudy.paper.schedule import (
     redrawn,
     share,
 )
+from understudy.paper.setting import Settings
 
 SIGMAS = 4.892  # two sides of a normal law at 1e-6
 

@@ -11,12 +11,11 @@ from matplotlib.patches import FancyBboxPatch
 from scipy import stats
 
 import understudy as us
-from understudy.paper.base import Settings
 from understudy.paper.examples import office
-from understudy.paper.room import room
+from understudy.paper.setting import Settings, room
 from understudy.paper.structure import compute, structure
 from understudy.report.diagram import plot_predictors, plot_sensor, plot_transformation, ran
-from understudy.transform.gains import gains, scalar_gains
+from understudy.transform.kalman_pair import gains, scalar_gains
 
 
 @pytest.fixture(scope="module")

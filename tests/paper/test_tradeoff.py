@@ -11,8 +11,9 @@ import scipy.stats
 from helpers import ALPHA
 
 import understudy as us
-from understudy.paper import room, tradeoff
-from understudy.paper.base import Settings
+from understudy.paper import setting as room
+from understudy.paper import tradeoff
+from understudy.paper.setting import Settings
 
 DELTA = 200.0 * (1.0 - 0.95 ** np.arange(1, 51))  # b (1 - a^k) / (1 - a): what one person adds to reading k
 

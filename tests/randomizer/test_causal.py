@@ -17,10 +17,8 @@ from scipy.stats import chi2
 
 import understudy as us
 from understudy.errors import DesignError, FamilyError, InfeasibleError, StateError
-from understudy.randomizer.causal.analysis import play
-from understudy.randomizer.causal.beliefs import Beliefs, BeliefState
-from understudy.randomizer.causal.limit import long_run
-from understudy.randomizer.causal.making import CausalDesign, design_causal
+from understudy.randomizer.causal import CausalDesign, design_causal
+from understudy.randomizer.causal_belief import Beliefs, BeliefState, long_run, play
 
 
 @pytest.fixture(scope="module")

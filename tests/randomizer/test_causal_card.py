@@ -17,10 +17,8 @@ from scipy import stats
 import understudy as us
 from understudy.errors import DesignError
 from understudy.randomizer import measures
-from understudy.randomizer.causal.analysis import errors, play, posteriors
-from understudy.randomizer.causal.beliefs import Beliefs
-from understudy.randomizer.causal.bounds import least_mean, planned, told_the_end
-from understudy.randomizer.causal.card import causal_card
+from understudy.randomizer.causal_belief import Beliefs, errors, play, posteriors
+from understudy.randomizer.causal_guarantee import causal_card, least_mean, planned, told_the_end
 
 NONE = "No guarantee, audit only"
 LEAKAGES = ["rate", "first_charge"]

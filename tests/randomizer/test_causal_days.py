@@ -10,15 +10,10 @@ from causal_cases import ALPHA, HAMMING, STAY, bits, room_design
 from scipy.stats import norm
 
 from understudy.errors import DesignError
-from understudy.randomizer.causal.analysis import errors, play
-from understudy.randomizer.causal.beliefs import Beliefs, Fixed
-from understudy.randomizer.causal.corners import Corners
-from understudy.randomizer.causal.days import at_most, per_day, was_ever
-from understudy.randomizer.causal.dynamic import Dynamic
-from understudy.randomizer.causal.limit import long_run
-from understudy.randomizer.causal.making import design_causal
-from understudy.randomizer.causal.paths import path_distortion, true_distortion
-from understudy.report.causal_figure import compare_memory, plot_memory
+from understudy.randomizer.causal import at_most, design_causal, path_distortion, per_day, true_distortion, was_ever
+from understudy.randomizer.causal_belief import Beliefs, Fixed, errors, long_run, play
+from understudy.randomizer.causal_dynamic import Corners, Dynamic
+from understudy.report.figures import compare_memory, plot_memory
 
 
 @pytest.fixture(scope="module")

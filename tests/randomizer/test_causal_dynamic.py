@@ -9,12 +9,9 @@ import pytest
 from scipy.stats import norm
 
 import understudy as us
-from understudy.randomizer.causal.analysis import play
-from understudy.randomizer.causal.beliefs import Beliefs
-from understudy.randomizer.causal.corners import Corners
-from understudy.randomizer.causal.dynamic import Dynamic
-from understudy.randomizer.causal.limit import long_run
-from understudy.randomizer.causal.making import design_causal
+from understudy.randomizer.causal import design_causal
+from understudy.randomizer.causal_belief import Beliefs, long_run, play
+from understudy.randomizer.causal_dynamic import Corners, Dynamic
 
 HAMMING = [[0.0, 1.0], [1.0, 0.0]]
 Z = float(norm.isf(1e-6 / 2))

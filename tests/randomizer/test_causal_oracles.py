@@ -11,13 +11,9 @@ from helpers import room
 from scipy.stats import norm
 
 import understudy as us
-from understudy.randomizer.causal.analysis import errors, play, posteriors
-from understudy.randomizer.causal.beliefs import Beliefs, Fixed, expected_cost
-from understudy.randomizer.causal.days import chance_of_none, was_ever
-from understudy.randomizer.causal.limit import long_run
-from understudy.randomizer.causal.making import design_causal
-from understudy.randomizer.causal.paths import path_distortion, true_distortion
-from understudy.report.causal_figure import WAYS, compare_memory, source
+from understudy.randomizer.causal import chance_of_none, design_causal, path_distortion, true_distortion, was_ever
+from understudy.randomizer.causal_belief import Beliefs, Fixed, errors, expected_cost, long_run, play, posteriors
+from understudy.report.figures import WAYS, compare_memory, source
 
 ALPHA = 1e-6
 HAMMING = [[0.0, 1.0], [1.0, 0.0]]

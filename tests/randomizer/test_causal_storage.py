@@ -9,9 +9,8 @@ from helpers import room
 
 import understudy as us
 from understudy.errors import StoredFileError
-from understudy.randomizer import document
-from understudy.randomizer.causal.making import design_causal
-from understudy.randomizer.causal.storage import KIND, VERSION
+from understudy.randomizer import storage as document
+from understudy.randomizer.causal import KIND, VERSION, design_causal
 
 
 def stored():

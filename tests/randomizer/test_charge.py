@@ -21,11 +21,10 @@ from scipy import integrate, stats
 import understudy as us
 from understudy.errors import DesignError, InfeasibleError, StoredFileError
 from understudy.models.fingerprint import fingerprint
-from understudy.models.residual import Residual
+from understudy.models.model import Residual
 from understudy.randomizer import measures
-from understudy.randomizer.charge import Charge, charge
-from understudy.randomizer.guarantee import Guarantee
-from understudy.randomizer.making import solved
+from understudy.randomizer.design import solved
+from understudy.randomizer.guarantee import Charge, Guarantee, charge
 
 FALSE_ALARM = 1e-6
 HOW = "rounded readings"
@@ -643,7 +642,7 @@ def test_a_kernel_that_forgets_the_residual_is_refused(tmp_path):
 
 def test_the_card_of_a_stored_design(tmp_path, capsys):
     """The command line shows the residual."""
-    from understudy.cli.cards import show
+    from understudy.cli.design_commands import show
 
     made().save(tmp_path / "design.json", models=False)
     show(tmp_path / "design.json", False, None)

@@ -12,7 +12,7 @@ from helpers import room
 
 import understudy as us
 from understudy.errors import DesignError, InfeasibleError
-from understudy.randomizer.constrained.constraints import (
+from understudy.randomizer.constraints import (
     ErrorAtLeast,
     Floor,
     Forbidden,

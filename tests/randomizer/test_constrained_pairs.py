@@ -7,9 +7,8 @@ import pytest
 from constraint_cases import Case, broken, conic
 
 import understudy as us
-from understudy.randomizer.constrained.blocks import blocks
-from understudy.randomizer.constrained.constraints import ErrorAtLeast, LocalDP, MaximalLeakage, TotalVariation
-from understudy.randomizer.constrained.program import begun, program
+from understudy.randomizer.constrained_solver import begun, blocks, program
+from understudy.randomizer.constraints import ErrorAtLeast, LocalDP, MaximalLeakage, TotalVariation
 
 
 def line(n):

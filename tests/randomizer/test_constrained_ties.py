@@ -10,9 +10,8 @@ from constraint_cases import Case, broken, conic, look, random_case
 
 import understudy as us
 from understudy.errors import InfeasibleError
-from understudy.randomizer.constrained.base import as_constraints
-from understudy.randomizer.constrained.central import central
-from understudy.randomizer.constrained.constraints import (
+from understudy.randomizer.constrained_solver import Constrained, begun, central, linear, others, program
+from understudy.randomizer.constraints import (
     KINDS,
     ErrorAtLeast,
     Floor,
@@ -20,11 +19,9 @@ from understudy.randomizer.constrained.constraints import (
     MaximalLeakage,
     PointwiseLeakage,
     TotalVariation,
+    as_constraints,
 )
-from understudy.randomizer.constrained.linear import linear, others
-from understudy.randomizer.constrained.program import begun, program
-from understudy.randomizer.constrained.solving import Constrained
-from understudy.randomizer.interior import information
+from understudy.randomizer.solver import information
 
 FLIP = np.array([[0.0, 1.0], [1.0, 0.0]])
 

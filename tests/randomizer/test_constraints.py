@@ -16,8 +16,7 @@ from randomizer_cases import is_kernel
 
 import understudy as us
 from understudy.errors import DesignError, InfeasibleError
-from understudy.randomizer.constrained.base import as_constraints
-from understudy.randomizer.constrained.constraints import (
+from understudy.randomizer.constraints import (
     KINDS,
     ErrorAtLeast,
     Floor,
@@ -28,6 +27,7 @@ from understudy.randomizer.constrained.constraints import (
     PointwiseLeakage,
     Same,
     TotalVariation,
+    as_constraints,
 )
 
 PSEUDO = [0, 0.2, 0.4, 0.6, 0.8, 1]

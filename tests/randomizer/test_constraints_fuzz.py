@@ -10,7 +10,7 @@ import pytest
 from constraint_cases import Case, broken, cases, disagreement, look, random_case, violations
 
 import understudy as us
-from understudy.randomizer.constrained.constraints import KINDS, LocalDP, MaximalLeakage, Multiples
+from understudy.randomizer.constraints import KINDS, LocalDP, MaximalLeakage, Multiples
 
 COUNT = 135  # 15 of each kind
 COMPARED = 45  # of these with CVXPY, small ones

@@ -15,10 +15,23 @@ from hypothesis import strategies as st
 import understudy as us
 from understudy.errors import InfeasibleError, StoredFileError
 from understudy.models.fingerprint import fingerprint
-from understudy.models.residual import Residual
-from understudy.randomizer.constrained.base import exponential
-from understudy.randomizer.constrained.central import central
-from understudy.randomizer.constrained.constraints import (
+from understudy.models.model import Residual
+from understudy.randomizer.constrained_design import constraints_from_plain, constraints_to_plain
+from understudy.randomizer.constrained_solver import (
+    Multipliers,
+    begun,
+    central,
+    exactly,
+    expanded,
+    linear,
+    lower,
+    lower_told,
+    program,
+    reduced,
+    roomiest,
+    whole,
+)
+from understudy.randomizer.constraints import (
     ErrorAtLeast,
     Floor,
     Forbidden,
@@ -28,13 +41,9 @@ from understudy.randomizer.constrained.constraints import (
     PointwiseLeakage,
     Same,
     TotalVariation,
+    exponential,
 )
-from understudy.randomizer.constrained.feasible import exactly, whole
-from understudy.randomizer.constrained.linear import linear, roomiest
-from understudy.randomizer.constrained.program import Multipliers, begun, lower, lower_told, program
-from understudy.randomizer.constrained.reduction import expanded, reduced
-from understudy.randomizer.constrained.stored import constraints_from_plain, constraints_to_plain
-from understudy.randomizer.interior import information
+from understudy.randomizer.solver import information
 
 MEASURES = (LocalDP(1.0), MaximalLeakage(0.4), PointwiseLeakage(0.5), TotalVariation(0.4), ErrorAtLeast(0.3))
 EVERY = (*MEASURES, Floor(0.01), Forbidden([(0, 2)]), Same([[1, 2]]), Multiples(256))

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import understudy
 from understudy.errors import StoredFileError
 from understudy.models.fingerprint import fingerprint
-from understudy.randomizer import document
-from understudy.randomizer.document import load, read, write
+from understudy.randomizer import storage as document
+from understudy.randomizer.storage import load, read, write
 
 CONTENT = {"leakage": 0.3, "kernel": [[0.1, 0.9], [-0.0, 5e-324]], "values": [0, "é", None, True]}
 HIDDEN = "seven-three-one"

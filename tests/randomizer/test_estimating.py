@@ -15,9 +15,9 @@ from scipy import stats
 
 import understudy as us
 from understudy.errors import DesignError, FamilyError, ReadingError
-from understudy.randomizer.causal.beliefs import _power
-from understudy.randomizer.estimating import Estimator, EstimatorState
-from understudy.stream.states import dump, load
+from understudy.randomizer.causal_belief import _power
+from understudy.randomizer.estimation import Estimator, EstimatorState
+from understudy.stream.snapshot import dump, load
 
 ALPHA = 1e-6
 STAY = [[0.9, 0.1], [0.2, 0.8]]

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.errors import DesignError
-from understudy.randomizer import card, measures
+from understudy.randomizer import guarantee as card
+from understudy.randomizer import measures
 from understudy.randomizer.guarantee import Guarantee
 
 FLIP = [[0.8664, 0, 0, 0, 0, 0.1336], [0.1336, 0, 0, 0, 0, 0.8664]]

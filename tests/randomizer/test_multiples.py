@@ -20,8 +20,11 @@ from randomizer_cases import information_50
 
 import understudy as us
 from understudy.errors import InfeasibleError
-from understudy.randomizer.constrained import multiples_every, multiples_lattice, multiples_whole
-from understudy.randomizer.constrained.constraints import (
+from understudy.randomizer import multiples as multiples_every
+from understudy.randomizer import multiples as multiples_lattice
+from understudy.randomizer import multiples as multiples_whole
+from understudy.randomizer.constrained_solver import Constrained
+from understudy.randomizer.constraints import (
     ErrorAtLeast,
     Floor,
     Forbidden,
@@ -31,9 +34,8 @@ from understudy.randomizer.constrained.constraints import (
     PointwiseLeakage,
     TotalVariation,
 )
-from understudy.randomizer.constrained.silence import silent
-from understudy.randomizer.constrained.solving import Constrained
-from understudy.randomizer.interior import information
+from understudy.randomizer.multiples import silent
+from understudy.randomizer.solver import information
 
 CASES = 60
 KINDS = "LMPTEF"
@@ -191,7 +193,7 @@ def test_what_a_solver_prints_goes_nowhere():
     """From C, with its buffer, and from Python; what was held back before, and what comes after, is written."""
     program = """
 import ctypes, os
-from understudy.randomizer.constrained.silence import silent
+from understudy.randomizer.multiples import silent
 C = ctypes.CDLL(None)
 C.printf(b"before ")
 with silent():

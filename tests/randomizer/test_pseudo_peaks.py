@@ -10,10 +10,17 @@ from helpers import room
 
 import understudy as us
 from understudy.errors import DesignError
-from understudy.randomizer.pseudo.landscape import as_box, of_function
-from understudy.randomizer.pseudo.peaks import peaks
-from understudy.randomizer.pseudo.positions import Layout, dearest, laid_out, snapped
-from understudy.randomizer.pseudo.values import optimise_positions, optimise_pseudo
+from understudy.randomizer.pseudo import (
+    Layout,
+    as_box,
+    dearest,
+    laid_out,
+    of_function,
+    optimise_positions,
+    optimise_pseudo,
+    peaks,
+    snapped,
+)
 
 
 def wave(v):

@@ -15,9 +15,9 @@ from scipy import stats
 
 import understudy as us
 from understudy.distortion.gradient import gradients
-from understudy.distortion.measure import Measure
+from understudy.distortion.measures import Measure
 from understudy.errors import DesignError
-from understudy.randomizer.pseudo.values import optimise_positions, optimise_pseudo
+from understudy.randomizer.pseudo import optimise_positions, optimise_pseudo
 
 
 def h(e):

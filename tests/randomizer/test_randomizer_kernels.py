@@ -16,8 +16,11 @@ from randomizer_cases import FAMILIES, exact_case, random_case
 
 import understudy as us
 from understudy.errors import InfeasibleError
-from understudy.randomizer import backend, interior, inverse, sampler, solver
-from understudy.randomizer.columns import generate
+from understudy.randomizer import inverse, solver
+from understudy.randomizer import randomizer as sampler
+from understudy.randomizer import solver as backend
+from understudy.randomizer import solver as interior
+from understudy.randomizer.solver import generate
 from understudy.transform.backend import load_plain
 
 HERE = Path(backend.__file__).parent

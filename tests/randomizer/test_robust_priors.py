@@ -19,9 +19,7 @@ import understudy as us
 from understudy.errors import ConfigurationError, DesignError, InfeasibleError, StoredFileError
 from understudy.models.fingerprint import fingerprint
 from understudy.randomizer.measures import capacity
-from understudy.randomizer.priors.hull import worst_prior
-from understudy.randomizer.priors.robust import design_robust, solve_robust
-from understudy.randomizer.priors.robust_storage import load_robust
+from understudy.randomizer.robust import design_robust, load_robust, solve_robust, worst_prior
 
 INF = math.inf
 FLIP = np.array([[0.8, 0.2], [0.2, 0.8]])

@@ -8,11 +8,7 @@ import pytest
 from randomizer_cases import is_kernel
 from robust_cases import RobustCase, constant, look, mutual
 
-from understudy.randomizer.priors.direct import direct
-from understudy.randomizer.priors.hull import worst_prior
-from understudy.randomizer.priors.robust import solve_robust
-from understudy.randomizer.priors.robust_ends import base_kernel, costs_of, prepared
-from understudy.randomizer.priors.saddle import bound
+from understudy.randomizer.robust import base_kernel, bound, costs_of, direct, prepared, solve_robust, worst_prior
 
 BETWEEN = np.array([[0.0, 1.0], [0.25, 0.75], [0.5, 0.5], [0.75, 0.25], [1.0, 0.0]])
 WITH_ZERO = np.array([[0.8, 0.6, 0.4], [0.5, 0.5, 0.6]]), np.array([[0.0, 1.0], [0.9, 0.1]])

@@ -14,16 +14,25 @@ from matplotlib.figure import Figure as Sheet
 from page_cases import parsed, words
 
 import understudy as us
-from understudy.adversaries.audited import Audit, Figure, Row
-from understudy.adversaries.judging.scored import scored
-from understudy.adversaries.utility.measuring import measure
+from understudy.adversaries.results import Audit, Figure, Row
+from understudy.adversaries.statistics import scored
+from understudy.adversaries.utility import measure
 from understudy.errors import ConfigurationError
-from understudy.report.audit_figure import plot_audit
-from understudy.report.audit_page import audit_html, audit_report
-from understudy.report.audit_pictures import Guide, Line, bells, dots, memories
-from understudy.report.audit_verdict import failed, mark, verdict
-from understudy.report.audit_words import chance, gains, learned, premise, sentence
-from understudy.report.page import privacy_report
+from understudy.report.audit_page import (
+    audit_html,
+    audit_report,
+    chance,
+    failed,
+    gains,
+    learned,
+    mark,
+    premise,
+    sentence,
+    verdict,
+)
+from understudy.report.design_page import privacy_report
+from understudy.report.figures import plot_audit
+from understudy.report.svg import Guide, Line, bells, dots, memories
 
 NOT = Figure(math.nan, math.nan, math.nan)
 

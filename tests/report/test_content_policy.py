@@ -8,13 +8,13 @@ from html.parser import HTMLParser
 import pytest
 
 import understudy as us
-from understudy.adversaries.audited import Audit, Figure, Row
-from understudy.adversaries.judging.scored import ScoreRow, Scores
-from understudy.content_policy import with_policy
-from understudy.paper.base import Outcome, Settings, Table
-from understudy.paper.page import page as paper_page
+from understudy._html import with_policy
+from understudy.adversaries.results import Audit, Figure, Row
+from understudy.adversaries.statistics import ScoreRow, Scores
+from understudy.paper.run import page as paper_page
+from understudy.paper.setting import Outcome, Settings, Table
 from understudy.report.audit_page import audit_html, audit_report
-from understudy.report.page import privacy_report
+from understudy.report.design_page import privacy_report
 
 VOID = {"meta", "img", "br", "hr", "input", "link", "base"}
 LOADS = {"src", "href", "xlink:href", "srcset", "action", "formaction", "data", "poster", "background", "ping", "cite"}
@@ -152,14 +152,14 @@ def test_pages_of_the_source_are_all_here():
         for path in source.rglob("*.py")
     }
     assert {name: count for name, count in begun.items() if count} == {
-        "paper/page.py": 1, "randomizer/card.py": 1, "randomizer/causal/page.py": 1, "report/audit_page.py": 1,
-        "report/page.py": 1,
+        "paper/run.py": 1, "randomizer/guarantee.py": 1, "randomizer/causal_guarantee.py": 1, "report/audit_page.py": 1,
+        "report/design_page.py": 1,
     }  # fmt: skip
 
 
 def test_the_page_of_a_card_with_warnings_keeps_to_its_policy():
     """The command line adds what speaks against the card, as text."""
-    from understudy.cli.cards import warned
+    from understudy.cli.design_commands import warned
 
     page = warned(design().guarantee.html(page=True), ['<script>"x"</script>'])
     assert "&lt;script&gt;" in page

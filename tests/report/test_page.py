@@ -12,10 +12,9 @@ from cli_cases import STAY, WARNING, about, family
 from page_cases import parsed, words
 
 import understudy as us
-from understudy.report.page import privacy_report
-from understudy.report.page_facts import UNTESTED, facts, misfit, span, warnings
-from understudy.report.page_frontier import frontier_of, tradeoff
-from understudy.report.page_pictures import Curves, curve, heat_map, ticks
+from understudy.report.design_page import privacy_report
+from understudy.report.facts import UNTESTED, facts, frontier_of, misfit, span, tradeoff, warnings
+from understudy.report.svg import Curves, curve, heat_map, ticks
 
 
 @pytest.fixture(scope="module")
@@ -222,8 +221,8 @@ def test_spans_in_words():
 
 def test_what_a_moving_value_costs_is_found_along_its_paths(designs):
     """Simulated days agree with the exact distortion of the same kind of paths, and stand on the page."""
-    from understudy.randomizer.causal.paths import true_distortion
-    from understudy.report.page_paths import moving
+    from understudy.randomizer.causal import true_distortion
+    from understudy.report.facts import moving
 
     design = designs["causal"]
     found, exact = moving(design, sequences=15), true_distortion(design, 96, 15, rng=1)

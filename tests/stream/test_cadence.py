@@ -12,8 +12,8 @@ from scipy import stats
 from stream_helpers import FULL, opened, played, released_as
 
 import understudy as us
+from understudy.apply.apply_file import apply_file
 from understudy.errors import ConfigurationError, MissingReadingError, ReadingError
-from understudy.files.applying import apply_file
 from understudy.stream import inspection
 from understudy.stream.cadence import Cadence
 
@@ -182,7 +182,7 @@ def test_a_leap_is_many_steps(readings):
     rng = np.random.default_rng(1)
     from helpers import random_system
 
-    from understudy.transform.pair import Pair
+    from understudy.transform.kalman_pair import Pair
 
     pair = Pair(*(us.GaussMarkov(**random_system(rng, n, 2)) for n in (2, 3)))
     state, _ = pair.apply(pair.start(), rng.standard_normal((7, 2)))

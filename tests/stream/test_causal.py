@@ -14,10 +14,10 @@ from stream_helpers import copied, opened, released_as
 
 import understudy as us
 from understudy.errors import BudgetError, ConfigurationError, ReadingError, RollbackError
-from understudy.randomizer.causal.making import design_causal
+from understudy.randomizer.causal import design_causal
 from understudy.stream import inspection
-from understudy.stream.budgets import micronats
-from understudy.stream.coins import Coins
+from understudy.stream.budget import micronats
+from understudy.stream.engine import Coins
 
 EVERY = 5
 
@@ -217,7 +217,7 @@ def test_decisions_that_no_reading_came_for_move_the_belief():
 
 
 def us_state(belief, k):
-    from understudy.randomizer.causal.beliefs import BeliefState
+    from understudy.randomizer.causal_belief import BeliefState
 
     return BeliefState(tuple(belief.tolist()), k)
 

@@ -11,7 +11,8 @@ from stream_helpers import FULL, in_child, opened, whole
 
 import understudy as us
 from understudy.errors import ConfigurationError, LedgerBusyError, LedgerDamagedError, LedgerError
-from understudy.stream import files, inspection
+from understudy.stream import _ledger_file as files
+from understudy.stream import inspection
 
 posix = pytest.mark.skipif(os.name != "posix", reason="files in use cannot be deleted elsewhere")
 
@@ -299,7 +300,7 @@ def test_a_name_that_an_older_version_took_can_still_be_opened(design, tmp_path,
     from typer.testing import CliRunner
 
     from understudy.cli import app
-    from understudy.randomizer import playing
+    from understudy.randomizer import design as playing
     from understudy.stream import ledger as module
 
     with opened(tmp_path) as ledger:

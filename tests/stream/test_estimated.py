@@ -8,8 +8,8 @@ from stream_helpers import opened, released_as
 
 import understudy as us
 from understudy.errors import ConfigurationError
-from understudy.randomizer.causal.making import design_causal
-from understudy.randomizer.estimating import Estimator
+from understudy.randomizer.causal import design_causal
+from understudy.randomizer.estimation import Estimator
 
 EVERY = 5
 FAMILY = us.Family({v: room(v) for v in (0, 1)})

@@ -15,9 +15,9 @@ from stream_helpers import copied, opened, played, released_as
 
 import understudy as us
 from understudy.errors import ConfigurationError, LedgerError, MissingReadingError, ModelError, ReadingError
-from understudy.laws.uniforms import Uniforms
-from understudy.randomizer.causal.making import design_causal
-from understudy.transform.restarting import Restarting
+from understudy.laws.atoms import Uniforms
+from understudy.randomizer.causal import design_causal
+from understudy.transform.gaps import Restarting
 
 HEAVY = us.Scalar(scipy.stats.t(4.0, 0.0, 2.0))
 P, EVERY = 2, 5

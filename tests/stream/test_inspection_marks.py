@@ -10,9 +10,9 @@ from helpers import room
 from stream_helpers import opened
 
 import understudy as us
-from understudy.randomizer.causal.making import design_causal
+from understudy.randomizer.causal import design_causal
 from understudy.stream import inspection
-from understudy.stream.rows import digest
+from understudy.stream.records import digest
 
 EVERY = 5
 FAMILY = us.Family({v: room(v) for v in (0, 1)})

@@ -15,7 +15,7 @@ import understudy as us
 from understudy.cli import app
 from understudy.errors import ConfigurationError, LedgerError, ReadingError, SnapshotError
 from understudy.stream import inspection
-from understudy.stream.states import dump, from_plain, load, to_plain
+from understudy.stream.snapshot import dump, from_plain, load, to_plain
 
 DAY = 86_400
 
@@ -139,7 +139,7 @@ def test_a_stream_goes_on_under_its_own_terms_only(design, ledger):
 
 def test_keys_are_exact_to_the_nanosecond():
     """Times of numpy and pandas keep their nanoseconds; what 64 bits cannot hold is refused and does not wrap round."""
-    from understudy.stream.keys import as_key, as_keys
+    from understudy.stream.cadence import as_key, as_keys
 
     class Stamp(dt.datetime):  # as pandas has it
         nanosecond = 7

@@ -259,7 +259,7 @@ def test_a_witness_that_cannot_be_kept_is_told(design, tmp_path, monkeypatch):
         def refused(*_):
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr("understudy.stream.witness._pwrite", refused)
+        monkeypatch.setattr("understudy.stream.rollback_guard._pwrite", refused)
         with pytest.warns(UnderstudyWarning, match="witness cannot be written"):
             stream.step(100.0)
         stream.step(100.0)  # said once

@@ -16,7 +16,7 @@ from stream_helpers import opened, released_as
 
 import understudy as us
 from understudy.errors import BudgetError, ConfigurationError, LedgerDamagedError, LedgerError, ReadingError
-from understudy.randomizer.causal.making import design_causal
+from understudy.randomizer.causal import design_causal
 from understudy.stream import inspection
 
 FAMILY = us.Family(room, values=[0, 1])

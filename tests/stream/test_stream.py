@@ -23,7 +23,8 @@ from understudy.errors import (
     UnderstudyWarning,
 )
 from understudy.laws.atoms import Atoms
-from understudy.stream import inspection, snapshots
+from understudy.stream import inspection
+from understudy.stream import snapshot as snapshots
 
 T = 300
 
@@ -225,7 +226,7 @@ def test_other_versions_are_warned_of_where_they_matter(readings, monkeypatch):
     blob = heavy.stream(1).snapshot()
     us.Stream.restore(heavy, blob)
     versions = snapshots.versions()
-    monkeypatch.setattr("understudy.stream.snapshots.versions", lambda: {**versions, "scipy": "9.9"})
+    monkeypatch.setattr("understudy.stream.snapshot.versions", lambda: {**versions, "scipy": "9.9"})
     with pytest.warns(UnderstudyWarning, match="bit for bit"):
         us.Stream.restore(heavy, blob)
 

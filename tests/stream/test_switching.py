@@ -7,8 +7,8 @@ import pytest
 
 import understudy as us
 from understudy.errors import ModelError
-from understudy.stream.switching import continued
-from understudy.transform.filter import transformation
+from understudy.stream.engine import continued
+from understudy.transform.core import transformation
 
 KEY = b"k" * 32
 

@@ -7,7 +7,7 @@ import pytest
 from helpers import OwnGaussMarkov, random_system, room, same_bits
 
 import understudy as us
-from understudy.transform import gains as tables
+from understudy.transform import kalman_pair as tables
 
 SLOW = {"A": 0.999, "C": 1.0, "Q": 1e-4, "R": 1.0, "mean0": 0.0, "cov0": 5.0}
 

@@ -12,13 +12,11 @@ from scipy.special import log_ndtr
 
 import understudy as us
 from understudy.errors import NumericalError, ReadingError, StateError
-from understudy.laws.atoms import Atoms
-from understudy.laws.copula import GaussianCopula
-from understudy.laws.uniforms import uniforms_from
+from understudy.laws.atoms import Atoms, uniforms_from
+from understudy.laws.multivariate import GaussianCopula
 from understudy.models.hidden_markov import HiddenMarkov
-from understudy.transform import hidden
-from understudy.transform.filter import run
-from understudy.transform.maps import Emit, RandomisedScore, Score
+from understudy.transform import hidden_markov as hidden
+from understudy.transform.core import Emit, RandomisedScore, Score, run
 
 RNG = np.random.default_rng(21)
 UNIFORMS = uniforms_from(7)

@@ -15,15 +15,12 @@ import pytest
 from helpers import random_system, room, same_bits
 
 import understudy as us
-from understudy.laws.rounding import Channel, Rounding
-from understudy.models.cell_point_mass import USUAL
+from understudy.laws.cells import Channel, Rounding
 from understudy.models.gauss_markov import System
-from understudy.models.quantised import Quantised
+from understudy.models.quantised import USUAL, Quantised
 from understudy.transform import backend
-from understudy.transform.gains import SETTLED, gains, scalar_gains
-from understudy.transform.narrow import narrow
-from understudy.transform.rounded import _NO_TABLE, _PAIRS
-from understudy.transform.settled import settled_filter
+from understudy.transform.kalman_pair import SETTLED, gains, scalar_gains
+from understudy.transform.quantised import _NO_TABLE, _PAIRS, narrow, settled_filter
 
 HERE = Path(backend.__file__).parent
 PLAIN = backend.load_plain("kernels_plain_under_test", str(HERE / "_kernels.py"))

@@ -7,7 +7,8 @@ import pytest
 from helpers import random_system, room, same_bits, stepwise
 
 import understudy as us
-from understudy.transform import gains, pair
+from understudy.transform import kalman_pair as gains
+from understudy.transform import kalman_pair as pair
 
 
 def results():

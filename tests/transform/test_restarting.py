@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 import understudy as us
 from understudy.errors import MissingReadingError, ModelError, ReadingError, StateError
-from understudy.laws.uniforms import Uniforms
-from understudy.stream.states import dump, load
-from understudy.stream.switching import continued
-from understudy.transform.filter import transformation
-from understudy.transform.maps import RandomisedScore
-from understudy.transform.restarting import Restarting, refill_of, restarting
+from understudy.laws.atoms import Uniforms
+from understudy.stream.engine import continued
+from understudy.stream.snapshot import dump, load
+from understudy.transform.core import RandomisedScore, transformation
+from understudy.transform.gaps import Restarting, refill_of, restarting
 
 KEY = b"k" * 32
 FAST = settings(max_examples=40, deadline=None, derandomize=True, database=None)

@@ -12,13 +12,20 @@ from helpers import random_system, room
 
 import understudy as us
 from understudy.errors import ReadingError, StateError
-from understudy.laws.uniforms import SeededUniforms, Uniforms
+from understudy.laws.atoms import SeededUniforms, Uniforms
 from understudy.models.quantised import Quantised
-from understudy.transform import narrow as polynomials
+from understudy.transform import quantised as polynomials
 from understudy.transform.backend import compiled
-from understudy.transform.narrow import narrow
-from understudy.transform.rounded import LineWhitening, MomentWhitening, PointWhitening, colouring, whitening
-from understudy.transform.settled import early, settled_filter
+from understudy.transform.quantised import (
+    LineWhitening,
+    MomentWhitening,
+    PointWhitening,
+    colouring,
+    early,
+    narrow,
+    settled_filter,
+    whitening,
+)
 
 UNIFORMS = SeededUniforms(b"uniforms for tests")
 

@@ -15,7 +15,7 @@ import understudy as us
 from tests.helpers import positive, random_system, room, stable
 from understudy.errors import ConfigurationError
 from understudy.transform import roundoff as ro
-from understudy.transform.gains import scalar_gains
+from understudy.transform.kalman_pair import scalar_gains
 
 ULP = 2.0**-45  # of readings between 128 and 256
 

@@ -10,7 +10,7 @@ from helpers import same_bits
 
 import understudy as us
 from understudy.errors import MissingReadingError, NumericalError, ReadingError, StateError
-from understudy.transform.pair import Pair, white
+from understudy.transform.kalman_pair import Pair, white
 
 
 def model(**changed):

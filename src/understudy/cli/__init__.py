@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from understudy._version import __version__
+from understudy.cli import app as _path
 from understudy.cli import options as o
-from understudy.cli import path as _path
-from understudy.cli.path import examples
-from understudy.version import __version__
+from understudy.cli.app import examples
 
 app = typer.Typer(
     name="understudy",
@@ -51,7 +51,7 @@ def guarantee(
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page here instead.")] = None,
 ) -> None:
     """Show what a stored design guarantees: every measure in words, with its conditions."""
-    from understudy.cli.cards import show
+    from understudy.cli.design_commands import show
 
     show(path, as_json, html)
 
@@ -69,7 +69,7 @@ _Ledger = Annotated[Path, typer.Argument(metavar="LEDGER", help="The file of a l
 @ledgers.command("show", epilog=examples("understudy ledger show room.db"))
 def ledger_show(path: _Ledger, as_json: o.AsJson = False) -> None:
     """Show streams, epochs, what was charged and what is left; no draw, no key and no state is shown."""
-    from understudy.cli.ledgers import show
+    from understudy.cli.records_commands import show_ledger as show
 
     show(path, as_json)
 
@@ -77,7 +77,7 @@ def ledger_show(path: _Ledger, as_json: o.AsJson = False) -> None:
 @ledgers.command("verify", epilog=examples("understudy ledger verify room.db"))
 def ledger_verify(path: _Ledger, as_json: o.AsJson = False) -> None:
     """Check the whole file: pages, digests, sums and permissions. Exit status 1 if anything is wrong."""
-    from understudy.cli.ledgers import verify
+    from understudy.cli.records_commands import verify
 
     verify(path, as_json)
 
@@ -94,7 +94,7 @@ def ledger_export(
     ] = False,
 ) -> None:
     """Write the outputs that were released, one JSON object a line, each with its mark."""
-    from understudy.cli.ledgers import export
+    from understudy.cli.records_commands import export
 
     export(path, stream, out, as_json)
 
@@ -106,7 +106,7 @@ def ledger_backup(
     as_json: o.AsJson = False,
 ) -> None:
     """Copy a ledger, also while it is in use: consistent, verified, and readable by its owner alone."""
-    from understudy.cli.ledgers import backup
+    from understudy.cli.records_commands import backup
 
     backup(path, copy, as_json)
 
@@ -131,7 +131,7 @@ def demo(
 ) -> None:
     """Disguise the readings of the paper's room, and see what an adversary who averages learns."""
     from understudy.cli.demo import Part, run
-    from understudy.cli.typed import budget
+    from understudy.cli.options import budget
 
     run(Part(theta, pseudo, budget(leakage)), steps, seed, plot, as_json)
 
@@ -149,7 +149,7 @@ def paper(
     as_json: o.AsJson = False,
 ) -> None:
     """Recompute every result of the paper, with our figure beside each of its claims."""
-    from understudy.cli.paper import run
+    from understudy.cli.records_commands import run
 
     run(out, quick, figure or [], seed, as_json)
 
@@ -157,7 +157,7 @@ def paper(
 @app.command(rich_help_panel=_PAPER, epilog=examples("understudy info --json"))
 def info(as_json: o.AsJson = False) -> None:
     """Say what is installed, and whether the compiled loops are running."""
-    from understudy.cli.info import show
+    from understudy.cli.records_commands import show_info as show
 
     show(as_json)
 
@@ -167,8 +167,8 @@ def main() -> None:
     import os
     import sys
 
+    from understudy.cli.options import in_options
     from understudy.cli.terminal import plain_warnings
-    from understudy.cli.typed import in_options
     from understudy.errors import UnderstudyError
 
     try:

@@ -20,13 +20,11 @@ from rich.panel import Panel
 from rich.table import Table
 
 import understudy as us
-from understudy.cli.pictures import check_plot, save_figure
-from understudy.cli.room import estimates, room
-from understudy.cli.sparks import side_by_side
-from understudy.cli.terminal import print_json
+from understudy._paths import check_paths
+from understudy._types import Array
+from understudy.cli.design_commands import estimates, room
+from understudy.cli.terminal import check_plot, print_json, save_figure, side_by_side
 from understudy.errors import ConfigurationError
-from understudy.laws.base import Array
-from understudy.paths import check_paths
 from understudy.stream.release import default_lattice
 from understudy.transform.backend import compiled
 from understudy.transform.whiteness import whiteness

@@ -1,11 +1,27 @@
-"""Options that several commands share."""
+"""Options that several commands share.
+
+What was typed, as what it means: lists, quantities with a unit, durations. Errors name the option and the rule.
+
+Constraints as typed after ``understudy design``: other measures, a floor, pairs and groups, multiples.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from understudy.errors import ConfigurationError, DesignError
+from understudy.randomizer import constraints
+from understudy.randomizer.constraints import Constraint
+from understudy.randomizer.solver import nats
+
+# Options that several commands share -----------------------------------------------------------------
+
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program instead of text for people.")]
 Design = Annotated[Path, typer.Argument(metavar="DESIGN", help="A stored design, such as design.json.")]
@@ -132,3 +148,225 @@ Delimiter = Annotated[str, typer.Option(metavar="CHARACTER", help="What stands b
 Plot = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Write a picture here (.png, .svg or .pdf; needs the plot extra).")
 ]
+
+
+# What was typed, as what it means: lists, quantities with a unit, durations. Errors name the option a ---
+
+
+_QUANTITY = re.compile(r"\s*([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*([^\s0-9].*?)?\s*")
+_SQUARED = re.compile(r"(\^2|²|2)$")
+
+
+def budget(leakage: str | None) -> str | float | None:
+    """A leakage as typed: a bare number is one of nats."""
+    try:
+        return None if leakage is None else float(leakage)
+    except ValueError:
+        return leakage
+
+
+_NAMES = (
+    "leakage|rate|error_at_least|distortion_at_most|distortion|pseudo|horizon|decision_every|reading|private|time|segment|"
+    "period|bins|public|actuators|grid|model|keep|epoch|format|delimiter|on_error|name|ledger|prior|values|resolution|"
+    "readings|valid|decimals"
+)
+_NAMED = re.compile(rf"(?<![\w.'\"-])({_NAMES}) ?= ?(?=\S)")
+_LEFT = re.compile(r"(?<![\w.'\"-])(format)= says|(accept_misfit)=True")
+
+
+def in_options(words: str) -> str:
+    """An error of the library in the words of the command line: options for the names of arguments.
+
+    >>> in_options("error_at_least = 1.4; it must be between 0 and 0.5")
+    '--error-at-least 1.4; it must be between 0 and 0.5'
+    >>> in_options("it has no ending, or format= says which (csv); accept_misfit=True goes on")
+    'it has no ending, or --format says which (csv); --accept-misfit goes on'
+    """
+    words = _LEFT.sub(lambda m: "--format says" if m[1] else "--accept-misfit", words)
+    return _NAMED.sub(lambda m: f"--{m[1].replace('_', '-')} ".replace("actuators", "actuator"), words)
+
+
+def numbers(option: str, text: str) -> list[float | int]:
+    """Numbers with commas between them; whole ones stay whole.
+
+    >>> numbers("--pseudo", "0, .5,1")
+    [0, 0.5, 1]
+    """
+    try:
+        found = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ConfigurationError(
+            f"{option} {text}: numbers with commas between them are wanted, as in 0,.5,1"
+        ) from None
+    return [int(x) if x.is_integer() else x for x in found]
+
+
+def quantity(option: str, text: str, units: Any = None) -> tuple[float, str]:
+    """A number with or without a unit, which must be that of the readings if that is known.
+
+    >>> quantity("--distortion-at-most", "25ppm"), quantity("--distortion-at-most", "25")
+    ((25.0, 'ppm'), (25.0, ''))
+    >>> quantity("--distortion-at-most", "25 ppm", units=["degC"])
+    Traceback (most recent call last):
+    understudy.errors.ConfigurationError: --distortion-at-most 25 ppm: the readings are in degC, not in ppm
+    """
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        raise ConfigurationError(f"{option} {text}: a number is wanted, with its unit or without, as in 25ppm or 25")
+    unit = match[2] or ""
+    if unit == "%":
+        raise ConfigurationError(f"{option} {text}: a share is not accepted here; give it in the unit of the readings")
+    known = {str(u) for u in units or () if u}
+    if unit and known and unit not in known and _SQUARED.sub("", unit) not in known:
+        raise ConfigurationError(f"{option} {text}: the readings are in {' and '.join(sorted(known))}, not in {unit}")
+    return float(match[1]), unit
+
+
+def chosen(option: str, text: str, values: tuple[Any, ...]) -> list[Any]:
+    """Values of a family by their names, with commas between them.
+
+    >>> chosen("--pseudo", "0, 3+", (0, "1-2", "3+"))
+    [0, '3+']
+    """
+    names = {str(value): value for value in values}
+    found = []
+    for part in (part.strip() for part in text.split(",")):
+        if part not in names:
+            known = ", ".join(names)
+            raise ConfigurationError(f"{option} {text}: the family has no model for {part!r}; it has {known}")
+        found.append(names[part])
+    return found
+
+
+def readings(option: str, text: str, period: float | None) -> int:
+    """A number of readings: as it is, or as a time that the period goes into.
+
+    >>> readings("--decision-every", "15min", 60.0), readings("--decision-every", "4", 900.0)
+    (15, 4)
+    >>> readings("--every", "90s", 60.0)
+    Traceback (most recent call last):
+    understudy.errors.ConfigurationError: --every 90s: it must be a whole number of readings, one comes every 60 s
+    """
+    if re.fullmatch(r"\s*[0-9]+\s*", text):
+        count = float(text)
+    else:
+        from understudy.tables.frame import seconds
+
+        try:
+            time = seconds(text)
+        except ConfigurationError:
+            raise ConfigurationError(
+                f"{option} {text}: a number of readings or a time is wanted, as in 15 or 15min"
+            ) from None
+        if not period:
+            raise ConfigurationError(
+                f"{option} {text}: the family does not say how often a reading comes; give a number of readings"
+            )
+        count = time / period
+        if abs(count - round(count)) > 1e-6:
+            raise ConfigurationError(
+                f"{option} {text}: it must be a whole number of readings, one comes every {period:g} s"
+            )
+    if round(count) < 1:
+        raise ConfigurationError(f"{option} {text}: it must be at least one reading")
+    return round(count)
+
+
+# Constraints as typed after ``understudy design``: other measures, a floor, pairs and groups, multipl ---
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What was typed; None where nothing was."""
+
+    local_dp: float | None = None
+    maximal_leakage: str | None = None
+    pointwise_leakage: str | None = None
+    total_variation: float | None = None
+    floor: float | None = None
+    multiples: int | None = None
+    forbid: Sequence[str] | None = None
+    same: Sequence[str] | None = None
+
+    @property
+    def options(self) -> list[str]:
+        """The options that were given."""
+        return ["--" + name.replace("_", "-") for name in self.__slots__ if getattr(self, name) is not None]
+
+
+NOTHING = Kept()
+
+
+def kept(typed: Kept, values: Any, pseudo: Any) -> tuple[Constraint, ...]:
+    """The constraints; values and pseudo values are known by their names.
+
+    >>> kept(Kept(local_dp=1.0, forbid=["1:0.2"], same=["0,1"]), (0, 1), (0, 0.2, 1))
+    (LocalDP(epsilon=1.0), Forbidden(pairs=((1, 0.2),), positions=False), Same(groups=((0, 1),), positions=False))
+    """
+    found: list[Constraint] = []
+    if typed.local_dp is not None:
+        found.append(_made("--local-dp", constraints.LocalDP, typed.local_dp))
+    if typed.maximal_leakage is not None:
+        amount = _nats("--maximal-leakage", typed.maximal_leakage)
+        found.append(_made("--maximal-leakage", constraints.MaximalLeakage, amount))
+    if typed.pointwise_leakage is not None:
+        amount = _nats("--pointwise-leakage", typed.pointwise_leakage)
+        found.append(_made("--pointwise-leakage", constraints.PointwiseLeakage, amount))
+    if typed.total_variation is not None:
+        found.append(_made("--total-variation", constraints.TotalVariation, typed.total_variation))
+    if typed.floor is not None:
+        found.append(_made("--floor", constraints.Floor, typed.floor))
+    if typed.forbid is not None:
+        pairs = [pair for text in typed.forbid for pair in _pairs(text, values, pseudo)]
+        found.append(constraints.Forbidden(tuple(dict.fromkeys(pairs))))
+    if typed.same is not None:
+        groups = [group for text in typed.same for group in text.split(";")]
+        found.append(
+            constraints.Same(tuple(tuple(_named("--same", x, values) for x in group.split(",")) for group in groups))
+        )
+    if typed.multiples is not None:
+        found.append(_made("--multiples", constraints.Multiples, typed.multiples))
+    return tuple(found)
+
+
+def _made(option: str, kind: Any, value: Any) -> Constraint:
+    try:
+        made: Constraint = kind(value)
+    except DesignError as error:
+        rule = str(error).partition("; ")[2]
+        raise ConfigurationError(f"{option} {value}: {rule}") from None
+    return made
+
+
+def _nats(option: str, text: str) -> float:
+    if "%" in text or "percent" in text:
+        raise ConfigurationError(f"{option} {text}: nats or bits are wanted, as in 0.3 or '0.4 bit'")
+    try:
+        return nats(budget(text), 0.0)
+    except DesignError:
+        raise ConfigurationError(f"{option} {text}: nats or bits are wanted, as in 0.3 or '0.4 bit'") from None
+
+
+def _pairs(text: str, values: Any, pseudo: Any) -> tuple[tuple[Any, Any], ...]:
+    found = []
+    for part in text.split(","):
+        value, colon, drawn = part.rpartition(":")
+        if not colon:
+            raise ConfigurationError(f"--forbid {text}: pairs are wanted, true value and played one, as in 0:1,2:0")
+        found.append((_named("--forbid", value, values), _named("--forbid", drawn, pseudo)))
+    return tuple(found)
+
+
+def _named(option: str, name: str, known: Any) -> Any:
+    name = name.strip()
+    for value in known:
+        if str(value) == name or (isinstance(value, (int, float)) and _number(name) == value):
+            return value
+    raise ConfigurationError(f"{option}: {name!r} is none of {', '.join(map(str, known))}")
+
+
+def _number(name: str) -> float | None:
+    try:
+        return float(name)
+    except ValueError:
+        return None

@@ -1,22 +1,37 @@
 """What commands say and where: results on the standard output, progress and warnings on the error stream.
 
 A bar is drawn only on a terminal. Elsewhere nothing moves, and what is printed is the same every time.
+
+True and disguised readings side by side, as a table with a small curve in each row.
+
+On a terminal the table fills as the readings come; elsewhere it is printed once, full.
+
+Pictures that commands draw.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
 
-from understudy.errors import UnderstudyWarning
-from understudy._types import Progress as Told
+from understudy._paths import write_whole
+from understudy._types import Array, Progress
+from understudy.errors import ConfigurationError, MissingExtraError, UnderstudyWarning
 
+# What commands say and where: results on the standard output, progress and warnings on the error stre ---
 
 
 def say(words: str = "", err: bool = False) -> None:
@@ -64,7 +79,7 @@ def _finite(found: Any) -> Any:
 
 
 @contextmanager
-def progress(words: str, steps: bool = True) -> Iterator[Told]:
+def progress(words: str, steps: bool = True) -> Iterator[Progress]:
     """A bar on the error stream while something long runs; the function that it yields moves it, from 0 to 1.
 
     Without `steps` nothing is known of how far it is, and the bar only shows that it runs.
@@ -107,3 +122,75 @@ def filled(words: str, lead: str = "") -> str:
     import textwrap
 
     return textwrap.fill(words, 92, initial_indent=lead, subsequent_indent=" " * len(lead), break_on_hyphens=False)
+
+
+# True and disguised readings side by side, as a table with a small curve in each row -----------------
+
+
+_BLOCKS, _ASCII = "▁▂▃▄▅▆▇█", "_.-:=+*#"
+_PAUSE = 0.06  # seconds between readings on a terminal
+
+
+def spark(values: Array, low: float, high: float, width: int, blocks: str = _BLOCKS) -> str:
+    """A curve of at most `width` letters, whose heights go from `low` to `high`.
+
+    >>> spark(np.array([0.0, 1.0, 2.0, 3.0]), 0.0, 3.0, 4), spark(np.arange(100.0), 0.0, 99.0, 5)
+    ('▁▃▆█', '▂▃▅▆▇')
+    """
+    means = [float(part.mean()) for part in np.array_split(values, min(width, len(values)))]
+    top = len(blocks) - 1
+    scale = top / (high - low) if high > low else 0.0
+    return "".join(blocks[min(top, max(0, round(scale * (mean - low))))] for mean in means)
+
+
+def side_by_side(console: Console, streams: Mapping[str, Array], shown: int) -> None:
+    """The first `shown` readings of each stream as a curve, and some of their values."""
+    if not console.is_terminal:
+        console.print(_table(console, streams, shown, shown))
+        return
+    with Live(_table(console, streams, shown, 1), console=console, auto_refresh=False) as live:
+        for k in range(2, shown + 1):
+            time.sleep(_PAUSE)
+            live.update(_table(console, streams, shown, k), refresh=True)
+
+
+def _table(console: Console, streams: Mapping[str, Array], shown: int, seen: int) -> Table:
+    table = Table(title="What the sensor says, and what leaves the building", title_justify="left")
+    last = {len(values) for values in streams.values()}
+    at = sorted({1, 10, shown, *last})
+    wide = max(12, min(shown, console.width - 28 - 9 * len(at)))
+    table.add_column("CO2", no_wrap=True)
+    table.add_column(f"readings 1 to {shown}", no_wrap=True, min_width=wide)
+    for k in at:
+        table.add_column(f"{k}", justify="right", min_width=6)
+    first = np.concatenate([values[:shown] for values in streams.values()])
+    blocks = _BLOCKS if console.encoding.lower().startswith("utf") else _ASCII
+    for name, values in streams.items():
+        curve = spark(values[:seen], float(first.min()), float(first.max()), max(1, wide * seen // shown), blocks)
+        # the last readings come long after those of the curve
+        table.add_row(name, curve, *(f"{values[k - 1]:.2f}" if k <= seen or seen == shown else "" for k in at))
+    return table
+
+
+# Pictures that commands draw -------------------------------------------------------------------------
+
+
+def check_plot(path: Path) -> None:
+    """Refuse a picture that could not be written, before any work is done."""
+    if path.suffix not in {".png", ".svg", ".pdf"}:
+        raise ConfigurationError(f"--plot {path}: the name of a picture must end in .png, .svg or .pdf")
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        raise MissingExtraError("a picture needs matplotlib (the extra `plot`): pip install matplotlib") from None
+    mpl.use("Agg")  # a file, no window
+
+
+def save_figure(figure: Any, path: Path) -> None:
+    """Write a figure of matplotlib, whole or not at all, and close it."""
+    from matplotlib import pyplot as plt
+
+    drawn = BytesIO()
+    figure.savefig(drawn, format=path.suffix[1:], dpi=150)
+    plt.close(figure)
+    write_whole(path, drawn.getvalue())

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy._types import Array
 from understudy.errors import ConfigurationError, StoredFileError
-from understudy.identify.clock import hours, in_words
 from understudy.identify.history import History
-from understudy.laws.base import Array
+from understudy.tables.frame import hours, in_words
 
 _HOURS = 24
 
@@ -90,7 +90,7 @@ class Chain:
 
     def to_plain(self) -> dict[str, Any]:
         """As JSON can hold it, for people too: with the stationary law and the durations."""
-        from understudy.models.keys import value_to_plain
+        from understudy.models.stored import value_to_plain
 
         return {
             "values": [value_to_plain(value) for value in self.values],
@@ -108,7 +108,7 @@ class Chain:
     @staticmethod
     def from_plain(plain: Any) -> Chain:
         """The chain that `to_plain` was given."""
-        from understudy.models.keys import value_from_plain
+        from understudy.models.stored import value_from_plain
 
         names = ("period", "transition", "prior", "transitions", "by_hour", "transition_by_hour", "zone")
         try:

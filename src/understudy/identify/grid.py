@@ -2,27 +2,304 @@
 
 A float map of a grid gives the private parameter away from one reading, so a grid is sought in the data, never assumed.
 The answer is the coarsest grid that holds all but 1 percent of the readings, where continuous readings would look so
-with a chance of at most 1e-6 (`understudy.identify.lattice` finds it). Under text of three decimals there may be the
+with a chance of at most 1e-6 (`understudy.identify.grid` finds it). Under text of three decimals there may be the
 coarser grid of a converter: then that is the answer, and `written` is the finer one. Between nested grids the rule is
 the same: whole numbers that are mostly, not nearly always, multiples of 5 have the step 1, and `mostly` tells of 5.
+
+The step of a grid: an approximate greatest common divisor, and the chance that there is none.
+
+Differences of readings on a grid are whole multiples of one step, up to the noise of their float or text form. Euclid's
+algorithm on three differences of near neighbours finds a common divisor; many triples vote, so readings off the grid
+do no harm. A candidate is made precise over longer and longer differences and judged on all readings.
+
+The chance. Two readings fix a grid up to the number of steps between them; each further distinct value falls within
+the noise of it with probability 2 noise / step, were the readings continuous; any few may be the exceptions.
+
+Grids and held readings of a history, and models behind the grid.
+
+A float map of readings on a grid gives the private parameter away, so where a grid is found (`detect_grid`) the models
+are put on it (`OnGrid`), or behind it (`Quantised`) if not all channels have one. A class that cannot be is not chosen.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.errors import ModelError, ReadingError
-from understudy.identify.lattice import FALSE_ALARM, Lattice, Visits, lattices, neat, visited
-from understudy.laws.base import Array
+from understudy._types import Array
+from understudy.errors import ConfigurationError, ModelError, ReadingError
+from understudy.identify.history import History, Segment
+from understudy.stream.release import COARSE, as_form
+from understudy.tables.frame import in_words
 from understudy.transform.readings import as_readings, finite_or_missing
 
 if TYPE_CHECKING:
-    from understudy.models.base import Model
+    from understudy.identify.candidates.candidate import Candidate
+    from understudy.models.model import Model
+
+
+# The step of a grid: an approximate greatest common divisor, and the chance that there is none -------
+
+
+FALSE_ALARM = 1e-6
+OUTLIERS = 0.01  # share of readings that may lie off the grid
+_PARTIAL = 0.5  # a grid of at least so many is worth telling of
+_BLUR = 0.25  # noise beyond this part of a step, on either side, is no grid
+_TYPICAL = 0.18  # of a step: median distance of differences from whole multiples; chance gives a quarter
+_TRIPLES = 64
+_SAMPLE = 1500
+_ENOUGH = 50_000
+_TEXT = 5.5e-15  # text of 15 digits, and a few roundings of a conversion of units
+_SINGLE = 2.0**-24  # 32-bit floats
+
+
+class Visits(NamedTuple):
+    """Runs of equal readings. A value that is held for long is visited once."""
+
+    values: Array  # distinct, increasing
+    visits: NDArray[np.int64]  # runs at each value
+    readings: NDArray[np.int64]  # readings at each value
+    order: NDArray[np.int64]  # index of the value of each run, in time
+    runs: NDArray[np.int64]  # length of each run, in time
+
+
+class Lattice(NamedTuple):
+    """origin + step times whole numbers, and how well the readings lie on it."""
+
+    step: float
+    origin: float  # a grid value among the readings
+    limit: float  # distance from a grid value that counts as on it
+    share: float = 1.0  # of the readings that are on it
+    log_chance: float = 0.0  # that continuous readings would look so
+
+    def nearest(self, values: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Which grid value is nearest, counted from the origin, and whether it is near enough."""
+        place = (values - self.origin) / self.step
+        nearest = np.rint(place)
+        return nearest, np.abs(place - nearest) * self.step <= self.limit
+
+
+def visited(y: Array) -> Visits:
+    """The runs of a channel without gaps."""
+    starts = np.flatnonzero(np.concatenate(([True], y[1:] != y[:-1])))
+    runs = np.diff(starts, append=y.size)
+    values, order, visits = np.unique(y[starts], return_inverse=True, return_counts=True)
+    return Visits(values, visits, np.bincount(order, weights=runs).astype(np.int64), order, runs)
+
+
+def lattices(seen: Visits) -> tuple[list[Lattice], Lattice | None]:
+    """The grids that hold nearly all readings, finest first, each within the rounding of the one before.
+
+    The second result is a coarser one (any, where there is no first) that holds most readings, if there is one.
+    """
+    rng = np.random.default_rng(0)  # which differences vote; the answer for given readings is always the same
+    some = _some(seen, rng)
+    scale = float(np.abs(seen.values).max())
+    found: list[Lattice] = []
+    partial: list[Lattice] = []
+    tolerance, single = _TEXT * scale, _SINGLE * scale
+    while True:
+        lattice = _coarsest(some, tolerance, rng, partial)
+        if lattice is not None:
+            found.append(_shared(lattice, seen))
+            tolerance = 0.5 * lattice.step
+        elif tolerance < single:  # 32-bit floats are coarser where they are larger, which is not one grid
+            tolerance = single
+        else:
+            break
+    finest = found[-1].step if found else 0.0
+    coarser = [lattice for lattice in partial if lattice.step > 1.5 * finest]
+    most = max((lattice.share for lattice in coarser), default=0.0)
+    # its divisors hold as many and a few more by chance: the coarsest that does nearly as well
+    return found, max((c for c in coarser if c.share > 0.8 * most), key=lambda c: c.step, default=None)
+
+
+def _some(seen: Visits, rng: np.random.Generator) -> Visits:
+    """Values enough to judge candidates by, both ends among them."""
+    if seen.values.size <= _ENOUGH:
+        return seen
+    inner = 1 + rng.choice(seen.values.size - 2, _ENOUGH - 2, replace=False)
+    chosen = np.sort(np.concatenate(([0, seen.values.size - 1], inner)))
+    visits = seen.visits[chosen]
+    return Visits(seen.values[chosen], visits, seen.readings[chosen], np.repeat(np.arange(_ENOUGH), visits), seen.runs)
+
+
+def _shared(lattice: Lattice, seen: Visits) -> Lattice:
+    """With the share of all readings."""
+    on = lattice.nearest(seen.values)[1]
+    return lattice._replace(share=float(seen.readings[on].sum() / seen.readings.sum()))
+
+
+def _coarsest(seen: Visits, tolerance: float, rng: np.random.Generator, partial: list[Lattice]) -> Lattice | None:
+    """The coarsest grid that holds nearly all readings within `tolerance`; those of most readings go to `partial`."""
+    again = seen.visits > 1  # readings off a grid do not come again, and would be many among the distinct ones
+    candidates: list[tuple[float, bool, Array]] = []
+    for order in (seen.order, seen.order[again[seen.order]]):
+        sample = np.sort(seen.values[rng.choice(order, min(_SAMPLE, order.size), replace=False)])
+        near = sample[np.diff(sample, prepend=-math.inf) > 4.0 * tolerance]
+        if near.size > 2 and order.size >= _PARTIAL * seen.order.size:
+            candidates += _candidates(near, tolerance, rng)
+    last = math.inf
+    # between equals the usual step first
+    for step, exact, near in sorted(candidates, key=lambda c: -c[0] * (1.02 if c[1] else 1.0)):
+        if 1.25 * tolerance > _BLUR * step or not (exact or step < 0.999 * last):
+            continue  # too fine, or the same again
+        last = last if exact else step
+        lattice = _judged(seen, near, step, tolerance)
+        if lattice is not None:
+            on = lattice.nearest(seen.values)[1]
+            inner = seen.visits.copy()
+            inner[[0, -1]] = 0  # a clipped end need not be on the grid
+            if inner[on].sum() >= (1.0 - OUTLIERS) * inner.sum():
+                return lattice
+            partial.append(lattice)
+    return None
+
+
+def _candidates(near: Array, tolerance: float, rng: np.random.Generator) -> list[tuple[float, bool, Array]]:
+    """Steps that divide most differences: common divisors of triples of them, and the usual ones, which are exact."""
+    gaps = np.sort(np.diff(near))
+    hop = rng.integers(1, min(4, near.size), size=(3, _TRIPLES))
+    first = (rng.random((3, _TRIPLES)) * (near.size - hop)).astype(int)
+    # differences anywhere, and small ones, which noise disturbs less
+    a, b, c = np.hstack([near[first + hop] - near[first], rng.choice(gaps[: 1 + gaps.size // 4], size=(3, _TRIPLES))])
+    # noise grows with the quotients, so what counts as zero is tried small and large
+    zeros = [factor * tolerance for factor in (5.0, 20.0, 400.0, 8000.0)]
+    divisors = np.unique(np.concatenate([_euclid(_euclid(a, b, zero), c, zero) for zero in zeros]))
+    # decimals, and the last bits of 32-bit floats: sparse readings do not show them
+    places, bits = math.floor(math.log10(np.ptp(near))), math.floor(math.log2(np.abs(near).max()))
+    usual = [10.0**p for p in range(places, places - 16, -1)] + [2.0 ** (bits - b) for b in range(20, 28)]
+    steps = np.concatenate([divisors, usual])
+    kept = np.zeros(steps.size, dtype=bool)
+    for d in (gaps[:64], rng.choice(gaps, min(64, gaps.size), replace=False)):
+        place = d / steps[:, None]
+        kept |= np.median(np.abs(place - np.rint(place)), axis=1) <= _TYPICAL
+    return [(float(steps[k]), bool(k >= divisors.size), near) for k in np.flatnonzero(kept)]
+
+
+def _euclid(a: Array, b: Array, zero: float) -> Array:
+    """Greatest common divisors, where what is at most `zero` counts as zero."""
+    a, b = np.maximum(a, b), np.minimum(a, b)
+    for _ in range(64):
+        going = b > zero
+        if not going.any():
+            break
+        rest = np.where(going, np.abs(a - np.rint(a / np.where(going, b, 1.0)) * b), b)
+        a, b = np.where(going, b, a), np.where(going, rest, b)
+    return a
+
+
+def _levered(near: Array, step: float, tolerance: float) -> float | None:
+    """The step fitted over longer and longer differences; from the smallest ones up if it is known but roughly."""
+    gaps = np.sort(np.diff(near))
+    longer = [near[1 << h :] - near[: -(1 << h)] for h in range((near.size - 1).bit_length())]
+    shorter = [gaps[: 8 << h] for h in range((near.size >> 3).bit_length())]
+    for ladder in (longer, shorter + longer):
+        fitted = step
+        for d in ladder:
+            better = _fitted(d, fitted, tolerance)
+            if better is None:
+                break
+            fitted = better
+        else:
+            return fitted
+    return None
+
+
+def _fitted(d: Array, step: float, tolerance: float) -> float | None:
+    """Least squares of d = k step + noise, without the outliers."""
+    for _ in range(2):
+        k = np.rint(d / step)
+        rest = np.abs(d / step - k)
+        typical = float(np.median(rest))
+        good = (rest <= max(4.0 * typical, 2.5 * tolerance / step)) & (k > 0)
+        if typical > _TYPICAL or not good.any():
+            return None
+        step = float(d[good] @ k[good] / (k[good] @ k[good]))
+    return step
+
+
+def _line(near: Array, step: float, origin: float, limit: float) -> tuple[float, float]:
+    """Step and origin of the line value = origin + k step through the values that are near to one."""
+    k = np.rint((near - origin) / step)
+    rest = near - origin - k * step
+    good = np.abs(rest) <= 2.0 * limit
+    if not good.any() or np.ptp(k[good]) < 1.0:
+        return step, origin
+    k, rest = k[good], rest[good]
+    slope = float((k - k.mean()) @ rest / np.square(k - k.mean()).sum())
+    rest = rest - slope * k
+    return step + slope, origin + 0.5 * float(rest.min() + rest.max())  # noise of rounding is bounded: its middle
+
+
+def _judged(seen: Visits, near: Array, candidate: float, tolerance: float) -> Lattice | None:
+    """A candidate made precise, if it holds most readings and chance would hardly ever do so."""
+    step, limit = _levered(near, candidate, tolerance), 1.25 * tolerance
+    if step is None or limit > _BLUR * step:
+        return None
+    middle = float(near[near.size // 2])
+    place = (near - middle) / step
+    phase = float(np.angle(np.exp(2j * np.pi * place).sum())) / (2.0 * np.pi)
+    phase += float(np.median(place - phase - np.rint(place - phase)))  # outliers pull the mean direction
+    lattice = Lattice(*_line(near, step, middle + phase * step, limit), limit)
+    if lattice.nearest(near)[1].mean() < 0.9 * _PARTIAL:
+        return None
+    index, on = lattice.nearest(seen.values)
+    if seen.visits[on].sum() < _PARTIAL * seen.visits.sum():
+        return None
+    cells = np.unique(index[on].astype(np.int64))
+    step = lattice.step
+    if cells.size > 1:  # all of them may be multiples of more than one step
+        times = float(np.gcd.reduce(np.diff(cells)))
+        lattice = lattice._replace(step=times * step, origin=lattice.origin + float(cells[0]) * step)
+    m, off = cells.size, int((~on).sum())
+    span = max(float(np.ptp(seen.values)) / lattice.step, 1.0)
+    exceptions = math.lgamma(m + off + 1) - math.lgamma(m + 1) - math.lgamma(off + 1)
+    log_chance = math.log(span) + exceptions + (m - 2) * math.log(2.0 * limit / lattice.step)
+    if log_chance > math.log(FALSE_ALARM):
+        return None
+    return _shared(lattice._replace(log_chance=log_chance), seen)
+
+
+def neat(lattice: Lattice, span: float) -> tuple[float, float]:
+    """Step and offset, as short decimals or one part of a whole where the readings cannot tell the difference."""
+    error = lattice.limit / span
+    short = _short(lattice.step, error, lattice.step**2)
+    step = lattice.step if short is None else short
+    origin = _short(lattice.origin, lattice.limit)
+    origin = lattice.origin if origin is None else origin
+    # the error of the step, carried from the readings to zero
+    slack = 2.0 * (lattice.limit + (error * abs(origin) if short is None else 0.0))
+    whole = round(origin / step)
+    if abs(origin - whole * step) <= min(slack, _BLUR * step):
+        return (origin / whole if short is None and whole else step), 0.0
+    offset = math.fmod(origin, step)
+    offset += step if offset < 0.0 else 0.0
+    return step, _short(offset, 4e-16 * max(abs(origin), step)) or offset
+
+
+def _short(x: float, error: float, spacing: float = 0.0) -> float | None:
+    """The shortest decimal within `error` of x if that is no coincidence, else 1 / whole number likewise."""
+    if abs(x) <= error:
+        return 0.0
+    for digits in range(1, 16):
+        short = float(f"{x:.{digits}g}")
+        if abs(short - x) <= error:
+            if 2.0 * error < 0.03 * 10.0 ** (math.floor(math.log10(abs(short))) - digits + 1):
+                return short
+            break
+    if 0.0 < x < 1.0 and error < 0.03 * spacing and abs(1.0 / round(1.0 / x) - x) <= error:
+        return 1.0 / round(1.0 / x)
+    return None
+
+
+# Does a channel live on a grid? Whole ppm, multiples of 5, two decimals, counts of a converter -------
+
 
 FEWEST_CHANGES = 10  # all of them are even multiples of the true step once in 2^10
 
@@ -282,3 +559,281 @@ def _sentence(grid: Grid) -> str:
     if ends:
         said.append(f"readings pile up at the {' and the '.join(ends)} value: clipped?")
     return "; ".join(said)
+
+
+# Grids and held readings of a history, and models behind the grid ------------------------------------
+
+
+_MOST_DECIMALS = 9
+_FEWEST = 64  # different readings, to tell how they are written
+_FINE = 0.1  # of the typical change from one reading to the next
+
+
+class Cells(NamedTuple):
+    """The grid of one channel: offset + step times whole numbers, from low to high."""
+
+    step: float
+    offset: float = 0.0
+    low: float | None = None
+    high: float | None = None
+
+    def snap(self, y: Array) -> Array:
+        """The nearest value of the grid."""
+        return np.asarray(self.offset + self.step * np.rint((y - self.offset) / self.step), dtype=float)
+
+
+Channels = tuple[Cells | None, ...]
+
+
+def grids_of(history: History) -> tuple[Grid, ...]:
+    """What `detect_grid` finds in each channel."""
+    found = detect_grid(history.stacked()[0])
+    return found if isinstance(found, tuple) else (found,)
+
+
+def channels(history: History, given: Any = "auto", ends: bool = True) -> tuple[Channels, tuple[str, ...]]:
+    """The grid of each channel, found or stated, and notes.
+
+    `given` is "auto", None (no grid), a step, or one step for each channel (None where there is none). Ends at which
+    readings pile up count as the ends of the range unless `ends` is false.
+    """
+    d = history.dim
+    if given is None or given is False:
+        return (None,) * d, ()
+    if not (isinstance(given, str) and given == "auto"):
+        return _stated(given, d), ()
+    cells: list[Cells | None] = []
+    notes = []
+    for k, (name, grid) in enumerate(zip(history.readings, grids_of(history), strict=True)):
+        notes.append(f"{name!r}: {grid}")
+        if grid.step is None:
+            step = None if grid.mostly is None else _imposed(history, k)
+            cells.append(None if step is None else Cells(step))
+            if step is not None:
+                notes.append(
+                    f"readings of {name!r} are rounded to {step:g} before anything else, so that those on a grid "
+                    "cannot be told from the others"
+                )
+            continue
+        low, high = (None if end is None or not ends else float(grid.snap(end)) for end in grid.ends)
+        cells.append(Cells(grid.step, grid.offset, low, high))
+    return tuple(cells), tuple(notes)
+
+
+def _imposed(history: History, channel: int) -> float | None:
+    """A neat step that is small against what happens from one reading to the next."""
+    changes = np.concatenate([np.abs(np.diff(s.Y[:, channel])) for s in history.segments])
+    typical = changes[changes > 0.0]  # drops what is missing too
+    if not typical.size:
+        return None
+    return neat_step(_FINE * float(np.median(typical)))
+
+
+def neat_step(largest: float) -> float:
+    """The largest of 1, 2, 5 times a power of ten that is not above `largest`.
+
+    >>> neat_step(0.13), neat_step(0.07), neat_step(3.0)
+    (0.1, 0.05, 2.0)
+    """
+    power = math.floor(math.log10(largest))
+    return max(float(f"{m}e{p}") for m in (1, 2, 5) for p in (power - 1, power) if float(f"{m}e{p}") <= largest)
+
+
+def _stated(given: Any, d: int) -> Channels:
+    steps = list(given) if isinstance(given, (Sequence, np.ndarray)) and not isinstance(given, str) else [given] * d
+    rule = f"it is 'auto', None, a step above 0, or one step for each of the {d} channels"
+    if len(steps) != d:
+        raise ConfigurationError(f"grid = {given!r}; {rule}")
+    found: list[Cells | None] = []
+    for step in steps:
+        if step is None:
+            found.append(None)
+        elif isinstance(step, (int, float)) and not isinstance(step, bool) and 0.0 < step < float("inf"):
+            found.append(Cells(float(step)))
+        else:
+            raise ConfigurationError(f"grid = {given!r}; {rule}")
+    return tuple(found)
+
+
+def snapped(history: History, cells: Channels) -> tuple[History, tuple[str, ...]]:
+    """Readings moved to the nearest value of the grid, where there is one, and how many were off it."""
+    segments, off = [], np.zeros(history.dim, dtype=int)
+    for s in history.segments:
+        Y = s.Y.copy()
+        for k, cell in enumerate(cells):
+            if cell is not None:
+                Y[:, k] = cell.snap(Y[:, k])
+                off[k] += int((np.abs(Y[:, k] - s.Y[:, k]) > 1e-6 * cell.step).sum())
+        segments.append(Segment(s.name, s.times, Y, s.theta, s.public))
+    notes = tuple(
+        f"{count} readings of {name!r} off the grid were moved to its nearest value"
+        for name, count in zip(history.readings, off.tolist(), strict=True)
+        if count
+    )
+    return replace(history, segments=tuple(segments)), notes
+
+
+def held_for(history: History) -> tuple[float | None, tuple[str, ...]]:
+    """The true period of sensors that hold their reading, in seconds, if it is regular; and what is to be said."""
+    periods, notes = [], []
+    for name, grid in zip(history.readings, grids_of(history), strict=True):
+        if not grid.sample_and_hold:
+            continue
+        share = f"{name!r} holds its reading: {100.0 * grid.held:.0f} percent repeat the one before"
+        if grid.hold is not None and history.period is not None:
+            periods.append(grid.hold * history.period)
+            notes.append(f"{share}, every {grid.hold} rows; its true period is {in_words(periods[-1])}")
+        elif history.period is not None:
+            coarse = 3.0 * max(grid.run, 2) * history.period
+            notes.append(
+                f"{share}, typically {grid.run} in a row, at no regular period: no model of such rows fits; state a "
+                f"period of about {in_words(coarse)} (period={coarse:g})"
+            )
+        else:
+            notes.append(f"{share}; give times, or every row once, so that no reading comes twice")
+    return (max(periods) if periods else None), tuple(notes)
+
+
+def obstacle(candidate: Candidate, cells: Channels) -> str | None:
+    """Why the candidate cannot be on the grid; None if it can, or there is no grid."""
+    if all(cells) or not any(cells) or _linear(candidate):
+        return None
+    return "cannot be put on a grid that only some channels have, which would give the private parameter away"
+
+
+def _linear(candidate: Candidate) -> bool:
+    """Whether all models are Gauss-Markov, in one form or another."""
+    from understudy.models.gauss_markov import GaussMarkov
+
+    return all(
+        isinstance(model, GaussMarkov) or isinstance(getattr(model, "gauss_markov", None), GaussMarkov)
+        for model in candidate.models.values()
+    )
+
+
+def behind(candidate: Candidate, cells: Channels) -> Candidate:
+    """The candidate with its models on the grid; as it is where there is none.
+
+    They live on it (`OnGrid`): an exact model of readings that are all on a grid, and for steps that are small against
+    what happens from one reading to the next hardly another than that of a rounded process. Where only some
+    channels have a grid, Gauss-Markov models are put behind it (`Quantised`), which is approximate and charged.
+    """
+    if not any(cells):
+        return candidate
+    why = obstacle(candidate, cells)
+    if why is not None:
+        raise ConfigurationError(f"{candidate.name} {why}")
+    from understudy.models.on_grid import OnGrid
+    from understudy.models.quantised import Quantised
+
+    rows = [(None, 0.0, None, None) if cell is None else tuple(cell) for cell in cells]
+    step, offset, low, high = rows[0] if len(rows) == 1 else (list(column) for column in zip(*rows, strict=True))
+    steps = ", ".join("none" if cell is None else f"{cell.step:.6g}" for cell in cells)
+    grid: dict[str, Any] = {"step": step, "offset": offset, "low": low, "high": high}
+    unrounded = {value: _unrounded(model, cells) for value, model in candidate.models.items()}
+    made: dict[Any, Model]
+    if all(cells):
+        made = {value: OnGrid(model, **grid) for value, model in unrounded.items()}
+        note = f"the models live on a grid of step {steps} (OnGrid)"
+    else:
+        # one filter for all values, so that the parameter can move among them
+        auto = {Quantised(model, **grid).method for model in unrounded.values()}
+        method = auto.pop() if len(auto) == 1 else "moments"
+        made = {value: Quantised(model, **grid, method=method) for value, model in unrounded.items()}
+        note = f"the models are behind a grid of step {steps} (Quantised, {method})"
+    return replace(candidate, models=made, notes=(*candidate.notes, note))
+
+
+def _unrounded(model: Any, cells: Channels) -> Model:
+    """The model without the rounding that its noise has in it: step^2 / 12 of each channel.
+
+    A fit to rounded readings takes rounding for noise: of the sensor, or of the process where there is no other. It is
+    taken off the one that has enough of it, four times as much in the case of the process. With noise that is not
+    normal it stays.
+    """
+    from understudy.laws.gaussian import Gaussian
+    from understudy.models.autoregressive import AutoRegressive
+    from understudy.models.gauss_markov import GaussMarkov
+
+    extra = np.diag([0.0 if cell is None else cell.step**2 / 12.0 for cell in cells]) * (1.0 - 1e-9)
+    if type(model) is AutoRegressive and isinstance(model.noise, Gaussian):
+        mean, cov = np.atleast_1d(model.noise.mean), np.atleast_2d(model.noise.cov)
+        if (np.diag(cov) < 4.0 * np.diag(extra)).any():
+            return model
+        cov = cov - extra
+        noise = Gaussian(float(mean[0]), float(cov[0, 0])) if model.dim == 1 else Gaussian(mean, cov)
+        return AutoRegressive(model.coefficients, model.intercept, noise, model.past)
+    if not isinstance(model, GaussMarkov):
+        return model  # type: ignore[no-any-return]  # a model
+    system, given = model.at(1), dict(model.given)
+    if (np.diag(system.R) >= np.diag(extra)).all():
+        given["R"] = system.R - extra
+    else:
+        observed = system.C.T @ extra @ system.C
+        if (np.diag(system.Q) < 4.0 * np.diag(observed)).any() or np.linalg.eigvalsh(system.Q - observed).min() < -1e-9:
+            return model
+        given["Q"] = system.Q - observed
+    return GaussMarkov(**given)
+
+
+def plain(cells: Channels) -> list[dict[str, Any] | None] | None:
+    """As JSON can hold it; None where no channel has a grid."""
+    return [None if cell is None else dict(cell._asdict()) for cell in cells] if any(cells) else None
+
+
+def form(y: Array) -> str | None:
+    """How readings are written, where that is a grid of its own: "float32", or significant digits; None otherwise.
+
+    Readings of single precision, or of a few significant digits, have steps that change with their size.
+
+    >>> y = np.linspace(80.0, 120.0, 101) ** 1.01
+    >>> form(y), form(y.astype(np.float32).astype(float)), form(np.round(y, 2))
+    (None, 'float32', None)
+    >>> form(np.array([float(f"{v:.6g}") for v in y]))
+    '6 digits'
+    """
+    there = np.unique(np.abs(y[~np.isnan(y) & (y != 0.0)]))
+    if there.size < _FEWEST:
+        return None
+    places = decimals(there)
+    if places is None and bool((there == there.astype(np.float32).astype(float)).all()):
+        return "float32"
+    if places is None or places >= _MOST_DECIMALS:
+        return None
+    above = there >= 10.0 ** np.floor(np.log10(there[-1]))
+    finer = None if above.all() else decimals(there[~above])
+    coarser = decimals(there[above])
+    if finer is None or coarser is None or finer <= coarser:
+        return None
+    return f"{coarser + math.floor(math.log10(there[-1])) + 1} digits"
+
+
+def coarser(history: History, cells: Channels, forms: Sequence[str | None]) -> tuple[Channels, tuple[str, ...]]:
+    """The grids of channels whose readings are of single precision or of a few digits: coarse enough to hide that."""
+    made: list[Cells | None] = []
+    notes = []
+    for name, column, cell, written in zip(history.readings, history.stacked()[0].T, cells, forms, strict=True):
+        least = 0.0 if written is None else COARSE * as_form(written).unit(2.0 * float(np.nanmax(np.abs(column))))
+        if written is None or (cell is not None and cell.step >= least):
+            made.append(cell)
+            continue
+        step = neat_step(2.5 * least)  # the neat step at or above the least
+        made.append(Cells(step))
+        notes.append(
+            f"readings of {name!r} are written as {written}, which is a grid of its own; they are rounded to {step:g} "
+            "before anything else"
+        )
+    return tuple(made), tuple(notes)
+
+
+def decimals(y: Array) -> int | None:
+    """How many decimals the readings are written with, if few; None where they are not.
+
+    >>> decimals(np.array([20.5, 21.25, np.nan])), decimals(np.array([1.0 / 3.0]))
+    (2, None)
+    """
+    there = y[~np.isnan(y)]
+    for places in range(_MOST_DECIMALS + 1):
+        if there.size and (np.abs(there - np.round(there, places)) <= 1e-12 * np.maximum(np.abs(there), 1.0)).all():
+            return places
+    return None

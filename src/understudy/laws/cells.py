@@ -10,16 +10,47 @@ deviations, in the middle and far out. Three ways lead there, each where it lose
 - middle: differences of the distribution function, of which a good part remains.
 
 Arguments are numbers, or arrays of one shape.
+
+The grid of a sensor that reports rounded readings, channel by channel.
+
+A channel with a step reports clip(offset + step round((y - offset) / step), low, high). The values of y that
+are reported as one number form a *cell*: half a step to either side, and at `low` and `high` everything beyond.
+A channel without a step reports y itself.
+
+The law of a rounded Gaussian reading: what a sensor with a grid reports, channel by channel.
+
+The score of a channel is u = F(a) + v (F(b) - F(a)), with (a, b) the cell of the reading, F its normal law given
+the cells of the channels before, and v an auxiliary uniform. After one channel (exactly), the law of the next given
+the *cells* before it is no longer normal; it is replaced by the normal law with the same mean and variance.
+
+The law of a rounded reading whose mean is only known to be one of many points, each with a weight.
+
+What a point-mass filter predicts: given point i the channels are independent, channel i normal with mean
+centres[i, i] and a standard deviation of its own. Everything is summed in logarithms, on the smaller tail.
+
+Any continuous law, reported on a grid: the law of round(y) for y of that law, channel by channel.
+
+The probability of a grid point is that of its cell. A law already knows how to turn the ends of a cell into scores, on
+the side of the smaller tail; between the two, the randomised score is that of a standard normal known to lie there. In
+a vector, channel l is conditioned on the *reported* values of the channels before it, as if they were exact: the law
+of a process that lives on the grid (not of a rounded one, which `Quantised` is for).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from understudy.laws.base import Array
+from understudy._types import Array, Frozen
+from understudy.errors import LawError, ModelError, NumericalError, ReadingError
+from understudy.laws.atoms import checked_uniforms
+from understudy.laws.law import Law, channels, is_law, shaped
+
+# A standard normal that is only known to lie in a cell: probability, mean, variance, randomised score ---
+
 
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 _SQRT_HALF = math.sqrt(0.5)
@@ -204,3 +235,556 @@ def from_tails(below: Any, above: Any, log_probability: Any, v: Any) -> Any:
     under = np.logaddexp(below, np.log(v) + log_probability)
     over = np.logaddexp(above, np.log1p(-v) + log_probability)
     return np.where(under < over, ndtri_exp(np.minimum(under, 0.0)), -ndtri_exp(np.minimum(over, 0.0)))
+
+
+# The grid of a sensor that reports rounded readings, channel by channel ------------------------------
+
+
+TOLERANCE = 1e-9
+"""How far from a grid point a reading may be, in steps (and four roundings of the reading): 0.1 is no float."""
+
+_ULPS = 4.0 * float(np.finfo(float).eps)
+
+
+class Cells(NamedTuple):
+    """The cells of some readings: grid points, ends, and half the width (inf where an end is)."""
+
+    at: Any
+    lower: Any
+    upper: Any
+    half: Any
+
+
+class Channel(NamedTuple):
+    """The grid of one channel; a step of 0 means none."""
+
+    step: float
+    offset: float
+    low: float
+    high: float
+
+    def rounded(self, y: Any) -> Any:
+        """What is reported for y, a number or an array."""
+        step, offset, low, high = self
+        if not step:
+            return y
+        point = offset + step * np.rint((y - offset) / step)
+        if isinstance(y, float):
+            return min(max(float(point), low), high)
+        return np.clip(point, low, high)
+
+    def cells(self, y: Any, channel: int) -> Cells:
+        """The cells of readings, which must lie on the grid."""
+        step, offset, low, high = self
+        if isinstance(y, float):
+            index = (y - offset) / step
+            point = offset + step * round(index) if math.isfinite(index) else math.inf
+            if not (abs(y - point) <= TOLERANCE * step + _ULPS * abs(y) and low <= point <= high):
+                raise _off_the_grid(channel)
+            lower = -math.inf if point <= low else point - 0.5 * step
+            upper = math.inf if point >= high else point + 0.5 * step
+            return Cells(point, lower, upper, 0.5 * step if lower > -math.inf and upper < math.inf else math.inf)
+        with np.errstate(invalid="ignore", over="ignore"):
+            points = offset + step * np.rint((y - offset) / step)
+            near = np.abs(y - points) <= TOLERANCE * step + _ULPS * np.abs(y)
+        if not np.all(near & (low <= points) & (points <= high)):
+            raise _off_the_grid(channel)
+        first, last = points <= low, points >= high
+        ends = np.where(first, -np.inf, points - 0.5 * step), np.where(last, np.inf, points + 0.5 * step)
+        return Cells(points, *ends, np.where(first | last, np.inf, 0.5 * step))
+
+    def between(self, y: float, z: float) -> Array:
+        """All values that are reported between y and z."""
+        step, offset, _, _ = self
+        first, last = (round((self.rounded(end) - offset) / step) for end in (y, z))
+        return np.clip(offset + step * np.arange(first, last + 1, dtype=float), self.low, self.high)
+
+
+class Rounding(Frozen):
+    """Steps, offsets and ends of all channels, checked.
+
+    >>> grid = Rounding(2, step=[5.0, 0.1], low=[0.0, None])
+    >>> [channel.rounded(y) for channel, y in zip(grid.channels, (-7.0, 21.37))]
+    [0.0, 21.400000000000002]
+    >>> grid.channels[0].cells(0.0, 0)
+    Cells(at=0.0, lower=-inf, upper=2.5, half=inf)
+    """
+
+    __slots__ = ("channels", "dim", "given")
+
+    def __init__(self, dim: int, step: Any, offset: Any = 0.0, low: Any = None, high: Any = None) -> None:
+        self.dim = dim
+        steps = _each("step", step, dim)
+        self.channels: tuple[Channel, ...] = tuple(
+            _channel(*row)
+            for row in zip(
+                range(dim),
+                steps,
+                _each("offset", offset, dim),
+                _each("low", low, dim, steps),
+                _each("high", high, dim, steps),
+                strict=True,
+            )
+        )
+        if not any(channel.step for channel in self.channels):
+            raise ModelError(f"step = {step!r}; at least one channel must be rounded, by a positive step")
+        self.given: dict[str, Any] = {"step": step, "offset": offset, "low": low, "high": high}
+
+    def __repr__(self) -> str:
+        return f"Rounding(dim={self.dim})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remade, (self.dim, self.given)
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether every channel is rounded."""
+        return all(channel.step for channel in self.channels)
+
+    def rounded(self, y: Array) -> Array:
+        """What is reported for readings with the channel on the last axis."""
+        return np.stack([channel.rounded(y[..., i]) for i, channel in enumerate(self.channels)], axis=-1)
+
+
+def _off_the_grid(channel: int) -> ReadingError:
+    return ReadingError(
+        f"channel {channel} is not on its grid; a reading is offset + step times a whole number, "
+        f"to {TOLERANCE:g} of a step, and not beyond low or high"
+    )
+
+
+def _remade(dim: int, given: dict[str, Any]) -> Rounding:
+    return Rounding(dim, **given)
+
+
+def _each(name: str, given: Any, dim: int, steps: list[Any] | None = None) -> list[Any]:
+    """One entry a channel; a single one serves all, but ends only those that are rounded."""
+    if given is None or np.ndim(given) == 0:
+        return [given if steps is None or steps[i] else None for i in range(dim)]
+    if not isinstance(given, (Sequence, np.ndarray)) or len(given) != dim:
+        raise ModelError(f"{name} = {given!r}; it must be a number, or one for each of {dim} channels")
+    return list(given)
+
+
+def _channel(i: int, step: Any, offset: Any, low: Any, high: Any) -> Channel:
+    step = 0.0 if step is None else _number("step", step, i)
+    offset = _number("offset", offset, i)
+    if step < 0.0:
+        raise ModelError(f"step of channel {i} = {step!r}; a step is positive (0 or None: this channel is not rounded)")
+    if step and _ULPS * abs(offset) > TOLERANCE * step:
+        raise ModelError(
+            f"offset of channel {i} = {offset!r} with the step {step!r}; double precision cannot hold such a grid "
+            "(an offset can be less than a step)"
+        )
+    ends = []
+    for name, given, none in (("low", low, -math.inf), ("high", high, math.inf)):
+        if given is None or (isinstance(given, (int, float)) and given == none):
+            ends.append(none)
+            continue
+        end = _number(name, given, i)
+        if not step:
+            raise ModelError(f"{name} of channel {i} = {end!r}; a channel that is not rounded has no {name}")
+        point = offset + step * round((end - offset) / step)
+        if abs(end - point) > TOLERANCE * step + _ULPS * abs(end):
+            raise ModelError(
+                f"{name} of channel {i} = {end!r}; it must be a grid point, offset + step times a whole number"
+            )
+        ends.append(point)
+    if ends[0] > ends[1]:
+        raise ModelError(f"low of channel {i} = {ends[0]!r} is above high = {ends[1]!r}")
+    return Channel(step, offset, ends[0], ends[1])
+
+
+def _number(name: str, given: Any, i: int) -> float:
+    if isinstance(given, (bool, np.bool_)) or not isinstance(given, (int, float, np.integer, np.floating)):
+        raise ModelError(f"{name} of channel {i} = {given!r}; it must be a number")
+    if not math.isfinite(given):
+        raise ModelError(f"{name} of channel {i} = {given!r}; it must be finite")
+    return float(given)
+
+
+# The law of a rounded Gaussian reading: what a sensor with a grid reports, channel by channel --------
+
+
+_ROUNDING = 8.0 * float(np.finfo(float).eps)
+
+
+def conditioned(mean: Array, cov: Array, i: int, shift: Any, variance: Any) -> tuple[Array, Array]:
+    """A joint normal law after its entry i was found to have mean + `shift` and `variance`; moments of the result.
+
+    ::
+
+        K = cov[:, i] / S,    mean += K shift,    cov -= K K' (S - variance),    S = cov[i, i]
+
+    A third axis of `cov`, and a second of `mean`, are so many laws side by side.
+    """
+    S = cov[i, i]
+    K = cov[:, i] / S
+    outer = K[:, None] * K[None, :]
+    # in this order, so that what is known exactly is left with its variance to the last digit
+    return mean + K * shift, (cov - outer * S) + outer * variance
+
+
+class CellLaw(Frozen):
+    """Law of what is reported of N(mean, cov) by a sensor with this grid.
+
+    >>> law = CellLaw(20.2, 4.0, Rounding(1, step=1.0))
+    >>> law
+    CellLaw(dim=1)
+    >>> law.value(1.0)
+    22.0
+    >>> round(law.score(22.0, v=0.5), 6), law.value(law.score(22.0, v=0.5))
+    (0.872532, 22.0)
+    >>> round(math.exp(law.logpdf(22.0)), 6)
+    0.132774
+    """
+
+    __slots__ = ("_cov", "_grid", "_mean", "dim")
+
+    atoms = True
+
+    def __init__(self, mean: Any, cov: Any, grid: Rounding) -> None:
+        self.dim: int = grid.dim
+        self._grid = grid
+        self._mean: Any = float(np.asarray(mean).item()) if grid.dim == 1 else mean
+        self._cov: Any = float(np.asarray(cov).item()) if grid.dim == 1 else cov
+
+    def __repr__(self) -> str:
+        # The parameters of a conditional law hold the past readings, so they are not shown.
+        return f"CellLaw(dim={self.dim})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CellLaw, (self._mean, self._cov, self._grid)
+
+    @property
+    def parts(self) -> tuple[Any, Any]:
+        """Mean and covariance of the unrounded reading: numbers for one channel."""
+        return self._mean, self._cov
+
+    def score(self, y: Any, v: Any = None) -> Any:
+        """Randomised scores; `v` are uniforms in (0, 1), one for each reading."""
+        uniforms = checked_uniforms(y, v)
+        if self.dim == 1:
+            y, v = (float(y), float(uniforms)) if np.ndim(y) == 0 else (np.asarray(y, dtype=float), uniforms)
+            return _score(self._grid.channels[0], 0, (self._mean, math.sqrt(self._cov)), y, v)[0]
+        rows, mean, cov = self._taken(y, "reading")
+        aux = uniforms.tolist() if uniforms.ndim == 1 else list(uniforms)
+        z = []
+        for i, channel in enumerate(self._grid.channels):
+            score, shift, variance = _score(channel, i, _normal(mean, cov, i), rows[i], aux[i])
+            z.append(score)
+            mean, cov = conditioned(mean, cov, i, shift, variance)
+        return np.array(z)
+
+    def value(self, z: Any) -> Any:
+        """What is reported; the inverse of `score`."""
+        if self.dim == 1:
+            z = z if isinstance(z, float) else np.asarray(z, dtype=float)[()]
+            return self._grid.channels[0].rounded(self._mean + math.sqrt(self._cov) * z)
+        rows, mean, cov = self._taken(z, "score")
+        y = []
+        for i, channel in enumerate(self._grid.channels):
+            q, s = _normal(mean, cov, i)
+            y.append(channel.rounded(q + s * rows[i]))
+            _, shift, variance = known(channel, i, (q, s), y[i])
+            mean, cov = conditioned(mean, cov, i, shift, variance)
+        return np.array(y)
+
+    def logpdf(self, y: Any) -> Any:
+        """Logarithm of the probability of the cell (of the density, for channels that are not rounded)."""
+        if self.dim == 1:
+            y = float(y) if np.ndim(y) == 0 else np.asarray(y, dtype=float)
+            return known(self._grid.channels[0], 0, (self._mean, math.sqrt(self._cov)), y)[0]
+        rows, mean, cov = self._taken(y, "reading")
+        total = 0.0
+        for i, channel in enumerate(self._grid.channels):
+            log_probability, shift, variance = known(channel, i, _normal(mean, cov, i), rows[i])
+            total = total + log_probability
+            mean, cov = conditioned(mean, cov, i, shift, variance)
+        return total
+
+    def _taken(self, y: Any, what: str) -> tuple[list[Any], Array, Array]:
+        """The channels of a reading, numbers or rows; and the law before any is known, once for each reading."""
+        rows = channels(y, self.dim, what)
+        if np.ndim(y) == 1:
+            return rows[:, 0].tolist(), self._mean, self._cov
+        count = rows.shape[1]
+        return (
+            list(rows),
+            np.repeat(self._mean[:, None], count, axis=1),
+            np.repeat(self._cov[:, :, None], count, axis=2),
+        )
+
+
+def _normal(mean: Array, cov: Array, i: int) -> tuple[Any, Any]:
+    """Mean and standard deviation of channel i, numbers or rows."""
+    if mean.ndim == 1:
+        return float(mean[i]), math.sqrt(cov[i, i])
+    return mean[i], np.sqrt(cov[i, i])
+
+
+def known(channel: Channel, i: int, normal: tuple[Any, Any], y: Any) -> tuple[Any, Any, Any]:
+    """What a reading of channel i says, of mean and standard deviation as given.
+
+    Logarithm of its probability (or density); how far the mean moves; the variance that is left.
+    """
+    q, s = normal
+    if not channel.step:
+        e = y - q
+        return -0.5 * (e / s) ** 2 - np.log(s) - _LOG_SQRT_2PI, e, 0.0
+    cell = channel.cells(y, i)
+    log_probability, mean, variance = truncated((cell.lower - q) / s, (cell.upper - q) / s, cell.half / s)
+    return log_probability, s * mean, s * s * variance
+
+
+def _score(channel: Channel, i: int, normal: tuple[Any, Any], y: Any, v: Any) -> tuple[Any, Any, Any]:
+    """The score, and how mean and variance change."""
+    q, s = normal
+    if not channel.step:
+        e = y - q
+        return e / s, e, 0.0
+    cell = channel.cells(y, i)
+    a, b, half = (cell.lower - q) / s, (cell.upper - q) / s, cell.half / s
+    log_probability, mean, variance = truncated(a, b, half)
+    z = scores(a, b, log_probability, v)
+    # away from the ends of the cell by what rounding can do to q + s z
+    room = np.minimum(_ROUNDING * (np.abs(q) + np.abs(cell.at) + channel.step) / s, 0.25 * half)
+    z = np.minimum(np.maximum(z, a + room), b - room)
+    return float(z) if isinstance(y, float) else z, s * mean, s * s * variance
+
+
+# The law of a rounded reading whose mean is only known to be one of many points, each with a weight ---
+
+
+_NOTHING = -1e300  # a logarithm that stands for no probability at all
+
+
+class CellMixture(Frozen):
+    """Law of what is reported of sum_i weights_i prod_l N(centres[i, i], sds[i]^2) by a sensor with this grid.
+
+    >>> law = CellMixture(np.array([0.5, 0.5]), np.array([[19.0, 21.0]]), np.array([1.0]), Rounding(1, step=1.0))
+    >>> law
+    CellMixture(2 points, dim=1)
+    >>> law.value([-1.0, 0.0, 1.0]).tolist()
+    [19.0, 20.0, 21.0]
+    >>> law.value(law.score(17.0, v=0.1))
+    17.0
+    """
+
+    __slots__ = ("_centres", "_grid", "_log_weights", "_sds", "_weights", "dim")
+
+    atoms = True
+
+    def __init__(self, weights: Array, centres: Array, sds: Array, grid: Rounding) -> None:
+        self.dim: int = grid.dim
+        self._weights, self._centres, self._sds, self._grid = weights, centres, sds, grid
+        with np.errstate(divide="ignore"):
+            self._log_weights: Array = np.log(weights)
+
+    def __repr__(self) -> str:
+        # The parameters of a conditional law hold the past readings, so they are not shown.
+        return f"CellMixture({self._weights.size} points, dim={self.dim})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CellMixture, (self._weights, self._centres, self._sds, self._grid)
+
+    @property
+    def parts(self) -> tuple[Array, Array, Array]:
+        """Weights (points,), centres (channels, points) and standard deviations (channels,)."""
+        return self._weights, self._centres, self._sds
+
+    def score(self, y: Any, v: Any = None) -> Any:
+        """Randomised scores; `v` are uniforms in (0, 1), one for each reading."""
+        aux = checked_uniforms(y, v).reshape(self.dim, -1)
+        rows = channels(y, self.dim, "reading")
+        z = np.empty(rows.shape)
+        logs = self._start(rows.shape[1])
+        for i, channel in enumerate(self._grid.channels):
+            cell = channel.cells(rows[i], i)
+            each = logs + self._cells(i, cell)
+            inside = _sum(each)
+            if not (inside > _NOTHING).all():
+                raise NumericalError(f"channel {i} is too far out for double precision")
+            below, above = self._tails(i, logs, cell.lower)[0], self._tails(i, logs, cell.upper)[1]
+            tail = np.minimum(np.maximum(below, inside), np.maximum(above, inside))
+            # logarithms are right to their size times this, and the score stays inside its cell by as much
+            lost = _ROUNDING * (20.0 - tail) * np.exp(np.minimum(tail - inside, 600.0))
+            z[i] = from_tails(
+                below, above, inside, np.clip(aux[i], np.minimum(lost, 0.25), 1.0 - np.minimum(lost, 0.25))
+            )
+            logs = each - inside[:, None]
+        return shaped(z, np.shape(y))
+
+    def value(self, z: Any) -> Any:
+        """What is reported; the inverse of `score`."""
+        rows = channels(z, self.dim, "score")
+        y = np.empty(rows.shape)
+        logs = self._start(rows.shape[1])
+        for i, channel in enumerate(self._grid.channels):
+            y[i] = self._find(i, channel, logs, rows[i])
+            if i + 1 < self.dim:
+                each = logs + self._cells(i, channel.cells(y[i], i))
+                logs = each - _sum(each)[:, None]
+        return shaped(y, np.shape(z))
+
+    def logpdf(self, y: Any) -> Any:
+        """Logarithm of the probability of the cell."""
+        rows = channels(y, self.dim, "reading")
+        logs = self._start(rows.shape[1])
+        for i, channel in enumerate(self._grid.channels):
+            logs = logs + self._cells(i, channel.cells(rows[i], i))
+        return shaped(_sum(logs), np.shape(y)[1:] if self.dim > 1 else np.shape(y))
+
+    def _start(self, count: int) -> Array:
+        return np.repeat(self._log_weights[None, :], count, axis=0)
+
+    def _cells(self, i: int, cell: Cells) -> Any:
+        """Logarithm of the probability of each cell given each point, (readings, points)."""
+        q, s = self._centres[i], self._sds[i]
+        lower, upper, half = (np.asarray(end)[:, None] for end in (cell.lower, cell.upper, cell.half))
+        wide = np.broadcast_to(half / s, (half.size, q.size))
+        return log_probability((lower - q) / s, (upper - q) / s, wide)
+
+    def _tails(self, i: int, logs: Array, y: Any) -> tuple[Array, Array]:
+        """Logarithms of F(y) and 1 - F(y)."""
+        from scipy.special import log_ndtr
+
+        t = (np.asarray(y)[:, None] - self._centres[i]) / self._sds[i]
+        return _sum(logs + log_ndtr(t)), _sum(logs + log_ndtr(-t))
+
+    def _find(self, i: int, channel: Channel, logs: Array, z: Array) -> Array:
+        """The first cell whose upper end has at least the score z, by bisection of whole numbers."""
+        from scipy.special import ndtri_exp
+
+        step, offset, low, high = channel
+        q, s = self._centres[i], self._sds[i]
+        # no component has its quantile outside of these
+        first = np.rint((channel.rounded(q.min() + s * z) - offset) / step)
+        last = np.rint((channel.rounded(q.max() + s * z) - offset) / step)
+        while (first < last).any():
+            middle = np.floor(0.5 * (first + last))
+            below, above = self._tails(i, logs, offset + step * (middle + 0.5))
+            edge = np.where(below < above, ndtri_exp(np.minimum(below, 0.0)), -ndtri_exp(np.minimum(above, 0.0)))
+            reached = (edge >= z) & (first < last)
+            last = np.where(reached, middle, last)
+            first = np.where(~reached & (first < last), middle + 1.0, first)
+        return np.asarray(np.clip(offset + step * first, low, high))
+
+
+def _sum(logs: Any) -> Array:
+    """Logarithm of the sum over the last axis of what is given as logarithms."""
+    top = np.maximum(logs.max(axis=-1), _NOTHING)
+    with np.errstate(divide="ignore"):
+        return np.asarray(top + np.log(np.exp(logs - top[..., None]).sum(axis=-1)))
+
+
+# Any continuous law, reported on a grid: the law of round(y) for y of that law, channel by channel ---
+
+
+_ROOM = 1e-7  # of a cell, at either end: what an inverse of a law may be off by
+
+
+class Rounded(Frozen):
+    """What is reported of a law on a grid that has a step in every channel; `shift` is added to it before rounding.
+
+    A shift may be an array, one entry (or one vector) for each of many readings.
+
+    >>> import scipy.stats
+    >>> from understudy.laws.scalar import Scalar
+    >>> law = Rounded(Scalar(scipy.stats.t(4.0, 20.2, 2.0)), Rounding(1, step=1.0))
+    >>> law.value(1.0)
+    22.0
+    >>> law.value(law.score(22.0, v=0.3))
+    22.0
+    >>> round(float(np.exp(law.logpdf(np.arange(-500.0, 600.0))).sum()), 6)
+    1.0
+    """
+
+    __slots__ = ("_grid", "_law", "_shift", "dim")
+
+    atoms = True
+
+    def __init__(self, law: Law, grid: Rounding, shift: Any = 0.0) -> None:
+        if not is_law(law) or getattr(law, "atoms", False):
+            raise LawError(f"the law is of type {type(law).__name__}; only a continuous law can be rounded")
+        if getattr(law, "dim", 1) != grid.dim or not grid.everywhere:
+            raise LawError(f"the law has {getattr(law, 'dim', 1)} channels; each must have a step of the grid")
+        self.dim: int = grid.dim
+        self._law, self._grid, self._shift = law, grid, shift
+
+    def __repr__(self) -> str:
+        # the parameters of a conditional law hold the past readings
+        return f"Rounded(dim={self.dim})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Rounded, (self._law, self._grid, self._shift)
+
+    def score(self, y: Any, v: Any = None) -> Any:
+        """Randomised scores; `v` are uniforms in (0, 1), one for each reading."""
+        uniforms = checked_uniforms(y, v)
+        if self.dim == 1:
+            return cell_scores(*self._cell(y, 0), uniforms.item() if uniforms.ndim == 0 else uniforms)
+        rows = channels(y, self.dim, "reading").reshape(np.shape(y))
+        return np.array([cell_scores(*self._cell(rows, i), uniforms[i]) for i in range(self.dim)])
+
+    def value(self, z: Any) -> Any:
+        """What is reported; the inverse of `score`."""
+        if self.dim == 1:
+            found = self._law.value(z) + self._shift
+            return self._grid.channels[0].rounded(float(found) if np.ndim(found) == 0 else np.asarray(found))
+        w = channels(z, self.dim, "score").reshape(np.shape(z)).copy()
+        y = np.array(w)
+        for i, channel in enumerate(self._grid.channels):
+            now = np.asarray(self._law.value(w)) + self._shift
+            now[:i] = y[:i]
+            y[i] = now[i] = channel.rounded(now[i])
+            w[i] = self._law.score(now - self._shift)[i]  # so that the next channel follows what was reported
+        return y
+
+    def logpdf(self, y: Any) -> Any:
+        """Logarithm of the probability of what is reported."""
+        if self.dim == 1:
+            return _log_probability(*self._cell(y, 0))
+        rows = channels(y, self.dim, "reading").reshape(np.shape(y))
+        return sum(_log_probability(*self._cell(rows, i)) for i in range(self.dim))
+
+    def _cell(self, y: Any, i: int) -> tuple[Any, Any]:
+        """The scores of the ends of the cell of channel i, given the channels before it as they are reported."""
+        channel = self._grid.channels[i]
+        at = y if self.dim == 1 else y[i]
+        at = float(at) if np.ndim(at) == 0 else np.asarray(at, dtype=float)
+        cell = channel.cells(at, i)
+        ends = []
+        for end, beyond in ((cell.lower, -math.inf), (cell.upper, math.inf)):
+            finite = np.where(np.isfinite(end), end, cell.at)
+            z = self._ask(y, finite if np.ndim(at) else float(finite), i)
+            ends.append(np.where(np.isfinite(end), z, beyond) if np.ndim(at) else z if math.isfinite(end) else beyond)
+        return ends[0], ends[1]
+
+    def _ask(self, y: Any, end: Any, i: int) -> Any:
+        if self.dim == 1:
+            z = self._law.score(end - self._shift)
+            return float(z) if np.ndim(z) == 0 else np.asarray(z, dtype=float)
+        moved = np.array(y, dtype=float)
+        moved[i] = end
+        z = np.asarray(self._law.score(moved - self._shift), dtype=float)[i]
+        return float(z) if np.ndim(z) == 0 else z
+
+
+def _log_probability(a: Any, b: Any) -> Any:
+    with np.errstate(invalid="ignore"):
+        return truncated(a, b, 0.5 * (b - a)).log_probability
+
+
+def cell_scores(a: Any, b: Any, v: Any) -> Any:
+    """Scores between those of the ends of cells, at the uniforms v.
+
+    >>> round(cell_scores(-1.0, 1.0, 0.5), 12)
+    0.0
+    """
+    z = scores(a, b, _log_probability(a, b), float(v) if isinstance(a, float) else v)
+    room = np.minimum(_ROOM * np.minimum(b - a, 1.0), 0.25 * (b - a))
+    if isinstance(a, float):
+        return float(min(max(z, a + room), b - room))
+    found: Array = np.minimum(np.maximum(z, a + room), b - room)
+    return found

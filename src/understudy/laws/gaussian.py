@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from understudy._types import Array
 from understudy.errors import LawError
-from understudy.laws.base import Array
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 

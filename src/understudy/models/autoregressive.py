@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from understudy._types import Array, Frozen
 from understudy.errors import MissingReadingError, ModelError
-from understudy.laws.base import Array, Frozen, Law
 from understudy.laws.gaussian import Gaussian
-from understudy.laws.shifted import Shifted
-from understudy.models.gauss_markov import GaussMarkov
-from understudy.models.iid import law_dim
-from understudy.models.matrices import as_array, as_float, spectral_radius
+from understudy.laws.law import Law
+from understudy.laws.scalar import Shifted
+from understudy.models.gauss_markov import GaussMarkov, as_array, as_float, spectral_radius
+from understudy.models.iid_markov import law_dim
 
 
 class AutoRegressive(Frozen):

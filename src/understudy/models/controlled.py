@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from understudy._types import Frozen
 from understudy.errors import ModelError, StateError
-from understudy.laws.base import Frozen
 from understudy.laws.gaussian import Gaussian
+from understudy.models.family import along
 from understudy.models.gauss_markov import Filtered, GaussMarkov
-from understudy.models.path import along
 
 # Models of settings that are kept at a time: a damper has a hundred positions or so.
 _KEPT = 4096

@@ -33,9 +33,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from understudy._types import Array
 from understudy.errors import LawError, MissingReadingError, ModelError, StoredFileError
-from understudy.laws.base import Array
-from understudy.models.base import Model
+from understudy.models.model import Model
 
 PROBE_STEPS = 16
 

@@ -13,13 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from understudy._types import Array, Frozen
 from understudy.errors import LawError, MissingReadingError, ModelError, NumericalError, ReadingError
-from understudy.laws.base import Array, Frozen, Law
-from understudy.laws.density import FromDensity, check_accuracy, check_size, supports_of
-from understudy.laws.numeric.asked import Asked
-from understudy.laws.numeric.coordinate import Stretch
-from understudy.laws.numeric.nested import MOST
-from understudy.models.iid import law_dim
+from understudy.laws._quadrature import Asked, Stretch
+from understudy.laws.law import Law
+from understudy.laws.numeric import MOST, FromDensity, check_accuracy, check_size, supports_of
+from understudy.models.iid_markov import law_dim
 
 
 class Past(NamedTuple):

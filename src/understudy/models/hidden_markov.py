@@ -13,14 +13,20 @@ from typing import Any
 
 import numpy as np
 
+from understudy._types import Array, Frozen
 from understudy.errors import ModelError
 from understudy.laws.atoms import Atoms, positions
-from understudy.laws.base import Array, Frozen, Law
-from understudy.laws.channels import ChannelMixture, can_be_taken_apart, mixed, reweighted
 from understudy.laws.gaussian import Gaussian
-from understudy.laws.gaussian_mixture import GaussianMixture
-from understudy.laws.independent import Independent
-from understudy.models.iid import law_dim
+from understudy.laws.law import Law
+from understudy.laws.multivariate import (
+    ChannelMixture,
+    GaussianMixture,
+    Independent,
+    can_be_taken_apart,
+    mixed,
+    reweighted,
+)
+from understudy.models.iid_markov import law_dim
 
 HiddenState = tuple[float, ...]
 

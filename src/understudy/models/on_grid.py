@@ -17,11 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from understudy._types import Array, Frozen
 from understudy.errors import ModelError
-from understudy.laws.base import Array, Frozen
-from understudy.laws.rounded import Rounded
-from understudy.laws.rounding import Rounding
-from understudy.models.base import Model, is_model
+from understudy.laws.cells import Rounded, Rounding
+from understudy.models.model import Model, is_model
 
 
 class OnGrid(Frozen):

@@ -18,16 +18,15 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import understudy as us
-from understudy.laws.base import Array
-from understudy.paper import room
-from understudy.paper.base import Outcome, Progress, Settings, Table
-from understudy.paper.estimates import Setup
-from understudy.report.errors_curve import Bounds, ErrorCurve, plot_error_ratios, plot_errors
-from understudy.report.traces import panels
+from understudy._types import Array, Progress
 from understudy._types import Ints as Index
+from understudy.paper import setting as room
+from understudy.paper.estimates import Setup
+from understudy.paper.setting import Outcome, Settings, Table
+from understudy.report.figures import Bounds, ErrorCurve, plot_error_ratios, plot_errors
+from understudy.report.figures import trace_panels as panels
 
 Adversary = Callable[[us.Design, Array], Index]
 

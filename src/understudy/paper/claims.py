@@ -17,9 +17,10 @@ from itertools import pairwise
 import numpy as np
 
 import understudy as us
-from understudy.paper import adversary, relative, room
-from understudy.paper.base import Outcome, Settings, Table
+from understudy.paper import adversary, relative
+from understudy.paper import setting as room
 from understudy.paper.estimates import NOISE, OCCUPANCIES, SLOW, Setup, misses
+from understudy.paper.setting import Outcome, Settings, Table
 
 HOLDS, CORRECTED, FAILS = "holds", "holds with correction", "does not hold"
 

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 import understudy as us
-from understudy.laws.base import Array
-from understudy.paper import room
-from understudy.paper.base import Outcome, Settings, Table
+from understudy._types import Array
+from understudy.paper import setting as room
 from understudy.paper.estimates import ESTIMATORS, Setup
-from understudy.report.traces import ROSE, Trace, panels, plot_traces
+from understudy.paper.setting import Outcome, Settings, Table
+from understudy.report.figures import ROSE, Trace, plot_traces
+from understudy.report.figures import trace_panels as panels
 
 THETA, PSEUDO = 1, 0.6
 _READINGS = (11, 20, 30, 40, 50)

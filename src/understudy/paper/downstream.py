@@ -33,11 +33,10 @@ from typing import Any
 import numpy as np
 
 import understudy as us
-from understudy.laws.base import Array
-from understudy.paper.base import Outcome, Settings, Table
+from understudy._types import Array
 from understudy.paper.examples import p_text, simulated
-from understudy.paper.room import family, room
-from understudy.report.consistency import autocorrelation, plot_autocorrelation, plot_nis, plot_shares
+from understudy.paper.setting import Outcome, Settings, Table, family, room
+from understudy.report.figures import autocorrelation, plot_autocorrelation, plot_nis, plot_shares
 
 THETA, PSEUDO = 1, 0.6
 LAGS = 20

@@ -24,10 +24,11 @@ from typing import Any
 import numpy as np
 
 import understudy as us
-from understudy.laws.base import Array
-from understudy.paper import room
-from understudy.paper.base import Outcome, Settings, Table
-from understudy.report.traces import BLUE, ROSE, Trace, panels, plot_traces
+from understudy._types import Array
+from understudy.paper import setting as room
+from understudy.paper.setting import Outcome, Settings, Table
+from understudy.report.figures import BLUE, ROSE, Trace, plot_traces
+from understudy.report.figures import trace_panels as panels
 
 ESTIMATORS = ("consistent", "printed")
 SHOWN = 100  # readings in the figure: twice the paper's horizon, so that the transient is seen to end

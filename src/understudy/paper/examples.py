@@ -31,9 +31,9 @@ from typing import Any
 import numpy as np
 
 import understudy as us
-from understudy.laws.base import Array
-from understudy.paper.base import Outcome, Settings, Table
-from understudy.report.consistency import plot_autocorrelation, plot_scores, plot_series
+from understudy._types import Array
+from understudy.paper.setting import Outcome, Settings, Table
+from understudy.report.figures import plot_autocorrelation, plot_scores, plot_series
 from understudy.transform.whiteness import Whiteness, whiteness
 
 FALSE_ALARM = 1e-6

@@ -14,11 +14,9 @@ from typing import Any
 import numpy as np
 
 import understudy as us
-from understudy.paper import room
-from understudy.paper.base import Outcome, Settings, Table
-from understudy.report.comparison import panels, plot_bounds
-from understudy.report.curves import plot_frontier
-from understudy.report.maps import plot_kernel
+from understudy.paper import setting as room
+from understudy.paper.setting import Outcome, Settings, Table
+from understudy.report.figures import panels, plot_bounds, plot_frontier, plot_kernel
 
 VALUES = (0, 1, 2, 3, 4)
 PSEUDO = (0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4)

@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 
 import understudy as us
-from understudy.laws.base import Array, Frozen
-from understudy.paper import room
-from understudy.paper.base import Outcome, Settings, Table
-from understudy.report.comparison import Line, panels, plot_costs_over_time, plot_errors_over_time
+from understudy._types import Array, Frozen
+from understudy.paper import setting as room
+from understudy.paper.setting import Outcome, Settings, Table
+from understudy.report.figures import Line, panels, plot_costs_over_time, plot_errors_over_time
 
 LEAKAGE = 0.3
 READINGS = (50, 200, 1000)

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 import understudy as us
-from understudy.laws.base import Array
-from understudy.paper import room
-from understudy.paper.base import Table
+from understudy._types import Array
+from understudy.paper import setting as room
+from understudy.paper.setting import Table
 
 LEAKAGE, CLAIMED = 0.3, 0.8
 _NEAR = 0.1  # a reading within this many percentage points of 0.8 would count as giving it

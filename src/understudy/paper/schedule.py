@@ -20,11 +20,10 @@ from typing import Any, cast
 import numpy as np
 
 import understudy as us
-from understudy.laws.base import Array
-from understudy.paper.base import Outcome, Settings, Table
+from understudy._types import Array
 from understudy.paper.examples import p_text, simulated
-from understudy.paper.room import A, B, family, guess
-from understudy.report.consistency import plot_series
+from understudy.paper.setting import A, B, Outcome, Settings, Table, family, guess
+from understudy.report.figures import plot_series
 from understudy.transform.whiteness import Whiteness, whiteness
 
 OCCUPANCY = (0, 1, 2)

@@ -16,10 +16,9 @@ from functools import partial
 from typing import Any
 
 import understudy as us
-from understudy.paper.base import Outcome, Settings, Table
 from understudy.paper.examples import office, simulated, simulated_fan, ventilated
-from understudy.paper.room import HORIZON, PSEUDO, family, room
 from understudy.paper.schedule import PLAYED, TRUE, along, path
+from understudy.paper.setting import HORIZON, PSEUDO, Outcome, Settings, Table, family, room
 from understudy.report.diagram import Ran, plot_filter, plot_predictors, plot_sensor, plot_transformation, ran
 
 LEAKAGE = 0.3

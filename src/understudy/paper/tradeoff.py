@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 import understudy as us
-from understudy.laws.base import Array, Frozen
-from understudy.paper import room
-from understudy.paper.base import Outcome, Settings, Table
-from understudy.report.comparison import Line, add_root_axis, panels, plot_checked_frontier
+from understudy._types import Array, Frozen
+from understudy.paper import setting as room
+from understudy.paper.setting import Outcome, Settings, Table
+from understudy.report.figures import Line, add_root_axis, panels, plot_checked_frontier
 
 # Every hundredth, and closer where the curve is steep: near 0 it falls like the root of the leakage.
 LEAKAGES = (0.0, 0.0005, 0.001, 0.002, 0.005, *(round(0.01 * k, 2) for k in range(1, 70)), math.log(2.0))

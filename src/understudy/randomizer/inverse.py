@@ -17,11 +17,19 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy._types import Array
 from understudy.errors import DesignError, InfeasibleError, NumericalError
-from understudy.laws.base import Array
-from understudy.randomizer.backend import kernels, view
-from understudy.randomizer.interior import FORBIDDEN, TOLERANCE, information
-from understudy.randomizer.solver import Solution, bounds_of, least_told, minimise
+from understudy.randomizer.solver import (
+    FORBIDDEN,
+    TOLERANCE,
+    Solution,
+    bounds_of,
+    information,
+    kernels,
+    least_told,
+    minimise,
+    view,
+)
 
 _ROUNDS = 60
 _TIED = 2_500  # pairs up to which one that tells less is looked for
@@ -114,8 +122,8 @@ def least_distortion(cost: Array, p: Array, error: float) -> Solution:
 
 def _quieter(cost: Array, p: Array, error: float, first: Solution) -> Solution:
     """The first answer, or one that costs the same to a hair and tells less."""
-    from understudy.randomizer.constrained.constraints import ErrorAtLeast
-    from understudy.randomizer.constrained.solving import HAIR, Constrained
+    from understudy.randomizer.constrained_solver import HAIR, Constrained
+    from understudy.randomizer.constraints import ErrorAtLeast
 
     try:
         found = Constrained(cost, p, (ErrorAtLeast(error),)).solved()
@@ -155,7 +163,7 @@ def _program(
     from scipy.optimize import linprog
     from scipy.sparse import coo_matrix, eye_array, hstack, kron, vstack
 
-    from understudy.randomizer.constrained.linear import settled
+    from understudy.randomizer.constrained_solver import settled
 
     m, n = costs.shape
     each = hstack([kron(coo_matrix(np.diag(p)), eye_array(n)), -kron(np.ones((m, 1)), eye_array(n))])

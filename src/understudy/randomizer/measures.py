@@ -34,8 +34,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from understudy._types import Array
 from understudy.errors import DesignError
-from understudy.laws.base import Array
 
 _EPS = float(np.finfo(float).eps)
 # Draws that come more rarely than this are left out of a mean; their share of it could not be seen.

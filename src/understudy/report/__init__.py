@@ -25,22 +25,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from understudy.report.audit_figure import plot_audit as plot_audit
     from understudy.report.audit_page import audit_html as audit_html
     from understudy.report.audit_page import audit_report as audit_report
-    from understudy.report.comparison import Line as Line
-    from understudy.report.comparison import add_root_axis as add_root_axis
-    from understudy.report.comparison import plot_bounds as plot_bounds
-    from understudy.report.comparison import plot_checked_frontier as plot_checked_frontier
-    from understudy.report.comparison import plot_costs_over_time as plot_costs_over_time
-    from understudy.report.comparison import plot_errors_over_time as plot_errors_over_time
-    from understudy.report.consistency import autocorrelation as autocorrelation
-    from understudy.report.consistency import plot_autocorrelation as plot_autocorrelation
-    from understudy.report.consistency import plot_nis as plot_nis
-    from understudy.report.consistency import plot_scores as plot_scores
-    from understudy.report.consistency import plot_series as plot_series
-    from understudy.report.consistency import plot_shares as plot_shares
-    from understudy.report.curves import plot_frontier as plot_frontier
     from understudy.report.diagram import Ran as Ran
     from understudy.report.diagram import Stage as Stage
     from understudy.report.diagram import plot_filter as plot_filter
@@ -48,31 +34,68 @@ if TYPE_CHECKING:
     from understudy.report.diagram import plot_sensor as plot_sensor
     from understudy.report.diagram import plot_transformation as plot_transformation
     from understudy.report.diagram import ran as ran
-    from understudy.report.errors_curve import Bounds as Bounds
-    from understudy.report.errors_curve import ErrorCurve as ErrorCurve
-    from understudy.report.errors_curve import plot_error_ratios as plot_error_ratios
-    from understudy.report.errors_curve import plot_errors as plot_errors
-    from understudy.report.maps import plot_costs as plot_costs
-    from understudy.report.maps import plot_kernel as plot_kernel
-    from understudy.report.traces import Trace as Trace
-    from understudy.report.traces import plot_traces as plot_traces
+    from understudy.report.figures import Bounds as Bounds
+    from understudy.report.figures import ErrorCurve as ErrorCurve
+    from understudy.report.figures import Line as Line
+    from understudy.report.figures import Trace as Trace
+    from understudy.report.figures import add_root_axis as add_root_axis
+    from understudy.report.figures import autocorrelation as autocorrelation
+    from understudy.report.figures import plot_audit as plot_audit
+    from understudy.report.figures import plot_autocorrelation as plot_autocorrelation
+    from understudy.report.figures import plot_bounds as plot_bounds
+    from understudy.report.figures import plot_checked_frontier as plot_checked_frontier
+    from understudy.report.figures import plot_costs as plot_costs
+    from understudy.report.figures import plot_costs_over_time as plot_costs_over_time
+    from understudy.report.figures import plot_error_ratios as plot_error_ratios
+    from understudy.report.figures import plot_errors as plot_errors
+    from understudy.report.figures import plot_errors_over_time as plot_errors_over_time
+    from understudy.report.figures import plot_frontier as plot_frontier
+    from understudy.report.figures import plot_kernel as plot_kernel
+    from understudy.report.figures import plot_nis as plot_nis
+    from understudy.report.figures import plot_scores as plot_scores
+    from understudy.report.figures import plot_series as plot_series
+    from understudy.report.figures import plot_shares as plot_shares
+    from understudy.report.figures import plot_traces as plot_traces
 
 _NAMES = {
-    "audit_figure": ("plot_audit",),
-    "audit_page": ("audit_html", "audit_report"),
-    "comparison": (
-        "Line", "add_root_axis", "plot_bounds", "plot_checked_frontier", "plot_costs_over_time",
+    "audit_page": (
+        "audit_html",
+        "audit_report",
+    ),
+    "diagram": (
+        "Ran",
+        "Stage",
+        "plot_filter",
+        "plot_predictors",
+        "plot_sensor",
+        "plot_transformation",
+        "ran",
+    ),
+    "figures": (
+        "Bounds",
+        "ErrorCurve",
+        "Line",
+        "Trace",
+        "add_root_axis",
+        "autocorrelation",
+        "plot_audit",
+        "plot_autocorrelation",
+        "plot_bounds",
+        "plot_checked_frontier",
+        "plot_costs",
+        "plot_costs_over_time",
+        "plot_error_ratios",
+        "plot_errors",
         "plot_errors_over_time",
+        "plot_frontier",
+        "plot_kernel",
+        "plot_nis",
+        "plot_scores",
+        "plot_series",
+        "plot_shares",
+        "plot_traces",
     ),
-    "consistency": (
-        "autocorrelation", "plot_autocorrelation", "plot_nis", "plot_scores", "plot_series", "plot_shares",
-    ),
-    "curves": ("plot_frontier",),
-    "diagram": ("Ran", "Stage", "plot_filter", "plot_predictors", "plot_sensor", "plot_transformation", "ran"),
-    "errors_curve": ("Bounds", "ErrorCurve", "plot_error_ratios", "plot_errors"),
-    "maps": ("plot_costs", "plot_kernel"),
-    "traces": ("Trace", "plot_traces"),
-}  # fmt: skip
+}
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = sorted(_HOME)

@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from understudy.randomizer.result import Design
-from understudy.report.drawing import BLUE, GREY, ROSE, Axes, axes, distortion_label
+from understudy.randomizer.design import Design
+from understudy.report.figures import BLUE, GREY, ROSE, Axes, axes, distortion_label
 from understudy.transform.backend import compiled
-from understudy.transform.filter import Transform
-from understudy.transform.maps import Chain, Emit, NothingMissing, Score, ScoreEach, ValueEach
-from understudy.transform.pair import Pair, Side, white
+from understudy.transform.core import Chain, Emit, NothingMissing, Score, ScoreEach, Transform, ValueEach
+from understudy.transform.kalman_pair import Pair, Side, white
 
 # Sizes in inches of a drawing at its own size; letters shrink and grow with the axes that are given.
 _TITLE, _LINE = 9.5, 8.0

@@ -16,13 +16,11 @@ from contextlib import closing, suppress
 from typing import Any, NamedTuple
 
 from understudy.errors import LedgerBusyError, LedgerDamagedError, LedgerError, SnapshotError
-from understudy.stream.budgets import all_budgets, micronats
-from understudy.stream.cadence import Cadence
-from understudy.stream.files import connect, damaged, faults, read_only, sync_folder
-from understudy.stream.keys import TIME
-from understudy.stream.outputs import from_stored
-from understudy.stream.rows import MICRO, Budget, digest, is_as_written
-from understudy.stream.states import load
+from understudy.stream._ledger_file import connect, damaged, faults, read_only, sync_folder
+from understudy.stream.budget import all_budgets, micronats
+from understudy.stream.cadence import TIME, Cadence
+from understudy.stream.records import MICRO, Budget, digest, from_stored, is_as_written
+from understudy.stream.snapshot import load
 
 Path = str | os.PathLike[str]
 

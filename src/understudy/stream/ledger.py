@@ -21,12 +21,24 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from understudy.errors import ConfigurationError, LedgerBusyError, LedgerError
-from understudy.stream import budgets, files
-from understudy.stream.catalogue import add_stream, all_streams, check_name, set_options
-from understudy.stream.lock import Lock
-from understudy.stream.rows import MICRO, Budget, EpochRow, Position, StreamRow, digest, is_as_written
-from understudy.stream.states import dump, load
-from understudy.stream.witness import Witness, check_rollback, rolled_back
+from understudy.stream import _ledger_file as files
+from understudy.stream import budget as budgets
+from understudy.stream._ledger_file import Lock
+from understudy.stream.records import (
+    MICRO,
+    Budget,
+    EpochRow,
+    Position,
+    StreamRow,
+    add_stream,
+    all_streams,
+    check_name,
+    digest,
+    is_as_written,
+    set_options,
+)
+from understudy.stream.rollback_guard import Witness, check_rollback, rolled_back
+from understudy.stream.snapshot import dump, load
 
 _OUTPUT = "INSERT INTO outputs VALUES (?, ?, ?, ?)"
 _STATE = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol, runtime_checkable
 
-from understudy.models.base import Model
+from understudy.models.model import Model
 from understudy.stream.release import Release
 from understudy.transform.roundoff import Roundoff
 

@@ -29,15 +29,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy._types import Array, Frozen
 from understudy.errors import ConfigurationError, ReadingError, UnderstudyError
-from understudy.laws.base import Array, Frozen
 from understudy.laws.gaussian import Gaussian
-from understudy.models.base import Model
 from understudy.models.gauss_markov import GaussMarkov, System
-from understudy.models.iid import IID
-from understudy.transform.gains import gains
+from understudy.models.iid_markov import IID
+from understudy.models.model import Model
+from understudy.transform.core import gauss_markov, has_atoms
+from understudy.transform.kalman_pair import gains
 from understudy.transform.lattice import LARGEST_DECIMAL, Lattice, as_lattice
-from understudy.transform.maps import gauss_markov, has_atoms
 from understudy.transform.roundoff import STATED, Roundoff, roundoff, stated_error
 
 SHARE = 1e-3

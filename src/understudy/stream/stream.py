@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from understudy._types import Array
 from understudy.errors import (
     ConfigurationError,
     LedgerError,
@@ -29,21 +30,16 @@ from understudy.errors import (
     SnapshotError,
     UnderstudyWarning,
 )
-from understudy.laws.base import Array
 from understudy.models.gauss_markov import GaussMarkov
-from understudy.stream import snapshots
-from understudy.stream.cadence import Cadence
-from understudy.stream.keys import TIME, numbered
+from understudy.stream import snapshot as snapshots
+from understudy.stream.cadence import TIME, Cadence, numbered
+from understudy.stream.engine import UNTOLD, Changes, Live, Run, Setup, first, told
 from understudy.stream.ledger import Ledger
-from understudy.stream.outputs import from_stored
+from understudy.stream.records import MICRO, StreamRow, from_stored
 from understudy.stream.release import Watch
-from understudy.stream.replaying import FileRun
-from understudy.stream.rows import MICRO, StreamRow
-from understudy.stream.running import Live, Run, first
-from understudy.stream.setup import UNTOLD, Setup
-from understudy.stream.thetas import Changes, told
-from understudy.stream.witness import check_rollback, rolled_back
-from understudy.transform.maps import gauss_markov
+from understudy.stream.replay import FileRun
+from understudy.stream.rollback_guard import check_rollback, rolled_back
+from understudy.transform.core import gauss_markov
 from understudy.transform.readings import as_readings, finite_or_missing, one_reading, warn_incomplete
 
 _log = logging.getLogger("understudy.stream")

@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from understudy._types import Array, Frozen
 from understudy.errors import ConfigurationError
-from understudy.laws.base import Array, Frozen
 from understudy.transform.backend import kernels, view
 
 MOST = 2.0**52

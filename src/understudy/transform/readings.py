@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy._types import Array
 from understudy.errors import IncompleteReadingWarning, ReadingError
-from understudy.laws.base import Array
 
 
 def as_readings(Y: Any, dim: int, name: str = "Y") -> Array:

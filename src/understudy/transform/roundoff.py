@@ -49,12 +49,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from understudy._types import Array
 from understudy.errors import ConfigurationError
-from understudy.laws.base import Array
-from understudy.models.base import Model
 from understudy.models.gauss_markov import GaussMarkov
-from understudy.transform.gains import Gains
-from understudy.transform.pair import Pair
+from understudy.models.model import Model
+from understudy.transform.kalman_pair import Gains, Pair
 
 UNIT = 2.0**-53
 SCORE = 16.0
@@ -1099,7 +1098,7 @@ def stated_error(
     most `score` from the middle, and with all scores before it. Stated, not proved. Use 1e-9 for numeric densities.
 
     >>> from understudy.laws.gaussian import Gaussian
-    >>> from understudy.models.iid import IID
+    >>> from understudy.models.iid_markov import IID
     >>> bool(abs(stated_error(IID(Gaussian(0.0, 4.0)), 1e-9)[0] - 4e-9) < 1e-12)
     True
     """

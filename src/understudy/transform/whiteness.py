@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from understudy.laws.base import Array
+from understudy._types import Array
 
 
 class Evidence(NamedTuple):

@@ -7,24 +7,513 @@ better. On raw readings P is the identity.
 `Genie`: who sees the pseudo values. A reference, for that is what the guarantee grants an adversary. Constant: the most
 probable theta_i by p_i P_ij. Moving: forward and backward over theta with the kernels that were in use, which follow
 from the draws.
+
+The models that outputs follow: the pseudo models, and where noise was added to raw readings, these with the noise.
+
+Gauss-Markov models take more variance into the noise of their readings, exactly. Others are taken for normal first:
+an autoregression keeps its recursion, and its noise the mean and the spread that a law tells by its scores.
+
+Banks of filters: Gauss-Markov and hidden Markov models side by side, for many sequences, mixed where one may switch.
+
+Each model j has its own state. Where the value may have moved, the states are mixed: with w_i the odds of model i so
+far and M the odds of going from i to j, model j goes on from the mean and the covariance (or the probabilities) of the
+mixture over i with weights w_i M_ij. For hidden Markov models that is exact.
+
+Log-densities of outputs under every model at once, reading by reading: (n, T, N) for n models and N sequences.
+
+What an adversary makes of an output begins with p_j(~y_k given ~y_1 .. ~y_k-1), for each pseudo model j. Where
+the past that counts is what was observed (independent readings, autoregressions, either of them on a grid), this is the
+law under any path of pseudo values, and all readings are done at once. Where a state is hidden (Gauss-Markov,
+hidden Markov, rounded sensors) it is the law under a constant value; for a pseudo value that moves, a bank of filters
+that are mixed whenever it may have moved (interacting multiple models): close, not exact.
+
+A missing reading tells nothing: its log-density is 0. So is that of a reading after a gap where a model has no law.
+
+The smoother: who knows the design, against a theta that moves.
+
+The output tells which pseudo value was played when, and that tells of theta, through the kernel of the randomizer and
+the way theta moves. A randomizer with memory draws by the belief that its past draws have left: a *place* that
+everybody could tell who saw the draws. So the hidden state is theta and the place, and forward and backward over both
+is exact, as far as the log-densities of readings are (`steps`) and as far as the places are few.
+
+On real data the models are never quite right. How much a reading may say (a cap), and how much what it says is worth
+(a temperature), is learned from training cases. The clock makes the odds of a move depend on the hour, and is weighed
+against the outcome once more (`understudy.adversaries.learners.calibration`).
+
+Who looks for draws that should not have been made: the output in windows, each with a draw of its own.
+
+A pseudo value that is drawn again after a restart, for every sensor or on replay tells of theta again, and draws add
+up. Here a window w has the likelihoods L_w(j) of its readings under each pseudo value, and speaks for theta_i by
+log sum_j P_ij L_w(j), as if it had been drawn for alone. Windows of several widths give several scores, and a
+logistic regression on training cases says which of them are worth something. If there was one draw, only the widest is.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from understudy.adversaries.cases import Cases, normalised
-from understudy.adversaries.known import Known
-from understudy.adversaries.learners.calibration import believed, surprise
-from understudy.adversaries.learners.chains import Chain, Plan, cells, chain_of, smoothed
-from understudy.adversaries.learners.steps import refusal, sequence_logs
-from understudy.adversaries.learners.timely import ALWAYS, Timely
-from understudy.adversaries.learners.widened import output_models
-from understudy.laws.base import Array, Frozen
-from understudy.models.base import Model
+from understudy._types import Array, Frozen, Ints
+from understudy.adversaries.knowledge import Cases, Known, normalised
+from understudy.adversaries.learners.calibration import (
+    ALWAYS,
+    Calibration,
+    Chain,
+    Clock,
+    Plan,
+    Timely,
+    believed,
+    calibrated,
+    cells,
+    chain_of,
+    coolest,
+    powers,
+    smoothed,
+    surprise,
+)
+from understudy.errors import UnderstudyError
+from understudy.identify.prediction import filtered
+from understudy.laws.cells import Rounded, Rounding, Truncated, truncated
+from understudy.laws.gaussian import Gaussian
+from understudy.laws.law import Law
+from understudy.models.autoregressive import AutoRegressive
+from understudy.models.gauss_markov import GaussMarkov
+from understudy.models.general import General
+from understudy.models.hidden_markov import HiddenMarkov
+from understudy.models.iid_markov import IID, Markov
+from understudy.models.model import Model
+from understudy.models.on_grid import OnGrid
+from understudy.models.quantised import Quantised, innovation_sds
+from understudy.randomizer.causal_belief import Beliefs, rounded
+from understudy.transform.core import gauss_markov, loglik
+from understudy.transform.kalman_pair import Pair, white
+
+# The models that outputs follow: the pseudo models, and where noise was added to raw readings, these  ---
+
+
+def output_models(known: Known) -> list[Model]:
+    """One model for each pseudo value."""
+    if known.noise is None or not np.any(known.noise):
+        return known.targets
+    variance = np.square(np.atleast_1d(np.asarray(known.noise, dtype=float)))
+    return [widened(model, variance) for model in known.targets]
+
+
+def widened(model: Any, variance: Array) -> Model:
+    """The model of readings to which independent noise of this variance (d,) was added; as it is if none is known.
+
+    >>> import understudy as us
+    >>> wide = widened(us.AutoRegressive(0.5, noise=us.Gaussian(1.0, 3.0)), np.array([4.0]))
+    >>> wide.R.item(), round(wide.Q.item(), 9), wide.b.item()
+    (4.0, 3.0, 1.0)
+    """
+    extra = np.diag(variance)
+    if type(model) is OnGrid:
+        steps = np.array([channel.step for channel in model.grid.channels])
+        return widened(model.model, variance + steps**2 / 12.0)
+    if type(model) is Quantised:
+        steps = np.array([channel.step for channel in model.grid.channels])
+        return widened(model.linear, variance + steps**2 / 12.0)
+    if type(model) is IID:
+        return IID(_wide(model.law, model.dim, extra))
+    if type(model) is HiddenMarkov:
+        return HiddenMarkov(model.transition, model.initial, [_wide(law, model.dim, extra) for law in model.laws])
+    if type(model) is AutoRegressive and model.gauss_markov is None:
+        model = AutoRegressive(
+            model.coefficients, model.intercept, _wide(model.noise, model.dim, 0.0 * extra), model.past,
+            allow_unstable=True,
+        )  # fmt: skip
+    linear = gauss_markov(model)
+    if linear is None:
+        made: Model = model
+        return made
+    R = linear.R + extra if linear.constant else (lambda k: linear.at(k).R + extra)
+    return GaussMarkov(**{**linear.given, "R": R, "allow_unstable": True})
+
+
+def _wide(law: Any, dim: int, extra: Array) -> Gaussian:
+    """The normal law with the centre and the spread of another, and more variance."""
+    if isinstance(law, Gaussian):
+        mean, cov = law.given
+        return Gaussian(mean, np.asarray(cov) + (extra.item() if dim == 1 and np.ndim(cov) == 0 else extra))
+    if dim == 1:
+        low, middle, high = (float(law.value(z)) for z in (-1.0, 0.0, 1.0))
+        return Gaussian(middle, (0.5 * (high - low)) ** 2 + extra.item())
+    centre = np.asarray(law.value(np.zeros(dim)), dtype=float)
+    # columns of a factor: how far each score moves the reading
+    ends = [[np.asarray(law.value(s * np.eye(dim)[c]), dtype=float) for s in (-1.0, 1.0)] for c in range(dim)]
+    L = np.stack([0.5 * (high - low) for low, high in ends], axis=1)
+    return Gaussian(centre, L @ L.T + extra)
+
+
+# Banks of filters: Gauss-Markov and hidden Markov models side by side, for many sequences, mixed wher ---
+
+
+_LOG_2PI = math.log(2.0 * math.pi)
+_FINE = 0.1  # innovation standard deviations that a step may be for its cell not to matter
+_FEW = 16  # sequences that go one by one through the compiled loop
+
+
+def gaussian_logs(
+    models: Sequence[Any], Y: Array, mixing: Array | None, every: int, grid: tuple[Rounding, bool] | None = None
+) -> Array:
+    """Log-densities (n, T, N) of readings (T, d, N) under Gauss-Markov models of one size.
+
+    `grid` holds the grid of readings that are rounded, and whether the process goes on from them. Then one channel is
+    judged by the probabilities of its cells, and if it does not go on from them, the state takes in what the cell says
+    of the reading, by its mean and variance. With several channels, and where steps are fine, the readings' noise has
+    step^2/12 more variance instead.
+    """
+    T, d, N = Y.shape
+    if grid is not None and _fine(models, grid[0]):
+        extra = np.zeros(d) if grid[1] else np.array([channel.step**2 / 12.0 for channel in grid[0].channels])
+        logs = gaussian_logs([_rougher(m, extra) for m in models], Y, mixing, every)
+        return logs + sum(math.log(channel.step) for channel in grid[0].channels)
+    if grid is None and mixing is None and N <= _FEW and all(m.constant for m in models):
+        return np.stack([np.stack([_compiled(m, Y[:, :, s]) for s in range(N)], axis=1) for m in models])
+    extra = np.zeros((d, d))
+    if grid is not None:
+        rounding, on = grid
+        Y = np.stack([channel.rounded(Y[:, c]) for c, channel in enumerate(rounding.channels)], axis=1)
+        extra = np.diag([0.0 if on or d == 1 else channel.step**2 / 12.0 for channel in rounding.channels])
+    matched = grid is not None and d == 1 and not grid[1]
+    bank = _Bank(models, N, shared=mixing is None and not matched and not np.isnan(Y).any())
+    result = np.zeros((len(models), T, N))
+    for k in range(T):
+        if mixing is not None and k > 0 and k % every == 0:
+            bank.mix(mixing)
+        gone = np.isnan(Y[k]).any(axis=0)
+        mean, S = bank.predict(k + 1)
+        e, spread = np.where(gone, 0.0, Y[k]).T - mean, None  # (n, N, d)
+        if grid is not None and d == 1:
+            sd = np.sqrt(S[..., 0, 0])
+            cell = _cell(rounding, Y[k, 0], mean[:, :, 0], sd, gone)
+            logs = np.asarray(cell.log_probability)
+            if matched:
+                e, spread = (sd * cell.mean)[..., None], np.asarray(cell.variance)
+        else:
+            logs = _normal(e, S + extra)
+        result[:, k] = np.where(gone, 0.0, logs)
+        bank.update(e, S + extra, gone, result[:, k], spread)
+    return result
+
+
+def _fine(models: Sequence[GaussMarkov], grid: Rounding) -> bool:
+    """Whether all steps are so small that the probability of a cell is its width times the density at its middle."""
+    if not grid.everywhere or not all(m.constant for m in models):
+        return False
+    ends = any(math.isfinite(end) for channel in grid.channels for end in (channel.low, channel.high))
+    steps = np.array([channel.step for channel in grid.channels])
+    return not ends and all(bool((steps <= _FINE * innovation_sds(m)).all()) for m in models)
+
+
+def _rougher(model: GaussMarkov, variance: Array) -> GaussMarkov:
+    """The model with more noise in its readings."""
+    return GaussMarkov(**{**model.given, "R": model.R + np.diag(variance), "allow_unstable": True})
+
+
+def _compiled(model: GaussMarkov, Y: Array) -> Array:
+    try:
+        return filtered([model], np.ascontiguousarray(Y), np.zeros(len(Y), dtype=np.intp))[0]
+    except UnderstudyError:
+        return np.full(len(Y), np.nan)
+
+
+def _normal(e: Array, S: Array) -> Array:
+    d = e.shape[-1]
+    if d == 1:
+        s = S[..., 0, 0]
+        return np.asarray(-0.5 * (np.square(e[..., 0]) / s + np.log(s) + _LOG_2PI))
+    L = np.linalg.cholesky(S)
+    z = np.linalg.solve(np.broadcast_to(L, (*e.shape, d)), e[..., None])[..., 0]
+    return np.asarray(
+        -0.5 * (np.square(z).sum(axis=-1) + d * _LOG_2PI) - np.log(np.diagonal(L, axis1=-2, axis2=-1)).sum(-1)
+    )
+
+
+def _cell(grid: Rounding, y: Array, mean: Array, sd: Array, gone: Any) -> Truncated:
+    """Standard scores of normal laws (n, N), given that they lie in the cells of readings (N,)."""
+    cell = grid.channels[0].cells(np.where(gone, grid.channels[0].rounded(mean[0]), y), 0)
+    low, high = ((end - mean) / sd for end in (cell.lower, cell.upper))
+    return truncated(low, high, np.broadcast_to(cell.half / sd, low.shape))
+
+
+class _Bank:
+    """Means (n, N, s) and covariances (n, N or 1, s, s) of the states of n models."""
+
+    def __init__(self, models: Sequence[GaussMarkov], N: int, shared: bool) -> None:
+        self.models, n, s = models, len(models), models[0].states
+        self.x = np.repeat(np.stack([m.mean0 for m in models])[:, None], N, axis=1)
+        self.P: Array = np.repeat(np.stack([m.cov0 for m in models])[:, None], 1 if shared else N, axis=1)
+        self.odds = np.full((n, N), -math.log(n))
+        self._constant = self._systems(1) if all(m.constant for m in models) else None
+        self._R: Array = np.zeros((n, 1, models[0].dim, models[0].dim))
+        self._C: Array = np.zeros((n, 1, models[0].dim, s))
+
+    def _systems(self, k: int) -> list[Array]:
+        return [np.stack(parts)[:, None] for parts in zip(*(m.at(k) for m in self.models), strict=True)]
+
+    def mix(self, mixing: Array) -> None:
+        """States as they are where the value may have moved."""
+        with np.errstate(divide="ignore"):
+            joint = np.log(mixing)[:, :, None] + self.odds[:, None, :]  # (from, to, N)
+        odds = np.logaddexp.reduce(joint, axis=0)
+        w = np.exp(joint - odds)
+        x = np.einsum("ijN,iNs->jNs", w, self.x)
+        apart = self.x[:, None] - x[None]  # (from, to, N, s)
+        spread = self.P[:, None] + apart[..., :, None] * apart[..., None, :]
+        self.P = np.asarray((w[..., None, None] * spread).sum(axis=0))
+        self.x, self.odds = x, odds
+
+    def predict(self, k: int) -> tuple[Array, Array]:
+        """Mean (n, N, d) and covariance (n, N or 1, d, d) of reading k."""
+        A, b, Q, C, d, R = self._constant or self._systems(k)
+        # xhat_{k|k-1} = A xhat_{k-1|k-1} + b, Sigma_{k|k-1} = A Sigma_{k-1|k-1} A' + Q, S = C Sigma C' + R
+        self.x = self.x @ np.swapaxes(A[:, 0], 1, 2) + b
+        self.P = A @ self.P @ np.swapaxes(A, 2, 3) + Q
+        self._C, self._R = C, R
+        return self.x @ np.swapaxes(C[:, 0], 1, 2) + d, C @ self.P @ np.swapaxes(C, 2, 3) + R
+
+    def update(self, e: Array, S: Array, gone: Any, logs: Array, spread: Array | None = None) -> None:
+        """Take in readings, given as distances from the means; S is their covariance as the filter sees it.
+
+        `spread` (n, N) is what remains of the variance of a reading of which only the cell is known.
+        """
+        across = self._C @ self.P  # (n, N, d, s)
+        # K = Sigma C' S^-1
+        K = np.swapaxes(across / S if S.shape[-1] == 1 else np.linalg.solve(S, across), 2, 3)
+        x = self.x + (K @ e[..., None])[..., 0]
+        P = self.P - (K @ across if spread is None else (1.0 - spread)[..., None, None] * (K @ across))
+        P = 0.5 * (P + np.swapaxes(P, 2, 3))
+        if gone.any():
+            x = np.where(gone[None, :, None], self.x, x)
+            P = np.where(gone[None, :, None, None], self.P, P)
+        self.x, self.P = x, P
+        odds = self.odds + logs
+        self.odds = odds - np.logaddexp.reduce(odds, axis=0)
+
+
+def hidden_logs(
+    models: Sequence[HiddenMarkov], Y: Array, mixing: Array | None, every: int, asked: Callable[[Any, Array], Array]
+) -> Array:
+    """The same under hidden Markov models with as many hidden states; `asked` gives log-densities of a law."""
+    T, d, N = Y.shape
+    n, S = len(models), models[0].states
+    there = np.asarray(~np.isnan(Y).any(axis=1))
+    rows = np.moveaxis(Y, 1, 0)[:, there]
+    emissions = np.zeros((n, S, T, N))
+    for j, model in enumerate(models):
+        for s, law in enumerate(model.emissions):
+            emissions[j, s][there] = asked(law, rows[0] if d == 1 else rows) if rows.size else 0.0
+    A = np.stack([m.transition for m in models])
+    pi = np.repeat(np.stack([m.initial for m in models])[:, :, None], N, axis=2)  # (n, S, N), before the next reading
+    odds, result = np.full((n, N), -math.log(n)), np.zeros((n, T, N))
+    for k in range(T):
+        if k > 0:
+            if mixing is not None and k % every == 0:
+                joint = mixing[:, :, None] * np.exp(odds)[:, None, :]
+                total = np.maximum(joint.sum(axis=0), 1e-300)
+                pi, odds = np.einsum("ijN,isN->jsN", joint / total, pi), np.log(total)
+            pi = np.einsum("jsN,jst->jtN", pi, A)
+        logs = emissions[:, :, k]
+        top = logs.max(axis=1)
+        top = np.where(np.isfinite(top), top, 0.0)
+        p = pi * np.exp(logs - top[:, None])
+        total = p.sum(axis=1)
+        with np.errstate(divide="ignore"):
+            found = np.log(total) + top
+        result[:, k] = np.where(there[k], found, 0.0)
+        pi = np.where(total[:, None] > 0.0, p / np.where(total > 0.0, total, 1.0)[:, None], pi)
+        odds = odds + np.maximum(result[:, k], -2000.0)
+        odds = odds - np.logaddexp.reduce(odds, axis=0)
+    return result
+
+
+# Log-densities of outputs under every model at once, reading by reading: (n, T, N) for n models and N ---
+
+
+LEAST = -2000.0
+"""Log-density of a reading that is impossible."""
+
+ASKED = 400_000
+"""Readings, for all models together, that a model may be asked for one by one."""
+
+_NUMBERS = 4_000_000  # worked on at a time
+
+
+def refusal(models: Sequence[Model], readings: int, moving: bool) -> str:
+    """Why log-densities cannot be had for these models and so many readings; nothing if they can.
+
+    >>> import understudy as us
+    >>> refusal([us.IID(us.Gaussian(0.0, 1.0))], 10**7, moving=True)
+    ''
+    >>> refusal([us.Markov(us.Gaussian(0.0, 1.0), lambda y: us.Gaussian(y, 1.0))], 10**7, moving=False)
+    'models of type Markov are asked for one reading after the other, and 10000000 are too many'
+    """
+    if _kind(models):
+        return ""
+    name = type(models[0]).__name__
+    if moving and any(type(model) not in (Markov, General) for model in models):
+        return f"models of type {name} have no filter for a value that moves"
+    if readings * len(models) > ASKED:
+        return f"models of type {name} are asked for one reading after the other, and {readings} are too many"
+    return ""
+
+
+def step_logs(models: Sequence[Model], Y: Array, mixing: Array | None = None, every: int = 1) -> Array:
+    """Log-densities (n, T, N) of outputs (T, d, N), each reading given those before it.
+
+    `mixing` (n, n) holds the odds of going from one model to another, at every so many-th reading; without it each
+    model is constant.
+
+    >>> import understudy as us
+    >>> models = [us.AutoRegressive(0.5, noise=us.Gaussian(v, 1.0), past=[0.0]) for v in (0.0, 1.0)]
+    >>> step_logs(models, np.array([[[0.0]], [[1.0]]])).round(3)[:, :, 0].tolist()
+    [[-0.919, -1.419], [-1.419, -0.919]]
+    """
+    Y = np.where(np.isnan(Y).any(axis=1, keepdims=True), np.nan, np.asarray(Y, dtype=float))
+    T, _, N = Y.shape
+    kind = _kind(models)
+    if kind == "observed" and mixing is None and np.isnan(Y).any() and all(gauss_markov(m) for m in models):
+        kind = "gaussian"  # exact across a gap, if the value is constant
+    result = np.empty((len(models), T, N))
+    size = max(1, _NUMBERS // max(T * len(models), 1))
+    for first in range(0, N, size):
+        part = Y[:, :, first : first + size]
+        if kind == "observed":
+            found = np.stack([_observed(model, part) for model in models])
+        elif kind == "gaussian":
+            found = gaussian_logs([_linear(m) for m in models], part, mixing, every, grid=_grid(models[0]))
+        elif kind == "hidden":
+            found = hidden_logs(models, part, mixing, every, _asked)  # type: ignore[arg-type]  # hidden Markov, by kind
+        else:
+            found = np.stack([_one_by_one(model, part) for model in models])
+        result[:, :, first : first + size] = found
+    there = ~np.isnan(Y[:, 0])
+    return np.where(
+        there & np.isfinite(result), np.maximum(result, LEAST), np.where(there & ~np.isnan(result), LEAST, 0.0)
+    )
+
+
+def sequence_logs(models: Sequence[Model], Y: Array) -> Array:
+    """Log-likelihoods (n, N) of whole sequences (T, d, N), each model constant."""
+    T, d, N = Y.shape
+    linear = [gauss_markov(model) for model in models]
+    tables = [None if m is None else Pair(m, white(d)).source.gains for m in linear]
+    if all(table is not None and table.frozen for table in tables) and np.isfinite(Y).all():
+        return np.stack([loglik(Y, model) for model in models])  # many sequences at once, compiled
+    result = np.empty((len(models), N))
+    size = max(1, _NUMBERS // max(T * len(models), 1))
+    for first in range(0, N, size):
+        result[:, first : first + size] = step_logs(models, Y[:, :, first : first + size]).sum(axis=1)
+    return result
+
+
+def _kind(models: Sequence[Model]) -> str:
+    """How log-densities are found: the same way for all models, or "" where they must be asked for one by one."""
+    if all(_inside(m) is not None for m in models):
+        return "observed"
+    linear = [_linear(m) for m in models]
+    if all(m is not None for m in linear) and len({(m.states, m.dim) for m in linear if m is not None}) == 1:
+        return "gaussian"
+    # all are hidden Markov models by then, which mypy does not see
+    if all(type(m) is HiddenMarkov for m in models) and len({m.states for m in models}) == 1:  # type: ignore[attr-defined]
+        return "hidden"
+    return ""
+
+
+def _inside(model: Any) -> tuple[AutoRegressive | None, Law, Rounding | None] | None:
+    """Recursion, noise and grid of a model whose past is what was observed; None for others."""
+    if type(model) is OnGrid:
+        parts = _inside(model.model)
+        return None if parts is None else (parts[0], parts[1], model.grid)
+    if type(model) is AutoRegressive:
+        return model, model.noise, None
+    return (None, model.law, None) if type(model) is IID else None
+
+
+def _linear(model: Any) -> GaussMarkov | None:
+    """The Gauss-Markov model of unrounded readings, where there is one."""
+    if type(model) is Quantised:
+        return model.linear
+    return gauss_markov(model.model if type(model) is OnGrid else model)
+
+
+def _grid(model: Any) -> tuple[Rounding, bool] | None:
+    """The grid, and whether the process goes on from what was reported (or from what was there before rounding)."""
+    return (model.grid, type(model) is OnGrid) if type(model) in (Quantised, OnGrid) else None
+
+
+def _observed(model: Model, Y: Array) -> Array:
+    recursion, noise, grid = _inside(model)  # type: ignore[misc]  # its kind says so
+    T, d, N = Y.shape
+    if grid is not None:
+        Y = np.stack([channel.rounded(Y[:, c]) for c, channel in enumerate(grid.channels)], axis=1)
+    mean = np.zeros(Y.shape)
+    if recursion is not None:
+        p = recursion.order
+        past = np.repeat(recursion.past[::-1, :, None], N, axis=2)  # stored the latest first
+        padded = np.concatenate([past, Y])
+        mean += recursion.intercept[:, None]
+        for lag in range(1, p + 1):
+            # yhat_k = intercept + sum_i Phi_i y_{k-i}
+            Phi, before = recursion.coefficients[lag - 1], padded[p - lag : p - lag + T]
+            mean += Phi.item() * before if d == 1 else np.einsum("ij,tjn->tin", Phi, before)
+    there = ~np.isnan(Y).any(axis=1) & ~np.isnan(mean).any(axis=1)
+    y, at = (np.moveaxis(x, 1, 0)[:, there] for x in (Y, mean))  # (d, count)
+    result = np.full((T, N), np.nan)
+    if y.size:
+        if grid is not None:
+            law = Rounded(noise, grid, at[0] if d == 1 else at)
+            result[there] = _asked(law, y[0] if d == 1 else y)
+        else:
+            result[there] = _asked(noise, y[0] - at[0] if d == 1 else y - at)
+    return result
+
+
+def _asked(law: Any, y: Array) -> Array:
+    """Log-densities of many readings, (count,) or (d, count); minus infinity for those that a law refuses."""
+    try:
+        return np.asarray(law.logpdf(y), dtype=float)
+    except UnderstudyError:
+        if type(law) is Rounded:
+            raise
+        return np.array([_refused(law, row) for row in (y.tolist() if y.ndim == 1 else y.T)])
+
+
+def _refused(law: Any, y: Any) -> float:
+    try:
+        return float(law.logpdf(y))
+    except UnderstudyError:
+        return -np.inf
+
+
+def _one_by_one(model: Any, Y: Array) -> Array:
+    """By the four methods; a model that has no law across a gap begins anew after it, without evidence for a while."""
+    T, d, N = Y.shape
+    result = np.full((T, N), np.nan)
+    for s in range(N):
+        state = model.start()
+        for k in range(T):
+            y = float(Y[k, 0, s]) if d == 1 else np.ascontiguousarray(Y[k, :, s])
+            try:
+                if np.isnan(y).any():
+                    state = model.skip(state)
+                    continue
+                result[k, s] = _refused(model.predict(state), y)
+                state = model.update(state, y)
+            except UnderstudyError:
+                state = model.start()
+    return result
+
+
+# The best adversaries there are: one who sees the output and knows the design, and one who sees the d ---
+
 
 _CHECKED = 4000  # training sequences that may show a model to be wrong
 
@@ -161,3 +650,272 @@ def _smoothed(likelihoods: Array, chain: Chain, cell: Any, every: int) -> Array:
     plan = Plan(np.eye(m)[None], np.zeros((1, m), dtype=np.int64), 0)
     whole = np.concatenate([cell, np.repeat(cell[-1:], K * every - len(cell), axis=0)])
     return smoothed(evidence, plan, chain, whole, every)
+
+
+# The smoother: who knows the design, against a theta that moves --------------------------------------
+
+
+_PLACES = 256
+_PIECE = 512  # readings of a piece of training data
+_PIECES = 64
+_CAPS = (np.inf, 6.0, 2.0)
+_WORTH = 0.002  # nats a reading that must be gained before a model is taken for wrong
+
+
+class Smoother(Frozen):
+    """Forward and backward over theta and the randomizer's memory.
+
+    >>> import understudy as us
+    >>> from understudy.randomizer.causal_belief import play
+    >>> stay = np.array([[0.95, 0.05], [0.05, 0.95]])
+    >>> family = us.Family(lambda v: us.IID(us.Gaussian(v, 0.25)), values=[0, 1])
+    >>> design = us.design_causal(family, stay, slope=2.0, distortion=[[0, 1], [1, 0]])
+    >>> kernel = np.array([[0.9, 0.1], [0.1, 0.9]])
+    >>> known = Known(family, (0, 1), kernel, family.prior, stay, 1, None, design)
+    >>> played = play(design.beliefs, 300, 20, rng=1)
+    >>> outputs = np.random.default_rng(2).normal(played.pseudo, 0.5)[:, None, :]
+    >>> cases = Cases(outputs, played.theta, np.zeros((300, 20), dtype=int), 2, False)
+    >>> attack = Smoother().learn(cases, known, np.random.default_rng(3))
+    >>> bool((attack.logits(cases).argmax(axis=0) == played.theta).mean() > 0.87)
+    True
+    """
+
+    __slots__ = ()
+
+    name = "smoother that knows the design"
+
+    def objection(self, cases: Cases, known: Known) -> str:
+        """Theta must move, and the models have filters."""
+        if cases.once:
+            return "theta is constant; exact Bayes is the one for that"
+        return refusal(output_models(known), cases.T * cases.N, moving=True)
+
+    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> SmoothAttack:
+        """How theta moves, and what the evidence of a reading is worth."""
+        every = 1 if known.raw else known.decision_every or cases.T
+        chain, plan = chain_of(cases, known, every), plan_of(known)
+        models = tuple(output_models(known))
+        made = SmoothAttack(models, chain, plan, every, played_moves(known, chain, every))
+        pieces = in_pieces(cases, every)
+        evidence = step_logs(models, pieces.outputs, made.mixing, every)
+        cell = cells(pieces)
+
+        def loss(t: float, cap: float) -> float:
+            return surprise(made.posterior(evidence, cell, t, cap), pieces.labels)
+
+        best = (loss(1.0, np.inf) - _WORTH, 1.0, np.inf)
+        for cap in _CAPS:
+            t = coolest(lambda t, cap=cap: loss(t, cap))  # type: ignore[misc]  # bound to this cap
+            best = min(best, (loss(t, cap), t, cap))
+        said = made.posterior(evidence, cell, *best[1:])
+        timely = Timely.learned(said, pieces, cases, rng)
+        return SmoothAttack(models, chain, plan, every, made.mixing, best[1], best[2], timely)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SmoothAttack:
+    """Pseudo models, how theta moves, how draws depend on it, readings a decision, moves of the pseudo value."""
+
+    models: tuple[Model, ...]
+    chain: Chain
+    plan: Plan
+    every: int
+    mixing: Array
+    temperature: float = 1.0
+    cap: float = np.inf
+    timely: Timely = ALWAYS
+
+    def logits(self, cases: Cases) -> Array:
+        """Log-probabilities of each value at each reading, (m, T, N)."""
+        evidence = step_logs(self.models, cases.outputs, self.mixing, self.every)
+        return self.timely.logits(self.posterior(evidence, cells(cases), self.temperature, self.cap), cases)
+
+    def posterior(self, evidence: Array, cell: Ints, temperature: float, cap: float) -> Array:
+        """The same from log-densities (n, T, N)."""
+        ahead = np.maximum(evidence - evidence.max(axis=0), -cap)
+        with np.errstate(divide="ignore"):
+            return normalised(np.log(smoothed(temperature * ahead, self.plan, self.chain, cell, self.every)))
+
+
+def plan_of(known: Known) -> Plan:
+    """How draws depend on theta: the places of a randomizer with memory, or one kernel.
+
+    >>> import understudy as us
+    >>> stay = np.array([[0.95, 0.05], [0.05, 0.95]])
+    >>> family = us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[0, 1])
+    >>> design = us.design_causal(family, stay, slope=2.0, distortion=[[0, 1], [1, 0]])
+    >>> plan_of(Known(family, (0, 1), np.eye(2), family.prior, stay, 1, None, design)).kernels.shape
+    (3, 2, 2)
+    """
+    beliefs = getattr(known.design, "beliefs", None)
+    if not known.raw and beliefs is not None:
+        for grid in (2.0**20, 2.0**10, 2.0**6):
+            plan = _places(beliefs, grid)
+            if plan is not None:
+                return plan
+    n = known.kernel.shape[1]
+    return Plan(known.kernel[None], np.zeros((1, n), dtype=np.int64), 0)
+
+
+def _places(beliefs: Beliefs, grid: float) -> Plan | None:
+    """All beliefs that draws can lead to, those that agree on the grid counted as one; None if they are too many."""
+    first = beliefs.start()
+    known = {(0, rounded(first.belief, grid)): 0}
+    waiting, kernels, after = [first], [], []
+    for at, state in enumerate(waiting):  # which grows
+        kernel = beliefs.kernel(state.belief)
+        kernels.append(kernel)
+        leads = np.full(kernel.shape[1], at, dtype=np.int64)
+        for j in np.flatnonzero(np.asarray(state.belief) @ kernel > 0.0).tolist():
+            then = beliefs.after(state, kernel, j)
+            key = (then.k % beliefs.period, rounded(then.belief, grid))
+            if key not in known:
+                if len(known) >= _PLACES:
+                    return None
+                known[key] = len(known)
+                waiting.append(then._replace(k=then.k % beliefs.period))
+            leads[j] = known[key]
+        after.append(leads)
+    return Plan(np.stack(kernels), np.stack(after), 0)
+
+
+def played_moves(known: Known, chain: Chain, every: int) -> Array:
+    """Odds (n, n) of going from one pseudo value to another at a decision, for a bank of filters: an approximation.
+
+    Theta given the pseudo value, then where theta moves, then what is drawn for it.
+    """
+    P = np.maximum(known.kernel, 1e-6)
+    P = P / P.sum(axis=1, keepdims=True)
+    back = known.prior[:, None] * P
+    back = back / back.sum(axis=0)
+    moves = powers(chain, every)[every, -1]
+    return np.asarray(back.T @ moves @ P)
+
+
+def in_pieces(cases: Cases, every: int) -> Cases:
+    """Training cases cut into pieces of some hundred readings side by side, as many as it takes to learn a number."""
+    size = max(every, _PIECE // every * every)
+    if size >= cases.T:
+        return cases.sequences(slice(0, max(1, _PIECES * size // cases.T)))
+    count = cases.T // size
+    keep = _spread(count * cases.N, _PIECES)
+
+    def cut(part: Any) -> Any:
+        if part is None:
+            return None
+        pieces = part[: count * size].reshape(count, size, *part.shape[1:])
+        pieces = np.moveaxis(pieces, 0, -1)  # (size, .., N, count)
+        return np.ascontiguousarray(pieces.reshape(*pieces.shape[:-2], -1)[..., keep])
+
+    return Cases(
+        cut(cases.outputs), cut(cases.labels), cut(cases.blocks), cases.m, cases.once, cut(cases.hours), cut(cases.days)
+    )
+
+
+def _spread(count: int, most: int) -> NDArray[np.int64]:
+    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))
+
+
+# Who looks for draws that should not have been made: the output in windows, each with a draw of its o ---
+
+
+_FEWEST = 2  # readings of a window
+_WIDTHS = (3, 9, 27, 81, 243, 729)
+_LEARNED = 20_000  # sequences that are learned from
+_CHUNK = 4_000_000
+_MIXED = 3_000_000  # readings times models for which filters of hidden states are mixed, which takes its time
+_SWITCH = 0.05  # odds that the value of a bank of filters has changed since the last reading
+
+
+class Redrawn(Frozen):
+    """Windows of several widths, each with a draw of its own.
+
+    >>> import understudy as us
+    >>> family = us.Family(lambda v: us.IID(us.Gaussian(4.0 * v, 1.0)), values=[0, 1])
+    >>> kernel = np.array([[0.7, 0.3], [0.3, 0.7]])
+    >>> known = Known(family, (0, 1), kernel, family.prior, None, None, None, None)
+    >>> rng = np.random.default_rng(1)
+    >>> theta = rng.integers(2, size=800)
+    >>> drawn = (rng.random((32, 800)) < kernel[theta, 1]).repeat(2, axis=0)         # 32 draws where one is allowed
+    >>> labels = np.tile(theta, (64, 1))
+    >>> cases = Cases(rng.normal(4.0 * drawn)[:, None], labels, np.tile(np.arange(800), (64, 1)), 2, once=True)
+    >>> attack = Redrawn().learn(cases.sequences(slice(0, 400)), known, rng)
+    >>> bool((attack.logits(cases.sequences(slice(400, 800))).argmax(axis=0) == theta[400:]).mean() > 0.95)
+    True
+    """
+
+    __slots__ = ()
+
+    name = "a draw for each window"
+
+    def objection(self, cases: Cases, known: Known) -> str:
+        """The models must be quick enough."""
+        return refusal(output_models(known), cases.T * cases.N, moving=not cases.once)
+
+    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> RedrawnAttack:
+        """What each width is worth."""
+        models = tuple(output_models(known))
+        few = cases.sequences(slice(0, max(1, min(_LEARNED, 40 * _CHUNK // (cases.T * len(models))))))
+        clock, mixed = Clock.learned(cases), cases.T * cases.N * len(models) <= _MIXED
+        empty = Calibration(np.zeros(0), np.zeros(0), np.zeros((cases.m, 1)))
+        scores = RedrawnAttack(models, known.kernel, clock, mixed, cases.T, empty).scores(few)
+        worth = calibrated(scores, few.truth, cases.m, ridge=10.0, rng=rng)
+        return RedrawnAttack(models, known.kernel, clock, mixed, cases.T, worth)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class RedrawnAttack:
+    """Pseudo models, kernel, what the clock says, whether filters are mixed, and what the scores are worth.
+
+    `length` is that of the sequences that were learned from: it decides which windows there are, here and there.
+    """
+
+    models: tuple[Model, ...]
+    kernel: Array
+    clock: Clock
+    mixed: bool
+    length: int
+    calibration: Calibration
+
+    def logits(self, cases: Cases) -> Array:
+        """Log-probabilities (m, T, N), or (m, N) where theta is constant in a sequence."""
+        return self.calibration.logits(self.scores(cases))
+
+    def scores(self, cases: Cases) -> Array:
+        """Scores of all widths and values but the first, and the clock: (F, N) or (F, T, N)."""
+        n = len(self.models)
+        mixing = (1.0 - _SWITCH) * np.eye(n) + _SWITCH * self.kernel.mean(axis=0) if self.mixed else None
+        size = max(1, _CHUNK // max(cases.T * n, 1))
+        parts = []
+        for first in range(0, cases.N, size):
+            logs = step_logs(self.models, cases.outputs[:, :, first : first + size], mixing)
+            parts.append(self._whole(logs) if cases.once else self._each(logs))
+        return np.concatenate([np.concatenate(parts, axis=-1), self.clock.scores(cases)])
+
+    def _whole(self, logs: Array) -> Array:
+        """Sums over the windows of a sequence, for windows of a half, a quarter, .. of it."""
+        n, T, N = logs.shape
+        total = np.concatenate([np.zeros((n, 1, N)), np.cumsum(logs, axis=1)], axis=1)
+        found, count = [], 1
+        while count == 1 or self.length // count >= _FEWEST:
+            ends = np.linspace(0, T, count + 1).astype(np.int64)
+            found.append(self._spoken(total[:, ends[1:]] - total[:, ends[:-1]]).sum(axis=1))
+            count *= 2
+        return np.concatenate(found)
+
+    def _each(self, logs: Array) -> Array:
+        """Windows around each reading."""
+        n, T, N = logs.shape
+        total = np.concatenate([np.zeros((n, 1, N)), np.cumsum(logs, axis=1)], axis=1)
+        k, found = np.arange(T), []
+        for width in _WIDTHS:
+            if width == _WIDTHS[0] or width <= self.length:
+                high, low = np.minimum(k + width // 2 + 1, T), np.maximum(k - width // 2, 0)
+                found.append(self._spoken(total[:, high] - total[:, low]))
+        return np.concatenate(found)
+
+    def _spoken(self, logs: Array) -> Array:
+        """What windows say, log sum_j P_ij L(j), for each value beside the first: (m - 1, ..) from (n, ..)."""
+        L = np.exp(logs - logs.max(axis=0))
+        weights = np.log(np.tensordot(np.maximum(self.kernel, 1e-9), L, axes=1))
+        return np.asarray(weights[1:] - weights[:1])

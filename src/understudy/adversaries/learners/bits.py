@@ -4,7 +4,7 @@ Readings of larger magnitude lie on a coarser lattice. A reading and its predict
 doubles at the reading, so the innovation is one too, and it is carried into outputs of smaller magnitude, whose own
 spacing is finer. Two kinds of evidence for each pair of a private value i and a pseudo value j:
 
-*Counting* (`understudy.adversaries.learners.resimulation`): how many readings give exactly this output, against how
+*Counting* (`understudy.adversaries.learners.inversion`): how many readings give exactly this output, against how
 many a continuous law would have. An output that no reading gives rules the pair out.
 
 *Lattice*: with the scores of the output under j, L_i z is what the innovation was under i. It does not need the state
@@ -23,29 +23,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from understudy.adversaries.cases import Cases, normalised
-from understudy.adversaries.known import Known
-from understudy.adversaries.learners.calibration import surprise
-from understudy.adversaries.learners.chains import chain_of
-from understudy.adversaries.learners.following import FollowedAttack, obstacle
-from understudy.adversaries.learners.gridded import whole_rows
-from understudy.adversaries.learners.resimulation import (
+from understudy._types import Array, Frozen
+from understudy.adversaries.knowledge import Cases, Known, normalised
+from understudy.adversaries.learners.bayes import refusal, sequence_logs
+from understudy.adversaries.learners.calibration import ALWAYS, Timely, chain_of, surprise
+from understudy.adversaries.learners.grid import whole_rows
+from understudy.adversaries.learners.inversion import (
     DOUBLE,
+    FollowedAttack,
     Form,
     Machine,
     Release,
     State,
     counted,
+    obstacle,
     spacing,
 )
-from understudy.adversaries.learners.steps import refusal, sequence_logs
-from understudy.adversaries.learners.timely import ALWAYS, Timely
 from understudy.errors import UnderstudyError
-from understudy.laws.base import Array, Frozen
-from understudy.models.base import Model
-from understudy.transform.filter import disguise
-from understudy.transform.maps import gauss_markov, has_atoms
-from understudy.transform.scores import whiten
+from understudy.models.model import Model
+from understudy.transform.core import disguise, gauss_markov, has_atoms, whiten
 
 _READINGS = 64  # of a sequence that are looked at, at most
 _LEARNED = 2000  # sequences that are learned from

@@ -12,9 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.adversaries.cases import FLOOR, Cases, normalised
-from understudy.adversaries.known import Known
-from understudy.laws.base import Array
+from understudy._types import Array
+from understudy.adversaries.knowledge import FLOOR, Cases, Known, normalised
 
 _CELLS = (24, 48, 96)  # of a day
 _SHRINKAGE = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 32.0)  # visits that the prior counts for

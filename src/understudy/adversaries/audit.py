@@ -1,0 +1,401 @@
+"""`us.audit`: everything we can think of against a design, or an output, and what came of it, with confidence.
+
+The adversaries by name. They are loaded when they are asked for, as some need packages of their own.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from understudy._types import Array
+from understudy.adversaries.datasets import Material, odds_of, replayed, simulated, with_held, with_noise
+from understudy.adversaries.datasets import released as released_material
+from understudy.adversaries.knowledge import Cases, Known, Learner
+from understudy.adversaries.recording import Recording, in_common, numbers, recorded
+from understudy.adversaries.results import Audit, Row
+from understudy.adversaries.statistics import FEW, Judged, Tested, Tried, error_of, figures, hours_of, judged, outcomes
+from understudy.adversaries.utility import distances, utility_of
+from understudy.errors import ConfigurationError
+
+# The adversaries by name. They are loaded when they are asked for, as some need packages of their own ---
+
+
+ROSTER: dict[str, str] = {
+    "blind": "references:Blind",
+    "clock": "references:Clock",
+    "windowed": "machine_learning:Windowed",
+    "logistic": "machine_learning:Logistic",
+    "boosting": "machine_learning:Boosting",
+    "neighbours": "machine_learning:Neighbours",
+    "changes": "machine_learning:Changes",
+    "exact": "bayes:Exact",
+    "smoother": "bayes:Smoother",
+    "hmm": "hmm:Hidden",
+    "redraws": "bayes:Redrawn",
+    "grid": "grid:Inverted",
+    "digits": "grid:Digits",
+    "bits": "bits:Bits",
+    "genie": "bayes:Genie",
+}
+"""Name -> where it is, as module:class of `learners`."""
+
+REFERENCES = ("blind", "clock", "genie")
+"""Those that attack nothing: they tell what is known without the output, or with the pseudo value itself."""
+
+
+def named(adversaries: Any = "all") -> dict[str, Learner | str]:
+    """The adversaries of an audit: name -> learner, or the reason why there is none.
+
+    "all", a name, several, or a mapping of names to learners of your own. References always come with them.
+
+    >>> list(named(["windowed"]))
+    ['blind', 'clock', 'windowed', 'genie']
+    >>> named("nobody")
+    Traceback (most recent call last):
+    understudy.errors.ConfigurationError: there is no adversary 'nobody'; there are windowed, logistic, boosting, \
+neighbours, changes, exact, smoother, hmm, redraws, grid, digits, bits
+    """
+    found: dict[str, Any] = {"blind": None, "clock": None}
+    for name, learner in _asked(adversaries).items():
+        found[name] = learner
+    if "genie" not in found:
+        found["genie"] = None
+    return {name: _loaded(name) if learner is None else learner for name, learner in found.items()}
+
+
+def _asked(adversaries: Any) -> dict[str, Any]:
+    if isinstance(adversaries, str):
+        adversaries = tuple(ROSTER) if adversaries == "all" else (adversaries,)
+    if isinstance(adversaries, dict):
+        for name, learner in adversaries.items():
+            if not isinstance(name, str) or not callable(getattr(learner, "learn", None)):
+                raise ConfigurationError(f"the adversary {name!r} is no learner; it needs name, objection and learn")
+        return dict(adversaries)
+    if not isinstance(adversaries, Iterable):
+        raise ConfigurationError(f"adversaries = {adversaries!r}; it must be 'all', names, or names with learners")
+    names = tuple(adversaries)
+    for name in names:
+        if name not in ROSTER:
+            raise ConfigurationError(
+                f"there is no adversary {name!r}; there are {', '.join(n for n in ROSTER if n not in REFERENCES)}"
+            )
+    return dict.fromkeys(name for name in ROSTER if name in names)
+
+
+def _loaded(name: str) -> Any:
+    """The learner of this name, or why there is none."""
+    module, _, cls = ROSTER[name].partition(":")
+    try:
+        return getattr(import_module(f"understudy.adversaries.learners.{module}"), cls)()
+    except ModuleNotFoundError as missing:
+        root = (missing.name or "").partition(".")[0]
+        if root == "sklearn":
+            return "it needs scikit-learn: pip install 'understudy[sklearn]'"
+        return f"it needs the package {root}" if root != "understudy" else "it is not part of this version"
+
+
+# `us.audit`: everything we can think of against a design, or an output, and what came of it, with con ---
+
+
+Progress = Callable[[int, int, str], None]
+"""Is told how many steps are done, of how many, and what comes next."""
+
+_STEPS_OF_PLAYING = 5
+
+
+def audit(
+    design: Any,
+    Y: Any = None,
+    theta: Any = None,
+    adversaries: Any = "all",
+    n: int = 100_000,
+    confidence: float = 0.99,
+    rng: Any = None,
+    *,
+    hours: Any = None,
+    days: Any = None,
+    segments: Any = None,
+    train: Any = None,
+    released: Any = None,
+    replicates: int = 4,
+    epoch: int | None = None,
+    utility: Any = None,
+    alarm: Any = None,
+    noise: bool = True,
+    progress: Progress | None = None,
+) -> Audit:
+    """Attack a design with all adversaries, and report what they learned.
+
+    Without readings the design's own models are simulated, and everything that the theorem wants is true: `n`
+    sequences (of a causal design: n readings), half of them to learn from. With raw readings `Y`, (T,) or (T, d), and
+    their private values `theta`, these are disguised here with fresh draws, `replicates` times; the adversaries learn
+    from the `train` recording, or else from the first part of the time. `released` is an output of the same rows that
+    was made elsewhere, and is attacked as it is; Y may then be left out. `hours` (of the day) and `days` (weekdays
+    from 0) are the public clock, `segments` says which rows belong together. In place of Y there may be a `Recording`,
+    as `understudy.adversaries.datasets.from_history` makes one; `train` is a recording, or readings with
+    values.
+
+    A `Design` on readings whose theta moves draws again every `epoch` readings. `adversaries` is "all", names of the
+    roster, or a mapping of names to learners of your own. `noise` adds the comparison with noise of equal distortion,
+    drawn for each reading, and held for an epoch.
+    `utility` is a function of readings and output, several by name, or False; `alarm` a threshold for alarms.
+    ``progress(done, total, what)`` is called as the work goes on. Nothing that is returned holds a reading.
+
+    >>> import understudy as us
+    >>> def room(occupants):
+    ...     return us.GaussMarkov(A=0.95, C=1.0, Q=0.1, R=0.1, b=10.0 * occupants, mean0=100.0, cov0=1.0)
+    >>> design = us.design(us.Family(room, values=[0, 1]), leakage=0.3, horizon=50, distortion="mae")
+    >>> found = audit(design, adversaries=["windowed"], n=4000, rng=1, noise=False)
+    >>> found.broken, abs(found.best.error.value - design.guarantee.bayes_error) < 0.03
+    (False, True)
+    """
+    started = time.perf_counter()
+    if isinstance(confidence, bool) or not isinstance(confidence, (int, float)) or not 0.5 <= confidence < 1.0:
+        raise ConfigurationError(f"confidence = {confidence!r}; it must lie in [0.5, 1)")
+    if isinstance(replicates, bool) or not isinstance(replicates, (int, np.integer)) or replicates < 1:
+        raise ConfigurationError(f"replicates = {replicates!r}; it must be a whole number of copies, at least 1")
+    if getattr(design, "family", None) is None:
+        raise ConfigurationError("the design has no models (us.solve makes none); an audit needs one from us.design")
+    learners = named(adversaries)
+    seed = int(np.random.default_rng(rng).integers(2**62))
+    recording = _recording(Y, theta, released, design, hours, days, segments)
+    work = _Work(confidence, seed, progress)
+    raw = Y is not None or released is None
+    kinds = ("disguised", *(("raw", *(("noise", "held") if noise else ())) if raw else ()))
+    clocked = recording is not None and recording.hours is not None
+    work.total = _STEPS_OF_PLAYING + len(_plan(learners, kinds, clocked, released is None))
+    material = _material(work, design, recording, train, released, Y is not None, n, int(replicates), epoch)
+    if int((material.judge["disguised"].counts > 0).sum()) < 2:
+        raise ConfigurationError("nothing can be judged: only one value occurs among the judged labels")
+    if noise and "raw" in material.judge:
+        material = with_held(with_noise(material, work.rng("noise")), work.rng("held"))
+    rows, skipped = work.attack(material, learners)
+    if not rows:
+        raise ConfigurationError(f"no adversary could be run: {skipped}")
+    distortion, means, noisy = distances(material, confidence)
+    judge = material.judge["disguised"]
+    estimated = bool(getattr(design, "estimated", False))
+    notes = (*material.notes, *_notes(material, rows, recording, estimated))
+    return Audit(
+        rows=tuple(rows), bound=material.bound, prior_error=material.prior_error, confidence=float(confidence),
+        level=1.0 - confidence, guesses=judge.guesses, learned=material.learn["disguised"].guesses, how=material.how,
+        values=judge.m, moving=not judge.once, notes=notes, skipped=skipped, distortion=distortion, mean_reading=means,
+        noise=noisy, utility=utility_of(material, recording, utility, alarm, confidence),
+        seconds=time.perf_counter() - started, design=repr(design), budget=_budget(design),
+        estimated=estimated,
+    )  # fmt: skip
+
+
+class _Attacked(NamedTuple):
+    """A row in the making: its guesses are kept until those of the references are there."""
+
+    name: str
+    title: str
+    clock: bool
+    made: Judged
+    seconds: float
+
+
+class _Work:
+    """What all steps of an audit share: confidence, random source, progress."""
+
+    def __init__(self, confidence: float, seed: int, progress: Progress | None) -> None:
+        self.confidence, self.seed, self.progress = confidence, seed, progress
+        self.done, self.total = 0, 1
+
+    def rng(self, *names: object) -> np.random.Generator:
+        """A generator for one purpose, whatever else is asked for."""
+        return np.random.default_rng([self.seed, *(zlib.crc32(str(name).encode()) for name in names)])
+
+    def tell(self, what: str) -> None:
+        """Say what comes next."""
+        if self.progress is not None:
+            self.progress(self.done, max(self.total, self.done), what)
+
+    def attack(self, material: Material, learners: dict[str, Any]) -> tuple[list[Row], dict[str, str]]:
+        """All adversaries on all kinds of data."""
+        judge = material.judge["disguised"]
+        plan = _plan(learners, tuple(material.judge), judge.hours is not None, judge.pseudo is not None)
+        self.done, self.total = _STEPS_OF_PLAYING, _STEPS_OF_PLAYING + len(plan)
+        skipped: dict[str, str] = {}
+        rows: list[Row] = []
+        for data in material.judge:
+            attacked = []
+            for kind, name, clock in plan:
+                if kind != data:
+                    continue
+                self.tell(f"{name}{' + clock' if clock and name != 'clock' else ''} on {data}")
+                found = self._one(material, data, name, clock, learners[name])
+                self.done += 1
+                if isinstance(found, str):
+                    skipped.setdefault(name, found if data == "disguised" else f"{found} ({data})")
+                else:
+                    attacked.append(found)
+            rows += self._rows(material, data, attacked)
+        self.tell("done")
+        return rows, skipped
+
+    def _one(self, material: Material, data: str, name: str, clock: bool, learner: Any) -> _Attacked | str:
+        """What one adversary says, or why it says nothing."""
+        if isinstance(learner, str):
+            return learner
+        learn, judge = (_shown(cases[data], name, clock) for cases in (material.learn, material.judge))
+        started = time.perf_counter()
+        try:
+            said = _said(learner, learn, judge, material.known[data], self.rng(name, data, clock))
+            if isinstance(said, str):
+                return said
+            made = judged(said, judge, odds_of(learn.truth, learn.m))
+        except Exception as error:  # a learner may be anybody's
+            return f"it stopped with a {type(error).__name__}"  # its message may hold anything
+        return _Attacked(name, getattr(learner, "name", name), clock, made, time.perf_counter() - started)
+
+    def _rows(self, material: Material, data: str, attacked: list[_Attacked]) -> list[Row]:
+        """The rows of one kind of data, tested together."""
+        cases, independent = material.judge[data], material.independent
+        by_name = {a.name: a.made for a in attacked}
+        reference = by_name.get("clock", by_name.get("blind"))
+        real = [Tried(a.name, a.clock, a.made) for a in attacked if a.name not in REFERENCES]
+        level, trials = 1.0 - self.confidence, independent and cases.once
+        strict = 1.0 - level / max(len(real), 1)
+        hours = hours_of(cases) if any(a.clock for a in real) else None
+        came_of = iter(outcomes(real, cases, independent, hours, level, partial(self.rng, "tested", data)))
+        rows, blocks = [], int(np.unique(cases.stretches[cases.truth >= 0]).size)
+        for a in attacked:
+            own = a.name in REFERENCES
+            came = Tested(math.nan, math.nan, "", False) if own else next(came_of)
+            found = figures(a.made, reference, trials, self.confidence)
+            beats = False
+            if material.bound is not None and data == "disguised" and not own:
+                beats = error_of(a.made, trials, strict).high < material.bound
+            fell = came.corrected <= level
+            row = Row(
+                data, a.name, a.clock, own, *found, came.p, fell and (not a.clock or found.gain.value > 0.0), beats,
+                int(a.made.truth.size), blocks, a.seconds, came.test, a.title, fell or came.testable, came.corrected,
+            )  # fmt: skip
+            rows.append(row)
+        return rows
+
+
+def _plan(learners: dict[str, Any], kinds: tuple[str, ...], clocked: bool, drawn: bool) -> list[tuple[str, str, bool]]:
+    """Who is run on what, and whether with the clock; `drawn` says that the pseudo values are known."""
+
+    def due(name: str, clock: bool, data: str) -> bool:
+        if name in ("blind", "clock"):
+            return clock == (name == "clock")
+        return name != "genie" or (data == "disguised" and not clock and drawn)
+
+    ways = (False, True) if clocked else (False,)
+    return [(data, name, clock) for data in kinds for name in learners for clock in ways if due(name, clock, data)]
+
+
+def _shown(cases: Cases, name: str, clock: bool) -> Cases:
+    """What this adversary may see."""
+    shown = cases if name == "genie" else cases.without_pseudo()
+    return shown if clock else shown.without_clock()
+
+
+def _said(learner: Learner, learn: Cases, judge: Cases, known: Known, rng: np.random.Generator) -> Array | str:
+    """Log-probabilities of the judged cases, or an objection."""
+    objection = learner.objection(learn, known) or learner.objection(judge, known)
+    if objection:
+        return objection
+    hidden = np.broadcast_to(np.int64(-1), judge.labels.shape)
+    return learner.learn(learn, known, rng).logits(replace(judge, labels=hidden))
+
+
+def _recording(
+    Y: Any, theta: Any, released: Any, design: Any, hours: Any, days: Any, segments: Any
+) -> Recording | None:
+    """Rows and labels, if there are any; with an output alone its own readings stand in."""
+    if isinstance(Y, Recording):
+        if theta is not None:
+            raise ConfigurationError("theta is given twice; a recording has its private values")
+        if hours is not None or days is not None or segments is not None:
+            raise ConfigurationError("hours, days and segments are given twice; a recording has its own")
+        return Y
+    if Y is None and released is None:
+        if theta is not None or hours is not None or days is not None or segments is not None:
+            raise ConfigurationError("theta, hours, days and segments go with readings; give Y or released")
+        return None
+    if theta is None:
+        raise ConfigurationError("theta is missing; without private values nobody can tell what was learned")
+    return recorded(released if Y is None else Y, theta, design.values, hours, days, segments)
+
+
+def _material(
+    work: _Work, design: Any, recording: Recording | None, train: Any, released: Any, raw: bool, n: int,
+    replicates: int, epoch: int | None,
+) -> Material:  # fmt: skip
+    def tell(share: float) -> None:
+        work.done = int(_STEPS_OF_PLAYING * share)
+        work.tell("playing the design")
+
+    rng = work.rng("playing")
+    if recording is None:
+        if train is not None:
+            raise ConfigurationError("train goes with readings; a simulation has its own")
+        return simulated(design, n, rng, tell, hasattr(design, "decision_every"))
+    learned = train
+    notes: tuple[str, ...] = ()
+    if train is not None and not isinstance(train, Recording):
+        if not isinstance(train, (tuple, list)) or len(train) != 2:
+            raise ConfigurationError("train must be a recording, or a pair of readings and private values")
+        learned = recorded(train[0], train[1], design.values)
+    if learned is not None and (learned.hours is None) != (recording.hours is None):
+        # a clock that only one of them has is of no use to an adversary
+        learned, recording = (replace(each, public=False) for each in (learned, recording))
+        notes = ("only one of the recordings has a clock: it is used for days, and no adversary sees it",)
+    shared = 0 if learned is None else in_common(learned.Y, recording.Y)
+    if shared:
+        notes += (f"{shared:,} of {len(recording.Y):,} judged rows are in the recording that was learned from as well",)
+    if released is None:
+        made = replayed(design, recording, learned, replicates, epoch, rng, tell)
+    else:
+        output = numbers(released, "released")
+        made = released_material(design, recording, output, learned, raw, replicates, epoch, rng, tell)
+    return replace(made, notes=(*made.notes, *notes))
+
+
+def _notes(material: Material, rows: list[Row], recording: Recording | None, estimated: bool) -> list[str]:
+    """What the figures rest on."""
+    judge = material.judge["disguised"]
+    blocks = int(np.unique(judge.stretches[judge.truth >= 0]).size)
+    notes = []
+    if estimated:
+        notes.append("the design accepts private values that the edge estimates: no guarantee, audit only")
+    if recording is not None and recording.strange:
+        notes.append(f"{recording.strange:,} labels are no value of the family, and are taken for unknown")
+    absent = int((judge.counts == 0).sum())
+    if absent:
+        notes.append(f"{absent} of the {judge.m} values do not occur among the judged; figures are of the others")
+    if material.independent:
+        notes.append("p is exact: labels are permuted among independent sequences")
+        return notes + _powerless(rows)
+    notes.append(f"intervals and p rest on {blocks} stretches of time")
+    if blocks < FEW:
+        notes.append("there are so few stretches that little can be said about how much the figures vary")
+    return notes + _powerless(rows)
+
+
+def _powerless(rows: list[Row]) -> list[str]:
+    """Whether anything could have been found in the output, without the clock and with it."""
+    notes = []
+    for clock, where in ((False, ""), (True, " beyond the clock")):
+        those = [row for row in rows if row.data == "disguised" and not row.reference and row.clock == clock]
+        if those and not any(row.testable for row in those):
+            notes.append(f"who knows every label would not count as one that finds it{where}: there is too little")
+    return notes
+
+
+def _budget(design: Any) -> float | None:
+    return float(design.rate if hasattr(design, "decision_every") else design.leakage)

@@ -1,1 +1,0 @@
-"""From guesses to figures: intervals, tests, and whether anything was found."""

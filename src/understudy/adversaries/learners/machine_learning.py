@@ -1,0 +1,1055 @@
+"""Adversaries off the shelf: logistic regression, gradient boosting and nearest neighbours, on a table of features.
+
+They need scikit-learn (the extra `sklearn`). Every value counts alike while they learn, however rare it is, and so what
+they give is evidence: a posterior over a prior. What learning leaves open (a penalty, a number of trees, a number of
+neighbours) is settled on stretches of time that were held out; then they learn again from all there is. Evidence
+becomes log-probabilities at the odds of the labels in `understudy.adversaries.learners.machine_learning`.
+
+What scikit-learn does for the adversaries: three ways to learn from a table of features and labels.
+
+Each learns with every value counting alike, and gives evidence: log-probabilities at equal odds, (m, rows). One has a
+`path`, evidence on rows that were held out for several settings, and is `fitted` with the setting that did best.
+Everything runs on one thread and is the same again from the same random numbers.
+
+A part of what is learned from is held out, to settle what learning leaves open: by stretches of time.
+
+Neighbours in time know each other. So whole stretches are held out, copies of a stretch go together with it, and
+readings whose windows reach into a stretch that is held out are not learned from.
+
+From evidence about single readings to log-probabilities, with what is known of how slowly theta moves.
+
+A learner gives evidence: for each value, log-likelihoods up to a common constant (its posterior over its prior). Taken
+as it is, the odds are the prior's times the evidence to a power, which undoes overconfidence. Smoothed, the evidence
+of the whole sequence counts: with P the transitions of theta counted in the labels,
+
+    alpha_k  ~  (P' alpha_{k-1}) l_k,    beta_{k-1}  ~  P (l_k beta_k),    Pr(theta_k)  ~  alpha_k beta_k.
+
+Neighbouring readings tell the same story over and over; a low power makes up for that. Powers, and whether to smooth,
+are chosen on stretches that were held out, by their mean log-probability.
+
+A learner that gives evidence, made into an attack: calibrated, smoothed over time, and put together with the clock.
+
+What learning leaves open (a length of windows, powers of the evidence, smoothed or not) is settled on stretches that
+were held out; then everything is learned again from all there is.
+
+The paper's estimator, learned: a linear discriminant on the mean of a window and on that of one reading earlier.
+
+In the paper's room X_{k+1} = a X_k + b Theta + W_k, and (Ybar - a Ybarbar) / b estimates Theta, with Ybar the mean of
+the readings in a window and Ybarbar that of the readings one step before. Whoever does not know a and b learns from
+labelled outputs which combination of the two tells the values apart. Several lengths of the window are tried; the one
+that does best on stretches that were held out is taken.
+
+Change detection: where the output changes its level, its trend or its spread, and what that has to do with theta.
+
+A disguise that follows theta betrays it by the *times* of its changes, even if what it plays at any time says nothing.
+At each reading the window after it is compared with the window before it, for three things: the mean of the readings,
+the mean of their differences, and the logarithm of the variance of the differences (for normals these are, sign and
+all, what the likelihood ratio of "something changes here" depends on). In units of its own typical size, a statistic
+that is greatest in its neighbourhood and beyond a threshold marks a change, upwards or downwards.
+
+What is learned is a table: how often each value goes with which last change, how long ago, and which next change, how
+soon. One table for each channel and each of the three; their evidence is added, and a power makes up for what they
+have in common. Where theta is constant in a sequence, the numbers of changes up and down take the place of times.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import product
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy._types import Array, Ints, Mask
+from understudy.adversaries.knowledge import FLOOR, Cases, Known, normalised
+from understudy.adversaries.learners.features import (
+    Recipe,
+    Window,
+    centred,
+    count,
+    features,
+    leading,
+    lengths,
+    mean,
+    recipe_for,
+    running,
+    shifted,
+    trailing,
+    variance,
+)
+from understudy.adversaries.learners.references import ClockTable, Told, clock_table, prior_of
+from understudy.errors import ConfigurationError
+
+# What scikit-learn does for the adversaries: three ways to learn from a table of features and labels ---
+
+
+Predict = Callable[[Array], Array]
+_UNSEEN = 1e-6  # probability of a value that was not among the labels, and the least of any
+
+
+class Labelled(NamedTuple):
+    """Rows of features with labels from 0 to m - 1."""
+
+    X: Array
+    y: Ints
+    m: int
+
+    def some(self, most: int, rng: np.random.Generator) -> Labelled:
+        """At most so many rows, none of the values reduced to less than half an equal share if it can be helped."""
+        if len(self.y) <= most:
+            return self
+        counts = np.bincount(self.y, minlength=self.m)
+        least = np.minimum(counts, most // (2 * self.m))
+        wanted = least + np.floor((most - least.sum()) * (counts - least) / max((counts - least).sum(), 1)).astype(int)
+        rows = [rng.permutation(np.flatnonzero(self.y == i))[: wanted[i]] for i in range(self.m)]
+        chosen = np.sort(np.concatenate(rows))
+        return Labelled(self.X[chosen], self.y[chosen], self.m)
+
+
+class Fitter(Protocol):
+    """A way to learn."""
+
+    @property
+    def folds(self) -> int:
+        """How often a part is held out to choose a setting."""
+        ...
+
+    def path(self, data: Labelled, held: Array, rng: np.random.Generator) -> list[tuple[float, Array]]:
+        """Settings, and the evidence (m, rows) that each finds in rows that were held out."""
+        ...
+
+    def fitted(self, data: Labelled, setting: float | None, rng: np.random.Generator) -> Predict:
+        """Learn with this setting; a usual one if it is None."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Scaler:
+    """Columns that vary, cut off at what is rare, with mean 0 and variance 1. What is missing becomes 0."""
+
+    columns: Ints
+    low: Array
+    high: Array
+    centre: Array
+    scale: Array
+
+    def __call__(self, X: Array) -> Array:
+        """The scaled table."""
+        cut = np.clip(X[:, self.columns], self.low, self.high)
+        return np.asarray(np.nan_to_num((cut - self.centre) / self.scale, nan=0.0))
+
+
+def scaler(X: Array) -> Scaler:
+    """Learn to scale: limits are the quantiles 0.002 and 0.998."""
+    ordered = np.sort(X, axis=0)
+    n = (~np.isnan(X)).sum(axis=0)
+    every = np.arange(X.shape[1])
+    low, high = (ordered[np.rint(q * np.maximum(n - 1, 0)).astype(int), every] for q in (0.002, 0.998))
+    columns = np.flatnonzero((n > 0) & (high > low))
+    low, high = low[columns], high[columns]
+    cut = np.clip(X[:, columns], low, high)
+    centre = np.nansum(cut, axis=0) / n[columns]
+    scale = np.sqrt(np.nansum((cut - centre) ** 2, axis=0) / n[columns])
+    return Scaler(columns, low, high, centre, np.maximum(scale, 1e-300))
+
+
+@dataclass(frozen=True, slots=True)
+class LogisticFitter:
+    """Logistic regression; the setting is the penalty on the squared weights, for a row."""
+
+    penalties: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 1e-1)
+    cells: int = 1_100_000
+    """Rows times columns that are learned from, at most."""
+    folds: int = 4
+
+    def path(self, data: Labelled, held: Array, rng: np.random.Generator) -> list[tuple[float, Array]]:
+        """Evidence on held-out rows for each penalty."""
+        some = data.some(_rows(data, self.cells), rng)
+        return [(penalty, self.fitted(some, penalty, rng)(held)) for penalty in self.penalties]
+
+    def fitted(self, data: Labelled, setting: float | None, rng: np.random.Generator) -> Predict:
+        """Learn with a penalty."""
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.linear_model import LogisticRegression
+
+        data = data.some(_rows(data, self.cells), rng)
+        scaled = scaler(data.X)
+        penalty = 1e-2 if setting is None else setting
+        model = LogisticRegression(C=1.0 / (penalty * len(data.y)), class_weight="balanced", max_iter=150, tol=1e-3)
+        with one_thread(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # nearly there is good enough: it is scored
+            model.fit(scaled(data.X), data.y)
+        return lambda X: _evidence(model.predict_proba(scaled(X)), model.classes_, data.m)
+
+
+@dataclass(frozen=True, slots=True)
+class BoostingFitter:
+    """Gradient boosting of small trees; the setting is their number.
+
+    Rows are not weighted (with weights, finding bins takes longer than growing trees): the odds among the labels are
+    divided out of what it finds.
+    """
+
+    trees: int = 100
+    leaves: int = 12
+    rate: float = 0.12
+    cells: int = 1_800_000
+    """Rows times columns that are learned from, at most."""
+    folds: int = 2
+
+    def path(self, data: Labelled, held: Array, rng: np.random.Generator) -> list[tuple[float, Array]]:
+        """Evidence on held-out rows after every few trees."""
+        data = data.some(_rows(data, self.cells), rng)
+        columns, share = _varying(data.X), _shares(data.y)
+        model = self._model(data, self._rounds(data.m), rng)
+        with one_thread():
+            model.fit(data.X[:, columns], data.y)
+            stages = model.staged_predict_proba(held[:, columns])
+            every = [
+                (float(k), _evidence(stage / share, model.classes_, data.m))
+                for k, stage in enumerate(stages, 1)
+                if _kept(k)
+            ]
+        return every
+
+    def fitted(self, data: Labelled, setting: float | None, rng: np.random.Generator) -> Predict:
+        """Learn a number of trees."""
+        data = data.some(_rows(data, self.cells), rng)
+        columns, share = _varying(data.X), _shares(data.y)
+        model = self._model(data, self._rounds(data.m) // 2 if setting is None else round(setting), rng)
+        with one_thread():
+            model.fit(data.X[:, columns], data.y)
+
+        def predict(X: Array) -> Array:
+            with one_thread():
+                return _evidence(model.predict_proba(X[:, columns]) / share, model.classes_, data.m)
+
+        return predict
+
+    def _rounds(self, m: int) -> int:
+        return self.trees if m == 2 else max(2 * self.trees // m, 20)
+
+    def _model(self, data: Labelled, rounds: int, rng: np.random.Generator) -> Any:
+        from sklearn.ensemble import HistGradientBoostingClassifier
+
+        n = len(data.y)
+        return HistGradientBoostingClassifier(
+            learning_rate=self.rate, max_iter=rounds, max_leaf_nodes=self.leaves, l2_regularization=2.0, max_bins=63,
+            min_samples_leaf=min(max(20, n // 500), max(n // 10, 1)), early_stopping=False,
+            random_state=int(rng.integers(2**31)),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class NeighboursFitter:
+    """Nearest neighbours; the setting is their number.
+
+    Distances are taken in few dimensions: the directions that tell the mean of a value from that of another, at double
+    weight, and those in which most of the variance is.
+    """
+
+    numbers: tuple[int, ...] = (5, 15, 40, 100)
+    dimensions: int = 8
+    most: int = 10_000
+    folds: int = 4
+
+    def path(self, data: Labelled, held: Array, rng: np.random.Generator) -> list[tuple[float, Array]]:
+        """Evidence on held-out rows for each number of neighbours."""
+        counts = self._counts(data.some(self.most, rng))(held)
+        return [(float(k), counts(k)) for k in self.numbers]
+
+    def fitted(self, data: Labelled, setting: float | None, rng: np.random.Generator) -> Predict:
+        """Keep the rows."""
+        number = 40 if setting is None else round(setting)
+        found = self._counts(data.some(self.most, rng), number)
+        return lambda X: found(X)(number)
+
+    def _counts(self, data: Labelled, most: int | None = None) -> Callable[[Array], Callable[[int], Array]]:
+        from sklearn.neighbors import NearestNeighbors
+
+        scaled = scaler(data.X)
+        turned = _directions(scaled(data.X), data.y, data.m, self.dimensions)
+        most = min(max(self.numbers) if most is None else most, len(data.y))
+        with one_thread():
+            rows = NearestNeighbors(n_neighbors=most, algorithm="brute", n_jobs=1).fit(scaled(data.X) @ turned)
+        totals = np.bincount(data.y, minlength=data.m)
+        share = np.where(totals > 0, totals, 1) / len(data.y)
+
+        def neighbours(X: Array) -> Callable[[int], Array]:
+            with one_thread():
+                near = data.y[rows.kneighbors(scaled(X) @ turned, return_distance=False)]
+
+            def counted(k: int) -> Array:
+                k = min(k, most)
+                # how much more often than at all a value is found there, one neighbour of all kinds added
+                seen = np.stack([(near[:, :k] == i).sum(axis=1) for i in range(data.m)])
+                odds = (seen + share[:, None]) / share[:, None]
+                odds[totals == 0] = _UNSEEN
+                return np.asarray(np.log(np.maximum(odds / odds.sum(axis=0), _UNSEEN)))
+
+            return counted
+
+        return neighbours
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Inside, nothing takes a second core."""
+    limits = import_module("threadpoolctl").threadpool_limits  # it comes with scikit-learn
+
+    with limits(limits=1):
+        yield
+
+
+def _rows(data: Labelled, cells: int) -> int:
+    """How many rows are learned from at most."""
+    return max(cells // max(int(data.X.shape[1]), 1), 5_000)
+
+
+def _evidence(probabilities: Array, classes: Ints, m: int) -> Array:
+    found = np.full((m, len(probabilities)), _UNSEEN)
+    found[classes] = np.maximum(probabilities.T / probabilities.sum(axis=1), _UNSEEN)
+    return np.asarray(np.log(found))
+
+
+def _shares(y: Ints) -> Array:
+    """The share of each value that was seen."""
+    counts = np.bincount(y)
+    return np.asarray(counts[counts > 0] / len(y))
+
+
+def _weights(y: Ints) -> Array:
+    counts = np.bincount(y)
+    return np.asarray(len(y) / ((counts > 0).sum() * counts[y]))
+
+
+def _varying(X: Array) -> Ints:
+    """Columns in which something is told."""
+    low, high = (
+        function(np.where(np.isnan(X), fill, X), axis=0) for function, fill in ((np.min, np.inf), (np.max, -np.inf))
+    )
+    found = np.flatnonzero(high > low)
+    return found if found.size else np.arange(1)
+
+
+def _kept(k: int) -> bool:
+    return k in (1, 2, 3, 4, 6, 8) or k % 5 == 0
+
+
+def _directions(X: Array, y: Ints, m: int, dimensions: int) -> Array:
+    """Directions (columns, dimensions) to take distances in, each with variance 1, the discriminating ones with 4."""
+    n, f = X.shape
+    if f == 0:
+        return np.zeros((0, 1))
+    values, vectors = np.linalg.eigh(X.T @ X / n)
+    order = np.argsort(-values)[: min(dimensions, f)]
+    wide = vectors[:, order] / np.sqrt(np.maximum(values[order], 1e-9))
+    weights = _weights(y)[:, None]
+    means = np.stack(
+        [(weights * X)[y == i].sum(axis=0) / max(float(weights[y == i].sum()), 1e-9) for i in np.unique(y)]
+    )
+    inside = X - means[np.searchsorted(np.unique(y), y)]
+    S = (weights * inside).T @ inside / n + 1e-2 * np.eye(f)
+    apart = np.linalg.solve(S, (means[1:] - means[0]).T)
+    spread = np.sqrt(np.maximum(((X @ apart) ** 2).mean(axis=0), 1e-18))
+    return np.concatenate([wide, 2.0 * apart / spread], axis=1)
+
+
+# A part of what is learned from is held out, to settle what learning leaves open: by stretches of tim ---
+
+
+_GROUPS, _EVERY = 8, 4  # groups of stretches; one in so many is held out
+_MANY = 4_000  # guesses
+
+
+class Split(NamedTuple):
+    """Which guesses are learned from and which are held out, in the shape of ``cases.truth``."""
+
+    fit: Mask
+    held: Mask
+
+
+def held_out(cases: Cases, margin: int = 0, folds: int = 4) -> tuple[Split, ...]:
+    """Hold out about a quarter, several times: another quarter each time. Empty where nothing can be held out.
+
+    Quarters that have their share of every value come first. `margin` is how many readings next to a stretch that is
+    held out are left alone, at most an eighth of its length. Of many sequences in which theta is constant, one quarter
+    is enough.
+
+    >>> labels = np.tile([[0], [1]], (40, 1))
+    >>> cases = Cases(np.zeros((80, 1, 1)), labels, np.arange(80)[:, None] // 10, 2, once=False)
+    >>> [(int(split.held.sum()), int(split.fit.sum())) for split in held_out(cases, folds=2)]
+    [(20, 60), (20, 60)]
+    """
+    truth = cases.truth
+    judged = truth >= 0
+    groups = _groups(cases)
+    every = min(_EVERY, int(groups.max()) + 1)
+    if every < 2:
+        return ()
+    total = np.bincount(truth[judged], minlength=cases.m)
+    quarters = [groups % every == offset for offset in range(every)]
+    quarters.sort(key=lambda mask: -_balance(truth[judged & mask], total))
+    splits = [_split(cases, judged, quarter, margin) for quarter in quarters]
+    if cases.once and judged.sum() > _MANY:
+        folds = 1
+    return tuple(split for split in splits[:folds] if split.held.any() and len(np.unique(truth[split.fit])) > 1)
+
+
+def _split(cases: Cases, judged: Mask, quarter: Mask, margin: int) -> Split:
+    fit = ~quarter
+    if not cases.once and margin:
+        from scipy.ndimage import maximum_filter1d
+
+        rows = int(quarter.sum(axis=0).max())
+        near = 2 * min(margin, rows // 8) + 1
+        fit = maximum_filter1d(quarter.astype(np.int8), near, axis=0, mode="constant", cval=0) == 0
+    return Split(judged & fit, judged & quarter)
+
+
+def _groups(cases: Cases) -> NDArray[np.int64]:
+    """The number of the group of each guess: stretches in their order, or equal pieces of time where there are few."""
+    stretches = cases.stretches
+    numbers, rank = np.unique(stretches, return_inverse=True)
+    rank = rank.reshape(stretches.shape)
+    if cases.once:
+        # in no order, for an order may go with the labels
+        return np.random.default_rng(0).permutation(len(numbers))[rank]
+    if len(numbers) >= _GROUPS:
+        return np.asarray(rank * _GROUPS // len(numbers))
+    place = rank * cases.T + np.arange(cases.T)[:, None]
+    places, order = np.unique(place, return_inverse=True)
+    return np.asarray(order.reshape(place.shape) * min(_GROUPS, len(places)) // len(places))
+
+
+def _balance(labels: NDArray[np.int64], total: NDArray[np.int64]) -> float:
+    """How near the shares held out are to a quarter of every value: the least of share held out and share left."""
+    there = total > 0
+    if not there.any():
+        return 0.0
+    share = np.bincount(labels, minlength=len(total))[there] / total[there]
+    return float(np.minimum(share, (1.0 - share) / (_EVERY - 1.0)).min())
+
+
+# From evidence about single readings to log-probabilities, with what is known of how slowly theta mov ---
+
+
+_POWERS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0, 1.2)
+_POWERS_SMOOTHED = (0.003, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
+_SECOND, _SECOND_SMOOTHED = (0.0, 0.5, 1.0), (0.0, 0.01, 0.03, 0.1)
+_DEEP = -30.0  # evidence against a value at one reading goes no further
+_PIECE, _READINGS = 1_000, 30_000  # choices are tried on pieces, about so many readings in all
+_AT_ONCE = 4_000_000  # numbers: as many choices are tried together as this allows
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Tempering:
+    """How evidence becomes log-probabilities: a power for each piece of it, and whether it is smoothed over time."""
+
+    prior: Array
+    transitions: Array | None
+    """Of theta from one reading to the next; None: nothing is smoothed."""
+    powers: tuple[float, ...]
+    score: float
+    """Mean log-probability on what was held out; NaN if nothing was."""
+
+    def __repr__(self) -> str:
+        return f"Tempering(powers {self.powers}, {'single readings' if self.transitions is None else 'smoothed'})"
+
+    def logits(self, *evidence: Array) -> Array:
+        """Log-probabilities in the shape of the evidence, (m, ...)."""
+        total = sum(power * piece for power, piece in zip(self.powers, evidence, strict=True))
+        return _posterior(np.asarray(total), self.prior, self.transitions)
+
+
+def transitions_of(labels: NDArray[np.int64], m: int) -> Array:
+    """Transitions counted in labels (T, N), with half a count for every step that was not seen.
+
+    >>> transitions_of(np.array([[0], [0], [0], [1], [-1], [1]]), 2).round(3).tolist()
+    [[0.625, 0.375], [0.5, 0.5]]
+    """
+    before, after = labels[:-1], labels[1:]
+    both = (before >= 0) & (after >= 0)
+    counts = np.bincount(before[both] * m + after[both], minlength=m * m).reshape(m, m) + 0.5
+    return np.asarray(counts / counts.sum(axis=1, keepdims=True))
+
+
+def smoothed(evidence: Array, transitions: Array, prior: Array) -> Array:
+    """Log-probabilities (m, T, N) of each value at each reading, given the evidence (m, T, N) of all of them.
+
+    >>> told = np.zeros((2, 3, 1)); told[1, 1] = 2.0
+    >>> np.exp(smoothed(told, np.array([[0.9, 0.1], [0.1, 0.9]]), np.array([0.5, 0.5])))[1, :, 0].round(3).tolist()
+    [0.805, 0.881, 0.805]
+    """
+    m, T, N = evidence.shape
+    l = np.exp(np.maximum(evidence - evidence.max(axis=0), _DEEP)).transpose(1, 0, 2).copy()  # noqa: E741  # likelihoods
+    P, back = np.maximum(transitions, 1e-9), np.ascontiguousarray(np.maximum(transitions, 1e-9).T)
+    alpha = np.empty_like(l)
+    a = np.broadcast_to(prior[:, None], (m, N))
+    for k in range(T):
+        a = (back @ a if k else a) * l[k]
+        a /= a.sum(axis=0)
+        alpha[k] = a
+    b = np.ones((m, N))
+    for k in range(T - 1, 0, -1):
+        b = P @ (l[k] * b)
+        b /= b.sum(axis=0)
+        alpha[k - 1] *= b
+    alpha /= alpha.sum(axis=1, keepdims=True)
+    return np.asarray(np.log(np.maximum(alpha, 1e-300)).transpose(1, 0, 2))
+
+
+def tempered(
+    evidence: Sequence[Array], labels: NDArray[np.int64], held: NDArray[np.bool_], prior: Array,
+    transitions: Array | None = None,
+) -> Tempering:  # fmt: skip
+    """Choose powers, and smoothed or not, by the mean log-probability of the labels that were held out.
+
+    `evidence` has one or two pieces (m, ...), each made without the labels in `held`; the rest of it is not looked at.
+    `transitions` None: theta is constant, there is nothing to smooth.
+    """
+    first = [1.0, *(1.0 for _ in evidence[1:])]
+    if not held.any():
+        return Tempering(prior, None, tuple(first), np.nan)
+    alone = [piece[:, held] for piece in evidence]
+    truth = labels[held]
+    choices: list[tuple[float, tuple[float, ...], bool]] = []
+    for powers in product(_POWERS, *(_SECOND for _ in evidence[1:])):
+        total = sum(power * piece for power, piece in zip(powers, alone, strict=True))
+        choices.append((_score(_posterior(np.asarray(total), prior, None), truth), powers, False))
+    if transitions is not None:
+        choices += _smoothed_choices(evidence, labels, held, prior, transitions)
+    score, powers, smooth = max(choices, key=lambda choice: choice[0])
+    return Tempering(prior, transitions if smooth else None, powers, score)
+
+
+def _smoothed_choices(
+    evidence: Sequence[Array], labels: NDArray[np.int64], held: NDArray[np.bool_], prior: Array, transitions: Array
+) -> list[tuple[float, tuple[float, ...], bool]]:
+    inside = _cut(held)
+    columns = np.flatnonzero(inside.any(axis=0))
+    columns = columns[:: -(-len(columns) * len(inside) // _READINGS)]
+    inside, truth = inside[:, columns], _cut(labels)[:, columns]
+    # what was learned from speaks too well for itself: only what was held out may speak
+    pieces = [np.where(inside, np.stack([_cut(told)[:, columns] for told in piece]), 0.0) for piece in evidence]
+    m, T, N = pieces[0].shape
+    powers = list(product(_POWERS_SMOOTHED, *(_SECOND_SMOOTHED for _ in evidence[1:])))
+    step = max(1, _AT_ONCE // (m * T * N))
+    found = []
+    for start in range(0, len(powers), step):
+        some = powers[start : start + step]
+        tried = [sum(p * piece for p, piece in zip(choice, pieces, strict=True)) for choice in some]
+        logits = _posterior(np.concatenate(tried, axis=2), prior, transitions)
+        for choice, part in zip(some, np.split(logits, len(some), axis=2), strict=True):
+            found.append((_score(part[:, inside], truth[inside]), choice, True))
+    return found
+
+
+def _cut(x: Any) -> Any:
+    """Sequences (T, N), cut into pieces that stand side by side: to choose, it is near enough, and quicker."""
+    T, N = x.shape
+    length = min(T, _PIECE)
+    count = -(-T // length)
+    padded = np.concatenate([x, np.zeros((count * length - T, N), dtype=x.dtype)])
+    return padded.reshape(count, length, N).transpose(1, 0, 2).reshape(length, count * N)
+
+
+def _posterior(evidence: Array, prior: Array, transitions: Array | None) -> Array:
+    prior = np.maximum(prior, FLOOR)
+    prior = prior / prior.sum()
+    if transitions is not None:
+        return normalised(smoothed(evidence, transitions, prior))
+    return normalised(evidence + np.log(prior).reshape(-1, *(1,) * (evidence.ndim - 1)))
+
+
+def _score(logits: Array, truth: NDArray[np.int64]) -> float:
+    return float(np.take_along_axis(logits, truth[None], axis=0).mean())
+
+
+# A learner that gives evidence, made into an attack: calibrated, smoothed over time, and put together ---
+
+
+class Reader(Protocol):
+    """What has learned to read an output."""
+
+    def evidence(self, cases: Cases) -> Array:
+        """Log-likelihoods of the values up to a common constant: (m, T, N), or (m, N). Finite; 0 tells nothing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Weighed:
+    """An attack: evidence of the output, the clock's where there is one, and how the two become log-probabilities."""
+
+    reader: Reader
+    table: ClockTable | None
+    clock: bool
+    tempering: Tempering
+
+    def __repr__(self) -> str:
+        return f"Weighed({type(self.reader).__name__}, {self.tempering})"
+
+    def logits(self, cases: Cases) -> Array:
+        """Log-probabilities of each value: (m, T, N), or (m, N) where theta is constant in a sequence."""
+        found = self.reader.evidence(cases)
+        if not self.clock:
+            return self.tempering.logits(found)
+        told = np.zeros_like(found) if self.table is None else self.table.evidence(cases)
+        return self.tempering.logits(found, told)
+
+
+def weighed(candidates: Sequence[Callable[[Mask], Reader]], cases: Cases, margin: int = 0) -> Weighed:
+    """The best of several readers, each made by learning from the guesses in a mask.
+
+    The first is taken where nothing can be held out.
+    """
+    splits = held_out(cases, margin)
+    clock = clock_held_out(cases, splits)
+    tried = []
+    for make in candidates:
+        evidence = np.zeros((cases.m, *cases.truth.shape))
+        for split in splits:
+            evidence[:, split.held] = make(split.fit).evidence(cases)[:, split.held]
+        tried.append((make, temper(evidence, clock, cases, splits)))
+    # the first of equals; without anything held out no score is a number
+    chosen, tempering = max(tried, key=lambda pair: pair[1].score if splits else 0.0)
+    return joined(chosen(cases.truth >= 0), cases, tempering)
+
+
+def joined(reader: Reader, cases: Cases, tempering: Tempering) -> Weighed:
+    """The attack of a reader that has learned from all there is, with the table of hours of all there is."""
+    return Weighed(reader, clock_table(cases), cases.hours is not None, tempering)
+
+
+def clock_held_out(cases: Cases, splits: Sequence[Split]) -> Array | None:
+    """What the clock tells about guesses that were held out, learned from the others; None without a clock."""
+    if cases.hours is None:
+        return None
+    evidence = np.zeros((cases.m, *cases.truth.shape))
+    for split in splits:
+        table = clock_table(cases, split.fit)
+        if table is not None:
+            evidence[:, split.held] = table.evidence(cases)[:, split.held]
+    return evidence
+
+
+def temper(evidence: Array, clock: Array | None, cases: Cases, splits: Sequence[Split]) -> Tempering:
+    """Powers of the evidence and of the clock's, chosen on what was held out."""
+    pieces = (evidence,) if clock is None else (evidence, clock)
+    transitions = None if cases.once or cases.T < 2 else transitions_of(cases.labels, cases.m)
+    held = np.zeros(cases.truth.shape, dtype=bool)
+    for split in splits:
+        held |= split.held
+    return tempered(pieces, cases.truth, held, prior_of(cases), transitions)
+
+
+# Adversaries off the shelf: logistic regression, gradient boosting and nearest neighbours, on a table ---
+
+
+_MOST_HELD = 10_000  # rows on which a setting is chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """A way to learn, on features of the output and of the clock where there is one."""
+
+    name: str
+    fitter: Fitter = field(repr=False)
+
+    def objection(self, cases: Cases, known: Known) -> str:
+        """It needs scikit-learn."""
+        return "" if find_spec("sklearn") else 'it needs scikit-learn: pip install "understudy[sklearn]"'
+
+    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> Weighed | Told:
+        """Learn from the features of labelled outputs."""
+        judged = cases.truth >= 0
+        if len(np.unique(cases.truth[judged])) < 2:
+            return Told(prior_of(cases), clock_table(cases))
+        recipe = recipe_for(cases)
+        X = features(cases, recipe).values
+        splits = held_out(cases, recipe.windows[-1] // 2, self.fitter.folds)
+        setting, evidence = None, np.zeros((cases.m, *cases.truth.shape))
+        if splits:
+            paths = [self.fitter.path(_labelled(X, cases, fit), X[held.ravel()], rng) for fit, held in splits]
+            truths = [cases.truth[split.held] for split in splits]
+            best = _best([[found for _, found in path] for path in paths], truths, prior_of(cases), rng)
+            setting = paths[0][best][0]
+            for split, path in zip(splits, paths, strict=True):
+                evidence[:, split.held] = path[best][1]
+        tempering = temper(evidence, clock_held_out(cases, splits), cases, splits)
+        predict = self.fitter.fitted(_labelled(X, cases, judged), setting, rng)
+        return joined(_Table(recipe, predict), cases, tempering)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class _Table:
+    """Features, and what was learned from them."""
+
+    recipe: Recipe
+    predict: Predict
+
+    def evidence(self, cases: Cases) -> Array:
+        found = self.predict(features(cases, self.recipe).values)
+        return np.asarray(found.reshape(len(found), *cases.truth.shape))
+
+
+@dataclass(frozen=True, slots=True)
+class Logistic(Learned):
+    """Logistic regression."""
+
+    name: str = "logistic regression"
+    fitter: Fitter = field(default=LogisticFitter(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Boosting(Learned):
+    """Gradient boosting of small trees.
+
+    >>> labels = np.random.default_rng(1).integers(2, size=(1, 600)).repeat(20, axis=0)
+    >>> outputs = ((1 + labels) * np.random.default_rng(2).normal(size=labels.shape))[:, None, :]
+    >>> cases = Cases(outputs, labels, np.tile(np.arange(600), (20, 1)), m=2, once=True)
+    >>> attack = Boosting().learn(cases.sequences(slice(400)), None, np.random.default_rng(3))
+    >>> bool((attack.logits(cases.sequences(slice(400, 600))).argmax(axis=0) == labels[0, 400:]).mean() > 0.9)
+    True
+    """
+
+    name: str = "gradient boosting"
+    fitter: Fitter = field(default=BoostingFitter(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours(Learned):
+    """Nearest neighbours."""
+
+    name: str = "nearest neighbours"
+    fitter: Fitter = field(default=NeighboursFitter(), repr=False)
+
+
+def _labelled(X: Array, cases: Cases, where: NDArray[np.bool_]) -> Labelled:
+    return Labelled(X[where.ravel()], cases.truth[where], cases.m)
+
+
+def _best(paths: list[list[Array]], truths: list[NDArray[np.int64]], prior: Array, rng: np.random.Generator) -> int:
+    """Which setting has the greatest mean log-probability on rows that were held out."""
+    truth = np.concatenate(truths)
+    some = rng.permutation(len(truth))[:_MOST_HELD]
+    everything = np.ones(len(some), dtype=bool)
+    scores = [
+        tempered([np.concatenate(found, axis=1)[:, some]], truth[some], everything, prior).score
+        for found in zip(*paths, strict=True)
+    ]
+    return int(np.argmax(scores))
+
+
+# The paper's estimator, learned: a linear discriminant on the mean of a window and on that of one rea ---
+
+
+_RIDGE = 1e-9  # of a variance: keeps readings that never differ from being divided by
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Discriminant:
+    """A linear discriminant: normals with a mean for each value and one covariance for all."""
+
+    weights: Array
+    """(m, f)."""
+    offsets: Array
+    """(m,), without the prior; -inf for a value that was not seen."""
+    prior: Array
+    """(m,), shares of the labels."""
+
+    def __repr__(self) -> str:
+        m, f = self.weights.shape
+        return f"Discriminant({m} values, {f} features)"
+
+    def evidence(self, levels: Any) -> Array:
+        """Log-likelihoods (m, rows) of the values, up to a common constant."""
+        X = _table(levels)
+        return np.asarray(self.weights @ X.T + self.offsets[:, None])
+
+    def guess(self, levels: Any) -> NDArray[np.int64]:
+        """The likeliest value of each row, at the odds among the labels."""
+        with np.errstate(divide="ignore"):
+            odds = np.log(self.prior)
+        return np.asarray(np.argmax(self.evidence(levels) + odds[:, None], axis=0), dtype=np.int64)
+
+
+def linear_discriminant(levels: Any, labels: Any, m: int | None = None) -> Discriminant:
+    """The linear discriminant (LDA) of labelled rows, (n,) or (n, f); `m` values, as many as labels if not given.
+
+    >>> found = linear_discriminant([1.0, 2.0, 3.0, 7.0, 8.0, 9.0], [0, 0, 0, 1, 1, 1])
+    >>> found.guess([4.9, 5.1]).tolist()
+    [0, 1]
+    """
+    X, y = _table(levels), np.asarray(labels, dtype=np.int64)
+    if y.shape != X.shape[:1] or not len(y) or not np.isfinite(X).all() or int(y.min()) < 0:
+        raise ConfigurationError(
+            f"levels of shape {X.shape} and labels of shape {y.shape}; it takes finite rows, and a label each"
+        )
+    m = int(y.max()) + 1 if m is None else m
+    counts = np.bincount(y, minlength=m).astype(float)
+    centre = X.mean(axis=0)
+    X = X - centre
+    sums = np.stack([np.bincount(y, weights=column, minlength=m) for column in X.T], axis=1)
+    means = sums / np.maximum(counts, 1.0)[:, None]
+    inside = X - means[y]
+    S = inside.T @ inside / max(len(y) - int((counts > 0).sum()), 1)
+    scale = np.where(np.diag(S) > 0.0, np.diag(S), np.maximum((X * X).mean(axis=0), 1e-300))
+    S = S + np.diag(_RIDGE * scale)
+    # log N(x; mu_i, S) = mu_i' S^-1 x - mu_i' S^-1 mu_i / 2 + what all have in common
+    weights = np.linalg.solve(S, means.T).T
+    offsets = -0.5 * (weights * means).sum(axis=1) - weights @ centre
+    return Discriminant(weights, np.where(counts > 0.0, offsets, -np.inf), counts / counts.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Windowed:
+    """The windowed estimator of the paper, with what it needs to know learned from labelled outputs.
+
+    >>> labels = np.random.default_rng(1).integers(2, size=(1, 400)).repeat(20, axis=0)
+    >>> outputs = (labels + np.random.default_rng(2).normal(size=labels.shape))[:, None, :]
+    >>> cases = Cases(outputs, labels, np.tile(np.arange(400), (20, 1)), m=2, once=True)
+    >>> attack = Windowed().learn(cases.sequences(slice(200)), None, None)
+    >>> int((attack.logits(cases.sequences(slice(200, 400))).argmax(axis=0) == labels[0, 200:]).sum())
+    198
+    """
+
+    name: str = "windowed estimator"
+
+    def objection(self, cases: Cases, known: Known) -> str:
+        """There is none."""
+        return ""
+
+    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> Weighed:
+        """Learn the discriminant for several windows, and take the best."""
+        windows = _ends(cases.T) if cases.once else _around(cases.T)
+        return weighed([partial(_read, cases, window) for window in windows], cases, lengths(cases.T)[-1] // 2)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class _Windows:
+    """A window and the discriminant that was learned for it."""
+
+    window: Window
+    centre: Array
+    rule: Discriminant
+
+    def evidence(self, cases: Cases) -> Array:
+        X = means_of(cases, self.window)
+        gone = np.isnan(X).all(axis=1)
+        found = self.rule.evidence(np.where(np.isnan(X), self.centre, X))
+        # a value that was not seen is unlikely, but never impossible
+        found = np.maximum(found, np.where(np.isfinite(found), found, np.inf).min(axis=0) - 12.0)
+        found = np.where(gone, 0.0, found - found.max(axis=0))
+        return np.asarray(found.reshape(len(found), *cases.truth.shape))
+
+
+def means_of(cases: Cases, window: Window) -> Array:
+    """Mean of the window of each guess, and of the same window one reading earlier: (guesses, 2 d).
+
+    Where theta is constant in a sequence, the window is the one of its last reading.
+    """
+    columns = []
+    for c in range(cases.d):
+        now = mean(running(cases.outputs[:, c]), window)
+        # the window a reading earlier: what is before the first reading is left out of both
+        before = shifted(now, 1)
+        columns += [now[-1], before[-1]] if cases.once else [now.ravel(), before.ravel()]
+    return np.stack(columns, axis=1)
+
+
+def _read(cases: Cases, window: Window, where: Mask) -> _Windows:
+    X, y = means_of(cases, window)[where.ravel()], cases.truth[where]
+    there = ~np.isnan(X)
+    centre = np.where(there, X, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+    X = np.where(there, X, centre)
+    if not len(X):
+        rule = Discriminant(np.zeros((cases.m, 2 * cases.d)), np.zeros(cases.m), np.full(cases.m, 1.0 / cases.m))
+    else:
+        rule = linear_discriminant(X, y, cases.m)
+    return _Windows(window, centre, rule)
+
+
+def _around(T: int) -> list[Window]:
+    """Windows for a theta that moves: around a reading and before it."""
+    return [kind(w) for w in lengths(T) for kind in (centred, trailing)]
+
+
+def _ends(T: int) -> list[Window]:
+    """Windows at the end of a sequence; the paper's is a fifth of it."""
+    sizes = {1, 2, 5, T // 10, T // 5, T // 2, T - 1}
+    return [trailing(w) for w in sorted(size for size in sizes if 1 <= size <= max(T - 1, 1))]
+
+
+def _table(levels: Any) -> Array:
+    X = np.asarray(levels, dtype=float)
+    return X[:, None] if X.ndim == 1 else X
+
+
+# Change detection: where the output changes its level, its trend or its spread, and what that has to  ---
+
+
+_THRESHOLDS = (3.5, 2.0)  # typical sizes
+_TIMES = (1.0, 3.0, 8.0)  # windows: a change is just now, recent, some time ago, long ago
+_STATES = 1 + 2 * (len(_TIMES) + 1)  # no change, or up or down with a time
+_MOST = 3  # changes are counted up to this many, where theta is constant
+_SHRINKAGE = 0.05  # share of a table that the pooled one counts for
+_FEWEST = 6  # readings
+_MOST_SEQUENCES = 10_000
+_TINY = 1e-4
+
+
+class Detector(NamedTuple):
+    """What marks changes: windows of a length, and a threshold for each kind and channel, (3 d,)."""
+
+    recipe: Recipe
+    window: int
+    thresholds: Array
+
+
+class Marks(NamedTuple):
+    """Where changes are: +1 up, -1 down, 0 none, for each kind and channel: (3 d, T, N)."""
+
+    signs: NDArray[np.int8]
+    window: int
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Change detection, and a table of how theta goes with changes.
+
+    >>> theta = np.zeros((600, 1), dtype=np.int64); theta[100:150] = theta[300:350] = theta[450:500] = 1
+    >>> outputs = np.cumsum(theta - 0.1, axis=0)[:, None] + np.random.default_rng(1).normal(size=(600, 1, 1))
+    >>> cases = Cases(outputs, theta, np.arange(600)[:, None] // 50, m=2, once=False)
+    >>> attack = Changes().learn(cases, None, None)
+    >>> bool((attack.logits(cases).argmax(axis=0) == theta).mean() > 0.9)
+    True
+    """
+
+    name: str = "change detection"
+
+    def objection(self, cases: Cases, known: Known) -> str:
+        """It needs sequences that have a before and an after."""
+        return "" if cases.T >= _FEWEST else f"sequences of {cases.T} readings are too short for changes in them"
+
+    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> Weighed:
+        """Mark changes with windows of several lengths, learn the tables, and take the best."""
+        if cases.once and cases.N > _MOST_SEQUENCES:
+            cases = cases.sequences(np.sort(rng.permutation(cases.N)[:_MOST_SEQUENCES]))
+        recipe = recipe_for(cases)
+        candidates = []
+        for w in _lengths(cases.T):
+            scales = _scales(_statistics(cases.outputs, recipe, w))
+            for threshold in _THRESHOLDS:
+                detector = Detector(recipe, w, threshold * scales)
+                candidates.append(
+                    partial(_read_changes, cases, _states(cases, marked(cases.outputs, detector)), detector)
+                )
+        return weighed(candidates, cases, lengths(cases.T)[-1] // 2)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class _Tables:
+    detector: Detector
+    logs: Array
+    """(tables, states, m)."""
+
+    def evidence(self, cases: Cases) -> Array:
+        states = _states(cases, marked(cases.outputs, self.detector))
+        found = sum(table[state] for table, state in zip(self.logs, states, strict=True))
+        return np.moveaxis(np.asarray(found), -1, 0)
+
+
+def marked(outputs: Array, detector: Detector) -> Marks:
+    """The changes in outputs (T, d, N): statistics beyond their threshold that are greatest within half a window."""
+    from scipy.ndimage import maximum_filter1d
+
+    window, thresholds = detector.window, detector.thresholds
+    signs = np.zeros((len(thresholds), outputs.shape[0], outputs.shape[2]), dtype=np.int8)
+    for at, statistic in enumerate(_statistics(outputs, detector.recipe, window)):
+        z = np.where(np.isnan(statistic), 0.0, statistic) / thresholds[at]
+        size = np.abs(z)
+        top = maximum_filter1d(size, window | 1, axis=0, mode="constant", cval=0.0)
+        peak = (size >= 1.0) & (size == top)
+        signs[at] = np.where(peak, np.sign(z), 0.0).astype(np.int8)
+    return Marks(signs, window)
+
+
+def _statistics(outputs: Array, recipe: Recipe, w: int) -> list[Array]:
+    """For each channel: jump of the mean, of the mean difference, and of the log variance of differences, (T, N)."""
+    found = []
+    for c in range(outputs.shape[1]):
+        x = outputs[:, c] - recipe.centre[c]
+        change = x - shifted(x, 1)
+        after, before = leading(w), Window(w, -1)
+        levels, run, squares = running(x), running(change), running(change * change)
+        floor = _TINY * recipe.step[c]
+        # the difference into the first reading of the window belongs to neither side
+        later, earlier = Window(-1, w), before
+        # with few readings on a side everything looks like a change
+        few = np.minimum(count(levels, after), count(levels, before)) < max(w // 2, 1)
+        jump = mean(levels, after) - mean(levels, before)
+        trend = mean(run, later) - mean(run, earlier)
+        spread = [np.log(variance(run, squares, side) + floor) for side in (later, earlier)]
+        found += [np.where(few, np.nan, each) for each in (jump, trend, spread[0] - spread[1])]
+    return found
+
+
+def _scales(statistics: list[Array]) -> Array:
+    """The typical size of each statistic: 1.48 times the median of its absolute value."""
+    scales = []
+    for statistic in statistics:
+        size = np.abs(statistic[~np.isnan(statistic)])
+        typical = float(np.median(size)) if size.size else 0.0
+        # more than half of them 0: a sensor that holds its value
+        typical = typical if typical > 0.0 else float(size.mean()) if size.size and size.any() else 1.0
+        scales.append(1.4826 * typical)
+    return np.array(scales)
+
+
+def _states(cases: Cases, marks: Marks) -> list[Ints]:
+    """The row of each guess in each table."""
+    if cases.once:
+        ups, downs = ((marks.signs == sign).sum(axis=1) for sign in (1, -1))
+        return list(np.minimum(ups, _MOST) * (_MOST + 1) + np.minimum(downs, _MOST))
+    return [_since(signs, marks.window) * _STATES + _since(signs[::-1], marks.window)[::-1] for signs in marks.signs]
+
+
+def _since(signs: NDArray[np.int8], window: int) -> Ints:
+    """The last change and how long ago it was, as one number: 0 is none."""
+    T = len(signs)
+    place = np.arange(T)[:, None]
+    last = np.maximum.accumulate(np.where(signs != 0, place, -1), axis=0)
+    up = np.take_along_axis(signs, np.maximum(last, 0), axis=0) > 0
+    long = np.searchsorted(np.array(_TIMES) * window, place - last)
+    return np.asarray(np.where(last < 0, 0, 1 + long + up * (len(_TIMES) + 1)), dtype=np.int64)
+
+
+def _read_changes(cases: Cases, states: list[Ints], detector: Detector, where: Mask) -> _Tables:
+    """Learn the tables: the log of how much more often a state goes with a value than at all."""
+    truth, m = cases.truth[where], cases.m
+    rows = (_MOST + 1) ** 2 if cases.once else _STATES**2
+    logs = np.zeros((len(states), rows, m))
+    counts = np.bincount(truth, minlength=m)
+    seen = counts > 0
+    if not seen.any():
+        return _Tables(detector, logs)
+    for table, state in zip(logs, states, strict=True):
+        joint = np.bincount(state[where] * m + truth, minlength=rows * m).reshape(rows, m)
+        share = joint[:, seen] / counts[seen]
+        pooled = share.mean(axis=1, keepdims=True)  # every value counts alike
+        found = (share + _SHRINKAGE * pooled) / (1.0 + _SHRINKAGE)
+        table[:, seen] = np.log(np.divide(found, pooled, out=np.ones_like(found), where=pooled > 0.0))
+    return _Tables(detector, logs)
+
+
+def _lengths(T: int) -> tuple[int, ...]:
+    """Windows, each of which fits twice."""
+    return tuple(w for w in lengths(T) if 2 * w < T) or (max(T // 3, 1),)

@@ -1,0 +1,840 @@
+"""From what an adversary says to figures: logits and cases in, shares, nats and p out.
+
+Two guesses are read off the same log-probabilities q. The error is that of the likeliest value, argmax q. For the
+balanced accuracy, where rare values count as much as frequent ones, it is argmax q / p with p the odds in the labels
+that were learned from; without that a rare value would never be guessed, and whatever is known of it would not show.
+
+The nats are those of Barber and Agakov: with p the odds among the judged labels, the mean of log q - log p is at
+most the mutual information of theta and the output, whatever q is. q is mixed with a thousandth of p, so that one
+guess that was too sure of itself does not spoil the mean; that too only lowers it.
+
+Intervals: of shares of independent trials, and of ratios that are made of stretches of time.
+
+Independent trials have the interval of Clopper and Pearson. Readings in a row are no independent trials: an adversary
+who is wrong at noon is wrong a minute later. There the unit is the stretch (`Cases.blocks`), and a figure is a mean of
+ratios, theta = mean over c of (sum of S_bc) / (sum of n_bc), over stretches b and values c. Its interval is the wider,
+at each end, of two: the bootstrap over stretches with Efron's correction for bias and skewness (BCa), and that of
+Student with the jackknife's error of the ratios. The first knows of skewness, the second that there are few stretches.
+
+Whether the readings that were attacked have the law of the models: their scores, in aggregate.
+
+The bound rests on it. Under a right model the scores of the raw readings are independent standard normals, whatever
+theta is: a histogram on the bell curve, and no score that tells about a later one. What an adversary finds beyond the
+bound, he finds in what is left here. Kept are shares and correlations for each value and channel, no score.
+
+Tests of "the output tells nothing about theta" by permuted labels, and their correction for many adversaries.
+
+Nothing is told if the labels of independent sequences could as well stand beside other outputs. Labels are permuted
+among the sequences, guesses stay: for one guess a sequence by the tables with the same margins (two values: the
+hypergeometric law itself), for paths of labels by exchanging whole paths. (One recording: `stretching`.)
+
+The test of "the output tells nothing about theta" along one recording.
+
+Labels cannot be permuted, for theta stays where it is for hours. With l and g the indicators of label and guess, less
+their means (at the same time of day, where the clock is known, so that what the clock tells does not count), each
+stretch of time has
+
+    x_b = sum over its readings and the values c of  (l_c - mean l_c)(g_c - mean g_c) / n_c
+
+whose sum is m times the balanced accuracy, less 1. If the output tells nothing, each x_b is as likely to be above zero
+as below. p is the larger of that of Student's test of the mean (with what neighbours in time know of each other) and
+that of changing the signs of stretches at random. Of k stretches that share a mean (those with the same time of day,
+or all of them) each is in what is taken off the others, and their x_b go together: the variance of the sum is
+k / (k - 1) times what it seems.
+
+With few stretches p cannot be small: B of them have none below 2^-B. If each of twenty adversaries had to be below a
+twentieth of the level, a week could never tell. So signs are changed for all adversaries at once, as what a stretch
+holds is the same for all of them, and each sum is compared with the largest (Westfall and Young, 1993, stepping down).
+
+Whether adversaries found anything: p of each, p corrected for all that were tried, and whether it could be small.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy._types import Array, Ints
+from understudy.adversaries.knowledge import Cases
+from understudy.adversaries.learners.references import days_of
+from understudy.adversaries.results import Figure
+from understudy.errors import ConfigurationError, MissingReadingError, NumericalError
+from understudy.identify.history import History, Segment
+from understudy.identify.prediction import scores
+from understudy.models.family import Family
+from understudy.randomizer.guarantee import label
+
+# Intervals: of shares of independent trials, and of ratios that are made of stretches of time --------
+
+
+RESAMPLES = 2000
+"""How many times stretches are drawn anew."""
+MANY = 150
+"""From so many stretches on the bootstrap says what Student does, and is left out."""
+FEW = 8
+"""Fewer stretches than this do not tell how much a figure varies; then it is said, and the interval is wider."""
+
+
+def clopper_pearson(hits: int, trials: int, confidence: float) -> Figure:
+    """The share of hits among independent trials, with its exact interval.
+
+    >>> print(clopper_pearson(8, 10, 0.95))
+    0.800 [0.444, 0.975]
+    >>> clopper_pearson(0, 0, 0.95)
+    Figure(value=nan, low=0.0, high=1.0)
+    """
+    from scipy.special import betaincinv
+
+    if trials == 0:
+        return Figure(math.nan, 0.0, 1.0)
+    tail = 0.5 * (1.0 - confidence)
+    low = 0.0 if hits == 0 else float(betaincinv(hits, trials - hits + 1.0, tail))
+    high = 1.0 if hits == trials else float(betaincinv(hits + 1.0, trials - hits, 1.0 - tail))
+    return Figure(hits / trials, low, high)
+
+
+def balanced_trials(hits: NDArray[np.int64], trials: NDArray[np.int64], confidence: float) -> Figure:
+    """Balanced accuracy of independent trials: hits and trials of each value, of those that have some.
+
+    Each value has the interval of Clopper and Pearson at 1 - (1 - confidence) / m, and these are averaged.
+
+    >>> print(balanced_trials(np.array([90, 30]), np.array([100, 100]), 0.95))
+    0.600 [0.507, 0.685]
+    """
+    seen = np.flatnonzero(trials)
+    if not seen.size:
+        return Figure(math.nan, 0.0, 1.0)
+    each = 1.0 - (1.0 - confidence) / seen.size
+    parts = np.array([clopper_pearson(int(hits[c]), int(trials[c]), each) for c in seen])
+    return Figure(*(float(x) for x in parts.mean(axis=0)))
+
+
+class Sums(NamedTuple):
+    """What stretches add up to: `top` (blocks, k) over `bottom` (blocks, k), the mean of k ratios."""
+
+    top: Array
+    bottom: Array
+
+    @property
+    def value(self) -> float:
+        """The mean of the ratios, of those that have something below the line."""
+        total = self.bottom.sum(axis=0)
+        seen = total > 0.0
+        return float((self.top.sum(axis=0)[seen] / total[seen]).mean()) if seen.any() else math.nan
+
+
+def of_blocks(sums: Sums, confidence: float, limits: tuple[float, float]) -> Figure:
+    """The figure with its interval over stretches of time, which stays within the limits.
+
+    A ratio that fewer than three stretches tell of may be anything within the limits: nobody knows how it varies.
+
+    >>> b = np.random.default_rng(1).binomial(50, 0.8, 30)[:, None] * 1.0
+    >>> print(of_blocks(Sums(b, np.full((30, 1), 50.0)), 0.95, (0.0, 1.0)))
+    0.794 [0.771, 0.816]
+    """
+    used = sums.bottom.sum(axis=1) > 0.0
+    top, bottom = sums.top[used], sums.bottom[used]
+    value = Sums(top, bottom).value
+    if math.isnan(value):
+        return Figure(math.nan, *limits)
+    present = bottom.sum(axis=0) > 0.0
+    known = (bottom > 0.0).sum(axis=0) >= 3
+    if not known.any():
+        return Figure(value, *limits)
+    part = Sums(top[:, known], bottom[:, known])
+    low, high = _interval(part, confidence, limits)
+    share = float(known.sum()) / float(present.sum())
+    return Figure(value, share * low + (1.0 - share) * limits[0], share * high + (1.0 - share) * limits[1])
+
+
+def _interval(sums: Sums, confidence: float, limits: tuple[float, float]) -> tuple[float, float]:
+    value, B = sums.value, len(sums.top)
+    influence = _influence(sums)
+    error = math.sqrt(squares(influence) * B / max(B - 1, 1))
+    low, high = _student(value, error, B, confidence)
+    if error <= 1e-12 * (limits[1] - limits[0]):  # all alike: as if each stretch were one trial
+        low, high = _alike(value, B, confidence, limits)
+    elif B <= MANY:
+        least, most = _bca(sums, value, influence, confidence)
+        low, high = min(low, least), max(high, most)
+    return max(low, limits[0]), min(high, limits[1])
+
+
+def _influence(sums: Sums) -> Array:
+    """How much each stretch moves the mean of the ratios: what would be missing without it (the jackknife).
+
+    The first order alone, (S_b - r n_b) / n, is too small where a few stretches have most of a value.
+    """
+    B = len(sums.top)
+    left = ((sums.top.sum(axis=0) - sums.top) / (sums.bottom.sum(axis=0) - sums.bottom)).mean(axis=1)
+    return np.asarray((left.mean() - left) * (B - 1) / B)
+
+
+def squares(x: Array) -> float:
+    """The variance of the sum of stretches in their order, each of mean zero: never less than the sum of squares.
+
+    Stretches in a row may still know each other. Covariances of a few neighbours are added with Bartlett's weights.
+
+    >>> squares(np.array([1.0, -1.0, 1.0, -1.0])), squares(np.repeat([1.0, -1.0], 8))
+    (4.0, 49.0)
+    """
+    B = x.size
+    whole = plain = float(np.square(x).sum())
+    lags = round(B ** (1.0 / 3.0)) if B >= FEW else 0
+    for lag in range(1, lags + 1):
+        whole += 2.0 * (1.0 - lag / (lags + 1.0)) * float(x[lag:] @ x[:-lag])
+    return max(whole, plain)
+
+
+def _student(value: float, error: float, blocks: int, confidence: float) -> tuple[float, float]:
+    from scipy.special import stdtrit
+
+    wide = float(stdtrit(max(blocks - 1, 1), 0.5 + 0.5 * confidence)) * error
+    return value - wide, value + wide
+
+
+def _alike(value: float, blocks: int, confidence: float, limits: tuple[float, float]) -> tuple[float, float]:
+    """Where stretches do not differ at all, each counts as one trial."""
+    tail = (0.5 * (1.0 - confidence)) ** (1.0 / blocks)  # the low end of Clopper and Pearson for nothing but hits
+    span = (1.0 - tail) * (limits[1] - limits[0])
+    return value - span, value + span
+
+
+@lru_cache(maxsize=8)
+def _draws(B: int) -> Array:
+    """How often each of B stretches is drawn, (RESAMPLES, B): always the same, so that a figure is too."""
+    return np.random.default_rng(B).multinomial(B, np.full(B, 1.0 / B), RESAMPLES).astype(np.float64)
+
+
+def _bca(sums: Sums, value: float, influence: Array, confidence: float) -> tuple[float, float]:
+    """Efron's interval: percentiles of the bootstrap, moved for bias (z0) and skewness (a)."""
+    from scipy.special import ndtr, ndtri
+
+    B = len(sums.top)
+    draws = _draws(B)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found = ((draws @ sums.top) / (draws @ sums.bottom)).mean(axis=1)
+    found = np.sort(found[np.isfinite(found)])  # draws in which a value does not occur tell nothing about it
+    if found.size < RESAMPLES // 4:
+        return value, value
+    below = (np.searchsorted(found, value, "left") + np.searchsorted(found, value, "right")) / (2.0 * found.size)
+    z0 = float(ndtri(min(max(below, 0.5 / found.size), 1.0 - 0.5 / found.size)))
+    cubes, squares = float((influence**3).sum()), float(np.square(influence).sum())
+    a = cubes / (6.0 * squares**1.5) if squares > 0.0 else 0.0
+    ends = []
+    for z in (float(ndtri(0.5 * (1.0 - confidence))), float(ndtri(0.5 * (1.0 + confidence)))):
+        at = float(ndtr(z0 + (z0 + z) / (1.0 - a * (z0 + z)))) if a * (z0 + z) < 1.0 else float(z > 0.0)
+        ends.append(float(np.quantile(found, min(max(at, 0.0), 1.0))))
+    return ends[0], ends[1]
+
+
+# From what an adversary says to figures: logits and cases in, shares, nats and p out -----------------
+
+
+MIXED = 1e-3
+"""The share of the prior that is mixed into what an adversary says before its logarithm is taken."""
+_MOSTLY = 0.95  # of the guesses must be at times of day that come on several days
+_FINEST = 1.0 / 60.0  # minutes
+
+
+class Judged(NamedTuple):
+    """The guesses of one adversary, flat: one entry for each that is judged."""
+
+    truth: Ints
+    blocks: Ints
+    guess: Ints
+    """The likeliest value."""
+    fair: Ints
+    """The value that the output speaks for most, beside the odds."""
+    score: Array
+    """log q - log p of the true value."""
+    m: int
+
+    def __repr__(self) -> str:
+        return f"Judged({self.truth.size} guesses)"
+
+
+class Figures(NamedTuple):
+    """All that a row of an audit tells in numbers."""
+
+    balanced: Figure
+    error: Figure
+    gain: Figure
+    nats: Figure
+
+
+def judged(logits: Array, cases: Cases, prior: Array) -> Judged:
+    """The guesses of an adversary who says `logits`, and learned from labels of the odds `prior` (m,)."""
+    truth = cases.truth
+    if logits.shape != (cases.m, *truth.shape):
+        raise ConfigurationError(f"an adversary says logits of shape {logits.shape}; {(cases.m, *truth.shape)} is due")
+    known = truth >= 0
+    said, labels = logits[:, known], truth[known]
+    if not np.isfinite(said).all():
+        raise ConfigurationError("an adversary says logits that are not finite; every one must be")
+    odds = np.maximum(prior, 1e-9)
+    # rounded, so that somebody who says the odds themselves has no preference
+    beside = np.round(said - np.log(odds / odds.sum())[:, None], 9)
+    p = np.bincount(labels, minlength=cases.m) / max(labels.size, 1)
+    at = np.arange(labels.size)
+    q = np.exp(said - np.logaddexp.reduce(said, axis=0))[labels, at]
+    with np.errstate(divide="ignore"):
+        score = np.log((1.0 - MIXED) * q / p[labels] + MIXED)
+    return Judged(
+        labels.astype(np.int64), cases.stretches[known], said.argmax(axis=0), beside.argmax(axis=0), score, cases.m
+    )
+
+
+def figures(made: Judged, reference: Judged | None, independent: bool, confidence: float) -> Figures:
+    """The figures, and the gain over a reference that was judged on the same cases.
+
+    `independent` says that guesses are independent trials; otherwise intervals are over stretches of time.
+    """
+    shares = (0.0, 1.0)
+    right, seen = _right(made), np.unique(made.truth).size
+    base = np.full(right.shape, 1.0 / seen) if reference is None else _right(reference)
+    gain = of_blocks(_by_value(made, right - base), confidence, (-1.0, 1.0))
+    p = np.bincount(made.truth, minlength=made.m) / made.truth.size
+    ends = (math.log(MIXED), max(0.0, -math.log(p[p > 0.0].min())))
+    nats = of_blocks(_whole(made, made.score), confidence, ends)
+    if _constant(made):
+        sure = 1.0 / seen
+        return Figures(Figure(sure, sure, sure), error_of(made, independent, confidence), gain, nats)
+    if independent:
+        trials = np.bincount(made.truth, minlength=made.m)
+        hits = np.bincount(made.truth[right > 0.0], minlength=made.m)
+        balanced = balanced_trials(hits, trials, confidence)
+        return Figures(balanced, error_of(made, True, confidence), gain, nats)
+    balanced = of_blocks(_by_value(made, right), confidence, shares)
+    return Figures(balanced, error_of(made, False, confidence), gain, nats)
+
+
+def _constant(made: Judged) -> bool:
+    return bool((made.fair == made.fair[0]).all())
+
+
+def _right(made: Judged) -> Array:
+    """Where the guess is right.
+
+    Who always says the same knows nothing. He is right for one of the values that occur, and counts so even if the
+    one that he says is not among them: it is only by chance that he has not said another.
+    """
+    if _constant(made):
+        return np.full(made.truth.shape, 1.0 / np.unique(made.truth).size)
+    return np.asarray(made.fair == made.truth, dtype=np.float64)
+
+
+def error_of(made: Judged, independent: bool, confidence: float) -> Figure:
+    """How often the likeliest value is wrong."""
+    wrong = made.guess != made.truth
+    if independent:
+        return clopper_pearson(int(wrong.sum()), wrong.size, confidence)
+    return of_blocks(_whole(made, wrong.astype(float)), confidence, (0.0, 1.0))
+
+
+def hours_of(cases: Cases) -> Ints | None:
+    """The time of day of each guess as a number, in the shape of ``cases.truth``; None without a clock.
+
+    Times are as fine as the readings: an adversary with the clock may be as exact. Weekdays are apart where each has
+    been seen often enough, or else weekends, or none. Times are coarser only where they would come on one day only,
+    and what even so does is -1. Where theta is constant in a sequence, the time is that of its first reading.
+    """
+    if cases.hours is None:
+        return None
+    hours = cases.hours[0] if cases.once else cases.hours
+    judged, dates = cases.truth >= 0, days_of(cases)
+    kinds: list[tuple[Ints, int]] = [(np.zeros(hours.shape, dtype=np.int64), 2)]
+    if cases.days is not None:
+        day = cases.days[0] if cases.once else cases.days
+        kinds = [(day + 1, 3), ((day >= 5).astype(np.int64), 2), *kinds]
+    found = np.full(hours.shape, -1, dtype=np.int64)
+    for width in _widths(cases.hours):
+        cells = max(1, round(1440.0 / width))
+        cell = np.where(np.isnan(hours), cells, np.rint(np.nan_to_num(hours) * cells / 24.0) % cells).astype(np.int64)
+        for kind, need in kinds:
+            stratum = cell + (cells + 1) * kind
+            often = _visited(stratum[judged], dates[judged])
+            found[judged] = np.where(often >= 2, stratum[judged], -1)
+            if often.size and float(np.mean(often >= need)) >= _MOSTLY:
+                return found
+    return found
+
+
+def _widths(hours: Array) -> list[float]:
+    """Minutes of a cell of the day: from one reading to the next, and coarser ones."""
+    steps = np.diff(hours, axis=0)
+    steps = steps[steps > 1e-9] * 60.0
+    finest = max(float(np.median(steps)), _FINEST) if steps.size else 60.0
+    return [finest, *(w for w in (5.0, 10.0, 15.0, 30.0, 60.0) if w > 1.01 * finest)]
+
+
+def _visited(stratum: Ints, dates: Ints) -> Ints:
+    """On how many days the stratum of each guess occurs."""
+    date = np.unique(dates, return_inverse=True)[1]
+    cell = np.unique(stratum, return_inverse=True)[1]
+    size = int(date.max()) + 1 if date.size else 1
+    return np.asarray(np.bincount(np.unique(cell * size + date) // size)[cell], dtype=np.int64)
+
+
+def _by_value(made: Judged, x: Array) -> Sums:
+    """Sums of x in each stretch, apart for each true value."""
+    number = np.unique(made.blocks, return_inverse=True)[1]
+    B = int(number.max()) + 1
+    cell = number * made.m + made.truth
+    top, bottom = (np.bincount(cell, weight, B * made.m).reshape(B, made.m) for weight in (x, x * 0.0 + 1.0))
+    return Sums(np.asarray(top), np.asarray(bottom))
+
+
+def _whole(made: Judged, x: Array) -> Sums:
+    """Sums of x in each stretch."""
+    number = np.unique(made.blocks, return_inverse=True)[1]
+    top, bottom = (np.bincount(number, weight).astype(np.float64) for weight in (x, x * 0.0 + 1.0))
+    return Sums(top[:, None], bottom[:, None])
+
+
+# Whether the readings that were attacked have the law of the models: their scores, in aggregate ------
+
+
+EDGE, BARS, LAGS = 4.0, 32, 20
+"""Scores from -4 to 4 are counted in so many bars; correlations go up to so many lags."""
+FEWEST = 30
+_START = 10  # rows at the start of a segment that are left out: where a file begins is no start of a process
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreRow:
+    """The scores of one channel while theta had one value."""
+
+    value: str
+    channel: str
+    count: int
+    mean: float
+    spread: float
+    shares: tuple[float, ...]
+    """Share of the scores in each bar from -4 to 4."""
+    beyond: float
+    """Share of the scores outside; 0.00006 is right."""
+    memory: tuple[float, ...]
+    """Correlation with the score 1, 2, ... readings before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Aggregates of scores, for each value of the parameter and each channel."""
+
+    rows: tuple[ScoreRow, ...]
+
+    def plain(self) -> list[dict[str, Any]]:
+        """As JSON can hold it."""
+        return [{f.name: _plain(getattr(row, f.name)) for f in fields(row)} for row in self.rows]
+
+    @classmethod
+    def from_plain(cls, told: Any) -> Scores:
+        """What `plain` wrote."""
+        return cls(
+            tuple(
+                ScoreRow(**{**row, "shares": _numbers(row["shares"]), "memory": _numbers(row["memory"])})
+                for row in told
+            )
+        )
+
+
+def scored(
+    family: Family, Y: Any, positions: Any, segments: Any = None, rng: np.random.Generator | int | None = None
+) -> Scores | None:
+    """The scores of readings (T, d) under the models of their labels; None if the models give none across a gap.
+
+    `positions` (T,) are those of theta among the family's values, -1 where it is not known; `segments` (T,) says
+    where time is interrupted. `rng` makes the auxiliary uniforms of readings on a grid.
+
+    >>> import understudy as us
+    >>> family = us.Family({0: us.IID(us.Gaussian(0.0, 1.0)), 1: us.IID(us.Gaussian(3.0, 1.0))})
+    >>> theta = np.repeat([0, 1], 500)
+    >>> found = scored(family, us.sample(family.along(theta.tolist()), 1000, rng=1), theta)
+    >>> [(row.value, row.count, abs(row.spread - 1.0) < 0.1) for row in found.rows]
+    [('0', 490, True), ('1', 500, True)]
+    """
+    readings = np.asarray(Y, dtype=float)
+    readings = readings[:, None] if readings.ndim == 1 else readings
+    theta = np.asarray(positions, dtype=np.intp)
+    T, d = readings.shape
+    names = tuple((family.about or {}).get("readings") or ())
+    names = names if len(names) == d else tuple(f"channel {c + 1}" for c in range(d))
+    marks = np.zeros(T, dtype=int) if segments is None else np.asarray(segments)
+    cuts = np.flatnonzero(marks[1:] != marks[:-1]) + 1
+    parts = [
+        Segment(str(k), None, np.ascontiguousarray(readings[rows]), theta[rows])
+        for k, rows in enumerate(np.split(np.arange(T), cuts))
+        if rows.size
+    ]
+    m = len(family.values)
+    models = {i: family.model(value) for i, value in enumerate(family.values)}
+    try:
+        found = scores(models, History(names, "theta", None, (), tuple(range(m)), None, tuple(parts), ()), rng=rng)
+    except (MissingReadingError, NumericalError):
+        return None
+    for z in found:
+        z[:_START] = np.nan
+    labels = [part.theta for part in parts]
+    rows = [
+        row
+        for i in range(m)
+        for c in range(d)
+        if (row := _row([z[:, c] for z in found], labels, i, label(family.values[i]), names[c])) is not None
+    ]
+    return Scores(tuple(rows)) if rows else None
+
+
+def _row(parts: list[Array], labels: list[NDArray[np.intp]], i: int, value: str, channel: str) -> ScoreRow | None:
+    z = np.concatenate([part[(theta == i) & np.isfinite(part)] for part, theta in zip(parts, labels, strict=True)])
+    if z.size < FEWEST:
+        return None
+    square = float(np.square(z).mean())
+    counts = np.histogram(z, np.linspace(-EDGE, EDGE, BARS + 1))[0]
+    memory = []
+    for lag in range(1, LAGS + 1):
+        pairs = np.concatenate(
+            [(x[lag:] * x[:-lag])[theta[lag:] == i] for x, theta in zip(parts, labels, strict=True) if len(x) > lag]
+            or [np.empty(0)]
+        )
+        pairs = pairs[np.isfinite(pairs)]
+        memory.append(float(pairs.mean()) / square if pairs.size >= FEWEST and square > 0.0 else math.nan)
+    shares = (counts / z.size).tolist()
+    return ScoreRow(
+        value, channel, int(z.size), float(z.mean()), math.sqrt(square), tuple(shares),
+        float((np.abs(z) > EDGE).mean()), tuple(memory),
+    )  # fmt: skip
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(x) for x in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _numbers(told: Any) -> tuple[float, ...]:
+    return tuple(math.nan if x is None else float(x) for x in told)
+
+
+# Tests of "the output tells nothing about theta" by permuted labels, and their correction for many ad ---
+
+
+PERMUTED = 9999
+"""Permutations that are drawn where they are not counted through, and nothing asks for more."""
+MOST_PERMUTED = 1_000_000
+_CLEAR = 50  # of the first permutations that do as well: p is far above any level that needs more of them
+_AT_ONCE = 4_000_000  # numbers
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """Every p corrected for all of them: a hypothesis falls at a level that its corrected p is within (Holm, 1979).
+
+    >>> holm([0.001, 0.06, 0.012, float("nan")])
+    [0.003, 0.06, 0.024, nan]
+    """
+    order = sorted((x, i) for i, x in enumerate(p) if x == x)
+    corrected, least = [math.nan] * len(p), 0.0
+    for rank, (x, i) in enumerate(order):
+        least = max(least, min(1.0, (len(order) - rank) * x))
+        corrected[i] = least
+    return corrected
+
+
+def permutations_for(tried: int, level: float) -> int:
+    """How many permutations p needs, so that it can be ten times below the level of the strictest of so many tests.
+
+    >>> permutations_for(4, 0.01), permutations_for(30, 0.01), permutations_for(30, 0.0001)
+    (9999, 30000, 1000000)
+    """
+    return int(min(max(PERMUTED, math.ceil(10.0 * tried / level - 1e-6)), MOST_PERMUTED))
+
+
+def _counted(above: Callable[[int], int], draws: int) -> float:
+    """The p of so many permutations, of which `above` makes some and tells how many do as well."""
+    first = min(PERMUTED, draws)
+    found = above(first)
+    if found >= _CLEAR or first == draws:
+        return (1 + found) / (1 + first)
+    return (1 + found + above(draws - first)) / (1 + draws)
+
+
+def tables(guess: Ints, truth: Ints, m: int, rng: np.random.Generator, draws: int | None = None) -> float:
+    """The p of one guess for each independent sequence: how often permuted labels do as well.
+
+    >>> truth = np.repeat([0, 1], 20)
+    >>> tables(truth, truth, 2, np.random.default_rng(0)) < 1e-10, tables(truth * 0, truth, 2, np.random.default_rng(0))
+    (True, 1.0)
+    """
+    counted, told = np.bincount(truth, minlength=m), np.bincount(guess, minlength=m)
+    seen = np.flatnonzero(counted)
+    if seen.size < 2:
+        return math.nan
+    hits = np.bincount(truth[guess == truth], minlength=m)
+    if m == 2:
+        from scipy.stats import hypergeom
+
+        # balanced accuracy grows with the number of right guesses of either value, the margins given
+        return float(min(1.0, hypergeom.sf(hits[1] - 1, truth.size, counted[1], told[1])))
+    found = (hits[seen] / counted[seen]).sum()
+
+    def above(count: int) -> int:
+        drawn = np.zeros(count)
+        left = np.tile(counted, (count, 1))
+        for c in range(m):
+            # the labels beside guess c, drawn from those that are left
+            row = _beside(left, int(told[c]), rng)
+            left -= row
+            if counted[c]:
+                drawn += row[:, c] / counted[c]
+        return int((drawn >= found - 1e-12).sum())
+
+    return _counted(above, draws or PERMUTED)
+
+
+def _beside(left: Ints, size: int, rng: np.random.Generator) -> Ints:
+    """So many labels out of each row, without putting back."""
+    row = np.zeros_like(left)
+    need = np.full(len(left), size)
+    rest = left.sum(axis=1)
+    for c in range(left.shape[1] - 1):
+        rest = rest - left[:, c]
+        row[:, c] = rng.hypergeometric(left[:, c], rest, need)
+        need = need - row[:, c]
+    row[:, -1] = need
+    return row
+
+
+def exchanged(guess: Ints, truth: Ints, m: int, rng: np.random.Generator, draws: int | None = None) -> float:
+    """The p of guesses (T, N) along N independent sequences: whole paths of labels are exchanged. -1 is not judged."""
+    N = truth.shape[1]
+    counted = np.bincount(truth[truth >= 0], minlength=m)
+    seen = np.flatnonzero(counted)
+    if N < 2 or seen.size < 2:
+        return math.nan
+    # agreement[a, b]: what the guesses of sequence a gain beside the labels of sequence b
+    agreement = np.zeros((N, N))
+    for c in seen:
+        agreement += (guess == c).astype(np.float32).T @ (truth == c).astype(np.float32) / counted[c]
+    found = float(np.trace(agreement))
+    at = np.arange(N)
+
+    def above(count: int) -> int:
+        total = 0
+        for size in portions(count, N):
+            beside = rng.permuted(np.tile(at, (size, 1)), axis=1)
+            total += int((agreement[at, beside].sum(axis=1) >= found - 1e-6).sum())
+        return total
+
+    return _counted(above, draws or PERMUTED)
+
+
+def portions(count: int, wide: int) -> list[int]:
+    """Rows of so many numbers, in portions that can be held."""
+    size = max(1, min(count, _AT_ONCE // max(wide, 1)))
+    return [size] * (count // size) + ([count % size] if count % size else [])
+
+
+# The test of "the output tells nothing about theta" along one recording ------------------------------
+
+
+_FEW = 14  # stretches whose signs are all gone through
+
+
+class Agreement(NamedTuple):
+    """What guesses and labels have in common: x_b of every stretch, and in which of them labels vary at all."""
+
+    x: Array
+    varied: NDArray[np.bool_]
+    wider: float
+    """How much further the sum strays than it seems to."""
+
+
+def agreement(guess: Ints, truth: Ints, blocks: Ints, m: int, strata: Ints | None) -> Agreement | None:
+    """Of guesses along a recording, in flat arrays; `strata` numbers the time of day of each, or is None.
+
+    A stratum below 0 does not count. None where the labels do not differ within strata: then nothing can be told.
+    """
+    varied = contributions(truth, truth, blocks, m, strata) > 1e-9
+    count = int(varied.sum())
+    if count < 2:
+        return None
+    wider = math.sqrt(count / (count - 1)) if strata is None else _shared(truth, blocks, strata)
+    return Agreement(np.where(varied, contributions(guess, truth, blocks, m, strata), 0.0), varied, wider)
+
+
+def alone(found: Agreement | None, rng: np.random.Generator, draws: int = PERMUTED) -> float:
+    """The p of one adversary, as if no other had been tried; NaN where nothing can be told."""
+    if found is None:
+        return math.nan
+    return max(_student_stretching(found), _tossed([found], rng, draws)[0])
+
+
+def together(found: Sequence[Agreement | None], rng: np.random.Generator, draws: int = PERMUTED) -> list[float]:
+    """The p of each of several adversaries of the same recording, corrected for all of them.
+
+    >>> days = Agreement(np.full(9, 0.1), np.full(9, True), 1.06)
+    >>> round(alone(days, np.random.default_rng(0)), 4), together([days] * 20, np.random.default_rng(0))[0] < 0.01
+    (0.002, True)
+    """
+    those = [one for one in found if one is not None]
+    corrected = iter(map(max, holm([_student_stretching(one) for one in those]), _tossed(those, rng, draws)))
+    return [math.nan if one is None else next(corrected) for one in found]
+
+
+def _shared(truth: Ints, blocks: Ints, strata: Ints) -> float:
+    """The root of k / (k - 1) for the k stretches that have a stratum in common, averaged over what labels vary."""
+    counts = strata >= 0
+    number, hour = (np.unique(x[counts], return_inverse=True)[1] for x in (blocks, strata))
+    each = np.unique(hour * (int(number.max()) + 1) + number) // (int(number.max()) + 1)
+    k, size = np.bincount(each)[hour].astype(float), np.bincount(hour).astype(float)
+    weight = np.zeros(hour.size)
+    for c in np.unique(truth[counts]):
+        label = (truth[counts] == c).astype(float)
+        weight += np.square(label - (np.bincount(hour, label) / size)[hour]) / label.sum()
+    return math.sqrt(float(np.average(k / np.maximum(k - 1.0, 0.5), weights=weight)))
+
+
+def contributions(guess: Ints, truth: Ints, blocks: Ints, m: int, strata: Ints | None) -> Array:
+    """x_b of each stretch that is judged; rows of a stratum below 0 add nothing."""
+    number = np.unique(blocks, return_inverse=True)[1]
+    hour = np.zeros(truth.size, dtype=np.int64) if strata is None else np.unique(strata, return_inverse=True)[1]
+    counts = 1.0 if strata is None else (strata >= 0).astype(float)
+    size = np.bincount(hour).astype(float)
+    total = np.zeros(int(number.max()) + 1 if number.size else 0)
+    for c in range(m):
+        label, told = (truth == c).astype(float), (guess == c).astype(float)
+        if not label.any():
+            continue
+        label_mean, told_mean = (np.bincount(hour, x) / size for x in (label, told))
+        x = counts * (label - label_mean[hour]) * (told - told_mean[hour]) / label.sum()
+        total += np.bincount(number, x, total.size)
+    return np.asarray(total)
+
+
+def _student_stretching(found: Agreement) -> float:
+    from scipy.special import stdtr
+
+    x = found.x[found.varied]
+    centred = x - x.mean()
+    spread = math.sqrt(squares(centred) * x.size / (x.size - 1))  # of the sum
+    if spread <= 1e-12 * float(np.abs(x).sum()):
+        return float(x.mean() <= 0.0)
+    return float(stdtr(max(x.size - 2, 1), -float(x.sum()) / (found.wider * spread)))  # two means were taken off
+
+
+def _tossed(found: Sequence[Agreement], rng: np.random.Generator, draws: int) -> list[float]:
+    """Chance that the largest of the sums, each over its root of squares, is as high if every sign were tossed."""
+    if not found:
+        return []
+    x = np.stack([one.x for one in found], axis=1)
+    x = x[np.any([one.varied for one in found], axis=0)]
+    size = np.sqrt(np.square(x).sum(axis=0))
+    x = x / np.where(size > 0.0, size, 1.0)
+    at_least = x.sum(axis=0) / [one.wider for one in found] - 1e-9
+    order = np.argsort(-at_least, kind="stable")
+    x, at_least = x[:, order], at_least[order]
+    above, total = np.zeros(len(found)), 0
+    for signs in _signs(len(x), rng, draws):
+        # of each and of those that come after it: what is clearer than this one has fallen already
+        largest = np.maximum.accumulate((signs @ x)[:, ::-1], axis=1)[:, ::-1]
+        above += (largest >= at_least).sum(axis=0)
+        total += len(signs)
+    drawn = int(len(x) > _FEW)
+    p = np.maximum.accumulate((drawn + above) / (drawn + total))
+    return [float(x) for x in p[np.argsort(order)]]
+
+
+def _signs(count: int, rng: np.random.Generator, draws: int) -> Iterator[Array]:
+    """Rows of signs: every one there is, or some drawn at random."""
+    if count <= _FEW:
+        yield np.where((np.arange(2**count)[:, None] >> np.arange(count)) & 1, -1.0, 1.0)
+        return
+    for size in portions(draws, count):
+        yield np.where(rng.integers(0, 2, size=(size, count), dtype=np.int8), -1.0, 1.0)
+
+
+# Whether adversaries found anything: p of each, p corrected for all that were tried, and whether it c ---
+
+
+Source = Callable[..., np.random.Generator]
+"""Generators by purpose."""
+
+
+class Tried(NamedTuple):
+    """The guesses of one adversary, and whether it had the clock."""
+
+    name: str
+    clock: bool
+    made: Judged
+
+
+class Tested(NamedTuple):
+    """What became of one adversary."""
+
+    p: float
+    """Of "it tells nothing about theta"; with the clock, nothing beyond it. NaN where nothing can be told."""
+    corrected: float
+    """The same, for all adversaries together."""
+    test: str
+    """"permutation" or "stretches"."""
+    testable: bool
+    """Somebody who knows every label would be below the level."""
+
+
+def outcomes(
+    tried: Sequence[Tried], cases: Cases, independent: bool, hours: Ints | None, level: float, source: Source
+) -> list[Tested]:
+    """All adversaries that were tried on the same cases; `hours` numbers times of day, in the shape of ``cases.truth``.
+
+    `independent` says that sequences are independent of each other.
+    """
+    return _permuted(tried, cases, level, source) if independent else _stretched(tried, cases, hours, level, source)
+
+
+def _permuted(tried: Sequence[Tried], cases: Cases, level: float, source: Source) -> list[Tested]:
+    draws = permutations_for(len(tried), level)
+
+    def p_of(made: Judged, rng: np.random.Generator) -> float:
+        if cases.once:
+            return tables(made.fair, made.truth, made.m, rng, draws)
+        guess = np.full(cases.truth.shape, -1)
+        guess[cases.truth >= 0] = made.fair
+        return exchanged(guess, cases.truth, made.m, rng, draws)
+
+    p = [p_of(one.made, source(one.name, one.clock)) for one in tried]
+    count = sum(x == x for x in p)
+    could = bool(tried) and count * p_of(_knowing(tried[0].made), source("knowing")) <= level
+    return [Tested(x, y, "permutation", x == x and could) for x, y in zip(p, holm(p), strict=True)]
+
+
+def _stretched(tried: Sequence[Tried], cases: Cases, hours: Ints | None, level: float, source: Source) -> list[Tested]:
+    draws = permutations_for(1, level)
+
+    def of(made: Judged, clock: bool) -> Agreement | None:
+        hour = hours[cases.truth >= 0] if clock and hours is not None else None
+        return agreement(made.fair, made.truth, made.blocks, made.m, hour)
+
+    found = [of(one.made, one.clock) for one in tried]
+    p = [alone(x, source(one.name, one.clock), draws) for x, one in zip(found, tried, strict=True)]
+    drawn = together(found, source("together"), draws)
+    corrected = [max(both) for both in zip(drawn, p, strict=True)]  # both may be drawn at random
+    could: dict[bool, bool] = {}
+    for k, one in enumerate(tried):
+        if one.clock not in could:
+            # in the place of this one
+            knowing = [*found[:k], of(_knowing(one.made), one.clock), *found[k + 1 :]]
+            best = together(knowing, source("knowing", one.clock), draws)[k]
+            could[one.clock] = not math.isnan(best) and best <= level
+    return [
+        Tested(x, y, "stretches", x == x and could[one.clock]) for x, y, one in zip(p, corrected, tried, strict=True)
+    ]
+
+
+def _knowing(made: Judged) -> Judged:
+    return made._replace(fair=made.truth)

@@ -1,0 +1,760 @@
+"""What is left of the readings for honest use: how far the output is from them, reading by reading and on the whole.
+
+A disguise is paid for in utility. Measured are the distance of output and reading in each channel, the error of
+daily means, alarms at a threshold (as of CO2 above 1000 ppm: how much of the true alarm time is reported, how much is
+made up, which episodes are missed), the spectrum, and whatever the user's own function says. All are means over
+stretches of time and over copies, with intervals; no reading is kept.
+
+Figures of one release are about its draws too: where nothing was changed, the truth was played. They are as
+secret as the readings, unlike means over fresh draws.
+
+Intervals over stretches of time: for a ratio of sums, and for any figure of the whole.
+
+Neighbours in time know each other, so single readings are never what an interval rests on. The figures of a stretch
+are added up, and what varies from one stretch to the next is taken for chance. Where several disguised copies of the
+same readings are there, what varies from copy to copy is chance too: the draws differ.
+
+How fast the released readings move, beside the true ones: power by frequency, after Welch.
+
+Both are cut into windows that overlap by half; a window that has a missing reading, or two segments, is left out. The
+*log-spectral distance* is the root mean square, over frequencies, of 10 log10 (released / true), in decibels. It is
+the distance of two estimates, so it is not nothing even where the law is the same: about 6 dB over the root of the
+number of windows.
+
+How far the output is from the readings: distortion by channel, and what is left for honest use.
+
+Utility as JSON can hold it, and back; and in plain sentences.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy._types import Array
+from understudy.adversaries.datasets import Material
+from understudy.adversaries.recording import Recording
+from understudy.adversaries.results import Figure
+from understudy.adversaries.statistics import Sums, of_blocks, squares
+from understudy.errors import ConfigurationError
+
+# Intervals over stretches of time: for a ratio of sums, and for any figure of the whole --------------
+
+
+UNKNOWN = Figure(math.nan, math.nan, math.nan)
+_STRETCHES_intervals = 12  # of a figure that has to be worked out anew without each
+
+
+class Units(NamedTuple):
+    """For each entry the number of its stretch of time and of its copy, both counted from 0; and the confidence."""
+
+    block: NDArray[np.int64]
+    copy: NDArray[np.int64]
+    confidence: float
+
+    def at(self, which: Any) -> Units:
+        """The units of some entries."""
+        return Units(self.block[which], self.copy[which], self.confidence)
+
+
+def ratio(top: Array, bottom: Array, units: Units, limits: tuple[float, float] = (0.0, math.inf)) -> Figure:
+    """The sum of `top` over the sum of `bottom`, with an interval that lies within `limits`.
+
+    R = sum x / sum y. With the rest e = x - R y of each stretch and copy, the variance of R is
+
+        (V_stretches + V_copies - V_cells) / (sum y)^2,     V = n / (n - 1) sum (sum of e in the unit)^2
+
+    where stretches in a row may still know each other. The interval is Student's, with the degrees of freedom of Welch
+    and Satterthwaite, or that of the bootstrap over stretches at the end where it is wider (`intervals.of_blocks`).
+
+    >>> units = Units(np.arange(4), np.zeros(4, dtype=int), 0.95)
+    >>> found = ratio(np.array([1.0, 2.0, 3.0, 2.0]), np.ones(4), units)
+    >>> [round(x, 3) for x in found]
+    [2.0, 0.701, 3.299]
+    """
+    total = float(bottom.sum())
+    if not top.size or not total > 0.0:
+        return UNKNOWN
+    found = float(top.sum()) / total
+    blocks, copies = (np.unique(part, return_inverse=True)[1] for part in (units.block, units.copy))
+    B, C = int(blocks.max()) + 1, int(copies.max()) + 1
+    if B == 1 and C == 1:
+        return Figure(found, math.nan, math.nan)
+    above, below = (np.bincount(blocks * C + copies, part, B * C).reshape(B, C) for part in (top, bottom))
+    cells = above - found * below
+    between = _variance(cells.sum(axis=1), in_a_row=True)
+    of_copies, of_cells = _variance(cells.sum(axis=0)), _variance(cells.ravel())
+    variance = max(between + of_copies - (of_cells if min(B, C) > 1 else 0.0), between, of_copies)
+    # (V_1 + V_2)^2 / (V_1^2 / (n_1 - 1) + V_2^2 / (n_2 - 1))
+    parts = between**2 / max(B - 1, 1) + of_copies**2 / max(C - 1, 1)
+    freedom = (between + of_copies) ** 2 / parts if parts > 0.0 else float(max(B, C) - 1)
+    figure = _interval(found, math.sqrt(variance) / total, freedom, units.confidence, limits)
+    return _skewed(figure, above.sum(axis=1), below.sum(axis=1), units.confidence, limits)
+
+
+def _skewed(figure: Figure, top: Array, bottom: Array, confidence: float, limits: tuple[float, float]) -> Figure:
+    """The figure with an interval that also holds that of the bootstrap, where stretches differ at all."""
+    told = bottom > 0.0
+    if int(told.sum()) < 3 or not figure.low < figure.high:
+        return figure
+    most = min(limits[1], 10.0 * float((top[told] / bottom[told]).max()))
+    other = of_blocks(Sums(top[:, None], bottom[:, None]), confidence, (limits[0], most))
+    return Figure(figure.value, min(figure.low, other.low), max(figure.high, other.high))
+
+
+def without_each(
+    figure: Callable[[NDArray[np.bool_]], float],
+    block: NDArray[np.int64],
+    confidence: float,
+    limits: tuple[float, float] = (-math.inf, math.inf),
+) -> Figure:
+    """A figure of the whole, with the interval of the jackknife: what it is without each stretch of time.
+
+    `figure` is given which entries to keep. Stretches are put together to at most twelve.
+
+    >>> y = np.array([1.0, 2.0, 3.0, 2.0])
+    >>> [round(x, 3) for x in without_each(lambda keep: float(y[keep].mean()), np.arange(4), 0.95)]
+    [2.0, 0.701, 3.299]
+    """
+    whole = figure(np.ones(block.shape, dtype=bool))
+    numbers = np.unique(block, return_inverse=True)[1].reshape(block.shape)
+    count = int(numbers.max()) + 1
+    if count > _STRETCHES_intervals:
+        numbers, count = numbers * _STRETCHES_intervals // count, _STRETCHES_intervals
+    if count < 2 or not math.isfinite(whole):
+        return Figure(whole, math.nan, math.nan)
+    left = np.array([figure(numbers != number) for number in range(count)])
+    left = left[np.isfinite(left)]
+    if left.size < 2:
+        return Figure(whole, math.nan, math.nan)
+    # (n - 1) / n sum (figure without i - their mean)^2
+    error = math.sqrt((left.size - 1) / left.size * float(np.square(left - left.mean()).sum()))
+    return _interval(whole, error, left.size - 1.0, confidence, limits)
+
+
+def _variance(sums: Array, in_a_row: bool = False) -> float:
+    """Of a total that is made of parts whose mean is zero, which may know their neighbours; 0 where there is one."""
+    n = sums.size
+    return 0.0 if n < 2 else n / (n - 1.0) * (squares(sums) if in_a_row else float(np.square(sums).sum()))
+
+
+def _interval(value: float, error: float, freedom: float, confidence: float, limits: tuple[float, float]) -> Figure:
+    from scipy.special import stdtrit
+
+    wide = float(stdtrit(max(freedom, 1.0), 0.5 + 0.5 * confidence)) * error
+    low, high = limits
+    return Figure(value, max(low, value - wide), min(high, value + wide))
+
+
+# How fast the released readings move, beside the true ones: power by frequency, after Welch ----------
+
+
+LONGEST, SHORTEST, WINDOWS = 512, 16, 4
+"""Readings of a window at most and at least, and the windows that there must be at least."""
+_HOUR = 3600.0
+_PERIODS = (("slower than 6 h", 6.0 * _HOUR, math.inf), ("1 h to 6 h", _HOUR, 6.0 * _HOUR),
+            ("10 min to 1 h", _HOUR / 6.0, _HOUR), ("faster than 10 min", 0.0, _HOUR / 6.0))  # fmt: skip
+_READINGS = (("slower than 64 readings", 64.0, math.inf), ("16 to 64 readings", 16.0, 64.0),
+             ("4 to 16 readings", 4.0, 16.0), ("faster than 4 readings", 0.0, 4.0))  # fmt: skip
+_COVERED = 0.5  # share of the readings that windows should cover
+_SEQUENCES = 200  # independent sequences that are looked at
+
+
+class Band(NamedTuple):
+    """A band of frequencies: the distance there in decibels, and by how much more (or less) the output moves."""
+
+    name: str
+    distance: float
+    level: float
+    """10 log10 of the power of the output over that of the readings: positive where the output moves more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spectrum:
+    """Log-spectral distance in decibels, over all frequencies and by bands."""
+
+    distance: Figure
+    bands: tuple[Band, ...]
+    windows: int
+    window: int
+    """Readings in a window."""
+
+
+def spectrum(
+    raw: Array, released: Array, stretch: NDArray[np.int64], joined: NDArray[np.bool_], period: float | None,
+    confidence: float = 0.99,
+) -> Spectrum | None:  # fmt: skip
+    """The spectra of one channel, true and released (T, N), compared; None where there are too few readings.
+
+    `stretch` (T, N) numbers the stretches of time, `joined` (T,) says whether a reading follows the one before it.
+
+    >>> rng = np.random.default_rng(1)
+    >>> y = rng.standard_normal((4096, 1))
+    >>> found = spectrum(y, 2.0 * y, np.arange(4096)[:, None] // 512, np.arange(4096) > 0, 60.0)
+    >>> round(found.distance.value, 3), [band.name for band in found.bands][-1], found.window
+    (6.021, 'faster than 10 min', 512)
+    """
+    raw, released, stretch = raw[:, :_SEQUENCES], released[:, :_SEQUENCES], stretch[:, :_SEQUENCES]
+    starts, length = _windows(np.isfinite(raw) & np.isfinite(released), joined)
+    if len(starts) < WINDOWS:
+        return None
+    frequencies, true = _powers(raw, starts, length)
+    shown = _powers(released, starts, length)[1]
+    block = stretch[starts[:, 0], starts[:, 1]]
+
+    def distance(keep: NDArray[np.bool_]) -> float:
+        return _distance(true[keep].mean(axis=0), shown[keep].mean(axis=0)) if keep.any() else math.nan
+
+    # whatever power a channel that stands still has, its logarithm says nothing
+    if not (true.mean(axis=0) > 0.0).all() or not (shown.mean(axis=0) > 0.0).all():
+        return None
+    found = without_each(distance, block, confidence, (0.0, math.inf))
+    bands = _bands(frequencies, true.mean(axis=0), shown.mean(axis=0), period)
+    return Spectrum(found, bands, len(starts), length)
+
+
+def _windows(there: NDArray[np.bool_], joined: NDArray[np.bool_]) -> tuple[NDArray[np.int64], int]:
+    """Where windows begin, (W, 2) rows and sequences, and how long they are.
+
+    The longest that leave enough of them and cover half of the readings; where gaps are many, those that cover most.
+    """
+    whole, count = there & joined[:, None], int(there.sum())
+    best, most, length = (np.empty((0, 2), dtype=np.int64), SHORTEST), -1, LONGEST
+    while length >= SHORTEST:
+        found = _fitting(there, whole, length)
+        covered = _covered(found, length)
+        if len(found) >= 2 * WINDOWS and covered >= _COVERED * count:
+            return found, length
+        if len(found) >= WINDOWS and covered > most:
+            best, most = (found, length), covered
+        length //= 2
+    return best
+
+
+def _covered(starts: NDArray[np.int64], length: int) -> int:
+    """Readings that are in some window; windows stand in their order, sequence by sequence."""
+    if not len(starts):
+        return 0
+    apart = np.where(np.diff(starts[:, 1]) == 0, np.diff(starts[:, 0]), length)
+    return int(np.minimum(apart, length).sum()) + length
+
+
+def _fitting(there: NDArray[np.bool_], whole: NDArray[np.bool_], length: int) -> NDArray[np.int64]:
+    T, N = there.shape
+    if length > T:
+        return np.empty((0, 2), dtype=np.int64)
+    sums = np.concatenate([np.zeros((1, N), dtype=np.int64), whole.cumsum(axis=0)])
+    # the first reading of a window must be there, the others must also follow the one before
+    full = there[: T - length + 1] & (sums[length:] - sums[1 : T - length + 2] == length - 1)
+    found: list[tuple[int, int]] = []
+    for n in range(N):
+        free = 0
+        for k in np.flatnonzero(full[:, n]).tolist():
+            if k >= free:
+                found.append((k, n))
+                free = k + length // 2
+    return np.array(found, dtype=np.int64).reshape(-1, 2)
+
+
+def _powers(y: Array, starts: NDArray[np.int64], length: int) -> tuple[Array, Array]:
+    """Frequencies (a reading is 1), without that of the mean, and the power of each window at them."""
+    from scipy.signal import periodogram
+
+    rows = starts[:, :1] + np.arange(length)
+    frequencies, power = periodogram(y[rows, starts[:, 1:]], window="hann", detrend="constant", axis=1)
+    return np.asarray(frequencies[1:]), np.asarray(power[:, 1:])
+
+
+def _distance(true: Array, shown: Array) -> float:
+    return math.sqrt(float(np.square(10.0 * np.log10(shown / true)).mean()))
+
+
+def _bands(frequencies: Array, true: Array, shown: Array, period: float | None) -> tuple[Band, ...]:
+    lengths: Any = (1.0 if period is None else period) / frequencies
+    found = []
+    for name, fast, slow in _READINGS if period is None else _PERIODS:
+        inside = (lengths >= fast) & (lengths < slow)
+        if inside.any():
+            level = 10.0 * math.log10(float(shown[inside].sum()) / float(true[inside].sum()))
+            found.append(Band(name, _distance(true[inside], shown[inside]), level))
+    return tuple(found)
+
+
+# What is left of the readings for honest use: how far the output is from them, reading by reading and ---
+
+
+Own = Callable[[Array, Array], float]
+
+_DAY = 86_400.0
+_SHARE = (0.0, 1.0)
+_ENOUGH = 0.5  # of the readings of a day that must be there for its mean
+_STRETCHES = 24  # that the time is cut into where nothing is said about it
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """What becomes of an alarm at a threshold."""
+
+    threshold: float
+    reported: Figure
+    """Share of the true alarm time in which the output is above the threshold too."""
+    false: Figure
+    """Share of the other time in which it is."""
+    missed: Figure
+    """Share of the episodes during which it never is."""
+    episodes: int
+    """Stretches of true alarm, each counted once."""
+    time: float
+    """Share of the time that is true alarm."""
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """The figures of one channel, in the unit of its readings."""
+
+    name: str
+    mean_absolute: Figure
+    root_mean_square: Figure
+    relative: Figure
+    """Mean absolute error over the mean reading."""
+    daily: Figure | None = None
+    """Mean absolute error of daily means; None where no day is known."""
+    days: int = 0
+    alarm: Alarm | None = None
+    spectrum: Spectrum | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Utility:
+    """What `measure` found, channel by channel, and what the user's own functions say by name."""
+
+    channels: tuple[Channel, ...]
+    own: dict[str, Figure] = field(default_factory=dict)
+    readings: int = 0
+    """Readings that have an output beside them; copies of one are not counted again."""
+    copies: int = 1
+    blocks: int = 0
+    confidence: float = 0.99
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON can hold it; what is not a number is None."""
+        return plain(self)
+
+    def text(self) -> str:
+        """The figures in sentences, one a line."""
+        return "\n".join(lines(self))
+
+    @classmethod
+    def from_plain(cls, told: Any) -> Utility:
+        """What `plain` wrote."""
+        return from_plain(told)
+
+
+def measure(
+    raw: Any,
+    released: Any,
+    *,
+    period: float | None = None,
+    hours: Any = None,
+    days: Any = None,
+    segments: Any = None,
+    blocks: Any = None,
+    names: Sequence[str] | None = None,
+    alarm: Any = None,
+    own: Own | Mapping[str, Own] | None = None,
+    confidence: float = 0.99,
+) -> Utility:
+    """How far an output is from the readings that it stands for.
+
+    `raw` (T, d) are the readings and `released` (T, d, N) disguised copies of them; or both are (T, d, N), N
+    sequences of their own. NaN is missing. `period` is in seconds; `hours` (of the day), `days` (of the week) and
+    `segments` are (T,); `blocks`, (T,) or (T, N), numbers the stretches of time that intervals rest on. `alarm` is a
+    threshold for each channel, None for those without; a number alone is that of the first. `own` is called with
+    readings and output, both (T, d), of each copy, and without each of a few stretches for its interval.
+
+    >>> raw = np.full((96, 1), 900.0)
+    >>> raw[40:60] = 1100.0
+    >>> found = measure(raw, raw[:, :, None] + 150.0, period=900.0, alarm=1000.0)
+    >>> channel = found.channels[0]
+    >>> channel.mean_absolute.value, channel.daily.value, channel.alarm.reported.value, channel.alarm.false.value
+    (150.0, 150.0, 1.0, 1.0)
+    """
+    Y, X = np.asarray(raw, dtype=float), np.asarray(released, dtype=float)
+    if X.ndim == 2:
+        X = X[:, :, None]
+    if X.ndim != 3 or Y.shape not in (X.shape, X.shape[:2]) or not all(X.shape):
+        raise ConfigurationError(
+            f"readings of shape {Y.shape} and an output of shape {X.shape}; they must be (T, d) and (T, d, N), or both "
+            "(T, d, N)"
+        )
+    if not 0.0 < confidence < 1.0:
+        raise ConfigurationError(f"confidence = {confidence!r}; it must lie between 0 and 1")
+    T, d, N = X.shape
+    copies = Y.ndim == 2
+    Y = np.broadcast_to(Y[:, :, None], X.shape) if copies else Y
+    joined = _joined(T, segments)
+    stretch = _stretches(blocks, T, N, joined, copies)
+    which = np.broadcast_to(np.arange(N) if copies else np.zeros(N, dtype=np.int64), (T, N))
+    units = Units(stretch, which, confidence)
+    day = _days(T, joined, hours, days, period)
+    limits = _thresholds(alarm, d)
+    titles = tuple(names) if names is not None else tuple(f"channel {c + 1}" for c in range(d))
+    if len(titles) != d:
+        raise ConfigurationError(f"names = {titles!r}; there are {d} channels")
+    found = tuple(
+        _channel(titles[c], Y[:, c], X[:, c], units, joined, day, period, limits[c]) for c in range(d)
+    )  # fmt: skip
+    said = {name: _said(name, function, Y, X, units) for name, function in _named(own).items()}
+    there = (np.isfinite(Y) & np.isfinite(X)).all(axis=1)
+    count = int((there.any(axis=1) if copies else there).sum())
+    return Utility(found, said, count, N if copies else 1, int(np.unique(stretch).size), confidence)
+
+
+def _channel(
+    name: str, y: Array, x: Array, units: Units, joined: NDArray[np.bool_], day: NDArray[np.int64] | None,
+    period: float | None, threshold: float | None,
+) -> Channel:  # fmt: skip
+    there = np.isfinite(y) & np.isfinite(x)
+    apart, of = np.abs(x - y)[there], units.at(there)
+    if not apart.size:
+        return Channel(name, UNKNOWN, UNKNOWN, UNKNOWN)
+    one = np.ones(apart.size)
+    square = ratio(np.square(apart), one, of)
+    root = Figure(*(math.sqrt(max(part, 0.0)) if part == part else math.nan for part in square))
+    mean = y[there] * math.copysign(1.0, float(y[there].mean()))
+    daily, count = (None, 0) if day is None else _daily(y, x, there, day, units, period)
+    return Channel(
+        name, ratio(apart, one, of), root, ratio(apart, mean, of), daily, count,
+        None if threshold is None else _alarm(y, x, there, joined, units, threshold),
+        spectrum(y, x, units.block, joined, period, units.confidence),
+    )  # fmt: skip
+
+
+def _daily(
+    y: Array, x: Array, there: NDArray[np.bool_], day: NDArray[np.int64], units: Units, period: float | None
+) -> tuple[Figure | None, int]:
+    """The mean distance of daily means, of the days that have enough readings, and how many days these are."""
+    N, D = y.shape[1], int(day.max()) + 1
+    cell = (day[:, None] * N + np.arange(N))[there]
+    size = np.bincount(cell, minlength=D * N)
+    due = np.bincount(day, minlength=D) if period is None else np.full(D, _DAY / period)
+    enough = np.flatnonzero(size >= np.maximum(1.0, _ENOUGH * np.repeat(due, N)))
+    if not enough.size:
+        return None, 0
+    apart = np.bincount(cell, (x - y)[there], D * N)[enough] / size[enough]
+    first = np.searchsorted(day, enough // N)  # days do not go back
+    of = Units(units.block[first, enough % N], units.copy[first, enough % N], units.confidence)
+    return ratio(np.abs(apart), np.ones(enough.size), of), int(np.unique(enough // N).size)
+
+
+def _alarm(
+    y: Array, x: Array, there: NDArray[np.bool_], joined: NDArray[np.bool_], units: Units, threshold: float
+) -> Alarm:
+    true, told = there & (np.nan_to_num(y) > threshold), there & (np.nan_to_num(x) > threshold)
+    of = units.at(there)
+    reported = ratio((true & told)[there].astype(float), true[there].astype(float), of, _SHARE)
+    false = ratio((~true & told)[there].astype(float), (there & ~true)[there].astype(float), of, _SHARE)
+    missed, where = [], []
+    seen: set[tuple[int, int]] = set()
+    for n in range(y.shape[1]):
+        for rows in _runs(true[:, n], there[:, n], joined):
+            missed.append(float(not told[rows, n].any()))
+            where.append((rows[0], n))
+            # copies tell of the same episode
+            seen.add((int(rows[0]), 0 if units.copy[0, -1] or y.shape[1] == 1 else n))
+    at = tuple(np.array(where, dtype=np.int64).reshape(-1, 2).T)
+    share = ratio(np.array(missed), np.ones(len(missed)), units.at(at), _SHARE)
+    return Alarm(threshold, reported, false, share, len(seen), float(true[there].mean()))
+
+
+def _runs(true: NDArray[np.bool_], there: NDArray[np.bool_], joined: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
+    """The rows of each episode; a missing reading does not end one, a new segment does."""
+    segment = np.cumsum(~joined)
+    rows = np.flatnonzero(there)
+    on = true[rows]
+    if not on.any():
+        return []
+    cut = np.flatnonzero((np.diff(on.astype(int)) != 0) | (np.diff(segment[rows]) != 0)) + 1
+    return [part for part in np.split(rows, cut) if true[part[0]]]
+
+
+def _said(name: str, function: Own, Y: Array, X: Array, units: Units) -> Figure:
+    """What the user's function says on average over the copies."""
+    rows = units.block[:, 0]
+
+    def value(keep: NDArray[np.bool_]) -> float:
+        try:
+            found = [float(function(Y[keep][:, :, n], X[keep][:, :, n])) for n in range(X.shape[2])]
+        except Exception as error:
+            raise ConfigurationError(f"the utility {name!r} stopped with a {type(error).__name__}") from error
+        return float(np.mean(found))
+
+    return without_each(value, rows, units.confidence)
+
+
+def _named(own: Own | Mapping[str, Own] | None) -> dict[str, Own]:
+    if own is None:
+        return {}
+    if isinstance(own, Mapping):
+        wrong = [name for name, function in own.items() if not callable(function)]
+        if wrong:
+            raise ConfigurationError(f"the utility {wrong[0]!r} is no function of readings and output")
+        return {str(name): function for name, function in own.items()}
+    if not callable(own):
+        raise ConfigurationError(f"a utility of type {type(own).__name__}; it must be a function, or functions by name")
+    return {str(getattr(own, "__name__", "utility")): own}
+
+
+def _joined(T: int, segments: Any) -> NDArray[np.bool_]:
+    """Whether each reading follows the one before it: (T,)."""
+    found = np.ones(T, dtype=bool)
+    found[0] = False
+    if segments is not None:
+        given = np.asarray(segments)
+        if given.shape != (T,):
+            raise ConfigurationError(f"segments has shape {given.shape}; there are {T} readings")
+        found[1:] = given[1:] == given[:-1]
+    return found
+
+
+def _stretches(blocks: Any, T: int, N: int, joined: NDArray[np.bool_], copies: bool) -> NDArray[np.int64]:
+    """The stretch of each reading, (T, N): as given, else segments, pieces of the time, or sequences."""
+    if blocks is not None:
+        given = np.asarray(blocks)
+        if given.shape not in ((T,), (T, N)):
+            raise ConfigurationError(f"blocks has shape {given.shape}; it must be ({T},) or ({T}, {N})")
+        return np.broadcast_to(given if given.ndim == 2 else given[:, None], (T, N)).astype(np.int64)
+    if not copies and N > 1:
+        return np.broadcast_to(np.arange(N), (T, N)).astype(np.int64)
+    segment = np.cumsum(~joined) - 1
+    pieces = segment if segment[-1] + 1 >= _STRETCHES // 2 else np.arange(T) * _STRETCHES // T
+    return np.broadcast_to(pieces[:, None], (T, N)).astype(np.int64)
+
+
+def _days(T: int, joined: NDArray[np.bool_], hours: Any, days: Any, period: float | None) -> NDArray[np.int64] | None:
+    """The number of the day of each reading, (T,); None where no day is known."""
+    new = ~joined
+    if hours is not None:
+        hour = np.asarray(hours, dtype=float)
+        if hour.shape != (T,):
+            raise ConfigurationError(f"hours has shape {hour.shape}; there are {T} readings")
+        if not np.isfinite(hour).any():
+            return None
+        new = new | np.concatenate([[True], hour[1:] < hour[:-1]])
+        if days is not None:
+            week = np.asarray(days)
+            new = new | np.concatenate([[True], week[1:] != week[:-1]])
+    elif period is not None:
+        place = np.arange(T) - np.flatnonzero(~joined)[np.cumsum(~joined) - 1]
+        new = new | (place % max(1, round(_DAY / period)) == 0)
+    else:
+        return None
+    return np.asarray(np.cumsum(new) - 1, dtype=np.int64)
+
+
+def _thresholds(alarm: Any, d: int) -> tuple[float | None, ...]:
+    if alarm is None:
+        return (None,) * d
+    if isinstance(alarm, (int, float)) and not isinstance(alarm, bool):
+        alarm = (alarm,)
+    given = tuple(alarm)
+    if len(given) > d or any(x is not None and not math.isfinite(float(x)) for x in given):
+        raise ConfigurationError(f"alarm = {given!r}; it must be a number or None for each of {d} channels")
+    return tuple(None if x is None else float(x) for x in given) + (None,) * (d - len(given))
+
+
+__all__ = ["Alarm", "Band", "Channel", "Figure", "Spectrum", "Utility", "measure"]
+
+
+# How far the output is from the readings: distortion by channel, and what is left for honest use -----
+
+
+def distances(material: Material, confidence: float) -> tuple[tuple[Figure, ...], tuple[float, ...], tuple[float, ...]]:
+    """Mean absolute distance by channel with its interval, mean absolute reading, and distance of the noisy ones."""
+    if "raw" not in material.judge:
+        return (), (), ()
+    raw, found = material.judge["raw"], []
+    noisy = []
+    for data in ("disguised", "noise"):
+        if data not in material.judge:
+            continue
+        cases = material.judge[data]
+        number = np.unique(raw.blocks, return_inverse=True)[1].reshape(raw.blocks.shape)
+        B = int(number.max()) + 1
+        for c in range(raw.d):
+            top, bottom = np.zeros(B), np.zeros(B)
+            for k in range(0, cases.N, raw.N):
+                apart = np.abs(cases.outputs[:, c, k : k + raw.N] - raw.outputs[:, c])
+                there = np.isfinite(apart)
+                top += np.bincount(number[there], apart[there], B)
+                bottom += np.bincount(number[there], minlength=B)
+            sums = Sums(top[:, None], bottom[:, None])
+            if data == "noise":
+                noisy.append(sums.value)
+            else:
+                most = float(np.max(top / np.maximum(bottom, 1.0), initial=0.0))
+                found.append(of_blocks(sums, confidence, (0.0, 10.0 * most + 1e-300)))
+    means = tuple(float(np.nanmean(np.abs(raw.outputs[:, c]))) for c in range(raw.d))
+    return tuple(found), means, tuple(noisy)
+
+
+def utility_of(material: Material, recording: Recording | None, own: Any, alarm: Any, confidence: float) -> Any:
+    """What is left for honest use, where there are raw readings beside the output."""
+    if own is False or recording is None or "raw" not in material.judge:
+        return None
+
+    raw, cases = material.judge["raw"], material.judge["disguised"]
+    copies = cases.N // raw.N
+    there = ~np.isnan(raw.outputs).all(axis=1) | (raw.labels >= 0)
+    # all rows one below the other, sequence by sequence
+    column, row = np.nonzero(there.T)
+    Y = raw.outputs[row, :, column]
+    X = np.stack([cases.outputs[row, :, column + k * raw.N] for k in range(copies)], axis=2)
+    hours, days, blocks = (None if part is None else part[row, column] for part in (raw.hours, raw.days, raw.blocks))
+    names = ((material.known["raw"].family.about or {}).get("readings")) or None
+    if names is not None and len(names) != raw.d:
+        names = None
+    return measure(
+        Y, X, period=material.period, hours=hours, days=days, segments=column, blocks=blocks, names=names, alarm=alarm,
+        own=own or None, confidence=confidence,
+    )  # fmt: skip
+
+
+# Utility as JSON can hold it, and back; and in plain sentences ---------------------------------------
+
+
+def plain(utility: Utility) -> dict[str, Any]:
+    """Names, numbers, lists and dicts; what is not a number is None.
+
+    >>> from understudy.adversaries.utility import measure
+    >>> found = measure([[400.0], [410.0]], [[401.0], [412.0]])
+    >>> from_plain(plain(found)) == found or plain(from_plain(plain(found))) == plain(found)
+    True
+    """
+    return {
+        "channels": [_channel_plain(channel) for channel in utility.channels],
+        "own": {name: _list(figure) for name, figure in utility.own.items()},
+        "readings": utility.readings,
+        "copies": utility.copies,
+        "blocks": utility.blocks,
+        "confidence": utility.confidence,
+    }
+
+
+def from_plain(told: Any) -> Utility:
+    """What `plain` wrote; a KeyError, TypeError or ValueError where it did not."""
+    return Utility(
+        tuple(_read_channel(channel) for channel in told["channels"]),
+        {str(name): _figure(figure) for name, figure in told["own"].items()},
+        int(told["readings"]),
+        int(told["copies"]),
+        int(told["blocks"]),
+        float(told["confidence"]),
+    )
+
+
+def lines(utility: Utility, unit: str = "") -> list[str]:
+    """The figures in sentences, a few for each channel.
+
+    >>> from understudy.adversaries.utility import measure
+    >>> lines(measure([[400.0], [410.0]], [[401.0], [412.0]]), " ppm")[0]
+    'channel 1: a released reading is off by 1.5 ppm on average, 0.37 percent of the mean reading.'
+    """
+    found = []
+    for c in utility.channels:
+        if math.isnan(c.mean_absolute.value):
+            found.append(f"{c.name}: no reading has an output beside it.")
+            continue
+        share = "" if math.isnan(c.relative.value) else f", {100.0 * c.relative.value:.2g} percent of the mean reading"
+        found.append(f"{c.name}: a released reading is off by {c.mean_absolute.value:.3g}{unit} on average{share}.")
+        if c.daily is not None:
+            found.append(f"{c.name}: a daily mean is off by {c.daily.value:.3g}{unit} on average ({_many(c.days)}).")
+        if c.alarm is not None:
+            found.append(f"{c.name}: {_alarm_words(c.alarm, unit)}")
+        if c.spectrum is not None:
+            found.append(
+                f"{c.name}: the spectrum of the output is {c.spectrum.distance.value:.2g} dB from that of the readings."
+            )
+    return found + [f"{name}: {figure.value:.4g}." for name, figure in utility.own.items()]
+
+
+def _alarm_words(alarm: Alarm, unit: str) -> str:
+    above = f"above {alarm.threshold:g}{unit}"
+    if not alarm.episodes:
+        return f"readings are never {above}; the output is, {_share(alarm.false)} of the time."
+    return (
+        f"of the time {above}, {_share(alarm.reported)} is reported; of the other time, {_share(alarm.false)} is "
+        f"reported as such by mistake; {_share(alarm.missed)} of {alarm.episodes} episodes are missed whole."
+    )
+
+
+def _share(figure: Figure) -> str:
+    return "-" if math.isnan(figure.value) else f"{100.0 * figure.value:.3g} percent"
+
+
+def _many(days: int) -> str:
+    return f"{days} day{'s' * (days != 1)}"
+
+
+def _channel_plain(channel: Channel) -> dict[str, Any]:
+    return {
+        "name": channel.name,
+        **{name: _list(getattr(channel, name)) for name in ("mean_absolute", "root_mean_square", "relative", "daily")},
+        "days": channel.days,
+        "alarm": None if channel.alarm is None else _alarm_plain(channel.alarm),
+        "spectrum": None if channel.spectrum is None else _spectrum(channel.spectrum),
+    }
+
+
+def _alarm_plain(alarm: Alarm) -> dict[str, Any]:
+    figures = {name: _list(getattr(alarm, name)) for name in ("reported", "false", "missed")}
+    return {"threshold": alarm.threshold, **figures, "episodes": alarm.episodes, "time": _finite(alarm.time)}
+
+
+def _spectrum(found: Spectrum) -> dict[str, Any]:
+    bands = [{"name": b.name, "distance": _finite(b.distance), "level": _finite(b.level)} for b in found.bands]
+    return {"distance": _list(found.distance), "bands": bands, "windows": found.windows, "window": found.window}
+
+
+def _read_channel(told: Any) -> Channel:
+    return Channel(
+        name=str(told["name"]),
+        mean_absolute=_figure(told["mean_absolute"]),
+        root_mean_square=_figure(told["root_mean_square"]),
+        relative=_figure(told["relative"]),
+        daily=None if told["daily"] is None else _figure(told["daily"]),
+        days=int(told["days"]),
+        alarm=None if told["alarm"] is None else _read_alarm(told["alarm"]),
+        spectrum=None if told["spectrum"] is None else _read_spectrum(told["spectrum"]),
+    )
+
+
+def _read_alarm(told: Any) -> Alarm:
+    reported, false, missed = (_figure(told[name]) for name in ("reported", "false", "missed"))
+    return Alarm(float(told["threshold"]), reported, false, missed, int(told["episodes"]), _number(told["time"]))
+
+
+def _read_spectrum(told: Any) -> Spectrum:
+    bands = tuple(Band(str(b["name"]), _number(b["distance"]), _number(b["level"])) for b in told["bands"])
+    return Spectrum(_figure(told["distance"]), bands, int(told["windows"]), int(told["window"]))
+
+
+def _list(figure: Figure | None) -> list[float | None] | None:
+    return None if figure is None else [_finite(part) for part in figure]
+
+
+def _finite(x: float) -> float | None:
+    return x if math.isfinite(x) else None
+
+
+def _number(x: Any) -> float:
+    return math.nan if x is None else float(x)
+
+
+def _figure(told: Any) -> Figure:
+    return Figure(*(_number(part) for part in told))

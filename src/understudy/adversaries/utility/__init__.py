@@ -1,1 +1,0 @@
-"""What is left of the readings for honest use."""

@@ -1,0 +1,625 @@
+"""`apply_file`: a file of readings in, a file of disguised readings out.
+
+Rows are read, disguised and written some ten thousands at a time, in the order of the file, so that a file of any
+length takes the same memory. Only the time and the disguised readings leave, and what is named to be kept.
+
+**Bad rows** (a text that is no number, an infinity, a time that does not grow) stop the run at the first, or are
+skipped. A skipped row is written, with an empty reading: rows out are rows in, in the same order, and the reading
+counts as missing. The filters move on through it as through any gap. A row without a usable time has no place in the
+sequence; the filters do not see it, unless there is a period by which the gap that it leaves is filled. Whatever could
+not be read does not leave. A row whose private value is not known always stops the run: an empty reading there
+would show it.
+
+**Gaps** that the models have no exact law across (autoregressions with other than Gaussian noise) cost some outputs:
+at the beginning of a sequence and after each gap as many are withheld as the models need readings in a row, and are
+written as empty readings. The summary counts them.
+
+**Interrupted runs.** With a ledger, the same file again gives the same file: draws are recorded before anything is
+written, and a run that was interrupted is replayed from its beginning.
+
+What is told after a file was disguised: counts, places of bad rows, charges. No reading, no value, no distortion.
+
+The work on a file: what is wrong with its rows is said, and they are disguised, segment by segment.
+
+The file that is written: under its name when it is whole, and not before (see `understudy._paths`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import os
+import sys
+import time as clock
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import IO, Any
+
+import numpy as np
+
+from understudy._paths import STANDARD, NewFile, Path, check_paths, write_whole
+from understudy._types import Array
+from understudy.apply.binding import Binding, bind, family_of
+from understudy.apply.segments import (
+    LONGEST_GAP,
+    Batch,
+    Player,
+    Prepared,
+    Terms,
+    aligned,
+    carried,
+    check_segments,
+    known_before,
+    labels_of,
+    out_of_order,
+    prepared,
+    understood,
+)
+from understudy.apply.segments import ReadingSequence as Readings
+from understudy.errors import ConfigurationError, ReadingError, StoredFileError, UnderstudyWarning
+from understudy.stream.ledger import Ledger
+from understudy.tables.columns import NumberFormat, batches
+from understudy.tables.delimited import MARK
+from understudy.tables.frame import SECOND, in_words
+from understudy.tables.output_format import Layout, forms_of
+from understudy.tables.table import Source, Writer, format_of, make_writer, title
+
+# What is told after a file was disguised: counts, places of bad rows, charges. No reading, no value,  ---
+
+
+FEW = 20
+"""Bad rows that are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class BadRow:
+    """Where a row was bad, and why; never what stood there."""
+
+    line: int
+    column: str | None
+    rule: str
+
+    def __str__(self) -> str:
+        column = "" if self.column is None else f", column {self.column!r}"
+        return f"line {self.line}{column}: {self.rule}"
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Counts of a file that was disguised.
+
+    `missing` are rows without a whole reading, skipped ones apart; `filled` readings that were missing between rows, by
+    the clock; `withheld` rows with a reading whose output did not leave, because the models have no exact law for it;
+    `replayed` rows that had been disguised before, in a run that was interrupted or is repeated. `draws` and `nats` are
+    those of this call.
+
+    >>> print(Summary("room.csv", "out.csv", rows=3, draws=1, nats=0.1, columns=("time", "co2")))
+    room.csv -> out.csv: 3 rows disguised
+      columns that leave   time, co2
+      missing readings     0
+      draws                1, charged 0.1 nats
+    """
+
+    source: str
+    target: str
+    rows: int = 0
+    missing: int = 0
+    filled: int = 0
+    skipped: int = 0
+    bad_rows: tuple[BadRow, ...] = ()
+    segments: int = 0
+    replayed: int = 0
+    draws: int = 0
+    nats: float = 0.0
+    seconds: float = 0.0
+    columns: tuple[str, ...] = ()
+    mark: dict[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    withheld: int = 0
+
+    def to_plain(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        plain = asdict(self)
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in plain.items()}
+
+    def to_json(self) -> str:
+        """As a JSON text."""
+        return json.dumps(self.to_plain())
+
+    def __str__(self) -> str:
+        lines = [f"{self.source} -> {self.target}: {self.rows} row{'s' * (self.rows != 1)} disguised"]
+        lines.append(f"  columns that leave   {', '.join(self.columns)}")
+        gaps = f", and {self.filled} between rows" if self.filled else ""
+        lines.append(f"  missing readings     {self.missing}{gaps}")
+        if self.segments > 1:
+            lines.append(f"  segments             {self.segments}")
+        if self.replayed:
+            lines.append(f"  replayed             {self.replayed} readings that had been disguised before")
+        lines.append(f"  draws                {self.draws}, charged {self.nats:.6g} nats")
+        if self.skipped:
+            lines.append(f"  bad rows             {self.skipped}, written without a reading")
+            lines += [f"    {row}" for row in self.bad_rows]
+            more = self.skipped - len(self.bad_rows)
+            lines += [f"    and {more} more"] if more else []
+        lines += [f"  note: {note}" for note in self.notes]
+        return "\n".join(lines)
+
+
+# The work on a file: what is wrong with its rows is said, and they are disguised, segment by segment ---
+
+
+MISFIT = "none as stated: the models failed their gate"
+"""The guarantee of outputs of a family that failed its gate, in their mark."""
+
+
+class Work:
+    """Where the work on a file stands."""
+
+    def __init__(self, bound: Binding, terms: Terms, longest_gap: int, skip: bool, name: str) -> None:
+        self.bound, self.terms = bound, terms
+        gate = (terms.design.family.about or {}).get("gate") or {}
+        self._misfit = not gate.get("passed", True)
+        self._longest_gap, self._skip, self._name = longest_gap, skip, name
+        self._player: Player | None = None
+        self._readings = Readings(bound.period, longest_gap, terms.timed(bound))
+        self._segment: str | None = None
+        self._latest: int | None = None  # the time of the last row
+        self._done: set[str] = set()
+        self._bad: list[BadRow] = []
+        self.rows = self._missing = self._skipped = self._filled = self._draws = self._replayed = self.moved = 0
+        self._nats = 0.0
+        self._moved_times: dict[int, int] = {}  # rows of the batch whose times are not those of their slots
+        self.refill, self.withheld, self.late = terms.refill, 0, 0
+        self.mark = self._marked({"disguised": True, "design": terms.design.fingerprint})
+
+    def __repr__(self) -> str:
+        return f"Work({self.rows} rows)"
+
+    def _marked(self, mark: dict[str, Any]) -> dict[str, Any]:
+        """The mark of a stream, which does not know of the gate, with what that found."""
+        if not self._misfit:
+            return mark
+        return {**mark, "guarantee": "; ".join(filter(None, (mark.get("guarantee"), MISFIT)))}
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What the summary says of it."""
+        return {
+            "rows": self.rows, "missing": self._missing, "filled": self._filled, "skipped": self._skipped,
+            "bad_rows": tuple(self._bad), "segments": len(self._done), "replayed": self._replayed,
+            "draws": self._draws, "nats": self._nats, "mark": self.mark, "withheld": self.withheld,
+        }  # fmt: skip
+
+    # Rows --------------------------------------------------------------------------------------------------
+
+    def checked(self, batch: Batch) -> Batch:
+        """The batch with rows out of order among its faults; raises at the first fault unless they are skipped."""
+        if batch.segments is not None and "" in batch.segments:
+            batch = replace(batch, segments=carried(batch.segments, self._segment))
+        if not self.rows:
+            check_segments(batch, self.bound)
+        late: list[int] = []
+        for segment, start, stop in self._stretches(batch):
+            if batch.times is None:
+                break
+            last = self._latest if segment == self._segment and not start else None
+            unknown = None if batch.unplaced is None else batch.unplaced[start:stop]
+            late += [start + i for i in out_of_order(batch.times[start:stop], unknown, last)]
+        if late:
+            for i in late:
+                batch.faults.setdefault(i, (self.bound.time, "does not come after the times before it"))
+            unplaced = np.zeros(len(batch), dtype=bool) if batch.unplaced is None else batch.unplaced.copy()
+            unplaced[late] = True
+            batch = replace(batch, unplaced=unplaced)
+        if batch.faults:
+            self._report(batch)
+        return batch
+
+    def _report(self, batch: Batch) -> None:
+        unlabelled = set(batch.unlabelled)
+        for i in sorted(batch.faults):
+            row = BadRow(int(batch.lines[i]), *batch.faults[i])
+            if not self._skip:
+                raise ReadingError(f"{self._name}, {row}")
+            if i in unlabelled:  # to leave these out would show which they are
+                raise ReadingError(
+                    f"{self._name}, {row}; the private value of this row is not known, and rows are not skipped for "
+                    "that: their empty readings would show where it is. Fill in the labels, or repair the row"
+                )
+            if len(self._bad) < FEW:
+                self._bad.append(row)
+        self._skipped += len(batch.faults)
+
+    def disguised(self, batch: Batch) -> Array:
+        """The outputs of all rows, NaN where there is none."""
+        bad = sorted(batch.faults)
+        self._moved_times = {}
+        Y = batch.Y
+        if bad:
+            Y = Y.copy()
+            Y[bad] = np.nan
+        missing = np.asarray(np.isnan(Y).any(axis=1))
+        if Y.shape[1] > 1 and missing.any():
+            Y = np.where(missing[:, None], np.nan, Y)  # a vector with a part missing is missing
+        out: Array | None = None
+        late = self.late
+        for segment, start, stop in self._stretches(batch):
+            self._enter(segment, int(batch.lines[start]))
+            placed: Any = slice(start, stop)
+            if batch.unplaced is not None:
+                placed = start + np.flatnonzero(~batch.unplaced[start:stop])
+            found = self._played(batch, Y, placed)
+            if len(found) == len(batch):
+                out = found
+                break
+            out = np.full(Y.shape, np.nan) if out is None else out
+            out[placed] = found
+        if out is None:
+            out = np.full(Y.shape, np.nan)
+        self.rows += len(batch)
+        self._missing += int(missing.sum()) - len(bad)
+        if self.refill is not None:
+            self.withheld += int((np.isnan(out).any(axis=1) & ~missing).sum()) - (self.late - late)
+        return out
+
+    def on_time(self, batch: Batch) -> dict[str, Any]:
+        """The columns of a batch that was disguised: an output carries the time of its slot, not that of the row."""
+        if not self._moved_times or self.bound.time is None:
+            return batch.columns
+        return {**batch.columns, self.bound.time: batch.columns[self.bound.time].at(self._moved_times)}
+
+    def _note_times(self, times: Any, placed: Any, length: int) -> None:
+        """Remember the slots of rows whose times are beside them; rows that are taken together keep their own."""
+        cadence = self._readings.cadence
+        if cadence is None or self.bound.resampling is not None or not len(times):
+            return
+        slots = cadence.time(cadence.slots(times))
+        rows = np.arange(length)[placed]
+        off = np.flatnonzero(slots != times)
+        self._moved_times.update(zip(rows[off].tolist(), slots[off].tolist(), strict=True))
+
+    def _played(self, batch: Batch, Y: Array, placed: Any) -> Array:
+        """Outputs of some rows, all of one segment."""
+        Y = Y[placed]
+        if not len(Y):
+            return Y
+        times, theta, inputs = (None if x is None else x[placed] for x in (batch.times, batch.theta, batch.inputs))
+        if times is not None:
+            self._latest = int(times[-1])
+        ready = prepared(self.bound, Y, times, theta, inputs, batch.lines[placed])
+        self.moved += ready.moved
+        out = ready.back(self._through(ready), Y, self.terms.design.release)
+        if times is not None:
+            self._note_times(times, placed, len(batch))
+        return out
+
+    def _through(self, ready: Prepared) -> Array:
+        """What the stream makes of readings."""
+        theta = None if ready.theta is None else known_before(ready.theta, self._readings.theta)
+        if theta is not None and theta[0] < 0:
+            line = ready.lines[0]
+            raise ReadingError(f"{self._name}, line {line} and after: no row has a private value of the design")
+        if self._player is None:
+            origin = None if ready.times is None else self._readings.origin(ready.times, self._name)
+            self._player = Player(self.terms, self.bound, self._segment, ready.Y, ready.times, theta, origin)
+            self._replayed += self._player.replayed
+            self.mark = self._marked(self._player.stream.mark)
+            self._readings.last, self._readings.cadence = self._player.last, self._player.cadence(origin)
+        pieces = self._readings.pieces(ready.Y, ready.times, theta, ready.lines, self._name)
+        parts = [self._player.apply(piece) for piece in pieces]
+        self.late, self._readings.late = self.late + self._readings.late, 0
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    # Segments ----------------------------------------------------------------------------------------------
+
+    def _stretches(self, batch: Batch) -> Iterator[tuple[str | None, int, int]]:
+        """Rows of one segment: its name, the first row and the end."""
+        if batch.segments is None:
+            yield None, 0, len(batch)
+            return
+        start = 0
+        names = batch.segments
+        for i in range(1, len(names) + 1):
+            if i == len(names) or names[i] != names[start]:
+                yield names[start], start, i
+                start = i
+
+    def _enter(self, segment: str | None, line: int) -> None:
+        """Begin anew where another segment begins."""
+        if segment is None or segment == self._segment:
+            return
+        if segment in self._done:
+            raise ReadingError(
+                f"{self._name}, line {line}, column {', '.join(map(repr, self.bound.segment))}: this segment has been "
+                "before; the rows of a segment must stand together"
+            )
+        self.finish()
+        self._segment, self._latest = segment, None
+        self._readings = Readings(self.bound.period, self._longest_gap, self.terms.timed(self.bound))
+
+    def finish(self) -> None:
+        """The end of a segment, or of the file."""
+        self._filled += self._readings.filled
+        self._readings.filled = 0
+        if self._player is not None:
+            draws, nats = self._player.finish()
+            self._draws, self._nats = self._draws + draws, self._nats + nats
+            self._done.add(self._segment or "")
+            self._player = None
+
+
+# The file that is written: under its name when it is whole, and not before (see `understudy._paths`) ---
+
+
+SIDECAR = ".meta.json"
+"""The ending of the mark beside a CSV file."""
+
+
+def check_target(source: Path, target: Path, kind: str, ledger: Any = None) -> None:
+    """Refuse a target that is the source or the ledger, and whatever is no file in a folder that is there."""
+    known = None if ledger is None else getattr(ledger, "path", ledger)
+    check_paths({"source": source}, written(target, kind, "target"), ("ledger", known))
+
+
+def written(target: Path, kind: str, name: str) -> dict[str, str]:
+    """The files that are written for a target, by the names under which errors speak of them."""
+    path = os.fspath(target)
+    marked = path != STANDARD and kind in ("csv", "csv.gz")
+    return {name: path} | ({f"the mark beside {name}": path + SIDECAR} if marked else {})
+
+
+class Target:
+    """A file that gets its name by `finish`; leaving the `with` before that deletes it."""
+
+    def __init__(self, path: Path, kind: str) -> None:
+        self.path, self.kind = os.fspath(path), kind
+        self.standard = self.path == STANDARD
+        self._new: NewFile | None = None
+        self._raw: IO[bytes] | None = None
+        self._file: Any = None
+
+    def __enter__(self) -> Target:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._new is None:
+            return
+        with contextlib.suppress(OSError, ValueError):
+            self._file.close()
+        self._new.discard()
+
+    @property
+    def file(self) -> IO[bytes]:
+        """The open file, made when it is first asked for."""
+        if self._raw is None:
+            if self.standard:
+                self._raw = sys.stdout.buffer
+            else:
+                self._new = NewFile(self.path)
+                self._raw = self._new.file
+            # no name and no time inside, so that the same rows make the same file
+            packed = self.kind == "csv.gz"
+            self._file = gzip.GzipFile("", "wb", 6, self._raw, mtime=0) if packed else self._raw
+        return self._file  # type: ignore[no-any-return]  # a file
+
+    def finish(self, meta: Mapping[str, Any] | None) -> None:
+        """Give the file its name, and `meta` beside it where its format has no place for a mark."""
+        with self.faults():
+            file, raw = self.file, self._raw
+            if raw is None:
+                return
+            if file is not raw:
+                file.close()
+            raw.flush()
+            if self._new is None:
+                return
+            if meta is not None:  # first, so that no file stands there without its mark
+                write_whole(self.path + SIDECAR, json.dumps(dict(meta), indent=1, sort_keys=True) + "\n")
+            self._new.keep()
+
+    @contextlib.contextmanager
+    def faults(self) -> Iterator[None]:
+        """Errors of the disk as ours."""
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            name = "standard output" if self.standard else repr(self.path)
+            why = os.strerror(error.errno) if error.errno else "the disk refuses"
+            raise StoredFileError(f"{name} cannot be written: {why}; nothing new stands under that name") from None
+
+
+# `apply_file`: a file of readings in, a file of disguised readings out -------------------------------
+
+
+Progress = Callable[[int, float | None], None]
+"""Is told how many rows are done, and which share of the file, where that is known."""
+
+
+def apply_file(
+    design: Any,
+    source: Path,
+    target: Path,
+    *,
+    reading: str | Sequence[str] | None = None,
+    private: str | None = None,
+    time: str | None = None,
+    segment: str | Sequence[str] | None = None,
+    keep: str | Sequence[str] = (),
+    period: Any = None,
+    ledger: Any = None,
+    name: str = "stream",
+    room: str | None = None,
+    epoch: Any = None,
+    run: str | None = None,
+    abandon: bool = False,
+    on_error: str = "stop",
+    longest_gap: int = LONGEST_GAP,
+    format: str | None = None,  # noqa: A002  # what users call it
+    target_format: str | None = None,
+    delimiter: str = ",",
+    decimals: int | None = None,
+    accept_misfit: bool = False,
+    rng: Any = None,
+    progress: Progress | None = None,
+) -> Summary:
+    r"""Disguise the readings of a file.
+
+    Columns are those that the family was fitted to, or as named: `reading` (one for each channel), `private`, `time`,
+    and `segment`, a column that separates days or rooms ("" for none, whatever the family says). `keep` names further
+    columns that leave as they are. `period` is the distance of rows, by which gaps are noticed. Formats are told by the
+    endings of names or by `format` and `target_format`: "csv", "csv.gz", "parquet", "jsonl"; "-" is standard input and
+    output.
+
+    `ledger`, `name`, `room`, `epoch` and `rng` are as in `Design.stream` (for a `CausalDesign` the epoch is the time
+    between decisions). Without a ledger the draw is forgotten, and the same file again would be another draw.
+    `run` names the run in the ledger, else its first rows do; `abandon` gives up another one that was interrupted.
+    Each segment is a sequence of its own that begins anew, with a draw that is charged; its rows stand together.
+
+    Outputs lie on the lattice of the design, and are written with as many decimals as tell its values apart, or with
+    `decimals`; nothing about their form is learned from the file.
+
+    `on_error` is "stop" or "skip". A family that failed its gate is refused unless `accept_misfit`.
+
+    >>> import os, tempfile
+    >>> from pathlib import Path
+    >>> import understudy as us
+    >>> family = us.Family(lambda v: us.GaussMarkov(0.9, 1.0, 0.1, 0.1, b=v), values=[0, 1])
+    >>> design = us.design(family, leakage=0.1, horizon=50, distortion="mae")
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> source, target = (os.path.join(folder.name, name) for name in ("room.csv", "disguised.csv"))
+    >>> _ = Path(source).write_text("time,co2,people\n2026-03-01 12:00,4.31,0\n2026-03-01 12:01,4.35,1\n")
+    >>> columns = {"reading": "co2", "private": "people", "time": "time"}
+    >>> summary = apply_file(design, source, target, period="1 min", **columns)
+    >>> summary.rows, summary.draws, summary.columns
+    (2, 1, ('time', 'co2'))
+    >>> Path(target).read_text().splitlines()[0]
+    'time,co2'
+    >>> folder.cleanup()
+    """
+    if on_error not in ("stop", "skip"):
+        raise ConfigurationError(f"on_error = {on_error!r}; it must be 'stop' or 'skip'")
+    notes = _gate(design, accept_misfit)
+    bound = bind(design, reading, private, time, segment, keep, period)
+    forms = forms_of(design, decimals)
+    kinds = format_of(source, format), format_of(target, target_format or (format if _plain(target) else None))
+    check_target(source, target, kinds[1], ledger)
+    if bound.keep:
+        warnings.warn(
+            f"the columns {', '.join(map(repr, bound.keep))} leave as they are. Only readings are disguised: whatever "
+            "else leaves may give the private parameter away",
+            UnderstudyWarning,
+            stacklevel=2,
+        )
+    start = clock.perf_counter()
+    opened = ledger if ledger is None or isinstance(ledger, Ledger) else Ledger(ledger)
+    try:
+        # one generator for all, or each segment of a seeded run would have the same draw
+        source_of_draws = None if rng is None else np.random.default_rng(rng)
+        terms = Terms(design, opened, name, room, epoch, run, abandon, source_of_draws)
+        terms.clock(bound)
+        with Source(source, kinds[0], delimiter) as file, Target(target, kinds[1]) as made:
+            bound.check(file.reader.names, file.name)
+            work = Work(bound, terms, longest_gap, on_error == "skip", file.name)
+            layout = _layout(bound, forms, file, kinds[1], notes)
+            _through(work, file, made, layout, delimiter, progress, notes)
+    finally:
+        if opened is not ledger and opened is not None:
+            opened.close()
+    return Summary(
+        source=file.name, target="standard output" if made.standard else title(target), columns=layout.names,
+        seconds=clock.perf_counter() - start, notes=tuple(notes), **work.told,
+    )  # fmt: skip
+
+
+def _through(
+    work: Work,
+    file: Source,
+    target: Target,
+    layout: Layout,
+    delimiter: str,
+    progress: Progress | None,
+    notes: list[str],
+) -> None:
+    """All rows from one file to the other."""
+    bound, design = work.bound, work.terms.design
+    about = family_of(design).about or {}
+    labels = None if bound.private is None else labels_of(design.values, about.get("bins"))
+    writer: Writer | None = None
+    for rows in aligned(batches(file.reader.rows(bound.wanted, bound.private), file.reader.batch), bound):
+        batch = work.checked(understood(rows, bound, labels))
+        out = work.disguised(batch)
+        if writer is None:  # now there is a draw, and with it the mark
+            writer = make_writer(target.file, target.kind, layout, file, rows, work.mark, delimiter)
+        with target.faults():
+            writer.write(work.on_time(batch), out)
+        if progress is not None:
+            progress(work.rows, file.share(work.rows))
+    if writer is None:
+        raise ReadingError(f"{file.name} has no rows; there is nothing to disguise")
+    work.finish()
+    notes += _said(work)
+    with target.faults():
+        writer.close()
+    meta = None
+    if target.kind in ("csv", "csv.gz"):
+        meta = {**work.mark, "columns": list(layout.readings), "rows": work.rows}
+        if target.standard:
+            notes.append("standard output carries no mark that the readings are disguised; say so where it goes")
+    target.finish(meta)
+
+
+def _said(work: Work) -> list[str]:
+    """What was done to the readings."""
+    notes = []
+    if work.bound.resampling is not None and work.bound.period is not None:
+        what = "the mean" if work.bound.resampling == "mean" else "the last"
+        notes.append(
+            f"the family is of {what} of the readings in each {in_words(work.bound.period / SECOND)}: each row has the "
+            "disguised reading of the stretch that it lies in"
+        )
+    if work.withheld:
+        needed = f"{work.refill} reading{'s' * (work.refill != 1)}"
+        notes.append(
+            f"outputs that were withheld, and are empty: {work.withheld}; the law of a reading is known only after "
+            f"{needed} in a row, so that nothing leaves for the first {needed} of a sequence and after each gap"
+        )
+    if work.late:
+        notes.append(f"rows that came late into a slot that another row had filled: {work.late}; they have no output")
+    if work.moved:
+        notes.append(f"{work.moved} readings off the grid of the family were moved to its nearest value")
+    return notes
+
+
+def _layout(bound: Binding, forms: tuple[NumberFormat, ...], file: Source, kind: str, notes: list[str]) -> Layout:
+    layout = Layout(bound.leaving(file.reader.names), bound.readings, forms)
+    notes += [
+        f"the column {name!r}, which separates segments, did not leave; --keep {name} keeps it"
+        for name in bound.segment
+        if name not in layout.names
+    ]
+    if kind == "jsonl" and MARK in layout.names:
+        raise ConfigurationError(f"a column has the name {MARK!r}, under which each line of JSON says what it is")
+    return layout
+
+
+def _gate(design: Any, accept_misfit: bool) -> list[str]:
+    """Refuse a family that failed its gate, unless that is accepted; then it is said."""
+    gate = (family_of(design).about or {}).get("gate") or {}
+    if gate.get("passed", True):
+        return []
+    told = gate.get("warning") or "the readings do not follow the model of this family"
+    if not accept_misfit:
+        raise ConfigurationError(
+            f"the family failed its gate: {told}. What a wrong model leaves of the private parameter in the readings "
+            "is not bounded; accept_misfit=True goes on nevertheless"
+        )
+    return [f"the family failed its gate, which was accepted: {told}"]
+
+
+def _plain(path: Path) -> bool:
+    """Whether the name of a file does not tell its format."""
+    return os.fspath(path) == "-"

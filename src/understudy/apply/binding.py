@@ -1,0 +1,185 @@
+"""What a design says about a file, and what the user says: which column is what.
+
+A family that was fitted remembers its columns (`Family.about`); what is named here comes before that. Nothing is
+guessed from the contents of a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from understudy.errors import ConfigurationError, DesignError
+from understudy.identify.grid import Cells
+from understudy.identify.public_inputs import Offset, clock_names
+from understudy.models.family import Family
+from understudy.tables.frame import SECOND, seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """Names of columns, the period in nanoseconds, and the public offset."""
+
+    readings: tuple[str, ...]
+    private: str | None
+    time: str | None
+    segment: tuple[str, ...]
+    keep: tuple[str, ...]
+    period: int | None
+    offset: Offset | None
+    zone: str | None
+    resampling: str | None  # "mean" or "last" of the rows of a period
+    grid: tuple[Cells | None, ...]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Columns of public inputs; the clock needs none."""
+        return () if self.offset is None else tuple(c for c in self.offset.columns if c not in clock_names())
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """All columns that are read, each once."""
+        some = (self.time, self.private, *self.segment, *self.readings, *self.inputs, *self.keep)
+        return tuple(dict.fromkeys(name for name in some if name is not None))
+
+    def leaving(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Columns that leave, in the order of the file."""
+        leave = {self.time, *self.readings, *self.keep}
+        return tuple(name for name in names if name in leave)
+
+    def check(self, names: Sequence[str], file: str) -> None:
+        """Refuse a file that lacks a column, or has one twice."""
+        check_names(self.wanted, names, file)
+
+
+def check_names(wanted: Sequence[str], names: Sequence[str], file: str) -> None:
+    """Refuse a file that lacks a column, or has one twice.
+
+    What stands in its first line is not shown: where the header is missing, that is a reading and a private value.
+
+    >>> check_names(["co2", "people"], ["431.0", "3"], "room.csv")
+    Traceback (most recent call last):
+    understudy.errors.ConfigurationError: room.csv has no column 'co2'; wanted are 'co2', 'people', and its first line \
+has 2 fields: it must hold the names of the columns
+    """
+    for name in wanted:
+        if name not in names:
+            count = f"{len(names)} field{'s' * (len(names) != 1)}"
+            why = "" if any(each in names for each in wanted) else ": it must hold the names of the columns"
+            raise ConfigurationError(
+                f"{file} has no column {name!r}; wanted are {', '.join(map(repr, wanted))}, and its first line has "
+                f"{count}{hint(names) or why}"
+            )
+        if list(names).count(name) > 1:
+            raise ConfigurationError(f"{file} has the column {name!r} twice; which is meant cannot be told")
+
+
+def hint(names: Sequence[str]) -> str:
+    """What to try where the header was read as one column, although others stand in it.
+
+    >>> hint(["time;co2"]), hint(["time", "co2"])
+    ("; --delimiter ';' reads more", '')
+    """
+    found = [mark for mark in ";\t|," if len(names) == 1 and mark in names[0]]
+    shown = "$'\\t'" if found[:1] == ["\t"] else f"'{found[0]}'" if found else ""
+    return f"; --delimiter {shown} reads more" if found else ""
+
+
+def family_of(design: Any) -> Family:
+    """The family that a design was made for."""
+    family = getattr(design, "family", None)
+    if not isinstance(family, Family):
+        raise DesignError("the design has no models (us.solve makes none); a file needs one from us.design")
+    return family
+
+
+def bind(
+    design: Any,
+    reading: str | Sequence[str] | None = None,
+    private: str | None = None,
+    time: str | None = None,
+    segment: str | Sequence[str] | None = None,
+    keep: str | Sequence[str] = (),
+    period: Any = None,
+) -> Binding:
+    """Which column is what. ``time=""`` and ``segment=""`` say that there is none, whatever the family was fitted to.
+
+    >>> import understudy as us
+    >>> family = us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[0, 1])
+    >>> bound = bind(us.design(family, leakage=0.1, distortion="mae"), reading="co2", private="people")
+    >>> bound.wanted, bound.leaving(["time", "co2", "people"])
+    (('people', 'co2'), ('co2',))
+    """
+    family = family_of(design)
+    about = family.about or {}
+    readings = _names(reading) or tuple(about.get("readings") or ())
+    if len(readings) != family.dim:
+        raise ConfigurationError(
+            f"reading = {list(readings)!r}; the design has {family.dim} channel{'s' * (family.dim != 1)}, and each "
+            "needs a column"
+        )
+    estimated = bool(getattr(design, "estimated", False))
+    private = private or about.get("private")
+    if private is None and not estimated:
+        raise ConfigurationError(
+            "private is missing: the column with the private parameter. Without the true value there is no guarantee "
+            "(us.design_causal(..., accept_estimated_theta=True) makes a design that estimates it, and says what is "
+            "lost)"
+        )
+    every = period if period is not None else about.get("period")
+    plain = about.get("public")
+    found = Binding(
+        readings=readings,
+        private=None if estimated else private,
+        time=_chosen(time, about.get("time")),
+        segment=_names(about.get("segment") if segment is None else segment or None),
+        keep=_names(keep),
+        period=None if every is None else round(seconds(every) * SECOND),
+        offset=None if plain is None else Offset.from_plain(plain),
+        zone=about.get("zone"),
+        resampling=(about.get("resampling") or {}).get("how") if period is None else None,
+        grid=tuple(None if cell is None else Cells(**cell) for cell in about.get("grid") or ()),
+    )
+    _check(found, private)
+    return found
+
+
+def _check(bound: Binding, private: str | None) -> None:
+    if len(set(bound.readings)) < len(bound.readings):
+        raise ConfigurationError(f"reading = {list(bound.readings)!r}; each channel needs a column of its own")
+    if private is not None and private in bound.keep:
+        raise ConfigurationError(f"keep = {list(bound.keep)!r}; the private column {private!r} never leaves")
+    both = [name for name in bound.keep if name in bound.readings]
+    if both:
+        raise ConfigurationError(f"keep = {list(bound.keep)!r}; {both[0]!r} is a reading, and leaves disguised only")
+    for name, what in ((private, "private"), (bound.time, "time"), *((name, "segment") for name in bound.segment)):
+        if name is not None and name in bound.readings:
+            raise ConfigurationError(f"{what} = {name!r}; that is a reading")
+    if private is not None and private in bound.segment:
+        raise ConfigurationError(
+            f"segment = {private!r}; that is the private column, and where a segment begins is seen from its draw"
+        )
+    if private is not None and private == bound.time:
+        raise ConfigurationError(f"time = {private!r}; that is the private column, which never leaves")
+    if bound.time is not None and bound.period is None:
+        raise ConfigurationError(
+            f"period is missing: rows have times (column {bound.time!r}), and the family does not know how far apart "
+            "they are, so that gaps between them would not be noticed. Say so, period='1 min', or time='' "
+            "for rows that stand one after the other whatever their times"
+        )
+    if bound.resampling is not None and bound.time is None:
+        raise ConfigurationError("time is missing: this family is of readings that are taken together over a period")
+    if bound.offset is not None and bound.offset.needs_clock and bound.time is None:
+        raise ConfigurationError("time is missing: the public offset of this family needs the time of day")
+
+
+def _chosen(given: str | None, known: str | None) -> str | None:
+    """The name that is given, or that the family knows; an empty one is none at all."""
+    return known if given is None else given or None
+
+
+def _names(given: str | Sequence[str] | None) -> tuple[str, ...]:
+    if given is None:
+        return ()
+    return (given,) if isinstance(given, str) else tuple(dict.fromkeys(given))

@@ -1,0 +1,540 @@
+"""``understudy design``: the randomizer for a fitted family, or for the paper's room where no file is given.
+
+``understudy design family.json``: the randomizer for a family that was fitted, and what its leakage is per.
+
+Per run there is one draw for the whole run (`us.design`). Per day or per decision the parameter moves, draws
+are made by the clock and remember each other (`us.design_causal`), with the transitions that were seen in the data.
+
+``understudy report``: the page of a stored design, and what every command says of a design.
+
+The paper's room (Section V), which the commands work on when they are given nothing else.
+
+``understudy guarantee``: the card of a stored design.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import typer
+
+import understudy as us
+from understudy._paths import check_paths, write_whole
+from understudy._types import Array
+from understudy.cli.file_commands import loaded
+from understudy.cli.options import NOTHING, Kept, budget, chosen, kept, numbers, quantity, readings
+from understudy.cli.terminal import check_plot, filled, print_json, progress, save_figure, say, warn
+from understudy.errors import ConfigurationError, DesignError
+from understudy.randomizer.constraints import Floor
+from understudy.randomizer.guarantee import label
+from understudy.report.design_page import sentences
+from understudy.report.facts import AnyDesign, about, card_of, doubts, facts, frontier_of, nothing_hidden, warnings
+
+# ``understudy design family.json``: the randomizer for a family that was fitted, and what its leakage ---
+
+
+PER = ("run", "day", "decision")
+_DAY = 86_400.0
+_USUAL = "0.1 bit"  # of a day, unless told
+_DECISION = 900.0  # seconds between decisions, unless told
+# readings that the distortion is of where there is no formula for long sequences: a day of them, within these
+_SHORTEST, _LONGEST, _UNKNOWN = 96, 1440, 480
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was typed about the readings that leave and come in; None where nothing was."""
+
+    resolution: str | None = None
+    readings: str | None = None
+    valid: str | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        """The same as arguments of a design.
+
+        >>> Asked("1/4096", None, "0,2000").arguments()
+        {'resolution': 0.000244140625, 'valid': (0, 2000)}
+        """
+        found: dict[str, Any] = {}
+        if self.resolution is not None:
+            steps = [_step(part) for part in self.resolution.split(",")]
+            found["resolution"] = steps[0] if len(steps) == 1 else steps
+        if self.readings is not None:
+            found["readings"] = self.readings
+        if self.valid is not None:
+            ends = numbers("--valid", self.valid)
+            if len(ends) != 2:
+                raise ConfigurationError(f"--valid {self.valid}: two numbers are wanted, the lowest and the highest")
+            found["valid"] = tuple(ends)
+        return found
+
+
+NOTHING_ASKED = Asked()
+
+
+def _step(text: str) -> float:
+    top, slash, bottom = text.partition("/")
+    try:
+        return float(top) / float(bottom) if slash else float(top)
+    except (ValueError, ZeroDivisionError):
+        raise ConfigurationError(f"--resolution {text}: a number is wanted, as in 0.01 or 1/4096") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What was typed for a design; None where nothing was."""
+
+    leakage: str | None = None
+    rate: str | None = None
+    error_at_least: float | None = None
+    distortion_at_most: str | None = None
+    distortion: str = "mae"
+    pseudo: str | None = None
+    horizon: int | None = None
+    per: str | None = None
+    decision_every: str | None = None
+    causal: bool = False
+    also: Kept = NOTHING
+    asked: Asked = NOTHING_ASKED
+
+
+def designed(path: Path, wanted: Wanted) -> tuple[us.Design | us.CausalDesign, list[str]]:
+    """The design for a stored family, and what there is to say about how it was made."""
+    family = loaded(path)
+    return made(family, wanted)
+
+
+def made(family: us.Family, wanted: Wanted) -> tuple[us.Design | us.CausalDesign, list[str]]:
+    """The design for a family: by one draw a run, or by draws that remember."""
+    per, notes = which(family, wanted)
+    about = {**(family.about or {}), "per": per}
+    models = {value: family.model(value) for value in family.values}
+    marked = us.Family(models, family.values, family.prior, about=about)
+    pseudo = None if wanted.pseudo is None else chosen("--pseudo", wanted.pseudo, family.values)
+    if per == "run":
+        return _one_draw(marked, pseudo, wanted, notes), notes
+    return _causal(marked, pseudo, wanted, per, notes), notes
+
+
+def which(family: us.Family, wanted: Wanted) -> tuple[str, list[str]]:
+    """What the leakage is per: as typed, or a day where the parameter moves and the clock is known, or a run."""
+    if wanted.per is not None and wanted.per not in PER:
+        raise ConfigurationError(f"--per {wanted.per}: it must be one of {', '.join(PER)}")
+    memory = wanted.causal or wanted.rate is not None or wanted.decision_every is not None
+    if wanted.per == "run" and memory:
+        raise ConfigurationError(
+            "--per run is one draw for the whole run; --causal, --rate and --decision-every are for draws that follow "
+            "a parameter that moves: --per day or --per decision"
+        )
+    if wanted.per is not None:
+        return wanted.per, []
+    if memory:
+        return ("decision" if wanted.rate is not None else "day" if _clock(family) else "decision"), []
+    asks = wanted.error_at_least is not None or wanted.distortion_at_most is not None
+    if not moves(family):
+        return "run", []
+    how = "--leakage and --per day" if asks else "--per day or --per decision"
+    follow = "" if approximate(family) else f" With {how} draws follow it by the clock."
+    return "run", [
+        "The leakage is per run: one value is drawn at its first reading and played throughout, whatever the true one "
+        f"does. The distortion is for a value that stays; in this data it moves, and readings will change more.{follow}"
+    ]
+
+
+def approximate(family: us.Family) -> bool:
+    """Whether some model gives away a little itself, as one of rounded readings does."""
+    from understudy.randomizer.guarantee import is_approximate
+
+    return any(is_approximate(family.model(value)) for value in family.values)
+
+
+def moves(family: us.Family) -> bool:
+    """Whether the parameter was seen to change within a segment, and not only thought able to."""
+    T, chain = transition(family), (family.about or {}).get("chain") or {}
+    if T is None:
+        return False
+    seen = float(chain.get("transitions") or 0.0)
+    return bool(((1.0 - np.diag(T)) * np.asarray(family.prior) * seen).sum() > len(T))
+
+
+def transition(family: us.Family) -> Any:
+    """The transition matrix from one reading to the next; None if it is not known."""
+    found = ((family.about or {}).get("chain") or {}).get("transition")
+    if found is None:
+        return None
+    T = np.array(found, dtype=float)
+    return T if T.shape == (len(family.values),) * 2 else None
+
+
+def _clock(family: us.Family) -> float | None:
+    period = (family.about or {}).get("period")
+    return float(period) if period else None
+
+
+def _one_draw(family: us.Family, pseudo: list[Any] | None, wanted: Wanted, notes: list[str]) -> us.Design:
+    demands: dict[str, Any] = {
+        "leakage": budget(wanted.leakage),
+        "error_at_least": wanted.error_at_least,
+        "distortion_at_most": _most(family, wanted, notes),
+    }
+    given = {name: value for name, value in demands.items() if value is not None}
+    also = kept(wanted.also, family.values, family.values if pseudo is None else pseudo)
+    if len(given) != 1 and not (also and not given):
+        options = " and ".join("--" + name.replace("_", "-") for name in given) or "no demand"
+        raise ConfigurationError(
+            f"{options} given; a design meets one demand: --leakage, --error-at-least or --distortion-at-most"
+        )
+
+    def make(horizon: int | None) -> us.Design:
+        with progress("distortion of each pair") as told:
+            how: dict[str, Any] = {"horizon": horizon, "distortion": wanted.distortion, "progress": told}
+            return us.design(family, pseudo, **given, constraints=also, **how, **wanted.asked.arguments())
+
+    made: us.Design = _with_horizon(make, family, wanted.horizon, notes)
+    if approximate(family) and wanted.horizon is None:
+        notes.append(
+            "The models are approximate (rounded readings): what they give away themselves is charged for as many "
+            "readings."
+        )
+    return made
+
+
+def _with_horizon(make: Any, family: us.Family, horizon: int | None, notes: list[str]) -> Any:
+    """For long sequences where there is a formula for them; else for so many readings, which is said."""
+    try:
+        return make(horizon)
+    except DesignError as error:
+        if horizon is not None or not str(error).startswith("horizon is missing"):
+            raise
+    # approximate models are charged reading by reading, which takes long
+    period = _clock(family)
+    count = _UNKNOWN if period is None else min(_LONGEST, max(_SHORTEST, round(_DAY / period)))
+    count = _SHORTEST if approximate(family) else count
+    notes.append(f"The distortion is that of the first {count} readings; --horizon says of how many.")
+    return make(count)
+
+
+def _most(family: us.Family, wanted: Wanted, notes: list[str]) -> float | None:
+    if wanted.distortion_at_most is None:
+        return None
+    units = (family.about or {}).get("units")
+    value, unit = quantity("--distortion-at-most", wanted.distortion_at_most, units)
+    if unit and not units:
+        notes.append(f"{unit} is taken for the unit of the readings; the family does not name one.")
+    return value
+
+
+def _causal(family: us.Family, pseudo: list[Any] | None, wanted: Wanted, per: str, notes: list[str]) -> us.CausalDesign:
+    if wanted.error_at_least is not None or wanted.distortion_at_most is not None:
+        option = "--error-at-least" if wanted.error_at_least is not None else "--distortion-at-most"
+        raise ConfigurationError(f"{option} goes with --per run; for draws that remember give --leakage or --rate")
+    if wanted.also.options:
+        raise ConfigurationError(
+            f"{wanted.also.options[0]} goes with --per run; draws that remember have no such limit"
+        )
+    T = transition(family)
+    if T is None:
+        raise ConfigurationError(
+            f"--per {per} needs to know how the parameter moves, and the family does not say; fit it from a file with "
+            "times, or use --per run"
+        )
+    if approximate(family):
+        raise ConfigurationError(
+            f"--per {per}: the models are approximate (rounded readings), and what a path of such models gives away is "
+            "not known. With --per run there is one draw, and what they give away is charged"
+        )
+    every = _decision(family, wanted, notes)
+    rate = _rate(family, wanted, per, every, notes)
+
+    def make(horizon: int | None) -> us.CausalDesign:
+        with progress("distortion of each pair") as told:
+            return us.design_causal(
+                family,
+                np.linalg.matrix_power(T, every),
+                pseudo,
+                rate=rate,
+                decision_every=every,
+                horizon=horizon,
+                distortion=wanted.distortion,
+                progress=told,
+                **wanted.asked.arguments(),
+            )
+
+    found: us.CausalDesign = _with_horizon(make, family, wanted.horizon, notes)
+    return found
+
+
+def _decision(family: us.Family, wanted: Wanted, notes: list[str]) -> int:
+    period = _clock(family)
+    if wanted.decision_every is not None:
+        return readings("--decision-every", wanted.decision_every, period)
+    count = max(1, round(_DECISION / period)) if period else 1
+    when = "at every reading" if count == 1 else f"every {count} readings"
+    notes.append(f"A value is drawn {when}; --decision-every says otherwise.")
+    return count
+
+
+def _rate(family: us.Family, wanted: Wanted, per: str, every: int, notes: list[str]) -> Any:
+    leakage = wanted.leakage
+    if per == "day":
+        notes.append(
+            "The leakage of a day is a mean over days and no cap: some days leak more. A cap for a live stream is "
+            "Ledger.limit, in Python."
+        )
+        if leakage is None and wanted.rate is None:
+            leakage = _USUAL
+            notes.append(f"No --leakage is given; it is {_USUAL} a day.")
+    if (leakage is None) == (wanted.rate is None):
+        both = "both given" if wanted.rate is not None else "missing"
+        raise ConfigurationError(f"--leakage and --rate: {both}; one is needed, the rate is that of a decision")
+    if wanted.rate is not None:
+        return budget(wanted.rate)
+    if per == "decision":
+        return budget(leakage)
+    period = _clock(family)
+    if period is None:
+        raise ConfigurationError(
+            "--per day needs the period of the readings, and the family has none; fit with --period"
+        )
+    from understudy.randomizer.causal import at_most
+
+    return at_most(budget(leakage), _DAY / (period * every))
+
+
+# ``understudy report``: the page of a stored design, and what every command says of a design ---------
+
+
+def report(path: Path, out: Path | None, as_json: bool, audit: Path | None = None) -> None:
+    """Write the page, with an audit on it if there is one, or print what is on it as JSON, or both."""
+    if audit is not None and out is None:
+        raise ConfigurationError("--audit is given and no --out; an audit goes on the page, as in -o report.html")
+    if out is None and not as_json:
+        raise ConfigurationError("neither --out nor --json is given; say where the page goes, as in -o report.html")
+    check_paths({"DESIGN": path, "--audit": audit}, {"--out": out})
+    design = us.load_design(path)
+    if out is not None:
+        written(design, out, "" if audit is None else _attached(audit))
+    if as_json:
+        print_json({"design": str(path), "report": None if out is None else str(out), **facts(design)})
+    else:
+        say(f"Report written to {out}")
+    for words in warnings(design):
+        warn(words)
+
+
+def _attached(audit: Path) -> str:
+    from understudy.cli.file_commands import attached
+
+    return attached(audit)
+
+
+def written(design: AnyDesign, out: Path, audit: str = "") -> None:
+    """The page as a file; `audit` is the HTML of one."""
+    from understudy.report.design_page import privacy_report
+
+    with progress("report", steps=False):
+        page = privacy_report(design, audit)
+    write_whole(out, page)
+
+
+def in_words(design: AnyDesign) -> str:
+    """What a design hides, tells and costs, in paragraphs for a terminal."""
+    return "\n".join(filled(words) for words in sentences(design))
+
+
+# The paper's room (Section V), which the commands work on when they are given nothing else -----------
+
+
+A, B = 0.95, 10.0
+
+
+def room(people: float) -> us.GaussMarkov:
+    """CO2 in a room with this many people."""
+    return us.GaussMarkov(A=A, C=1.0, Q=0.1, R=0.1, b=B * people, mean0=100.0, cov0=1.0)
+
+
+def estimates(Y: Array) -> Array:
+    """Occupancy from running averages: (mean of y_2..y_k - A mean of y_1..y_{k-1}) / B."""
+    k = np.arange(1, len(Y)).reshape(-1, *[1] * (Y.ndim - 1))
+    return np.asarray((np.cumsum(Y[1:], axis=0) - A * np.cumsum(Y[:-1], axis=0)) / (B * k))
+
+
+# ``understudy design``: the randomizer for a fitted family, or for the paper's room where no file is  ---
+
+
+class Outputs(NamedTuple):
+    """The files to write, and whether a program reads what is printed."""
+
+    save: Path | None
+    plot: Path | None
+    as_json: bool = False
+
+
+class Room(NamedTuple):
+    """What can be said of the paper's room alone."""
+
+    values: str | None
+    prior: str | None
+
+
+def design(path: Path | None, wanted: Wanted, room_: Room, outputs: Outputs) -> None:
+    """Design, say what came out, and write what is to be written."""
+    if outputs.plot is not None:
+        check_plot(outputs.plot)
+    check_paths({"FAMILY": path}, {"--out": outputs.save, "--plot": outputs.plot})
+    if path is None:
+        found: AnyDesign = of_the_room(wanted, room_)
+        notes: list[str] = []
+    else:
+        for option, given in (("--values", room_.values), ("--prior", room_.prior)):
+            if given is not None:
+                raise ConfigurationError(f"{option} {given}: it is for the paper's room; a family has its own")
+        found, notes = designed(path, wanted)
+    picture = outputs.plot
+    if picture is not None and not isinstance(found, us.Design):
+        raise ConfigurationError(f"--plot {picture}: a causal design is drawn in its report, `understudy report`")
+    if outputs.save is not None:
+        found.save(outputs.save)
+    if outputs.as_json:
+        print_json({"design": None if outputs.save is None else str(outputs.save), **told(found), "remarks": notes})
+    else:
+        tell(found, notes, fitted=path is not None)
+        if outputs.save is not None:
+            say(f"\nDesign written to {outputs.save} (design {found.fingerprint})")
+    if picture is not None and isinstance(found, us.Design):
+        draw(picture, frontier_of(found), found)
+        say(f"Picture written to {picture}", err=outputs.as_json)
+    for words in nothing_hidden(found) if path is None else warnings(found):
+        warn(words)
+
+
+def of_the_room(wanted: Wanted, room_: Room) -> us.Design:
+    """The paper's room, at a budget or a demand of your own."""
+    for option, given in (
+        ("--per", wanted.per), ("--rate", wanted.rate), ("--decision-every", wanted.decision_every),
+        ("--causal", "" if wanted.causal else None),
+    ):  # fmt: skip
+        if given is not None:
+            raise ConfigurationError(
+                f"{f'{option} {given}'.strip()}: it is for a family that was fitted; give its file"
+            )
+    demands: dict[str, Any] = {
+        "leakage": budget(wanted.leakage),
+        "error_at_least": wanted.error_at_least,
+        "distortion_at_most": None
+        if wanted.distortion_at_most is None
+        else quantity("--distortion-at-most", wanted.distortion_at_most, ["ppm"])[0],
+    }
+    also = bool(wanted.also.options)
+    asked = {name: value for name, value in demands.items() if value is not None}
+    asked = asked or ({} if also else {"leakage": 0.3})
+    if len(asked) > 1:
+        options = " and ".join("--" + name.replace("_", "-") for name in asked)
+        raise ConfigurationError(f"{options} are given; a design meets one demand")
+    prior = None if room_.prior is None else numbers("--prior", room_.prior)
+    family = us.Family(room, values=numbers("--values", room_.values or "0,1"), prior=prior)
+    pseudo = numbers("--pseudo", wanted.pseudo or "0,.2,.4,.6,.8,1")
+    rest: dict[str, Any] = {"horizon": wanted.horizon or 50, "distortion": wanted.distortion}
+    rest |= wanted.asked.arguments()
+    return us.design(family, pseudo, **asked, constraints=kept(wanted.also, family.values, pseudo), **rest)
+
+
+def told(design: AnyDesign) -> dict[str, Any]:
+    """A design for a program: its facts, and its kernel and the price of a floor where it has one."""
+    kernel = design.randomizer.kernel.tolist() if isinstance(design, us.Design) else None
+    prices = [price for _, price in _prices(design)]
+    return {**facts(design), "kernel": kernel, "price_of_floor": prices[0] if prices else None}
+
+
+def tell(design: AnyDesign, notes: list[str], fitted: bool) -> None:
+    """A design for people."""
+    if isinstance(design, us.Design):
+        say(f"{design}\n\n{table(design)}")
+    else:
+        say(in_words(design))
+    if fitted and isinstance(design, us.Design):
+        say()
+        say(in_words(design))
+    dearer = [
+        f"The floor of {one.at_least:g} costs {price:.4g}: the distortion is {design.distortion:.6g} with it and "
+        f"{design.distortion - price:.6g} without."
+        for one, price in _prices(design)
+    ]
+    for note in [*notes, *dearer]:
+        say(filled(note, "Note: "))
+
+
+def _prices(design: AnyDesign) -> list[tuple[Floor, float]]:
+    """What a floor costs, if there is one."""
+    if not isinstance(design, us.Design) or design.demand[0] == "distortion_at_most":
+        return []
+    return [(one, design.price_of(one).price) for one in design.constraints if isinstance(one, Floor)]
+
+
+def table(design: us.Design) -> str:
+    """The randomizer, a row for each private value."""
+    head = [label(value) for value in design.pseudo]
+    rows = [
+        ["0" if x == 0.0 else "<.0001" if x < 1e-4 else f"{x:.4f}" for x in row]
+        for row in design.randomizer.kernel.tolist()
+    ]
+    wide = max(map(len, [*head, "0.0000"]))
+    lines = ["Probability that the room plays the value above, a line for each true one", ""]
+    names = ["true", *(label(value) for value in design.values)]
+    first = max(map(len, names))
+    for name, line in zip(names, [head, *rows], strict=True):
+        lines.append(f"  {name:>{first}}  " + "  ".join(f"{cell:>{wide}}" for cell in line))
+    return "\n".join(lines)
+
+
+def draw(path: Path, frontier: us.Frontier, design: us.Design) -> None:
+    """The trade-off with this design on it, and its randomizer."""
+    from matplotlib import pyplot as plt
+
+    figure: Any
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+    us.report.plot_frontier(frontier, left)
+    left.plot(design.total_leakage, design.distortion, "o", color="black", ms=6, zorder=4)
+    left.annotate("this design", (design.total_leakage, design.distortion), (8, 8), textcoords="offset points")
+    us.report.plot_kernel(design, right)
+    save_figure(figure, path)
+
+
+# ``understudy guarantee``: the card of a stored design -----------------------------------------------
+
+
+def show(path: Path, as_json: bool, html: Path | None) -> None:
+    """Print the card as text or JSON, or write it as a page."""
+    if as_json and html is not None:
+        raise ConfigurationError("--json and --html are given; the card is shown in one way at a time")
+    check_paths({"DESIGN": path}, {"--html": html})
+    design = us.load_design(path)
+    card, found = card_of(design), doubts(about(design)) if about(design) else []
+    if html is not None:
+        write_whole(html, warned(card.html(page=True), found))
+        typer.echo(f"Card written to {html}")
+    elif as_json:
+        typer.echo(card.json())
+    else:  # warnings above the card, which is copied and piped without the error stream
+        for words in found:
+            typer.echo(filled(words, "WARNING: ") + "\n")
+        typer.echo(card.text(), nl=False)
+        if sys.stdout.isatty():
+            return  # both streams would show them
+    for words in found:
+        warn(words)
+
+
+def warned(page: str, found: list[str]) -> str:
+    """The page of a card, with what speaks against it above it.
+
+    >>> warned("<body>card</body>", ["It does not fit."])
+    '<body><div role="alert"><p><strong>Warning.</strong> It does not fit.</p></div>card</body>'
+    """
+    lines = "".join(f"<p><strong>Warning.</strong> {escape(words)}</p>" for words in found)
+    return page.replace("<body>", f'<body><div role="alert">{lines}</div>', 1) if found else page

@@ -1,0 +1,959 @@
+"""``understudy fit``: from a file with readings and labels to a family of models, and whether they fit.
+
+A labelled history as columns in memory, with errors that name file, line, column and rule; and its last part.
+
+``understudy apply``: disguise a file by a stored design, row by row, with a ledger that remembers the draws.
+
+The files of an audit: readings and labels on one period, and a release laid beside them row by row.
+
+``understudy audit``: attack a design, or a release, with all that is at hand, and say what was learned.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import json
+import math
+import re
+import warnings as _warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+import understudy as us
+from understudy._paths import check_paths, write_whole
+from understudy._types import Array
+from understudy.adversaries.recording import Recording
+from understudy.adversaries.results import Audit, load_audit
+from understudy.adversaries.statistics import Scores, scored
+from understudy.apply.binding import bind
+from understudy.cli.options import quantity, readings
+from understudy.cli.terminal import filled, print_json, progress, say, show, warn
+from understudy.errors import ConfigurationError, ReadingError, UnderstudyError, UnderstudyWarning
+from understudy.identify.history import History, Segment
+from understudy.randomizer.storage import read_plain
+from understudy.report import audit_page
+from understudy.report.audit_page import failed, mark, verdict
+from understudy.report.facts import HEAD, AnyDesign, about, candidates, doubts, misfit, remarks, unit, warnings
+from understudy.report.facts import span as span_facts
+
+if TYPE_CHECKING:
+    from understudy.apply.apply_file import Summary
+
+
+# A labelled history as columns in memory, with errors that name file, line, column and rule; and its  ---
+
+
+_HELD = 0.2  # the share of a history that is kept for trying the filter on
+_FEWEST = 10  # rows on either side
+_ALL = slice(None)
+_ROW = re.compile(r"column ('[^']*'), row (\d+) \(counted from 0\)")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Roles:
+    """What each column is for: readings and public inputs are numbers, the others are taken as they stand.
+
+    And how the file is written, where its name does not tell.
+    """
+
+    readings: Sequence[str]
+    private: str
+    time: str | None = None
+    segment: str | None = None
+    public: Sequence[str] = ()
+    format: str | None = None
+    delimiter: str = ","
+
+    @property
+    def names(self) -> list[str]:
+        """All columns that are needed, each once; the clock is none."""
+        found = [self.time, self.segment, *self.readings, *self.public, self.private]
+        return list(dict.fromkeys(name for name in found if name is not None and not self.is_clock(name)))
+
+    def is_clock(self, name: str) -> bool:
+        """Whether a public input is the time of day itself, which no column holds."""
+        return name in self.public and name.startswith("clock")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TextColumns:
+    """The columns of a file, as texts and, where they are readings, as numbers."""
+
+    name: str
+    texts: dict[str, list[str]]
+    numbers: dict[str, Any]
+    lines: Any
+
+    def __len__(self) -> int:
+        return len(next(iter(self.texts.values())))
+
+    def frame(self, rows: slice | Any = _ALL) -> dict[str, Any]:
+        """What `us.fit` takes."""
+        found: dict[str, Any] = {}
+        for name, texts in self.texts.items():
+            found[name] = self.numbers[name][rows] if name in self.numbers else _some(texts, rows)
+        return found
+
+
+def read(source: str, roles: Roles) -> TextColumns:
+    """All rows of a file, of the columns that are needed."""
+    from understudy.apply.binding import check_names
+    from understudy.tables.columns import joined
+    from understudy.tables.table import Source, format_of
+
+    with (
+        Source(source, format_of(source, roles.format), roles.delimiter) as file,
+        progress(f"reading {file.name}") as told,
+    ):
+        check_names(roles.names, file.reader.names, file.name)
+        parts, count = [], 0
+        for rows in file.reader.rows(roles.names):
+            if rows.faults:
+                k = min(rows.faults)
+                raise ReadingError(f"{file.name}, line {rows.lines[k]}: {rows.faults[k]}")
+            parts.append(rows)
+            count += len(rows)
+            told(file.share(count) or 0.0)
+    if not count:
+        raise ReadingError(f"{file.name} has no rows below its header")
+    whole = joined(parts)
+    numbers = {}
+    for name in (*roles.readings, *roles.public):
+        if name not in whole.columns:
+            continue
+        numbers[name], faults = whole.columns[name].numbers()
+        if faults:
+            k = min(faults)
+            raise ReadingError(f"{file.name}, line {whole.lines[k]}, column {name!r}: a reading {faults[k]}")
+    return TextColumns(file.name, {name: whole.columns[name].texts() for name in roles.names}, numbers, whole.lines)
+
+
+@contextmanager
+def located(columns: TextColumns, rows: Any = _ALL) -> Iterator[None]:
+    """Errors that name a row of the frame as errors that name file and line."""
+    try:
+        yield
+    except UnderstudyError as error:
+        lines = columns.lines[rows]
+        words = _ROW.sub(lambda row: f"{columns.name}, line {lines[int(row[2])]}, column {row[1]}", str(error), count=1)
+        raise type(error)(words) from None
+
+
+def parted(columns: TextColumns, roles: Roles) -> tuple[Any, Any]:
+    """Which rows to fit to and which to try the filter on: the last fifth, or the last segments."""
+    total = len(columns)
+    if roles.segment is not None:
+        order = list(dict.fromkeys(columns.texts[roles.segment]))
+        held = set(order[len(order) - max(1, round(_HELD * len(order))) :])
+        if len(held) < len(order):
+            last = np.array([name in held for name in columns.texts[roles.segment]])
+            return np.flatnonzero(~last), np.flatnonzero(last)
+    cut = total - max(1, round(_HELD * total))
+    if cut < _FEWEST or total - cut < _FEWEST:
+        raise ConfigurationError(
+            f"{columns.name} has {total} rows; a fifth of them is held out, which is too few: name another file by --on"
+        )
+    return np.arange(cut), np.arange(cut, total)
+
+
+def write_rows(columns: TextColumns, rows: Any, path: Path) -> None:
+    """Some rows as a CSV file that its owner alone can read, for they hold the private column."""
+    lines = StringIO(newline="")
+    writer = csv.writer(lines, lineterminator="\n")
+    writer.writerow(columns.texts)
+    writer.writerows(zip(*(_some(texts, rows) for texts in columns.texts.values()), strict=True))
+    write_whole(path, lines.getvalue(), private=True)
+
+
+def _some(texts: list[str], rows: Any) -> list[str]:
+    return texts[rows] if isinstance(rows, slice) else [texts[k] for k in rows]
+
+
+# ``understudy fit``: from a file with readings and labels to a family of models, and whether they fit ---
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What the columns of the file are; lists may be empty, and what was not typed is None."""
+
+    readings: list[str]
+    private: str
+    time: str | None = None
+    segment: str | None = None
+    public: list[str] | None = None
+    actuators: list[str] | None = None
+    period: str | None = None
+    bins: str | None = None
+    model: str | None = None
+    grid: str = "auto"
+    format: str | None = None
+    delimiter: str = ","
+
+
+def fit(source: str, columns: Columns, out: Path, as_json: bool, strict: bool) -> bool:
+    """Read, fit, write, and say what came out; whether the exit status is to be 0."""
+    check_paths({"HISTORY": source}, {"--out": out})
+    found = read(source, roles(columns))
+    with located(found):
+        family = fitted(found.frame(), columns)
+    mark = stored(family, out)
+    about = family.about or {}
+    if as_json:
+        print_json({"family": str(out), "fingerprint": mark, "values": list(family.values), "about": about})
+    else:
+        tell_fit(family)
+        say(f"Family written to {out}")
+        if misfit(about) and about.get("gate") is not None and offers_free(about.get("model") or {}):
+            say("Noise of any shape may fit where this one does not: --model free")
+        say(f"Next: understudy design {out} --leakage 0.1bit --distortion mae -o design.json")
+    for words in doubts(about):
+        warn(words)
+    return not (strict and misfit(about))
+
+
+def roles(columns: Columns) -> Roles:
+    """Which columns of the file are needed, and what for."""
+    c = columns
+    return Roles(c.readings, c.private, c.time, c.segment, tuple(c.public or ()), c.format, c.delimiter)
+
+
+def fitted(frame: Any, columns: Columns) -> us.Family:
+    """The family that fits best; only what was typed is passed on."""
+    from understudy.identify.fit import fit
+
+    given: dict[str, Any] = {
+        "time": columns.time,
+        "segment": columns.segment,
+        "public": columns.public,
+        "actuators": columns.actuators,
+        "period": columns.period,
+        "bins": columns.bins,
+        "model": None if columns.model == "auto" else columns.model,
+    }
+    rest = {name: value for name, value in given.items() if value}
+    if columns.grid != "auto":
+        rest["grid"] = None if columns.grid == "none" else steps(columns.grid, len(columns.readings))
+    reading: Any = columns.readings[0] if len(columns.readings) == 1 else list(columns.readings)
+    with progress("fitting the models") as told:
+        return fit(frame, reading=reading, private=columns.private, progress=told, **rest)
+
+
+def steps(text: str, channels: int) -> Any:
+    """The step of each channel, None where it has none.
+
+    >>> steps("0.5,none", 2), steps("5", 1)
+    ([0.5, None], [5.0])
+    """
+    try:
+        found = [None if part.strip() == "none" else float(part) for part in text.split(",")]
+    except ValueError:
+        found = []
+    if len(found) != channels:
+        raise ConfigurationError(
+            f"--grid {text}: auto, none, or a step for each of the {channels} readings is wanted, as in 0.5"
+        )
+    return found
+
+
+def stored(family: us.Family, out: Path) -> str:
+    """Write the family; returns its fingerprint."""
+    from understudy.identify.fit import save_family
+
+    return str(save_family(family, out))
+
+
+def loaded(path: Path) -> us.Family:
+    """A family from its file."""
+    from understudy.identify.fit import load_family
+
+    found: us.Family = load_family(path)
+    if not isinstance(found, us.Family):
+        raise ConfigurationError(f"{path} holds no family; `understudy fit` writes one")
+    return found
+
+
+def tell_fit(family: us.Family) -> None:
+    """The family, the candidates, the gate and the notes."""
+    about = family.about or {}
+    odds = ", ".join(
+        f"{value}: {100.0 * p:.3g}%" for value, p in zip(family.values, family.prior.tolist(), strict=True)
+    )
+    private = about.get("private") or "the private parameter"
+    say(f"Hidden:   {private}, one of {len(family.values)} values ({odds})")
+    readings = ", ".join(about.get("readings") or []) or f"{family.dim} channels"
+    say(f"Readings: {readings}" + (f", one every {span_facts(about['period'])}" if about.get("period") else ""))
+    model = about.get("model") or {}
+    say(f"Model:    {model.get('name') or 'as given'}")
+    compared(model)
+    gate = about.get("gate")
+    if gate:
+        verdicts(gate)
+    if about.get("notes"):
+        say("\nWhat was done to the data")
+        for note in about["notes"]:
+            say(filled(str(note), "  - "))
+    say()
+
+
+def offers_free(model: dict[str, Any]) -> bool:
+    """Whether a class with noise of any shape could be used and was not chosen."""
+    if "free noise" in str(model.get("name")):
+        return False
+    found = [row for row in model.get("table") or () if isinstance(row, dict) and "free noise" in str(row.get("name"))]
+    return not found or any(row.get("usable", True) for row in found)
+
+
+def compared(model: dict[str, Any]) -> None:
+    """The candidates, and why some of them cannot be used."""
+    rows = candidates(model)
+    if not rows:
+        return
+    say()
+    show("Candidates, by held-out log-likelihood per reading", HEAD, rows, right=(1, 2, 3, 4))
+    for note in remarks(model):
+        say(filled(note, "  - "))
+    say()
+
+
+def verdicts(gate: dict[str, Any]) -> None:
+    """The gate, a line for each test."""
+    say(f"Gate: {'passed' if gate.get('passed') else 'FAILED'} (scores on held-out data)")
+    for v in gate.get("verdicts") or ():
+        where = "" if v.get("class") is None or v.get("sentence") else f", {v['class']}"
+        lead = f"  {'ok  ' if v.get('passed') else 'FAIL'} "
+        say(filled(f"{v.get('name')}{where}: {v.get('sentence') or v.get('value')}", lead))
+
+
+# ``understudy apply``: disguise a file by a stored design, row by row, with a ledger that remembers t ---
+
+
+ESTIMATED = (
+    "--estimate-private: the private parameter is estimated from the readings. NO THEOREM HOLDS THEN: a wrong estimate "
+    "leaves the true value in what is released, and nothing bounds what an adversary learns. No guarantee, audit only."
+)
+FORGETFUL = (
+    "no --ledger: the draw is not remembered. Applying the design to these readings again draws again, and each draw "
+    "leaks again. Use --ledger for anything that is released."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How a file is to be disguised; None and empty where nothing was typed."""
+
+    private: str | None = None
+    time: str | None = None
+    ledger: Path | None = None
+    name: str | None = None
+    keep: list[str] | None = None
+    on_error: str = "stop"
+    accept_misfit: bool = False
+    estimate: bool = False
+    readings: list[str] | None = None
+    segment: str | None = None
+    epoch: str | None = None
+    format: str | None = None
+    delimiter: str = ","
+    abandon: bool = False
+    period: str | None = None
+    decimals: int | None = None
+
+
+def apply(path: Path, source: str, target: str, how: How, as_json: bool) -> None:
+    """Check, disguise, and say how many rows left."""
+    aside = target == "-"
+    if aside and as_json:
+        raise ConfigurationError("--json and -o - are given; both go to the standard output, name a file for one")
+    from understudy.apply.apply_file import written
+    from understudy.tables.table import format_of
+
+    kind = format_of(target, how.format if aside else None)
+    check_paths({"DESIGN": path, "READINGS": source}, written(target, kind, "--out"), ("--ledger", how.ledger))
+    design = us.load_design(path)
+    refuse(design, path, how)
+    said = loudly(design, how)
+    for words in said:
+        warn(words)
+    found, more = disguised(design, source, target, how)
+    for words in more:
+        warn(words)
+    if as_json:
+        print_json({"design": str(path), **found.to_plain(), "target": target, "warnings": [*said, *more]})
+    else:
+        say(str(found), err=aside)
+
+
+def refuse(design: AnyDesign, path: Path, how: How) -> None:
+    """What must be in order before the first row is read."""
+    if how.on_error not in ("stop", "skip"):
+        raise ConfigurationError(f"--on-error {how.on_error}: it must be stop or skip")
+    known = about(design)
+    column = known.get("private")
+    if how.private is None and not how.estimate:
+        fitted = f" (the design was made with the column {column!r})" if column else ""
+        raise ConfigurationError(
+            f"no --private: the column that holds the private parameter must be named{fitted}. Where there is none, "
+            "--estimate-private estimates it from the readings, and then nothing is guaranteed"
+        )
+    if how.private is not None and how.estimate:
+        raise ConfigurationError("--private and --estimate-private are given; the parameter is known or estimated")
+    if how.estimate and not isinstance(design, us.CausalDesign):
+        raise ConfigurationError(
+            f"--estimate-private: {path} draws once a run; only a design for a value that moves can follow one, "
+            "`understudy design FAMILY --per day`"
+        )
+    if known.get("gate") is not None and misfit(known) and not how.accept_misfit:
+        raise ConfigurationError(
+            f"{path}: the models do not fit the data. {misfit(known)[0]} Nothing was written; "
+            "--accept-misfit applies the design all the same, without that guarantee"
+        )
+
+
+def check_ledger(design: AnyDesign, how: How) -> None:
+    """Refuse a stream that was begun with another design, saying what to do; the ledger would refuse it anyhow."""
+    if how.ledger is None or not how.ledger.exists():
+        return
+    from understudy.stream.inspection import summary
+
+    name = how.name or "stream"
+    for stream in summary(how.ledger)["streams"]:
+        if stream["name"] == name and stream["design"] not in (design.fingerprint, design.former_fingerprint):
+            raise ConfigurationError(
+                f"--ledger {how.ledger}: its stream {name!r} was begun with another design ({stream['design'][:19]}); "
+                "name another stream by --name, or another ledger"
+            )
+
+
+def loudly(design: AnyDesign, how: How) -> list[str]:
+    """The warnings that go with what is written."""
+    found = list(warnings(design))
+    if how.estimate:
+        found.insert(0, ESTIMATED)
+    if how.ledger is None:
+        found.append(FORGETFUL)
+    return found
+
+
+def disguised(design: AnyDesign, source: str, target: str, how: How) -> tuple[Summary, list[str]]:
+    """The file, disguised: what came of it, and warnings on the way."""
+    from understudy.apply.apply_file import apply_file
+    from understudy.tables.table import title
+
+    if how.estimate and isinstance(design, us.CausalDesign):
+        design = estimating(design)
+    check_ledger(design, how)
+    given: dict[str, Any] = {
+        "reading": how.readings,
+        "private": how.private,
+        "time": how.time,
+        "segment": how.segment,
+        "keep": tuple(how.keep or ()),
+        "ledger": how.ledger,
+        "name": how.name,
+        "epoch": None if how.epoch is None else span("--epoch", how.epoch),
+        "format": how.format,
+        "delimiter": how.delimiter,
+        "abandon": how.abandon,
+        "accept_misfit": how.accept_misfit,
+        "period": how.period,
+    }
+    rest = {name: value for name, value in given.items() if value}
+    if how.decimals is not None:
+        rest["decimals"] = how.decimals
+    with _warnings.catch_warnings(record=True) as caught, progress("disguising") as told:
+        _warnings.simplefilter("always")
+        try:
+            found = apply_file(
+                design, source, target, on_error=how.on_error, progress=lambda _, share: told(share or 0.0), **rest
+            )
+        except ReadingError as error:  # filters know positions, not files
+            named = title(source) in str(error)
+            raise error if named else type(error)(f"{title(source)}: {error}") from None
+    return found, list(dict.fromkeys(str(each.message) for each in caught))
+
+
+def estimating(design: us.CausalDesign) -> us.CausalDesign:
+    """The same design, for streams that estimate the private value; it says so wherever it is shown."""
+    made, (family, beliefs, pseudo, settled, choices) = design.__reduce__()
+    found: us.CausalDesign = made(family, beliefs, pseudo, settled, {**choices, "estimated": True})
+    return found
+
+
+def span(option: str, text: str) -> Any:
+    """A time, or a number of readings.
+
+    >>> span("--epoch", "1d"), span("--epoch", "96")
+    (datetime.timedelta(days=1), 96)
+    """
+    if re.fullmatch(r"[0-9]+", text):
+        return int(text)
+    from understudy.tables.frame import seconds
+
+    try:
+        return dt.timedelta(seconds=seconds(text))
+    except ConfigurationError:
+        raise ConfigurationError(
+            f"{option} {text}: a time or a number of readings is wanted, as in 1d, 15min or 96"
+        ) from None
+
+
+# The files of an audit: readings and labels on one period, and a release laid beside them row by row ---
+
+
+_UNSAID = {"resampling": None, "public": None, "bins": None, "grid": None, "period": None}
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Which files, and which columns of them; what was not typed is None, and the family's own names hold."""
+
+    labelled: str
+    train: str | None = None
+    released: str | None = None
+    columns: list[str] | None = None
+    private: str | None = None
+    time: str | None = None
+    segment: str | None = None
+    format: str | None = None
+    delimiter: str = ","
+
+
+class Rows(NamedTuple):
+    """A file as `us.audit` takes it, and what was done to it. Secret."""
+
+    recording: Recording
+    notes: tuple[str, ...]
+
+
+class Beside(NamedTuple):
+    """A release with labels beside it, and the raw readings where the labelled file has them. Secret."""
+
+    labelled: Recording
+    """With the raw readings, or with those of the release where the raw ones are not known."""
+    output: Array
+    raw: bool
+    notes: tuple[str, ...]
+
+
+def recorded(design: AnyDesign, source: str, files: Files) -> Rows:
+    """A labelled file, read as the history that the family was made of."""
+    names = _names(design, files)
+    return rows_of(design, read(source, names), names)
+
+
+def rows_of(design: AnyDesign, columns: TextColumns, names: Roles, rows: Any = slice(None)) -> Rows:
+    """Some rows of a labelled file that has been read."""
+    with located(columns, rows):
+        history = _history(design, columns.frame(rows), names)
+    return Rows(_recording(history, design), history.notes)
+
+
+def beside(design: AnyDesign, source: str, released: str, files: Files) -> Beside:
+    """A released file, row by row beside its labels; NaN where nothing was released."""
+    names = _names(design, files)
+    raw = _has(source, names)
+    columns = read(source, names if raw else replace(names, readings=()))
+    # a release has no private column: the readings stand in for it, as one must be named
+    out = read(released, Roles(names.readings, names.readings[0], names.time, None, (), files.format, files.delimiter))
+    with located(columns):
+        shown = _history(design, _placed(columns, out, names), names, as_it_is=True)
+        if not raw:
+            labelled = _recording(shown, design)
+            return Beside(labelled, labelled.Y, False, shown.notes)
+        history = _history(design, columns.frame(), names)
+    return Beside(_recording(history, design), _lined_up(history, shown, out.name, columns.name), True, history.notes)
+
+
+def _names(design: AnyDesign, files: Files) -> Roles:
+    """Which columns are what: as typed, else as the family knows them."""
+    bound = bind(design, files.columns, files.private, files.time, files.segment)
+    if bound.private is None:
+        raise ConfigurationError(
+            "no --private: the column with the private value must be named, to judge guesses by it"
+        )
+    if len(bound.segment) > 1:
+        raise ConfigurationError(f"the family has the segments {list(bound.segment)!r}; name one column by --segment")
+    segment = bound.segment[0] if bound.segment else None
+    public = tuple((about(design).get("public") or {}).get("columns") or ())
+    return Roles(bound.readings, bound.private, bound.time, segment, public, files.format, files.delimiter)
+
+
+def _has(source: str, names: Roles) -> bool:
+    """Whether a labelled file has the readings too; the standard input cannot be looked into beforehand."""
+    from understudy.tables.table import Source, format_of
+
+    if source == "-":
+        return True
+    with Source(source, format_of(source, names.format), names.delimiter) as file:
+        return any(name in file.reader.names for name in names.readings)
+
+
+def _history(design: AnyDesign, frame: Any, names: Roles, as_it_is: bool = False) -> History:
+    """The rows as the family's own history was understood; a release keeps its digits (`as_it_is`)."""
+    from understudy.identify.fit import reread
+    from understudy.models.family import Family
+
+    family = design.family
+    if family is None:
+        raise ConfigurationError("the design has no models (us.solve makes none); an audit needs one from us.design")
+    known = {
+        **_UNSAID, **about(design), "readings": list(names.readings), "private": names.private, "time": names.time,
+        "segment": names.segment,
+    }  # fmt: skip
+    if as_it_is:
+        known["grid"] = None
+    return reread(frame, Family(family.model, family.values, family.prior, about=known))
+
+
+def _placed(columns: TextColumns, out: TextColumns, names: Roles) -> dict[str, Any]:
+    """The labelled rows with released readings in the place of their own."""
+    frame = columns.frame()
+    rows = _matched(columns, out, names)
+    for name in names.readings:
+        found = np.full(len(columns), np.nan)
+        there = rows >= 0
+        found[there] = np.asarray(out.numbers[name])[rows[there]]
+        frame[name] = found
+    return frame
+
+
+def _matched(columns: TextColumns, out: TextColumns, names: Roles) -> Any:
+    """For each labelled row the row of the release, -1 where there is none: by time, or by order without times."""
+    if names.time is None or columns.texts[names.time] == out.texts[names.time]:
+        if len(columns) != len(out):
+            raise ConfigurationError(
+                f"{out.name} has {len(out)} rows and {columns.name} has {len(columns)}; without times they must be the "
+                "same rows, in the same order"
+            )
+        return np.arange(len(columns))
+    from understudy.tables.frame import as_instants, of_array
+
+    ours, theirs = (as_instants(of_array(names.time, part.texts[names.time])) for part in (columns, out))
+    if len(columns) == len(out) and bool((ours.ns == theirs.ns).all()):
+        return np.arange(len(columns))
+    at = {int(ns): k for k, ns in enumerate(theirs.ns.tolist()) if not theirs.missing[k]}
+    known = {int(ns) for k, ns in enumerate(ours.ns.tolist()) if not ours.missing[k]}
+    if names.segment is not None or len(at) < int((~theirs.missing).sum()):
+        raise ConfigurationError(
+            f"{out.name} and {columns.name} have not the same rows in the same order, and times are not unique; "
+            "which row belongs to which cannot be told"
+        )
+    strange = [k for ns, k in at.items() if ns not in known]
+    if strange:
+        raise ReadingError(
+            f"{out.name}, line {out.lines[min(strange)]}: {columns.name} has no row of this time; each released row "
+            "needs a label"
+        )
+    return np.array(
+        [-1 if gone else at.get(ns, -1) for ns, gone in zip(ours.ns.tolist(), ours.missing.tolist(), strict=True)]
+    )
+
+
+def _lined_up(history: History, released: History, name: str, labelled: str) -> Array:
+    """Released readings on the rows of the labelled history."""
+    sizes = [[len(segment) for segment in each.segments] for each in (history, released)]
+    if sizes[0] == sizes[1]:
+        return np.concatenate([segment.Y for segment in released.segments])
+    if any(segment.times is None for each in (history, released) for segment in each.segments):
+        raise ConfigurationError(f"{name} cannot be laid beside {labelled}: their gaps differ, and there are no times")
+    at: dict[int, Array] = {}
+    for segment in released.segments:
+        at.update(zip(_times(segment), segment.Y, strict=True))
+    nothing = np.full(history.dim, np.nan)
+    return np.array([at.get(ns, nothing) for segment in history.segments for ns in _times(segment)])
+
+
+def _times(segment: Segment) -> list[int]:
+    return [] if segment.times is None else [int(ns) for ns in segment.times]
+
+
+def _recording(history: History, design: AnyDesign) -> Recording:
+    from understudy.adversaries.datasets import from_history
+
+    if design.family is None:  # which _history has refused
+        raise ConfigurationError("the design has no models")
+    return from_history(history, design.family)
+
+
+# ``understudy audit``: attack a design, or a release, with all that is at hand, and say what was lear ---
+
+
+_FILED = ("train", "released", "columns", "private", "time", "segment")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How to attack; None where nothing was typed."""
+
+    adversaries: str | None = None
+    n: int | None = None
+    confidence: float = 0.99
+    replicates: int | None = None
+    epoch: str | None = None
+    seed: int | None = None
+    alarm: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """Where the page and the figures go, and whether a finding is a failure."""
+
+    page: Path | None = None
+    save: Path | None = None
+    as_json: bool = False
+    strict: bool = False
+
+
+def audit(path: Path, files: Files | None, asked: Asked, outputs: Outputs) -> bool:
+    """Attack, write, and say what came out; whether the exit status is to be 0."""
+    read = (
+        {"DESIGN": path}
+        if files is None
+        else {
+            "DESIGN": path,
+            "READINGS": files.labelled,
+            "--train": files.train,
+            "--released": files.released,
+        }
+    )
+    check_paths(read, {"--out": outputs.page, "--save": outputs.save})
+    design = us.load_design(path)
+    audit, scores, notes, told = made(design, files, asked)
+    written(audit, design, outputs, scores)
+    if outputs.as_json:
+        print_json(
+            {
+                "design": str(path), "readings": None if files is None else files.labelled,
+                "report": _name(outputs.page), "saved": _name(outputs.save), "data": notes, "audit": audit.plain(),
+            }
+        )  # fmt: skip
+    else:
+        tell_audit(audit, design, notes)
+        for what, out in (("Page", outputs.page), ("Figures", outputs.save)):
+            if out is not None:
+                say(f"{what} written to {out}")
+    for line in [*warnings(design), *told]:
+        warn(line)
+    return not (outputs.strict and failed(audit))
+
+
+class Made(NamedTuple):
+    """The audit, the scores of the raw readings, what was done to the rows, and warnings on the way."""
+
+    audit: Audit
+    scores: Scores | None
+    notes: list[str]
+    warnings: list[str]
+
+
+def made(design: AnyDesign, files: Files | None, asked: Asked) -> Made:
+    """Read, and attack."""
+    notes: list[str] = []
+    Y, given = (None, {}) if files is None else _attacked(design, files, notes)
+    found = attacked(design, Y, given, asked, files is None)
+    return found._replace(notes=notes)
+
+
+def attacked(
+    design: AnyDesign, Y: Recording | None, given: dict[str, Any], asked: Asked, simulated: bool = False
+) -> Made:
+    """The audit of a recording, or of simulated readings; `given` is what else `us.audit` takes."""
+    from understudy.adversaries.audit import audit
+
+    given = options(design, asked, simulated) | given
+    with _warnings.catch_warnings(record=True) as caught, progress("attacking") as told:
+        _warnings.simplefilter("always")
+        found = audit(design, Y, progress=lambda done, total, _: told(done / total), **given)
+    # those of other packages (that a fit has not settled, say) are no matter of the reader's
+    said = list(dict.fromkeys(str(each.message) for each in caught if issubclass(each.category, UnderstudyWarning)))
+    return Made(_offset_told(found, design, simulated), _scores(design, Y, found, asked), [], said)
+
+
+def _scores(design: AnyDesign, raw: Recording | None, audit: Audit, asked: Asked) -> Scores | None:
+    """Aggregates of the scores of the raw readings, where these are known."""
+    known: Scores | None = getattr(audit, "scores", None)
+    if known is not None or raw is None or design.family is None:
+        return known
+    return scored(design.family, raw.Y, raw.theta, raw.segments, asked.seed)
+
+
+def _attacked(design: AnyDesign, files: Files, notes: list[str]) -> tuple[Recording | None, dict[str, Any]]:
+    """The recording that is attacked, None where only a release is known, and what else `us.audit` takes."""
+    given: dict[str, Any] = {}
+    if files.train is not None:
+        given["train"] = recorded(design, files.train, files).recording
+    if files.released is None:
+        rows = recorded(design, files.labelled, files)
+        notes += rows.notes
+        return rows.recording, given
+    found = beside(design, files.labelled, files.released, files)
+    notes += found.notes
+    given["released"] = found.output
+    if found.raw:
+        return found.labelled, given
+    notes.append("the labelled file has no readings: what the raw ones would tell is not known")
+    r = found.labelled
+    theta = [None if i < 0 else design.values[i] for i in r.theta.tolist()]
+    return None, {**given, "theta": theta, "hours": r.hours, "days": r.days, "segments": r.segments}
+
+
+def options(design: AnyDesign, asked: Asked, simulated: bool) -> dict[str, Any]:
+    """What was typed, as `us.audit` takes it."""
+    if not 0.5 <= asked.confidence < 1.0:
+        raise ConfigurationError(f"--confidence {asked.confidence:g}: it must lie from 0.5 to below 1, as in 0.99")
+    found: dict[str, Any] = {"confidence": asked.confidence}
+    if asked.adversaries is not None and asked.adversaries != "all":
+        found["adversaries"] = [name.strip() for name in asked.adversaries.split(",") if name.strip()]
+    for name in ("n", "replicates"):
+        if getattr(asked, name) is not None:
+            found[name] = getattr(asked, name)
+    if asked.seed is not None:
+        found["rng"] = asked.seed
+    if asked.epoch is not None:
+        if simulated or isinstance(design, us.CausalDesign):
+            raise ConfigurationError(
+                f"--epoch {asked.epoch}: it is for a design of one draw on readings of a file; this draws by itself"
+            )
+        found["epoch"] = readings("--epoch", asked.epoch, about(design).get("period"))
+    if asked.alarm is not None:
+        found["alarm"] = levels(asked.alarm, 1 if design.family is None else design.family.dim)
+    return found
+
+
+def levels(text: str, channels: int) -> tuple[float | None, ...]:
+    """The threshold of each channel, None where it has none; fewer than there are channels are those of the first.
+
+    >>> levels("1000ppm,none", 2), levels("1000", 3)
+    ((1000.0, None), (1000.0,))
+    """
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) > channels:
+        raise ConfigurationError(f"--alarm {text}: {len(parts)} levels are given and there are {channels} readings")
+    return tuple(None if part == "none" else quantity("--alarm", part)[0] for part in parts)
+
+
+def one_source(source: str | None, on: str | None) -> str | None:
+    """The file that is attacked, named in one way or the other."""
+    if source is not None and on is not None:
+        raise ConfigurationError(f"READINGS is {source} and --on is {on}; they are the same, name one")
+    return source if on is None else on
+
+
+def refuse_columns(files: dict[str, Any]) -> None:
+    """Refuse options that are about a file where none is named."""
+    typed = [name for name in _FILED if files.get(name)]
+    if typed:
+        option = {"columns": "reading"}.get(typed[0], typed[0])
+        raise ConfigurationError(f"--{option} is given and no READINGS; without a file the readings are simulated")
+
+
+def _offset_told(audit: Audit, design: AnyDesign, simulated: bool) -> Audit:
+    if simulated or not about(design).get("public"):
+        return audit
+    note = (
+        "the public offset was taken off the readings first, which anybody can do; distortion and alarms are without it"
+    )
+    return replace(audit, notes=(*audit.notes, note))
+
+
+def written(audit: Audit, design: AnyDesign, outputs: Outputs, scores: Scores | None = None) -> None:
+    """The page and the figures as files; those of a release for their owner only."""
+    from understudy.report.audit_page import audit_report
+
+    private = audit.how == "released"  # utility of one release tells about its draws
+    if outputs.page is not None:
+        write_whole(outputs.page, audit_report(audit, design, scores), private)
+    if outputs.save is not None:
+        found = {**audit.plain(), "scores": None if scores is None else scores.plain()}
+        text = json.dumps(found, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+        write_whole(outputs.save, text, private)
+
+
+def attached(path: Path) -> str:
+    """A stored audit as a part of a report."""
+    from understudy.report.audit_page import audit_html
+
+    try:
+        audit = load_audit(path)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"--audit {path}: {error}") from None
+    told = read_plain(path).get("scores")
+    try:
+        return audit_html(audit, None if told is None else Scores.from_plain(told))
+    except (KeyError, TypeError, ValueError):
+        raise ConfigurationError(f"--audit {path}: its scores are damaged") from None
+
+
+def tell_audit(audit: Audit, design: AnyDesign, notes: list[str]) -> None:
+    """The outcome, the adversaries by strength, what they are compared with, utility and notes."""
+    outcome, _ = verdict(audit)
+    say(filled(outcome))
+    say()
+    alone = audit_page.by_clock(audit)
+    for clock, title in ((False, ""), (True, " with the clock")):
+        rows = audit_page.ordered(row for row in audit.of() if row.clock == clock)
+        if rows:
+            told = f", which alone has {alone.balanced}" if clock and alone is not None else ", the strongest first"
+            head = ("adversary", "balanced accuracy", "wrong", "nats, at least", "p for all", "verdict")
+            lines = [
+                (row.title or row.adversary, *_figures(row), audit_page.chance(row.corrected), mark(audit, row))
+                for row in rows
+            ]
+            show(f"Adversaries on the disguised output{title}{told}", head, lines, right=(1, 2, 3, 4))
+            say()
+    _compared(audit)
+    if audit.bound is not None:
+        say(filled(f"By the theorem {audit_page.bound(audit)}."))
+    say(filled(audit_page.judged(audit)))
+    wide = f"In brackets: {100.0 * audit.confidence:g} percent intervals."
+    nats = "Nats: learned beyond the odds with a guess, at least; the lower end of the interval."
+    say(filled(f"{wide} {nats} {audit_page.chosen(audit)}".rstrip()))
+    if audit.utility is not None:
+        from understudy.adversaries.utility import lines as sentences
+
+        say("\nWhat is left for honest use")
+        for line in sentences(audit.utility, unit(about(design))):
+            say(filled(line, "  - "))
+    _listed("What must be known beside the figures", audit.notes)
+    _listed("Not tried", [f"{name}: {reason}" for name, reason in audit.skipped.items()])
+    _listed("What was done to the data", notes)
+    say()
+
+
+def _compared(audit: Audit) -> None:
+    """References, and the best adversaries on readings that are not disguised."""
+    lines = [(row.shown, *_figures(row)) for row in audit_page.ordered(audit.of(references=True)) if row.reference]
+    for clock in (False, True):
+        for data in ("noise", "held", "raw"):
+            best = audit_page.strongest(audit, data, clock)
+            if best is not None:
+                lines.append((f"best on {audit_page.DATA[data]}: {best.shown}", *_figures(best)))
+    if lines:
+        show("For comparison", ("who", "balanced accuracy", "wrong", "nats, at least"), lines, right=(1, 2, 3))
+        say()
+
+
+def _listed(title: str, items: Any) -> None:
+    if items:
+        say(f"\n{title}")
+        for item in items:
+            say(filled(str(item), "  - "))
+
+
+def _figures(row: Any) -> tuple[str, str, str]:
+    return str(row.balanced), _bare(row.error.value), audit_page.at_least(row.nats)
+
+
+def _bare(x: float) -> str:
+    return "-" if math.isnan(x) else f"{x:.3f}"
+
+
+def _name(path: Path | None) -> str | None:
+    return None if path is None else str(path)

@@ -1,0 +1,485 @@
+"""The cost matrix of a design: L(theta_i, ~theta_j), the distortion of playing one part for another.
+
+::
+
+    L(theta_i, ~theta_j) = mean over k = 1..T of E d(Y_k, ~Y_k)
+
+where ~Y is the disguise of Y, from the model of theta_i to the model of ~theta_j. Each entry is found
+by the best method that there is for it:
+
+- "exact": both models are Gauss-Markov (or autoregressive, or independent, with Gaussian noise) and the
+  measure has a name. Also any pair of linear models that differ in their offsets alone, whatever their
+  noise: it cancels; and independent readings with finitely many values (`us.Atoms`), by enumeration.
+- "quadrature": readings that do not depend on each other (or one reading only), and the squared error
+  of autoregressions with any noise: integrals over one score, to a relative error of 1e-9. A function of
+  your own is looked at in some 50,000 places; where it is not smooth enough to be integrated, it is simulated.
+- "Monte Carlo": everything else, with a standard error, or a bound for what was not seen. A source that
+  rounds (`us.Quantised`) does not tell its scores: they come from the rounded reading and a fresh uniform, as they
+  do when it is disguised, so that even a model that plays itself changes the readings.
+
+Which method for which pair: the cost matrix as it fills, the best method first.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy._types import Array, Frozen, Progress
+from understudy.distortion.exact import Filters, Linear, continuous, distances, linear_form, mean_readings, separate
+from understudy.distortion.measures import Function, Measure
+from understudy.distortion.quadrature import FLOOR, Integral, Integrand, Laws, Staircase, noise_of, staircases, together
+from understudy.distortion.simulation import GROUPS, Plan, Simulated, simulate
+from understudy.errors import DesignError, UnderstudyWarning
+from understudy.laws.law import Law
+from understudy.models.family import Family
+from understudy.models.model import Model
+from understudy.transform.core import gauss_markov, innovations
+
+# Which method for which pair: the cost matrix as it fills, the best method first ---------------------
+
+
+EXACT, QUADRATURE, MONTE_CARLO = "exact", "quadrature", "Monte Carlo"
+
+# From this power of its tail on, the square of a distortion has no mean, and a standard error no meaning.
+_NO_VARIANCE = 0.5
+
+
+class Work:
+    """A cost matrix in the making: each method fills the pairs that it can do and that are left."""
+
+    def __init__(
+        self,
+        sources: list[Model],
+        targets: list[Model],
+        measure: Measure,
+        horizon: int | None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.sources, self.targets = sources, targets
+        self.measure, self.horizon, self.progress = measure, horizon, progress
+        self.forms = [linear_form(model) for model in sources], [linear_form(model) for model in targets]
+        shape = (len(sources), len(targets))
+        self.matrix, self.error = np.full(shape, np.nan), np.zeros(shape)
+        self.method = np.full(shape, "", dtype="<U11")
+        self.peaks = np.zeros(shape)  # distortions of one reading that were met where an integral came out as zero
+        self.heavy = np.zeros(shape, dtype=bool)  # tails so heavy that a standard error means little
+
+    @property
+    def left(self) -> NDArray[np.bool_]:
+        """The pairs that are still to be done."""
+        return np.asarray(self.method == "")
+
+    @cached_property
+    def only_laws(self) -> tuple[list[Law | None], list[Law | None]]:
+        """The laws of models whose readings, as far as they are looked at, all have one."""
+        return tuple([_only_law(model, self.horizon) for model in side] for side in (self.sources, self.targets))  # type: ignore[return-value]  # two sides
+
+    @cached_property
+    def discrete(self) -> tuple[list[list[Staircase] | None], list[list[Staircase] | None]]:
+        """The values of models whose readings, as far as they are looked at, all have the same few."""
+        sides = (self.sources, self.targets)
+        return tuple([_discrete(model, self.horizon) for model in side] for side in sides)  # type: ignore[return-value]  # two sides
+
+    @cached_property
+    def laws(self) -> Laws:
+        """Every law that is integrated over, tabulated once."""
+        found: list[Law | None] = [None]
+        for forms, only in zip(self.forms, self.only_laws, strict=True):
+            found += [form.law for form in forms if form is not None]
+            found += [law for law in only if law is not None]
+        return Laws(found, self.measure.dim)
+
+    def exact(self) -> None:
+        """Pairs of Gaussian models."""
+        chosen = [[k for k, form in enumerate(side) if form is not None and form.law is None] for side in self.forms]
+        if not (self.measure.power and chosen[0] and chosen[1]):
+            return
+        filters = []
+        for side, kept in zip(self.forms, chosen, strict=True):
+            shape = (len(kept), self.measure.dim)
+            forms = _there(side[k] for k in kept)
+            filters.append(Filters(forms, np.zeros(shape), np.ones(shape), self.measure.read))
+        at = np.ix_(*chosen)
+        self.matrix[at] = distances(filters[0], filters[1], self.measure, self.horizon, progress=self.progress)
+        self.method[at] = EXACT
+
+    def enumeration(self) -> None:
+        """Pairs of models with finitely many values: a sum over what the two take together."""
+        if self.measure.dim > 1 and not self.measure.by_channel:
+            return
+        for i, one in enumerate(self.discrete[0]):
+            for j, other in enumerate(self.discrete[1]):
+                if one is not None and other is not None and self.left[i, j]:
+                    self.matrix[i, j], self.method[i, j] = self._sum(one, other), EXACT
+
+    def _sum(self, one: list[Staircase], other: list[Staircase]) -> float:
+        total = 0.0
+        for weight, steps, steps_out in zip(self.measure.weights, one, other, strict=True):
+            y, y_out, p = together(steps, steps_out)
+            total += float(weight * (p @ self._integrand()(y, y_out)))
+        return total
+
+    def quadrature(self) -> None:
+        """Pairs of models with one law each, of independent channels."""
+        if not self.left.any() or (self.measure.dim > 1 and not self.measure.by_channel):
+            return
+        one, other = (np.array([law is not None for law in side]) for side in self.only_laws)
+        pairs = np.argwhere(self.left & one[:, None] & other)
+        if not len(pairs):
+            return
+        sides = zip(self.only_laws, pairs.T, strict=True)
+        a, b = (self.laws.rows([side[k] for k in which]) for side, which in sides)
+        spread, power = self.laws.table.spread, self.measure.power
+        floor = FLOOR * (spread[a] + spread[b]) ** power if power else np.zeros(a.shape)
+        total, error, tail = np.zeros((3, len(pairs)))
+        good = np.ones(len(pairs), dtype=bool)
+        for channel in np.flatnonzero(self.measure.weights):
+            rows = a[:, channel], b[:, channel]
+            found = self.laws.table.integrate(*rows, self._integrand(), floor[:, channel], closely=not power)
+            good, tail = good & found.good(floor[:, channel]), np.maximum(tail, found.power)
+            if not power:
+                found = self._seen(pairs, *rows, found)
+                good &= np.isinf(found.value) | np.isfinite(found.error)
+            weight = self.measure.weights[channel]
+            total, error = total + weight * found.value, error + weight * found.error
+        i, j = pairs[good].T
+        self.matrix[i, j], self.error[i, j] = total[good], np.where(np.isinf(total), 0.0, error)[good]
+        self.method[i, j] = QUADRATURE
+        self.heavy[tuple(pairs[~good].T)] = tail[~good] >= _NO_VARIANCE
+
+    def _seen(self, pairs: Any, a: Any, b: Any, found: Integral) -> Integral:
+        """The same integrals of the user's function, with a doubt where they are zero."""
+        zero = np.flatnonzero((found.value == 0.0) & (found.error == 0.0))
+        if not zero.size:
+            return found
+        table, f = self.laws.table, self._integrand()
+        peaks = np.zeros(len(a))
+        peaks[zero] = table.peaks(a[zero], b[zero], f)
+        bound = table.chance_unseen * (max(table.largest(a, b, f), float(peaks.max())) or 1.0)
+        alike = np.array([x == y or table.same(int(x), int(y)) for x, y in zip(a, b, strict=True)])
+        # one law played by itself is zero by construction, if equal readings have no distortion and others have one
+        met = bool((alike & ((found.value != 0.0) | (peaks > 0.0))).any())
+        apart = bool(found.value[~alike].any()) or table.largest(a[alike], b[alike], f, apart=True) > 0.0
+        none = alike & (apart and not met)
+        error = found.error.copy()
+        error[zero] = np.where(peaks > 0.0, np.inf, np.where(none, 0.0, bound))[zero]
+        self.peaks[tuple(pairs.T)] = peaks
+        return found._replace(error=error)
+
+    def linear(self) -> None:
+        """Pairs of linear models with noise of any law: the squared error, or noise that cancels."""
+        chosen = [[k for k, form in enumerate(side) if form is not None] for side in self.forms]
+        left = self.left[np.ix_(*chosen)]
+        if not (self.measure.power and left.any()):
+            return
+        sources, targets = _there(self.forms[0]), _there(self.forms[1])
+        noise = noise_of(self.laws, sources, targets, squared=self.measure.power == 2)
+        known, infinite = left & (noise.usable | noise.cancels), left & noise.heavy & ~noise.cancels
+        found = np.full(left.shape, np.inf)
+        if known.any():
+            m, read = len(sources), self.measure.read
+            one = Filters(sources, noise.level[:m], noise.scale[:m], read)
+            other = Filters(targets, noise.level[m:], noise.scale[m:], read)
+            sums = distances(one, other, self.measure, self.horizon, noise.kappa, self.progress)
+            found[known] = sums[known]
+        i, j = np.nonzero(known | infinite)
+        at = np.array(chosen[0])[i], np.array(chosen[1])[j]
+        error = np.where(noise.cancels | infinite, 0.0, noise.error)
+        self.matrix[at] = found[i, j]
+        self.error[at] = error[i, j] * np.where(np.isinf(found), 0.0, found)[i, j]
+        self.method[at] = np.where(noise.cancels, EXACT, QUADRATURE)[i, j]
+
+    def simulation(self, accuracy: float, rng: np.random.Generator) -> Simulated | None:
+        """All other pairs."""
+        left = self.left
+        if not left.any():
+            return None
+        if self.heavy[left].any():
+            warnings.warn(
+                f"the distortion of {int(self.heavy[left].sum())} pairs has tails so heavy that quadrature does not "
+                "settle; the standard error of its simulation cannot be trusted",
+                UnderstudyWarning,
+                stacklevel=3,
+            )
+        plan = Plan(self.sources, self.targets, left, self.measure, self._simulated_horizon(left), accuracy, self.peaks)
+        found = simulate(plan, rng, self.progress)
+        self.matrix[left], self.error[left], self.method[left] = found.mean[left], found.error[left], MONTE_CARLO
+        return found
+
+    def warn(self) -> None:
+        """Say so where a distortion is infinite."""
+        count = int(np.isinf(self.matrix).sum())
+        if count:
+            warnings.warn(
+                f"the distortion {self.measure.name} of {count} pairs is infinite: their tails are too heavy for it",
+                UnderstudyWarning,
+                stacklevel=3,
+            )
+
+    def mean_reading(self, prior: Array, simulated: Simulated | None) -> tuple[float, float]:
+        """The mean of E Y_k over prior, horizon and channels, and its standard error."""
+        d = self.measure.dim
+        means, sampled = np.full(len(prior), np.nan), np.zeros(len(prior), dtype=bool)
+        linear = [i for i, form in enumerate(self.forms[0]) if form is not None]
+        if linear:
+            forms = _there(self.forms[0])
+            level = np.zeros((len(forms), d))
+            if any(form.law is not None for form in forms):
+                level = self.laws.means[self.laws.rows([form.law for form in forms])]
+            filters = Filters(forms, np.nan_to_num(level, nan=0.0), np.ones(level.shape), np.full((1, d), 1.0 / d))
+            known = np.isfinite(level).all(axis=1)
+            means[linear] = np.where(known, mean_readings(filters, self.horizon)[0], np.nan)
+        for i in sorted(set(range(len(prior))) - set(linear)):
+            law, steps = self.only_laws[0][i], self.discrete[0][i]
+            if steps is not None:
+                means[i] = float(np.mean([channel.mean for channel in steps]))
+            elif law is not None:
+                means[i] = self.laws.means[self.laws.rows([law])].mean()
+            elif simulated is not None:
+                means[i], sampled[i] = simulated.readings[:, i].mean(), True
+        used = prior > 0.0
+        mean = float((prior[used] * means[used]).sum())
+        if simulated is None or not sampled.any():
+            return mean, 0.0
+        sums = simulated.readings[:, sampled] @ prior[sampled]
+        return mean, float(sums.std(ddof=1)) / math.sqrt(GROUPS)
+
+    def _simulated_horizon(self, left: NDArray[np.bool_]) -> int:
+        """The horizon; readings that do not depend on each other have their limit at once."""
+        if self.horizon is not None:
+            return self.horizon
+        i, j = np.nonzero(left)
+        for model in [*(self.sources[k] for k in i), *(self.targets[k] for k in j)]:
+            if not _independent(model):
+                raise DesignError(
+                    f"horizon is missing: the distortion {self.measure.name} of a {type(model).__name__} model "
+                    "is found by simulation here, which needs a number of readings"
+                )
+        return 1
+
+    def _integrand(self) -> Integrand:
+        if self.measure.power == 1:
+            return lambda y, y_out: np.asarray(np.abs(y - y_out))
+        if self.measure.power == 2:
+            return lambda y, y_out: np.asarray((y - y_out) ** 2)
+        return lambda y, y_out: self.measure.of(y[None, :], y_out[None, :])
+
+
+def _there(forms: Any) -> list[Linear]:
+    return [form for form in forms if form is not None]
+
+
+def _only_law(model: Model, horizon: int | None) -> Law | None:
+    """The law of every reading, where there is one that is continuous and its channels are independent."""
+    law = _every_law(model, horizon)
+    return law if law is not None and separate(law) and continuous(law) else None
+
+
+def _discrete(model: Model, horizon: int | None) -> list[Staircase] | None:
+    """The values of every reading, channel by channel, where they are finitely many and always the same."""
+    law = _every_law(model, horizon)
+    return None if law is None else staircases(law)
+
+
+def _every_law(model: Model, horizon: int | None) -> Law | None:
+    """The law of every reading that is looked at, where there is one."""
+    if not (_independent(model) or (horizon == 1 and not hasattr(model, "emit"))):
+        return None
+    return model.predict(model.start())
+
+
+def _independent(model: Model) -> bool:
+    parts = innovations(model)
+    return gauss_markov(model) is None and parts is not None and parts[0] is None
+
+
+# The cost matrix of a design: L(theta_i, ~theta_j), the distortion of playing one part for another ---
+
+
+_SEED = 20230202  # a design that is computed twice is the same design
+
+
+class Costs(Frozen):
+    """A cost matrix with what is known about its entries; `costs` makes one.
+
+    `matrix`, `error` and `method` are (m, n). `error` is a standard error for Monte Carlo, an estimate of
+    the error of quadrature, and 0 where an entry is exact; a distortion that does not exist is infinite.
+    An entry that came out as zero, or from a handful of events, has no standard error that means anything: its
+    error is the bound that `costs` describes.
+    `mean_reading` is the mean of E Y_k over prior, horizon and channels (NaN where a mean does not
+    exist), for distortions relative to the level of the readings; `mean_reading_error` its standard error.
+    """
+
+    __slots__ = (
+        "_groups", "distortion", "error", "horizon", "matrix", "mean_reading", "mean_reading_error", "method",
+        "pseudo", "replications", "values",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        matrix: Array,
+        error: Array,
+        method: NDArray[np.str_],
+        groups: Array | None,
+        mean_reading: tuple[float, float],
+        choices: dict[str, Any],
+    ) -> None:
+        self.matrix, self.error, self.method = matrix, error, method
+        self._groups = groups
+        self.mean_reading, self.mean_reading_error = mean_reading
+        self.horizon: int | None = choices["horizon"]
+        self.distortion: str = choices["distortion"]
+        self.values: tuple[Any, ...] = choices["values"]
+        self.pseudo: tuple[Any, ...] = choices["pseudo"]
+        self.replications: int = choices["replications"]
+        for array in (matrix, error, method, groups):
+            if array is not None:
+                array.flags.writeable = False
+
+    def __repr__(self) -> str:
+        m, n = self.matrix.shape
+        methods = [name for name in (EXACT, QUADRATURE, MONTE_CARLO) if (self.method == name).any()]
+        time = "stationary" if self.horizon is None else f"horizon={self.horizon}"
+        return f"Costs({m} x {n}, {self.distortion}, {time}, {' and '.join(methods)})"
+
+    def expected(self, weights: Any) -> tuple[float, float]:
+        """The weighted sum of the entries, such as sum p_i P_ij L_ij, and its standard error.
+
+        Entries from one simulation share their random numbers, so their errors go together; the standard error
+        here takes account of that. It has the precision of 64 groups of replications, about a tenth of itself.
+        Bounds on what was not seen are added to it.
+
+        >>> import understudy as us
+        >>> from understudy.distortion.costs import costs
+        >>> family = us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[0, 3])
+        >>> costs(family, distortion="mae").expected([[0.4, 0.1], [0.1, 0.4]])
+        (0.6000000000000001, 0.0)
+        """
+        w = np.asarray(weights, dtype=float)
+        if w.shape != self.matrix.shape or not np.isfinite(w).all():
+            raise DesignError(f"weights has shape {w.shape}; it must be {self.matrix.shape}, of finite numbers")
+        used = w != 0.0
+        value = float((w[used] * self.matrix[used]).sum())
+        simulated = used & (self.method == MONTE_CARLO)
+        # estimates of quadrature errors are not independent draws: they add up
+        rest = float((np.abs(w) * self.error)[used & ~simulated].sum())
+        if self._groups is None or not simulated.any():
+            return value, rest
+        # an error that the groups do not show is a bound on what was not seen: it adds up too
+        shown = self._groups.std(axis=0, ddof=1) / math.sqrt(len(self._groups))
+        rest += float((np.abs(w) * self.error)[simulated & (self.error > 2.0 * shown)].sum())
+        sums = self._groups[:, simulated] @ w[simulated]
+        return value, math.hypot(float(sums.std(ddof=1)) / math.sqrt(len(sums)), rest)
+
+
+def costs(
+    family: Family,
+    pseudo: Iterable[Any] | None = None,
+    horizon: int | None = None,
+    distortion: str | Function = "mse",
+    weights: Any = None,
+    accuracy: float = 0.01,
+    rng: Any = None,
+    progress: Progress | None = None,
+) -> Costs:
+    """The distortion of every value of a family under every pseudo value.
+
+    `pseudo` are the values whose models play the parts, by default the family's own. `horizon` is the
+    number of readings T that the distortion is averaged over; None is the limit of long sequences,
+    which constant, stable models have.
+
+    `distortion` is "mse" or "mae" (on vectors the mean over the channels; `weights` (d,) take the place of 1/d, and
+    a matrix (d, d) makes the squared error a quadratic form), or a function ``d(y, y_out)`` of arrays
+    (N,), or (d, N) for vectors, that returns N finite numbers, none negative.
+
+    Where simulation is needed, it goes on until each standard error is at most `accuracy` times the mean of the
+    simulated entries, or, with a warning, to 200,000 replications. `rng` is a numpy Generator or a seed; the seed
+    is fixed by default, so that a design can be repeated. (Costs hold nothing secret.) ``progress(fraction)`` is called
+    as the work goes on. A simulation does not see that a distortion is infinite; the other methods do,
+    and an infinite entry forbids its pair.
+
+    An entry that is zero every time is simulated far longer: up to 200,000 replications, fewer of slow models or
+    long sequences. If nothing shows, there is a warning, and its error is 3 / N times the largest distortion of one
+    reading that was met anywhere, or 3 / N if there was none. That is the rule of three: after N replications
+    without an event, nothing is known of events rarer than 3 / N, nor whether one of them costs more than what
+    was met. The error is at least 3 / N times the largest value also for a mean that rests on fewer than 16
+    replications, or that is the same in all of them; and a function that is zero in all of 262,144 places of a
+    quadrature has the error of so many replications. Only a model that plays itself is zero without a doubt
+    (unless it rounds), under a function that is seen to be zero for equal readings and not for others.
+
+    >>> import understudy as us
+    >>> def room(occupants):
+    ...     return us.GaussMarkov(A=0.95, C=1.0, Q=0.1, R=0.1, b=10.0 * occupants, mean0=100.0, cov0=1.0)
+    >>> family = us.Family(room, values=[0, 1], prior=[0.5, 0.5])
+    >>> found = costs(family, pseudo=[0, 0.5, 1], horizon=50, distortion="mae")
+    >>> found
+    Costs(2 x 3, mae, horizon=50, exact)
+    >>> found.matrix.round(3).tolist()
+    [[0.0, 64.924, 129.848], [129.848, 64.924, 0.0]]
+    >>> round(found.mean_reading, 6)
+    100.0
+    """
+    if not isinstance(family, Family):
+        raise DesignError(f"family is of type {type(family).__name__}; it must be a us.Family")
+    values = family.values if pseudo is None else _several(pseudo)
+    horizon = _horizon(horizon)
+    if not (isinstance(accuracy, (int, float)) and 0.0 < accuracy < math.inf):
+        raise DesignError(f"accuracy = {accuracy!r}; it must be a positive number")
+    sources = [family.model(value) for value in family.values]
+    targets = [family.model(value) for value in values]
+    _check_models([*sources, *targets], [*family.values, *values], horizon)
+    work = Work(sources, targets, Measure(distortion, family.dim, weights), horizon, progress)
+    work.exact()
+    work.enumeration()
+    work.quadrature()
+    work.linear()
+    simulated = work.simulation(float(accuracy), np.random.default_rng(_SEED if rng is None else rng))
+    work.warn()
+    mean = work.mean_reading(family.prior, simulated)
+    if progress is not None:
+        progress(1.0)
+    chosen = {"horizon": horizon, "distortion": work.measure.name, "values": family.values, "pseudo": tuple(values)}
+    chosen["replications"] = 0 if simulated is None else simulated.replications
+    groups = None if simulated is None else simulated.groups
+    return Costs(work.matrix, work.error, work.method, groups, mean, chosen)
+
+
+def _several(pseudo: Any) -> tuple[Any, ...]:
+    if isinstance(pseudo, (str, bytes)):
+        raise DesignError(f"pseudo = {pseudo!r}; it must be several values of the parameter")
+    try:
+        values = tuple(pseudo)
+    except TypeError:
+        raise DesignError(f"pseudo = {pseudo!r}; it must be several values of the parameter") from None
+    if not values:
+        raise DesignError("pseudo is empty; there must be at least one value")
+    return values
+
+
+def _horizon(horizon: Any) -> int | None:
+    if horizon is None:
+        return None
+    if isinstance(horizon, bool) or not isinstance(horizon, (int, np.integer)) or horizon < 1:
+        raise DesignError(f"horizon = {horizon!r}; it must be a whole number of at least 1, or None for the limit")
+    return int(horizon)
+
+
+def _check_models(models: list[Model], values: list[Any], horizon: int | None) -> None:
+    for model, value in zip(models, values, strict=True):
+        if model.dim != models[0].dim:
+            raise DesignError(
+                f"the model of {value!r} has {model.dim} channels and that of {values[0]!r} has {models[0].dim}; "
+                "all must agree"
+            )
+        steps = getattr(gauss_markov(model) or model, "steps", None)
+        if steps is not None and horizon is not None and horizon > steps:
+            raise DesignError(f"horizon = {horizon}, and the model of {value!r} is given for {steps} steps only")
+        if steps is not None and horizon is None:
+            raise DesignError(f"horizon is missing: the model of {value!r} changes with time, and has no limit")

@@ -1,0 +1,105 @@
+"""What a law is: the conditional law of one reading given the past.
+
+A law turns a reading into *scores*, independent standard normals, and back. In the paper the
+reading passes through its conditional c.d.f., u = F(y), and then through an inverse one. Here
+z = Phi^-1(u) takes the place of u: the same map, but it does not saturate in the tails.
+
+Shapes. A law of dimension 1 acts on numbers, element by element, on arrays of any shape. A law of
+dimension d > 1 acts on arrays whose first axis is the channel, ``(d,)`` or ``(d, N)``. The map is
+triangular: score ``l`` depends on channels ``1..l`` alone, and increases with channel ``l``.
+
+Readings and scores as arrays, and what to say about one that cannot be used.
+
+Messages name a position, a type and a rule, never a value: a reading must not reach a log.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from understudy._types import Array
+from understudy.errors import NumericalError, ReadingError
+
+# What a law is: the conditional law of one reading given the past ------------------------------------
+
+
+@runtime_checkable
+class Law(Protocol):
+    """The law of one reading given the past: three methods. Ours also tell their `dim`."""
+
+    def score(self, y: Any, v: Any = None) -> Any:
+        """Reading to scores, y -> z ~ N(0, I); `v` are auxiliary uniforms, used by atoms only."""
+        ...
+
+    def value(self, z: Any) -> Any:
+        """Scores to reading, the inverse of `score`."""
+        ...
+
+    def logpdf(self, y: Any) -> Any:
+        """Logarithm of the joint density of the channels, in nats."""
+        ...
+
+
+def is_law(thing: Any) -> bool:
+    """Whether something has the three methods of a law."""
+    return all(callable(getattr(thing, name, None)) for name in ("score", "value", "logpdf"))
+
+
+# Readings and scores as arrays, and what to say about one that cannot be used ------------------------
+
+
+def channels(y: Any, dim: int, what: str) -> Array:
+    """Readings or scores as (dim, N)."""
+    try:
+        array = np.asarray(y, dtype=float)
+    except (TypeError, ValueError):
+        raise ReadingError(f"a {what} of type {type(y).__name__}; it must be a number or an array") from None
+    if dim > 1 and not (array.ndim in (1, 2) and array.shape[0] == dim):
+        raise ReadingError(f"a {what} of shape {array.shape}; {dim} channels need ({dim},) or ({dim}, N)")
+    return array.reshape(dim, -1)
+
+
+def shaped(result: Any, shape: tuple[int, ...]) -> Any:
+    """A result in the shape that was asked for; a plain number for the shape ()."""
+    return float(result.item()) if shape == () else result.reshape(shape)
+
+
+def position(bad: Any, shape: tuple[int, ...]) -> str:
+    """Where the first bad entry is, as the end of a phrase."""
+    where = np.argwhere(bad.reshape(shape))[0].tolist()
+    return f" at position {where[0] if len(where) == 1 else tuple(where)}" if where else ""
+
+
+def check_inside(z: Array, shape: tuple[int, ...]) -> None:
+    """Refuses readings whose score is infinite."""
+    outside = np.isinf(z)
+    if outside.any():
+        at = position(outside, shape)
+        raise ReadingError(f"the reading{at} is outside the support of the law; it must lie inside")
+
+
+def check_reached(result: Array, given: Array, shape: tuple[int, ...], what: str) -> None:
+    """Refuses a reading or score for which nothing finite was found."""
+    lost = ~np.isfinite(result) & ~np.isnan(given)
+    if lost.any():
+        raise NumericalError(
+            f"the {what}{position(lost, shape)} is too far in a tail: beyond double precision, or beyond "
+            "what the log-density can be integrated from"
+        )
+
+
+def vectors(y: Any, d: int) -> Array:
+    """Readings of d channels, (d,) or (d, N), as floats.
+
+    >>> vectors([1, 2], 2).tolist()
+    [1.0, 2.0]
+    """
+    try:
+        array = np.asarray(y, dtype=float)
+    except (TypeError, ValueError):
+        raise ReadingError(f"a reading of type {type(y).__name__}; it must be an array") from None
+    if array.ndim not in (1, 2) or array.shape[0] != d:
+        raise ReadingError(f"a reading of shape {array.shape}; {d} channels need ({d},) or ({d}, N)")
+    return array

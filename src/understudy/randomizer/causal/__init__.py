@@ -1,1 +1,0 @@
-"""A private parameter that moves: a randomizer with memory, what it costs and what it guarantees."""

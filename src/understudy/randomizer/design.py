@@ -1,0 +1,791 @@
+"""Making designs: `us.design` for a family of models, `us.solve` for a bare cost matrix.
+
+A design: the randomizer, what it costs, what it gives away, and the proof of both.
+
+A design at work: what a stream asks of it, and the making of streams.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from understudy._types import Array, Progress
+from understudy.distortion.costs import Costs, costs
+from understudy.distortion.measures import Function
+from understudy.errors import ConfigurationError, DesignError, InfeasibleError, ModelError, UnderstudyWarning
+from understudy.models.family import Family
+from understudy.models.fingerprint import fingerprint
+from understudy.models.model import Model
+from understudy.models.stored import to_plain, value_to_plain
+from understudy.randomizer import guarantee
+from understudy.randomizer.constraints import Constraint
+from understudy.randomizer.guarantee import Charge, Guarantee, Released, charge, released, rounded_up
+from understudy.randomizer.inverse import least_distortion, least_leakage
+from understudy.randomizer.measures import capacity, entropy, mutual_information
+from understudy.randomizer.randomizer import Randomizer
+from understudy.randomizer.solver import Solution, as_cost, as_prior, bounds_of, minimise, nats
+from understudy.stream.cadence import Cadence
+from understudy.stream.engine import REFUSE, WITHHOLD, Clock
+from understudy.stream.ledger import Ledger
+from understudy.stream.policy import DESIGN_ODDS
+from understudy.stream.records import StreamRow, check_name
+from understudy.stream.release import NOTHING_ASKED, Release, Terms, floating_point, release_of
+from understudy.stream.stream import Stream, new_secret, period_of
+from understudy.transform.gaps import refill_of
+from understudy.transform.roundoff import Roundoff
+
+if TYPE_CHECKING:
+    from understudy.randomizer.constrained_design import Price
+
+
+# A design: the randomizer, what it costs, what it gives away, and the proof of both ------------------
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Design:
+    """A randomizer with its certificate; `us.design` and `us.solve` make one.
+
+    No kernel within the budget has a distortion below `lower_bound`, and this one has `distortion`: what is
+    between them is `gap`. `status` is "optimal" when the gap is closed (1e-9 of what distortion there is
+    above the least possible, or as far as double precision can prove), else "inexact". `leakage` is
+    I(Theta; ~Theta) in nats, at most `budget`. `demand` tells what was asked for; where that was a distortion,
+    no randomizer that meets it leaks less than `leakage_lower_bound`, and the status is of that gap too.
+
+    Where models of the private values are approximate, `charge` holds what they give away themselves, and `residual`
+    its total. The budget is then one for `total_leakage`, the sum, and the kernels that `lower_bound` speaks of are
+    those that keep it together with the residual.
+
+    `constraints` are kept besides, each exactly; `lower_bound` then speaks of the kernels that keep them too, and a gap
+    of 1e-7 counts as closed. In multiples (`Multiples`) the bound is that of all kernels, and the gap is the distance
+    to it. Where nothing but constraints was asked for, the demand is a leakage of infinity, and there is no budget.
+
+    >>> import understudy as us
+    >>> solved = us.solve([[0, 1], [1, 0]], leakage=0.2)
+    >>> solved
+    Design(2 x 2, distortion=0.194827, leakage=0.2, optimal)
+    >>> solved.lower_bound <= solved.distortion and solved.leakage <= 0.2
+    True
+    """
+
+    randomizer: Randomizer
+    prior: Array
+    cost: Array
+    distortion: float
+    lower_bound: float
+    gap: float
+    leakage: float
+    budget: float | None
+    demand: tuple[str, Any]
+    status: str
+    iterations: int
+    slope: float
+    leakage_lower_bound: float = 0.0
+    distortion_error: float = 0.0
+    family: Family | None = None
+    costs: Costs | None = None
+    charge: Charge | None = None
+    constraints: tuple[Constraint, ...] = ()
+    terms: Terms = NOTHING_ASKED
+    _kept: dict[str, Any] = field(default_factory=dict, init=False)  # what is worked out when it is asked for
+
+    def __repr__(self) -> str:
+        m, n = self.randomizer.kernel.shape
+        more = "" if self.charge is None else f"residual={guarantee.number(self.residual, 'up')}, "
+        return f"Design({m} x {n}, distortion={self._distortion()}, leakage={self.leakage:.6g}, {more}{self.status})"
+
+    def __str__(self) -> str:
+        m, n = self.randomizer.kernel.shape
+        name, value = self.demand
+        relative = self.relative_distortion
+        share = "" if relative is None else f" ({100.0 * relative:.4g}% of the mean reading)"
+        known = "" if self.distortion_error == 0.0 else "; the costs themselves are known to the error given"
+        asked = "constraints alone" if self.constraints and value == math.inf else f"{name} = {value}"
+        lines = [
+            f"Design for {m} private and {n} pseudo values, {asked}",
+            f"  distortion   {self._distortion()}{share}",
+            f"  optimum      at least {self.lower_bound:.8g}, so within {self.gap:.2g} ({self.status}){known}",
+            f"  leakage      {self.leakage:.8g} nats ({self.leakage / np.log(2.0):.6g} bits)",
+        ]
+        if self.charge is not None:
+            residual = f"{guarantee.number(self.residual, 'up')} nats over {self.charge.readings} ({self.charge.how})"
+            lines.append(f"  residual     {residual}")
+        lines += [f"  kept         {one.words}" for one in self.constraints]
+        lines.append(f"  guarantee    {self.guarantee.headline}")
+        return "\n".join(lines)
+
+    def _distortion(self) -> str:
+        if self.distortion_error <= 1e-12 * self.distortion:
+            return f"{self.distortion:.6g}"
+        digits = max(0, 1 - int(np.floor(np.log10(self.distortion_error))))
+        return f"{self.distortion:.{digits}f} +- {self.distortion_error:.{digits}f}"
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """The values of the private parameter."""
+        return self.randomizer.values
+
+    @property
+    def pseudo(self) -> tuple[Any, ...]:
+        """The pseudo values."""
+        return self.randomizer.pseudo
+
+    @property
+    def residual(self) -> float:
+        """What the models themselves give away over the horizon, in nats; 0 where they are exact."""
+        return 0.0 if self.charge is None else self.charge.total
+
+    @property
+    def total_leakage(self) -> float:
+        """Leakage and residual, rounded up: what the readings tell on average, at most."""
+        return total(self.leakage, self.charge)
+
+    @property
+    def relative_distortion(self) -> float | None:
+        """Distortion over the mean reading, as in the paper's figure; None where there is no mean reading.
+
+        The root of a squared error, so that both are in the units of a reading.
+        """
+        if self.costs is None or not abs(self.costs.mean_reading) > 0.0:
+            return None
+        size = math.sqrt(self.distortion) if self.costs.distortion == "mse" else self.distortion
+        return size / abs(self.costs.mean_reading)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The card: every measure of what leaks, in words, with its conditions."""
+        if "guarantee" not in self._kept:
+            kernel = self.randomizer.kernel
+            self._kept["guarantee"] = Guarantee.of(
+                self.prior,
+                kernel,
+                values=self.values,
+                budget=self.budget,
+                residual=self.charge,
+                constraints=[one.words for one in self.constraints],
+                release=None if self.family is None else self._released,
+            )
+        found: Guarantee = self._kept["guarantee"]
+        return found
+
+    def _released(self) -> Released:
+        horizon = None if self.costs is None else self.costs.horizon
+        return released(self.release, self.floating, horizon)
+
+    def price_of(self, constraint: Constraint) -> Price:
+        """What one of the constraints costs: the distortion with it less that without it, and proven bounds."""
+        from understudy.randomizer.constrained_design import price_of
+
+        return price_of(self, constraint)
+
+    # What a stream asks of a design: `understudy.stream.policy` -----------------------------------------
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells this design from another; says nothing about the private parameter."""
+        if "fingerprint" not in self._kept:
+            self._kept["fingerprint"] = fingerprint_of(self)
+        found: str = self._kept["fingerprint"]
+        return found
+
+    @property
+    def former_fingerprint(self) -> str:
+        """The fingerprint that version 0.1 gave this design: its streams go on."""
+        return fingerprint_of(self, former=True)
+
+    @property
+    def release(self) -> Release:
+        """The public lattice on which readings leave, the form and the range of those that come in."""
+        if "release" not in self._kept:
+            if self.family is None:
+                raise DesignError("the design has no models (us.solve makes none), so that nothing is released by it")
+            self._kept["release"] = release_for(self.family, self.values, self.pseudo, self.terms)
+        found: Release = self._kept["release"]
+        return found
+
+    @property
+    def floating(self) -> Roundoff | None:
+        """What rounding leaves of the private value in outputs on the lattice; None where it leaves nothing.
+
+        >>> import understudy as us
+        >>> family = us.Family(lambda v: us.GaussMarkov(0.95, 1.0, 0.1, 0.1, b=10.0 * v, mean0=100.0), values=[0, 1])
+        >>> found = us.design(family, leakage=0.1, distortion="mae").floating
+        >>> found.how, 0.0 < found.nats(1000) < 1e-9
+        ('proved', True)
+        """
+        if "floating" not in self._kept:
+            release = self.release
+            if self.family is None:
+                raise DesignError("the design has no models, so that nothing is released by it")
+            self._kept["floating"] = floating_for(self.family, self.values, self.pseudo, release)
+        found: Roundoff | None = self._kept["floating"]
+        return found
+
+    @property
+    def resolution(self) -> tuple[float, ...]:
+        """The step of the lattice on which readings leave, by channel; 0 where the models have a grid of their own."""
+        return self.release.lattice.steps
+
+    def row(self, value: Any) -> int:
+        """Where a value of the private parameter stands."""
+        return self.randomizer.row(value)
+
+    def draw(self, row: int, rng: np.random.Generator | None = None) -> int:
+        """Which pseudo value plays the private one of this row, by position."""
+        return self.randomizer.draw_index(row, rng)
+
+    def source(self, row: int) -> Model:
+        """The model of a private value, by position."""
+        return model_of(self, self.values[row])
+
+    def target(self, column: int) -> Model:
+        """The model of a pseudo value, by position."""
+        return model_of(self, self.pseudo[column])
+
+    def leakage_of_draw(self, marginal: Any = None) -> float:
+        """Nats that one draw gives away: at the odds "design", at given ones, or at the worst if None."""
+        return leakage_of_draw(self, marginal)
+
+    def residual_of_block(self, marginal: Any = "design") -> tuple[float, int] | None:
+        """Nats that approximate models give away over so many readings, missing ones among them; None if all are exact.
+
+        At the odds "design", at given ones, or at the worst if None. `charge` bounds the divergence of the *first*
+        readings of a sequence. A stream charges each later block of as many the same, which assumes that a later
+        block diverges no more than the first: so it is, up to the error of the estimate, for a filter that has settled.
+        """
+        return residual_of_block(self, marginal)
+
+    def stream(
+        self,
+        theta: Any,
+        ledger: Any = None,
+        name: str | None = None,
+        *,
+        room: str | None = None,
+        share: str | None = None,
+        epoch: Any = None,
+        rng: Any = None,
+        gaps: str | None = None,
+        period: Any = None,
+        tolerance: Any = None,
+        fill: bool | None = None,
+    ) -> Stream:
+        """Begin a live stream: draw the pseudo value that plays `theta`, once, and remember it.
+
+        `ledger` is a `us.Ledger` or the path of one; a stream that it has under this `name` goes on where it stood,
+        without a new draw. `room` names what budgets are for; further streams of a room need `share`: "independent"
+        (sensors independent given the parameter: one draw for all) or "separate" (another draw, charged). `epoch` is
+        the time (a timedelta) or the number of readings after which to draw again. The random source is the operating
+        system's; `rng` is for tests, and whatever is written then says "insecure".
+
+        `gaps` says what to do about missing readings where the models have no exact law across them: "refuse" (the
+        default) raises; "withhold" gives nothing out for as many readings in a row as make the law exact again, at the
+        beginning and after each gap, and then begins the pseudo model anew. It is fixed when the stream is begun.
+
+        `period` (a timedelta or seconds, by default that of the family) is the cadence of readings that have times:
+        each is put into a slot, within `tolerance` (half a period), and slots that stay empty are missing readings.
+        With `fill` they are released too, from fresh scores, and so are missing readings: then which of them were
+        missing does not show. All of it is fixed when the stream is begun.
+        """
+        choices = Choices(name, room, share, epoch, rng, gaps, period, tolerance, None, fill)
+        return stream(self, theta, ledger, choices)
+
+    def save(self, path: str | os.PathLike[str], models: bool = True) -> str:
+        """Write the design to a JSON file, models included, and return its fingerprint.
+
+        Parameters are stored, never code. Models that hold a function cannot be; ``models=False`` leaves all
+        models out, and `us.load_design` then wants the family.
+        """
+        from understudy.randomizer.storage import save
+
+        return save(self, path, models)
+
+
+_SLOTS = tuple(vars(Design)[one.name].__set__ for one in fields(Design))
+
+
+def quickly(*given: Any) -> Design:
+    """What the constructor makes of all fields but the last three, in half the time: through the slots themselves."""
+    made = object.__new__(Design)
+    for put, value in zip(_SLOTS, (*given, (), NOTHING_ASKED, {}), strict=True):
+        put(made, value)
+    return made
+
+
+def total(leakage: float, charge: Charge | None) -> float:
+    """The leakage of a draw and of the models, rounded up."""
+    return leakage if charge is None else rounded_up(Fraction(leakage) + Fraction(charge.total))
+
+
+# Making designs: `us.design` for a family of models, `us.solve` for a bare cost matrix ---------------
+
+
+_D = TypeVar("_D", bound=Design)
+
+
+def solve(
+    cost: Any,
+    prior: Any = None,
+    *,
+    leakage: Any = None,
+    error_at_least: Any = None,
+    distortion_at_most: Any = None,
+    constraints: Any = (),
+) -> Design:
+    """The randomizer of least expected cost that gives away no more than asked, with its proof.
+
+    `cost` is (m, n), 0 or more, infinite where a pair is forbidden; `prior` is uniform by default. Exactly one
+    demand is made: `leakage` bounds the mutual information (a number of nats, "0.3 nats", "0.4 bit", "40%" of the
+    entropy); `error_at_least` is the probability with which every guess must be wrong; `distortion_at_most`
+    asks for the least leakage at that expected cost.
+
+    `constraints` are kept besides, exactly: other measures (`LocalDP`, `MaximalLeakage`, `PointwiseLeakage`,
+    `TotalVariation`, `ErrorAtLeast`), full support (`Floor`), and what people have to live with (`Forbidden`, `Same`,
+    `Multiples`). With constraints there may be no demand at all.
+
+    >>> import numpy as np
+    >>> import understudy as us
+    >>> x = np.linspace(0, 1, 16)
+    >>> solved = us.solve((x[:, None] - x) ** 2, leakage=1.0)
+    >>> round(solved.distortion, 12), solved.status
+    (0.010060755323, 'optimal')
+    >>> us.solve(1.0 - np.eye(3), distortion_at_most=0.1).leakage <= us.solve(1.0 - np.eye(3), leakage="100%").leakage
+    True
+    >>> from understudy.randomizer.constraints import LocalDP
+    >>> us.solve(1.0 - np.eye(2), constraints=[LocalDP(1.0)]).randomizer.kernel.round(4).tolist()
+    [[0.7311, 0.2689], [0.2689, 0.7311]]
+    """
+    matrix = as_cost(cost)
+    p = as_prior(prior, matrix.shape[0])
+    if constraints:
+        beside = _constraints(constraints)
+        return _solved_with(matrix, p, _at_most_one(leakage, error_at_least, distortion_at_most, beside), beside)
+    demand = _one_demand(leakage, error_at_least, distortion_at_most)
+    return solved(matrix, p, demand, None, None)
+
+
+def design(
+    family: Family,
+    pseudo: Iterable[Any] | None = None,
+    *,
+    leakage: Any = None,
+    error_at_least: Any = None,
+    distortion_at_most: Any = None,
+    constraints: Any = (),
+    horizon: int | None = None,
+    distortion: str | Function = "mse",
+    weights: Any = None,
+    accuracy: float = 0.01,
+    rng: Any = None,
+    progress: Progress | None = None,
+    resolution: Any = None,
+    readings: Any = None,
+    valid: Any = None,
+) -> Design:
+    """The randomizer for a family of models: which pseudo value plays which private one, and how often.
+
+    `pseudo` are the values that may be played, by default the family's own. Exactly one of `leakage`,
+    `error_at_least` and `distortion_at_most` is given, as in `us.solve`, or none where there are `constraints`, which
+    go with each of them. `horizon`, `distortion`, `weights`, `accuracy`, `rng` and `progress` say how the distortion is
+    found, as in `us.costs`. The horizon affects the distortion only: the bound on the leakage holds for sequences of
+    every length.
+
+    That is so for exact models. One that is approximate, such as one of rounded readings, gives away a little itself
+    with every reading. This residual is charged for `horizon` readings, which must then be given: of a leakage it is
+    taken off before the randomizer is found, to an error it is added, and the guarantee is one for so
+    many readings. See `Design.charge`.
+
+    `resolution` is the step of the public lattice on which readings leave: a power of two or a decimal, or one for each
+    channel; by default about a thousandth of the smallest conditional standard deviation of a target. `readings`
+    declares the form of those that come in: "double", "float32" or "6 digits". `valid` is their public range
+    (low, high); what lies outside is not taken for a reading. See `Design.release`.
+
+    >>> import understudy as us
+    >>> def room(occupants):
+    ...     return us.GaussMarkov(A=0.95, C=1.0, Q=0.1, R=0.1, b=10.0 * occupants, mean0=100.0, cov0=1.0)
+    >>> family = us.Family(room, values=[0, 1], prior=[0.5, 0.5])
+    >>> found = us.design(family, pseudo=[0, 0.2, 0.4, 0.6, 0.8, 1], leakage=0.3, horizon=50, distortion="mae")
+    >>> found
+    Design(2 x 6, distortion=17.3459, leakage=0.3, optimal)
+    >>> found.randomizer.kernel.round(3).tolist()
+    [[0.866, 0.0, 0.0, 0.0, 0.0, 0.134], [0.134, 0.0, 0.0, 0.0, 0.0, 0.866]]
+    """
+    beside = _constraints(constraints) if constraints else ()
+    demand = _at_most_one(leakage, error_at_least, distortion_at_most, beside)
+    if not isinstance(family, Family):
+        raise DesignError(f"family is a {type(family).__name__}; it must be a Family (us.solve takes bare costs)")
+    # a bad budget is refused before the work, and so is one that the models alone exceed
+    budget = nats(demand[1], entropy(family.prior)) if demand[0] == "leakage" else 0.0
+    leak = charge(family, horizon, rng)
+    if leak is not None and demand[0] == "leakage":
+        leak.left_for_the_draw(budget)
+    elif leak is not None and demand[0] == "error_at_least":
+        leak.asked_of_the_draw(_number(*demand), family.prior)
+    found = costs(family, pseudo, horizon, distortion, weights, accuracy, rng, progress)
+    if beside:
+        made = _solved_with(found.matrix, family.prior, demand, beside, family, found, leak)
+    else:
+        made = solved(found.matrix, family.prior, demand, family, found, leak)
+    return with_terms(made, Terms(resolution, readings, valid))
+
+
+def with_terms(made: _D, terms: Terms) -> _D:
+    """The same design, with what was asked for about the readings that leave and come in."""
+    if all(term is None for term in terms):
+        return made
+    made = replace(made, terms=terms)
+    _ = made.release  # what cannot be kept is refused now
+    return made
+
+
+def _one_demand(leakage: Any, error_at_least: Any, distortion_at_most: Any) -> tuple[str, Any]:
+    if leakage is not None and error_at_least is None and distortion_at_most is None:
+        return "leakage", leakage
+    demands = {"leakage": leakage, "error_at_least": error_at_least, "distortion_at_most": distortion_at_most}
+    given = [(name, value) for name, value in demands.items() if value is not None]
+    if len(given) != 1:
+        raise DesignError(
+            f"{' and '.join(name for name, _ in given) or 'no demand'} given; "
+            "exactly one of leakage, error_at_least and distortion_at_most is needed"
+        )
+    return given[0]
+
+
+def solved(
+    cost: Array,
+    p: Array,
+    demand: tuple[str, Any],
+    family: Family | None,
+    found: Costs | None,
+    leak: Charge | None = None,
+) -> Design:
+    """A design from checked costs, one demand, and what the models themselves give away."""
+    name, wanted = demand
+    budget: float | None
+    proven = 0.0
+    if name == "leakage":
+        budget = wanted if type(wanted) is float and 0.0 <= wanted < math.inf else nats(wanted, entropy(p))
+        solution = minimise(cost, p, budget) if leak is None else _charged(cost, p, name, budget, leak)
+    elif name == "distortion_at_most":
+        solution, proven = least_leakage(cost, p, _number(name, wanted))
+        budget = total(solution.leakage, leak)
+    else:
+        budget = None
+        error = _number(name, wanted)
+        solution = least_distortion(cost, p, error) if leak is None else _charged(cost, p, name, error, leak)
+    names = (None, None) if found is None else (found.values, found.pseudo)
+    randomizer = Randomizer._certified(solution.kernel, *names)
+    error = 0.0 if found is None else found.expected(p[:, None] * solution.kernel)[1]
+    p.setflags(write=False)
+    cost.setflags(write=False)
+    distortion, lower = bounds_of(solution)
+    if name == "distortion_at_most":
+        distortion = min(distortion, wanted)  # met exactly: `least_leakage` has made sure of it
+        lower = min(lower, distortion)
+    gap = max(solution.excess - solution.bound, 0.0)
+    status = "optimal" if solution.optimal else "inexact"
+    return quickly(
+        randomizer, p, cost, distortion, lower, gap, solution.leakage, budget, demand, status,
+        solution.iterations, solution.slope, proven, error, family, found, leak,
+    )  # fmt: skip
+
+
+def _charged(cost: Array, p: Array, name: str, wanted: float, leak: Charge) -> Solution:
+    """The randomizer that meets a demand together with what the models give away."""
+    by_leakage = name == "leakage"
+    asked = leak.left_for_the_draw(wanted) if by_leakage else leak.asked_of_the_draw(wanted, p)
+    try:
+        return minimise(cost, p, asked) if by_leakage else least_distortion(cost, p, asked)
+    except InfeasibleError as error:
+        sign, amount = ("less", leak.total) if by_leakage else ("and", leak.variation)
+        raise InfeasibleError(
+            f"{error}; that is the {wanted:.6g} asked for, {sign} {amount:.3g} for what the models themselves give "
+            f"away over {leak.readings} ({leak.how})"
+        ) from None
+
+
+def _at_most_one(
+    leakage: Any, error_at_least: Any, distortion_at_most: Any, constraints: tuple[Any, ...]
+) -> tuple[str, Any]:
+    """The demand; none where there are constraints is a leakage without limit."""
+    if constraints and leakage is None and error_at_least is None and distortion_at_most is None:
+        return "leakage", math.inf
+    return _one_demand(leakage, error_at_least, distortion_at_most)
+
+
+def _constraints(given: Any) -> tuple[Any, ...]:
+    from understudy.randomizer.constraints import as_constraints
+
+    return as_constraints(given)
+
+
+def _solved_with(
+    cost: Array,
+    p: Array,
+    demand: tuple[str, Any],
+    constraints: tuple[Any, ...],
+    family: Family | None = None,
+    found: Costs | None = None,
+    leak: Charge | None = None,
+) -> Design:
+    """A design that keeps constraints; what makes it is loaded when one is asked for."""
+    from understudy.randomizer.constrained_design import Asked, solved_with
+
+    return solved_with(cost, p, Asked(demand, constraints, leak), family, found)
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise DesignError(f"{name} = {value!r}; it must be a number")
+    return float(value)
+
+
+# A design at work: what a stream asks of it, and the making of streams -------------------------------
+
+
+MOST_FLOATING = 0.01
+"""Nats that floating point may leave over the horizon of a design, or over 1000 readings."""
+MANY_DECIMALS = 9
+"""So many decimals, which is as far as a fit counts, or more: the readings have all digits."""
+
+
+def release_for(family: Family, values: Iterable[Any], pseudo: Iterable[Any], terms: Terms) -> Release:
+    """The lattice on which readings of a family leave, and what may come in."""
+    about = family.about or {}
+    known = about.get("decimals") or [None] * family.dim
+    decimals = [None if places is None or places >= MANY_DECIMALS else int(places) for places in known]
+    sources, targets = ([family.model(value) for value in those] for those in (values, pseudo))
+    if terms.readings is None and any(about.get("form") or ()):
+        terms = terms._replace(readings=list(about["form"]))
+    return release_of(sources, targets, terms, decimals)
+
+
+def floating_for(family: Family, values: Iterable[Any], pseudo: Iterable[Any], release: Release) -> Roundoff | None:
+    """What floating point leaves of the private value in the outputs of a family."""
+    sources, targets = ([family.model(value) for value in those] for those in (values, pseudo))
+    return floating_point(sources, targets, release)
+
+
+def fingerprint_of(design: Design, former: bool = False) -> str:
+    """What tells one design from another: kernel, values, odds, models, charge, release; nothing of who is played.
+
+    A model that holds a function is told by its kind alone. The `former` one is that of version 0.1, without the
+    release.
+    """
+    told: dict[str, Any] = {
+        "values": [value_to_plain(value) for value in design.values],
+        "pseudo": [value_to_plain(value) for value in design.pseudo],
+        "kernel": design.randomizer.counts.tolist(),
+        "prior": design.prior.tolist(),
+        "models": [_told(model_of(design, value)) for value in (*design.values, *design.pseudo)],
+    }
+    if design.charge is not None:
+        told["charge"] = [[repr(nats) for nats in design.charge.charged], design.charge.horizon]
+    if not former:
+        told["release"] = design.release.to_plain()
+    return fingerprint(told)
+
+
+def _told(model: Model) -> dict[str, Any]:
+    try:
+        return to_plain(model)
+    except ModelError:
+        return {"kind": type(model).__name__, "dim": int(model.dim), "functions": True}
+
+
+def model_of(design: Design, value: Any) -> Model:
+    """The model of a value; a design without a family has none."""
+    if design.family is None:
+        raise DesignError("the design has no models (us.solve makes none); a stream needs one from us.design")
+    return design.family.model(value)
+
+
+def leakage_of_draw(design: Design, marginal: Any) -> float:
+    """Nats that one draw gives away: at the odds of the design, at given ones, or at the worst."""
+    if marginal is None:
+        return capacity(design.randomizer.kernel, design.prior).upper
+    if isinstance(marginal, str):
+        if marginal != DESIGN_ODDS:
+            raise ConfigurationError(f"marginal = {marginal!r}; it must be 'design', odds, or None if they are unknown")
+        return design.leakage
+    return mutual_information(as_prior(marginal, len(design.values)), design.randomizer.kernel)
+
+
+def residual_of_block(design: Design, marginal: Any) -> tuple[float, int] | None:
+    """Nats that the models give away over a block of readings; None where all are exact.
+
+    At the odds of the design, at given ones, or at the worst if None.
+    """
+    charge = design.charge
+    if charge is None:
+        return None
+    if isinstance(marginal, str) and marginal == DESIGN_ODDS:
+        return charge.total, charge.horizon
+    if marginal is None:
+        return max(nats for nats, p in zip(charge.charged, design.prior, strict=True) if p > 0.0), charge.horizon
+    odds = as_prior(marginal, len(design.values))
+    return Charge.of(odds, charge.charged, charge.horizon, charge.how).total, charge.horizon
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What a stream is begun with, besides design, private value and ledger; None where nothing was said."""
+
+    name: str | None = None
+    room: str | None = None
+    share: str | None = None
+    epoch: Any = None
+    rng: Any = None
+    gaps: str | None = None
+    period: Any = None
+    tolerance: Any = None
+    origin: int | None = None
+    fill: bool | None = None
+
+
+def stream(design: Design, theta: Any, ledger: Any, choices: Choices) -> Stream:
+    """Begin a stream, or go on with the one that the ledger has under this name; see `Design.stream`."""
+    options = {**Clock.checked(choices.epoch), "randomizer": _draws_of(design)}
+    return begun_or_opened(design, theta, ledger, choices, options)
+
+
+def begun_or_opened(design: Any, theta: Any, ledger: Any, choices: Choices, options: dict[str, Any]) -> Stream:
+    """A new stream with these options; or the one of this name, whose terms must be those that are given, if any."""
+    name, room = choices.name, choices.room
+    title = "stream" if name is None else name
+    if not isinstance(title, str) or not title or not (room is None or (isinstance(room, str) and room)):
+        raise ConfigurationError(f"name = {name!r}, room = {room!r}; both must be texts")
+    if choices.fill not in (None, True, False):
+        raise ConfigurationError(f"fill = {choices.fill!r}; it must be True or False")
+    if choices.gaps not in (None, REFUSE, WITHHOLD):
+        raise ConfigurationError(f"gaps = {choices.gaps!r}; it must be 'refuse' or 'withhold'")
+    generator = None if choices.rng is None else np.random.default_rng(choices.rng)
+    if ledger is not None and not isinstance(ledger, Ledger):
+        opened = Ledger(ledger)
+        try:
+            return begun_or_opened(design, theta, opened, replace(choices, rng=generator), options)
+        except BaseException:
+            opened.close()  # or its lock would outlive the call
+            raise
+    known = None if ledger is None else ledger.stream(title)
+    if known is not None:
+        _same(known, choices)
+        return Stream.open(ledger, design, title, theta=theta, period=choices.period)
+    check_name("name", title)
+    check_name("room", title if room is None else room)
+    _check_floating(design)
+    options = options | _cadence(design, choices) | {"resolution": list(design.release.lattice.steps)}
+    gaps = choices.gaps
+    if gaps is None and "cadence" in options and _refill(design):
+        gaps = WITHHOLD  # a slot that stays empty is no error
+    if gaps == WITHHOLD:
+        _check_refill(design)
+        options = options | {"gaps": WITHHOLD}
+    group = title if room is None else room
+    if ledger is not None:
+        options = options | _company(options, ledger, group, choices.share)
+    row = StreamRow(0, title, group, design.fingerprint, new_secret(generator), generator is not None, options)
+    return Stream.begin(design, theta, ledger, row)
+
+
+def _check_floating(design: Any) -> None:
+    """Refuse a lattice on which floating point would leave more than a hundredth of a nat over the horizon."""
+    floating = design.floating
+    costs = getattr(design, "costs", None)
+    T = (None if costs is None else costs.horizon) or 1000
+    nats = 0.0 if floating is None else floating.nats(T)
+    if not nats <= MOST_FLOATING:
+        raise ConfigurationError(
+            f"floating point would leave {nats:.3g} nats of the private value in the first {T} readings "
+            f"({floating.how}), more than {MOST_FLOATING:g}; give the design a coarser resolution= than "
+            f"{design.release.lattice.words}, or a narrower range valid="
+        )
+
+
+def _cadence(design: Any, choices: Choices) -> dict[str, Any]:
+    """The cadence and what happens to empty slots, as they are stored."""
+    period = period_of(design) if choices.period is None else choices.period
+    if period is None:
+        if choices.tolerance is not None:
+            raise ConfigurationError("tolerance = is for readings with times; give period= too")
+        return {"fill": True} if choices.fill else {}
+    cadence = Cadence.checked(period, choices.tolerance, choices.origin)
+    return {"cadence": list(cadence), **({"fill": True} if choices.fill else {})}
+
+
+def _refill(design: Any) -> bool:
+    """Whether the models need readings in a row after a gap, all of them as many."""
+    if getattr(design, "family", None) is None:
+        return False
+    try:
+        return refill_of(design.family.model(value) for value in (*design.values, *design.pseudo)) is not None
+    except ModelError:
+        return False
+
+
+def _check_refill(design: Any) -> None:
+    """Refuse, before anything is drawn, models that do not need as many readings after a gap as each other."""
+    if getattr(design, "family", None) is not None:
+        refill_of(design.family.model(value) for value in (*design.values, *design.pseudo))
+
+
+def _same(known: StreamRow, choices: Choices) -> None:
+    """Refuse to go on with a stream under other terms than it was begun with."""
+    stored = {key: value for key, value in known.options.items() if key in ("epoch", "timed")}
+    if choices.epoch is not None and Clock.checked(choices.epoch) != stored:
+        raise ConfigurationError(f"the stream {known.name!r} has epochs of another length, fixed when it was begun")
+    if choices.room is not None and choices.room != known.room:
+        raise ConfigurationError(
+            f"the stream {known.name!r} belongs to the room {known.room!r}, not to {choices.room!r}"
+        )
+    others = (("gaps", choices.gaps, REFUSE), ("fill", choices.fill, False))
+    for option, given, usual in others:
+        if given is not None and given != known.options.get(option, usual):
+            raise ConfigurationError(
+                f"{option} = {given!r}; the stream {known.name!r} was begun with another choice, for good"
+            )
+    if choices.tolerance is not None:
+        found = Cadence.stored(known.options)
+        if found is None or Cadence.checked(found.period / 1e9, choices.tolerance).tolerance != found.tolerance:
+            raise ConfigurationError(
+                f"tolerance = {choices.tolerance!r}; the stream {known.name!r} was begun with another one, for good"
+            )
+
+
+def _company(options: dict[str, Any], ledger: Ledger, room: str, share: str | None) -> dict[str, Any]:
+    """Whether another stream of the room is played by the same draw; refuses where nobody has said."""
+    others = ledger.room(room)
+    if not others:
+        return {}
+    if share == "separate":
+        warnings.warn(
+            f"the streams of {room!r} have separate draws: each gives away its own leakage, and all are charged",
+            UnderstudyWarning,
+            stacklevel=4,
+        )
+        return {}
+    if share == "independent":
+        first = others[0]
+        if first.options.get("randomizer") != options.get("randomizer"):
+            raise ConfigurationError(
+                f"the stream {first.name!r} of {room!r} has another randomizer; a draw is shared by designs of one"
+            )
+        return {"draw_of": first.name}
+    raise ConfigurationError(
+        f"{room!r} has the stream {others[0].name!r} already. Sensors of one room belong into one joint model "
+        "(channels of one stream). If they are independent given the parameter, say share='independent' (one draw for "
+        "all); share='separate' draws again and charges for it"
+    )
+
+
+def _draws_of(design: Design) -> str:
+    """What streams must have in common to share a draw: the kernel, and what its rows and columns stand for."""
+    names = [value_to_plain(value) for value in (*design.values, *design.pseudo)]
+    return fingerprint({"kernel": design.randomizer.counts.tolist(), "names": names})

@@ -1,0 +1,1041 @@
+"""Which pseudo values to play: chosen from a whole interval or box (paper, remark after Theorem 2).
+
+The paper takes the pseudo values as given and remarks that they can be optimised together with the randomizer, one
+after the other. `optimise_pseudo` does that from several starts and keeps the best; it is never worse than the start,
+and says what was gained over a uniform grid and what no choice of values can reach.
+
+What a search for pseudo values sees: a set to choose from, what every place in it costs, and the slopes.
+
+All peaks of a function over a box, as far as a scan shows them, each looked at closely.
+
+A scan has the function at places all over the box. A place of it that stands above its neighbours has a peak around it,
+and the peak may be higher than the place: by about an eighth of the second difference where the function is smooth, by
+at most the difference to the neighbours where it has a kink. Peaks that may reach a level are looked at ever more
+closely, all of them together, since costs are quicker for many places at once.
+
+Moving pseudo values: kernel and positions in turn, until neither has anything to gain.
+
+For given positions the best kernel P is a convex problem, and for a given kernel every position is a small problem of
+its own: the least of sum_i p_i P_ij L(theta_i, x) over x. To alternate between the two never makes anything worse. What
+the optimum gains by moving position j is, by the envelope theorem, just what the fixed kernel gains::
+
+    d D / d x_j = sum_i p_i P_ij dL(theta_i, x_j) / dx
+
+so a quasi-Newton method with these slopes takes over where they exist. A place that is worth having has ::
+
+    c(x) = sum_i p_i exp(-beta L(theta_i, x)) / z_i > 1,        z_i = sum_j q_j exp(-beta L_ij)
+
+(beta the slope of the curve, q the law of the draw): values of no use move there. Where c(x) <= 1 everywhere no
+further value helps, and (F - ln max c - I_0) / beta bounds what any set of values can reach.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy._types import Array, Progress
+from understudy.distortion.costs import _SEED, EXACT, MONTE_CARLO, Work
+from understudy.distortion.gradient import gradients
+from understudy.distortion.measures import Function, Measure
+from understudy.errors import DesignError, UnderstudyWarning
+from understudy.models.family import Family
+from understudy.randomizer.design import Design, design, solved
+from understudy.randomizer.guarantee import charge
+from understudy.randomizer.measures import entropy
+from understudy.randomizer.solver import Solution, as_prior, bounds_of, minimise, nats
+
+# What a search for pseudo values sees: a set to choose from, what every place in it costs, and the sl ---
+
+
+# looked at on a line where costs are quick, take an integral, or a simulation; in more dimensions a power of two
+_PLACES = (201, 81, 41)
+_MOST_PLACES = (3201, 161, 41)  # on a line where costs change faster than these places show
+_SHOWN = 0.01  # of the range of a cost: how far off a place may be from what those around it say
+_BETWEEN = 16  # places between, for what changes faster than any of them shows
+_STEP = 1e-3  # of the width, to both sides, for differences of costs
+
+Costs = Callable[[Array], Array]
+Slopes = Callable[[Array], Array | None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Landscape:
+    """A box, the private values' odds, the budget, and what places cost.
+
+    ``costs(X)`` is (m, N) for places X (N, k), ``slopes(X)`` its derivatives (m, N, k), or None where there are none.
+    `scan` are places all over the box, the private values among them, and `scanned` what they cost; `own` are the
+    private values that are places of the box. `sloped` and `exact` say whether there are slopes, and whether they are
+    exact; `effort` is 0 for costs that are quick, 1 for integrals, 2 for simulations.
+    """
+
+    p: Array
+    budget: float
+    low: Array
+    high: Array
+    costs: Costs
+    slopes: Slopes
+    scan: Array
+    scanned: Array
+    own: Array
+    sloped: bool = False
+    exact: bool = False
+    effort: int = 0
+
+    @property
+    def width(self) -> Array:
+        """The sides of the box."""
+        return self.high - self.low
+
+    @property
+    def spacing(self) -> float:
+        """How far places of the scan are apart, as a share of the sides."""
+        return float(2.0 / len(self.scan) ** (1.0 / self.low.size))
+
+
+def as_box(bounds: Any, values: Sequence[Any]) -> tuple[Array, Array, bool]:
+    """Lowest and highest of the set, and whether it is a line; by default that of the private values.
+
+    >>> as_box((0, 4), [])
+    (array([0.]), array([4.]), True)
+    >>> as_box([(0, 1), (-1, 1)], [])[2]
+    False
+    """
+    if bounds is None:
+        try:
+            table = np.array([np.asarray(value, dtype=float) for value in values])
+        except (TypeError, ValueError):
+            raise DesignError(
+                "bounds is missing: the private values are no numbers that a set could be made of"
+            ) from None
+        table = table.reshape(len(values), -1)
+        return table.min(axis=0), table.max(axis=0), np.ndim(values[0]) == 0
+    try:
+        given = np.asarray(bounds, dtype=float)
+    except (TypeError, ValueError):
+        given = np.empty(0)
+    if given.shape != (2,) and (given.ndim != 2 or given.shape[1] != 2):
+        raise DesignError(f"bounds = {bounds!r}; it must be (low, high), or a pair for each coordinate of a box")
+    low, high = given.reshape(-1, 2).T
+    if not (np.isfinite(given).all() and (low < high).all()):
+        raise DesignError(f"bounds = {bounds!r}; they must be finite, each low below its high")
+    return low.copy(), high.copy(), given.ndim == 1
+
+
+def places(low: Array, high: Array, more: Array, count: int = _PLACES[0]) -> Array:
+    """Places all over a box, and those of `more`."""
+    k = low.size
+    if k == 1:
+        unit = np.linspace(0.0, 1.0, count)[:, None]
+    else:
+        from scipy.stats import qmc
+
+        size = 1 + math.ceil(math.log2(max(2, count)))
+        corners = np.array(np.meshgrid(*([[0.0, 1.0]] * k))).reshape(k, -1).T
+        unit = np.concatenate((qmc.Sobol(k, scramble=False).random_base2(size), corners))
+    return np.unique(np.concatenate((low + unit * (high - low), more)), axis=0)
+
+
+def scanned(costs: Costs, low: Array, high: Array, own: Array, effort: int) -> tuple[Array, Array]:
+    """Places all over a box and what they cost; on a line as many as it takes for them to show how costs change."""
+    if low.size > 1 or not low[0] < high[0]:
+        scan = places(low, high, own, _PLACES[effort])
+        return scan, costs(scan)
+    X = np.linspace(low[0], high[0], _PLACES[effort])
+    L = costs(X[:, None])
+    # between places, at no regular distance
+    share = (np.arange(1, _BETWEEN + 1) * 0.6180339887498949) % 1.0
+    between = low[0] + share * (high[0] - low[0])
+    beside = costs(between[:, None])
+    while 2 * len(X) - 1 <= _MOST_PLACES[effort] and not _is_shown(X, L, between, beside):
+        middles = 0.5 * (X[1:] + X[:-1])
+        X, L = np.insert(X, range(1, len(X)), middles), np.insert(L, range(1, len(X)), costs(middles[:, None]), axis=1)
+    scan, first = np.unique(np.concatenate((X, own[:, 0])), return_index=True)
+    return scan[:, None], np.concatenate((L, costs(own)), axis=1)[:, first]
+
+
+def _is_shown(X: Array, L: Array, between: Array, beside: Array) -> bool:
+    """Whether cubics through every other place tell the places left out, and those between, well enough."""
+    finite = np.isfinite(L).all() and np.isfinite(beside).all()
+    if not finite:
+        return True  # nothing is told by a finer look at what is forbidden
+    a, b, c, d = L[:, :-6:2], L[:, 2:-4:2], L[:, 4:-2:2], L[:, 6::2]
+    off = np.abs((9.0 * (b + c) - a - d) / 16.0 - L[:, 3:-3:2]).max(axis=1)
+    at = np.clip(np.searchsorted(X, between) - 1, 1, len(X) - 3)
+    x = (between - X[at]) / (X[1] - X[0])
+    weights = (
+        -x * (x - 1.0) * (x - 2.0) / 6.0, (x + 1.0) * (x - 1.0) * (x - 2.0) / 2.0,
+        -(x + 1.0) * x * (x - 2.0) / 2.0, (x + 1.0) * x * (x - 1.0) / 6.0,
+    )  # fmt: skip
+    told = sum(w * L[:, at + k - 1] for k, w in enumerate(weights))
+    off = np.maximum(off, np.abs(told - beside).max(axis=1))
+    return bool((off <= _SHOWN * (L.max(axis=1) - L.min(axis=1))).all())
+
+
+def of_function(
+    cost: Callable[[Any, Any], Any],
+    values: Sequence[Any],
+    p: Array,
+    budget: float,
+    box: tuple[Array, Array, bool],
+    gradient: Callable[[Any, Any], Any] | None,
+) -> Landscape:
+    """The landscape of a cost function of a private value and a place."""
+    low, high, line = box
+
+    def costs(X: Array) -> Array:
+        table = [[_number(_given(cost, value, as_place(x, line), "cost"), "cost") for x in X] for value in values]
+        return np.array(table).reshape(len(values), len(X))
+
+    def slopes(X: Array) -> Array | None:
+        if gradient is None:
+            return None
+        table = [
+            [np.asarray(_given(gradient, value, as_place(x, line), "gradient"), dtype=float).reshape(-1) for x in X]
+            for value in values
+        ]
+        found = np.array(table)
+        if found.shape != (len(values), *X.shape):
+            raise DesignError(f"gradient must give {low.size} numbers, one for each coordinate of a place")
+        return found
+
+    own = _private(values, low, high)
+    scan, found = scanned(costs, low, high, own, 0)
+    there = gradient is not None
+    return Landscape(p, budget, low, high, costs, slopes, scan, found, own, there, there)
+
+
+def of_family(
+    family: Family,
+    p: Array,
+    budget: float,
+    box: tuple[Array, Array, bool],
+    how: tuple[int | None, Any, Any, float, Any],
+) -> Landscape:
+    """The landscape of a family that is a function of its parameter; `how` as in `us.costs`."""
+    models = family._models
+    if isinstance(models, Mapping):
+        raise DesignError("the family is a mapping and has no models between its values; make it from a function")
+    low, high, line = box
+    horizon, distortion, weights, accuracy, given = how
+    measure = Measure(distortion, family.dim, weights)
+    sources = [family.model(value) for value in family.values]
+    seed = _SEED if given is None else given
+
+    def made(x: Array) -> Any:
+        place = as_place(x, line)
+        try:
+            return models(place)  # not through the family, which would remember every place
+        except Exception as error:
+            raise DesignError(
+                f"the family has no model at {place!r}, which is within the bounds: {_said(error)}; "
+                "the bounds must leave out what has none"
+            ) from error
+
+    def work(X: Array) -> Work:
+        found = Work(sources, [made(x) for x in X], measure, horizon)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnderstudyWarning)  # the design that is made in the end says it
+            found.exact()
+            found.enumeration()
+            found.quadrature()
+            found.linear()
+            # the same random numbers everywhere, so that places are compared and not their luck
+            found.simulation(accuracy, np.random.default_rng(seed))
+        return found
+
+    def differences(X: Array) -> Array:
+        """Slopes by differences of the costs, which quadrature knows well enough for that."""
+        h = _STEP * (high - low)
+        steps = [(x, i) for x in X for i in range(x.size)]
+        up = np.array([np.minimum(x + h * (np.arange(x.size) == i), high) for x, i in steps])
+        down = np.array([np.maximum(x - h * (np.arange(x.size) == i), low) for x, i in steps])
+        both = work(np.concatenate((up, down))).matrix
+        apart = np.array([up[k, i] - down[k, i] for k, (_, i) in enumerate(steps)])
+        found = (both[:, : len(steps)] - both[:, len(steps) :]) / np.where(apart > 0.0, apart, 1.0)
+        return np.asarray(found.reshape(len(sources), *X.shape))
+
+    def slopes(X: Array) -> Array | None:
+        return gradients(sources, made, X, (low, high), measure, horizon)
+
+    middle = 0.5 * (low + high)[None, :]
+    exact, methods = slopes(middle) is not None, work(middle).method
+    simulated = bool((methods == MONTE_CARLO).any())
+    effort = 2 if simulated else 0 if (methods == EXACT).all() else 1
+    own = _private(family.values, low, high)
+
+    def costs(X: Array) -> Array:
+        return work(X).matrix if len(X) else np.empty((len(sources), 0))
+
+    scan, found = scanned(costs, low, high, own, effort)
+    return Landscape(
+        p, budget, low, high, costs, slopes if exact else differences, scan, found, own, not simulated, exact, effort
+    )
+
+
+def as_place(x: Array, line: bool) -> float | tuple[float, ...]:
+    """A place as users see it: a number on a line, a tuple in a box."""
+    return float(x[0]) if line else tuple(x.tolist())
+
+
+def _private(values: Sequence[Any], low: Array, high: Array) -> Array:
+    """Private values that are places of the box, (N, k)."""
+    found = []
+    for value in values:
+        try:
+            x = np.atleast_1d(np.asarray(value, dtype=float))
+        except (TypeError, ValueError):
+            continue
+        if x.shape == low.shape and (x >= low).all() and (x <= high).all():
+            found.append(x)
+    return np.array(found).reshape(-1, low.size)
+
+
+def _given(f: Callable[[Any, Any], Any], value: Any, place: Any, what: str) -> Any:
+    """What a function of the user's gives; one that fails is told where."""
+    try:
+        return f(value, place)
+    except Exception as error:
+        raise DesignError(f"{what}({value!r}, {place!r}) fails, within the bounds: {_said(error)}") from error
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _number(given: Any, what: str) -> float:
+    try:
+        value = float(given)
+    except (TypeError, ValueError):
+        raise DesignError(f"{what} gives a {type(given).__name__}; it must be a number") from None
+    if not value >= 0.0:
+        raise DesignError(f"{what} gives {value!r}; it must be 0 or more")
+    return value
+
+
+# All peaks of a function over a box, as far as a scan shows them, each looked at closely -------------
+
+
+Score = Callable[[Array], Array]  # of costs (m, N), one number for each place
+
+# by effort: how often what is around peaks of a line is divided, and how many parabolas follow; nets in a box
+_LINE = ((2, 4), (1, 4), (1, 1))
+_NETS = (5, 4, 2)
+_PARTS = np.array([0.2, 0.4, 0.6, 0.8])
+_MOST = (64, 24, 8)  # peaks that are looked at, the highest first
+_FAR = 1e300
+
+
+class Peaks(NamedTuple):
+    """Places (C, k), highest first, what they cost (m, C), and how high they are."""
+
+    X: Array
+    costs: Array
+    heights: Array
+
+
+def peaks(land: Landscape, score: Score, level: float) -> Peaks:
+    """The highest place of the scan, and all peaks that may be above a level, each as high as it was found to be."""
+    if land.low.size > 1:
+        at = _chosen(*_cloud(land, _finite(score(land.scanned))), level, land)
+        return _climbed(land, score, land.scan[at])
+    X, costs = land.scan, land.scanned
+    finer, rounds = _LINE[land.effort]
+    for _ in range(finer):
+        # both sides of every peak divided, so that two peaks of one place come apart
+        at = _chosen(*_line(_finite(score(costs))), level, land)
+        sides = np.concatenate([X[at] + (X[np.clip(at + k, 0, len(X) - 1)] - X[at]) * _PARTS for k in (-1, 1)])
+        new = np.setdiff1d(sides, X)[:, None]
+        X, first = np.unique(np.concatenate((X, new)), return_index=True)
+        X, costs = X[:, None], np.concatenate((costs, land.costs(new)), axis=1)[:, first]
+    at = _chosen(*_line(_finite(score(costs))), level, land)
+    gaps = np.diff(X[:, 0], prepend=X[0, 0], append=X[-1, 0])
+    radius = np.maximum(gaps[at], gaps[at + 1])
+    return _parabolas(land, score, Peaks(X[at], costs[:, at], np.asarray(score(costs[:, at]))), radius, rounds)
+
+
+def _finite(heights: Array) -> Array:
+    return np.nan_to_num(heights, nan=-_FAR, posinf=_FAR, neginf=-_FAR)
+
+
+def _chosen(heights: Array, local: NDArray[np.bool_], above: Array, level: float, land: Landscape) -> NDArray[np.intp]:
+    """The highest place, and those that are peaks and may be above the level, highest first."""
+    wanted = local & (above > level)
+    wanted[int(heights.argmax())] = True
+    at = np.flatnonzero(wanted)
+    return at[np.argsort(-heights[at], kind="stable")][: max(8, _MOST[land.effort] // land.low.size**2)]
+
+
+def _line(heights: Array) -> tuple[Array, NDArray[np.bool_], Array]:
+    """Heights on a line, which of them stand above both neighbours, and how high the peak around each may be."""
+    padded = np.concatenate(([-math.inf], heights, [-math.inf]))
+    local = (heights >= padded[:-2]) & (heights >= padded[2:])
+    edge = np.concatenate(([heights[0]], heights, [heights[-1]]))
+    return heights, local, heights + np.abs(edge[:-2] - heights) + np.abs(edge[2:] - heights)
+
+
+def _cloud(land: Landscape, heights: Array) -> tuple[Array, NDArray[np.bool_], Array]:
+    """The same for places of a box: those above all of their nearest neighbours."""
+    from scipy.spatial import cKDTree
+
+    width = np.where(land.width > 0.0, land.width, 1.0)
+    _, near = cKDTree(land.scan / width).query(land.scan / width, k=min(len(heights), 2 * land.low.size + 2))
+    around = heights[near.reshape(len(heights), -1)]
+    return heights, heights >= around.max(axis=1), 2.0 * heights - around.min(axis=1)
+
+
+def _climbed(land: Landscape, score: Score, X: Array) -> Peaks:
+    """All places moved uphill at once, by nets, each closer than the one before."""
+    costs = land.costs(X)
+    found, radius, steps = Peaks(X.copy(), costs, np.asarray(score(costs))), land.spacing, star(land.low.size)
+    for _ in range(_NETS[land.effort]):
+        found = _higher(land, score, found, radius * np.broadcast_to(steps * land.width, (len(X), *steps.shape)))[0]
+        radius *= 0.3
+    return _ordered(found)
+
+
+def _parabolas(land: Landscape, score: Score, found: Peaks, radius: Array, rounds: int) -> Peaks:
+    """All places of a line moved at once to the tops of parabolas, through ever closer places."""
+    for _ in range(rounds):
+        sides = radius[:, None, None] * np.array([[-1.0], [1.0]])
+        centre = found.heights
+        found, values = _higher(land, score, found, sides)
+        with np.errstate(all="ignore"):
+            # where the parabola through three places has a top
+            top = 0.5 * (values[:, 0] - values[:, 1]) / (values[:, 0] - 2.0 * centre + values[:, 1])
+        moved = np.where(np.isfinite(top) & (centre >= values.max(axis=1)), np.clip(top, -1.0, 1.0), 0.0)
+        found = _higher(land, score, found, (radius * moved)[:, None, None])[0]
+        radius = radius / 6.0
+    return _ordered(found)
+
+
+def _ordered(found: Peaks) -> Peaks:
+    order = np.argsort(-found.heights, kind="stable")
+    return Peaks(found.X[order], found.costs[:, order], found.heights[order])
+
+
+def _higher(land: Landscape, score: Score, now: Peaks, steps: Array) -> tuple[Peaks, Array]:
+    """Each place or the highest of those a step (C, N, k) away from it; and how high these are, (C, N)."""
+    count, k = now.X.shape
+    net = np.clip(now.X[:, None, :] + steps, land.low, land.high)
+    costs = land.costs(net.reshape(-1, k))
+    values = np.asarray(score(costs)).reshape(count, -1)
+    row, at = np.arange(count), values.argmax(axis=1)
+    better = values[row, at] > now.heights
+    X = np.where(better[:, None], net[row, at], now.X)
+    costs = np.where(better, costs.reshape(len(costs), count, -1)[:, row, at], now.costs)
+    return Peaks(X, costs, np.where(better, values[row, at], now.heights)), values
+
+
+def star(k: int) -> Array:
+    """Steps along and between the axes."""
+    from scipy.stats import qmc
+
+    net = 2.0 * qmc.Sobol(k, scramble=False).random_base2(5) - 1.0
+    return np.concatenate((np.eye(k), -np.eye(k), net))
+
+
+# Moving pseudo values: kernel and positions in turn, until neither has anything to gain --------------
+
+
+_ROUNDS = 12
+_SAME = 1e-7  # of the width: closer positions are one
+_WORTH = 1e-10  # of ln c over 0, for a place to be tried
+_NEAR = 1e-6  # of the width: what is so close to a private value or an end may be meant to be it
+_GENERATED = (10, 5, 2)  # rounds of new places, by effort
+_NETS_positions = (
+    (9, 17),
+    (5, 9),
+    (2, 9),
+)  # how often a place is looked at more closely, and at how many places; by effort
+_RARE = 1e-6  # of all draws: what comes more rarely may be left out, if nothing is lost
+
+
+class Layout(NamedTuple):
+    """Positions (n, k), what they cost, and the best kernel for them."""
+
+    X: Array
+    cost: Array
+    solution: Solution
+
+    @property
+    def distortion(self) -> float:
+        """What the kernel costs, rounded up."""
+        return bounds_of(self.solution)[0]
+
+    @property
+    def law(self) -> Array:
+        """How often each position is drawn, up to the weights of the private values."""
+        return np.asarray(self.solution.kernel.sum(axis=0))
+
+
+def laid_out(land: Landscape, X: Array, cost: Array | None = None) -> Layout:
+    """The best kernel for positions."""
+    found = np.ascontiguousarray(land.costs(X) if cost is None else cost)
+    return Layout(X, found, minimise(found, land.p, land.budget))
+
+
+def improved(land: Landscape, start: Layout, told: Callable[[float], None] | None = None) -> tuple[Layout, list[float]]:
+    """The layout after a search from `start`, never worse, and its distortion after each stage."""
+    best, trace = start, [start.distortion]
+    for _ in range(_ROUNDS):
+        before = best.distortion
+        best = _filled(land, _descended(land, _alternated(land, best)))
+        trace.append(best.distortion)
+        if told is not None:
+            told(best.distortion)
+        if not best.distortion < before - 1e-9 * abs(before):
+            break
+    return best, trace
+
+
+def pruned(land: Landscape, layout: Layout) -> Layout:
+    """Without positions that are never drawn, or are the same as another; never worse."""
+    for least in (0.0, _RARE):
+        used = layout.law > least
+        used[_twins(land, layout.X, used)] = False
+        few = laid_out(land, layout.X[used], layout.cost[:, used]) if used.any() else layout
+        if few.distortion <= layout.distortion * (1.0 + 1e-13):
+            layout = few
+    order = np.lexsort(layout.X.T[::-1])
+    kernel = np.ascontiguousarray(layout.solution.kernel[:, order])
+    return Layout(layout.X[order], layout.cost[:, order], layout.solution._replace(kernel=kernel))
+
+
+def snapped(land: Landscape, layout: Layout) -> Layout:
+    """Positions that are all but a private value, or an end of the set, put there, unless that costs anything."""
+    near = _NEAR * np.where(land.width > 0.0, land.width, 1.0)
+    X = layout.X.copy()
+    for end in (land.low, land.high):
+        X = np.where(np.abs(X - end) <= near, end, X)
+    for own in land.own:
+        X = np.where((np.abs(X - own) <= near).all(axis=1, keepdims=True), own, X)
+    moved = np.flatnonzero((X != layout.X).any(axis=1))
+    for some in (moved, *(moved[k : k + 1] for k in range(len(moved)))):
+        there = layout.X.copy()
+        there[some] = X[some]
+        if np.array_equal(there, layout.X) or len(np.unique(there, axis=0)) < len(there):
+            continue
+        new = laid_out(land, there)
+        if new.distortion <= layout.distortion * (1.0 + 1e-14):
+            layout = new
+    return layout
+
+
+def generated(land: Landscape, whole: Layout) -> Layout:
+    """The best kernel on as many places as are of use: those of a layout, and then wherever c(x) is above 1.
+
+    For a given set of places this is a convex problem, so it ends at what no places improve, and not at what no small
+    move improves.
+    """
+    for _ in range(_GENERATED[land.effort]):
+        used = whole.law > 1e-14
+        found = dearest(land, whole)
+        new = found.heights > _WORTH
+        if not new.any():
+            break
+        X = np.concatenate((whole.X[used], found.X[new]))
+        next_one = laid_out(land, X, np.concatenate((whole.cost[:, used], found.costs[:, new]), axis=1))
+        if not next_one.distortion < whole.distortion * (1.0 - 1e-10):
+            break
+        whole = next_one
+    return whole
+
+
+def supported(land: Landscape, whole: Layout, n: int) -> Array:
+    """As many positions as asked for, made of those that a layout draws: close ones are one, rare ones go."""
+    law = land.p @ whole.solution.kernel
+    order = np.lexsort(whole.X.T[::-1])
+    for close in (0.1, 0.5, 1.5):  # as shares of what the scan keeps apart
+        groups: list[list[int]] = []
+        for j in order[law[order] > 1e-12].tolist():
+            near = [g for g in groups if _apart(land, whole.X[g[-1]], whole.X[j]) <= close * land.spacing]
+            if near:
+                near[0].append(j)
+            else:
+                groups.append([j])
+        if len(groups) <= n:
+            break
+    groups.sort(key=lambda g: -float(law[g].sum()))
+    X = np.array([law[g] @ whole.X[g] / law[g].sum() for g in groups[:n]])
+    spare = land.scan[np.linspace(0, len(land.scan) - 1, n).astype(int)]
+    return np.asarray(np.concatenate((X, spare))[:n])
+
+
+def reach(land: Landscape, layout: Layout) -> float:
+    """A distortion that no set of pseudo values goes below, as far as the places that were looked at tell."""
+    beta = layout.solution.slope
+    if beta == math.inf and land.budget > 0.0:
+        # every row its own best place
+        least = [-float(peaks(land, partial(_minus, i), -math.inf).heights[0]) for i in range(len(land.p))]
+        return min(layout.distortion, math.fsum(land.p * np.minimum(least, layout.cost.min(axis=1))))
+    top = float(dearest(land, layout).heights[0])
+    if not 0.0 < beta < math.inf:
+        return layout.distortion * (1.0 - max(top, 0.0)) if beta == 0.0 else layout.distortion
+    F = -float(land.p @ _levels(land, layout))
+    return min(layout.distortion, (F - max(top, 0.0) - land.budget) / beta)
+
+
+def _minus(i: int, costs: Array) -> Array:
+    return np.asarray(-costs[i])
+
+
+# Positions for a kernel ------------------------------------------------------------------------------
+
+
+def _alternated(land: Landscape, layout: Layout) -> Layout:
+    """Each position to the best place of the scan for what it is drawn for, and a new kernel, in turn."""
+    for _ in range(_ROUNDS):
+        W = land.p[:, None] * layout.solution.kernel
+        usable = np.isfinite(land.scanned).all(axis=0)
+        there = np.where(usable, W.T @ np.where(usable, land.scanned, 0.0), math.inf)  # (n, places)
+        with np.errstate(invalid="ignore"):
+            here = np.where(W > 0.0, W * layout.cost, 0.0).sum(axis=0)
+        at = there.argmin(axis=1)
+        gain = here - there[np.arange(len(at)), at]
+        moved = gain > 1e-9 * np.maximum(here, 1e-300)
+        if not moved.any():
+            break
+        X = np.where(moved[:, None], land.scan[at], layout.X)
+        new = laid_out(land, X, np.where(moved, land.scanned[:, at], layout.cost))
+        if not new.distortion < layout.distortion:
+            break
+        layout = new
+    return layout
+
+
+def _descended(land: Landscape, layout: Layout) -> Layout:
+    """Downhill in all positions that are drawn: by slopes, or, without them, position by position."""
+    if not (land.width > 0.0).any() or layout.distortion <= 0.0:
+        return layout
+    return _quasi_newton(land, layout, np.flatnonzero(layout.law > 0.0)) if land.sloped else _zoomed(land, layout)
+
+
+def _quasi_newton(land: Landscape, layout: Layout, used: Any) -> Layout:
+    from scipy.optimize import minimize
+
+    best, scale = layout, layout.distortion
+    shape = (len(used), land.low.size)
+
+    def f(x: Array) -> tuple[float, Array]:
+        nonlocal best
+        X = layout.X.copy()
+        X[used] = land.low + np.clip(x.reshape(shape), 0.0, 1.0) * land.width
+        cost = layout.cost.copy()
+        cost[:, used] = land.costs(X[used])
+        now = laid_out(land, X, cost)
+        if now.distortion < best.distortion:
+            best = now
+        slopes = land.slopes(X[used])
+        if slopes is None or not np.isfinite(slopes).all():
+            return now.distortion / scale, np.zeros(x.size)
+        W = land.p[:, None] * now.solution.kernel[:, used]
+        return now.distortion / scale, (np.einsum("ij,ijk->jk", W, slopes) * land.width / scale).ravel()
+
+    start = ((layout.X[used] - land.low) / np.where(land.width > 0.0, land.width, 1.0)).ravel()
+    minimize(
+        f, start, jac=True, method="L-BFGS-B", bounds=[(0.0, 1.0)] * start.size,
+        options={"maxiter": 60, "maxfun": 90, "ftol": 1e-15, "gtol": 1e-10},
+    )  # fmt: skip
+    return best
+
+
+def _zoomed(land: Landscape, layout: Layout) -> Layout:
+    """Without slopes: every position searched for around where it is, ever more closely, kernel after kernel."""
+    radius = land.spacing
+    rounds, last = (4, 1e-2) if land.effort == 2 else (24, 1e-7)
+    for _ in range(rounds):
+        W = land.p[:, None] * layout.solution.kernel
+        used = np.flatnonzero(layout.law > 0.0)
+        X = layout.X.copy()
+        for j in used:
+            X[j] = _least(land, partial(np.matmul, W[:, j]), X[j], radius)[0]
+        new = laid_out(land, X)
+        if new.distortion < layout.distortion * (1.0 - 1e-12):
+            layout = new
+        else:
+            radius /= 8.0
+        if radius < last:
+            break
+    return layout
+
+
+def _least(land: Landscape, f: Callable[[Array], Array], x: Array, radius: float) -> tuple[Array, float]:
+    """The place of the least value of a function of the costs, close to x: nets, each closer than the one before."""
+    value = float(f(land.costs(x[None, :]))[0])
+    zooms, ray = _NETS_positions[land.effort]
+    for _ in range(zooms):
+        steps = np.linspace(-1.0, 1.0, ray)[:, None] if x.size == 1 else star(x.size)
+        net = np.clip(x + radius * steps * land.width, land.low, land.high)
+        values = f(land.costs(net))
+        at = int(np.argmin(values))
+        if values[at] < value:
+            x, value = net[at], float(values[at])
+        radius /= 0.4 * ray
+    return x, value
+
+
+# Places that are worth having ------------------------------------------------------------------------
+
+
+def _filled(land: Landscape, layout: Layout) -> Layout:
+    """Positions that are of no use moved to where they are."""
+    for _ in range(len(layout.X) + 1):
+        used = layout.law > 0.0
+        twins = _twins(land, layout.X, used)
+        used[twins] = False
+        idle = np.flatnonzero(~used)
+        if not idle.size:
+            break
+        found = dearest(land, layout)
+        count = min(int((found.heights > _WORTH).sum()), idle.size)
+        if not count:
+            break
+        X, cost = layout.X.copy(), layout.cost.copy()
+        X[idle[:count]], cost[:, idle[:count]] = found.X[:count], found.costs[:, :count]
+        new = laid_out(land, X, cost)
+        if not new.distortion < layout.distortion * (1.0 - 1e-13):
+            break
+        layout = new
+    return layout
+
+
+def dearest(land: Landscape, layout: Layout) -> Peaks:
+    """Places that are worth having, the best first, with ln c(x), or what each saves where the curve has no slope."""
+    beta, p = layout.solution.slope, land.p
+    if 0.0 < beta < math.inf:
+        a = _levels(land, layout)
+
+        def worth(costs: Array) -> Array:
+            x = np.where(p[:, None] > 0.0, -beta * costs - a[:, None], -math.inf)
+            top = np.maximum(x.max(axis=0), -1e300)
+            with np.errstate(divide="ignore"):
+                return np.asarray(top + np.log(p @ np.exp(x - top)))
+
+        return peaks(land, worth, 0.0)
+    least, spent = layout.cost.min(axis=1), layout.distortion
+
+    def saving(costs: Array) -> Array:
+        if beta == 0.0:  # one place for all
+            return np.asarray(spent - p @ costs) / (spent or 1.0)
+        return np.asarray(p @ np.maximum(least[:, None] - costs, 0.0)) / (spent or 1.0)
+
+    return peaks(land, saving, 0.0)
+
+
+def _levels(land: Landscape, layout: Layout) -> Array:
+    """The ln z_i at the law of the draw."""
+    beta = layout.solution.slope
+    law = land.p @ layout.solution.kernel
+    with np.errstate(divide="ignore"):
+        x = np.log(law) - beta * layout.cost
+    top = x.max(axis=1, keepdims=True)
+    return np.asarray(top[:, 0] + np.log(np.exp(x - top).sum(axis=1)))
+
+
+def _twins(land: Landscape, X: Array, used: NDArray[np.bool_]) -> list[int]:
+    """Positions that another one before them, also used, is the same as."""
+    found: list[int] = []
+    for j in np.flatnonzero(used).tolist():
+        if any(i < j and i not in found and _apart(land, X[i], X[j]) < _SAME for i in np.flatnonzero(used)):
+            found.append(j)
+    return found
+
+
+def _apart(land: Landscape, x: Array, y: Array) -> float:
+    width = np.where(land.width > 0.0, land.width, 1.0)
+    return float(np.abs((x - y) / width).max())
+
+
+# Which pseudo values to play: chosen from a whole interval or box (paper, remark after Theorem 2) ----
+
+
+_REACHED = 1e-10  # of what any values can reach, at which a search has nothing left to gain
+_EQUAL = 1e-12
+_ROUNDING = 1e-13  # two sums over the same kernel may differ by so much
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class PseudoSearch:
+    """Pseudo values that were searched for, and the design with them; `us.optimise_pseudo` makes one.
+
+    `design` is an ordinary design on the values found, those of no use left out. Beside it stand `start`, the design on
+    the values that the search began with, and `grid`, that on as many values at equal distances. `fine` is the
+    distortion of the best kernel on all `places` that were looked at. `reach` is what no set of pseudo values goes
+    below, as far as these places and the peaks around them tell; between them nothing is proven. `traces` are
+    distortions after each stage of the search from each start (those that were needed: a search that has nothing left
+    to gain ends), and `slopes` says whether it went by exact slopes.
+    """
+
+    design: Design
+    positions: Array
+    start: Design
+    grid: Design
+    fine: float
+    reach: float
+    places: int
+    traces: tuple[tuple[float, ...], ...]
+    slopes: bool
+
+    def __post_init__(self) -> None:
+        self.positions.setflags(write=False)
+
+    def __repr__(self) -> str:
+        shown = f"{len(self.positions)} values, distortion={self.distortion:.6g}"
+        return f"PseudoSearch({shown}, {100.0 * self.gained:.3g}% less than a grid)"
+
+    def __str__(self) -> str:
+        return self.report()
+
+    @property
+    def pseudo(self) -> tuple[Any, ...]:
+        """The pseudo values found, in order."""
+        line = self.positions.ndim == 1
+        rows = self.positions[:, None] if line else self.positions
+        return tuple(as_place(x, line) for x in rows)
+
+    @property
+    def distortion(self) -> float:
+        """That of the design found."""
+        return self.design.distortion
+
+    @property
+    def gained(self) -> float:
+        """By which share the distortion is below that of the uniform grid."""
+        return _gain(self.distortion, self.grid.distortion)
+
+    @property
+    def gained_over_start(self) -> float:
+        """By which share it is below that of the start; never negative."""
+        return _gain(self.distortion, self.start.distortion)
+
+    def report(self) -> str:
+        """What was found and what was gained, in a few lines."""
+        n = len(self.positions)
+        values = ", ".join(f"{x:.6g}" if isinstance(x, float) else str(x) for x in self.pseudo[:12])
+        beside = [
+            (name, other, f"{100.0 * _gain(self.distortion, other.distortion):.3g}% of it gained")
+            for name, other in (("the start", self.start), ("a uniform grid", self.grid))
+        ]
+        lines = [
+            f"{n} pseudo value{'s' * (n != 1)}: {values}{', ...' * (n > 12)}",
+            f"  distortion       {self.distortion:.8g} at {self.design.leakage:.6g} nats ({self.design.status})",
+        ]
+        lines += [
+            f"  {name:16} {other.distortion:.8g} ({other.cost.shape[1]} values), {gain}" for name, other, gain in beside
+        ]
+        count, how = len(self.traces), "by exact slopes" if self.slopes else "without exact slopes"
+        return "\n".join(
+            [
+                *lines,
+                f"  a fine grid      {self.fine:.8g} ({self.places} values)",
+                f"  any values       at least {self.reach:.8g}, as far as these {self.places} places tell",
+                f"  {count} start{'s' * (count != 1)}, {how}",
+            ]
+        )
+
+
+def optimise_pseudo(
+    family: Family,
+    n: int | None = None,
+    start: Iterable[Any] | None = None,
+    bounds: Any = None,
+    *,
+    leakage: Any,
+    horizon: int | None = None,
+    distortion: str | Function = "mse",
+    weights: Any = None,
+    accuracy: float = 0.01,
+    starts: int = 4,
+    rng: Any = None,
+    progress: Progress | None = None,
+) -> PseudoSearch:
+    """Choose the pseudo values of a design from an interval or a box, and the randomizer with them.
+
+    The family must be a function of its parameter. `bounds` is (low, high), or a pair for each coordinate of a box,
+    whose values are tuples; by default the range of the private values. `start` are values to begin with, by default a
+    uniform grid. `n` values at most are chosen; by default as many as `start` has, or, without it, one more than there
+    are private ones: more are never needed. `starts` counts the beginnings at most: the start, the support of the best
+    kernel on as many values as one likes, then random ones, drawn by `rng` (a numpy Generator or a seed). `leakage`,
+    `horizon`, `distortion`, `weights`, `accuracy` and `progress` are those of `us.design`. Its other demands
+    (`distortion_at_most`, `error_at_least`) and its constraints are not: they are for a `us.design` on what is found.
+
+    Models that are linear and Gaussian are followed by exact slopes of their distortion; others by differences of it,
+    or, where it is simulated, without slopes.
+
+    >>> import understudy as us
+    >>> family = us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[-1, 1])
+    >>> found = optimise_pseudo(family, n=2, leakage=0.3, distortion="mse")
+    >>> found
+    PseudoSearch(2 values, distortion=0.462963, 13.4% less than a grid)
+    >>> [round(x, 6) for x in found.pseudo]
+    [-0.732828, 0.732828]
+    >>> found.distortion <= found.start.distortion
+    True
+    """
+    if not isinstance(family, Family):
+        raise DesignError(f"family is a {type(family).__name__}; it must be a Family (optimise_positions takes a cost)")
+    budget = nats(leakage, entropy(family.prior))
+    # one seed for all that is simulated, so that designs are compared and not their luck
+    seed = None if rng is None else int(np.random.default_rng(rng).integers(2**62))
+    box = as_box(bounds, family.values)
+    count, first = _asked(n, start, len(family.values), box)
+    leak = charge(family, horizon, seed)
+    left = budget if leak is None else leak.left_for_the_draw(budget)
+    land = of_family(family, family.prior, left, box, (horizon, distortion, weights, accuracy, seed))
+
+    def made(X: Array) -> Design:
+        return design(
+            family, [as_place(x, box[2]) for x in X], leakage=leakage, horizon=horizon, distortion=distortion,
+            weights=weights, accuracy=accuracy, rng=seed,
+        )  # fmt: skip
+
+    return _searched(land, count, first, starts, seed, progress, made, box[2])
+
+
+def optimise_positions(
+    cost: Callable[[Any, Any], Any],
+    values: Iterable[Any],
+    bounds: Any = None,
+    *,
+    leakage: Any,
+    n: int | None = None,
+    prior: Any = None,
+    start: Iterable[Any] | None = None,
+    gradient: Callable[[Any, Any], Any] | None = None,
+    starts: int = 4,
+    rng: Any = None,
+    progress: Progress | None = None,
+) -> PseudoSearch:
+    """The same for a bare cost ``cost(theta, x)`` of playing the place x for the private value theta.
+
+    ``gradient(theta, x)`` is its derivative in x, if there is one to give. The other arguments are those of
+    `optimise_pseudo`, and `prior` are the odds of the private values, equal ones by default. The design that is found
+    names its columns by number; `pseudo` has the places.
+
+    >>> found = optimise_positions(lambda a, x: (a - x) ** 2, [-1, 1], n=2, leakage=0.3,
+    ...                            gradient=lambda a, x: 2 * (x - a))
+    >>> [round(x, 6) for x in found.pseudo], round(found.distortion, 9)
+    ([-0.732828, 0.732828], 0.462963197)
+    """
+    private = list(values)
+    if not private:
+        raise DesignError("values is empty; there must be at least one private value")
+    if not callable(cost):
+        raise DesignError(f"cost is a {type(cost).__name__}; it must be a function cost(theta, x)")
+    p = as_prior(prior, len(private))
+    box = as_box(bounds, private)
+    count, first = _asked(n, start, len(private), box)
+    land = of_function(cost, private, p, nats(leakage, entropy(p)), box, gradient)
+
+    def made(X: Array) -> Design:
+        return solved(np.ascontiguousarray(land.costs(X)), p.copy(), ("leakage", leakage), None, None)
+
+    return _searched(land, count, first, starts, rng, progress, made, box[2])
+
+
+def _asked(n: Any, start: Iterable[Any] | None, m: int, box: tuple[Array, Array, bool]) -> tuple[int, Array | None]:
+    """How many values, and those to begin with, if any, as places (n, k)."""
+    first = None
+    if start is not None:
+        try:
+            given = np.array([np.atleast_1d(np.asarray(x, dtype=float)) for x in start])
+        except (TypeError, ValueError):
+            raise DesignError("start must hold numbers, or tuples of as many as the box has sides") from None
+        if given.ndim != 2 or given.shape[1] != box[0].size or not len(given):
+            raise DesignError(f"start has the shape {given.shape}; each value has {box[0].size} coordinates")
+        outside = ~((given >= box[0]) & (given <= box[1])).all(axis=1)
+        if outside.any():
+            first_one = as_place(given[int(outside.argmax())], box[2])
+            raise DesignError(f"start has {first_one!r}, which is outside of the bounds")
+        first = given
+    if n is None:
+        return (m + 1 if first is None else len(first)), first
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
+        raise DesignError(f"n = {n!r}; it must be a whole number of at least 1")
+    if first is not None and len(first) > n:
+        raise DesignError(f"n = {n}, and start has {len(first)} values; it may have at most n")
+    return int(n), first
+
+
+def _searched(
+    land: Landscape,
+    n: int,
+    first: Array | None,
+    starts: Any,
+    rng: Any,
+    progress: Progress | None,
+    made: Callable[[Array], Design],
+    line: bool,
+) -> PseudoSearch:
+    if isinstance(starts, bool) or not isinstance(starts, (int, np.integer)) or starts < 1:
+        raise DesignError(f"starts = {starts!r}; it must be a whole number of at least 1")
+    generator = np.random.default_rng(0 if rng is None else rng)
+    uniform = _uniform(land, n)
+    begun = uniform if first is None else np.concatenate((first, uniform[: n - len(first)]))
+    whole = freely = laid_out(land, land.scan, land.scanned)
+    found: list[Layout] = []
+    traces, lowest = [], -math.inf
+    for number in range(int(starts)):
+        if number == 0:
+            X = begun
+        elif number == 1:
+            X = supported(land, freely, n)
+        else:
+            X = land.low + generator.random((n, land.low.size)) * land.width
+        layout, trace = improved(land, laid_out(land, X))
+        found.append(layout)
+        traces.append(tuple(trace))
+        lowest = max(lowest, reach(land, layout))
+        if progress is not None:
+            progress((number + 1.0) / starts)
+        if layout.distortion > lowest * (1.0 + _REACHED) and number == 0:
+            # what could be reached with as many values as one likes, and a better place to begin
+            freely = generated(land, min(whole, layout, key=lambda one: one.distortion))
+            lowest = max(lowest, reach(land, freely))
+        if layout.distortion <= lowest * (1.0 + _REACHED):
+            break  # nothing is left to gain, from wherever
+    if progress is not None:
+        progress(1.0)
+    least = min(one.distortion for one in found)
+    # of those that are as good as the best, the one with the fewest values
+    best = min(
+        (pruned(land, one) for one in found if one.distortion <= least * (1.0 + _EQUAL)), key=lambda one: len(one.X)
+    )
+    best = snapped(land, best)
+    start, grid, mine = made(begun if first is None else first), made(uniform), made(best.X)
+    if not mine.distortion <= start.distortion * (1.0 + _ROUNDING):
+        best, mine = laid_out(land, begun if first is None else first), start
+    positions = np.array(best.X[:, 0] if line else best.X)
+    return PseudoSearch(
+        mine, positions, start, grid, bounds_of(whole.solution)[0],
+        min(max(lowest, reach(land, best)), mine.distortion), len(land.scan), tuple(traces), land.exact,
+    )  # fmt: skip
+
+
+def _uniform(land: Landscape, n: int) -> Array:
+    """Values at equal distances: on a line from end to end, in a box as close to a lattice as n values come."""
+    k = land.low.size
+    if k == 1:
+        unit = np.linspace(0.0, 1.0, n)[:, None] if n > 1 else np.full((1, 1), 0.5)
+    else:
+        side = max(1, round(n ** (1.0 / k)))
+        axis = np.linspace(0.0, 1.0, side) if side > 1 else np.array([0.5])
+        unit = np.array(np.meshgrid(*([axis] * k))).reshape(k, -1).T
+        if len(unit) < n:
+            from scipy.stats import qmc
+
+            unit = np.concatenate((unit, qmc.Sobol(k, scramble=False).random(n)))
+        unit = unit[:n]
+    return np.asarray(land.low + unit * land.width)
+
+
+def _gain(new: float, old: float) -> float:
+    return max(0.0, 1.0 - new / old) if old > new * (1.0 + 1e-12) else 0.0

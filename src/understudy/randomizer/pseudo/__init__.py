@@ -1,1 +1,0 @@
-"""Which pseudo values to play, chosen from an interval or a box."""

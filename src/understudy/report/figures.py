@@ -1,0 +1,1142 @@
+"""What the figures share: colours that people who see fewer of them can tell apart, and axes to draw on.
+
+The trade-off as a curve: what a leakage costs, and what it does to an adversary's guesses.
+
+Figures that set one thing beside another: exact against simulated, the filter against noise, bound against bound.
+
+A `Line` is what is compared: some points with a name, and with standard errors if they were simulated. Lines differ in
+colour, in dashes and in markers, so that they can be told apart without colour.
+
+>>> from matplotlib.figure import Figure
+>>> lines = [Line("filter", [10, 100], [8.0, 22.0]), Line("noise", [10, 100], [54.0, 590.0])]
+>>> ax = plot_costs_over_time(lines, Figure().subplots(), unit="ppm")
+>>> ax.get_ylabel(), ax.get_yscale(), [text.get_text() for text in ax.get_legend().get_texts()]
+('mean absolute distortion (ppm)', 'log', ['filter', 'noise'])
+
+How often adversaries are wrong, by leakage, beside what theory says they must be.
+
+An `ErrorCurve` holds counts, not rates, so that every point has its exact binomial confidence band and a test can
+ask whether an adversary was right too often: whether so few wrong guesses could come by chance from somebody who is
+wrong as often as the bound says.
+
+>>> bounds = Bounds(np.array([0.3]), exact=np.array([0.1336]), fano=np.array([0.1336]), fano_paper=np.array([-0.43]))
+>>> curve = ErrorCurve(1000, {"best": np.array([131])}, bounds)
+>>> curve.rates("best").tolist(), [round(float(x[0]), 3) for x in curve.band("best")]
+([0.131], [0.105, 0.161])
+>>> bool(curve.chances("best")[0] > 1e-6)
+True
+
+Matrices as heat maps with their numbers written in: the randomizer, and what each pair costs.
+
+Readings and estimates over time, as lines over the number of the reading.
+
+A `Trace` is a line with its name. Two traces that belong together share a colour and differ in their dashes, so that
+the figure can be read in print and by people who see fewer colours.
+
+>>> from matplotlib.figure import Figure
+>>> true = Trace("true", np.array([100.0, 105.0, 109.8]))
+>>> out = Trace("disguised", np.array([100.0, 101.0, 102.0]), colour=ROSE, dashes="dashed")
+>>> ax = plot_traces([true, out], Figure().subplots(), ylabel="CO2 (ppm)")
+>>> ax.lines[1].get_xdata().tolist(), ax.get_xlabel()
+([1, 2, 3], 'reading k')
+
+Why memory matters: three ways to draw for a parameter that moves, on the binary symmetric Markov source.
+
+The private bit flips with probability p at each step, and playing the wrong bit costs 1. Compared are the causal
+randomizer (`us.design_causal`), independent draws at every step, and independent draws once an epoch, held in
+between. For each the leakage rate is that of the sequence, sum I(Theta_k; ~Theta_k given the pseudo past) a step, and
+the adversaries are exact: one filters, the other smooths.
+
+An audit as a figure: what each adversary makes of the output, of raw readings, and of readings with noise.
+
+Is a stream what its model says? Pictures of scores, of innovations, and of what an adversary makes of readings.
+
+If a model is right, the scores of its readings are independent standard normals: their histogram is the bell curve
+and no score tells anything about a later one. The same holds for the innovations of a Kalman filter, divided by their
+predicted spread; the sum of their squares at one step, the *normalised innovation squared* (NIS), is then chi-square.
+
+Each function takes arrays by the name under which they are shown, time first; what follows time (channels, sensors) is
+pooled. Series differ in their dashes and markers as well as in colour.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy._types import Array, Frozen
+from understudy.adversaries.results import Audit
+from understudy.distortion.costs import MONTE_CARLO, Costs
+from understudy.errors import ConfigurationError, DesignError, MissingExtraError
+from understudy.randomizer.causal_belief import Beliefs, Errors, Fixed, errors
+from understudy.randomizer.design import Design
+from understudy.randomizer.frontier import Frontier
+from understudy.randomizer.guarantee import label
+from understudy.randomizer.measures import entropy
+from understudy.report.audit_page import blind, by_clock, ordered
+
+# What the figures share: colours that people who see fewer of them can tell apart, and axes to draw o ---
+
+
+Axes = Any  # matplotlib's, which is not there for everybody
+
+# After Paul Tol's schemes. No two meanings differ by colour alone: lines differ in their dashes too.
+BLUE, ROSE, GREY = "#4477aa", "#cc6677", "#777777"
+
+# What the distortions with names are called on an axis.
+_DISTORTIONS = {"mae": "mean absolute distortion", "mse": "mean squared distortion"}
+
+
+def axes(ax: Axes | None) -> Axes:
+    """The axes given, or new ones in a figure of their own."""
+    try:
+        from matplotlib import pyplot as plt
+    except ImportError:
+        raise MissingExtraError("a figure needs matplotlib (the extra `plot`): pip install matplotlib") from None
+    return plt.subplots(layout="constrained")[1] if ax is None else ax
+
+
+def distortion_label(name: str | None) -> str:
+    """What stands on an axis of distortions; `name` is that of the measure, None for bare costs.
+
+    >>> distortion_label("mae"), distortion_label("huber"), distortion_label(None)
+    ('mean absolute distortion', 'distortion (huber)', 'distortion')
+    """
+    return "distortion" if name is None else _DISTORTIONS.get(name, f"distortion ({name})")
+
+
+# The trade-off as a curve: what a leakage costs, and what it does to an adversary's guesses ----------
+
+
+# A gap between curve and lower bound is drawn from this share of the height of the figure on.
+_VISIBLE = 2e-3
+# Up to so many designs each has its dot.
+_FEW = 12
+# Saturation is marked if it is within this many times the largest leakage.
+_WITHIN = 1.001
+
+
+def plot_frontier(frontier: Frontier, ax: Axes | None = None, relative: bool = False, errors: bool = True) -> Axes:
+    """Distortion against leakage, and beside it the probability with which every guess is wrong.
+
+    The lower axis is in nats, the upper one in percent of the entropy, that is of all there is to know.
+    `relative` shows the distortion in percent of the mean reading, as the paper does. `errors` adds a second axis on
+    the right with the error of the best guess. Where they can be seen, two bands are drawn: what lies between
+    the curve and its proven lower bound, and two standard errors to each side of a distortion that was simulated.
+    A vertical line marks saturation, from where on a larger leakage gains nothing.
+
+    >>> import understudy as us
+    >>> from matplotlib.figure import Figure
+    >>> family = us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[0, 3])
+    >>> curve = us.frontier(family, distortion="mae", leakages=["0%", "50%", "100%"])
+    >>> ax = us.report.plot_frontier(curve, Figure().subplots())
+    >>> ax.lines[0].get_ydata().round(4).tolist()
+    [1.5, 0.3301, 0.0]
+    """
+    ax = axes(ax)
+    order = np.argsort(frontier.leakages, kind="stable")
+    # no budget at all is one at saturation
+    x = np.minimum(frontier.leakages, max(frontier.saturation, _largest(frontier.leakages)))[order]
+    scale = _scale(frontier, relative)
+    y, low = scale * frontier.distortions[order], scale * frontier.lower_bounds[order]
+    top = float(y.max()) or 1.0
+    right = float(x.max()) or frontier.saturation or 1.0
+
+    marker = "o" if len(x) <= _FEW else ""
+    shown = [ax.plot(x, y, color=BLUE, lw=1.8, marker=marker, ms=4, label="distortion", zorder=3)[0]]
+    if (y - low).max() > _VISIBLE * top:
+        shown.append(ax.fill_between(x, low, y, color=BLUE, alpha=0.3, lw=0, label="down to what is proven"))
+    if _simulated(frontier):
+        error = _error(frontier, relative)[order]
+        band = ax.fill_between(x, y - 2.0 * error, y + 2.0 * error, color=GREY, alpha=0.4, lw=0)
+        band.set_label("two standard errors")
+        shown.append(band)
+    if 0.0 < frontier.saturation <= _WITHIN * right:
+        line = ax.axvline(frontier.saturation, color=GREY, lw=1.0, ls=(0, (1, 2)), zorder=1)
+        line.set_label(f"saturation, {frontier.saturation:.4g} nats")
+        shown.append(line)
+
+    label = distortion_label(None if frontier[0].costs is None else frontier[0].costs.distortion)
+    ax.set_xlabel("leakage (nats)")
+    ax.set_ylabel(label + (", % of the mean reading" if relative else ""))
+    # a little air, so that curves that end on an axis are seen whole
+    ax.set(xlim=(-0.01 * right, 1.02 * right), ylim=(-0.015 * top, 1.06 * top))
+    ax.spines[["top", "right"]].set_visible(False)
+    _share_axis(ax, entropy(frontier[0].prior))
+    beside = _error_axis(ax, x, 100.0 * frontier.errors[order], marker) if errors else None
+    if beside is not None:
+        shown.insert(1, beside.lines[0])
+    # on the axes on top, over the lines
+    (beside or ax).legend(handles=shown, loc="upper right", framealpha=0.9, edgecolor="none")
+    return ax
+
+
+def _largest(leakages: Array) -> float:
+    finite = leakages[np.isfinite(leakages)]
+    return float(finite.max()) if finite.size else 0.0
+
+
+def _scale(frontier: Frontier, relative: bool) -> float:
+    """What a distortion is multiplied by to be shown."""
+    if not relative:
+        return 1.0
+    costs = frontier[0].costs
+    mean = float("nan") if costs is None else abs(costs.mean_reading)
+    if not mean > 0.0:
+        raise DesignError("relative=True; these readings have no mean other than zero to relate a distortion to")
+    return 100.0 / mean
+
+
+def _simulated(frontier: Frontier) -> bool:
+    return any(
+        design.distortion_error > 0.0 and design.costs is not None and bool((design.costs.method == MONTE_CARLO).any())
+        for design in frontier.designs
+    )
+
+
+def _error(frontier: Frontier, relative: bool) -> Array:
+    """Standard errors as they are shown: those of distortion and mean reading go together, so they are added up."""
+    error, costs = frontier.distortion_errors, frontier[0].costs
+    if relative and costs is not None:
+        error = error + frontier.distortions * costs.mean_reading_error / abs(costs.mean_reading)
+    return error * _scale(frontier, relative)
+
+
+def _share_axis(ax: Axes, H: float) -> None:
+    """A second scale above: the leakage in percent of the entropy."""
+    if H <= 0.0:
+        return
+    above = ax.secondary_xaxis("top", functions=(lambda x: 100.0 * x / H, lambda share: share * H / 100.0))
+    above.set_xlabel("leakage (% of the entropy)")
+
+
+def _error_axis(ax: Axes, x: Array, percent: Array, marker: str) -> Axes:
+    """A second axis on the right: how often the best guess is wrong.
+
+    Its scale goes on above the curve. With two values the two curves have the same form, and one scale for both
+    would draw them on top of each other.
+    """
+    beside = ax.twinx()
+    beside.set_label("errors")
+    dashes = {"color": ROSE, "lw": 1.6, "ls": (0, (5, 2)), "marker": marker, "ms": 4}
+    beside.plot(x, percent, label="wrong guesses, at least", **dashes)
+    most = min(100.0, 1.6 * float(percent.max())) or 1.0
+    beside.set(ylim=(-0.015 * most, 1.06 * most), ylabel="wrong guesses, at least (%)")
+    beside.spines[["top", "left"]].set_visible(False)
+    for side, axis, colour in (("left", ax, BLUE), ("right", beside, ROSE)):
+        axis.yaxis.label.set_color(colour)
+        axis.spines[side].set_color(colour)
+        axis.tick_params(axis="y", colors=colour)
+    return beside
+
+
+# Figures that set one thing beside another: exact against simulated, the filter against noise, bound  ---
+
+
+# After Paul Tol's bright scheme; each has dashes and a marker of its own as well.
+_STYLES: tuple[dict[str, Any], ...] = (
+    {"color": BLUE, "ls": "-", "marker": "o"},
+    {"color": ROSE, "ls": (0, (5, 2)), "marker": "s"},
+    {"color": "#228833", "ls": (0, (5, 2, 1, 2)), "marker": "^"},
+    {"color": "#aa7700", "ls": (0, (1, 1.5)), "marker": "D"},
+    {"color": GREY, "ls": (0, (3, 1, 1, 1, 1, 1)), "marker": "v"},
+)
+
+
+class Line(Frozen):
+    """Points (x, y) with a name; `error` are the standard errors of y, and `marked` the x that get a marker."""
+
+    __slots__ = ("error", "label", "marked", "x", "y")
+
+    def __init__(self, label: str, x: Any, y: Any, error: Any = None, marked: Iterable[float] = ()) -> None:
+        self.label = label
+        self.x, self.y = _points(x, label), _points(y, label)
+        self.error = None if error is None else _points(error, label)
+        self.marked = tuple(float(value) for value in marked)
+        for array in (self.y, self.error):
+            if array is not None and array.shape != self.x.shape:
+                raise DesignError(f"line {label!r} has {self.x.size} points x and {array.size} of y or error")
+
+    def __repr__(self) -> str:
+        return f"Line({self.label!r}, {self.x.size} points)"
+
+
+def _points(values: Any, label: str) -> Array:
+    array = np.array(values, dtype=float)
+    if array.ndim != 1 or not array.size:
+        raise DesignError(f"line {label!r} has an array of shape {array.shape}; it must be (n,), with n at least 1")
+    array.flags.writeable = False
+    return array
+
+
+def panels(columns: int = 1, width: float = 6.4, height: float = 4.6) -> tuple[Any, list[Axes]]:
+    """A new figure with axes side by side, each of this width and height in inches.
+
+    >>> figure, axes = panels(2)
+    >>> len(axes)
+    2
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtraError("a figure needs matplotlib (the extra `plot`): pip install matplotlib") from None
+    figure = Figure(figsize=(columns * width, height), layout="constrained")
+    return figure, list(figure.subplots(1, columns, squeeze=False)[0])
+
+
+def plot_checked_frontier(frontier: Frontier, points: Line, ax: Axes | None = None, relative: bool = False) -> Axes:
+    """The exact trade-off with simulated points on top, two standard errors to each side.
+
+    `points` are leakages in nats and distortions in the frontier's own unit; with `relative` both are shown
+    in percent of the mean reading, as in `plot_frontier`.
+
+    >>> import understudy as us
+    >>> from matplotlib.figure import Figure
+    >>> family = us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[0, 3])
+    >>> curve = us.frontier(family, distortion="mae", leakages=["0%", "50%", "100%"])
+    >>> ax = plot_checked_frontier(curve, Line("simulated", [0.0], [1.52], [0.02]), Figure().subplots())
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['distortion', 'saturation, 0.6931 nats', 'simulated']
+    """
+    ax = plot_frontier(frontier, ax, relative=relative, errors=False)
+    costs = frontier[0].costs
+    scale = 100.0 / abs(costs.mean_reading) if relative and costs is not None else 1.0
+    error = None if points.error is None else 2.0 * scale * points.error
+    shown = ax.errorbar(points.x, scale * points.y, error, fmt="D", ms=5, color=ROSE, mfc="white", mew=1.4, capsize=3)
+    shown.set_label(points.label)
+    for part in (shown[0], *shown[1], *shown[2]):
+        part.set_zorder(4)
+        part.set_clip_on(False)
+    old = ax.get_legend().legend_handles
+    names = [text.get_text() for text in ax.get_legend().get_texts()]
+    ax.legend([*old, shown], [*names, points.label], loc="upper right", framealpha=0.9, edgecolor="none")
+    return ax
+
+
+def add_root_axis(ax: Axes, mean: float) -> Axes:
+    """A second scale on the right of squared distortions: their square root, in percent of `mean`.
+
+    >>> from matplotlib.figure import Figure
+    >>> add_root_axis(Figure().subplots(), 100.0).get_ylabel()
+    'root mean square distortion, % of the mean reading'
+    """
+
+    def root(square: Any) -> Any:
+        # a scale starts a little below zero
+        return 100.0 / mean * np.sign(square) * np.sqrt(np.abs(square))
+
+    def square(root: Any) -> Any:
+        return np.sign(root) * (mean / 100.0 * np.asarray(root)) ** 2
+
+    beside = ax.secondary_yaxis("right", functions=(root, square))
+    low, high = ax.get_ylim()
+    # a root crowds its ticks near zero: those without room are left out
+    ticks = [0.0]
+    for tick in beside.yaxis.get_major_locator().tick_values(0.0, root(high)):
+        if 0.05 * (high - low) < square(tick) - square(ticks[-1]) and square(tick) <= high:
+            ticks.append(float(tick))
+    beside.set_yticks(ticks)
+    beside.set_ylabel("root mean square distortion, % of the mean reading")
+    return beside
+
+
+def plot_costs_over_time(lines: Iterable[Line], ax: Axes | None = None, unit: str = "") -> Axes:
+    """Distortion against the number of readings, one line a mechanism, both axes logarithmic."""
+    ax = _lines(axes(ax), lines)
+    ax.set(xscale="log", yscale="log", xlabel="number of readings T")
+    ax.set_ylabel("mean absolute distortion" + (f" ({unit})" if unit else ""))
+    ax.grid(which="major", color="#dddddd", lw=0.6)
+    low, high = ax.get_ylim()
+    ax.set_ylim(low, high * (high / low) ** 0.35)  # room for the legend above lines that rise
+    ax.legend(loc="upper left", framealpha=0.9, edgecolor="none")
+    return ax
+
+
+def plot_errors_over_time(
+    lines: Iterable[Line], ax: Axes | None = None, blind: float | None = None, least: float = 1e-6
+) -> Axes:
+    """How often the best adversary is wrong against the number of readings, one line a mechanism.
+
+    `blind` is the error of a guess without the readings; errors below `least` fall off the scale.
+
+    >>> from matplotlib.figure import Figure
+    >>> ax = plot_errors_over_time([Line("noise", [10, 100], [0.4, 0.01])], Figure().subplots(), blind=0.5)
+    >>> [float(limit) for limit in ax.get_ylim()]
+    [1e-06, 1.0]
+    """
+    ax = _lines(axes(ax), lines)
+    if blind is not None:
+        line = ax.axhline(blind, color="#333333", lw=1.0, ls=(0, (1, 3)), zorder=1)
+        line.set_label("blind guess")
+    ax.set(xscale="log", yscale="log", ylim=(least, 1.0))
+    ax.set(xlabel="number of readings T", ylabel="probability of a wrong guess, best adversary")
+    ax.grid(which="major", color="#dddddd", lw=0.6)
+    ax.legend(loc="lower left", framealpha=0.9, edgecolor="none")
+    return ax
+
+
+def plot_bounds(frontier: Frontier, ax: Axes | None = None) -> Axes:
+    """What each bound says of wrong guesses along a frontier: the exact one, the sharp Fano bound, the paper's.
+
+    A bound that is not positive says nothing, and is not drawn.
+
+    >>> import understudy as us
+    >>> from matplotlib.figure import Figure
+    >>> family = us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[0, 1, 2])
+    >>> ax = plot_bounds(us.frontier(family, distortion="mae"), Figure().subplots())
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['best adversary (exact)', 'sharp Fano bound', "the paper's Fano bound", 'blind guess']
+    """
+    cards = [frontier[k].guarantee for k in np.argsort(frontier.leakages, kind="stable")]
+    x = np.array([card.mutual_information for card in cards])
+    names = {
+        "bayes_error": "best adversary (exact)",
+        "fano": "sharp Fano bound",
+        "fano_paper": "the paper's Fano bound",
+    }
+    lines = []
+    for name, title in names.items():
+        y = 100.0 * np.array([getattr(card, name) for card in cards])
+        says = y > 0.0
+        if says.any():
+            lines.append(Line(title, x[says], y[says]))
+    ax = _lines(axes(ax), lines)
+    line = ax.axhline(100.0 * cards[0].prior_error, color="#333333", lw=1.0, ls=(0, (1, 3)), zorder=1)
+    line.set_label("blind guess")
+    right = float(x.max()) or 1.0
+    ax.set(xlim=(-0.01 * right, 1.02 * right), ylim=(0.0, 106.0 * cards[0].prior_error or 1.0))
+    ax.set(xlabel="leakage (nats)", ylabel="wrong guesses, at least (%)")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(loc="upper right", bbox_to_anchor=(1.0, 0.93), framealpha=0.9, edgecolor="none")
+    return ax
+
+
+def _lines(ax: Axes, lines: Iterable[Line]) -> Axes:
+    for line, style in zip(lines, _cycle(), strict=False):
+        at = [int(np.abs(line.x - x).argmin()) for x in line.marked]
+        dots = {} if at else {"marker": ""}
+        ax.plot(line.x, line.y, **{**style, **dots}, lw=1.8, ms=6, markevery=at or None, label=line.label, zorder=3)
+        if line.error is not None:
+            low, high = line.y - 2.0 * line.error, line.y + 2.0 * line.error
+            ax.fill_between(line.x, low, high, color=style["color"], alpha=0.25, lw=0)
+    return ax
+
+
+def _cycle() -> Iterable[dict[str, Any]]:
+    while True:
+        yield from _STYLES
+
+
+# How often adversaries are wrong, by leakage, beside what theory says they must be -------------------
+
+
+_GREEN, _BLACK = "#228833", "#222222"
+_STYLES_errors_curve = ((ROSE, "^"), (_GREEN, "s"), (BLUE, "o"), ("#aa3377", "D"))
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Lower bounds of every adversary's error at some leakages.
+
+    `exact` is 1 - sum_j max_i p_i P_ij, which nobody goes below; `fano` the sharp Fano bound; `fano_paper` Theorem 3
+    with its units right.
+    """
+
+    leakages: Array
+    exact: Array
+    fano: Array
+    fano_paper: Array
+
+    @classmethod
+    def of(cls, designs: Iterable[Design]) -> Bounds:
+        """The bounds of some designs, at their budgets.
+
+        >>> import understudy as us
+        >>> bounds = Bounds.of(us.solve(1 - np.eye(2), leakage=budget) for budget in (0.1, 0.3))
+        >>> bounds.exact.round(4).tolist()
+        [0.2802, 0.1336]
+        """
+        found = tuple(designs)
+        cards = [design.guarantee for design in found]
+        named = [np.array([getattr(card, name) for card in cards]) for name in ("bayes_error", "fano", "fano_paper")]
+        return cls(np.array([design.leakage if design.budget is None else design.budget for design in found]), *named)
+
+
+@dataclass(frozen=True)
+class ErrorCurve:
+    """Wrong guesses of each adversary out of `n` at each leakage of `bounds`, which hold there.
+
+    `lines` are the same bounds at more leakages, to draw them as curves.
+    """
+
+    n: int
+    wrong: Mapping[str, NDArray[np.int64]]
+    bounds: Bounds
+    lines: Bounds | None = None
+
+    def rates(self, name: str) -> Array:
+        """The share of wrong guesses of an adversary."""
+        return np.asarray(self.wrong[name] / self.n)
+
+    def band(self, name: str, confidence: float = 0.99) -> tuple[Array, Array]:
+        """Clopper and Pearson's confidence limits of the error probability, at each leakage."""
+        from scipy.stats import beta
+
+        w, tail = np.asarray(self.wrong[name]), (1.0 - confidence) / 2.0
+        low = np.where(w > 0, beta.ppf(tail, np.maximum(w, 1), self.n - w + 1), 0.0)
+        high = np.where(w < self.n, beta.ppf(1.0 - tail, w + 1, np.maximum(self.n - w, 1)), 1.0)
+        return low, high
+
+    def chances(self, name: str) -> Array:
+        """The chance of so few wrong guesses, or fewer, of somebody whose error is the exact bound.
+
+        One-sided and exact; below a false-alarm rate it says that the adversary beats the bound.
+        """
+        from scipy.stats import binom
+
+        return np.asarray(binom.cdf(self.wrong[name], self.n, self.bounds.exact))
+
+
+def plot_errors(curve: ErrorCurve, ax: Axes | None = None, log: bool = True, confidence: float = 0.99) -> Axes:
+    """Error probabilities against leakage, with confidence bands; lines for the bounds.
+
+    On a logarithmic scale bounds that are not positive cannot be drawn, and the legend says so.
+
+    >>> from matplotlib.figure import Figure
+    >>> import understudy as us
+    >>> bounds = Bounds.of(us.solve(1 - np.eye(2), leakage=budget) for budget in (0.0, 0.3))
+    >>> curve = ErrorCurve(1000, {"best": np.array([498, 131])}, bounds)
+    >>> ax = plot_errors(curve, Figure().subplots())
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['best', 'exact bound', 'sharp Fano', 'Theorem 3, units right (never positive)']
+    """
+    ax = axes(ax)
+    x = curve.bounds.leakages
+    lines = curve.lines or curve.bounds
+    floor = 0.2 / curve.n
+    for (name, wrong), (colour, marker) in zip(curve.wrong.items(), _STYLES_errors_curve, strict=False):
+        low, high = curve.band(name, confidence)
+        # on a logarithmic scale a band that reaches down to zero is drawn to the floor of the figure
+        ax.fill_between(x, np.maximum(low, floor) if log else low, high, color=colour, alpha=0.25, lw=0)
+        seen = np.where(np.asarray(wrong) > 0, curve.rates(name), np.nan) if log else curve.rates(name)
+        # open markers of different forms: one that lies on another leaves it to be seen
+        style = {"marker": marker, "ms": 5 + 2 * (marker == "o"), "mfc": "none", "mew": 1.2, "ls": "none"}
+        ax.plot(x, seen, color=colour, label=name, zorder=3, **style)
+    ax.plot(lines.leakages, lines.exact, color=_BLACK, lw=1.2, label="exact bound", zorder=4)
+    ax.plot(lines.leakages, lines.fano, color=GREY, lw=3.0, ls=(0, (1, 1.5)), label="sharp Fano", zorder=2)
+    drawn = np.where(lines.fano_paper > 0.0, lines.fano_paper, np.nan) if log else lines.fano_paper
+    never = " (never positive)" if log and not (lines.fano_paper > 0.0).any() else ""
+    ax.plot(lines.leakages, drawn, color=GREY, lw=1.2, ls=(0, (6, 2, 1, 2)), label=f"Theorem 3, units right{never}")
+    ax.set(xlabel="leakage $I_0$ (nats)", ylabel="probability of a wrong guess")
+    if log:
+        ax.set_yscale("log")
+        ax.set_ylim(max(floor, 0.3 * float(lines.exact.min())), 1.0)
+    else:
+        ax.axhspan(-2.0, 0.0, color=GREY, alpha=0.12, lw=0)
+        ax.set_ylim(min(-0.05, 1.05 * float(lines.fano_paper.min())), 0.6)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False, fontsize=8, loc="lower left")
+    return ax
+
+
+def plot_error_ratios(
+    curve: ErrorCurve, names: Iterable[str], ax: Axes | None = None, confidence: float = 0.99
+) -> Axes:
+    """Errors over the exact bound, with confidence limits: nobody can be below 1 but by chance.
+
+    >>> import understudy as us
+    >>> from matplotlib.figure import Figure
+    >>> bounds = Bounds.of([us.solve(1 - np.eye(2), leakage=0.3)])
+    >>> ax = plot_error_ratios(ErrorCurve(1000, {"best": np.array([131])}, bounds), ["best"], Figure().subplots())
+    >>> ax.get_ylabel()
+    'wrong guesses / exact bound'
+    """
+    ax = axes(ax)
+    names = list(names)
+    x, exact = curve.bounds.leakages, curve.bounds.exact
+    ax.axhline(1.0, color=_BLACK, lw=1.2, label="exact bound")
+    styles = dict(zip(curve.wrong, _STYLES_errors_curve, strict=False))
+    for place, name in enumerate(names):
+        colour, marker = styles[name]
+        rate = curve.rates(name) / exact
+        low, high = (limit / exact for limit in curve.band(name, confidence))
+        # side by side, so that equal results are seen as two
+        at = x + 0.006 * (place - (len(names) - 1) / 2.0)
+        style = {"marker": marker, "ms": 4, "mfc": "none", "ls": "none", "elinewidth": 1.0, "capsize": 2}
+        ax.errorbar(at, rate, (rate - low, high - rate), color=colour, label=name, **style)
+    ax.set(xlabel="leakage $I_0$ (nats)", ylabel="wrong guesses / exact bound")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False, fontsize=8, loc="upper left")
+    return ax
+
+
+# Matrices as heat maps with their numbers written in: the randomizer, and what each pair costs -------
+
+
+# Beyond so many rows or columns numbers would not be readable; a scale of colours stands for them.
+_WRITTEN = 12
+_WIDE = 7
+_TICKS = 24
+_FAINT = "#8a8a8a"
+_COLOURS = "Blues"  # one hue, light to dark: the order is seen without seeing the hue
+
+
+def plot_kernel(design: Design, ax: Axes | None = None) -> Axes:
+    """The randomizer as a map: a row for each private value, with its odds; a column for each pseudo value.
+
+    A 0 is a pair that is never drawn. Up to 12 rows and columns the probabilities are written in, beyond
+    that a scale of colours stands for them.
+
+    >>> import understudy as us
+    >>> from matplotlib.figure import Figure
+    >>> ax = us.report.plot_kernel(us.solve([[0, 1], [1, 0]], leakage=0.2), Figure().subplots())
+    >>> [text.get_text() for text in ax.texts]
+    ['0.805', '0.195', '0.195', '0.805']
+    """
+    P = design.randomizer.kernel
+    rows = [f"{label(value)}  ({100.0 * p:.3g}%)" for value, p in zip(design.values, design.prior, strict=True)]
+    words = [[_probability(x) for x in row] for row in P.tolist()]
+    ax = _map(axes(ax), P, words, (rows, list(map(label, design.pseudo))), (0.0, 1.0, "probability"))
+    ax.set(xlabel="pseudo value, drawn", ylabel="private value (odds)")
+    return ax
+
+
+def plot_costs(costs: Costs, ax: Axes | None = None) -> Axes:
+    """The distortion of each pair as a map; what was simulated has its standard error below it.
+
+    A forbidden pair, of infinite cost, is hatched.
+
+    >>> import understudy as us
+    >>> from matplotlib.figure import Figure
+    >>> family = us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[0, 2])
+    >>> ax = us.report.plot_costs(us.costs(family, pseudo=[0, 1, 2], distortion="mae"), Figure().subplots())
+    >>> [text.get_text() for text in ax.texts]
+    ['0', '1', '2', '2', '1', '0']
+    """
+    L = costs.matrix
+    finite = L[np.isfinite(L)]
+    top = float(finite.max()) if finite.size else 0.0
+    words = [
+        [_cost(x, error if method == MONTE_CARLO else 0.0) for x, error, method in zip(*line, strict=True)]
+        for line in zip(L.tolist(), costs.error.tolist(), costs.method.tolist(), strict=True)
+    ]
+    names = list(map(label, costs.values)), list(map(label, costs.pseudo))
+    ax = _map(axes(ax), L, words, names, (0.0, top or 1.0, distortion_label(costs.distortion)))
+    time = "stationary" if costs.horizon is None else f"over {costs.horizon} readings"
+    ax.set(xlabel="pseudo value", ylabel="private value")
+    ax.set_title(f"{distortion_label(costs.distortion)}, {time}", fontsize="medium")
+    return ax
+
+
+def _map(
+    ax: Axes, matrix: Array, words: list[list[str]], names: tuple[list[str], list[str]], scale: tuple[float, float, str]
+) -> Axes:
+    """Colours, names and numbers; `scale` is the value of the lightest and of the darkest colour, and its title."""
+    low, high, title = scale
+    shown = np.ma.masked_invalid(matrix)
+    image = ax.imshow(shown, cmap=_COLOURS, vmin=low, vmax=high, aspect="auto", interpolation="nearest")
+    if shown.mask.any():  # what is masked is not painted, and the ground is seen
+        ax.patch.set(hatch="///", facecolor="white", edgecolor="#bbbbbb")
+    m, n = matrix.shape
+    for axis, labels in ((ax.yaxis, names[0]), (ax.xaxis, names[1])):
+        every = -(-len(labels) // _TICKS)
+        axis.set_ticks(range(0, len(labels), every), labels[::every])
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    if max(m, n) > _WRITTEN:
+        bar = ax.figure.colorbar(image, ax=ax, label=title)
+        bar.outline.set_visible(False)
+        return ax
+    # white lines between the cells
+    ax.set_xticks(np.arange(0.5, n - 1), minor=True)
+    ax.set_yticks(np.arange(0.5, m - 1), minor=True)
+    ax.grid(which="minor", color="white", lw=2)
+    ax.tick_params(which="minor", length=0)
+    for i, row in enumerate(words):
+        for j, word in enumerate(row):
+            dark = np.isfinite(matrix[i, j]) and (matrix[i, j] - low) > 0.6 * (high - low)
+            ink = "white" if dark else _FAINT if word == "0" else "#333333"
+            ax.text(j, i, word, ha="center", va="center", color=ink, fontsize="medium" if n <= _WIDE else "small")
+    return ax
+
+
+def _probability(x: float) -> str:
+    """Three decimals, nothing rounded to certainty or to never.
+
+    >>> [_probability(x) for x in (0.0, 1e-5, 0.25, 0.99999, 1.0)]
+    ['0', '<0.001', '0.250', '>0.999', '1']
+    """
+    if x in (0.0, 1.0):
+        return f"{x:g}"
+    return "<0.001" if x < 0.0005 else ">0.999" if x >= 0.9995 else f"{x:.3f}"
+
+
+def _cost(x: float, error: float) -> str:
+    r"""Three digits, with the standard error if there is one.
+
+    >>> _cost(129.848, 0.0), _cost(0.0, 0.0), _cost(float("inf"), 0.0), _cost(17.3456, 0.021)
+    ('130', '0', '∞', '17.35\n±0.02')
+    """
+    if not np.isfinite(x):
+        return "∞"
+    if error <= 1e-6 * abs(x):  # rounding, not chance
+        return f"{x:.3g}"
+    digits = max(0, -int(np.floor(np.log10(error))))
+    return f"{x:.{digits}f}\n±{error:.{digits}f}"
+
+
+# Readings and estimates over time, as lines over the number of the reading ---------------------------
+
+
+# Solid lines lie below and are wider, so that a dashed one on the same values leaves both to be seen.
+_STYLES_traces: dict[str, dict[str, Any]] = {
+    "solid": {"ls": "-", "lw": 1.8, "zorder": 2},
+    "dashed": {"ls": (0, (4, 1.5)), "lw": 1.2, "zorder": 3},
+    "dotted": {"ls": (0, (1, 1.2)), "lw": 1.4, "zorder": 3},
+}
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A line over time: its name, its values, and the number of the reading that the first of them belongs to."""
+
+    label: str
+    values: Array
+    first: int = 1
+    colour: str = BLUE
+    dashes: str = "solid"
+
+
+def plot_traces(
+    traces: Iterable[Trace], ax: Axes | None = None, ylabel: str = "", levels: Mapping[str, float] | None = None
+) -> Axes:
+    """Draw lines over the number of the reading; `levels` are thin horizontal lines with their names beside them.
+
+    >>> from matplotlib.figure import Figure
+    >>> ax = plot_traces([Trace("estimate", np.ones(3), first=11)], Figure().subplots(), levels={"truth": 1.0})
+    >>> [text.get_text() for text in ax.texts], ax.lines[0].get_xdata().tolist()
+    (['truth'], [11, 12, 13])
+    """
+    ax = axes(ax)
+    for trace in traces:
+        number = np.arange(trace.first, trace.first + len(trace.values))
+        ax.plot(number, trace.values, color=trace.colour, label=trace.label, **_STYLES_traces[trace.dashes])
+    for name, level in (levels or {}).items():
+        ax.axhline(level, color=GREY, lw=0.8, zorder=1)
+        # beside the axes, where no line runs through it
+        where = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "va": "center"}
+        ax.annotate(name, (1.0, level), (4, 0), color="#555555", fontsize=8, annotation_clip=False, **where)
+    ax.set(xlabel="reading k", ylabel=ylabel)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False, fontsize=8)
+    return ax
+
+
+def trace_panels(columns: int = 1, width: float = 4.6, height: float = 3.4) -> tuple[Any, list[Axes]]:
+    """A figure with axes side by side, outside pyplot, so that no window keeps it.
+
+    >>> figure, axes = panels(2)
+    >>> len(axes)
+    2
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtraError("a figure needs matplotlib (the extra `plot`): pip install matplotlib") from None
+    figure = Figure(figsize=(width * columns, height), layout="constrained")
+    return figure, list(figure.subplots(1, columns, squeeze=False)[0])
+
+
+__all__ = ["BLUE", "ROSE", "Trace", "panels", "plot_traces"]
+
+
+# Why memory matters: three ways to draw for a parameter that moves, on the binary symmetric Markov so ---
+
+
+WAYS = ("with memory", "independent, every step", "independent, every epoch")
+_STYLES_causal_figure = dict(zip(WAYS, ((BLUE, "o"), (ROSE, "^"), (GREY, "s")), strict=True))
+_HAMMING = [[0.0, 1.0], [1.0, 0.0]]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `compare_memory` measured: for each way its points, from little distortion to much."""
+
+    flip: float
+    epoch: int
+    points: dict[str, tuple[Errors, ...]]
+
+    def column(self, way: str, name: str) -> Array:
+        """One number of all points of a way: "rate", "distortion", "filtering", "smoothing" or one's standard error."""
+        return np.array([getattr(point, name) for point in self.points[way]])
+
+    def at(self, name: str, value: float) -> dict[str, dict[str, float]]:
+        """All ways at an equal "rate" or an equal "distortion", interpolated between their points.
+
+        NaN where a way does not reach it.
+        """
+        found = {}
+        for way in self.points:
+            x = self.column(way, name)
+            order = np.argsort(x)
+            others = ("rate", "distortion", "filtering", "smoothing")
+            inside = x.min() <= value <= x.max()
+            found[way] = {
+                other: float(np.interp(value, x[order], self.column(way, other)[order])) if inside else math.nan
+                for other in others
+            }
+        return found
+
+
+def source(flip: float, kernel: Any = None, slope: float = 0.0) -> Beliefs:
+    """The binary symmetric Markov source with Hamming costs, drawn for at a slope, or by one kernel."""
+    T = [[1.0 - flip, flip], [flip, 1.0 - flip]]
+    if kernel is None:
+        return Beliefs([0.5, 0.5], T, _HAMMING, slope)
+    return Fixed([0.5, 0.5], T, _HAMMING, kernel)
+
+
+def compare_memory(
+    flip: float,
+    epoch: int = 10,
+    flips_of_draws: Iterable[float] = (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45),
+    steps: int = 600,
+    sequences: int = 60,
+    rng: Any = 1,
+) -> Comparison:
+    """Measure the three ways for a source that flips with probability `flip`; an epoch has `epoch` steps.
+
+    `flips_of_draws` are the probabilities with which a draw is the wrong bit, a point each. A quarter of the steps at
+    each end of a sequence is left out.
+
+    >>> found = compare_memory(0.02, flips_of_draws=[0.1, 0.3], steps=100, sequences=10)
+    >>> found.column("with memory", "distortion").round(6).tolist()
+    [0.1, 0.3]
+    """
+    if not 0.0 < flip < 0.5:
+        raise ConfigurationError(f"flip = {flip!r}; it must be between 0 and 1/2")
+    points: dict[str, list[Errors]] = {way: [] for way in WAYS}
+    for D in flips_of_draws:
+        kernel = [[1.0 - D, D], [D, 1.0 - D]]
+        memory, same = source(flip, slope=math.log((1.0 - D) / D)), source(flip, kernel)
+        for way, beliefs, every in zip(WAYS, (memory, same, same), (1, 1, epoch), strict=True):
+            points[way].append(errors(beliefs, steps, sequences, rng, every, margin=steps // 4))
+    return Comparison(flip, epoch, {way: tuple(found) for way, found in points.items()})
+
+
+def plot_memory(found: Comparison, three: Any = None) -> Any:
+    """Distortion by leakage, errors of the adversaries by leakage, and errors by distortion: three axes.
+
+    Full lines are of the adversary who waits until the end and smooths, dashed ones of the one who filters.
+
+    >>> from matplotlib.figure import Figure
+    >>> found = compare_memory(0.02, flips_of_draws=[0.1, 0.3], steps=100, sequences=10)
+    >>> drawn = plot_memory(found, Figure().subplots(1, 3))
+    >>> [ax.get_xlabel() for ax in drawn]
+    ['leakage (nats a step)', 'leakage (nats a step)', 'distortion (share of wrong bits)']
+    """
+    if three is None:
+        axes(None).figure.clear()  # says how to install matplotlib where it is missing
+        from matplotlib import pyplot as plt
+
+        plt.close(plt.gcf())
+        three = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained")[1]
+    first, second, third = three
+    for way in found.points:
+        colour, marker = _STYLES_causal_figure[way]
+        style = {"color": colour, "marker": marker, "ms": 4, "mfc": "none", "lw": 1.3}
+        rate, cost = found.column(way, "rate"), found.column(way, "distortion")
+        label = f"{way} of {found.epoch}" if way == WAYS[2] else way
+        first.plot(rate, cost, label=label, **style)
+        for ax, x in ((second, rate), (third, cost)):
+            ax.plot(x, found.column(way, "smoothing"), label=f"{label}: smoothing", **style)
+            ax.plot(x, found.column(way, "filtering"), label=f"{label}: filtering", ls=(0, (4, 2)), **style)
+    first.set(xlabel="leakage (nats a step)", ylabel="distortion (share of wrong bits)")
+    second.set(xlabel="leakage (nats a step)", ylabel="adversary's error", title="at equal leakage")
+    third.set(xlabel="distortion (share of wrong bits)", ylabel="adversary's error", title="at equal distortion")
+    first.set_title(f"a bit that stays with probability {1.0 - found.flip:.4g}")
+    for ax in (first, second, third):
+        ax.set_ylim(0.0, 0.52)
+        ax.spines[["top", "right"]].set_visible(False)
+    first.legend(frameon=False, fontsize=8)
+    third.legend(frameon=False, fontsize=6)
+    return three
+
+
+# An audit as a figure: what each adversary makes of the output, of raw readings, and of readings with ---
+
+
+_STYLES_audit_figure = {
+    "disguised": (BLUE, "o", BLUE, "disguised output"),
+    "noise": (GREY, "^", "white", "raw, as much independent noise"),
+    "held": (GREY, "v", "white", "raw, as large a held offset"),
+    "raw": (ROSE, "s", "white", "raw readings"),
+}
+_NAMES = {
+    "balanced": "balanced accuracy",
+    "error": "share of wrong guesses",
+    "nats": "nats a guess, estimate and interval",
+}
+
+
+def plot_audit(audit: Audit, ax: Axes | None = None, figure: str = "balanced", clock: bool = False) -> Axes:
+    """Adversaries one below the other, the strongest first, with their intervals: without the clock, or with it.
+
+    `figure` is "balanced", "error" or "nats". Lines mark what is known without the output, and the design's bound.
+    Noise is independent from reading to reading.
+
+    >>> from matplotlib.figure import Figure as Sheet
+    >>> from understudy.adversaries.results import Audit, Figure, Row
+    >>> half = Figure(0.5, 0.45, 0.55)
+    >>> row = Row("disguised", "windowed", False, False, half, half, half, half, 0.4, False, False, 100, 10, 0.1)
+    >>> ax = plot_audit(Audit((row,), 0.4, 0.5, 0.99, 0.01, 100, 100, "simulated", 2, False), Sheet().subplots())
+    >>> ax.get_xlabel(), [text.get_text() for text in ax.get_yticklabels()]
+    ('balanced accuracy', ['windowed'])
+    """
+    if figure not in _NAMES:
+        raise ConfigurationError(f"figure = {figure!r}; it must be one of {', '.join(_NAMES)}")
+    found = {
+        data: {row.adversary: row for row in audit.of(data) if row.clock == clock} for data in _STYLES_audit_figure
+    }
+    order = [row.adversary for row in ordered(found["disguised"].values())]
+    order += [key for rows in found.values() for key in rows if key not in order]
+    order = list(dict.fromkeys(order))
+    if not order:
+        raise ConfigurationError(f"the audit has no adversaries to draw {'with' if clock else 'without'} the clock")
+    ax = axes(ax)
+    kinds = [data for data in _STYLES_audit_figure if found[data]]
+    for place, data in enumerate(kinds):
+        colour, marker, face, title = _STYLES_audit_figure[data]
+        points = [(y, getattr(found[data][key], figure)) for y, key in enumerate(order) if key in found[data]]
+        points = [(y, value) for y, value in points if math.isfinite(value.value)]
+        # side by side, so that intervals do not hide each other
+        at = [y + 0.22 * (place - (len(kinds) - 1) / 2.0) for y, _ in points]
+        ends = [[_reach(v.value, v.low) for _, v in points], [_reach(v.high, v.value) for _, v in points]]
+        style = {"ls": "none", "marker": marker, "ms": 5, "mfc": face, "mew": 1.2, "elinewidth": 1.4, "zorder": 3}
+        ax.errorbar([v.value for _, v in points], at, xerr=ends, color=colour, label=title, **style)
+    for x, words, dashes in _guides(audit, figure, clock):
+        ax.axvline(x, color="#222222", lw=1.0, ls=dashes, label=words, zorder=1)
+    titles = {row.adversary: row.title or row.adversary for rows in found.values() for row in rows.values()}
+    ax.set_yticks(range(len(order)), [titles[key] for key in order])
+    ax.set_ylim(len(order) - 0.5, -0.5)
+    ax.set_xlabel(_NAMES[figure])
+    ax.grid(axis="x", color="#dddddd", lw=0.8, zorder=0)
+    ax.set_axisbelow(True)
+    ax.spines[["top", "right"]].set_visible(False)
+    handles, names = ax.get_legend_handles_labels()
+    order_of = sorted(range(len(names)), key=lambda k: hasattr(handles[k], "get_linestyle"))  # lines behind
+    # above the axes: inside it would lie on somebody's interval
+    above = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": 2, "frameon": False, "fontsize": "small"}
+    ax.legend([handles[k] for k in order_of], [names[k] for k in order_of], **above)
+    return ax
+
+
+def _guides(audit: Audit, figure: str, clock: bool) -> list[tuple[float, str, object]]:
+    if figure == "nats":
+        return [(0.0, "nothing", (0, (1, 1.5)))]
+    if figure == "error":
+        found: list[tuple[float, str, object]] = [(audit.prior_error, "without the output", (0, (1, 1.5)))]
+        return found if audit.bound is None else [*found, (audit.bound, "the design's bound", (0, (5, 2)))]
+    alone, genie = by_clock(audit), audit.row("genie")
+    if clock and alone is not None:
+        return [(alone.balanced.value, "the clock alone", (0, (5, 2)))]
+    lines: list[tuple[float, str, object]] = [(blind(audit), "blind", (0, (1, 1.5)))]
+    if genie is not None and math.isfinite(genie.balanced.value):
+        lines.append((genie.balanced.value, "told the played value", (0, (6, 2, 1, 2))))
+    return lines
+
+
+def _reach(high: float, low: float) -> float:
+    return max(0.0, high - low) if math.isfinite(high) and math.isfinite(low) else 0.0
+
+
+# Is a stream what its model says? Pictures of scores, of innovations, and of what an adversary makes  ---
+
+
+# Colour, dashes, marker; after Paul Tol's schemes. No two series differ by colour alone.
+STYLES: tuple[tuple[str, Any, str], ...] = (
+    (BLUE, "-", "o"),
+    (ROSE, (0, (5, 2)), "s"),
+    (GREY, (0, (1, 1.2)), "^"),
+    ("#117733", (0, (6, 1.5, 1, 1.5)), "D"),
+    ("#332288", (0, (2, 1)), "v"),
+)
+
+# How much of a standard normal is shown, and in how many bars.
+_SHOWN, _BARS = 4.5, 46
+# Two sides of a normal law hold this share outside so many standard deviations.
+_TWO_SIDES = {0.05: 1.959964, 1e-6: 4.891638}
+
+
+def plot_scores(scores: Mapping[str, Any], ax: Axes | None = None) -> Axes:
+    """Histograms of scores, on the bell curve that they have if the model is right.
+
+    The share that lies outside -4.5 .. 4.5 stands in the legend, where there is any to speak of.
+
+    >>> from matplotlib.figure import Figure
+    >>> ax = plot_scores({"right": np.random.default_rng(0).standard_normal((1000, 3))}, Figure().subplots())
+    >>> ax.get_xlabel(), len(ax.lines)
+    ('score (standard deviations)', 2)
+    """
+    ax = axes(ax)
+    x = np.linspace(-_SHOWN, _SHOWN, 181)
+    bell = np.exp(-0.5 * x * x) / np.sqrt(2.0 * np.pi)
+    ax.fill_between(x, bell, color="#d5d5d5", lw=0, label="standard normal", zorder=1)
+    edges = np.linspace(-_SHOWN, _SHOWN, _BARS)
+    for (name, values), (colour, dashes, _) in zip(scores.items(), STYLES, strict=False):
+        flat = _flat(values)
+        count, _ = np.histogram(flat, edges)
+        beyond = 1.0 - count.sum() / flat.size
+        name = f"{name} ({100.0 * beyond:.0f} % beyond)" if beyond > 0.005 else name
+        density = count / (flat.size * np.diff(edges))
+        line = {"color": colour, "ls": dashes, "lw": 1.4, "zorder": 3, "where": "mid"}
+        ax.step((edges[1:] + edges[:-1]) / 2.0, density, label=name, **line)
+    ax.plot(x, bell, color="#888888", lw=0.8, zorder=2)
+    ax.set(xlabel="score (standard deviations)", ylabel="density", xlim=(-_SHOWN, _SHOWN))
+    ax.set_ylim(0.0, max(0.58, ax.get_ylim()[1]))  # room for a legend above the bell
+    return _legend(ax)
+
+
+def plot_autocorrelation(scores: Mapping[str, Any], ax: Axes | None = None, lags: int = 20) -> Axes:
+    """Correlation of each score with those before it, averaged over channels and sensors.
+
+    The band holds a lag of white scores with 95 percent; the dotted lines hold it up to one false alarm in a million.
+
+    >>> from matplotlib.figure import Figure
+    >>> z = np.random.default_rng(0).standard_normal((1000, 3))
+    >>> ax = plot_autocorrelation({"white": z}, Figure().subplots(), lags=10)
+    >>> bool(np.abs(ax.lines[0].get_ydata()).max() < 0.1)
+    True
+    """
+    ax = axes(ax)
+    names = list(scores)
+    least = np.inf
+    for i, (name, (colour, _, marker)) in enumerate(zip(names, STYLES, strict=False)):
+        z = np.asarray(scores[name], dtype=float)
+        r = autocorrelation(z, lags)
+        least = min(least, z.size)
+        # side by side, so that markers of series that agree do not hide each other
+        at = np.arange(1, lags + 1) + 0.36 * (i - (len(names) - 1) / 2.0)
+        ax.plot(at, r, ls="none", marker=marker, ms=4, color=colour, mfc="white" if i else colour, label=name, zorder=3)
+        ax.vlines(at, 0.0, r, color=colour, lw=0.8, zorder=2)
+    unit = 1.0 / np.sqrt(least)
+    ax.axhspan(-_TWO_SIDES[0.05] * unit, _TWO_SIDES[0.05] * unit, color="#d5d5d5", lw=0, zorder=0)
+    for side in (-1.0, 1.0):
+        ax.axhline(side * _TWO_SIDES[1e-6] * unit, color="#888888", lw=0.8, ls=(0, (1, 2)), zorder=1)
+    ax.axhline(0.0, color="#888888", lw=0.8, zorder=1)
+    ax.set(xlabel="lag (readings)", ylabel="correlation", xlim=(0.3, lags + 0.7))
+    ax.set_xticks(np.unique(np.linspace(1, lags, 5).round()))
+    low, high = ax.get_ylim()
+    # white series alone fill the height with chance; as much again around them shows that it is chance
+    ax.set_ylim(min(low, -8.0 * unit), max(high, 8.0 * unit))
+    return _legend(ax)
+
+
+def plot_nis(nis: Mapping[str, Any], dim: int = 1, ax: Axes | None = None) -> Axes:
+    """The normalised innovation squared of single streams over time, with the bounds that hold 95 percent of it.
+
+    `nis` holds a stream (T,) by name, `dim` is the number of channels. The scale is logarithmic.
+
+    >>> from matplotlib.figure import Figure
+    >>> ax = plot_nis({"right": np.random.default_rng(0).standard_normal(50) ** 2}, 1, Figure().subplots())
+    >>> ax.get_yscale()
+    'log'
+    """
+    from scipy.special import chdtri
+
+    ax = axes(ax)
+    low, high = chdtri(dim, 0.975), chdtri(dim, 0.025)
+    ax.axhspan(low, high, color="#d5d5d5", lw=0, zorder=0, label="holds 95 %")
+    for i, ((name, values), (colour, _, marker)) in enumerate(zip(nis.items(), STYLES, strict=False)):
+        y = np.asarray(values, dtype=float)
+        style = {
+            "ls": "none",
+            "marker": marker,
+            "ms": 3.2,
+            "color": colour,
+            "mfc": "white" if i else colour,
+            "mew": 0.8,
+        }
+        ax.plot(np.arange(1, len(y) + 1), y, label=name, zorder=3, **style)
+    ax.set_yscale("log")
+    ax.set(xlabel="reading k", ylabel="normalised innovation squared")
+    ax.set_xlim(0, max(len(values) for values in nis.values()) + 1)
+    return _legend(ax)
+
+
+def plot_shares(shares: Mapping[str, float], due: float, ax: Axes | None = None) -> Axes:
+    """One share a line (of innovations out of bounds, say), in percent, and a line where they ought to be.
+
+    >>> from matplotlib.figure import Figure
+    >>> ax = plot_shares({"disguised": 0.0502, "with noise": 0.98}, 0.05, Figure().subplots())
+    >>> [text.get_text() for text in ax.texts]
+    ['5.02 %', '98.0 %']
+    """
+    ax = axes(ax)
+    rows = np.arange(len(shares))
+    values = 100.0 * np.array(list(shares.values()))
+    ax.axvline(100.0 * due, color=GREY, lw=1.0, ls=(0, (1, 2)), zorder=1)
+    ax.hlines(rows, 100.0 * due, values, color=BLUE, lw=1.2, zorder=2)
+    ax.plot(values, rows, ls="none", marker="o", ms=6, color=BLUE, zorder=3)
+    for row, value in zip(rows, values, strict=True):
+        ax.annotate(_percent(value), (value, row), (8, 0), textcoords="offset points", va="center", fontsize="small")
+    ax.set_yticks(rows, list(shares))
+    ax.set_ylim(len(shares) - 0.5, -0.5)
+    ax.set_xlim(0.0, 118.0)
+    ax.set_xticks([5, 25, 50, 75, 100])
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def plot_series(
+    series: Mapping[str, Any], ax: Axes | None = None, x: Any = None, step: bool = False, dots: bool = False
+) -> Axes:
+    """Series over time by name: readings, schedules (`step`), estimates (`dots`). The first reading is number 1.
+
+    >>> from matplotlib.figure import Figure
+    >>> ax = plot_series({"true": [0, 0, 1, 1], "disguised": [0, 1, 1, 2]}, Figure().subplots(), step=True)
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['true', 'disguised']
+    """
+    ax = axes(ax)
+    for (name, values), (colour, dashes, marker) in zip(series.items(), STYLES, strict=False):
+        y = np.asarray(values, dtype=float)
+        at = np.arange(1, len(y) + 1) if x is None else np.asarray(x, dtype=float)
+        if dots:
+            ax.plot(at, y, ls="none", marker=marker, ms=3, mfc="none", mew=0.8, color=colour, label=name)
+        else:
+            ax.plot(at, y, color=colour, ls=dashes, lw=1.6, drawstyle="steps-mid" if step else None, label=name)
+    ax.set_xlabel("reading k")
+    return _legend(ax)
+
+
+def autocorrelation(z: Any, lags: int) -> Array:
+    """Mean product of scores `lag` apart, over their mean square, for lags 1..lags; the mean is taken as zero.
+
+    >>> autocorrelation([1.0, -1.0, 1.0, -1.0], 2).tolist()
+    [-0.75, 0.5]
+    """
+    scores = np.asarray(z, dtype=float)
+    scores = scores.reshape(len(scores), -1)
+    square = float(np.square(scores).sum())
+    return np.array([float((scores[lag:] * scores[:-lag]).sum()) / square for lag in range(1, lags + 1)])
+
+
+def _flat(values: Any) -> Array:
+    flat = np.asarray(values, dtype=float).ravel()
+    return np.asarray(flat[~np.isnan(flat)])
+
+
+def _percent(value: float) -> str:
+    return f"{value:.2f} %" if value < 10.0 else f"{value:.1f} %"
+
+
+def _legend(ax: Axes) -> Axes:
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(loc="best", framealpha=0.9, edgecolor="none", fontsize="small")
+    return ax

@@ -1,0 +1,329 @@
+"""The file of a ledger: made in one piece, opened with the settings relied on, and its errors as ours.
+
+Errors of SQLite are told by their code. Its own texts can quote what stands in a row.
+
+One process at a time: a lock that the system gives back when its holder dies, however it dies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sqlite3
+import stat
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+from understudy.errors import LedgerBusyError, LedgerDamagedError, LedgerError
+from understudy.stream.records import digest
+
+# The file of a ledger: made in one piece, opened with the settings relied on, and its errors as ours ---
+
+
+Parts = tuple[tuple[str, int, int], ...]  # path, device and number of each file
+
+SCHEMA = 2
+TABLES = (
+    "CREATE TABLE meta(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE streams(id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, room TEXT NOT NULL, design TEXT NOT NULL, "
+    "secret BLOB NOT NULL, insecure INTEGER NOT NULL, options TEXT NOT NULL, digest TEXT NOT NULL)",
+    "CREATE TABLE epochs(stream INTEGER NOT NULL, epoch INTEGER NOT NULL, source INTEGER NOT NULL, "
+    "draw INTEGER NOT NULL, held INTEGER NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (stream, epoch)) WITHOUT ROWID",
+    "CREATE TABLE charges(id INTEGER PRIMARY KEY, stream INTEGER NOT NULL, room TEXT NOT NULL, epoch INTEGER NOT NULL, "
+    "kind TEXT NOT NULL, micronats INTEGER NOT NULL, at INTEGER NOT NULL, digest TEXT NOT NULL)",
+    "CREATE INDEX charges_of_rooms ON charges(room, at)",
+    "CREATE TABLE states(stream INTEGER PRIMARY KEY, count INTEGER NOT NULL, last INTEGER, kind TEXT NOT NULL, "
+    "source INTEGER NOT NULL, tick INTEGER, block INTEGER NOT NULL, per_block INTEGER NOT NULL, "
+    "stopped INTEGER NOT NULL, epoch INTEGER NOT NULL, charged INTEGER NOT NULL, serial INTEGER NOT NULL, "
+    "memory TEXT, state TEXT NOT NULL, digest TEXT NOT NULL)",
+    "CREATE TABLE runs(stream INTEGER NOT NULL, name TEXT NOT NULL, start TEXT NOT NULL, finished INTEGER NOT NULL, "
+    "digest TEXT NOT NULL, PRIMARY KEY (stream, name)) WITHOUT ROWID",
+    "CREATE TABLE batches(stream INTEGER NOT NULL, name TEXT NOT NULL, rows INTEGER NOT NULL, "
+    "readings INTEGER NOT NULL, content TEXT NOT NULL, digest TEXT NOT NULL, "
+    "PRIMARY KEY (stream, name, rows)) WITHOUT ROWID",
+    'CREATE TABLE outputs(stream INTEGER NOT NULL, key INTEGER NOT NULL, value, "check" INTEGER NOT NULL, '
+    "PRIMARY KEY (stream, key)) WITHOUT ROWID",
+    "CREATE TABLE budgets(room TEXT PRIMARY KEY, total INTEGER, amount INTEGER, period INTEGER, "
+    "spent TEXT NOT NULL) WITHOUT ROWID",
+)
+SETTINGS = (
+    "PRAGMA synchronous=FULL",
+    "PRAGMA fullfsync=ON",  # macOS: the drive's own cache too
+    "PRAGMA cell_size_check=ON",
+    "PRAGMA journal_size_limit=16777216",
+)
+
+# SQLite's text about a damaged list of tables may be none
+ERRORS = (sqlite3.Error, UnicodeDecodeError)
+_TOLD = {
+    "SQLITE_FULL": "the disk is full",
+    "SQLITE_IOERR": "the disk refuses (an error, or a limit of file sizes)",
+    "SQLITE_READONLY": "the file cannot be written",
+    "SQLITE_CANTOPEN": "the file cannot be opened",
+    "SQLITE_PERM": "the file cannot be opened",
+    "SQLITE_BUSY": "another program holds the file",
+    "SQLITE_LOCKED": "another program holds the file",
+    "SQLITE_NOMEM": "there is not enough memory",
+    "SQLITE_PROTOCOL": "another program holds the file",
+}
+
+
+def prepare(path: str) -> None:
+    """Make the file if there is none, with nobody else's rights; refuse one that others may read. Needs the lock."""
+    name = os.path.basename(path)
+    if not os.path.lexists(path):
+        if os.path.lexists(path + "-wal"):
+            raise damaged(path, "the file itself, of which only the part ending in -wal is there,")
+        _create(path)
+        return
+    for part in (path, path + "-wal", path + "-shm"):
+        try:
+            found = os.stat(part)
+        except FileNotFoundError:
+            continue
+        if not stat.S_ISREG(found.st_mode):
+            raise LedgerError(f"{os.path.basename(part)} is not a file; a ledger is one")
+        if os.name == "posix" and stat.S_IMODE(found.st_mode) & 0o077:
+            raise LedgerError(
+                f"{os.path.basename(part)} can be read by others (mode {stat.S_IMODE(found.st_mode):o}); "
+                "it holds secrets: chmod 600 it first"
+            )
+        if found.st_nlink > 1:
+            raise LedgerError(f"{name} has two names (a hard link); two processes could write it at once")
+        if part == path and not found.st_size:
+            raise damaged(path, "the file, which is empty,")
+
+
+def _create(path: str) -> None:
+    """A whole ledger or none: written beside, then renamed."""
+    new = path + ".new"
+    try:
+        for left in (new, new + "-journal"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(left)
+        os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        with faults(path), contextlib.closing(connect(new)) as db:
+            db.execute("BEGIN")
+            for statement in TABLES:
+                db.execute(statement)
+            meta = (str(SCHEMA), os.urandom(16).hex())
+            rows = [("schema", meta[0]), ("id", meta[1]), ("digest", digest(*meta)), ("budgets", digest())]
+            db.executemany("INSERT INTO meta VALUES (?, ?)", rows)
+            db.execute("COMMIT")
+        os.rename(new, path)
+        sync_folder(os.path.dirname(path))
+    except OSError as error:
+        raise LedgerError(f"{os.path.basename(path)} cannot be created: {error.strerror}") from None
+
+
+def sync_folder(folder: str) -> None:
+    """Hand the names in a folder to the disk."""
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def connect(path: str, mode: str = "mode=rw") -> sqlite3.Connection:
+    """A connection; texts that are no longer texts come back with marks in them, and fail their digest."""
+    from urllib.parse import quote
+
+    with faults(path):
+        db = sqlite3.connect(
+            f"file:{quote(path)}?{mode}", uri=True, isolation_level=None, check_same_thread=False, timeout=5.0
+        )
+    db.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    return db
+
+
+def open_to_write(path: str) -> tuple[sqlite3.Connection, str, Parts]:
+    """A connection with the settings that durability rests on, the identity of the ledger, and its files."""
+    before = _parts(path)
+    db = connect(path)
+    try:
+        identity = check_schema(db, path)  # first: a database of somebody else's is not touched
+        with faults(path):
+            if db.execute("PRAGMA journal_mode=WAL").fetchone()[0] != "wal":
+                raise LedgerError(f"{os.path.basename(path)}: this disk does not allow a write-ahead log")
+            for setting in SETTINGS:
+                db.execute(setting)
+            db.execute("BEGIN IMMEDIATE")  # a file that cannot be written is refused now, not at the first reading
+            db.execute("UPDATE meta SET value = value WHERE name = 'schema'")
+            db.execute("ROLLBACK")
+        parts = _parts(path)
+        if parts[:1] != before[:1]:
+            raise LedgerError(f"{os.path.basename(path)} was replaced while it was opened; open it again")
+        return db, identity, parts
+    except BaseException:
+        db.close()
+        raise
+
+
+def _parts(path: str) -> Parts:
+    """The files that a connection keeps open, as far as they are there, the ledger itself first."""
+    found = []
+    for part in (path, path + "-wal", path + "-shm"):
+        with contextlib.suppress(FileNotFoundError):
+            stands = os.stat(part)
+            found.append((part, stands.st_dev, stands.st_ino))
+    return tuple(found)
+
+
+def displaced(parts: Parts) -> str | None:
+    """What has become of the files of an open ledger, if they are not where they were; None if they are.
+
+    SQLite goes on with a file that has lost its name, and nobody will find what it writes.
+    """
+    for part, device, number in parts:
+        try:
+            found = os.stat(part)
+        except OSError:
+            return f"{os.path.basename(part)} was deleted or moved while the ledger was open"
+        if found.st_ino != number or found.st_dev != device:
+            return f"{os.path.basename(part)} was replaced by another file while the ledger was open"
+        if found.st_nlink > 1:
+            return f"{os.path.basename(part)} was given a second name (a hard link) while the ledger was open"
+    return None
+
+
+def read_only(path: str | os.PathLike[str]) -> sqlite3.Connection:
+    """A connection that can look and not write, while another process goes on."""
+    name = os.path.realpath(os.fspath(path))
+    if not os.path.isfile(name):
+        raise LedgerError(f"{os.path.basename(name)} does not exist")
+    # a ledger that nobody has open has no -wal; read in the usual way, SQLite would leave one behind
+    db = connect(name, "mode=ro" if os.path.exists(name + "-wal") else "immutable=1")
+    try:
+        with faults(name):
+            db.execute("BEGIN")  # all that is read is of one moment
+        check_schema(db, name)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def check_schema(db: sqlite3.Connection, path: str) -> str:
+    """The identity of the ledger, if the file is one of a version that this one knows."""
+    with faults(path):
+        found = {sql for (sql,) in db.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")}
+        if TABLES[0] not in found:
+            raise damaged(path, "the file, which is no ledger,")
+        meta = dict(db.execute("SELECT name, value FROM meta").fetchall())
+    schema, identity = str(meta.get("schema", "")), str(meta.get("id", ""))
+    if meta.get("digest") != digest(schema, identity) or not schema.isdecimal():
+        raise damaged(path, "the header")
+    if int(schema) != SCHEMA:
+        raise LedgerError(f"{os.path.basename(path)} is of version {schema}; this understudy knows version {SCHEMA}")
+    if found != set(TABLES):
+        raise damaged(path, "the list of tables")
+    return identity
+
+
+def damaged(path: str, what: str) -> LedgerDamagedError:
+    """The error for a ledger that is not what it should be."""
+    return LedgerDamagedError(
+        f"{os.path.basename(path)} is damaged: {what} is not what was written; nothing is released. "
+        "See the guide on streams before going on"
+    )
+
+
+def translated(error: BaseException, path: str) -> LedgerError:
+    """An error of SQLite as one of ours, without its text."""
+    code = str(getattr(error, "sqlite_errorname", ""))
+    if code.endswith("_FSYNC"):  # it stands in the log, and is found there if the process dies before the next write
+        return LedgerError(
+            f"{os.path.basename(path)}: the disk does not confirm what was written ({code}); nothing is released, and "
+            "whether it was recorded is known when the ledger is opened again"
+        )
+    told = _TOLD.get("_".join(code.split("_")[:2]))
+    if told is None:  # our statements are fixed, so anything else means that the file is not what they expect
+        return damaged(path, f"the file ({code or type(error).__name__})")
+    return LedgerError(f"{os.path.basename(path)}: {told} ({code}); nothing was recorded and nothing released")
+
+
+@contextlib.contextmanager
+def faults(path: str) -> Iterator[None]:
+    """Errors of SQLite as ours."""
+    try:
+        yield
+    except ERRORS as error:
+        raise translated(error, path) from None
+
+
+# One process at a time: a lock that the system gives back when its holder dies, however it dies ------
+
+
+_TAKEN = (errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK, errno.EDEADLK)
+
+
+class Lock:
+    """Held from the constructor to `release`, or until nobody has the object any more."""
+
+    def __init__(self, path: str) -> None:
+        self.path, self._file = os.path.realpath(path), -1
+        name = os.path.basename(path).removesuffix(".lock")
+        if self.path in _HELD:
+            raise LedgerBusyError(f"{name} is open in this process already; close it first, or use the open one")
+        try:
+            self._file = os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600)
+        except OSError as error:
+            raise LedgerError(f"{name} cannot be locked: {error.strerror}") from None
+        try:
+            _lock(self._file)
+        except OSError as error:
+            holder = os.pread(self._file, 32, 0).decode("ascii", "replace").strip() if hasattr(os, "pread") else ""
+            self._close()
+            if error.errno not in _TAKEN:
+                raise LedgerError(f"{name} cannot be locked: {error.strerror}; keep it on a local disk") from None
+            who = f"process {holder}" if holder.isdigit() else "another process"
+            raise LedgerBusyError(f"{name} is in use by {who}; one process at a time writes a ledger") from None
+        _HELD[self.path] = self
+        with contextlib.suppress(OSError):  # for the message only
+            os.ftruncate(self._file, 0)
+            os.write(self._file, f"{os.getpid()}\n".encode())
+
+    def release(self) -> None:
+        """Let others in. The file stays: to delete it would let two processes lock two files of one name."""
+        if self._file >= 0:
+            _HELD.pop(self.path, None)
+            self._close()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self._close()
+
+    def _close(self) -> None:
+        descriptor, self._file = self._file, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+# The system lets one process lock a file twice.
+_HELD: weakref.WeakValueDictionary[str, Lock] = weakref.WeakValueDictionary()
+
+
+def _in_child() -> None:
+    """A fork shares the lock of its parent, and would keep it after the parent has let go."""
+    for lock in list(_HELD.values()):
+        lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+
+
+def _lock(descriptor: int) -> None:
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        import msvcrt
+
+        windows: Any = msvcrt
+        windows.locking(descriptor, windows.LK_NBLCK, 1)
+        return
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

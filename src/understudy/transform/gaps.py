@@ -1,0 +1,210 @@
+"""Going on after missing readings where no exact law across a gap exists: wait until the source is exact again.
+
+The predictor of an autoregression of order p depends on the last p readings alone. So p readings in a row make it exact
+again, whatever was before them. They are given to the source model and nothing leaves for them. From the next reading
+on the scores are independent standard normals again, and the target model goes on where it had stopped: what leaves,
+taken together, has the law of the target. What is withheld depends on which readings were missing, never on their
+values or on a parameter.
+
+The first p readings of a sequence are withheld as well: a fitted autoregression knows no law for them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from understudy._types import Array
+from understudy.errors import ModelError, NumericalError, StateError
+from understudy.models.model import Model
+from understudy.transform.core import (
+    CausalMap,
+    Chain,
+    RandomisedScore,
+    Score,
+    ScoreEach,
+    Transformation,
+    counted,
+    transformation,
+    within,
+)
+from understudy.transform.readings import finite_or_missing, one_reading
+
+_State = tuple[Any, ...]
+
+
+def refill_of(models: Iterable[Model]) -> int | None:
+    """How many readings in a row these models need after a gap; None if they have an exact law across it.
+
+    It must be the same for all, or what is withheld would tell which of them is meant.
+
+    >>> import scipy.stats
+    >>> import understudy as us
+    >>> heavy = us.Scalar(scipy.stats.t(3.0))
+    >>> refill_of([us.AutoRegressive([0.5, 0.2], noise=heavy), us.AutoRegressive([0.6, 0.1], noise=heavy)])
+    2
+    >>> refill_of([us.AutoRegressive(0.5, noise=us.Gaussian(0.0, 1.0))]) is None
+    True
+    """
+    needed = {getattr(model, "refill", None) for model in models}
+    if len(needed) > 1:
+        told = ", ".join(str(n) for n in sorted(n or 0 for n in needed))
+        raise ModelError(
+            f"after missing readings the models need {told} readings in a row; they must agree, or what is withheld "
+            "would depend on the parameter"
+        )
+    return needed.pop() if needed else None
+
+
+def restarting(source: Model, target: Model, rng: Any = None, limit: float | None = None) -> Transformation:
+    """The map from readings of `source` to readings of `target`, which goes on after missing readings.
+
+    >>> import scipy.stats
+    >>> import understudy as us
+    >>> heavy = us.Scalar(scipy.stats.t(3.0))
+    >>> low, high = (us.AutoRegressive(0.5, noise=heavy, past=[past]) for past in (0.0, 10.0))
+    >>> made = restarting(low, high)
+    >>> _, out = made.apply(made.start(), np.array([[1.0], [0.5], [np.nan], [2.0], [1.0]]))
+    >>> out[:, 0].round(6).tolist()
+    [nan, 5.0, nan, nan, 2.5]
+    """
+    made = transformation(source, target, False, rng, limit)
+    needed = refill_of((source, target))
+    if needed is None:
+        return made
+    if not isinstance(made, Chain) or len(made.maps) != 2:
+        raise ModelError("models that need readings in a row after a gap are whitened and coloured one after the other")
+    return Restarting(*made.maps, needed, limit)
+
+
+class Restarting:
+    """A whitening and a colouring, with readings withheld at the beginning and after each gap.
+
+    The state: how many readings are still to be withheld, the state of the whitening, and that of the
+    colouring, which is None until it has begun. After a reading that was not taken although it came (`beyond`), a
+    fourth part tells how many would be withheld had it been taken: outputs in between come from fresh scores.
+    """
+
+    def __init__(self, source: CausalMap, target: CausalMap, refill: int, limit: float | None = None) -> None:
+        self.source, self.target, self.refill, self.limit = source, target, refill, limit
+        self.dim = source.dim
+
+    def start(self) -> _State:
+        """All is to be withheld, and the colouring has not begun."""
+        return self.refill, self.source.start(), None
+
+    def step(self, state: Any, y: Any) -> tuple[_State, Any]:
+        """One reading; None or NaN is missing and stays so."""
+        if type(y) is float and self.dim == 1 and math.isfinite(y):
+            left, source, target, _ = self._checked(state)
+            if not left:
+                source, z = self.source.step(source, y)
+                z = within(z, self.limit)
+                target, out = self.target.step(self.target.start() if target is None else target, z)
+                return (0, source, target), out
+        state, row = self.apply(state, one_reading(y, self.dim))
+        return state, row.item() if self.dim == 1 else row[0]
+
+    def apply(self, state: Any, Y: Array) -> tuple[_State, Array]:
+        """A chunk (T, d), piece by piece: readings in a row, or missing ones."""
+        left, source, target, due = self._checked(state)
+        missing = finite_or_missing(Y)
+        out = np.full(Y.shape, np.nan)
+        cuts = [0, *(np.flatnonzero(missing[1:] != missing[:-1]) + 1).tolist(), len(Y)]
+        for start, stop in pairwise(cuts):
+            if start == stop:
+                continue
+            if missing[start]:
+                left = due = self.refill
+                source = _anew(self.source, source, stop - start)
+                continue
+            begins = min(start + left, stop)
+            try:
+                if begins > start:
+                    source, _ = _fed(self.source, source, np.ascontiguousarray(Y[start:begins]))
+                if stop > begins:
+                    source, z = self.source.apply(source, np.ascontiguousarray(Y[begins:stop]))
+                    z = within(z, self.limit)
+                    target, out[begins:stop] = self.target.apply(self.target.start() if target is None else target, z)
+            except NumericalError as error:
+                raise _numbered(error, begins) from None
+            left, due = left - (begins - start), max(0, due - (stop - start))
+        return _state(left, source, target, due), out
+
+    def fresh(self, state: Any, z: Array) -> tuple[_State, Array]:
+        """One step in which the source misses a reading and the target is given the scores z (d,)."""
+        _, source, target, _ = self._checked(state)
+        return self.coloured((self.refill, _anew(self.source, source, 1), target), z)
+
+    def beyond(self, state: Any, z: Array) -> tuple[_State, Array]:
+        """The same for a reading that came and is not taken: it has an output where it would have had one."""
+        _, source, target, due = self._checked(state)
+        after = _state(self.refill, _anew(self.source, source, 1), target, max(0, due - 1))
+        return (after, np.full(self.dim, np.nan)) if due else self.coloured(after, z)
+
+    def is_behind(self, state: Any) -> bool:
+        """Whether outputs are due although the law of the readings is not known again."""
+        left, _, _, due = self._checked(state)
+        return bool(left > due == 0)
+
+    def coloured(self, state: Any, z: Array) -> tuple[_State, Array]:
+        """The target moved on by the scores z (d,) and nothing else: for a reading whose output is withheld."""
+        left, source, target, due = self._checked(state)
+        target, out = self.target.apply(self.target.start() if target is None else target, z[None, :])
+        return _state(left, source, target, due), out[0]
+
+    def _checked(self, state: Any) -> tuple[int, Any, Any, int]:
+        whole = isinstance(state, (tuple, list)) and len(state) in (3, 4) and type(state[0]) is int
+        if not whole or not 0 <= state[0] <= self.refill or not (len(state) == 3 or type(state[3]) is int):
+            raise StateError(
+                "a state of this filter has three parts: readings to be withheld, the state of the whitening, and that "
+                "of the colouring"
+            )
+        return state[0], state[1], state[2], state[3] if len(state) == 4 else state[0]
+
+
+def _state(left: int, source: Any, target: Any, due: int) -> _State:
+    return (left, source, target) if due == left else (left, source, target, due)
+
+
+def _anew(link: CausalMap, state: Any, missing: int) -> Any:
+    """A whitening at its beginning, but that numbers of readings go on: no auxiliary uniform is used twice."""
+    if isinstance(link, Chain):
+        return tuple(_anew(each, part, missing) for each, part in zip(link.maps, link.checked(state), strict=True))
+    if isinstance(link, RandomisedScore):
+        return counted(state)[0] + missing, link.model.start()
+    if isinstance(link, ScoreEach):
+        return link.passed(state, missing)
+    return link.start()
+
+
+def _fed(link: CausalMap, state: Any, Y: Array) -> tuple[Any, Array]:
+    """A whitening after readings of which no score is made: on a past that is not theirs there may be none."""
+    if isinstance(link, Chain):
+        after = []
+        for each, part in zip(link.maps, link.checked(state), strict=True):
+            part, Y = _fed(each, part, Y)
+            after.append(part)
+        return tuple(after), Y
+    if isinstance(link, ScoreEach):
+        return link.passed(state, len(Y)), Y
+    if not isinstance(link, (Score, RandomisedScore)):
+        return link.apply(state, Y)
+    grid = getattr(link.model, "grid", None)
+    for i, channel in enumerate(() if grid is None else grid.channels):
+        channel.cells(Y[:, i], i)  # refuses what is off the grid, as a score would
+    k, inner = counted(state) if isinstance(link, RandomisedScore) else (0, state)
+    for row in Y:
+        inner = link.model.update(inner, row.item() if link.dim == 1 else row)
+    return ((k + len(Y), inner) if isinstance(link, RandomisedScore) else inner), Y
+
+
+def _numbered(error: NumericalError, start: int) -> NumericalError:
+    """The same error, with the row of the chunk in place of that of the piece."""
+    head, colon, rest = str(error).partition(":")
+    row = head.removeprefix("row ")
+    return NumericalError(f"row {start + int(row)}{colon}{rest}") if row != head and row.isdigit() else error
