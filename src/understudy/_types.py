@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Hashable
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,14 @@ Index = NDArray[np.intp]
 """Positions in another array."""
 Mask = NDArray[np.bool_]
 """True where a rule holds."""
+Numbers: TypeAlias = float | Array
+"""One real number, or an array of them: what a law of one channel acts on."""
+Value: TypeAlias = Hashable
+"""A value of the private or of the pseudo parameter: a number, a word, a tuple of such."""
+Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+"""What a JSON document can hold."""
+Plain = dict[str, Any]
+"""A JSON object whose content has not been checked yet."""
 Progress = Callable[[float], None]
 """Hears the share of the work that is done, from 0 to 1."""
 
