@@ -20,7 +20,7 @@ Numbers: TypeAlias = float | Array
 """One real number, or an array of them: what a law of one channel acts on."""
 Value: TypeAlias = Hashable
 """A value of the private or of the pseudo parameter: a number, a word, a tuple of such."""
-Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 """What a JSON document can hold."""
 Plain = dict[str, Any]
 """A JSON object whose content has not been checked yet."""
