@@ -7,7 +7,7 @@ bare         `us.solve` with a leakage (`tests/randomizer_cases.py`): the kernel
              done again, the status
 constraints  `us.solve` with constraints and any demand (`tests/constraint_cases.py`): the kernel, every constraint in
              whole fractions, the budget in 50 digits, the figures, the status; every tenth by CVXPY too, which must
-             agree with the bounds and with refusals. `Multiples` is a search, and does not count among the optimal
+             agree with the bounds and with refusals
 robust       a budget over a hull of priors (`tests/robust_cases.py`): the kernel, the budget at odds drawn from the
              hull and in 50 digits at the worst of them, the cost against the ordinary problem there
 """
@@ -58,8 +58,6 @@ class Kind(NamedTuple):
     look: Callable[[Any, int, int], Any]
     enough: float
     count: int
-    apart: tuple[str, ...] = ()
-    """Families that need not be optimal."""
 
 
 def _bare(case: Any, seed: int, k: int) -> Any:
@@ -82,7 +80,7 @@ def _robust(case: Any, seed: int, k: int) -> Any:
 
 KINDS = {
     "bare": Kind(randomizer_cases.cases, _bare, 0.995, 20_000),
-    "constraints": Kind(constraint_cases.cases, _constraints, 0.98, 20_000, apart=("multiples",)),
+    "constraints": Kind(constraint_cases.cases, _constraints, 0.98, 20_000),
     "robust": Kind(robust_cases.robust_cases, _robust, 0.99, 20_000),
 }
 
@@ -111,11 +109,11 @@ def _fuzzed(name: str, count: int, seed: int, jobs: int) -> int:
     print(f"{name:18}" + "".join(f"{head:>11}" for head in COLUMNS))
     for family, outcomes in sorted(table.items()):
         print(f"{family:18}{_line(outcomes)}")
-    counted = [outcome for family, outcomes in table.items() if family not in kind.apart for outcome in outcomes]
-    print(f"{'all but ' + ', '.join(kind.apart) if kind.apart else 'all':18}{_line(counted)}")
+    counted = [outcome for outcomes in table.values() for outcome in outcomes]
+    print(f"{'all':18}{_line(counted)}")
     print(f"{time.perf_counter() - start:.0f} s with {jobs} processes\n", flush=True)
     answered = [outcome for outcome in counted if not outcome.refused]
-    wrong = any(outcome.wrong for outcomes in table.values() for outcome in outcomes)
+    wrong = any(outcome.wrong for outcome in counted)
     return int(wrong or sum(outcome.optimal for outcome in answered) < kind.enough * len(answered))
 
 

@@ -57,9 +57,7 @@ def _one(rng, name, m, n, p):
     if name == "forbidden":
         count = int(rng.integers(1, 3))
         return kinds.Forbidden([(int(rng.integers(m)), int(rng.integers(n))) for _ in range(count)])
-    if name == "same":
-        return kinds.Same([sorted({int(i) for i in rng.integers(m, size=2)})])
-    return kinds.Multiples(int(2 ** rng.integers(5, 12)))
+    return kinds.Same([sorted({int(i) for i in rng.integers(m, size=2)})])
 
 
 def random_case(rng, family, most=8):
@@ -72,7 +70,7 @@ def random_case(rng, family, most=8):
         p = np.where(np.arange(m) == rng.integers(m), 0.0, p)
         p = p / p.sum()
     names = [family]
-    others = [name for name in kinds.KINDS if name not in (family, "multiples")]
+    others = [name for name in kinds.KINDS if name != family]
     names += [str(x) for x in rng.choice(others, size=int(rng.integers(0, 3)), replace=False)]
     found = tuple(_one(rng, name, m, n, p) for name in names)
     demand = str(rng.choice(DEMANDS))
@@ -80,7 +78,7 @@ def random_case(rng, family, most=8):
         return Case(family, cost, p, found, {"leakage": float(rng.uniform(0.02, 1.0)) * max(entropy(p), 1e-6)})
     if demand == "error_at_least":
         return Case(family, cost, p, found, {"error_at_least": float(rng.uniform(0.0, 0.99) * (1.0 - p.max()))})
-    if demand == "distortion_at_most" and family != "multiples":
+    if demand == "distortion_at_most":
         finite = np.where(np.isfinite(cost), cost, np.nanmax(np.where(np.isfinite(cost), cost, np.nan)))
         limit = float(p @ finite.mean(axis=1)) * rng.uniform(0.3, 1.0)
         return Case(family, cost, p, found, {"distortion_at_most": limit})
@@ -132,9 +130,7 @@ def broken(one, p, P):
         return min(map(min, every)) < Fraction(one.at_least)
     if one.name == "forbidden":
         return any(every[i][j] for i, j in one.pairs)
-    if one.name == "same":
-        return any(every[i] != every[group[0]] for group in one.groups for i in group)
-    return any((x * one.of).denominator != 1 for row in every for x in row)
+    return any(every[i] != every[group[0]] for group in one.groups for i in group)
 
 
 class Verdict(NamedTuple):
@@ -197,7 +193,7 @@ def look(case):
 def conic(case, solver=None):
     """The optimum by CVXPY: a distortion, or a leakage where a distortion was asked for; NaN where it gave up.
 
-    Infinite where there is no kernel. `Multiples` is left out: the answer is then below that of the problem.
+    Infinite where there is no kernel.
     """
     import cvxpy as cp
 
@@ -255,22 +251,20 @@ APART = 2e-6  # how far CVXPY's optimum may be from a bound, relative: that of i
 def disagreement(case, verdict, design):
     """By how much CVXPY's optimum lies outside the proven bounds; infinite where only one of the two has an answer.
 
-    Zero where both agree, NaN where CVXPY gave up or the costs are too large for it. Of kernels in multiples only the
-    upper bound can be compared, and a refusal not at all.
+    Zero where both agree, NaN where CVXPY gave up or the costs are too large for it.
     """
     if case.cost[np.isfinite(case.cost)].max() > 1e3:
         return math.nan  # its tolerance is absolute
     optimum = conic(case)
-    grained = any(one.name == "multiples" for one in case.constraints)
     if math.isnan(optimum):
         return math.nan
     if verdict.refused or optimum == math.inf:
-        return 0.0 if grained or (verdict.refused and optimum == math.inf) else math.inf
+        return 0.0 if verdict.refused and optimum == math.inf else math.inf
     inverse = "distortion_at_most" in case.demand
     lower, upper = design.lower_bound, design.distortion
     if inverse:
         lower, upper = design.leakage_lower_bound, design.leakage
     allowed = APART * max(abs(optimum), 0.05)
-    below = 0.0 if grained else max(0.0, lower - optimum - allowed)
-    dearer = max(0.0, upper - optimum - 10.0 * allowed) if verdict.optimal and not grained else 0.0
+    below = max(0.0, lower - optimum - allowed)
+    dearer = max(0.0, upper - optimum - 10.0 * allowed) if verdict.optimal else 0.0
     return below + max(0.0, optimum - upper - allowed) + dearer

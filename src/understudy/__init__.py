@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from understudy.randomizer.constraints import Forbidden as Forbidden
     from understudy.randomizer.constraints import LocalDP as LocalDP
     from understudy.randomizer.constraints import MaximalLeakage as MaximalLeakage
-    from understudy.randomizer.constraints import Multiples as Multiples
     from understudy.randomizer.constraints import PointwiseLeakage as PointwiseLeakage
     from understudy.randomizer.constraints import Same as Same
     from understudy.randomizer.constraints import TotalVariation as TotalVariation
@@ -133,7 +132,6 @@ _HOME = {
     "Forbidden": "randomizer.constraints",
     "LocalDP": "randomizer.constraints",
     "MaximalLeakage": "randomizer.constraints",
-    "Multiples": "randomizer.constraints",
     "PointwiseLeakage": "randomizer.constraints",
     "Same": "randomizer.constraints",
     "TotalVariation": "randomizer.constraints",

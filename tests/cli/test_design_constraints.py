@@ -9,7 +9,7 @@ import pytest
 from cli_cases import refused
 
 import understudy as us
-from understudy.randomizer.constraints import Floor, Forbidden, LocalDP, MaximalLeakage, Multiples, Same
+from understudy.randomizer.constraints import Floor, Forbidden, LocalDP, MaximalLeakage, Same
 
 
 def test_the_room_with_constraints_alone(understudy):
@@ -35,14 +35,13 @@ def test_a_family_with_every_option(files, tmp_path, understudy):
     path = tmp_path / "d.json"
     told = understudy(
         "design", files / "family.json", "--leakage", "0.3bit", "--local-dp", "2", "--maximal-leakage", "0.5 bit",
-        "--pointwise-leakage", "0.6", "--total-variation", "0.5", "--floor", "0.004", "--multiples", "256", "-o", path,
+        "--pointwise-leakage", "0.6", "--total-variation", "0.5", "--floor", "0.004", "-o", path,
     )  # fmt: skip
     assert told.status == 0, told.err
     found = us.load_design(path)
     names = [one.name for one in found.constraints]
-    assert names == ["local_dp", "maximal_leakage", "pointwise_leakage", "total_variation", "floor", "multiples"]
+    assert names == ["local_dp", "maximal_leakage", "pointwise_leakage", "total_variation", "floor"]
     assert found.constraints[1] == MaximalLeakage(0.5 * np.log(2.0))
-    assert Multiples(256).holds(found.prior, found.randomizer.kernel)
     assert all(one.holds(found.prior, found.randomizer.kernel) for one in found.constraints)
 
 
@@ -75,7 +74,6 @@ def test_options_that_are_repeated_add_up(understudy):
         (("--local-dp", "99"), "--local-dp 99.0: it must be a number between 0 and 20"),
         (("--maximal-leakage", "30%"), "--maximal-leakage 30%: nats or bits are wanted"),
         (("--pointwise-leakage", "much"), "--pointwise-leakage much: nats or bits are wanted"),
-        (("--multiples", "100"), "--multiples 100: it must be a power of two"),
         (("--forbid", "0"), "--forbid 0: pairs are wanted"),
         (("--forbid", "0:7"), "--forbid: '7' is none of 0, 0.2, 0.4, 0.6, 0.8, 1"),
         (("--same", "0,3"), "--same: '3' is none of 0, 1"),

@@ -17,7 +17,6 @@ from understudy.randomizer.constraints import (
     Floor,
     Forbidden,
     LocalDP,
-    Multiples,
     PointwiseLeakage,
     Same,
     TotalVariation,
@@ -62,14 +61,6 @@ def test_a_floor_at_its_largest_goes_with_every_measure():
     found = us.solve(1.0 - np.eye(5), constraints=asked)
     assert found.leakage == pytest.approx(0.0, abs=1e-15)
     assert not any(broken(one, found.prior, found.randomizer.kernel) for one in asked)
-
-
-@pytest.mark.parametrize(("of", "floor", "most"), [(2, 0.3, "0.0"), (4, 0.3, "0.25"), (256, 0.34, "0.33203125")])
-def test_a_floor_in_multiples_says_what_these_allow(of, floor, most):
-    """Three columns: the largest multiple that thrice is at most 1."""
-    words = said(THREE, constraints=[Floor(floor), Multiples(of)])
-    assert f"(a multiple of 1/{of}) sum to more than 1; at most {most} can be asked" in words
-    assert us.solve(THREE, constraints=[Floor(float(most)), Multiples(of)]).randomizer.kernel.min() >= float(most)
 
 
 # --- forbidden pairs --------------------------------------------------------------------------------------------------

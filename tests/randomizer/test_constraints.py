@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 from randomizer_cases import is_kernel
 
 import understudy as us
-from understudy.errors import DesignError, InfeasibleError
+from understudy.errors import DesignError, InfeasibleError, StoredFileError
 from understudy.randomizer.constraints import (
     KINDS,
     ErrorAtLeast,
@@ -23,12 +22,13 @@ from understudy.randomizer.constraints import (
     Forbidden,
     LocalDP,
     MaximalLeakage,
-    Multiples,
     PointwiseLeakage,
     Same,
     TotalVariation,
     as_constraints,
 )
+from understudy.randomizer.measures import mutual_information
+from understudy.randomizer.storage import read, write
 
 PSEUDO = [0, 0.2, 0.4, 0.6, 0.8, 1]
 EVERY = (
@@ -40,7 +40,6 @@ EVERY = (
     Floor(0.02),
     Forbidden([(0, 2)]),
     Same([[1, 2]]),
-    Multiples(256),
 )
 
 
@@ -165,20 +164,6 @@ def test_forbidden_pairs_are_infinite_costs():
     assert found.randomizer.kernel[0, 1] == found.randomizer.kernel[3, 3] == 0.0
 
 
-@pytest.mark.parametrize("of", [16, 256, 4096])
-def test_multiples_of_a_bit_are_the_best_there_are(of):
-    """By trying all: randomised response with counts out of `of`, each row on its own."""
-    found = us.solve(hamming(2), constraints=[LocalDP(1.0), Multiples(of)])
-    limit = Fraction(math.e)  # no ratio of such counts is within a rounding error of e
-    pairs = ((a, max(math.ceil(a / math.e), of - math.floor(math.e * (of - a)))) for a in range(1, of))
-    best = min(of - a + b for a, b in pairs if 0 < b < of and a <= limit * b and of - b <= limit * (of - a))
-    assert found.distortion == pytest.approx(best / (2 * of), rel=1e-12)
-    assert (found.randomizer.kernel * of == np.rint(found.randomizer.kernel * of)).all()
-    free = us.solve(hamming(2), constraints=[LocalDP(1.0)])
-    assert found.lower_bound == pytest.approx(free.lower_bound, rel=1e-12)
-    assert found.gap >= found.distortion - free.distortion - 1e-12
-
-
 # --- with a leakage, with one another ---------------------------------------------------------------------------------
 
 
@@ -294,8 +279,62 @@ def test_the_card_says_them_in_words():
 
 def test_a_design_with_constraints_plays():
     """Its stream draws from the kernel that keeps them."""
-    found = the_room(constraints=[LocalDP(1.0), Multiples(256)])
+    found = the_room(constraints=[LocalDP(1.0)])
     assert found.stream(1, rng=np.random.default_rng(1)).step(100.0) is not None
+
+
+# --- what stored designs may have, and nobody can ask for ------------------------------------------------------------
+
+
+@pytest.fixture
+def coarse(tmp_path):
+    """A design as 0.2 stored it: probabilities in multiples of 1/256, which 0.3 does not look for any more."""
+    found = us.solve(hamming(2), leakage=0.148, constraints=[LocalDP(2.0)])
+    counts = np.array([[195, 61], [60, 196]])
+    kernel = us.Randomizer(counts / 256)
+    distortion, leakage = float((60 + 61) / 512), mutual_information(found.prior, kernel.kernel)
+    found.save(tmp_path / "fine.json")
+    content = read(tmp_path / "fine.json", "design", [2])
+    content["constraints"].append({"kind": "multiples", "of": 256})
+    content["kernel"] = kernel.counts.tolist()
+    content["numbers"] |= {"distortion": distortion, "leakage": leakage, "gap": distortion - found.lower_bound}
+    content["status"] = "inexact"
+    path = tmp_path / "coarse.json"
+    write(path, content, "design", 2)
+    return path, kernel
+
+
+def test_a_design_stored_with_multiples_loads_with_its_kernel(coarse, tmp_path):
+    """The kernel is the stored one, the constraint is told on the card, and the proof is that of all kernels."""
+    path, kernel = coarse
+    found = us.load_design(path)
+    assert np.array_equal(found.randomizer.kernel, kernel.kernel)
+    assert found.constraints[1].name == "multiples"
+    assert found.constraints[1].words in str(found)
+    assert found.status == "inexact"
+    assert found.lower_bound < found.distortion == pytest.approx(121 / 512)
+    assert found.gap == pytest.approx(found.distortion - found.lower_bound)
+    found.save(tmp_path / "again.json")
+    again = us.load_design(tmp_path / "again.json")
+    assert again.constraints == found.constraints
+    assert np.array_equal(again.randomizer.kernel, kernel.kernel)
+
+
+def test_a_stored_kernel_off_its_lattice_is_refused(coarse):
+    """The twin: a kernel that is not in these multiples is no solution of the stored design."""
+    path, _ = coarse
+    content = read(path, "design", [2])
+    content["constraints"][1]["of"] = 128
+    write(path, content, "design", 2)
+    with pytest.raises(StoredFileError):
+        us.load_design(path)
+
+
+def test_multiples_cannot_be_asked_for(coarse):
+    """Neither by name nor with the constraint of a stored design."""
+    assert not hasattr(us, "Multiples")
+    with pytest.raises(DesignError, match="Multiples was removed"):
+        us.solve(hamming(2), leakage=0.2, constraints=us.load_design(coarse[0]).constraints)
 
 
 # --- what cannot be ---------------------------------------------------------------------------------------------------
@@ -305,10 +344,6 @@ def test_a_design_with_constraints_plays():
     ("asked", "words"),
     [
         ([Floor(0.3)], r"Floor\(0.3\): 4 probabilities of at least 0.3 sum to more than 1"),
-        (
-            [Floor(0.2), Multiples(2)],
-            r"Floor\(0.2\): 4 probabilities of at least 0.5 \(a multiple of 1/2\) sum to",
-        ),
         ([Floor(0.1), Forbidden([(1, 2)])], r"Floor\(0.1\): row 1 may not draw column 2"),
         ([ErrorAtLeast(0.8)], r"ErrorAtLeast\(0.8\); who always guesses the likeliest value"),
         (
@@ -343,8 +378,6 @@ def test_a_distortion_out_of_reach():
     """What the constraints allow at best is said."""
     with pytest.raises(InfeasibleError, match=r"distortion_at_most = 0.01; the least .* within the constraints"):
         us.solve(hamming(2), distortion_at_most=0.01, constraints=[LocalDP(1.0)])
-    with pytest.raises(DesignError, match="Multiples and distortion_at_most"):
-        us.solve(hamming(2), distortion_at_most=0.4, constraints=[Multiples(256)])
 
 
 @pytest.mark.parametrize(
@@ -356,7 +389,6 @@ def test_a_distortion_out_of_reach():
         (lambda: MaximalLeakage("0.3"), "nats = '0.3'"),
         (lambda: TotalVariation(1.5), "at_most = 1.5"),
         (lambda: Floor(-0.1), "at_least = -0.1"),
-        (lambda: Multiples(100), "of = 100; it must be a power of two"),
         (lambda: Forbidden([3]), "pairs must be pairs"),
         (lambda: Same([1, 2]), "groups must be groups"),
         (lambda: Same("ab"), "not texts"),

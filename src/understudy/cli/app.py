@@ -87,7 +87,6 @@ def design(
     floor: o.Floor = None,
     forbid: o.Forbid = None,
     same: o.Alike = None,
-    multiples: o.Multiples = None,
     distortion: o.Distortion = "mae",
     per: o.Per = None,
     causal: Annotated[bool, typer.Option("--causal", help="Draws that follow a moving value and remember.")] = False,
@@ -119,7 +118,7 @@ def design(
     from understudy.cli.design_commands import design as run
     from understudy.cli.options import Kept
 
-    also = Kept(local_dp, maximal_leakage, pointwise_leakage, total_variation, floor, multiples, forbid, same)
+    also = Kept(local_dp, maximal_leakage, pointwise_leakage, total_variation, floor, forbid, same)
     wanted = Wanted(
         leakage,
         rate,

@@ -2,7 +2,7 @@
 
 What was typed, as what it means: lists, quantities with a unit, durations. Errors name the option and the rule.
 
-Constraints as typed after ``understudy design``: other measures, a floor, pairs and groups, multiples.
+Constraints as typed after ``understudy design``: other measures, a floor, pairs and groups.
 """
 
 from __future__ import annotations
@@ -90,9 +90,6 @@ Forbid = Annotated[
 Alike = Annotated[
     list[str] | None,
     typer.Option("--same", metavar="GROUPS", help="Also: treated alike, such as '0,1;2,3' (repeatable)."),
-]
-Multiples = Annotated[
-    int | None, typer.Option(metavar="COUNT", help="Also: probabilities in multiples of 1/COUNT, a power of two.")
 ]
 Distortion = Annotated[str, typer.Option(metavar="MEASURE", help="What counts as far: mae or mse.")]
 Per = Annotated[
@@ -284,7 +281,6 @@ class Kept:
     pointwise_leakage: str | None = None
     total_variation: float | None = None
     floor: float | None = None
-    multiples: int | None = None
     forbid: Sequence[str] | None = None
     same: Sequence[str] | None = None
 
@@ -324,8 +320,6 @@ def kept(typed: Kept, values: Any, pseudo: Any) -> tuple[Constraint, ...]:
         found.append(
             constraints.Same(tuple(tuple(_named("--same", x, values) for x in group.split(",")) for group in groups))
         )
-    if typed.multiples is not None:
-        found.append(_made("--multiples", constraints.Multiples, typed.multiples))
     return tuple(found)
 
 

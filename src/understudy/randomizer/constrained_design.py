@@ -20,11 +20,10 @@ from understudy.errors import DesignError, InfeasibleError, StoredFileError
 from understudy.models.family import Family
 from understudy.models.stored import value_from_plain, value_to_plain
 from understudy.randomizer.constrained_solver import Constrained, least_leakage_with
-from understudy.randomizer.constraints import KINDS, Constraint, ErrorAtLeast, Exact, Multiples, Names, shown
+from understudy.randomizer.constraints import STORED, Constraint, ErrorAtLeast, Exact, Multiples, Names, shown
 from understudy.randomizer.design import Design, solved, total
 from understudy.randomizer.guarantee import Charge
 from understudy.randomizer.measures import entropy
-from understudy.randomizer.multiples import in_multiples
 from understudy.randomizer.randomizer import Randomizer
 from understudy.randomizer.solver import Solution, bounds_of, information, nats
 
@@ -46,7 +45,7 @@ def solved_with(cost: Array, p: Array, asked: Asked, family: Family | None, foun
     """A design from checked costs that keeps constraints besides one demand."""
     (name, wanted), leak = asked.demand, asked.leak
     names = (tuple(range(len(p))), tuple(range(cost.shape[1]))) if found is None else (found.values, found.pseudo)
-    kept = effective(asked, p, *names)
+    kept = [one for one in effective(asked, p, *names) if not isinstance(one, Multiples)]
     solution, proven, budget = _answer(cost, p, asked, kept, None if found is None else Names(*map(tuple, names)))
     randomizer = Randomizer._certified(solution.kernel, *((None, None) if found is None else names))
     error = 0.0 if found is None else found.expected(p[:, None] * solution.kernel)[1]
@@ -86,20 +85,14 @@ def _answer(
 ) -> tuple[Solution, float, float | None]:
     """The solution, a leakage that is proven, and the budget that was asked for, if one was."""
     name, wanted = asked.demand
-    grain = min([one.of for one in kept if isinstance(one, Multiples)], default=0)
     if name == "distortion_at_most":
-        if grain:
-            raise DesignError("Multiples and distortion_at_most: probabilities in multiples go with a leakage")
         if isinstance(wanted, bool) or not isinstance(wanted, (int, float, np.integer, np.floating)):
             raise DesignError(f"{name} = {wanted!r}; it must be a number")
         return *least_leakage_with(cost, p, kept, float(wanted), names), None
     budget = nats(wanted, entropy(p)) if name == "leakage" else math.inf
     left = budget if asked.leak is None else asked.leak.left_for_the_draw(budget)
     try:
-        problem = Constrained(cost, p, kept, left, names)
-        solution = problem.solved()
-        if grain:
-            solution = in_multiples(problem, solution, grain)
+        solution = Constrained(cost, p, kept, left, names).solved()
     except InfeasibleError as error:
         if asked.leak is None or name != "leakage" or budget == math.inf:
             raise
@@ -195,7 +188,7 @@ def constraints_from_plain(plain: Any) -> tuple[Constraint, ...]:
         raise StoredFileError("constraints must be a list")
     found = []
     for entry in plain:
-        kind = KINDS.get(str(entry.get("kind"))) if type(entry) is dict else None
+        kind = STORED.get(str(entry.get("kind"))) if type(entry) is dict else None
         if kind is None or entry.keys() - {"kind"} != {f.name for f in fields(kind)}:
             raise StoredFileError("constraints holds one that is not known; a newer understudy may have written it")
         given = {
@@ -220,7 +213,8 @@ def with_stored_kernel(fresh: Design, stored: Randomizer) -> Design:
     spent = total(leakage, fresh.charge)
     name, wanted = fresh.demand
     inverse = name == "distortion_at_most"
-    dearer = _DEARER_IN_MULTIPLES if any(isinstance(one, Multiples) for one in fresh.constraints) else _DEARER
+    coarse = any(isinstance(one, Multiples) for one in fresh.constraints)
+    dearer = _DEARER_IN_MULTIPLES if coarse else _DEARER
     if (
         not all(one.kept(exact) for one in kept)
         or (fresh.budget is not None and not inverse and spent > fresh.budget)
@@ -233,4 +227,7 @@ def with_stored_kernel(fresh: Design, stored: Randomizer) -> Design:
         return replace(fresh, randomizer=stored)
     gap = max(distortion - fresh.lower_bound, 0.0)
     budget = spent if inverse else fresh.budget
-    return replace(fresh, randomizer=stored, distortion=distortion, leakage=leakage, budget=budget, gap=gap)
+    status = "inexact" if coarse else fresh.status
+    return replace(
+        fresh, randomizer=stored, distortion=distortion, leakage=leakage, budget=budget, gap=gap, status=status
+    )

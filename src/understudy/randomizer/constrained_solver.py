@@ -107,7 +107,6 @@ from understudy.randomizer.constraints import (
     Forbidden,
     LocalDP,
     MaximalLeakage,
-    Multiples,
     Names,
     PointwiseLeakage,
     Same,
@@ -1068,13 +1067,11 @@ def _floor(constraints: Sequence[Constraint], cost: Array, free: NDArray[np.bool
         return 0.0
     most = max(floors, key=lambda one: one.at_least)
     n = cost.shape[1]
-    steps = min([one.of for one in constraints if isinstance(one, Multiples)], default=_UNIT_reduction)
+    steps = _UNIT_reduction
     least = math.ceil(most.at_least * float(steps))  # a power of two times a double: exact
     if n * least > steps:
-        exact = steps == _UNIT_reduction
-        finest = " (in whole numbers of 2^-53)" if exact else f" (a multiple of 1/{steps})"
-        close = exact and abs(n * most.at_least - 1.0) < 1e-9
-        said = f"{least / steps!r}{finest}" if close else f"{least / steps:.6g}{'' if exact else finest}"
+        close = abs(n * most.at_least - 1.0) < 1e-9
+        said = f"{least / steps!r} (in whole numbers of 2^-53)" if close else f"{least / steps:.6g}"
         raise InfeasibleError(
             f"{shown(most)}: {n} probabilities of at least {said} sum to more than 1; "
             f"at most {steps // n / steps!r} can be asked"
@@ -1274,7 +1271,7 @@ class Constrained:
         if self.budget < math.inf and not within(self.prior, P.reshape(-1), self.budget) and len(self.p) > 1:
             return False
         self._exact = Exact(self.prior, P) if self._exact is None else self._exact.of(P)
-        return all(one.kept(self._exact, spare) for one in self.constraints if not isinstance(one, Multiples))
+        return all(one.kept(self._exact, spare) for one in self.constraints)
 
     def proven(self, kernel: Array, bound: float, optimal: bool | None = None, slope: float = math.nan) -> Solution:
         """The solution that a kernel of the groups is, with a bound on the scaled cost."""

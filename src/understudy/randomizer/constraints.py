@@ -12,9 +12,8 @@ fraction that is below it by 1e-58 of itself. What holds, holds exactly.
     Floor(0.01)                 every pair is drawn at least so often: full support
     Forbidden([(0, 0.4)])       pairs of value and pseudo value that are never drawn
     Same([[0, 1]])              values whose rows coincide
-    Multiples(256)              probabilities are multiples of 1/256
 
-The measures look at the values that can occur, as in `measures`; the last four are about every row.
+The measures look at the values that can occur, as in `measures`; the last three are about every row.
 
 What every constraint on a randomizer is, and a kernel in whole numbers to check it with.
 
@@ -151,6 +150,8 @@ def as_constraints(given: Any) -> tuple[Constraint, ...]:
     for one in found:
         if not isinstance(one, Constraint) or type(one) is Constraint:
             raise DesignError(f"constraints holds a {type(one).__name__}; it must hold constraints such as LocalDP(1)")
+        if isinstance(one, Multiples):
+            raise DesignError("Multiples was removed in 0.3; designs that were stored with it still load")
     return found
 
 
@@ -438,28 +439,16 @@ class Same(Constraint):
 
 @dataclass(frozen=True, slots=True)
 class Multiples(Constraint):
-    """Probabilities that are multiples of 1/of, a power of two: a draw takes so few random bits.
-
-    >>> Multiples(4).holds([0.5, 0.5], [[0.75, 0.25], [0.25, 0.75]])
-    True
-    """
+    """Probabilities that are multiples of 1/of: stored designs of 0.1 and 0.2 may have it; it cannot be asked for."""
 
     name: ClassVar[str] = "multiples"
     measure: ClassVar[bool] = False
-    of: int = 256
-
-    def __post_init__(self) -> None:
-        of = self.of
-        whole = not isinstance(of, bool) and isinstance(of, (int, np.integer))
-        if not whole or not 1 <= of <= 1 << 30 or of & (of - 1):
-            raise DesignError(f"Multiples: of = {of!r}; it must be a power of two, at most 2^30")
-        object.__setattr__(self, "of", int(of))
+    of: int
 
     @property
     def words(self) -> str:
         """The constraint as a sentence."""
-        bits = self.of.bit_length() - 1
-        return f"Every probability is a multiple of 1/{self.of}: a draw takes {bits} random bit{'s' * (bits != 1)}."
+        return f"Every probability is a multiple of 1/{self.of}."
 
     def kept(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
         """Whether a kernel keeps it."""
@@ -469,9 +458,11 @@ class Multiples(Constraint):
 KINDS: dict[str, type[Constraint]] = {
     kind.name: kind
     for kind in (
-        LocalDP, MaximalLeakage, PointwiseLeakage, TotalVariation, ErrorAtLeast, Floor, Forbidden, Same, Multiples,
+        LocalDP, MaximalLeakage, PointwiseLeakage, TotalVariation, ErrorAtLeast, Floor, Forbidden, Same,
     )
 }  # fmt: skip
+STORED: dict[str, type[Constraint]] = {**KINDS, Multiples.name: Multiples}
+"""What a stored design may hold."""
 
 
 def shown(constraint: Constraint) -> str:

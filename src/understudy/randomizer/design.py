@@ -64,8 +64,8 @@ class Design:
     those that keep it together with the residual.
 
     `constraints` are kept besides, each exactly; `lower_bound` then speaks of the kernels that keep them too, and a gap
-    of 1e-7 counts as closed. In multiples (`Multiples`) the bound is that of all kernels, and the gap is the distance
-    to it. Where nothing but constraints was asked for, the demand is a leakage of infinity, and there is no budget.
+    of 1e-7 counts as closed. Where nothing but constraints was asked for, the demand is a leakage of infinity, and
+    there is no budget.
 
     >>> import understudy as us
     >>> solved = us.solve([[0, 1], [1, 0]], leakage=0.2)
@@ -347,8 +347,8 @@ def solve(
     asks for the least leakage at that expected cost.
 
     `constraints` are kept besides, exactly: other measures (`LocalDP`, `MaximalLeakage`, `PointwiseLeakage`,
-    `TotalVariation`, `ErrorAtLeast`), full support (`Floor`), and what people have to live with (`Forbidden`, `Same`,
-    `Multiples`). With constraints there may be no demand at all.
+    `TotalVariation`, `ErrorAtLeast`), full support (`Floor`), and what people have to live with (`Forbidden`, `Same`).
+    With constraints there may be no demand at all.
 
     >>> import numpy as np
     >>> import understudy as us
