@@ -25,8 +25,7 @@ from causal_cases import STAY
 from stream_helpers import opened
 
 import understudy as us
-from understudy.adversaries.datasets import replayed, simulated
-from understudy.adversaries.recording import Recording
+from understudy.adversaries.datasets import Recording, replayed, simulated
 from understudy.apply.apply_file import apply_file
 from understudy.errors import BudgetError
 from understudy.randomizer.causal import design_causal
@@ -583,16 +582,16 @@ ALLOWED = {
     "cli/demo.py: disguised: transform.step": 1,
     "cli/demo.py: many_rooms: disguise": 1,
     # audits: `Stage._released` and `_constant` round what these give
-    "adversaries/design_run.py: Stage._through.between: restarting": 1,
-    "adversaries/design_run.py: Stage._through.between: transformation": 1,
-    "adversaries/design_run.py: Stage._through: disguise": 1,
-    "adversaries/design_run.py: Stage._through: restarted": 1,
-    "adversaries/design_run.py: along: new.apply": 1,
-    "adversaries/design_run.py: restarted: coloured_path": 1,
+    "adversaries/datasets.py: Stage._through.between: restarting": 1,
+    "adversaries/datasets.py: Stage._through.between: transformation": 1,
+    "adversaries/datasets.py: Stage._through: disguise": 1,
+    "adversaries/datasets.py: Stage._through: restarted": 1,
+    "adversaries/datasets.py: along: new.apply": 1,
+    "adversaries/datasets.py: restarted: coloured_path": 1,
     "adversaries/datasets.py: _constant: disguise": 1,
     "adversaries/datasets.py: _constant: disguised": 1,
     # raw readings of the models
-    "adversaries/design_run.py: Stage.readings: coloured_path": 1,
+    "adversaries/datasets.py: Stage.readings: coloured_path": 1,
 }
 
 

@@ -74,7 +74,7 @@ def attack(
         train = learn if with_clock else learn.without_clock()
         prior = train.counts / train.counts.sum()
         for name, learner in learners.items():
-            if isinstance(learner, str) or name == "genie" or (name in REFERENCES and (name == "clock") != with_clock):
+            if isinstance(learner, str) or name == "oracle" or (name in REFERENCES and (name == "clock") != with_clock):
                 continue
             start = time.perf_counter()
             bare = train.without_pseudo()

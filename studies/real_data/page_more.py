@@ -291,7 +291,7 @@ def audits(records: dict[str, Any]) -> str:
         head += [f"{a['asked']:g} nats a day", "with clock", "noise"]
     cells = []
     for name in names:
-        row = [WORDS.get(name, "told the pseudo value (reference)" if name == "genie" else name)]
+        row = [WORDS.get(name, "told the pseudo value (reference)" if name == "oracle" else name)]
         first = found[0]["rows"]
         row += [_cell(first, name, "raw", False), _cell(first, name, "raw", True)]
         for a in found:

@@ -14,10 +14,9 @@ from audit_cases import Normal, plain_family, room_design, switching
 import understudy as us
 from understudy.adversaries import audit as roster
 from understudy.adversaries.audit import audit
-from understudy.adversaries.datasets import from_history
-from understudy.adversaries.design_run import Stage
-from understudy.adversaries.recording import recorded
-from understudy.adversaries.results import Audit, Figure, load_audit
+from understudy.adversaries.datasets import Stage, from_history, recorded
+from understudy.adversaries.results import Audit, load_audit
+from understudy.adversaries.statistics import Figure
 from understudy.errors import ConfigurationError
 from understudy.identify.fit import reread
 
@@ -34,7 +33,7 @@ def test_the_exact_adversary_meets_the_exact_bound():
     assert not found.broken
     assert found.found
     assert all(row.error.high >= found.bound for row in found.of())
-    assert found.row("genie").error.value <= exact.error.value + 1e-9
+    assert found.row("oracle").error.value <= exact.error.value + 1e-9
     assert found.row("exact", "raw").error.value < 0.01
     assert (found.how, found.guesses, found.learned, found.moving) == ("simulated", 20_000, 20_000, False)
 
@@ -235,7 +234,7 @@ def test_the_text_says_what_came_out(replay):
     made, _, _ = replay
     text = made.text()
     assert made.best.shown in text.splitlines()[0]
-    assert text.count("(reference)") == 9  # the genie too
+    assert text.count("(reference)") == 9  # the oracle too
     assert "draws anew every 30 readings" in text.replace("\n  ", " ")
     assert "raw readings with noise of equal distortion" in text
     assert max(map(len, text.split("\n\n")[-1].splitlines())) <= 120
@@ -292,7 +291,7 @@ def test_who_stops_is_skipped_without_his_message():
 
 
 def test_a_causal_design_is_simulated():
-    """Theta moves by the chain, sequences are permuted whole, and the genie is at least as good as the others."""
+    """Theta moves by the chain, sequences are permuted whole, and the oracle is at least as good as the others."""
     family = us.Family(lambda v: us.GaussMarkov(0.9, 1.0, 0.1, 0.1, b=v), values=[0, 1])
     design = us.design_causal(family, [[0.9, 0.1], [0.1, 0.9]], rate=0.1, distortion="mae", decision_every=10)
     made = audit(design, adversaries=["smoother", "windowed"], n=16_000, rng=1, noise=False)
@@ -300,7 +299,7 @@ def test_a_causal_design_is_simulated():
     assert made.bound is None
     assert made.row("smoother").test == "permutation"
     assert made.row("smoother").found
-    assert made.row("genie").error.value <= made.row("smoother").error.value + 0.02
+    assert made.row("oracle").error.value <= made.row("smoother").error.value + 0.02
     assert made.row("smoother", "raw").balanced.value > made.row("smoother").balanced.value + 0.1
     assert made.budget == design.rate
 

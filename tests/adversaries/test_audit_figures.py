@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from understudy.adversaries.knowledge import Cases, normalised
-from understudy.adversaries.results import Figure
-from understudy.adversaries.statistics import Tried, error_of, figures, hours_of, judged, outcomes
+from understudy.adversaries.statistics import Figure, Tried, error_of, figures, hours_of, judged, outcomes
 from understudy.errors import ConfigurationError
 
 

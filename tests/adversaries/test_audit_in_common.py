@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import understudy as us
 from understudy.adversaries.audit import audit
-from understudy.adversaries.recording import CHANGES, WINDOW, in_common
+from understudy.adversaries.datasets import CHANGES, WINDOW, in_common
 
 
 def counted(one, other):

@@ -11,18 +11,22 @@ from audit_cases import plain_family, room_design, switching
 
 import understudy as us
 from understudy.adversaries.datasets import (
+    Stage,
+    Table,
+    known_throughout,
     mean_distance,
     noise_scale,
     noised,
     odds_of,
+    recorded,
     released,
     replayed,
     simulated,
-    transitions_of,
+    suited,
     with_noise,
 )
-from understudy.adversaries.design_run import Stage, Table, disguised, known_throughout, suited
-from understudy.adversaries.recording import recorded
+from understudy.adversaries.datasets import disguise_on_grid as disguised
+from understudy.adversaries.datasets import transition_counts as transitions_of
 from understudy.errors import ConfigurationError
 from understudy.models.on_grid import OnGrid
 

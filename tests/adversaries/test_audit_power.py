@@ -166,7 +166,7 @@ def test_held_noise_is_as_large_and_hides_more(design):
         design, 3.0 * theta + rng.normal(size=theta.size), theta, {"windowed": roster.named(["windowed"])["windowed"]},
         rng=1, epoch=60, replicates=2,
     )  # fmt: skip
-    white, held = made.row("windowed", "noise"), made.row("windowed", "held")
+    white, held = made.row("windowed", "noise"), made.row("windowed", "offset")
     assert held.balanced.value < white.balanced.value - 0.1
     every = noised(np.zeros((60, 1, 2000)), np.array([2.0]), None, rng, every=60)
     assert np.abs(every).mean() == pytest.approx(2.0 * np.sqrt(2.0 / np.pi), rel=0.1)

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import understudy as us
-from understudy.adversaries.datasets import from_history
-from understudy.adversaries.recording import (
+from understudy.adversaries.datasets import (
     blocks_of,
     dates_of,
+    from_history,
     halves,
     hours_and_days,
     parts,

@@ -8,9 +8,8 @@ from audit_cases import Normal, plain_family, switching
 
 import understudy as us
 from understudy.adversaries.audit import audit
-from understudy.adversaries.datasets import simulated
+from understudy.adversaries.datasets import recorded, simulated
 from understudy.adversaries.learners.hmm import Hidden, Look, features
-from understudy.adversaries.recording import recorded
 from understudy.errors import ConfigurationError
 
 ONE = {"one": Normal()}

@@ -9,7 +9,7 @@ from helpers import dense, room
 
 import understudy as us
 from understudy.adversaries.knowledge import Cases, Known
-from understudy.adversaries.learners.bayes import Exact, Genie
+from understudy.adversaries.learners.bayes import Exact, Oracle
 from understudy.randomizer.causal import design_causal
 from understudy.randomizer.causal_belief import errors, play, posteriors
 from understudy.randomizer.measures import bayes_error
@@ -103,10 +103,10 @@ def test_who_sees_the_draw_has_the_exact_bound(paper):
     every = Cases(
         np.zeros((1, 1, n)), np.zeros((1, n), dtype=int), np.arange(n)[None], 2, True, pseudo=np.arange(n)[None]
     )
-    logits = Genie().learn(cases, known_of(design), np.random.default_rng(0)).logits(every)
+    logits = Oracle().learn(cases, known_of(design), np.random.default_rng(0)).logits(every)
     wrong = 1.0 - np.exp(logits).max(axis=0)
     assert float(design.prior @ design.randomizer.kernel @ wrong) == pytest.approx(BOUND, abs=2e-6)
-    assert Genie().objection(cases.without_pseudo(), known_of(design)) == "the pseudo values are not known here"
+    assert Oracle().objection(cases.without_pseudo(), known_of(design)) == "the pseudo values are not known here"
 
 
 def causal(every, seed, decisions=60, sequences=20, slope=1.5):
@@ -126,7 +126,7 @@ def causal(every, seed, decisions=60, sequences=20, slope=1.5):
 def test_who_sees_the_draws_of_a_causal_design_smooths_them_exactly(every):
     """Against forward and backward with the kernels of the simulation; theta moves with the decisions."""
     design, known, cases, played = causal(every, 1)
-    attack = Genie().learn(cases, known, np.random.default_rng(0))
+    attack = Oracle().learn(cases, known, np.random.default_rng(0))
     if every == 1:
         attack = type(attack)(known, attack.chain._replace(moves=np.array([STAY]), initial=known.prior), every)
     exact = posteriors(played.likelihoods, design.beliefs.prior, design.beliefs.transitions).smoothing
@@ -140,7 +140,7 @@ def test_who_sees_the_draws_of_a_causal_design_has_its_bound():
     To 4.9 standard errors (1e-6); by the same measure it is not the filtering adversary.
     """
     design, known, cases, _ = causal(1, 2, decisions=100, sequences=400)
-    logits = Genie().learn(cases, known, np.random.default_rng(0)).logits(cases)
+    logits = Oracle().learn(cases, known, np.random.default_rng(0)).logits(cases)
     expected = errors(design.beliefs, 100, 400, rng=3)
     doubt, wrong = (x.mean(axis=0) for x in (1.0 - np.exp(logits).max(axis=0), logits.argmax(axis=0) != cases.labels))
     for each in (doubt, wrong):

@@ -5,8 +5,15 @@ import pytest
 from learner_cases import ALPHA, chance, constant, mixed_up, moving
 
 from understudy.adversaries.knowledge import Cases
-from understudy.adversaries.learners.features import recipe_for
-from understudy.adversaries.learners.machine_learning import Changes, Detector, Windowed, _scales, _statistics, marked
+from understudy.adversaries.learners.machine_learning import (
+    Changes,
+    Detector,
+    Windowed,
+    _scales,
+    _statistics,
+    marked,
+    recipe_for,
+)
 
 
 def one(outputs):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.adversaries.knowledge import Cases
-from understudy.adversaries.learners.features import (
+from understudy.adversaries.learners.machine_learning import (
     Window,
     extremes,
     features,
@@ -215,7 +215,7 @@ def test_a_shift_beyond_the_end_leaves_nothing():
 
 def test_many_sequences_at_once_are_the_same_as_one_by_one(monkeypatch):
     """Sequences are worked on in portions; the portions do not matter."""
-    from understudy.adversaries.learners import features as sequence_features
+    from understudy.adversaries.learners import machine_learning as sequence_features
 
     cases = cases_of(20, 2, 7, np.random.default_rng(5), once=True)
     recipe = recipe_for(cases)

@@ -6,14 +6,14 @@ import scipy.stats
 
 import understudy as us
 from understudy.adversaries.knowledge import Cases, Known
-from understudy.adversaries.learners.bayes import Exact, Genie, Redrawn, Smoother, output_models, step_logs
+from understudy.adversaries.learners.bayes import Exact, Oracle, Redrawn, Smoother, output_models, step_logs
 from understudy.adversaries.learners.calibration import calibrated, surprise
 from understudy.adversaries.learners.grid import Digits, Inverted
 from understudy.adversaries.learners.hmm import Hidden
 from understudy.models.on_grid import OnGrid
 from understudy.models.quantised import Quantised
 
-LEARNERS = (Exact(), Genie(), Smoother(), Hidden(), Redrawn(), Inverted(), Digits())
+LEARNERS = (Exact(), Oracle(), Smoother(), Hidden(), Redrawn(), Inverted(), Digits())
 HEAVY = us.Scalar(scipy.stats.t(4.0, 0.0, 2.0))
 
 
@@ -93,7 +93,7 @@ def test_odds_are_finite_and_sum_to_one(name, setting):
             assert np.isfinite(found).all()
             np.testing.assert_allclose(np.exp(found).sum(axis=0), 1.0)
             assert found.min() >= np.log(0.9e-6)
-    assert {("Exact", True), ("Genie", True), ("Genie", False), ("Smoother", False)} <= ran
+    assert {("Exact", True), ("Oracle", True), ("Oracle", False), ("Smoother", False)} <= ran
     assert {(learner, once) for learner in ("Hidden", "Redrawn") for once in (True, False)} <= ran
 
 

@@ -12,7 +12,7 @@ from planted_leaks import GRID_PSEUDO, Coin, in_cells, ppm_room, ungridded
 
 import understudy as us
 from understudy.adversaries.knowledge import Cases, Known
-from understudy.adversaries.learners.bayes import Genie
+from understudy.adversaries.learners.bayes import Oracle
 from understudy.adversaries.learners.grid import NO_GRID, Digits, Inverted, grid_of
 from understudy.models.quantised import Quantised
 from understudy.randomizer.causal_belief import play
@@ -116,7 +116,7 @@ def test_a_float_map_of_a_stream_is_followed(stream):
     known, cases = stream
     assert Inverted().objection(cases["floats"], known) == ""
     assert wrong(Inverted(), cases["floats"], known) < 0.01
-    assert wrong(Genie(), cases["floats"], known) > 0.2
+    assert wrong(Oracle(), cases["floats"], known) > 0.2
 
 
 def test_a_stream_that_is_disguised_in_cells_cannot_be_followed(stream):

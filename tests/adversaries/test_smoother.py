@@ -9,7 +9,7 @@ from causal_cases import STAY
 
 import understudy as us
 from understudy.adversaries.knowledge import Cases, Known
-from understudy.adversaries.learners.bayes import Genie, SmoothAttack, Smoother, in_pieces, plan_of
+from understudy.adversaries.learners.bayes import Oracle, SmoothAttack, Smoother, in_pieces, plan_of
 from understudy.adversaries.learners.calibration import Chain, Plan, chain_of, smoothed
 from understudy.randomizer.causal import design_causal
 from understudy.randomizer.causal_belief import play
@@ -139,18 +139,18 @@ def simulated(every, decisions, sequences, seed, separation=3.0):
 
 @pytest.mark.parametrize("every", [1, 5])
 def test_the_smoother_comes_near_who_sees_the_draws_and_never_ahead(every):
-    """Paths judged one by one: it is wrong more often than the genie, and with five readings a decision hardly so."""
+    """Paths judged one by one: it is wrong more often than the oracle, and with five readings a decision hardly so."""
     known, cases = simulated(every, 100, 120, 4)
     learn, judge = cases.sequences(slice(0, 60)), cases.sequences(slice(60, 120))
     rng = np.random.default_rng(0)
     wrong = []
-    for learner in (Smoother(), Genie()):
+    for learner in (Smoother(), Oracle()):
         assert learner.objection(learn, known) == ""
         wrong.append((learner.learn(learn, known, rng).logits(judge).argmax(axis=0) != judge.labels).mean(axis=0))
-    smoother, genie = wrong
-    apart = smoother - genie
+    smoother, oracle = wrong
+    apart = smoother - oracle
     assert apart.mean() > -4.9 * apart.std() / np.sqrt(60)
-    assert 0.1 < genie.mean() < 0.2
+    assert 0.1 < oracle.mean() < 0.2
     assert smoother.mean() < (0.25 if every == 1 else 0.19)
 
 

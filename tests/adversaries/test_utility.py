@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.signal import welch
 from scipy.stats import binom
 
-from understudy.adversaries.results import Figure
+from understudy.adversaries.statistics import Figure
 from understudy.adversaries.utility import Units, Utility, lines, measure, ratio, spectrum, without_each
 from understudy.errors import ConfigurationError
 

@@ -14,8 +14,8 @@ from matplotlib.figure import Figure as Sheet
 from page_cases import parsed, words
 
 import understudy as us
-from understudy.adversaries.results import Audit, Figure, Row
-from understudy.adversaries.statistics import scored
+from understudy.adversaries.results import Audit, Row
+from understudy.adversaries.statistics import Figure, scored
 from understudy.adversaries.utility import measure
 from understudy.errors import ConfigurationError
 from understudy.report.audit_page import (
@@ -57,9 +57,9 @@ def audited(**more):
         row("disguised", "exact", 0.64, clock=True, found=True, title="exact Bayes"),
         row("disguised", "blind", 0.5, reference=True, title="blind"),
         row("disguised", "clock", 0.57, clock=True, reference=True, title="time of day"),
-        row("disguised", "genie", 0.66, reference=True, title="sees the pseudo values"),
+        row("disguised", "oracle", 0.66, reference=True, title="sees the pseudo values"),
         row("noise", "exact", 0.9, found=True, title="exact Bayes"),
-        row("held", "exact", 0.7, found=True, title="exact Bayes"),
+        row("offset", "exact", 0.7, found=True, title="exact Bayes"),
         row("raw", "exact", 0.97, found=True, title="exact Bayes"),
         row("raw", "blind", 0.5, reference=True, title="blind"),
     )
@@ -289,16 +289,16 @@ def test_what_the_clock_tells_is_shown_apart():
 def test_more_than_the_played_value_tells_is_pointed_at():
     """Right models do not allow it; whether it may be chance is said. Up to a tie nothing is."""
     assert premise(AUDITS["replayed"]) == ""
-    genie = row("disguised", "genie", 0.6, reference=True)
+    oracle = row("disguised", "oracle", 0.6, reference=True)
     for value, told in ((0.61, ""), (0.65, "It may be chance"), (0.75, "So the models are not right")):
-        made = audited(rows=(row("disguised", "exact", value), genie))
+        made = audited(rows=(row("disguised", "exact", value), oracle))
         assert told in premise(made)
         assert bool(premise(made)) is bool(told)
 
 
 def test_a_value_that_moves_may_tell_more_than_the_played_one():
     """A rhythm that is no Markov chain is another reason than wrong models, and both are named."""
-    rows = (row("disguised", "exact", 0.75), row("disguised", "genie", 0.6, reference=True))
+    rows = (row("disguised", "exact", 0.75), row("disguised", "oracle", 0.6, reference=True))
     assert "With right models nobody can" in premise(audited(rows=rows))
     moving = premise(audited(rows=rows, moving=True))
     assert "nobody can" not in moving

@@ -9,8 +9,8 @@ import pytest
 
 import understudy as us
 from understudy._html import with_policy
-from understudy.adversaries.results import Audit, Figure, Row
-from understudy.adversaries.statistics import ScoreRow, Scores
+from understudy.adversaries.results import Audit, Row
+from understudy.adversaries.statistics import Figure, ScoreRow, Scores
 from understudy.paper.run import page as paper_page
 from understudy.paper.setting import Outcome, Settings, Table
 from understudy.report.audit_page import audit_html, audit_report
@@ -107,7 +107,7 @@ def audit():
     half = Figure(0.5, 0.45, 0.55)
     rows = [
         Row(kind, "windowed", False, False, half, half, half, half, 0.4, False, False, 100, 10, 0.1)
-        for kind in ("disguised", "noise", "held", "raw")
+        for kind in ("disguised", "noise", "offset", "raw")
     ]
     return Audit(tuple(rows), 0.4, 0.5, 0.99, 0.01, 100, 100, "simulated", 2, False)
 

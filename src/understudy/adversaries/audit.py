@@ -17,13 +17,36 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from understudy._types import Array
-from understudy.adversaries.datasets import Material, odds_of, replayed, simulated, with_held, with_noise
+from understudy.adversaries.datasets import (
+    Material,
+    Recording,
+    in_common,
+    numbers,
+    odds_of,
+    recorded,
+    replayed,
+    simulated,
+    with_held,
+    with_noise,
+)
 from understudy.adversaries.datasets import released as released_material
 from understudy.adversaries.knowledge import Cases, Known, Learner
-from understudy.adversaries.recording import Recording, in_common, numbers, recorded
 from understudy.adversaries.results import Audit, Row
-from understudy.adversaries.statistics import FEW, Judged, Tested, Tried, error_of, figures, hours_of, judged, outcomes
-from understudy.adversaries.utility import distances, utility_of
+from understudy.adversaries.statistics import (
+    FEW,
+    Figure,
+    Judged,
+    Sums,
+    Tested,
+    Tried,
+    error_of,
+    figures,
+    hours_of,
+    judged,
+    of_blocks,
+    outcomes,
+)
+from understudy.adversaries.utility import measure
 from understudy.errors import ConfigurationError
 
 # The adversaries by name. They are loaded when they are asked for, as some need packages of their own ---
@@ -44,11 +67,11 @@ ROSTER: dict[str, str] = {
     "grid": "grid:Inverted",
     "digits": "grid:Digits",
     "bits": "bits:Bits",
-    "genie": "bayes:Genie",
+    "oracle": "bayes:Oracle",
 }
 """Name -> where it is, as module:class of `learners`."""
 
-REFERENCES = ("blind", "clock", "genie")
+REFERENCES = ("blind", "clock", "oracle")
 """Those that attack nothing: they tell what is known without the output, or with the pseudo value itself."""
 
 
@@ -58,7 +81,7 @@ def named(adversaries: Any = "all") -> dict[str, Learner | str]:
     "all", a name, several, or a mapping of names to learners of your own. References always come with them.
 
     >>> list(named(["windowed"]))
-    ['blind', 'clock', 'windowed', 'genie']
+    ['blind', 'clock', 'windowed', 'oracle']
     >>> named("nobody")
     Traceback (most recent call last):
     understudy.errors.ConfigurationError: there is no adversary 'nobody'; there are windowed, logistic, boosting, \
@@ -67,8 +90,8 @@ neighbours, changes, exact, smoother, hmm, redraws, grid, digits, bits
     found: dict[str, Any] = {"blind": None, "clock": None}
     for name, learner in _asked(adversaries).items():
         found[name] = learner
-    if "genie" not in found:
-        found["genie"] = None
+    if "oracle" not in found:
+        found["oracle"] = None
     return {name: _loaded(name) if learner is None else learner for name, learner in found.items()}
 
 
@@ -82,7 +105,7 @@ def _asked(adversaries: Any) -> dict[str, Any]:
         return dict(adversaries)
     if not isinstance(adversaries, Iterable):
         raise ConfigurationError(f"adversaries = {adversaries!r}; it must be 'all', names, or names with learners")
-    names = tuple(adversaries)
+    names = tuple("oracle" if name == "genie" else name for name in adversaries)
     for name in names:
         if name not in ROSTER:
             raise ConfigurationError(
@@ -170,14 +193,14 @@ def audit(
     recording = _recording(Y, theta, released, design, hours, days, segments)
     work = _Work(confidence, seed, progress)
     raw = Y is not None or released is None
-    kinds = ("disguised", *(("raw", *(("noise", "held") if noise else ())) if raw else ()))
+    kinds = ("disguised", *(("raw", *(("noise", "offset") if noise else ())) if raw else ()))
     clocked = recording is not None and recording.hours is not None
     work.total = _STEPS_OF_PLAYING + len(_plan(learners, kinds, clocked, released is None))
     material = _material(work, design, recording, train, released, Y is not None, n, int(replicates), epoch)
     if int((material.judge["disguised"].counts > 0).sum()) < 2:
         raise ConfigurationError("nothing can be judged: only one value occurs among the judged labels")
     if noise and "raw" in material.judge:
-        material = with_held(with_noise(material, work.rng("noise")), work.rng("held"))
+        material = with_held(with_noise(material, work.rng("noise")), work.rng("offset"))
     rows, skipped = work.attack(material, learners)
     if not rows:
         raise ConfigurationError(f"no adversary could be run: {skipped}")
@@ -292,7 +315,7 @@ def _plan(learners: dict[str, Any], kinds: tuple[str, ...], clocked: bool, drawn
     def due(name: str, clock: bool, data: str) -> bool:
         if name in ("blind", "clock"):
             return clock == (name == "clock")
-        return name != "genie" or (data == "disguised" and not clock and drawn)
+        return name != "oracle" or (data == "disguised" and not clock and drawn)
 
     ways = (False, True) if clocked else (False,)
     return [(data, name, clock) for data in kinds for name in learners for clock in ways if due(name, clock, data)]
@@ -300,7 +323,7 @@ def _plan(learners: dict[str, Any], kinds: tuple[str, ...], clocked: bool, drawn
 
 def _shown(cases: Cases, name: str, clock: bool) -> Cases:
     """What this adversary may see."""
-    shown = cases if name == "genie" else cases.without_pseudo()
+    shown = cases if name == "oracle" else cases.without_pseudo()
     return shown if clock else shown.without_clock()
 
 
@@ -399,3 +422,57 @@ def _powerless(rows: list[Row]) -> list[str]:
 
 def _budget(design: Any) -> float | None:
     return float(design.rate if hasattr(design, "decision_every") else design.leakage)
+
+
+# How far the output is from the readings: distortion by channel, and what is left for honest use -----
+
+
+def distances(material: Material, confidence: float) -> tuple[tuple[Figure, ...], tuple[float, ...], tuple[float, ...]]:
+    """Mean absolute distance by channel with its interval, mean absolute reading, and distance of the noisy ones."""
+    if "raw" not in material.judge:
+        return (), (), ()
+    raw, found = material.judge["raw"], []
+    noisy = []
+    for data in ("disguised", "noise"):
+        if data not in material.judge:
+            continue
+        cases = material.judge[data]
+        number = np.unique(raw.blocks, return_inverse=True)[1].reshape(raw.blocks.shape)
+        B = int(number.max()) + 1
+        for c in range(raw.d):
+            top, bottom = np.zeros(B), np.zeros(B)
+            for k in range(0, cases.N, raw.N):
+                apart = np.abs(cases.outputs[:, c, k : k + raw.N] - raw.outputs[:, c])
+                there = np.isfinite(apart)
+                top += np.bincount(number[there], apart[there], B)
+                bottom += np.bincount(number[there], minlength=B)
+            sums = Sums(top[:, None], bottom[:, None])
+            if data == "noise":
+                noisy.append(sums.value)
+            else:
+                most = float(np.max(top / np.maximum(bottom, 1.0), initial=0.0))
+                found.append(of_blocks(sums, confidence, (0.0, 10.0 * most + 1e-300)))
+    means = tuple(float(np.nanmean(np.abs(raw.outputs[:, c]))) for c in range(raw.d))
+    return tuple(found), means, tuple(noisy)
+
+
+def utility_of(material: Material, recording: Recording | None, own: Any, alarm: Any, confidence: float) -> Any:
+    """What is left for honest use, where there are raw readings beside the output."""
+    if own is False or recording is None or "raw" not in material.judge:
+        return None
+
+    raw, cases = material.judge["raw"], material.judge["disguised"]
+    copies = cases.N // raw.N
+    there = ~np.isnan(raw.outputs).all(axis=1) | (raw.labels >= 0)
+    # all rows one below the other, sequence by sequence
+    column, row = np.nonzero(there.T)
+    Y = raw.outputs[row, :, column]
+    X = np.stack([cases.outputs[row, :, column + k * raw.N] for k in range(copies)], axis=2)
+    hours, days, blocks = (None if part is None else part[row, column] for part in (raw.hours, raw.days, raw.blocks))
+    names = ((material.known["raw"].family.about or {}).get("readings")) or None
+    if names is not None and len(names) != raw.d:
+        names = None
+    return measure(
+        Y, X, period=material.period, hours=hours, days=days, segments=column, blocks=blocks, names=names, alarm=alarm,
+        own=own or None, confidence=confidence,
+    )  # fmt: skip

@@ -1,4 +1,39 @@
-"""What an audit works on: cases to learn from and to be judged on, for each kind of data, and what is known of them.
+"""A recording: raw readings with labels beside them, and how it is cut into what is learned from and what is judged.
+
+It is cut by time, never by single readings: the first part of the time is for learning, whole segments (days, rooms)
+where there are many. If a part then lacks a value of theta, stretches from all over the time are dealt out in turn. No
+stretch is in both parts, each is played with draws of its own, and windows do not reach from one into the other; where
+stretches are dealt out in turn, some rows between them are in neither.
+
+Whether two recordings share rows: an adversary who learned from what it is judged on has learned nothing.
+
+Stretches of time, the unit of resampling: whole days where there are enough of them, else as long as theta stays.
+
+What a day has in common (who is away, the weather) is not known from its readings. Where theta flickers during the
+day, stretches as long as it stays would count that many times over.
+
+The clock on the wall: hour of the day and weekday of times in nanoseconds.
+
+A design played over a sequence, as a stream plays it, without ledger and records: what an audit attacks.
+
+A `Design` draws once for a sequence, or once an epoch, for the value of theta at the first reading of the epoch. A
+`CausalDesign` decides every so many readings, with memory. Between draws the filters go on from where they stood, by
+the same rules as in a stream. Draws come from a generator: nobody's secret depends on them.
+
+Laws of dependent channels as tables: quantiles and scores of one reading in microseconds.
+
+Asking a fitted law for one reading takes milliseconds, most of it an inversion by search. Here the quantiles of each
+channel are tabulated at scores 0.002 apart and interpolated; scores are read off the same table backwards, so that both
+stay inverses of each other. The error of a score is below 1e-6 where the density does not jump.
+
+The filters of autoregressions on a grid, many readings at a time: the same numbers as reading by reading.
+
+These are the models that a fit gives for most sensors, and asking their laws reading by reading takes a millisecond.
+The scores of all readings of one value are found together, since the past of each is known. Noise is found for all
+scores together, where channels are independent given the past; what is left is a recursion of plain numbers. Where
+channels depend on each other, their laws are tabulated first (`tabulated`), which is good to a millionth of a score.
+
+What an audit works on: cases to learn from and to be judged on, for each kind of data, and what is known of them.
 
 Noise of equal distortion: what adding Gaussian noise would hide at the same price.
 
@@ -27,23 +62,763 @@ one draw of the design is not, and is the fairer comparison. Its mean absolute v
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from understudy._types import Array, Ints, Progress
-from understudy.adversaries.design_run import Stage, disguised
 from understudy.adversaries.knowledge import Cases, Known
-from understudy.adversaries.recording import Piece, Recording, blocks_of, halves, unit_of
 from understudy.distortion.simulation import colour_all, quick
-from understudy.errors import ConfigurationError
+from understudy.errors import ConfigurationError, MissingReadingError, ModelError
 from understudy.identify.history import History
+from understudy.laws.atoms import uniforms_from
+from understudy.laws.cells import Rounded
+from understudy.laws.multivariate import GaussianCopula, Independent
+from understudy.models.autoregressive import AutoRegressive
 from understudy.models.family import Family
 from understudy.models.model import Model
-from understudy.transform.core import disguise, gauss_markov
+from understudy.models.on_grid import OnGrid, coloured, scored
+from understudy.stream.engine import continued
+from understudy.tables.frame import DAY, hours
+from understudy.transform.core import CausalMap, colouring, disguise, gauss_markov, has_atoms, sample, transformation
+from understudy.transform.gaps import refill_of, restarting
+
+# A recording: raw readings with labels beside them, and how it is cut into what is learned from and w ---
+
+
+# A recording: raw readings with labels beside them, and how it is cut into what is learned from and w ---
+
+
+Piece = tuple[int, int]
+"""The rows of a stretch: the first, and the one after the last."""
+
+_MANY_SEGMENTS = 4
+_SHORTEST = 20  # rows of a piece that is dealt out
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Recording:
+    """Rows on one period, in segments. Its text tells sizes only.
+
+    >>> Recording(np.zeros((4, 1)), np.array([0, 1, 1, -1]), np.zeros(4, dtype=int))
+    Recording(4 rows, 1 channel, 1 segment)
+    """
+
+    Y: Array
+    """(T, d), NaN where missing."""
+    theta: Ints
+    """(T,), position among the family's values; -1 is unknown."""
+    segments: Ints
+    """(T,), a number for each stretch without interruption; rows of one stand together."""
+    hours: Array | None = None
+    days: Ints | None = None
+    period: float | None = None
+    """Seconds from one row to the next."""
+    strange: int = 0
+    """Labels that are no value of the family, and are taken for unknown."""
+    public: bool = True
+    """Whether adversaries see the clock; stretches are days in either case."""
+
+    def __post_init__(self) -> None:
+        T = len(self.Y)
+        if self.Y.ndim != 2 or T < 2:
+            raise ConfigurationError(f"the readings have shape {self.Y.shape}; they must be (T, d) with T >= 2")
+        for name in ("theta", "segments", "hours", "days"):
+            part = getattr(self, name)
+            if part is not None and part.shape != (T,):
+                raise ConfigurationError(f"{name} has shape {part.shape}; {T} readings need ({T},)")
+        if np.unique(self.segments).size != len(self.pieces()):
+            raise ConfigurationError("the rows of a segment must stand together")
+
+    def __repr__(self) -> str:
+        T, d = self.Y.shape
+        count = len(self.pieces())
+        return f"Recording({T} rows, {d} channel{'s' if d != 1 else ''}, {count} segment{'s' if count != 1 else ''})"
+
+    def pieces(self) -> list[Piece]:
+        """The rows of each segment."""
+        cuts = np.flatnonzero(self.segments[1:] != self.segments[:-1]) + 1
+        return list(pairwise([0, *cuts.tolist(), len(self.segments)]))
+
+    @property
+    def judged(self) -> NDArray[np.bool_]:
+        """Rows that have a label and a reading in some channel."""
+        return np.asarray((self.theta >= 0) & ~np.isnan(self.Y).all(axis=1))
+
+    @property
+    def spell(self) -> float:
+        """Mean number of rows for which theta stays."""
+        rows = changes = 0
+        for start, stop in self.pieces():
+            known = self.theta[start:stop][self.theta[start:stop] >= 0]
+            rows += known.size
+            changes += int((np.diff(known) != 0).sum()) + bool(known.size)
+        return rows / max(changes, 1)
+
+
+def recorded(
+    Y: Any, theta: Any, values: Sequence[Any], hours: Any = None, days: Any = None, segments: Any = None
+) -> Recording:
+    """A recording out of arrays: readings (T,) or (T, d), and one value of theta a row.
+
+    A value that is None, NaN or no value of the family is unknown.
+
+    >>> recorded([1.0, 2.0, 3.0], [0, 1, None], values=[0, 1]).theta.tolist()
+    [0, 1, -1]
+    """
+    readings = numbers(Y, "Y")
+    T = len(readings)
+    marks = np.zeros(T, dtype=np.int64) if segments is None else _numbered(segments)
+    hour = None if hours is None else _floats(hours, "hours")
+    if hour is not None and not ((hour[~np.isnan(hour)] >= 0.0) & (hour[~np.isnan(hour)] < 24.0)).all():
+        raise ConfigurationError("hours must lie in [0, 24), NaN for unknown")
+    weekday = None
+    if days is not None:
+        given = _floats(days, "days")
+        weekday = np.where(np.isnan(given), -1.0, given).astype(np.int64)
+    found = positions(theta, values, T)
+    strange = sum(at < 0 and _told(v) for v, at in zip(_listed(theta, T), found.tolist(), strict=True))
+    return Recording(readings, found, marks, hour, weekday, strange=strange)
+
+
+def numbers(Y: Any, name: str) -> Array:
+    """Readings as an array (T, d); what is no number is an error that does not show it."""
+    readings = _floats(Y, name)
+    if readings.ndim == 1:
+        readings = readings[:, None]
+    if readings.ndim != 2:
+        raise ConfigurationError(f"{name} has shape {readings.shape}; it must be (T,) or (T, d)")
+    if np.isinf(readings).any():
+        raise ConfigurationError(f"{name} holds a reading that is infinite; each must be finite, or NaN for missing")
+    return readings
+
+
+def _floats(given: Any, name: str) -> Array:
+    try:
+        return np.array(given, dtype=float)
+    except (TypeError, ValueError):  # whose message holds the value
+        raise ConfigurationError(
+            f"{name} holds what is no number, or rows of unequal length; each entry must be a number, NaN for missing"
+        ) from None
+
+
+def _told(v: Any) -> bool:
+    """Whether a label says anything: it is not None, and not NaN, which is unequal to itself."""
+    try:
+        return v is not None and bool(v == v)
+    except TypeError:  # the NA of pandas has no truth
+        return False
+
+
+def _listed(theta: Any, T: int) -> list[Any]:
+    """The private values row by row; one that stands for all of them is repeated."""
+    dims = getattr(theta, "ndim", None)
+    one = dims == 0 if dims is not None else isinstance(theta, str) or not isinstance(theta, Iterable)
+    return [theta] * T if one else list(theta)
+
+
+def positions(theta: Any, values: Sequence[Any], T: int) -> Ints:
+    """Where each private value stands in the family; -1 for what is no value of it."""
+    shape = getattr(theta, "shape", ())
+    given = _listed(theta, T)
+    if len(shape) > 1 or any(isinstance(v, (list, np.ndarray)) for v in given):
+        raise ConfigurationError(
+            f"theta has {f'shape {shape}' if len(shape) > 1 else 'rows of several entries'}; it must be (T,), one "
+            "value a row"
+        )
+    if len(given) != T:
+        raise ConfigurationError(f"theta has {len(given)} entries; {T} readings need as many")
+    at = {value: i for i, value in enumerate(values) if getattr(value, "__hash__", None) is not None}
+    plain = [v.item() if isinstance(v, np.generic) else v for v in given]
+    found = np.array([at.get(v, -1) if isinstance(v, Hashable) else -1 for v in plain], dtype=np.int64)
+    if (found < 0).all():
+        raise ConfigurationError(f"no entry of theta is a value of the family, which has {list(values)!r}")
+    return found
+
+
+def _numbered(segments: Any) -> Ints:
+    """Segments as whole numbers in their order."""
+    given = np.asarray(segments)
+    changes = np.concatenate([[False], given[1:] != given[:-1]])
+    number = np.cumsum(changes)
+    if np.unique(given).size != int(number[-1]) + 1:
+        raise ConfigurationError("segments: the rows of a segment must stand together")
+    return number.astype(np.int64)
+
+
+def halves(recording: Recording, m: int) -> tuple[list[Piece], list[Piece], str]:
+    """Stretches to learn from, stretches to be judged on, and how that was decided."""
+    segments = [p for p in recording.pieces() if recording.judged[p[0] : p[1]].any()]
+    seen = _seen(recording, segments, m)
+    best: tuple[int, list[Piece], list[Piece], str] | None = None
+    for made in _ways(recording, segments):
+        # a stretch without a label can neither be played nor be judged
+        first, last = ([p for p in part if recording.judged[p[0] : p[1]].any()] for part in made[:2])
+        told = made[2]
+        if not first or not last:
+            continue
+        lacks = int((seen & ~_seen(recording, first, m)).sum() + (seen & ~_seen(recording, last, m)).sum())
+        if best is None or lacks < best[0]:
+            best = lacks, first, last, told
+        if not lacks:
+            break
+    if best is None:
+        raise ConfigurationError("the recording is too short to learn from one part of it and judge on another")
+    _, first, last, told = best
+    if best[0]:
+        told += "; even so a value of theta does not occur in both parts"
+    return first, last, told
+
+
+def _ways(recording: Recording, segments: list[Piece]) -> list[tuple[list[Piece], list[Piece], str]]:
+    """Ways to cut, the one to be preferred first."""
+    rows = sum(stop - start for start, stop in segments)
+    ways = []
+    if len(segments) >= _MANY_SEGMENTS:
+        ends = np.cumsum([stop - start for start, stop in segments])
+        cut = int(np.abs(ends[:-1] - rows / 2.0).argmin()) + 1
+        ways.append((segments[:cut], segments[cut:], "the first segments are learned from, the others judged"))
+        ways.append((segments[::2], segments[1::2], "every second segment is learned from, the others judged"))
+    else:
+        first, last = _cut(segments, rows // 2)
+        ways.append((first, last, "the first half of the time is learned from, the second judged"))
+    # neighbours in time know each other: the ends of what is learned from are left out, for as long as theta stays
+    for spell, told in ((recording.spell, _IN_TURN), (0.0, f"{_IN_TURN}, though theta stays longer than they do")):
+        for count in (4, 8, 16, 32):
+            if rows // count < _SHORTEST:
+                break
+            pieces = [p for segment in segments for p in parts(segment, max(1, rows // count))]
+            ways.append((_inner(pieces[::2], spell), pieces[1::2], told))
+    return ways
+
+
+_IN_TURN = (
+    "stretches from all over the time are learned from and judged in turn, so that what is judged has neighbours on "
+    "both sides that were learned from"
+)
+
+
+def _inner(pieces: list[Piece], spell: float) -> list[Piece]:
+    """Stretches without a quarter at either end, or as many rows as theta stays; those of which something is left."""
+    found = []
+    for start, stop in pieces:
+        guard = math.ceil(max(spell, 0.25 * (stop - start)))
+        if stop - start > 2 * guard:
+            found.append((start + guard, stop - guard))
+    return found
+
+
+def _cut(segments: list[Piece], row: int) -> tuple[list[Piece], list[Piece]]:
+    """The time cut once, at a row."""
+    first: list[Piece] = []
+    last: list[Piece] = []
+    for start, stop in segments:
+        inside = min(max(row, 0), stop - start)
+        if inside:
+            first.append((start, start + inside))
+        if inside < stop - start:
+            last.append((start + inside, stop))
+        row -= stop - start
+    return first, last
+
+
+def parts(piece: Piece, length: float) -> list[Piece]:
+    """A stretch in equal parts of about this length.
+
+    >>> parts((10, 110), 30)
+    [(10, 43), (43, 77), (77, 110)]
+    """
+    start, stop = piece
+    count = max(1, round((stop - start) / max(length, 1.0)))
+    edges = np.linspace(start, stop, count + 1).round().astype(int).tolist()
+    return list(pairwise(edges))
+
+
+def _seen(recording: Recording, pieces: Sequence[Piece], m: int) -> NDArray[np.bool_]:
+    """Which values occur in these rows."""
+    counts = np.zeros(m, dtype=np.int64)
+    for start, stop in pieces:
+        theta = recording.theta[start:stop][recording.judged[start:stop]]
+        counts += np.bincount(theta, minlength=m)
+    return np.asarray(counts > 0)
+
+
+# Whether two recordings share rows: an adversary who learned from what it is judged on has learned no ---
+
+
+WINDOW = 64
+"""Rows in a row that must agree to the bit."""
+CHANGES = 16
+"""How often the readings must change among them: sensors that stand still agree by chance."""
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+
+
+def in_common(one: Array, other: Array) -> int:
+    """How many rows of `other` (T, d) are in stretches of readings that `one` holds too.
+
+    >>> rng = np.random.default_rng(0)
+    >>> first, second = rng.normal(size=(500, 1)), rng.normal(size=(500, 1))
+    >>> in_common(first, second), in_common(first, np.concatenate([second, first[:100]]))
+    (0, 100)
+    """
+    (known, _), (marks, good) = _windows(one), _windows(other)
+    shared = np.flatnonzero(good & np.isin(marks, known))
+    rows = np.zeros(len(other) + 1, dtype=np.int64)
+    np.add.at(rows, shared, 1)
+    np.add.at(rows, shared + WINDOW, -1)
+    return int((np.cumsum(rows)[:-1] > 0).sum())
+
+
+def _windows(Y: Array) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+    """A number for each window of rows, and whether the window changes often enough to be known again."""
+    count = len(Y) - WINDOW + 1
+    if count < 1:
+        return np.empty(0, dtype=np.uint64), np.empty(0, dtype=bool)
+    bits = (np.ascontiguousarray(Y, dtype=np.float64) + 0.0).view(np.uint64)  # -0.0 is 0.0
+    row, mark = np.zeros(len(Y), dtype=np.uint64), np.zeros(count, dtype=np.uint64)
+    for channel in bits.T:
+        row = (row ^ channel) * _FACTOR
+        row ^= row >> np.uint64(29)
+    for k in range(WINDOW):
+        mark = mark * _FACTOR + row[k : k + count]
+    changed = np.concatenate([[0], np.cumsum((Y[1:] != Y[:-1]).any(axis=1))])
+    missing = np.concatenate([[0], np.cumsum(np.isnan(Y).any(axis=1))])
+    good = (changed[WINDOW - 1 :] - changed[:count] >= CHANGES) & (missing[WINDOW:] == missing[:count])
+    return mark, np.asarray(good)
+
+
+# Stretches of time, the unit of resampling: whole days where there are enough of them, else as long a ---
+
+
+DAYS = 8
+"""From so many days on, a day is the unit of resampling."""
+_LEAST_BLOCK = 30
+_TURN = 1.5  # hours that a clock goes back within a segment, if it is a new day and not the end of summer time
+
+
+def blocks_of(recording: Recording, pieces: Sequence[Piece], least: int = 1) -> Ints:
+    """(T,) the number of the stretch that each row of the pieces is in, -1 elsewhere; the unit of resampling.
+
+    A stretch is about as long as theta stays on average, and at least `least` rows: a decision, or an epoch. Where
+    days are known, and there are enough of them, it is a whole day, or several if theta stays for so long.
+    """
+    length = max(recording.spell, float(least), float(_LEAST_BLOCK))
+    found = np.full(len(recording.Y), -1, dtype=np.int64)
+    dates = dates_in(recording, pieces)
+    if dates is not None and whole_days(dates) >= DAYS:
+        inside, days = dates >= 0, np.unique(dates[dates >= 0])
+        together = max(1, round(length * days.size / float(inside.sum())))
+        found[inside] = np.searchsorted(days, dates[inside]) // together
+        return found
+    number = 0
+    for piece in pieces:
+        for start, stop in parts(piece, length):
+            found[start:stop] = number
+            number += 1
+    return found
+
+
+def dates_in(recording: Recording, pieces: Sequence[Piece]) -> Ints | None:
+    """(T,) the day of each row of the pieces, -1 elsewhere; None where no time is known."""
+    dates = dates_of(recording)
+    if dates is None:
+        return None
+    found = np.full(len(dates), -1, dtype=np.int64)
+    for start, stop in pieces:
+        found[start:stop] = dates[start:stop]
+    return found
+
+
+def unit_of(recording: Recording, pieces: Sequence[Piece]) -> str:
+    """What a stretch is, in a sentence for the notes."""
+    dates = dates_in(recording, pieces)
+    if dates is None:
+        return (
+            "no time is known, and a stretch is about as long as theta stays: what goes on for longer, as what a day "
+            "has in common, is not accounted for"
+        )
+    days = whole_days(dates)
+    if days >= DAYS:
+        return "a stretch is a day, or several where theta stays for longer"
+    return (
+        f"the judged part has {days} whole day{'s' if days != 1 else ''}, and a stretch is about as long as theta "
+        f"stays: dependence from day to day cannot be accounted for with fewer than {DAYS} days"
+    )
+
+
+def dates_of(recording: Recording) -> Ints | None:
+    """(T,) a number for each day, in their order; None where no time is known.
+
+    A day is new where the clock goes back or the weekday changes. Without a clock days are counted in rows.
+    """
+    T = len(recording.Y)
+    if recording.hours is None:
+        if recording.period is None:
+            return None
+        rows = max(1, round(86_400.0 / recording.period))
+        new = np.zeros(T, dtype=bool)
+        for start, stop in recording.pieces():
+            new[start:stop:rows] = True
+        return np.cumsum(new) - 1
+    known = np.maximum.accumulate(np.where(np.isnan(recording.hours), 0, np.arange(T)))
+    hour = np.nan_to_num(recording.hours[known])
+    back = hour[:-1] - hour[1:]
+    new = np.where(recording.segments[1:] == recording.segments[:-1], back > _TURN, back > 1e-9)
+    if recording.days is not None:
+        new |= (recording.days[1:] != recording.days[:-1]) & (recording.days[1:] >= 0) & (recording.days[:-1] >= 0)
+    return np.concatenate([[0], np.cumsum(new)]).astype(np.int64)
+
+
+def whole_days(dates: Ints) -> int:
+    """How many days there are, without those that have less than half of what the others have; -1 is no day.
+
+    >>> whole_days(np.repeat([-1, 0, 1, 2], [9, 2, 10, 10]))
+    2
+    """
+    counts = np.unique(dates[dates >= 0], return_counts=True)[1]
+    return int((counts >= 0.5 * np.median(counts)).sum()) if counts.size else 0
+
+
+# The clock on the wall: hour of the day and weekday of times in nanoseconds --------------------------
+
+
+def hours_and_days(ns: NDArray[np.int64], zone: str | None) -> tuple[Array, NDArray[np.int64]]:
+    """Hour of the day in [0, 24), and weekday from 0 (Monday), of times since 1970.
+
+    >>> hours_and_days(np.array([0, 90 * 60 * 10**9]), "+02:00")
+    (array([2. , 3.5]), array([3, 3]))
+    """
+    ns = np.asarray(ns, dtype=np.int64)
+    whole = DAY // 24
+    # what the zone adds, to the whole hour, from -12 to 14; the rest of an hour is that of UTC
+    shift = (hours(ns, zone) - hours(ns, None) + 12) % 24 - 12
+    local = ns + shift.astype(np.int64) * whole
+    day = (local // DAY + 3) % 7  # 1970 began on a Thursday
+    return np.asarray((local % DAY) / whole), day.astype(np.int64)
+
+
+# A design played over a sequence, as a stream plays it, without ledger and records: what an audit att ---
+
+
+# Laws of dependent channels as tables: quantiles and scores of one reading in microseconds -----------
+
+
+_FAR = 7.0  # scores beyond are asked of the law itself
+_STEP = 0.002
+
+
+class Table:
+    """A law of d channels whose scores are correlated normals, L z, on a grid.
+
+    >>> import understudy as us
+    >>> law = GaussianCopula([[1.0, 0.6], [0.6, 1.0]], [us.Gaussian(0.0, 4.0), us.Gaussian(1.0, 1.0)])
+    >>> table = Table(law)
+    >>> round(table.quantile(0, 1.2345), 9), round(table.score(1, 0.5), 9)
+    (2.469, -0.5)
+    """
+
+    def __init__(self, law: GaussianCopula) -> None:
+        self._law = law
+        self._L: list[list[float]] = np.linalg.cholesky(law.correlation).tolist()
+        at = np.arange(-_FAR, _FAR + 0.5 * _STEP, _STEP)
+        found: list[Array] = [np.maximum.accumulate(np.asarray(one.value(at), dtype=float)) for one in law.laws]
+        self._at: list[float] = at.tolist()
+        self._values: list[list[float]] = [column.tolist() for column in found]
+
+    def __repr__(self) -> str:
+        return f"Table(dim={len(self._values)})"
+
+    def quantile(self, i: int, s: float) -> float:
+        """The value of channel i that has this score under its own law."""
+        if not -_FAR < s < _FAR:
+            return float(np.asarray(self._law.laws[i].value(s)))
+        k = min(int((s + _FAR) / _STEP), len(self._at) - 2)
+        column = self._values[i]
+        return column[k] + (column[k + 1] - column[k]) * ((s - self._at[k]) / _STEP)
+
+    def score(self, i: int, y: float) -> float:
+        """The score of a value of channel i under its own law."""
+        column = self._values[i]
+        if not column[0] < y < column[-1]:
+            return float(np.asarray(self._law.laws[i].score(y)))
+        k = bisect_right(column, y) - 1
+        gap = column[k + 1] - column[k]
+        return self._at[k] + _STEP * ((y - column[k]) / gap if gap > 0.0 else 0.5)
+
+    def reported(self, z: Sequence[float], mean: Sequence[float], channels: Sequence[Any]) -> list[float]:
+        """What is reported for scores z around a mean: each channel follows what was reported of those before it."""
+        out: list[float] = []
+        w: list[float] = []
+        for i, channel in enumerate(channels):
+            row = self._L[i]
+            before = sum(a * b for a, b in zip(row, w, strict=False))
+            y = channel.rounded(mean[i] + self.quantile(i, before + row[i] * z[i]))
+            out.append(y)
+            w.append((self.score(i, y - mean[i]) - before) / row[i])
+        return out
+
+
+def tabulated(law: Any) -> Table | None:
+    """The table of a law, made once; None for laws of another kind."""
+    return _table(law) if isinstance(law, GaussianCopula) else None
+
+
+@lru_cache(maxsize=32)
+def _table(law: GaussianCopula) -> Table:
+    return Table(law)
+
+
+# The filters of autoregressions on a grid, many readings at a time: the same numbers as reading by re ---
+
+
+def suited(models: Sequence[Model]) -> bool:
+    """Whether all models are autoregressions of one order on a grid."""
+    inside = [model.model if type(model) is OnGrid else None for model in models]
+    return all(type(m) is AutoRegressive and m.order == inside[0].order for m in inside)  # type: ignore[union-attr]  # all are of that type
+
+
+def restarted(
+    Y: Array, theta: Ints, pseudo: Ints, sources: Sequence[Any], targets: Sequence[Any], secret: bytes
+) -> Array:
+    """An output (T, d) along both paths, with readings withheld at the beginning and after gaps, as `Restarting` does.
+
+    >>> import understudy as us, scipy.stats
+    >>> noise = us.Scalar(scipy.stats.t(3.0, 0.0, 2.0))
+    >>> low, high = (OnGrid(us.AutoRegressive(0.5, level, noise, past=[level]), step=1.0) for level in (5.0, 9.0))
+    >>> Y = np.array([[10.0], [11.0], [np.nan], [9.0], [10.0]])
+    >>> here, there = np.zeros(5, dtype=int), np.zeros(5, dtype=int)
+    >>> np.isnan(restarted(Y, here, there, [low], [high], bytes(32)))[:, 0].tolist()
+    [True, False, True, True, False]
+    """
+    v = uniforms_from(secret).block(0, *Y.shape)
+    z = scored(Y, theta, sources, v)
+    output = np.full(Y.shape, np.nan)
+    rows = np.array([], dtype=np.int64) if z is None else np.flatnonzero(~np.isnan(z).any(axis=1))
+    if z is not None and rows.size:
+        output[rows] = coloured_path(z[rows], pseudo[rows], targets)
+    return output
+
+
+def disguise_on_grid(Y: Array, source: OnGrid, target: OnGrid, rng: np.random.Generator) -> Array:
+    """Many sequences (T, d, N) of one value disguised as another; none is missing, and the past is the model's."""
+    T, d, N = Y.shape
+    inside: Any = source.model
+    past = np.concatenate([np.repeat(inside.past[::-1, :, None], N, axis=2), Y])  # the earliest first
+    p = inside.order
+    # yhat_k = intercept + sum_i Phi_i y_{k-i}
+    mean = inside.intercept[:, None] + sum(
+        np.einsum("ij,tjn->tin", inside.coefficients[i], past[p - 1 - i : p - 1 - i + T]) for i in range(p)
+    )
+    flat, at = (x.transpose(1, 0, 2).reshape(d, T * N) for x in (Y, mean))
+    v = rng.random((d, T * N)) * (1.0 - 2.0**-52) + 2.0**-53
+    law = Rounded(inside.noise, source.grid, at[0] if d == 1 else at)
+    z = np.reshape(law.score(flat[0], v[0]) if d == 1 else law.score(flat, v), (d, T, N)).transpose(1, 0, 2)
+    found = coloured(np.ascontiguousarray(z), target)
+    return Y if found is None else found
+
+
+def coloured_path(z: Array, pseudo: Ints, targets: Sequence[Any]) -> Array:
+    """Scores (T, d) to readings along a pseudo path."""
+    T, d = z.shape
+    laws = [target.model.noise for target in targets]
+    used = sorted(set(pseudo.tolist()))
+    separate = d == 1 or all(isinstance(laws[j], Independent) for j in used)
+    noise = np.empty(z.shape)
+    if separate:
+        for j in used:
+            at = pseudo == j
+            noise[at] = np.reshape(laws[j].value(z[at, 0]), (-1, 1)) if d == 1 else np.asarray(laws[j].value(z[at].T)).T
+    if d == 1:
+        return _line(noise[:, 0], pseudo, targets)[:, None]
+    dependent = None if separate else [tabulated(law) if j in used else None for j, law in enumerate(laws)]
+    out = np.empty(z.shape)
+    past = np.array(targets[int(pseudo[0])].model.past)
+    for k in range(T):
+        j = int(pseudo[k])
+        model, grid = targets[j].model, targets[j].grid
+        mean = model.intercept + np.tensordot(model.coefficients, past, axes=((0, 2), (0, 1)))
+        table = None if dependent is None else dependent[j]
+        if separate:
+            out[k] = [c.rounded(y) for c, y in zip(grid.channels, (noise[k] + mean).tolist(), strict=True)]
+        elif table is not None:
+            out[k] = table.reported(z[k].tolist(), mean.tolist(), grid.channels)
+        else:
+            out[k] = Rounded(model.noise, grid, mean).value(z[k])
+        past = np.concatenate([out[k][None], past[:-1]])
+    return out
+
+
+def _line(noise: Array, pseudo: Ints, targets: Sequence[Any]) -> Array:
+    """One channel: y_k = round(intercept + sum of phi_i y_{k-i} + e_k)."""
+    parts = [(t.model.coefficients[:, 0, 0].tolist(), float(t.model.intercept[0]), t.grid.channels[0]) for t in targets]
+    past = targets[int(pseudo[0])].model.past[:, 0].tolist()
+    out = np.empty(len(noise))
+    for k, (e, j) in enumerate(zip(noise.tolist(), pseudo.tolist(), strict=True)):
+        phi, intercept, channel = parts[j]
+        y = channel.rounded(e + (intercept + sum(a * b for a, b in zip(phi, past, strict=True))))
+        out[k] = y
+        past = [y, *past[:-1]]
+    return out
+
+
+# A design played over a sequence, as a stream plays it, without ledger and records: what an audit att ---
+
+
+class Played(NamedTuple):
+    """An output and how it came about."""
+
+    output: Array
+    pseudo: Ints
+    """(T,), positions of the pseudo values."""
+    restarts: int
+    """Gaps after which the filters had to begin anew, as the models have no law across them."""
+
+
+class Stage:
+    """A design ready to be played; filters are made once where they need no auxiliary uniforms."""
+
+    def __init__(self, design: Any, epoch: int | None = None) -> None:
+        if getattr(design, "family", None) is None:
+            raise ConfigurationError(
+                "the design has no models (us.solve makes none); an audit needs one from us.design"
+            )
+        self.design, self.family = design, design.family
+        self.causal = hasattr(design, "decision_every")
+        self.every: int | None = design.decision_every if self.causal else epoch
+        self.sources: list[Model] = [self.family.model(value) for value in design.values]
+        self.targets: list[Model] = [self.family.model(value) for value in design.pseudo]
+        self.atoms = any(has_atoms(model) or not hasattr(model, "atoms") for model in self.sources)
+        self.quick = suited((*self.sources, *self.targets))
+        self._maps: dict[tuple[int, int], CausalMap] = {}
+        try:
+            self.refill = refill_of((*self.sources, *self.targets))
+        except ModelError:
+            self.refill = None
+
+    def draws(self, theta: Ints, rng: np.random.Generator) -> Ints:
+        """The pseudo path (T,) for a path of private values, none of them unknown."""
+        T, every = len(theta), self.every or len(theta)
+        firsts = theta[::every].tolist()
+        if not self.causal:
+            drawn = [self.design.draw(row, rng) for row in firsts]
+        else:
+            drawn, state, beliefs = [], self.design.start(), self.design.beliefs
+            for row in firsts:
+                state, column, _ = beliefs.draw(state, row, rng)
+                drawn.append(column)
+        return np.repeat(np.array(drawn, dtype=np.int64), every)[:T]
+
+    def played(self, Y: Array, theta: Ints, rng: np.random.Generator) -> Played:
+        """Readings (T, d) of one sequence, disguised with fresh draws."""
+        theta = known_throughout(theta)
+        Y = np.where(np.isnan(Y).any(axis=1, keepdims=True), np.nan, Y)
+        if self.causal and self.design.estimated:
+            theta = self._estimated(Y)
+        pseudo = self.draws(theta, rng)
+        secret = rng.bytes(32)
+        try:
+            return Played(self._released(self._through(Y, theta, pseudo, secret)), pseudo, 0)
+        except MissingReadingError:
+            return self._in_runs(Y, theta, pseudo, secret)
+
+    def _estimated(self, Y: Array) -> Ints:
+        """The private values as the edge would guess them, where the design accepts that."""
+        from understudy.randomizer.estimation import Estimator
+
+        made = Estimator(self.family, self.design.beliefs.transitions, self.design.decision_every)
+        rows = Y[:, 0].tolist() if self.family.dim == 1 else list(Y)
+        return np.array(made.rows(rows), dtype=np.int64)
+
+    def _through(self, Y: Array, theta: Ints, pseudo: Ints, secret: bytes) -> Array:
+        """The output along both paths."""
+        if self.quick and self.refill is not None:
+            return restarted(Y, theta, pseudo, self.sources, self.targets, secret)
+        maps: dict[tuple[int, int], CausalMap] = {} if self.atoms else self._maps
+
+        def between(i: int, j: int) -> CausalMap:
+            if (i, j) not in maps:
+                pair = self.sources[i], self.targets[j]
+                waits = self.refill is not None
+                maps[i, j] = restarting(*pair, secret) if waits else transformation(*pair, False, secret)
+            return maps[i, j]
+
+        try:
+            return along(between, Y, theta, pseudo)
+        except ModelError:  # filters that cannot go on from one another; a model of the whole path may know how
+            paths = ([values[k] for k in path.tolist()] for values, path in self._paths(theta, pseudo))
+            one, other = (self.family.along(path) for path in paths)
+            return np.asarray(disguise(Y, one, other, secret)).reshape(Y.shape)
+
+    def _paths(self, theta: Ints, pseudo: Ints) -> tuple[tuple[Any, Ints], tuple[Any, Ints]]:
+        return (self.design.values, theta), (self.design.pseudo, pseudo)
+
+    def _in_runs(self, Y: Array, theta: Ints, pseudo: Ints, secret: bytes) -> Played:
+        """Each run of readings without a gap from a new beginning."""
+        output, restarts = np.full(Y.shape, np.nan), -1
+        there = np.asarray(~np.isnan(Y).any(axis=1))
+        cuts = [0, *(np.flatnonzero(there[1:] != there[:-1]) + 1).tolist(), len(Y)]
+        for start, stop in pairwise(cuts):
+            if there[start]:
+                rows = slice(start, stop)
+                output[rows] = self._through(np.ascontiguousarray(Y[rows]), theta[rows], pseudo[rows], secret)
+                restarts += 1
+        return Played(self._released(output), pseudo, max(restarts, 0))
+
+    def _released(self, output: Array) -> Array:
+        """Outputs (T, d) on the lattice of the design, as streams release them."""
+        found: Array = self.design.release.rounded(output)
+        return found
+
+    def readings(self, theta: Ints, rng: np.random.Generator) -> Array:
+        """Readings (T, d) of the models themselves along a path of private values."""
+        z = rng.standard_normal((len(theta), self.family.dim))
+        if self.quick:
+            return coloured_path(z, theta, self.sources)
+        made = [colouring(model) for model in self.sources]
+        try:
+            return along(lambda i, _: made[i], z, theta, theta * 0)
+        except ModelError:
+            model = self.family.along([self.design.values[i] for i in theta.tolist()])
+            return np.asarray(sample(model, len(theta), rng=rng)).reshape(z.shape)
+
+
+def along(between: Callable[[int, int], CausalMap], Y: Array, theta: Ints, pseudo: Ints) -> Array:
+    """Readings through the filters of both paths, piece by piece; the state goes on from one to the next."""
+    changes = np.flatnonzero((theta[1:] != theta[:-1]) | (pseudo[1:] != pseudo[:-1])) + 1
+    cuts = [0, *changes.tolist(), len(Y)]
+    out = np.empty(Y.shape)
+    old: CausalMap | None = None
+    state: Any = None
+    for start, stop in pairwise(cuts):
+        new = between(int(theta[start]), int(pseudo[start]))
+        if new is not old:
+            state = new.start() if old is None else continued(old, new, state)
+        state, out[start:stop] = new.apply(state, np.ascontiguousarray(Y[start:stop]))
+        old = new
+    return out
+
+
+def known_throughout(theta: Ints) -> Ints:
+    """A path whose unknown values are those before them, or, at the beginning, the first that is known.
+
+    >>> known_throughout(np.array([-1, 1, -1, 0, -1])).tolist()
+    [1, 1, 1, 0, 0]
+    """
+    known = np.flatnonzero(theta >= 0)
+    if not known.size:
+        raise ConfigurationError("a sequence has no known private value at all; it cannot be played")
+    last = np.maximum.accumulate(np.where(theta >= 0, np.arange(len(theta)), known[0]))
+    return np.asarray(theta[last])
+
+
+# What an audit works on: cases to learn from and to be judged on, for each kind of data, and what is  ---
+
 
 # Noise of equal distortion: what adding Gaussian noise would hide at the same price ------------------
 
@@ -153,7 +928,7 @@ def mean_distance(raw: Cases, output: Cases) -> Array:
     return np.asarray(total / np.maximum(count, 1))
 
 
-def transitions_of(labels: NDArray[np.int64], m: int) -> Array:
+def transition_counts(labels: NDArray[np.int64], m: int) -> Array:
     """How theta moves from one reading to the next, in labels (T, N): counts, with one more in all for what is rare.
 
     >>> transitions_of(np.array([[0], [0], [0], [1], [1]]), 2).round(3).tolist()
@@ -247,7 +1022,7 @@ def _constant(stage: Stage, n: int, rng: np.random.Generator, tell: Progress) ->
             if those.size:
                 Y = np.ascontiguousarray(raw[:, :, those])
                 if stage.quick:
-                    output[:, :, those] = disguised(Y, source, target, rng)  # type: ignore[arg-type]  # on a grid
+                    output[:, :, those] = disguise_on_grid(Y, source, target, rng)  # type: ignore[arg-type]  # on a grid
                 else:
                     output[:, :, those] = disguise(Y, source, target, rng)
             done += those.size
@@ -361,8 +1136,6 @@ def from_history(history: History, family: Family) -> Recording:
 
     Labels keep their order where the family has them; hours and weekdays are those of the clock on the wall.
     """
-    from understudy.adversaries.recording import hours_and_days
-
     at = {value: i for i, value in enumerate(family.values)}
     lookup = np.array([at.get(value, -1) for value in history.values] + [-1], dtype=np.int64)
     segments = [segment for segment in history.segments if len(segment)]
@@ -571,7 +1344,7 @@ def _known_replayed(stage: Stage, raw: Cases, output: Cases, recording: Recordin
     )
     if stage.causal and output.pseudo is not None:
         kernel = joint_kernel(output.labels, output.pseudo, m, len(design.pseudo))
-    moves = None if raw.once else transitions_of(raw.labels, m)
+    moves = None if raw.once else transition_counts(raw.labels, m)
     there = recording.Y[~np.isnan(recording.Y).any(axis=1)][:_GRID_ROWS]
     grid = grid_of(stage.sources, there if len(there) > 50 else None)
     odds = odds_of(raw.truth, m)
@@ -638,7 +1411,7 @@ def with_held(material: Material, rng: np.random.Generator) -> Material:
         made.append(replace(copies, outputs=offsets))
     return replace(
         material,
-        learn={**learn, "held": made[0]},
-        judge={**judge, "held": made[1]},
-        known={**material.known, "held": replace(known, noise=scales)},
+        learn={**learn, "offset": made[0]},
+        judge={**judge, "offset": made[1]},
+        known={**material.known, "offset": replace(known, noise=scales)},
     )

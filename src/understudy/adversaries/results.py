@@ -13,43 +13,24 @@ import math
 import os
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field
 
 from understudy._paths import write_whole
+from understudy._types import Plain
+from understudy.adversaries.statistics import Figure, as_json, from_json
+from understudy.adversaries.utility import Utility
 from understudy.errors import ConfigurationError
 from understudy.randomizer.storage import read_plain
-
-if TYPE_CHECKING:
-    from understudy.adversaries.utility import Utility
-
 
 # What an audit found: figures with intervals, adversary by adversary ---------------------------------
 
 
 SCHEMA, VERSION = "understudy.audit", 1
-_NEW = ("estimated",)  # fields that older files lack
+_NAMED, _NEW_NAMES = ("adversary", "data"), {"genie": "oracle", "held": "offset"}  # as files of 0.1 have them
 
-DATA = ("disguised", "raw", "noise", "held")
+DATA = ("disguised", "raw", "noise", "offset")
 """What is attacked: the output, the readings as they came in, and these with noise of equal distortion: drawn for every
-reading, or held for an epoch."""
-
-
-class Figure(NamedTuple):
-    """A figure with its interval.
-
-    >>> print(Figure(0.8664, 0.86, 0.8727))
-    0.866 [0.860, 0.873]
-    """
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        if math.isnan(self.value):
-            return "-"
-        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+reading, or a constant offset for an epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +38,7 @@ class Row:
     """What one adversary made of one kind of data."""
 
     data: str
-    """"disguised", "raw", "noise" or "held"."""
+    """"disguised", "raw", "noise" or "offset"."""
     adversary: str
     """Its name in the roster."""
     clock: bool
@@ -202,73 +183,42 @@ class Audit:
         """The audit as plain text: one table, and what must be known beside it."""
         return text(self)
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Plain:
         """The audit as JSON can hold it; what is not a number is None."""
-        told: dict[str, Any] = {"schema": SCHEMA, "version": VERSION}
-        for part in fields(self):
-            value = getattr(self, part.name)
-            if part.name == "rows":
-                value = [{f.name: _plain(getattr(row, f.name)) for f in fields(row)} for row in value]
-            elif part.name == "utility":
-                value = None if value is None else value.plain()
-            told[part.name] = _plain(value)
         best = self.best
-        told["best"] = None if best is None else {"adversary": best.adversary, "clock": best.clock}
-        verdicts = {"found": self.found, "found_alone": self.found_alone, "testable": self.testable}
-        return told | verdicts | {"broken": self.broken}
+        return {
+            "schema": SCHEMA,
+            "version": VERSION,
+            **as_json(self),
+            "best": None if best is None else {"adversary": best.adversary, "clock": best.clock},
+            "found": self.found,
+            "found_alone": self.found_alone,
+            "testable": self.testable,
+            "broken": self.broken,
+        }
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the audit to a JSON file; `load_audit` reads it again."""
         write_whole(path, json.dumps(self.plain(), indent=1, allow_nan=False, ensure_ascii=False) + "\n")
 
     @classmethod
-    def from_plain(cls, told: Any) -> Audit:
+    def from_plain(cls, plain: Plain) -> Audit:
         """The audit that `plain` wrote."""
-        if not isinstance(told, dict) or told.get("schema") != SCHEMA:
+        if not isinstance(plain, dict) or plain.get("schema") != SCHEMA:
             raise ConfigurationError(f"this is no audit; its schema must be {SCHEMA!r}")
-        if told.get("version") != VERSION:
-            raise ConfigurationError(f"this audit has version {told.get('version')!r}; this software reads {VERSION}")
+        if plain.get("version") != VERSION:
+            raise ConfigurationError(f"this audit has version {plain.get('version')!r}; this software reads {VERSION}")
         try:
-            parts = {part.name: told[part.name] for part in fields(cls) if part.name in told or part.name not in _NEW}
-            parts["rows"] = tuple(_row(row) for row in parts["rows"])
-            parts["distortion"] = tuple(_figure(x) for x in parts["distortion"])
-            for name in ("mean_reading", "noise"):
-                parts[name] = tuple(_number(x) for x in parts[name])
-            parts["notes"] = tuple(parts["notes"])
-            if parts["utility"] is not None:
-                from understudy.adversaries.utility import Utility
-
-                parts["utility"] = Utility.from_plain(parts["utility"])
-            return cls(**parts)
-        except (KeyError, TypeError, ValueError) as wrong:
+            rows = [{**row, **{key: _NEW_NAMES.get(row[key], row[key]) for key in _NAMED}} for row in plain["rows"]]
+            found: Audit = from_json(cls, {**plain, "rows": rows})
+            return found
+        except (KeyError, TypeError, ValueError, AttributeError) as wrong:
             raise ConfigurationError(f"this audit is damaged: {type(wrong).__name__}") from None
 
 
 def load_audit(path: str | os.PathLike[str]) -> Audit:
     """The audit that `Audit.save` wrote."""
     return Audit.from_plain(read_plain(path))
-
-
-def _plain(value: Any) -> Any:
-    """Tuples are lists, and what is not a number is None: JSON has neither."""
-    if isinstance(value, (tuple, list)):
-        return [_plain(x) for x in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
-
-
-def _number(x: Any) -> float:
-    return math.nan if x is None else float(x)
-
-
-def _figure(told: Any) -> Figure:
-    return Figure(*(_number(x) for x in told))
-
-
-def _row(told: dict[str, Any]) -> Row:
-    figures = {name: _figure(told[name]) for name in ("balanced", "error", "gain", "nats")}
-    return Row(**{**told, **figures, "p": _number(told["p"]), "corrected": _number(told.get("corrected"))})
 
 
 # An audit as plain text: a table that fits a terminal, then what must be known beside it -------------
@@ -279,12 +229,12 @@ ESTIMATED = (
     "holds. The figures are all that is known."
 )
 """What is said of a design that accepts estimated values."""
-_HEADS = ("adversary", "balanced accuracy", "error", "gain", "nats", "p for all", "")
+_HEADS = ("adversary", "balanced accuracy", "error", "gain over the clock", "nats", "adjusted p-value", "")
 _NAMES = {
     "disguised": "disguised output",
     "raw": "raw readings",
     "noise": "raw readings with noise of equal distortion: noise that is independent from reading to reading",
-    "held": "raw readings with an offset of equal distortion that is held for an epoch",
+    "offset": "raw readings with an offset of equal distortion that is held for an epoch",
 }
 
 

@@ -53,22 +53,83 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy._types import Array, Ints
+from understudy._types import Array, Ints, Plain
 from understudy.adversaries.knowledge import Cases
 from understudy.adversaries.learners.references import days_of
-from understudy.adversaries.results import Figure
 from understudy.errors import ConfigurationError, MissingReadingError, NumericalError
 from understudy.identify.history import History, Segment
 from understudy.identify.prediction import scores
 from understudy.models.family import Family
 from understudy.randomizer.guarantee import label
+
+# Figures with intervals, and as JSON ------------------------------------------------------------------
+
+
+class Figure(NamedTuple):
+    """A figure with its interval.
+
+    >>> print(Figure(0.8664, 0.86, 0.8727))
+    0.866 [0.860, 0.873]
+    """
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        if math.isnan(self.value):
+            return "-"
+        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+def as_json(value: Any) -> Any:
+    """Figures as JSON can hold them: dataclasses are objects, tuples are lists, and what is not a number is None."""
+    if is_dataclass(value):
+        return {part.name: as_json(getattr(value, part.name)) for part in fields(value)}
+    if isinstance(value, dict):
+        return {name: as_json(part) for name, part in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [as_json(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def from_json(kind: Any, plain: Any) -> Any:
+    """The value of a type that `as_json` wrote; a KeyError, TypeError or ValueError where it did not.
+
+    >>> from_json(Figure, [0.5, None, 1])
+    Figure(value=0.5, low=nan, high=1.0)
+    """
+    if kind is Figure:
+        return Figure(*(from_json(float, part) for part in plain))
+    if kind is float:
+        return math.nan if plain is None else float(plain)
+    if is_dataclass(kind):
+        types = get_type_hints(kind)
+        given = [part for part in fields(kind) if part.name in plain or _required(part)]
+        values = {part.name: from_json(types[part.name], plain[part.name]) for part in given}
+        return kind(**values)  # type: ignore[operator]  # a class, not an instance
+    parts = get_args(kind)
+    if get_origin(kind) is tuple:
+        return tuple(from_json(parts[0], part) for part in plain)
+    if get_origin(kind) is dict:
+        return {str(name): from_json(parts[1], part) for name, part in plain.items()}
+    if type(None) in parts:
+        return None if plain is None else from_json(parts[0], plain)
+    if not isinstance(plain, kind):
+        raise TypeError(f"a {kind.__name__} is due")
+    return plain
+
+
+def _required(part: Field[Any]) -> bool:
+    return part.default is MISSING and part.default_factory is MISSING
+
 
 # Intervals: of shares of independent trials, and of ratios that are made of stretches of time --------
 
@@ -430,19 +491,14 @@ class Scores:
 
     rows: tuple[ScoreRow, ...]
 
-    def plain(self) -> list[dict[str, Any]]:
+    def plain(self) -> list[Plain]:
         """As JSON can hold it."""
-        return [{f.name: _plain(getattr(row, f.name)) for f in fields(row)} for row in self.rows]
+        return [as_json(row) for row in self.rows]
 
     @classmethod
-    def from_plain(cls, told: Any) -> Scores:
+    def from_plain(cls, plain: Sequence[Plain]) -> Scores:
         """What `plain` wrote."""
-        return cls(
-            tuple(
-                ScoreRow(**{**row, "shares": _numbers(row["shares"]), "memory": _numbers(row["memory"])})
-                for row in told
-            )
-        )
+        return cls(tuple(from_json(ScoreRow, row) for row in plain))
 
 
 def scored(
@@ -510,16 +566,6 @@ def _row(parts: list[Array], labels: list[NDArray[np.intp]], i: int, value: str,
         value, channel, int(z.size), float(z.mean()), math.sqrt(square), tuple(shares),
         float((np.abs(z) > EDGE).mean()), tuple(memory),
     )  # fmt: skip
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(x) for x in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _numbers(told: Any) -> tuple[float, ...]:
-    return tuple(math.nan if x is None else float(x) for x in told)
 
 
 # Tests of "the output tells nothing about theta" by permuted labels, and their correction for many ad ---

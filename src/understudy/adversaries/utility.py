@@ -36,11 +36,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy._types import Array
-from understudy.adversaries.datasets import Material
-from understudy.adversaries.recording import Recording
-from understudy.adversaries.results import Figure
-from understudy.adversaries.statistics import Sums, of_blocks, squares
+from understudy._types import Array, Plain
+from understudy.adversaries.statistics import Figure, Sums, as_json, from_json, of_blocks, squares
 from understudy.errors import ConfigurationError
 
 # Intervals over stretches of time: for a ratio of sums, and for any figure of the whole --------------
@@ -165,7 +162,8 @@ _COVERED = 0.5  # share of the readings that windows should cover
 _SEQUENCES = 200  # independent sequences that are looked at
 
 
-class Band(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Band:
     """A band of frequencies: the distance there in decibels, and by how much more (or less) the output moves."""
 
     name: str
@@ -341,18 +339,20 @@ class Utility:
     blocks: int = 0
     confidence: float = 0.99
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Plain:
         """As JSON can hold it; what is not a number is None."""
-        return plain(self)
+        found: Plain = as_json(self)
+        return found
 
     def text(self) -> str:
         """The figures in sentences, one a line."""
         return "\n".join(lines(self))
 
     @classmethod
-    def from_plain(cls, told: Any) -> Utility:
+    def from_plain(cls, plain: Plain) -> Utility:
         """What `plain` wrote."""
-        return from_plain(told)
+        found: Utility = from_json(cls, plain)
+        return found
 
 
 def measure(
@@ -571,91 +571,7 @@ def _thresholds(alarm: Any, d: int) -> tuple[float | None, ...]:
 __all__ = ["Alarm", "Band", "Channel", "Figure", "Spectrum", "Utility", "measure"]
 
 
-# How far the output is from the readings: distortion by channel, and what is left for honest use -----
-
-
-def distances(material: Material, confidence: float) -> tuple[tuple[Figure, ...], tuple[float, ...], tuple[float, ...]]:
-    """Mean absolute distance by channel with its interval, mean absolute reading, and distance of the noisy ones."""
-    if "raw" not in material.judge:
-        return (), (), ()
-    raw, found = material.judge["raw"], []
-    noisy = []
-    for data in ("disguised", "noise"):
-        if data not in material.judge:
-            continue
-        cases = material.judge[data]
-        number = np.unique(raw.blocks, return_inverse=True)[1].reshape(raw.blocks.shape)
-        B = int(number.max()) + 1
-        for c in range(raw.d):
-            top, bottom = np.zeros(B), np.zeros(B)
-            for k in range(0, cases.N, raw.N):
-                apart = np.abs(cases.outputs[:, c, k : k + raw.N] - raw.outputs[:, c])
-                there = np.isfinite(apart)
-                top += np.bincount(number[there], apart[there], B)
-                bottom += np.bincount(number[there], minlength=B)
-            sums = Sums(top[:, None], bottom[:, None])
-            if data == "noise":
-                noisy.append(sums.value)
-            else:
-                most = float(np.max(top / np.maximum(bottom, 1.0), initial=0.0))
-                found.append(of_blocks(sums, confidence, (0.0, 10.0 * most + 1e-300)))
-    means = tuple(float(np.nanmean(np.abs(raw.outputs[:, c]))) for c in range(raw.d))
-    return tuple(found), means, tuple(noisy)
-
-
-def utility_of(material: Material, recording: Recording | None, own: Any, alarm: Any, confidence: float) -> Any:
-    """What is left for honest use, where there are raw readings beside the output."""
-    if own is False or recording is None or "raw" not in material.judge:
-        return None
-
-    raw, cases = material.judge["raw"], material.judge["disguised"]
-    copies = cases.N // raw.N
-    there = ~np.isnan(raw.outputs).all(axis=1) | (raw.labels >= 0)
-    # all rows one below the other, sequence by sequence
-    column, row = np.nonzero(there.T)
-    Y = raw.outputs[row, :, column]
-    X = np.stack([cases.outputs[row, :, column + k * raw.N] for k in range(copies)], axis=2)
-    hours, days, blocks = (None if part is None else part[row, column] for part in (raw.hours, raw.days, raw.blocks))
-    names = ((material.known["raw"].family.about or {}).get("readings")) or None
-    if names is not None and len(names) != raw.d:
-        names = None
-    return measure(
-        Y, X, period=material.period, hours=hours, days=days, segments=column, blocks=blocks, names=names, alarm=alarm,
-        own=own or None, confidence=confidence,
-    )  # fmt: skip
-
-
-# Utility as JSON can hold it, and back; and in plain sentences ---------------------------------------
-
-
-def plain(utility: Utility) -> dict[str, Any]:
-    """Names, numbers, lists and dicts; what is not a number is None.
-
-    >>> from understudy.adversaries.utility import measure
-    >>> found = measure([[400.0], [410.0]], [[401.0], [412.0]])
-    >>> from_plain(plain(found)) == found or plain(from_plain(plain(found))) == plain(found)
-    True
-    """
-    return {
-        "channels": [_channel_plain(channel) for channel in utility.channels],
-        "own": {name: _list(figure) for name, figure in utility.own.items()},
-        "readings": utility.readings,
-        "copies": utility.copies,
-        "blocks": utility.blocks,
-        "confidence": utility.confidence,
-    }
-
-
-def from_plain(told: Any) -> Utility:
-    """What `plain` wrote; a KeyError, TypeError or ValueError where it did not."""
-    return Utility(
-        tuple(_read_channel(channel) for channel in told["channels"]),
-        {str(name): _figure(figure) for name, figure in told["own"].items()},
-        int(told["readings"]),
-        int(told["copies"]),
-        int(told["blocks"]),
-        float(told["confidence"]),
-    )
+# Utility in plain sentences --------------------------------------------------------------------------
 
 
 def lines(utility: Utility, unit: str = "") -> list[str]:
@@ -699,62 +615,3 @@ def _share(figure: Figure) -> str:
 
 def _many(days: int) -> str:
     return f"{days} day{'s' * (days != 1)}"
-
-
-def _channel_plain(channel: Channel) -> dict[str, Any]:
-    return {
-        "name": channel.name,
-        **{name: _list(getattr(channel, name)) for name in ("mean_absolute", "root_mean_square", "relative", "daily")},
-        "days": channel.days,
-        "alarm": None if channel.alarm is None else _alarm_plain(channel.alarm),
-        "spectrum": None if channel.spectrum is None else _spectrum(channel.spectrum),
-    }
-
-
-def _alarm_plain(alarm: Alarm) -> dict[str, Any]:
-    figures = {name: _list(getattr(alarm, name)) for name in ("reported", "false", "missed")}
-    return {"threshold": alarm.threshold, **figures, "episodes": alarm.episodes, "time": _finite(alarm.time)}
-
-
-def _spectrum(found: Spectrum) -> dict[str, Any]:
-    bands = [{"name": b.name, "distance": _finite(b.distance), "level": _finite(b.level)} for b in found.bands]
-    return {"distance": _list(found.distance), "bands": bands, "windows": found.windows, "window": found.window}
-
-
-def _read_channel(told: Any) -> Channel:
-    return Channel(
-        name=str(told["name"]),
-        mean_absolute=_figure(told["mean_absolute"]),
-        root_mean_square=_figure(told["root_mean_square"]),
-        relative=_figure(told["relative"]),
-        daily=None if told["daily"] is None else _figure(told["daily"]),
-        days=int(told["days"]),
-        alarm=None if told["alarm"] is None else _read_alarm(told["alarm"]),
-        spectrum=None if told["spectrum"] is None else _read_spectrum(told["spectrum"]),
-    )
-
-
-def _read_alarm(told: Any) -> Alarm:
-    reported, false, missed = (_figure(told[name]) for name in ("reported", "false", "missed"))
-    return Alarm(float(told["threshold"]), reported, false, missed, int(told["episodes"]), _number(told["time"]))
-
-
-def _read_spectrum(told: Any) -> Spectrum:
-    bands = tuple(Band(str(b["name"]), _number(b["distance"]), _number(b["level"])) for b in told["bands"])
-    return Spectrum(_figure(told["distance"]), bands, int(told["windows"]), int(told["window"]))
-
-
-def _list(figure: Figure | None) -> list[float | None] | None:
-    return None if figure is None else [_finite(part) for part in figure]
-
-
-def _finite(x: float) -> float | None:
-    return x if math.isfinite(x) else None
-
-
-def _number(x: Any) -> float:
-    return math.nan if x is None else float(x)
-
-
-def _figure(told: Any) -> Figure:
-    return Figure(*(_number(part) for part in told))

@@ -29,7 +29,7 @@ import numpy as np
 import understudy as us
 from understudy._paths import check_paths, write_whole
 from understudy._types import Array
-from understudy.adversaries.recording import Recording
+from understudy.adversaries.datasets import Recording
 from understudy.adversaries.results import Audit, load_audit
 from understudy.adversaries.statistics import Scores, scored
 from understudy.apply.binding import bind
@@ -931,7 +931,7 @@ def _compared(audit: Audit) -> None:
     """References, and the best adversaries on readings that are not disguised."""
     lines = [(row.shown, *_figures(row)) for row in audit_page.ordered(audit.of(references=True)) if row.reference]
     for clock in (False, True):
-        for data in ("noise", "held", "raw"):
+        for data in ("noise", "offset", "raw"):
             best = audit_page.strongest(audit, data, clock)
             if best is not None:
                 lines.append((f"best on {audit_page.DATA[data]}: {best.shown}", *_figures(best)))

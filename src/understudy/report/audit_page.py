@@ -1,6 +1,7 @@
 """The page of an audit: for those who decide first, for those who check below. It opens offline.
 
->>> from understudy.adversaries.results import Audit, Figure, Row
+>>> from understudy.adversaries.results import Audit, Row
+>>> from understudy.adversaries.statistics import Figure
 >>> half = Figure(0.5, 0.45, 0.55)
 >>> row = Row("disguised", "windowed", False, False, half, half, half, half, 0.4, False, False, 100, 10, 0.1)
 >>> audit = Audit((row,), 0.4, 0.5, 0.99, 0.01, 100, 100, "simulated", 2, False)
@@ -32,8 +33,8 @@ from html import escape
 from understudy import _html
 from understudy._html import box, bullets, details, figure, pairs, paragraphs, table, with_policy
 from understudy._version import __version__
-from understudy.adversaries.results import ESTIMATED, Audit, Figure, Row, as_clock, causal, clock_only, rate, unchanged
-from understudy.adversaries.statistics import Scores
+from understudy.adversaries.results import ESTIMATED, Audit, Row, as_clock, causal, clock_only, rate, unchanged
+from understudy.adversaries.statistics import Figure, Scores
 from understudy.randomizer import guarantee
 from understudy.randomizer.guarantee import label
 from understudy.report import svg
@@ -160,7 +161,7 @@ _DOES = {
     "grid": "Undoes the disguise under each value, and looks for rounded readings.",
     "digits": "Learned what the last digits look like, before and after undoing the disguise.",
     "bits": "Runs the disguise again under each value, and counts the readings that give exactly this output.",
-    "genie": "Is told the value that was played, more than any output tells if the models are right; takes a value "
+    "oracle": "Is told the value that was played, more than any output tells if the models are right; takes a value "
     "that moves for a Markov chain.",
 }
 _HOW = {
@@ -171,7 +172,7 @@ _HOW = {
 DATA = {
     "disguised": "the disguised output",
     "noise": "raw readings with as much noise that is independent from reading to reading",
-    "held": "raw readings with an offset of the same size that is held for an epoch",
+    "offset": "raw readings with an offset of the same size that is held for an epoch",
     "raw": "the raw readings",
 }
 _MORE = 0.02  # balanced accuracy that is more than a tie
@@ -293,7 +294,7 @@ def premise(audit: Audit) -> str:
     For a constant value right models do not allow it. For one that moves they do: who is told the played values takes
     the private one for a Markov chain, and a value that keeps to a rhythm tells more than that.
     """
-    best, told = strongest(audit), audit.row("genie")
+    best, told = strongest(audit), audit.row("oracle")
     if best is None or told is None or not best.balanced.value > told.balanced.value + _MORE:
         return ""
     sure = best.balanced.low > told.balanced.high
@@ -441,11 +442,11 @@ def _balanced(audit: Audit, clock: bool) -> str:
         return ""
     guides = [Guide(blind(audit), "blind")]
     alone = by_clock(audit)
-    genie = audit.row("genie")
+    oracle = audit.row("oracle")
     if clock and alone is not None:
         guides = [Guide(alone.balanced.value, "the clock alone")]
-    elif not clock and genie is not None and math.isfinite(genie.balanced.value):
-        guides.append(Guide(genie.balanced.value, "told the played value"))
+    elif not clock and oracle is not None and math.isfinite(oracle.balanced.value):
+        guides.append(Guide(oracle.balanced.value, "told the played value"))
     best = strongest(audit, "disguised", clock)
     how = "with the clock" if clock else "without the clock"
     told = f"Balanced accuracy of each adversary {how}, with intervals, on each kind of data."
@@ -456,7 +457,7 @@ def _balanced(audit: Audit, clock: bool) -> str:
     caption = f"Balanced accuracy {how}, with {100.0 * audit.confidence:g} percent intervals.".replace(" ,", ",")
     if any("noise" in line.figures for line in lines):
         caption += " The noise is noise that is independent from reading to reading."
-    if any("held" in line.figures for line in lines):
+    if any("offset" in line.figures for line in lines):
         caption += " The offset is held for an epoch."
     return figure(dots(lines, guides, "balanced accuracy", told), caption)
 

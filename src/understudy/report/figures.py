@@ -874,7 +874,7 @@ def plot_memory(found: Comparison, three: Any = None) -> Any:
 _STYLES_audit_figure = {
     "disguised": (BLUE, "o", BLUE, "disguised output"),
     "noise": (GREY, "^", "white", "raw, as much independent noise"),
-    "held": (GREY, "v", "white", "raw, as large a held offset"),
+    "offset": (GREY, "v", "white", "raw, as large a held offset"),
     "raw": (ROSE, "s", "white", "raw readings"),
 }
 _NAMES = {
@@ -891,7 +891,8 @@ def plot_audit(audit: Audit, ax: Axes | None = None, figure: str = "balanced", c
     Noise is independent from reading to reading.
 
     >>> from matplotlib.figure import Figure as Sheet
-    >>> from understudy.adversaries.results import Audit, Figure, Row
+    >>> from understudy.adversaries.results import Audit, Row
+    >>> from understudy.adversaries.statistics import Figure
     >>> half = Figure(0.5, 0.45, 0.55)
     >>> row = Row("disguised", "windowed", False, False, half, half, half, half, 0.4, False, False, 100, 10, 0.1)
     >>> ax = plot_audit(Audit((row,), 0.4, 0.5, 0.99, 0.01, 100, 100, "simulated", 2, False), Sheet().subplots())
@@ -942,12 +943,12 @@ def _guides(audit: Audit, figure: str, clock: bool) -> list[tuple[float, str, ob
     if figure == "error":
         found: list[tuple[float, str, object]] = [(audit.prior_error, "without the output", (0, (1, 1.5)))]
         return found if audit.bound is None else [*found, (audit.bound, "the design's bound", (0, (5, 2)))]
-    alone, genie = by_clock(audit), audit.row("genie")
+    alone, oracle = by_clock(audit), audit.row("oracle")
     if clock and alone is not None:
         return [(alone.balanced.value, "the clock alone", (0, (5, 2)))]
     lines: list[tuple[float, str, object]] = [(blind(audit), "blind", (0, (1, 1.5)))]
-    if genie is not None and math.isfinite(genie.balanced.value):
-        lines.append((genie.balanced.value, "told the played value", (0, (6, 2, 1, 2))))
+    if oracle is not None and math.isfinite(oracle.balanced.value):
+        lines.append((oracle.balanced.value, "told the played value", (0, (6, 2, 1, 2))))
     return lines
 
 

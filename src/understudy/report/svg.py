@@ -17,8 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from understudy.adversaries.results import Figure
-from understudy.adversaries.statistics import EDGE, ScoreRow
+from understudy.adversaries.statistics import EDGE, Figure, ScoreRow
 
 # Small pictures inside a page: a map of probabilities, and curves. Plain SVG in the colours of the pa ---
 
@@ -180,11 +179,11 @@ def _probability(x: float) -> str:
 # Pictures of an audit inside a page: adversaries with their intervals, and the scores of the readings ---
 
 
-KINDS = ("disguised", "noise", "held", "raw")
+KINDS = ("disguised", "noise", "offset", "raw")
 _TITLES = {
     "disguised": "disguised output",
     "noise": "raw, independent noise",
-    "held": "raw, held offset",
+    "offset": "raw, held offset",
     "raw": "raw readings",
 }
 _WIDTH, _NAMES_AUDIT, _RIGHT_AUDIT, _ROW_AUDIT = 860, 236, 26, 40
@@ -350,7 +349,7 @@ def _marker(kind: str, x: float, y: float, told: str = "") -> str:
     style = f'class="open {kind}"'
     if kind == "raw":
         return f'<rect x="{x - 4:.1f}" y="{y - 4:.1f}" width="8" height="8" {style}>{title}</rect>'
-    tip, base = (y + 5, y - 4) if kind == "held" else (y - 5, y + 4)
+    tip, base = (y + 5, y - 4) if kind == "offset" else (y - 5, y + 4)
     return f'<path d="M{x:.1f} {tip:.1f}L{x + 5:.1f} {base:.1f}H{x - 5:.1f}Z" {style}>{title}</path>'
 
 

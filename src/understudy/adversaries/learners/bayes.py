@@ -4,9 +4,9 @@
 likelihood of the whole output under every pseudo model. If the models are right, nobody who sees the output does
 better. On raw readings P is the identity.
 
-`Genie`: who sees the pseudo values. A reference, for that is what the guarantee grants an adversary. Constant: the most
-probable theta_i by p_i P_ij. Moving: forward and backward over theta with the kernels that were in use, which follow
-from the draws.
+`Oracle`: who sees the pseudo values. A reference, for that is what the guarantee grants an adversary. Constant: the
+most probable theta_i by p_i P_ij. Moving: forward and backward over theta with the kernels that were in use, which
+follow from the draws.
 
 The models that outputs follow: the pseudo models, and where noise was added to raw readings, these with the noise.
 
@@ -576,7 +576,7 @@ class BayesAttack:
             return normalised(np.log(weights))
 
 
-class Genie(Frozen):
+class Oracle(Frozen):
     """Sees the pseudo values: what the guarantee bounds, by enumeration."""
 
     __slots__ = ()
@@ -587,15 +587,15 @@ class Genie(Frozen):
         """It needs pseudo values."""
         return "" if cases.pseudo is not None else "the pseudo values are not known here"
 
-    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> GenieAttack:
+    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> OracleAttack:
         """How theta moves, if it does."""
         every = known.decision_every or cases.T
         chain = None if cases.once else chain_of(cases, known, every)
-        return GenieAttack(known, chain, every)
+        return OracleAttack(known, chain, every)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class GenieAttack:
+class OracleAttack:
     """What is known, how theta moves, and how often there is a draw."""
 
     known: Known
