@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 import pytest
+from oracles.causal_dynamic import Corners, Dynamic
 from scipy.stats import norm
 
 import understudy as us
 from understudy.randomizer.causal import design_causal
 from understudy.randomizer.causal_belief import Beliefs, long_run, play
-from understudy.randomizer.causal_dynamic import Corners, Dynamic
 
 HAMMING = [[0.0, 1.0], [1.0, 0.0]]
 Z = float(norm.isf(1e-6 / 2))

@@ -1,25 +1,20 @@
-"""Looking ahead: dynamic programming over the belief, for a private parameter of two values.
+"""Oracles of the causal randomizer: what looking ahead could gain over the greedy one of `causal_belief`.
 
-The randomizer of `beliefs.py` is greedy: it weighs what a draw tells now against what it costs now. A draw also moves
-the belief, and so what later draws tell and cost. The best that can be done solves, with V the value of a belief and
-rho the mean of I + s d a decision, ::
+The greedy randomizer weighs what a draw leaks now against what it costs now. A draw also moves the belief, and so what
+later draws leak and cost. With V the value of a belief and rho the mean of I + s d a decision, the optimum solves::
 
     rho + V(b) = min over kernels of  I_b(P) + s d_b(P) + sum_j r_j V(u_j T)
 
-where draw j comes with probability r_j and leaves the posterior u_j. A kernel is nothing but a splitting of b into
-posteriors, b = sum_j r_j u_j, and I_b = h(b) - sum_j r_j h(u_j); so the minimum over all kernels is a convex envelope::
+where draw j comes with probability r_j and leaves the posterior u_j. A kernel splits b into posteriors,
+b = sum_j r_j u_j, and I_b = h(b) - sum_j r_j h(u_j); so the minimum over all kernels is a convex envelope::
 
     rho + V(b) = h(b) + conv(g)(b),    g(u) = min_j [ -h(u) + s sum_i u_i L_ij ] + V(u T)
 
-With two values a belief is a number, g stands on a grid, and its lower convex hull is found in one sweep: no kernel
-is left out. The greedy kernel is the same with V = 0.
+With two values (`Dynamic`) a belief is a number, g stands on a grid, and its lower convex hull is found in one sweep.
+The greedy kernel is the same with V = 0.
 
-Looking ahead with more than two values: randomizers that always leave one of a few posteriors.
-
-While every column is in use the greedy randomizer leaves the posterior u_j after draw j, whatever the belief was
-before; so does the one that looks ahead (its envelope has one facet there, see `dynamic.py`). A randomizer of this
-kind is told by its posteriors, one for each column. The draws are then a Markov chain on the columns, and what it
-tells and costs in the long run has a closed form, which is made least over all posteriors.
+With more values (`Corners`) a randomizer that always leaves one of a few posteriors, one for each column, makes the
+draws a Markov chain. Its rate and its distortion have a closed form, which is minimised over the posteriors.
 """
 
 from __future__ import annotations
@@ -36,7 +31,7 @@ from understudy.errors import DesignError, NumericalError
 from understudy.randomizer.causal_belief import Beliefs, rounded
 from understudy.randomizer.solver import kernels, view
 
-# Looking ahead: dynamic programming over the belief, for a private parameter of two values -----------
+# Two values: dynamic programming on a grid ----------------------------------------------------------
 
 
 _PLACES = 1001
@@ -138,7 +133,7 @@ def _lower_hull(x: Array, y: Array) -> NDArray[np.int64]:
     return np.array(hull, dtype=np.int64)
 
 
-# Looking ahead with more than two values: randomizers that always leave one of a few posteriors ------
+# More values: one posterior for each column ---------------------------------------------------------
 
 
 class Corners(Beliefs):

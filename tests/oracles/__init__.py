@@ -1,0 +1,1 @@
+"""Answers worked out another way, for problems that the package solves too."""
