@@ -1,24 +1,28 @@
-# One command for each thing a user or a contributor does; CI runs `make test` and nothing else.
+# One command for each thing a user or a contributor does; CI runs `make test`, then `make test-more`.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 KERNELS := $(wildcard src/understudy/*/_kernels*.py src/understudy/*/_kernels*.pxd)
 
-.PHONY: demo test lint type layers unit docs bench study fuzz faults clean help
+.PHONY: demo test test-more test-long test-wheel lint unit docs system dist fresh bench study fuzz faults clean help
 
 DATA ?= ../shared/data
 
 help:
-	@echo "make demo    set up, disguise a stream, and recompute the paper's results (about two minutes the first time)"
-	@echo "make test    set up everything and run every check (what CI runs)"
-	@echo "make lint    format, lint, types and layers alone"
-	@echo "make docs    build the documentation into docs/_build/html"
-	@echo "make bench   measure against named peers and write docs/benchmarks.md (about 20 minutes)"
-	@echo "make study   the study on real data, written to docs/real-data.md (about 30 minutes); DATA=folder says where they are"
-	@echo "make fuzz    the long fuzz of the randomizer's solvers, 20,000 problems of each sort (about 20 minutes)"
-	@echo "make faults  the ledger under every fault at every write (about 4 minutes)"
-	@echo "make clean   remove what the others made"
+	@echo "make demo        set up, disguise a stream, and recompute the paper's results (about two minutes the first time)"
+	@echo "make test        set up everything; lint, types, layers, documentation, and the tests with their twins"
+	@echo "make test-more   the longer suites: test-long (tests that take seconds each) and test-wheel (what is shipped)"
+	@echo "make lint        format, lint, types, layers and the counts of tools/house.py alone"
+	@echo "make docs        build the documentation into docs/_build/html"
+	@echo "make system      the Debian packages that the tests need: installed where that is allowed, otherwise named"
+	@echo "make dist        sdist, pure wheel and compiled wheel in dist/"
+	@echo "make fresh       the README's commands in a Debian tree with only python3, python3-venv and make (root; SUITES=...)"
+	@echo "make bench       measure against named peers and write docs/benchmarks.md (about 20 minutes)"
+	@echo "make study       the study on real data, written to docs/real-data.md (about 30 minutes); DATA=folder says where they are"
+	@echo "make fuzz        the long fuzz of the randomizer's solvers, 20,000 problems of each sort (about 20 minutes)"
+	@echo "make faults      the ledger under every fault at every write (about 4 minutes)"
+	@echo "make clean       remove what the others made"
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -36,6 +40,21 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml setup.py $(KERNELS)
 	@$(BIN)/understudy info | grep kernels
 	@touch $@
 
+# A compiler and the headers of Python: the tests hold the compiled kernels to the plain ones.
+system:
+	@missing=""; \
+	command -v cc >/dev/null || command -v gcc >/dev/null || missing="$$missing gcc libc6-dev"; \
+	$(PYTHON) -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h")))' \
+	  || missing="$$missing python3-dev"; \
+	$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || missing="$$missing python3-venv"; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "installing$$missing"; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+	else \
+	  echo "the tests need packages of the system; on Debian: sudo apt-get install$$missing" >&2; exit 1; \
+	fi
+
 $(VENV)/.developer: $(VENV)/.installed
 	@echo "installing what the tests need (about a minute)"
 	@$(PIP) install --group test --group lint --group docs
@@ -48,22 +67,50 @@ demo: $(VENV)/.installed
 	@$(BIN)/understudy paper --quick --out build/paper
 
 # lint and docs run beside the tests: each keeps one core busy at most.
-test: $(VENV)/.developer
+test: system
+	@$(MAKE) --no-print-directory $(VENV)/.developer
 	@$(MAKE) --no-print-directory --jobs=2 unit lint docs
+
+test-more: test-long test-wheel
 
 lint: $(VENV)/.developer
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/house.py
 
 # Two workers whose matrix products each take all cores wait for one another.
 unit: $(VENV)/.developer
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
 
+# Tests that are too slow for every change; each says its seconds and its reason where it is marked.
+test-long: system
+	@$(MAKE) --no-print-directory $(VENV)/.developer
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m long tests
+
 docs: $(VENV)/.developer
 	$(BIN)/sphinx-build -W -q -b html docs docs/_build/html
 	@echo "documentation in docs/_build/html/index.html"
+
+# The compiled wheel takes the tag of the oldest Linux that it runs on, which auditwheel finds.
+dist: $(VENV)/.developer
+	@$(PIP) install --group dist
+	@rm -rf dist build/wheels build/lib* build/bdist* && mkdir -p dist build/wheels
+	UNDERSTUDY_PURE=1 $(BIN)/python -m build --sdist --wheel --outdir dist .
+	$(BIN)/python -m build --wheel --outdir build/wheels .
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist build/wheels/*.whl
+	@ls dist
+
+# Each of the three is installed into an environment of its own, which then runs the README.
+test-wheel: system
+	@$(MAKE) --no-print-directory dist
+	$(BIN)/python tools/wheels.py dist
+
+# A tree with nothing but what the README asks for. Debian's older suite has Python 3.11, the newer one 3.13.
+SUITES ?= bookworm trixie
+fresh:
+	@for suite in $(SUITES); do bash tools/fresh.sh $$suite || exit 1; done
 
 # Peers live in an environment of their own, so that they never decide what the package runs with.
 .venv-bench/.installed: benchmarks/requirements.txt pyproject.toml setup.py $(KERNELS)
@@ -87,6 +134,6 @@ faults: $(VENV)/.developer
 	UNDERSTUDY_FAULTS=all OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -s tests/stream/test_fault_injection.py
 
 clean:
-	rm -rf $(VENV) .venv-bench build paper-results docs/_build src/understudy.egg-info .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-bench build dist paper-results docs/_build src/understudy.egg-info .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src -name '*.so' -delete
 	find src tests benchmarks docs studies -name __pycache__ -prune -exec rm -rf {} +

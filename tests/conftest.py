@@ -1,11 +1,34 @@
-"""Property-based tests draw the same examples every time; HYPOTHESIS_PROFILE=explore draws others."""
+"""What every test runs under.
+
+Property-based tests draw the same examples every time; HYPOTHESIS_PROFILE=explore draws others. Tests marked `long` are
+left to `make test-long`; a mark without seconds and reason is an error.
+"""
 
 from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("fixed", derandomize=True, database=None, deadline=None)
 settings.register_profile("explore", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Every long test says how long it takes on one core, and why."""
+    for item in items:
+        for mark in item.iter_markers("long"):
+            if mark.args or mark.kwargs.keys() != {"seconds", "reason"}:
+                raise pytest.UsageError(f"{item.nodeid}: write @pytest.mark.long(seconds=..., reason=...)")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """After the long suite: what it holds, for the README's figures."""
+    config = terminalreporter.config
+    if config.option.markexpr != "long":
+        return
+    for report in sorted(terminalreporter.getreports("passed"), key=lambda r: -r.duration):
+        if report.when == "call":
+            terminalreporter.write_line(f"{report.duration:7.1f} s  {report.nodeid}")
