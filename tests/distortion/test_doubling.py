@@ -179,7 +179,7 @@ def test_tiles_of_readings_are_independent(monkeypatch):
     """Pair by pair or all together: the same absolute errors."""
     family = us.Family(lambda v: room(v, A=0.9 + 0.04 * v, R=0.1 + v), values=[0, 0.5, 1])
     whole = costs(family, horizon=200, distortion="mae").matrix
-    monkeypatch.setattr(exact, "_READINGS", 1)
+    monkeypatch.setattr(exact, "_TILE", 1)
     np.testing.assert_allclose(costs(family, horizon=200, distortion="mae").matrix, whole, rtol=1e-13)
 
 

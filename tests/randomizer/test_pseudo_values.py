@@ -14,7 +14,7 @@ from robust_cases import Approximate
 from scipy import stats
 
 import understudy as us
-from understudy.distortion.gradient import gradients
+from understudy.distortion.exact import gradients
 from understudy.distortion.measures import Measure
 from understudy.errors import DesignError
 from understudy.randomizer.pseudo import optimise_positions, optimise_pseudo

@@ -103,16 +103,14 @@ class Work:
             return
         filters = []
         for side, kept in zip(self.forms, chosen, strict=True):
-            shape = (len(kept), self.measure.dim)
-            forms = _there(side[k] for k in kept)
-            filters.append(Filters(forms, np.zeros(shape), np.ones(shape), self.measure.read))
+            filters.append(Filters.of_gaussian(_there(side[k] for k in kept), self.measure.read))
         at = np.ix_(*chosen)
         self.matrix[at] = distances(filters[0], filters[1], self.measure, self.horizon, progress=self.progress)
         self.method[at] = EXACT
 
     def enumeration(self) -> None:
         """Pairs of models with finitely many values: a sum over what the two take together."""
-        if self.measure.dim > 1 and not self.measure.by_channel:
+        if not self.left.any() or (self.measure.dim > 1 and not self.measure.by_channel):
             return
         for i, one in enumerate(self.discrete[0]):
             for j, other in enumerate(self.discrete[1]):

@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 
 from understudy._types import Array, Progress
 from understudy.distortion.costs import _SEED, EXACT, MONTE_CARLO, Work
-from understudy.distortion.gradient import gradients
+from understudy.distortion.exact import gradients
 from understudy.distortion.measures import Function, Measure
 from understudy.errors import DesignError, UnderstudyWarning
 from understudy.models.family import Family
