@@ -8,9 +8,9 @@ import time
 import pytest
 
 import understudy as us
+from understudy import serialize as document
 from understudy.apply.apply_file import apply_file
 from understudy.errors import ReadingError, StoredFileError
-from understudy.randomizer import storage as document
 from understudy.tables.delimited import BLOCK, EMPTIEST, LONGEST, WIDEST, CsvReader, JsonLinesReader, blocks
 
 

@@ -15,7 +15,7 @@ from understudy.identify.candidates.grey_box import fit_greybox
 from understudy.identify.candidates.hidden_markov import fit_hidden
 from understudy.identify.candidates.independent import fit_independent
 from understudy.identify.prediction import log_densities, scores
-from understudy.models.stored import from_plain, to_plain
+from understudy.serialize import from_plain, to_plain
 
 A = np.array([[0.8, 0.1], [0.0, 0.7]])
 SCALAR = {

@@ -9,7 +9,7 @@ from understudy.errors import ConfigurationError
 from understudy.identify.candidates.autoregressive import fit_autoregression, fit_semiparametric, shape_of
 from understudy.identify.gate import gate
 from understudy.identify.history import History, Segment
-from understudy.models.stored import from_plain, to_plain
+from understudy.serialize import from_plain, to_plain
 
 THETA = np.repeat([0, 1] * 10, 250)
 

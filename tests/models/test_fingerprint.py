@@ -18,12 +18,12 @@ from understudy.errors import MissingReadingError, ModelError, StoredFileError
 from understudy.laws.atoms import Atoms
 from understudy.laws.mixture import Mixture
 from understudy.laws.multivariate import GaussianCopula, GaussianMixture
-from understudy.models.fingerprint import PROBE_STEPS, canonical, fingerprint, probe, same_probe
 from understudy.models.general import General
 from understudy.models.hidden_markov import HiddenMarkov
 from understudy.models.nonlinear import Nonlinear
+from understudy.models.probe import PROBE_STEPS, probe, same_probe
 from understudy.models.quantised import Quantised
-from understudy.models.stored import from_plain, to_plain
+from understudy.serialize import canonical, fingerprint, from_plain, to_plain
 
 NORMAL = us.Gaussian(0.0, 1.0)
 

@@ -25,14 +25,7 @@ from understudy.models.general import General
 from understudy.models.hidden_markov import HiddenMarkov
 from understudy.models.nonlinear import Nonlinear
 from understudy.models.quantised import Quantised
-from understudy.models.stored import (
-    family_from_plain,
-    family_to_plain,
-    from_plain,
-    to_plain,
-    value_from_plain,
-    value_to_plain,
-)
+from understudy.serialize import from_plain, to_plain, value_from_plain, value_to_plain
 
 THIRD = 1.0 / 3.0
 RNG = np.random.default_rng(5)
@@ -249,14 +242,14 @@ class OwnAtoms(Atoms):
 
 NORMAL = us.Gaussian(0.0, 1.0)
 REFUSED = {
-    "transition of the Markov model is a function": us.Markov(NORMAL, lambda y: NORMAL),
+    "the model is of type Markov": us.Markov(NORMAL, lambda y: NORMAL),
     "Q is a function of the step": us.GaussMarkov(0.9, 1.0, lambda k: 1.0 / k, 0.1, mean0=0.0, cov0=1.0),
     "law is of type OwnLaw": us.IID(OwnLaw()),
     r"noise\.laws\[1\]\.law is of type OwnLaw": us.AutoRegressive(
         [0.5 * np.eye(2)], 0.0, us.Independent(NORMAL, Shifted(OwnLaw(), 1.0))
     ),
-    "the density of the General model is a function": General(lambda y, past: -np.log(np.cosh(y)) - np.log(np.pi)),
-    "move and read of the Nonlinear model are functions": Nonlinear(
+    "the model is of type General": General(lambda y, past: -np.log(np.cosh(y)) - np.log(np.pi)),
+    "the model is of type Nonlinear": Nonlinear(
         lambda x: 0.9 * x, lambda x: x, NORMAL, NORMAL, NORMAL, particles=10
     ),
     r"laws\[1\]\.laws\[0\] is of type OwnLaw": HiddenMarkov(CHAIN, [0.5, 0.5], [NORMAL, Mixture([1.0], [OwnLaw()])]),
@@ -380,7 +373,7 @@ def test_what_is_no_mapping_is_refused(plain):
     with pytest.raises(StoredFileError, match="law must be a mapping"):
         from_plain({"kind": "IID", "law": plain})
     with pytest.raises(StoredFileError, match="family must be a mapping"):
-        family_from_plain(plain)
+        us.Family.from_dict(plain)
 
 
 BAD_NUMBERS = ["1.0", None, True, math.nan, math.inf, {"a": 1.0}, 10**400]
@@ -489,16 +482,16 @@ def test_a_family_comes_back_with_its_pseudo_models():
     """One model a value; a family from a function knows the stored values alone."""
     family = us.Family(room, values=[0, 1], prior=[0.3, 0.7])
     pseudo = [0.0, THIRD, 1, np.float64(0.8)]
-    plain = family_to_plain(family, pseudo)
+    plain = family.to_dict(pseudo)
     assert plain["others"] == [THIRD, 0.8]
-    loaded = family_from_plain(through_json(plain))
+    loaded = us.Family.from_dict(through_json(plain))
     assert loaded.values == (0, 1)
     assert loaded.prior.tobytes() == family.prior.tobytes()
     for value in (*family.values, *pseudo):
         assert to_plain(loaded.model(value)) == to_plain(family.model(value))
     with pytest.raises(FamilyError, match=r"no model for 0\.5"):
         loaded.model(0.5)
-    assert family_to_plain(pickle.loads(pickle.dumps(loaded)), pseudo) == plain  # noqa: S301  # our own bytes
+    assert pickle.loads(pickle.dumps(loaded)).to_dict(pseudo) == plain  # noqa: S301  # our own bytes
 
 
 @given(st.lists(st.integers(1, 10**6), min_size=1, max_size=40))
@@ -507,21 +500,21 @@ def test_any_prior_comes_back_bit_for_bit(counts):
     """A prior that sums to one is not divided by its sum again."""
     model = us.IID(NORMAL)
     family = us.Family(lambda v: model, range(len(counts)), np.array(counts) / sum(counts))
-    plain = family_to_plain(family)
-    assert family_from_plain(plain).prior.tolist() == plain["prior"]
+    plain = family.to_dict()
+    assert us.Family.from_dict(plain).prior.tolist() == plain["prior"]
 
 
 def test_values_of_every_kind_come_back():
     """Names, tuples and arrays are values too."""
     values = ["door", ("room", 2), np.array([0.5, 1.0]), None, 2.5]
     family = us.Family(lambda v: us.IID(NORMAL), values=values)
-    loaded = family_from_plain(through_json(family_to_plain(family)))
+    loaded = us.Family.from_dict(through_json(family.to_dict()))
     assert loaded.values[:2] == ("door", ("room", 2))
     assert loaded.model(np.array([0.5, 1.0])).dim == 1
     assert not loaded.values[2].flags.writeable
 
 
-FAMILY = family_to_plain(us.Family(room, values=[0, 1]), [0.5])
+FAMILY = us.Family(room, values=[0, 1]).to_dict([0.5])
 
 
 @pytest.mark.parametrize(
@@ -537,10 +530,10 @@ FAMILY = family_to_plain(us.Family(room, values=[0, 1]), [0.5])
 def test_a_family_that_is_none_is_refused(change, rule):
     """Values, prior and models must fit together; a model outside the values is looked at when asked for."""
     if rule is None:
-        assert family_from_plain({**FAMILY, **change}).dim == 1
+        assert us.Family.from_dict({**FAMILY, **change}).dim == 1
         return
     with pytest.raises(StoredFileError, match=rule):
-        family_from_plain({**FAMILY, **change})
+        us.Family.from_dict({**FAMILY, **change})
 
 
 # Values of a parameter ----------------------------------------------------------------------------

@@ -8,8 +8,8 @@ from causal_cases import HAMMING, STAY, bits
 from helpers import room
 
 import understudy as us
+from understudy import serialize as document
 from understudy.errors import StoredFileError
-from understudy.randomizer import storage as document
 from understudy.randomizer.causal import KIND, VERSION, design_causal
 
 
@@ -76,7 +76,7 @@ def test_what_does_not_hold_together_is_refused(tmp_path, field, value):
     """A file with a right fingerprint and wrong content; its content is not repeated."""
     path = tmp_path / "room.json"
     stored().save(path)
-    content = document.read(path, KIND, [VERSION])
+    content = document.read(path, KIND, [VERSION]).content
     content[field] = value
     document.write(path, content, KIND, VERSION)
     with pytest.raises(StoredFileError):

@@ -20,11 +20,11 @@ from scipy import integrate, stats
 
 import understudy as us
 from understudy.errors import DesignError, InfeasibleError, StoredFileError
-from understudy.models.fingerprint import fingerprint
 from understudy.models.model import Residual
 from understudy.randomizer import measures
 from understudy.randomizer.design import solved
 from understudy.randomizer.guarantee import Charge, Guarantee, charge
+from understudy.serialize import fingerprint
 
 FALSE_ALARM = 1e-6
 HOW = "rounded readings"

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 import understudy as us
 from understudy.errors import InfeasibleError, StoredFileError
-from understudy.models.fingerprint import fingerprint
 from understudy.models.model import Residual
 from understudy.randomizer.constrained_design import constraints_from_plain, constraints_to_plain
 from understudy.randomizer.constrained_solver import (
@@ -43,6 +42,7 @@ from understudy.randomizer.constraints import (
     exponential,
 )
 from understudy.randomizer.solver import information
+from understudy.serialize import fingerprint
 
 MEASURES = (LocalDP(1.0), MaximalLeakage(0.4), PointwiseLeakage(0.5), TotalVariation(0.4), ErrorAtLeast(0.3))
 EVERY = (*MEASURES, Floor(0.01), Forbidden([(0, 2)]), Same([[1, 2]]))

@@ -13,10 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import understudy
+from understudy import serialize as document
 from understudy.errors import StoredFileError
-from understudy.models.fingerprint import fingerprint
-from understudy.randomizer import storage as document
-from understudy.randomizer.storage import load, read, write
+from understudy.serialize import fingerprint, write
 
 CONTENT = {"leakage": 0.3, "kernel": [[0.1, 0.9], [-0.0, 5e-324]], "values": [0, "é", None, True]}
 HIDDEN = "seven-three-one"
@@ -41,7 +40,7 @@ def text_of(content, version=1, changes=None):
 def refused(file, rule, kind="design", versions=(1,)):
     """Reading fails with this message, which does not repeat the text of the file."""
     with pytest.raises(StoredFileError, match=rule) as caught:
-        read(file, kind, versions)
+        document.read(file, kind, versions)
     assert HIDDEN not in str(caught.value)
     assert HIDDEN not in repr(caught.value.__context__)
     return str(caught.value)
@@ -52,8 +51,8 @@ def refused(file, rule, kind="design", versions=(1,)):
 
 def test_a_document_comes_back(path):
     """Content, version and fingerprint; minus zero and the smallest number too."""
-    assert repr(read(path, "design", [1])["kernel"]) == repr(CONTENT["kernel"])
-    found = load(path, "design", [1, 2])
+    assert repr(document.read(path, "design", [1]).content["kernel"]) == repr(CONTENT["kernel"])
+    found = document.read(path, "design", [1, 2])
     assert found.content == CONTENT
     assert found.version == 1
     assert found.fingerprint == write(path, CONTENT, "design", 1)
@@ -86,7 +85,7 @@ def test_any_plain_content_comes_back(tmp_path_factory, content):
     """To the bit, and with types."""
     file = tmp_path_factory.mktemp("any") / "any.json"
     write(file, content, "design", 1)
-    found = read(file, "design", [1])
+    found = document.read(file, "design", [1]).content
     assert found == content
     assert json.dumps(found, sort_keys=True) == json.dumps(content, sort_keys=True)
 
@@ -95,14 +94,14 @@ def test_another_way_of_writing_the_same_is_read(tmp_path):
     """Spaces and the order of keys are not content."""
     file = tmp_path / "spaced.json"
     file.write_text(text_of(CONTENT), encoding="utf-8")
-    assert read(file, "design", [1]) == CONTENT
+    assert document.read(file, "design", [1]).content == CONTENT
 
 
 def test_a_path_may_be_a_string_and_relative(tmp_path, monkeypatch):
     """A name in the present folder."""
     monkeypatch.chdir(tmp_path)
     write("room.json", CONTENT, "design", 1)
-    assert read("room.json", "design", [1]) == CONTENT
+    assert document.read("room.json", "design", [1]).content == CONTENT
 
 
 # What is refused ----------------------------------------------------------------------------------
@@ -247,7 +246,7 @@ def test_a_file_cut_short_anywhere_is_refused(path):
     for stop in range(len(whole) - 1):
         path.write_bytes(whole[:stop])
         with pytest.raises(StoredFileError):
-            read(path, "design", [1])
+            document.read(path, "design", [1])
 
 
 def test_a_flipped_bit_is_refused_or_changes_nothing(path):
@@ -258,7 +257,7 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(path):
         for bit in range(8):
             path.write_bytes(whole[:i] + bytes([whole[i] ^ 1 << bit]) + whole[i + 1 :])
             try:
-                found = load(path, "design", [1])
+                found = document.read(path, "design", [1])
             except StoredFileError:
                 continue
             unnoticed += 1
@@ -314,7 +313,7 @@ def test_short_writes_are_continued(path, monkeypatch):
     real = os.write
     monkeypatch.setattr(os, "write", lambda descriptor, data: real(descriptor, data[:7]))
     write(path, CONTENT, "design", 1)
-    assert read(path, "design", [1]) == CONTENT
+    assert document.read(path, "design", [1]).content == CONTENT
 
 
 @pytest.mark.parametrize("call", ["write", "fsync", "replace"])
@@ -371,7 +370,7 @@ def test_a_folder_that_cannot_be_flushed(path, monkeypatch, code, said):
             write(path, {"leakage": 0.4}, "design", 1)
     else:
         write(path, {"leakage": 0.4}, "design", 1)
-    assert read(path, "design", [1]) == {"leakage": 0.4}
+    assert document.read(path, "design", [1]).content == {"leakage": 0.4}
 
 
 @posix
@@ -429,13 +428,13 @@ def test_a_link_is_followed(path, tmp_path):
     link.symlink_to(path)
     write(link, {"leakage": 0.4}, "design", 1)
     assert link.is_symlink()
-    assert read(path, "design", [1]) == read(link, "design", [1]) == {"leakage": 0.4}
+    assert document.read(path, "design", [1]).content == document.read(link, "design", [1]).content == {"leakage": 0.4}
     link.unlink()
     link.symlink_to(tmp_path / "later.json")
     refused(link, "does not exist")
     write(link, CONTENT, "design", 1)
     assert link.is_symlink()
-    assert read(tmp_path / "later.json", "design", [1]) == CONTENT
+    assert document.read(tmp_path / "later.json", "design", [1]).content == CONTENT
     assert sorted(os.listdir(tmp_path)) == ["elsewhere", "later.json", "room.json"]
     assert os.listdir(elsewhere) == ["link.json"]
 
@@ -470,7 +469,7 @@ def test_writers_at_the_same_time_leave_one_whole_document(tmp_path):
 
     def reader():
         while not done.is_set():
-            assert read(file, "design", [1]) in contents
+            assert document.read(file, "design", [1]).content in contents
 
     writers = [threading.Thread(target=guarded, args=[lambda c=c: writer(c)]) for c in contents]
     readers = [threading.Thread(target=guarded, args=[reader]) for _ in range(2)]
@@ -482,7 +481,7 @@ def test_writers_at_the_same_time_leave_one_whole_document(tmp_path):
     for thread in readers:
         thread.join()
     assert not failures
-    assert read(file, "design", [1]) in contents
+    assert document.read(file, "design", [1]).content in contents
     assert os.listdir(tmp_path) == ["shared.json"]
 
 
@@ -490,4 +489,4 @@ def test_a_long_name_is_no_obstacle(tmp_path):
     """The temporary file has a short name of its own."""
     file = tmp_path / ("r" * 250 + ".json")
     write(file, CONTENT, "design", 1)
-    assert read(file, "design", [1]) == CONTENT
+    assert document.read(file, "design", [1]).content == CONTENT

@@ -17,9 +17,9 @@ from robust_cases import Approximate, look, mixtures, mutual, robust_cases
 
 import understudy as us
 from understudy.errors import ConfigurationError, DesignError, InfeasibleError, StoredFileError
-from understudy.models.fingerprint import fingerprint
 from understudy.randomizer.measures import capacity
 from understudy.randomizer.robust import design_robust, load_robust, solve_robust, worst_prior
+from understudy.serialize import fingerprint
 
 INF = math.inf
 FLIP = np.array([[0.8, 0.2], [0.2, 0.8]])

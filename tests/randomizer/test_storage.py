@@ -13,7 +13,7 @@ from scipy import stats
 
 import understudy as us
 from understudy.errors import StoredFileError, UnderstudyError
-from understudy.models.fingerprint import fingerprint
+from understudy.serialize import fingerprint
 from understudy.stream.release import Terms
 
 INF = math.inf

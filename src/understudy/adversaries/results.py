@@ -20,7 +20,7 @@ from understudy._types import Plain
 from understudy.adversaries.statistics import Figure, as_json, from_json
 from understudy.adversaries.utility import Utility
 from understudy.errors import ConfigurationError
-from understudy.randomizer.storage import read_plain
+from understudy.serialize import read_plain
 
 # What an audit found: figures with intervals, adversary by adversary ---------------------------------
 

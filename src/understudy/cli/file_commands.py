@@ -37,11 +37,11 @@ from understudy.cli.options import quantity, readings
 from understudy.cli.terminal import filled, print_json, progress, say, show, warn
 from understudy.errors import ConfigurationError, ReadingError, UnderstudyError, UnderstudyWarning
 from understudy.identify.history import History, Segment
-from understudy.randomizer.storage import read_plain
 from understudy.report import audit_page
 from understudy.report.audit_page import failed, mark, verdict
 from understudy.report.facts import HEAD, AnyDesign, about, candidates, doubts, misfit, remarks, unit, warnings
 from understudy.report.facts import span as span_facts
+from understudy.serialize import read_plain
 
 if TYPE_CHECKING:
     from understudy.apply.apply_file import Summary

@@ -90,7 +90,7 @@ class Chain:
 
     def to_plain(self) -> dict[str, Any]:
         """As JSON can hold it, for people too: with the stationary law and the durations."""
-        from understudy.models.stored import value_to_plain
+        from understudy.serialize import value_to_plain
 
         return {
             "values": [value_to_plain(value) for value in self.values],
@@ -108,7 +108,7 @@ class Chain:
     @staticmethod
     def from_plain(plain: Any) -> Chain:
         """The chain that `to_plain` was given."""
-        from understudy.models.stored import value_from_plain
+        from understudy.serialize import value_from_plain
 
         names = ("period", "transition", "prior", "transitions", "by_hour", "transition_by_hour", "zone")
         try:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from understudy import serialize
 from understudy._types import Progress
 from understudy.errors import ConfigurationError, MissingReadingError, StoredFileError, UnderstudyError
 from understudy.identify.chain import Chain, chain_of, described
@@ -41,8 +42,6 @@ from understudy.identify.public_inputs import CLOCK, Offset, clock_names, fit_of
 from understudy.identify.resample import intake
 from understudy.identify.selection import FREE, Choice, choose, makers
 from understudy.models.family import Family
-from understudy.models.stored import family_from_plain, family_to_plain
-from understudy.randomizer import storage
 from understudy.tables.frame import Table
 
 if TYPE_CHECKING:
@@ -488,16 +487,16 @@ def save_family(family: Family, path: str | os.PathLike[str]) -> str:
     """
     if not isinstance(family, Family):
         raise ConfigurationError(f"family is of type {type(family).__name__}; it must be a Family")
-    return storage.write(path, {"family": family_to_plain(family)}, KIND, VERSION)
+    return serialize.write(path, {"family": family.to_dict()}, KIND, VERSION)
 
 
 def load_family(path: str | os.PathLike[str]) -> Family:
     """Read a family that `save_family` wrote, and check it."""
-    content = storage.read(path, KIND, [VERSION])
+    content = serialize.read(path, KIND, [VERSION]).content
     if content.keys() != {"family"}:
         raise StoredFileError(f"{os.fspath(path)!s}: the fields are not those of a family")
     try:
-        return family_from_plain(content["family"])
+        return Family.from_dict(content["family"])
     except StoredFileError:
         raise
     except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError, ConfigurationError) as error:

@@ -29,8 +29,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy._types import Array, Frozen
+from understudy._types import Array, Frozen, Plain
 from understudy.errors import ConfigurationError, LawError, ReadingError
+from understudy.serialize import Place, construct, fields, stored_array
 
 # A law on finitely many numbers: a grid of readings, a count, a switch -------------------------------
 
@@ -85,6 +86,18 @@ class Atoms(Frozen):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Atoms, (self.values, self.probabilities)
+
+    def to_dict(self, place: Place) -> Plain:
+        """Values and probabilities; see `understudy.serialize`."""
+        return {"values": self.values.tolist(), "probabilities": self.probabilities.tolist()}
+
+    @classmethod
+    def from_dict(cls, plain: Plain, place: Place) -> Atoms:
+        """The law again."""
+        given = fields(place, plain, "values", "probabilities")
+        return construct(
+            place, cls, *(stored_array(place / name, given[name], 1) for name in ("values", "probabilities"))
+        )
 
     def __repr__(self) -> str:
         # The parameters of a conditional law hold the past readings, so they are not shown.

@@ -44,10 +44,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from understudy._types import Array, Frozen
+from understudy._types import Array, Frozen, Plain
 from understudy.errors import LawError, ModelError, NumericalError, ReadingError
 from understudy.laws.atoms import checked_uniforms
 from understudy.laws.law import Law, channels, is_law, shaped
+from understudy.serialize import Place, entries, stored_array
 
 # A standard normal that is only known to lie in a cell: probability, mean, variance, randomised score ---
 
@@ -300,6 +301,10 @@ class Channel(NamedTuple):
         return np.clip(offset + step * np.arange(first, last + 1, dtype=float), self.low, self.high)
 
 
+GRID_FIELDS = ("step", "offset", "low", "high")
+"""What makes a grid, one entry for each channel."""
+
+
 class Rounding(Frozen):
     """Steps, offsets and ends of all channels, checked.
 
@@ -329,6 +334,11 @@ class Rounding(Frozen):
         if not any(channel.step for channel in self.channels):
             raise ModelError(f"step = {step!r}; at least one channel must be rounded, by a positive step")
         self.given: dict[str, Any] = {"step": step, "offset": offset, "low": low, "high": high}
+
+    def to_dict(self) -> Plain:
+        """Steps, offsets and ends by channel; None for an end that is none."""
+        columns = zip(GRID_FIELDS, zip(*self.channels, strict=True), strict=True)
+        return {name: [None if math.isinf(end) else end for end in each] for name, each in columns}
 
     def __repr__(self) -> str:
         return f"Rounding(dim={self.dim})"
@@ -788,3 +798,13 @@ def cell_scores(a: Any, b: Any, v: Any) -> Any:
         return float(min(max(z, a + room), b - room))
     found: Array = np.minimum(np.maximum(z, a + room), b - room)
     return found
+
+
+def stored_grid(given: Plain, place: Place) -> Plain:
+    """Steps, offsets and ends of a stored grid, one entry for each channel."""
+    grid = {name: entries(place / name, given[name]) for name in GRID_FIELDS}
+    for name, each in grid.items():
+        for entry in each:
+            if not (entry is None and name in ("low", "high")):
+                stored_array(place / name, entry, 0)
+    return grid

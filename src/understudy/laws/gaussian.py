@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from understudy._types import Array
+from understudy._types import Array, Plain
 from understudy.errors import LawError
+from understudy.serialize import Place, construct, fields, stored_array
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
@@ -68,6 +69,21 @@ class Gaussian:
     def given(self) -> tuple[Any, Any]:
         """Mean and covariance as they were given: what makes the same law again, bit for bit."""
         return self._mean, self._cov
+
+    def to_dict(self, place: Place) -> Plain:
+        """Mean and covariance; see `understudy.serialize`."""
+        return {"mean": np.asarray(self._mean).tolist(), "cov": np.asarray(self._cov).tolist()}
+
+    @classmethod
+    def from_dict(cls, plain: Plain, place: Place) -> Gaussian:
+        """The law again."""
+        given = fields(place, plain, "mean", "cov")
+        axes = 1 if type(given["mean"]) is list else 0
+        mean, cov = (
+            stored_array(place / "mean", given["mean"], axes),
+            stored_array(place / "cov", given["cov"], 2 * axes),
+        )
+        return construct(place, cls, mean, cov)
 
     def __repr__(self) -> str:
         # The parameters of a conditional law hold the past readings, so they are not shown.

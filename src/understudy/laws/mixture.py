@@ -55,11 +55,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy._types import Array, Frozen, Index
+from understudy._types import Array, Frozen, Index, Plain
 from understudy.errors import LawError, NumericalError, ReadingError
 from understudy.laws._quadrature import Look, invert
 from understudy.laws.gaussian import Gaussian
 from understudy.laws.law import Law, channels, check_inside, check_reached, is_law, shaped
+from understudy.serialize import Place, construct, fields, laws_from_plain, laws_to_plain, stored_array
 
 # Tails of a mixture from the scores of its components ------------------------------------------------
 
@@ -775,6 +776,17 @@ class Mixture(Frozen):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Mixture, (self._given, self._laws)
+
+    def to_dict(self, place: Place) -> Plain:
+        """Weights as they were given, before they are divided by their sum, and laws; see `understudy.serialize`."""
+        return {"weights": list(self._given), "laws": laws_to_plain(self._laws, place / "laws")}
+
+    @classmethod
+    def from_dict(cls, plain: Plain, place: Place) -> Mixture:
+        """The law again."""
+        given = fields(place, plain, "weights", "laws")
+        weights = stored_array(place / "weights", given["weights"], 1)
+        return construct(place, cls, weights, laws_from_plain(given["laws"], place / "laws"))
 
     def __repr__(self) -> str:
         # The parameters of a conditional law hold the past readings, so they are not shown.

@@ -35,7 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from understudy._types import Array, Frozen, Index
+from understudy._types import Array, Frozen, Index, Plain
 from understudy.errors import LawError, NumericalError, ReadingError
 from understudy.laws._quadrature import Look, invert
 from understudy.laws.atoms import Atoms
@@ -52,6 +52,7 @@ from understudy.laws.mixture import (
     log_sum,
 )
 from understudy.laws.scalar import Shifted
+from understudy.serialize import Place, construct, fields, laws_from_plain, laws_to_plain, stored_array
 
 # A reading whose channels are independent, each with a law of its own --------------------------------
 
@@ -96,6 +97,16 @@ class Independent:
     def atoms(self) -> bool:
         """Whether a channel has atoms, so that scores need auxiliary uniforms."""
         return any(getattr(law, "atoms", False) for law in self._laws)
+
+    def to_dict(self, place: Place) -> Plain:
+        """The laws of the channels; see `understudy.serialize`."""
+        return {"laws": laws_to_plain(self._laws, place / "laws")}
+
+    @classmethod
+    def from_dict(cls, plain: Plain, place: Place) -> Independent:
+        """The law again."""
+        laws = laws_from_plain(fields(place, plain, "laws")["laws"], place / "laws")
+        return construct(place, cls, *laws)
 
     def __repr__(self) -> str:
         return f"Independent(dim={self.dim})"
@@ -162,6 +173,17 @@ class GaussianCopula(Frozen):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return GaussianCopula, (self._correlation, self.laws)
+
+    def to_dict(self, place: Place) -> Plain:
+        """The correlation and the laws; see `understudy.serialize`."""
+        return {"correlation": self._correlation.tolist(), "laws": laws_to_plain(self.laws, place / "laws")}
+
+    @classmethod
+    def from_dict(cls, plain: Plain, place: Place) -> GaussianCopula:
+        """The law again."""
+        given = fields(place, plain, "correlation", "laws")
+        correlation = stored_array(place / "correlation", given["correlation"], 2)
+        return construct(place, cls, correlation, laws_from_plain(given["laws"], place / "laws"))
 
     def __repr__(self) -> str:
         # The parameters of a conditional law hold the past readings, so they are not shown.
@@ -268,6 +290,18 @@ class GaussianMixture(Frozen):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return GaussianMixture, self._given
+
+    def to_dict(self, place: Place) -> Plain:
+        """Weights as they were given, means and covariances; see `understudy.serialize`."""
+        weights, means, covs = self._given
+        return {"weights": list(weights), "means": means.tolist(), "covs": covs.tolist()}
+
+    @classmethod
+    def from_dict(cls, plain: Plain, place: Place) -> GaussianMixture:
+        """The law again."""
+        axes = {"weights": 1, "means": 2, "covs": 3}
+        given = fields(place, plain, *axes)
+        return construct(place, cls, *(stored_array(place / name, given[name], axes[name]) for name in axes))
 
     def __repr__(self) -> str:
         # The parameters of a conditional law hold the past readings, so they are not shown.

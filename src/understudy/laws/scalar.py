@@ -40,11 +40,12 @@ from functools import cache, cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from understudy._types import Array
-from understudy.errors import LawError
+from understudy._types import Array, Json, Plain
+from understudy.errors import LawError, ModelError, StoredFileError
 from understudy.laws.law import Law, channels, check_inside, check_reached, shaped
+from understudy.serialize import WAY_OUT, Place, construct, fields, from_plain, stored_array, to_plain
 
 # Scores in closed form: standard laws whose tails, and their inverses, are formulas that keep all dig ---
 
@@ -685,6 +686,41 @@ class Scalar:
     def __reduce__(self) -> tuple[Any, ...]:
         return Scalar, (self._dist,)
 
+    def to_dict(self, place: Place) -> Plain:
+        """The name that scipy.stats has for the distribution, and its parameters; see `understudy.serialize`."""
+        family: Any = getattr(self._dist, "dist", None)
+        name = getattr(family, "name", None)
+        named = _distribution(name)
+        # a class of the user's, one of scipy's with another support, or one with a switch outside its parameters
+        own = named is None or type(family) is not type(named) or (family.a, family.b) != (named.a, named.b)
+        if own or hasattr(named, "parameterization"):
+            shown = name if named is not None else type(self._dist).__name__
+            raise ModelError(
+                f"{place} is a distribution ({shown}) that its name and its parameters do not tell; of a Scalar law, "
+                f"only a frozen distribution that scipy.stats has under a name can be stored: {WAY_OUT}"
+            )
+        names = _parameter_names(named)
+        given = {"loc": 0.0, "scale": 1.0, **dict(zip(names, self._dist.args, strict=False)), **self._dist.kwds}
+        return {"distribution": name, "parameters": {key: _parameter(place / key, given[key]) for key in names}}
+
+    @classmethod
+    def from_dict(cls, plain: Plain, place: Place) -> Scalar:
+        """The law again; the name is looked up in a list, and nothing is imported by it."""
+        given = fields(place, plain, "distribution", "parameters")
+        family = _distribution(given["distribution"])
+        if family is None or hasattr(family, "parameterization"):
+            import scipy
+
+            raise StoredFileError(
+                f"{place}.distribution must be the name of a continuous distribution of scipy.stats; "
+                f"scipy {scipy.__version__} has none of this name that can be stored"
+            )
+        names = _parameter_names(family)
+        inside = place / "parameters"
+        parameters = fields(inside, given["parameters"], *names, kind=False)
+        values = {name: _stored_numbers(inside / name, parameters[name]) for name in names}
+        return construct(place, lambda: cls(family(**values)))
+
     def __repr__(self) -> str:
         # The parameters of a conditional law hold the past readings, so they are not shown.
         return f"Scalar({self._family}, dim={self.dim})"
@@ -924,6 +960,23 @@ class Shifted:
         """Whether the law that is moved has atoms."""
         return bool(getattr(self.law, "atoms", False))
 
+    def to_dict(self, place: Place) -> Plain:
+        """The law and the shift; see `understudy.serialize`."""
+        return {
+            "law": to_plain(self.law, "law", place / "law"),
+            "shift": _parameter(place / "shift", self.shift),
+        }
+
+    @classmethod
+    def from_dict(cls, plain: Plain, place: Place) -> Shifted:
+        """The law again."""
+        given = fields(place, plain, "law", "shift")
+        law = from_plain(given["law"], "law", place / "law")
+        shift = _stored_numbers(place / "shift", given["shift"])
+        if np.ndim(shift) and np.shape(shift) != (law.dim,):
+            raise StoredFileError(f"{place}.shift must be a number, or one number for each of the {law.dim} channels")
+        return construct(place, cls, law, shift)
+
     def __repr__(self) -> str:
         return f"Shifted({self.law!r})"
 
@@ -945,3 +998,36 @@ def _move(y: Any, shift: Any, sign: float) -> Any:
     if np.ndim(shift) == 0:
         return y + sign * shift
     return (np.asarray(y).T + sign * np.asarray(shift)).T
+
+
+# What is stored of a law: parameters under the names that scipy.stats has for them -----------------------
+
+
+def _parameter(place: Place, given: ArrayLike) -> Any:
+    """A number or a vector of numbers, as the constructor will read it again."""
+    try:
+        found = np.asarray(given, dtype=float)
+    except (TypeError, ValueError):
+        raise ModelError(f"{place} is of type {type(given).__name__}; it must be a number or a vector") from None
+    if found.ndim > 1 and found.size != 1:
+        raise ModelError(f"{place} has shape {found.shape}; it must be a number or a vector")
+    if not np.isfinite(found).all():
+        raise ModelError(f"{place} has an entry that is not finite; every number that is stored must be")
+    return found.item() if found.size == 1 else found.tolist()
+
+
+def _stored_numbers(place: Place, given: Json) -> Any:
+    """A number, or a vector of numbers."""
+    return stored_array(place, given, 1 if type(given) is list else 0)[()]
+
+
+def _distribution(name: Json) -> Any:
+    """The continuous distribution that scipy.stats has under this name, or None: a list, not an import."""
+    import scipy.stats
+
+    found = vars(scipy.stats).get(name) if type(name) is str else None
+    return found if isinstance(found, scipy.stats.rv_continuous) and found.name == name else None
+
+
+def _parameter_names(family: Any) -> list[str]:
+    return [*(family.shapes.replace(",", " ").split() if family.shapes else []), "loc", "scale"]

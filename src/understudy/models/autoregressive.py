@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from understudy._types import Array, Frozen
+from understudy._types import Array, Frozen, Plain
 from understudy.errors import MissingReadingError, ModelError
 from understudy.laws.gaussian import Gaussian
 from understudy.laws.law import Law
 from understudy.laws.scalar import Shifted
 from understudy.models.gauss_markov import GaussMarkov, as_array, as_float, spectral_radius
 from understudy.models.iid_markov import law_dim
+from understudy.serialize import Place, construct, fields, from_plain, stored_array, to_plain, truth
 
 
 class AutoRegressive(Frozen):
@@ -86,6 +87,30 @@ class AutoRegressive(Frozen):
         recursion = self._as_gauss_markov(noise if isinstance(noise, Gaussian) else Gaussian(np.zeros(d), np.eye(d)))
         self.gauss_markov: GaussMarkov | None = recursion if gaussian else None
         self.innovations: tuple[GaussMarkov, Law] | None = None if gaussian else (recursion, noise)
+
+    def to_dict(self, place: Place) -> Plain:
+        """Coefficients, noise and the past; see `understudy.serialize`."""
+        return {
+            "coefficients": self.coefficients.tolist(),
+            "intercept": self.intercept.tolist(),
+            "noise": to_plain(self.noise, "law", place / "noise"),
+            "past": self.past.tolist(),
+            "allow_unstable": self.allow_unstable,
+        }
+
+    @classmethod
+    def from_dict(cls, plain: Plain, place: Place) -> AutoRegressive:
+        """The model again."""
+        given = fields(place, plain, "coefficients", "intercept", "noise", "past", "allow_unstable")
+        return construct(
+            place,
+            cls,
+            stored_array(place / "coefficients", given["coefficients"], 3),
+            stored_array(place / "intercept", given["intercept"], 1),
+            from_plain(given["noise"], "law", place / "noise"),
+            stored_array(place / "past", given["past"], 2),
+            allow_unstable=truth(place / "allow_unstable", given["allow_unstable"]),
+        )
 
     def __repr__(self) -> str:
         return f"AutoRegressive(order={self.order}, dim={self.dim})"

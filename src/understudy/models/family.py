@@ -20,18 +20,29 @@ state kept here is the filtered one, and is moved when the next reading is asked
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from understudy._types import Array, Frozen
-from understudy.errors import FamilyError, MissingReadingError, ModelError
+from understudy._types import Array, Frozen, Json, Plain, Value
+from understudy.errors import FamilyError, MissingReadingError, ModelError, StoredFileError
 from understudy.laws.law import Law
 from understudy.laws.multivariate import reweighted
 from understudy.models.gauss_markov import GaussMarkov, PerStep
 from understudy.models.hidden_markov import HiddenMarkov, HiddenState
 from understudy.models.model import Model, is_model
+from understudy.serialize import (
+    construct,
+    entries,
+    fields,
+    from_plain,
+    kind_of,
+    stored_array,
+    to_plain,
+    value_from_plain,
+    value_to_plain,
+)
 
 # A parameter that moves: the model of y when theta follows a path (paper, first remark) --------------
 
@@ -211,6 +222,55 @@ class Family(Frozen):
                     f"{self.values[0]!r} has {self.dim}; all members must agree"
                 )
 
+    def to_dict(self, pseudo: Iterable[Value] = ()) -> Plain:
+        """The family as JSON can hold it: values, prior, and one model for each value, pseudo values included.
+
+        A family made from a function becomes one that knows these values alone.
+
+        >>> import understudy as us
+        >>> family = us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[0, 1])
+        >>> stored = family.to_dict(pseudo=[0.0, 0.5, 1.0])
+        >>> stored["values"], stored["others"], len(stored["models"])
+        ([0, 1], [0.5], 3)
+        """
+        known = {_key(value) for value in self.values}
+        others = list({_key(value): value for value in pseudo if _key(value) not in known}.values())
+        about = {} if self.about is None else {"about": self.about}
+        return about | {
+            "kind": "Family",
+            "values": [value_to_plain(value) for value in self.values],
+            "prior": self.prior.tolist(),
+            "others": [value_to_plain(value) for value in others],
+            "models": [to_plain(self.model(value)) for value in (*self.values, *others)],
+        }
+
+    @classmethod
+    def from_dict(cls, plain: Json) -> Family:
+        """The family that `to_dict` wrote, for the values that it was given with.
+
+        >>> import understudy as us
+        >>> family = us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[0, 1])
+        >>> loaded = us.Family.from_dict(family.to_dict(pseudo=[0.5]))
+        >>> loaded.values, loaded.model(0.5)
+        ((0, 1), IID(dim=1))
+        """
+        kind_of("family", plain, ("Family",))
+        parts: Plain = dict(plain) if isinstance(plain, dict) else {}
+        about = parts.pop("about", None)
+        given = fields("Family", parts, "values", "prior", "others", "models")
+        for name in ("values", "others", "models"):
+            entries(f"Family.{name}", given[name])
+        values = tuple(value_from_plain(value) for value in given["values"])
+        others = tuple(value_from_plain(value) for value in given["others"])
+        if len(given["models"]) != len(values) + len(others):
+            raise StoredFileError("Family.models must hold one model for each of values and others")
+        prior = stored_array("Family.prior", given["prior"], 1)
+        models = [from_plain(model) for model in given["models"]]
+        members = _StoredModels(zip(values + others, models, strict=True))
+        if len(members) != len(models):
+            raise StoredFileError("a value appears twice in Family.values and Family.others; each must appear once")
+        return construct("Family", cls, members, values, prior, about)
+
     def __repr__(self) -> str:
         return f"Family({len(self.values)} values, dim={self.dim})"
 
@@ -248,6 +308,24 @@ class Family(Frozen):
         if not members:
             raise FamilyError("path is empty; it must hold one value for each reading")
         return along(members)
+
+
+class _StoredModels(Mapping[Any, Model]):
+    """The models of a stored family, by parameter value; an array is as good a value as a number."""
+
+    __slots__ = ("_members",)
+
+    def __init__(self, members: Iterable[tuple[Value, Model]]) -> None:
+        self._members = {_key(value): (value, model) for value, model in members}
+
+    def __getitem__(self, value: Value) -> Model:
+        return self._members[_key(value)][1]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (value for value, _ in self._members.values())
+
+    def __len__(self) -> int:
+        return len(self._members)
 
 
 def as_about(about: Any) -> dict[str, Any]:

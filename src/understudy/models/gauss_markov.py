@@ -28,9 +28,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from understudy._types import Array, Frozen
-from understudy.errors import ModelError
+from understudy._types import Array, Frozen, Plain
+from understudy.errors import ModelError, StoredFileError
 from understudy.laws.gaussian import Gaussian
+from understudy.serialize import WAY_OUT, Place, construct, entries, fields, stored_array, truth
 
 # Parameters of a linear system: numbers, arrays, or something given per step, checked once -----------
 
@@ -254,6 +255,10 @@ class Filtered(NamedTuple):
     cov: Array
 
 
+# The axes of each parameter, as it is stored.
+_AXES = {"A": 2, "b": 1, "Q": 2, "C": 2, "d": 1, "R": 2}
+
+
 class GaussMarkov(Frozen):
     """A linear Gaussian state space model.
 
@@ -329,6 +334,42 @@ class GaussMarkov(Frozen):
         self._check_innovations()
         # Room for what the transformation works out once about this model.
         self.memo: dict[str, Any] = {}
+
+    def to_dict(self, place: Place) -> Plain:
+        """The matrices, one for each step where they change; see `understudy.serialize`."""
+        plain: Plain = {}
+        for name, given in self.given.items():
+            if callable(given):
+                raise ModelError(
+                    f"{name} is a function of the step, which cannot be stored; give it as us.PerStep, or {WAY_OUT}"
+                )
+            if isinstance(given, PerStep):
+                plain[name] = {"per_step": [matrix.tolist() for matrix in given]}
+            else:
+                plain[name] = given.tolist() if isinstance(given, np.ndarray) else given
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: Plain, place: Place) -> GaussMarkov:
+        """The model again, its start as it was worked out once: another machine may round it otherwise."""
+        given = fields(place, plain, *_AXES, "mean0", "cov0", "allow_unstable")
+        arguments: dict[str, Any] = {}
+        for name, axes in _AXES.items():
+            here = place / name
+            if type(given[name]) is dict:
+                steps = entries(here / "per_step", fields(here, given[name], "per_step", kind=False)["per_step"])
+                arguments[name] = construct(here, PerStep, [stored_array(here, step, axes) for step in steps])
+            else:
+                arguments[name] = stored_array(here, given[name], axes)
+        arguments["mean0"] = stored_array(place / "mean0", given["mean0"], 1)
+        arguments["cov0"] = stored_array(place / "cov0", given["cov0"], 2)
+        arguments["allow_unstable"] = truth(place / "allow_unstable", given["allow_unstable"])
+        model = construct(place, cls, **arguments)
+        for name, found in model.given.items():
+            # the constructor takes a vector of the wrong length for a number per step where it wants one number
+            if isinstance(found, PerStep) and type(given[name]) is not dict:
+                raise StoredFileError(f"{place}.{name} has {len(found)} entries; it must have one")
+        return model
 
     def __repr__(self) -> str:
         # The matrices tell the private parameter, so they are not shown.

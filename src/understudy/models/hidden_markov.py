@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from understudy._types import Array, Frozen
+from understudy._types import Array, Frozen, Plain
 from understudy.errors import ModelError
 from understudy.laws.atoms import Atoms, positions
 from understudy.laws.gaussian import Gaussian
@@ -27,6 +27,7 @@ from understudy.laws.multivariate import (
     reweighted,
 )
 from understudy.models.iid_markov import law_dim
+from understudy.serialize import Place, construct, fields, laws_from_plain, laws_to_plain, stored_array
 
 HiddenState = tuple[float, ...]
 
@@ -68,6 +69,22 @@ class HiddenMarkov(Frozen):
             array.flags.writeable = False
         self.emissions: tuple[Law, ...] = _emissions(self.laws, self.dim)
         self.atoms = any(getattr(law, "atoms", False) for law in self.emissions)
+
+    def to_dict(self, place: Place) -> Plain:
+        """The chain and the laws of its states; see `understudy.serialize`."""
+        return {
+            "transition": self.transition.tolist(),
+            "initial": self.initial.tolist(),
+            "laws": laws_to_plain(self.laws, place / "laws"),
+        }
+
+    @classmethod
+    def from_dict(cls, plain: Plain, place: Place) -> HiddenMarkov:
+        """The model again."""
+        given = fields(place, plain, "transition", "initial", "laws")
+        transition = stored_array(place / "transition", given["transition"], 2)
+        initial = stored_array(place / "initial", given["initial"], 1)
+        return construct(place, cls, transition, initial, laws_from_plain(given["laws"], place / "laws"))
 
     def __repr__(self) -> str:
         return f"HiddenMarkov(states={self.states}, dim={self.dim})"

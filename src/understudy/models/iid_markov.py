@@ -9,9 +9,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from understudy._types import Frozen
+from understudy._types import Frozen, Plain
 from understudy.errors import MissingReadingError, ModelError
 from understudy.laws.law import Law, is_law
+from understudy.serialize import Place, construct, fields, from_plain, to_plain
 
 # Independent, identically distributed readings (paper, Section IV-A) ---------------------------------
 
@@ -40,6 +41,16 @@ class IID(Frozen):
     def __init__(self, law: Law) -> None:
         self.dim = law_dim(law, "law")
         self.law = law
+
+    def to_dict(self, place: Place) -> Plain:
+        """The law; see `understudy.serialize`."""
+        return {"law": to_plain(self.law, "law", place / "law")}
+
+    @classmethod
+    def from_dict(cls, plain: Plain, place: Place) -> IID:
+        """The model again."""
+        law = from_plain(fields(place, plain, "law")["law"], "law", place / "law")
+        return construct(place, cls, law)
 
     def __repr__(self) -> str:
         return f"IID(dim={self.dim})"

@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from understudy._types import Array, Frozen
+from understudy._types import Array, Frozen, Plain
 from understudy.errors import ModelError
-from understudy.laws.cells import Rounded, Rounding
+from understudy.laws.cells import GRID_FIELDS, Rounded, Rounding, stored_grid
 from understudy.models.model import Model, is_model
+from understudy.serialize import Place, construct, fields, from_plain, to_plain
 
 
 class OnGrid(Frozen):
@@ -51,6 +52,18 @@ class OnGrid(Frozen):
         self.grid = Rounding(model.dim, step, offset, low, high)
         if not self.grid.everywhere:
             raise ModelError(f"step = {step!r}; a process on a grid has a step in every channel")
+
+    def to_dict(self, place: Place) -> Plain:
+        """The model and its grid; see `understudy.serialize`."""
+        return {"model": to_plain(self.model, place=place), **self.grid.to_dict()}
+
+    @classmethod
+    def from_dict(cls, plain: Plain, place: Place) -> OnGrid:
+        """The model again."""
+        given = fields(place, plain, "model", *GRID_FIELDS)
+        kinds = ("GaussMarkov", "AutoRegressive", "IID", "HiddenMarkov")
+        model = from_plain(given["model"], "model", place / "model", among=kinds)
+        return construct(place, cls, model, **stored_grid(given, place))
 
     def __repr__(self) -> str:
         return f"OnGrid({self.model!r})"

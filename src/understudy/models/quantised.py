@@ -41,10 +41,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from understudy._types import Array, Frozen
-from understudy.errors import ModelError, StateError
-from understudy.laws.cells import CellLaw, CellMixture, Rounding, conditioned, known, log_probability
+from understudy._types import Array, Frozen, Plain
+from understudy.errors import ModelError, StateError, StoredFileError
+from understudy.laws.cells import (
+    GRID_FIELDS,
+    CellLaw,
+    CellMixture,
+    Rounding,
+    conditioned,
+    known,
+    log_probability,
+    stored_grid,
+)
 from understudy.models.gauss_markov import Filtered, GaussMarkov, System
+from understudy.serialize import Place, construct, fields, from_plain, to_plain
 
 if TYPE_CHECKING:
     from understudy.models.model import Residual
@@ -362,6 +372,20 @@ class Quantised(Frozen):
         self.grid = Rounding(linear.dim, step, offset, low, high)
         self._method = method
         self.method, self.reason = _chosen(linear, self.grid, method)
+
+    def to_dict(self, place: Place) -> Plain:
+        """The model, its grid and the filter that was chosen: another machine might choose otherwise."""
+        return {"model": to_plain(self.model, place=place), **self.grid.to_dict(), "method": self.method}
+
+    @classmethod
+    def from_dict(cls, plain: Plain, place: Place) -> Quantised:
+        """The model again."""
+        given = fields(place, plain, "model", *GRID_FIELDS, "method")
+        model = from_plain(given["model"], "model", place / "model", among=("GaussMarkov", "AutoRegressive"))
+        grid = stored_grid(given, place)
+        if type(given["method"]) is not str or given["method"] not in METHODS:
+            raise StoredFileError(f"{place}.method must be one of {', '.join(METHODS)}")
+        return construct(place, cls, model, **grid, method=given["method"])
 
     def __repr__(self) -> str:
         return f"Quantised({self.model!r}, {self.method})"

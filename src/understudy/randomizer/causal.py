@@ -39,10 +39,8 @@ from understudy.distortion.costs import Costs, costs
 from understudy.distortion.measures import Function
 from understudy.errors import ConfigurationError, DesignError, InfeasibleError, ModelError, StoredFileError
 from understudy.models.family import Family
-from understudy.models.fingerprint import probe
 from understudy.models.model import Model
-from understudy.models.stored import family_to_plain, value_from_plain, value_to_plain
-from understudy.randomizer import storage
+from understudy.models.probe import probe
 from understudy.randomizer.causal_belief import (
     Beliefs,
     BeliefState,
@@ -73,6 +71,7 @@ from understudy.randomizer.storage import (
     terms_of,
     with_release,
 )
+from understudy.serialize import read, value_from_plain, value_to_plain, write
 from understudy.stream.engine import Clock
 from understudy.stream.release import Release, Terms
 from understudy.stream.stream import Stream
@@ -398,8 +397,7 @@ class CausalDesign(Frozen):
         return self._print({})
 
     def _print(self, more: dict[str, Any]) -> str:
-        from understudy.models.fingerprint import fingerprint
-        from understudy.models.stored import value_to_plain
+        from understudy.serialize import fingerprint, value_to_plain
 
         values, pseudo = ([value_to_plain(v) for v in those] for those in (self.values, self.pseudo))
         models = [_told(self.family.model(v)) for v in (*self.values, *self.pseudo)]
@@ -508,7 +506,7 @@ def _check_path(family: Family, pseudo: Sequence[Any]) -> None:
 
 
 def _told(model: Model) -> dict[str, Any]:
-    from understudy.models.stored import to_plain
+    from understudy.serialize import to_plain
 
     try:
         return to_plain(model)
@@ -685,16 +683,16 @@ def save(design: CausalDesign, path: str | os.PathLike[str], models: bool = True
         "given": given,
         "long_run": {name: getattr(settled, name) for name in (*_RUN, "how", "places")},
         "costs": None if design.costs is None else _plain_costs(design.costs),
-        "family": family_to_plain(design.family, design.pseudo) if models else None,
+        "family": design.family.to_dict(design.pseudo) if models else None,
         "probes": [probe(design.family.model(value)) for value in members],
         "release": plain_release(design),
     }
-    return storage.write(path, content, KIND, VERSION)
+    return write(path, content, KIND, VERSION)
 
 
 def load_causal(path: str | os.PathLike[str], family: Family | None = None) -> CausalDesign:
     """Read a causal design that `CausalDesign.save` wrote, and check it; `us.load_design` does so for both kinds."""
-    content = with_release(storage.load(path, KIND, VERSIONS))
+    content = with_release(read(path, KIND, VERSIONS))
     if content.keys() != _FIELDS:
         raise StoredFileError(f"{os.fspath(path)!s}: the fields are not those of a causal design")
     with holding_together(path):

@@ -257,7 +257,7 @@ def clock_priors(family: Family, floor: float = 0.0) -> dict[int, Array]:
     >>> clock_priors(family, floor=0.1)[3].round(6).tolist()
     [0.95, 0.05]
     """
-    from understudy.models.stored import value_from_plain
+    from understudy.serialize import value_from_plain
 
     chain = (family.about or {}).get("chain")
     if not isinstance(chain, dict) or chain.get("by_hour") is None:

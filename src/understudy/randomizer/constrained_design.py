@@ -18,7 +18,6 @@ from understudy._types import Array
 from understudy.distortion.costs import Costs
 from understudy.errors import DesignError, InfeasibleError, StoredFileError
 from understudy.models.family import Family
-from understudy.models.stored import value_from_plain, value_to_plain
 from understudy.randomizer.constrained_solver import Constrained, least_leakage_with
 from understudy.randomizer.constraints import STORED, Constraint, ErrorAtLeast, Exact, Multiples, Names, shown
 from understudy.randomizer.design import Design, solved, total
@@ -26,6 +25,7 @@ from understudy.randomizer.guarantee import Charge
 from understudy.randomizer.measures import entropy
 from understudy.randomizer.randomizer import Randomizer
 from understudy.randomizer.solver import Solution, bounds_of, information, nats
+from understudy.serialize import value_from_plain, value_to_plain
 
 # Designs with constraints: from what a user asks to the solvers, and to a `Design` -------------------
 

@@ -22,9 +22,7 @@ from understudy.distortion.costs import Costs, costs
 from understudy.distortion.measures import Function
 from understudy.errors import ConfigurationError, DesignError, InfeasibleError, ModelError, UnderstudyWarning
 from understudy.models.family import Family
-from understudy.models.fingerprint import fingerprint
 from understudy.models.model import Model
-from understudy.models.stored import to_plain, value_to_plain
 from understudy.randomizer import guarantee
 from understudy.randomizer.constraints import Constraint
 from understudy.randomizer.guarantee import Charge, Guarantee, Released, charge, released, rounded_up
@@ -32,6 +30,7 @@ from understudy.randomizer.inverse import least_distortion, least_leakage
 from understudy.randomizer.measures import capacity, entropy, mutual_information
 from understudy.randomizer.randomizer import Randomizer
 from understudy.randomizer.solver import Solution, as_cost, as_prior, bounds_of, minimise, nats
+from understudy.serialize import fingerprint, to_plain, value_to_plain
 from understudy.stream.cadence import Cadence
 from understudy.stream.engine import REFUSE, WITHHOLD, Clock
 from understudy.stream.ledger import Ledger

@@ -87,9 +87,8 @@ from understudy.distortion.costs import Costs, costs
 from understudy.distortion.measures import Function
 from understudy.errors import ConfigurationError, DesignError, InfeasibleError, StoredFileError
 from understudy.models.family import Family
-from understudy.models.fingerprint import probe
-from understudy.models.stored import family_to_plain, value_from_plain, value_to_plain
-from understudy.randomizer import guarantee, storage
+from understudy.models.probe import probe
+from understudy.randomizer import guarantee
 from understudy.randomizer.design import Design, total, with_terms
 from understudy.randomizer.guarantee import Charge, charge
 from understudy.randomizer.measures import (
@@ -121,6 +120,7 @@ from understudy.randomizer.storage import (
     terms_of,
     with_release,
 )
+from understudy.serialize import read, value_from_plain, value_to_plain, write
 from understudy.stream.policy import DESIGN_ODDS
 from understudy.stream.release import Terms
 
@@ -1380,8 +1380,8 @@ def save(design: RobustDesign, path: str | os.PathLike[str], models: bool = True
     if design.family is not None:
         content["probes"] = [probe(design.family.model(value)) for value in (*design.values, *design.pseudo)]
         if models:
-            content["family"] = family_to_plain(design.family, design.pseudo)
-    return storage.write(path, content, KIND, VERSION_robust_storage)
+            content["family"] = design.family.to_dict(design.pseudo)
+    return write(path, content, KIND, VERSION_robust_storage)
 
 
 def load_robust(path: str | os.PathLike[str], family: Family | None = None) -> RobustDesign:
@@ -1395,7 +1395,7 @@ def load_robust(path: str | os.PathLike[str], family: Family | None = None) -> R
     ...     load_robust(os.path.join(folder, "room.json"))
     RobustDesign(2 x 2, 2 priors, distortion=0.194827, leakage<=0.2, optimal)
     """
-    content = with_release(storage.load(path, KIND, VERSIONS))
+    content = with_release(read(path, KIND, VERSIONS))
     if content.keys() != _FIELDS:
         raise StoredFileError(f"{os.fspath(path)!s}: the fields are not those of a robust design")
     with holding_together(path):

@@ -5,8 +5,8 @@ A snapshot holds the draw, the private value and the key of the stream: keep it 
 The state of a filter as JSON, and back, to the last bit.
 
 States are tuples of numbers, arrays and further tuples. A float is written with the digits that read
-back as the same float, an array with its bytes, a named tuple with its name, so that what comes back is
-what was there. Nothing else is written, and in reading no code is run but that of named tuples, of this
+back as the same float, an array with its bytes, a named tuple with its kind (`understudy.serialize`), so that what
+comes back is what was there. Nothing else is written, and in reading no code is run but that of named tuples, of this
 package or of a module that is loaded already.
 """
 
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import importlib
 import json
 import math
 import platform
@@ -23,7 +22,10 @@ import warnings
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from understudy import serialize
+from understudy._types import Json
 from understudy._version import __version__
 from understudy.errors import SnapshotError, UnderstudyWarning
 from understudy.stream.records import EpochRow, Position, StreamRow
@@ -80,14 +82,11 @@ def to_plain(state: Any, depth: int = 0) -> Any:
         parts = [to_plain(part, depth + 1) for part in state]
         if not hasattr(state, "_fields"):
             return parts
-        module, name = type(state).__module__, type(state).__qualname__
-        if getattr(sys.modules.get(module), name, None) is not type(state):
-            raise SnapshotError(f"a state holds a {name}, which no module has by this name; use a plain tuple")
-        return {"tuple": f"{module}:{name}", "parts": parts}
+        return {"tuple": _kind(type(state)), "parts": parts}
     raise SnapshotError(f"a state holds a {type(state).__name__}; only numbers, arrays and tuples can be stored")
 
 
-def _plain_array(array: Any) -> dict[str, Any]:
+def _plain_array(array: NDArray[np.generic]) -> Plain:
     types = [plain for plain, name in _DTYPES.items() if array.dtype == name]
     if not types:
         raise SnapshotError(f"a state holds an array of type {array.dtype}; only float64, int64 and bool can be stored")
@@ -97,7 +96,7 @@ def _plain_array(array: Any) -> dict[str, Any]:
     return {"array": base64.b64encode(raw).decode("ascii"), "shape": list(array.shape), "type": types[0] + order}
 
 
-def from_plain(plain: Any, depth: int = 0) -> Any:
+def from_plain(plain: Json, depth: int = 0) -> Any:
     """The state again.
 
     >>> from_plain(to_plain((3, (0.1, float("-inf")))))
@@ -119,7 +118,7 @@ def from_plain(plain: Any, depth: int = 0) -> Any:
     raise SnapshotError("a stored state is not what it should be")
 
 
-def _array(plain: dict[str, Any]) -> Any:
+def _array(plain: Plain) -> Any:
     try:
         kind, order = plain["type"][:-1], plain["type"][-1:]
         if kind not in _DTYPES or order not in ("C", "F"):
@@ -132,28 +131,35 @@ def _array(plain: dict[str, Any]) -> Any:
 
 
 _FORMER = {
-    "understudy.models.cell_moments:CellState": "understudy.models.quantised:CellState",
-    "understudy.models.grids:Grid": "understudy.models.particle_filter:Grid",
-    "understudy.models.markov:MarkovState": "understudy.models.iid_markov:MarkovState",
-    "understudy.models.particles:Cloud": "understudy.models.particle_filter:Cloud",
-    "understudy.randomizer.causal.beliefs:BeliefState": "understudy.randomizer.causal_belief:BeliefState",
-    "understudy.randomizer.estimating:EstimatorState": "understudy.randomizer.estimation:EstimatorState",
+    "understudy.models.cell_moments:CellState": "CellState",
+    "understudy.models.grids:Grid": "Grid",
+    "understudy.models.markov:MarkovState": "MarkovState",
+    "understudy.models.particles:Cloud": "Cloud",
+    "understudy.randomizer.causal.beliefs:BeliefState": "BeliefState",
+    "understudy.randomizer.causal.playing:Told": "Told",
+    "understudy.randomizer.estimating:EstimatorState": "EstimatorState",
 }
-"""Types of states by the names that 0.1 and 0.2 stored."""
+"""Kinds of states by the names that 0.1 and 0.2 stored."""
 
 
-def _named(name: Any) -> Any:
-    """A named tuple by its name: of this package, or of a module that is loaded already; nothing else."""
+def _kind(state: type) -> str:
+    """The name of a type of states: its kind, or where a module of the user's has it."""
+    kind = serialize.kind_in("state", state)
+    if kind is not None:
+        return kind
+    module, name = state.__module__, state.__qualname__
+    if getattr(sys.modules.get(module), name, None) is not state:
+        raise SnapshotError(f"a state holds a {name}, which no module has by this name; use a plain tuple")
+    return f"{module}:{name}"
+
+
+def _named(name: Json) -> Any:
+    """A named tuple by its kind, or by its name in a module that is loaded already; nothing else."""
     name = _FORMER.get(name, name) if type(name) is str else ""
+    if name in serialize.KINDS["state"]:
+        return serialize.class_of("state", name)
     module, _, title = name.partition(":")
-    found = None
-    if title.isidentifier():
-        if module.startswith("understudy."):
-            try:
-                importlib.import_module(module)
-            except ImportError:
-                module = ""
-        found = getattr(sys.modules.get(module), title, None)
+    found = getattr(sys.modules.get(module), title, None) if title.isidentifier() else None
     if isinstance(found, type) and issubclass(found, tuple) and hasattr(found, "_fields"):
         return found
     raise SnapshotError("a stored state names a type that is not loaded")
@@ -184,7 +190,7 @@ def taken(row: StreamRow, epoch: EpochRow, at: Position, ledgered: bool) -> byte
     )
 
 
-def parts(content: dict[str, Any]) -> tuple[StreamRow, EpochRow, Position, bool]:
+def parts(content: Plain) -> tuple[StreamRow, EpochRow, Position, bool]:
     """What a snapshot says: the stream, its draw, where it stands, and whether it has a ledger."""
     try:
         stored = content["stream"]
@@ -200,7 +206,7 @@ def parts(content: dict[str, Any]) -> tuple[StreamRow, EpochRow, Position, bool]
         raise SnapshotError("the snapshot lacks a part that it must have") from None
 
 
-def dumps(content: dict[str, Any]) -> bytes:
+def dumps(content: Plain) -> bytes:
     """The content as bytes.
 
     >>> loads(dumps({"count": 3}))["count"]
@@ -212,7 +218,7 @@ def dumps(content: dict[str, Any]) -> bytes:
     return f'{json.dumps(head)[:-1]}, "content": {text}}}\n'.encode("ascii")
 
 
-def loads(blob: Any) -> dict[str, Any]:
+def loads(blob: Any) -> Plain:
     """The content again, if it is whole and of a version that this one knows."""
     if isinstance(blob, (bytearray, memoryview)):
         blob = bytes(blob)
@@ -237,7 +243,7 @@ def loads(blob: Any) -> dict[str, Any]:
     return content
 
 
-def warn_of_versions(content: dict[str, Any], portable: bool) -> None:
+def warn_of_versions(content: Plain, portable: bool) -> None:
     """Say that a snapshot of other versions may not go on to the bit, where that is so."""
     was, now = content.get("versions"), versions()
     if not portable and was != now:

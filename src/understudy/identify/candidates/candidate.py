@@ -8,7 +8,7 @@ from typing import Any
 from understudy.errors import FamilyError
 from understudy.models.family import Family
 from understudy.models.model import Model, is_model
-from understudy.models.stored import to_plain
+from understudy.serialize import to_plain
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -1,9 +1,7 @@
-"""What tells one model from another: a fingerprint of its numbers, or a probe of what it does.
+"""What tells one model from another where it cannot be written down: a probe of what it does.
 
-A model that can be written down as plain values (`stored`) has a *fingerprint*: the SHA-256 of
-those values in a canonical form, the same on every machine. One bit of one number changes it.
-
-A model that holds functions cannot be written down. What can be kept is what it *does*. The
+A model of parameters has a fingerprint (`understudy.serialize`), which one bit of one number changes. A model that
+holds functions cannot be written down. What can be kept is what it *does*. The
 difficulty is to ask in the right units, since nothing is known of its scale. So the model colours
 fixed scores itself: `probe` runs it on `PROBE_STEPS` readings and, at each step, notes the readings
 that its predictive law gives to three fixed scores, and the log-density of the one that is fed back.
@@ -25,8 +23,6 @@ What a probe sees, and what it does not:
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
@@ -39,58 +35,9 @@ from understudy.models.model import Model
 
 PROBE_STEPS = 16
 
-# What is hashed starts with this, so that no other use of SHA-256 gives the same number; the version
-# goes up whenever the same model would be written down in another way.
-_DOMAIN = b"understudy plain value, version 1\n"
-_DEEPEST = 64
-_LARGEST = 2**64
 _SPREAD, _ROUNDING = 1e-9, 1e-12
 _GAP_RUN, _GAP = 6, (3, 4)
 _GOLDEN = 0.6180339887498949
-
-
-# The fingerprint -----------------------------------------------------------------------------------
-
-
-def canonical(plain: Any) -> bytes:
-    """The one way in which a plain value is written: sorted keys, no spaces, shortest digits, ASCII.
-
-    >>> canonical({"b": [1, 1.0], "a": None})
-    b'{"a":null,"b":[1,1.0]}'
-    """
-    _check(plain, 0)
-    return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
-
-
-def fingerprint(plain: Any) -> str:
-    """SHA-256 of a plain value; equal for equal values, on every machine.
-
-    >>> fingerprint({"kind": "IID"})
-    'sha256:0aec71ae95606114ea2ad53e12ed57485d37b061a3aaa52817ecdcd663438b45'
-    """
-    return "sha256:" + hashlib.sha256(_DOMAIN + canonical(plain)).hexdigest()
-
-
-def _check(part: Any, depth: int) -> None:
-    """Only what JSON gives back as it was: a tuple would return as a list, a whole-number key as a string."""
-    kind = type(part)
-    if kind is float:
-        if not math.isfinite(part):
-            raise StoredFileError("a number to be stored is not finite; every one must be")
-    elif kind is int:
-        if abs(part) >= _LARGEST:
-            raise StoredFileError("a whole number to be stored has more than 64 bits; none may")
-    elif kind in (dict, list):
-        if depth >= _DEEPEST:
-            raise StoredFileError(f"values to be stored are nested more than {_DEEPEST} deep; they must not be")
-        if kind is dict and not all(type(key) is str for key in part):
-            raise StoredFileError("a key to be stored is not a string; every one must be")
-        for inner in part.values() if kind is dict else part:
-            _check(inner, depth + 1)
-    elif kind not in (str, bool, type(None)):
-        raise StoredFileError(
-            f"a {kind.__name__} is to be stored; a plain value is a dict, list, str, int, float, bool or None"
-        )
 
 
 # The probe -----------------------------------------------------------------------------------------
