@@ -249,9 +249,7 @@ REFUSED = {
         [0.5 * np.eye(2)], 0.0, us.Independent(NORMAL, Shifted(OwnLaw(), 1.0))
     ),
     "the model is of type General": General(lambda y, past: -np.log(np.cosh(y)) - np.log(np.pi)),
-    "the model is of type Nonlinear": Nonlinear(
-        lambda x: 0.9 * x, lambda x: x, NORMAL, NORMAL, NORMAL, particles=10
-    ),
+    "the model is of type Nonlinear": Nonlinear(lambda x: 0.9 * x, lambda x: x, NORMAL, NORMAL, NORMAL, particles=10),
     r"laws\[1\]\.laws\[0\] is of type OwnLaw": HiddenMarkov(CHAIN, [0.5, 0.5], [NORMAL, Mixture([1.0], [OwnLaw()])]),
     r"law\.laws\[1\] is of type OwnLaw": us.IID(GaussianCopula(np.eye(2), [NORMAL, OwnLaw()])),
     "R is a function of the step": Quantised(

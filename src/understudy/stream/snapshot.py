@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy import serialize
-from understudy._types import Json
+from understudy._types import Json, Plain
 from understudy._version import __version__
 from understudy.errors import SnapshotError, UnderstudyWarning
 from understudy.stream.records import EpochRow, Position, StreamRow
