@@ -19,7 +19,7 @@ import math
 import platform
 import sys
 import warnings
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,7 +91,7 @@ def _plain_array(array: NDArray[np.generic]) -> Plain:
     if not types:
         raise SnapshotError(f"a state holds an array of type {array.dtype}; only float64, int64 and bool can be stored")
     # the order in memory decides in which order a product is summed
-    order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+    order: Literal["C", "F"] = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
     raw = array.astype(types[0]).tobytes(order)
     return {"array": base64.b64encode(raw).decode("ascii"), "shape": list(array.shape), "type": types[0] + order}
 
