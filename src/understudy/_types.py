@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from datetime import timedelta
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,6 +25,10 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 """What a JSON document can hold."""
 Plain = dict[str, Any]
 """A JSON object whose content has not been checked yet."""
+Seed: TypeAlias = int | np.random.Generator | None
+"""Where random numbers come from: a seed, a generator, or None for the operating system's."""
+Period: TypeAlias = str | float | timedelta | np.timedelta64
+"""A length of time: words such as "5 min", seconds, or a duration."""
 Progress = Callable[[float], None]
 """Hears the share of the work that is done, from 0 to 1."""
 
