@@ -16,6 +16,8 @@ from unittest import mock
 import pytest
 import typer
 
+from understudy.text import CONDITIONS, PRIORS
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -84,7 +86,7 @@ def test_demo_draws_the_understudy_and_quotes_the_guarantee(seed, columns):
     assert told.returncode == 0, told.stderr
     text = one_line(told.stdout.replace("│", " "))
     assert "at least 13.35 percent, however long it watches" in text
-    assert "At the stated odds beforehand, with the parameter constant over the epoch and the model right" in text
+    assert f"{PRIORS['stated']}, {CONDITIONS['constant']}" in text
     assert "a blind guess is wrong with 50 percent" in text
     assert "The draw is shown because all of this is simulated" in text
     drawn = re.search(r"This time it drew ([0-9.]+)\.", text)[1]

@@ -1,8 +1,9 @@
-"""The content security policy of pages: a browser runs nothing, loads nothing and applies only their own styles.
+"""Pieces of pages: templates, tables that a screen reader can follow, boxes, cards, and the content security policy.
 
-Pieces of a page: tables that a screen reader can follow, boxes, and the style. Nothing is loaded from elsewhere.
-
-Colours are variables, with a light and a dark set; on paper the light one is used. No meaning is told by colour alone.
+A page loads nothing from elsewhere, and a browser runs nothing in it: its policy forbids all but its own styles, which
+it names by their digests (`with_policy`). Frames and styles are files in ``report/templates``; what stands in them is
+escaped here, but for pieces that are `Safe` already. Colours are variables, with a light and a dark set; on paper the
+light one is used. No meaning is carried by colour alone.
 """
 
 from __future__ import annotations
@@ -11,13 +12,21 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
 from html import escape
+from importlib.resources import files
+from string import Template
 
-# The content security policy of pages: a browser runs nothing, loads nothing and applies only their o ---
-
+from understudy.text import MEASURE_HEAD, SCOPE_HEAD, Card, Measure, percent, right_guesses
 
 _STYLE = re.compile(r"<style>(.*?)</style>", re.DOTALL)
 _CHARSET = '<meta charset="utf-8">'
+
+
+class Safe(str):
+    """HTML that is not to be escaped again."""
+
+    __slots__ = ()
 
 
 def with_policy(page: str) -> str:
@@ -41,60 +50,96 @@ def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
-# Pieces of a page: tables that a screen reader can follow, boxes, and the style. Nothing is loaded fr ---
+@cache
+def template(name: str) -> str:
+    """A file of ``report/templates``."""
+    return files("understudy").joinpath("report", "templates", name).read_text(encoding="utf-8")
 
 
-STYLE = """
-:root{color-scheme:light dark;--ink:#1b1f24;--faint:#57606a;--ground:#fff;--raised:#f5f7fa;--line:#d5dbe1;
---accent:#1a5fb4;--soft:#eaf2fb;--warn:#8a1c2b;--warnground:#fdecee;--good:#1a6b33;--second:#b0495b}
-@media screen and (prefers-color-scheme:dark){:root{--ink:#e6e9ed;--faint:#a3acb6;--ground:#15181c;--raised:#1e2329;
---line:#3a424b;--accent:#7db2f0;--soft:#1b2a3c;--warn:#ff9aa5;--warnground:#3a1a20;--good:#7fd096;--second:#f0929f}}
-*{box-sizing:border-box}
-body{font:16px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;color:var(--ink);background:var(--ground);
-margin:2.2rem auto;max-width:66rem;padding:0 1.2rem}
-h1{font-size:1.75rem;line-height:1.25;margin:0 0 .2rem}
-h2{font-size:1.3rem;margin:2.4rem 0 .6rem;border-top:1px solid var(--line);padding-top:1.1rem}
-h3{font-size:1.05rem;margin:1.4rem 0 .4rem}
-p,li{max-width:48rem}a{color:var(--accent)}.made,figcaption,.note{color:var(--faint);font-size:.9rem}
-nav ol{columns:2 20rem;padding-left:1.3rem}nav li{break-inside:avoid}
-.box{border-left:4px solid var(--accent);background:var(--soft);padding:.7rem 1rem;margin:1rem 0;max-width:52rem}
-.box p{margin:.3rem 0}.box.warn{border-left-color:var(--warn);background:var(--warnground)}
-.box.warn strong{color:var(--warn)}
-.wide{overflow-x:auto}table{border-collapse:collapse;margin:.9rem 0;min-width:min(30rem,100%);
-font-size:.93rem;line-height:1.4}
-caption{text-align:left;font-weight:600;padding-bottom:.3rem}
-th,td{text-align:left;vertical-align:top;padding:.35rem 1.1rem .35rem 0;border-bottom:1px solid var(--line)}
-thead th{vertical-align:bottom;border-bottom:2px solid var(--faint)}tbody th{font-weight:600}
-.number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
-.passed{color:var(--good);font-weight:600;white-space:nowrap}.failed{color:var(--warn);font-weight:600;white-space:nowrap}
-figure{margin:1rem 0}svg{display:block;max-width:100%;height:auto}svg text{fill:var(--ink);font-size:13px}
-details{margin:.6rem 0}summary{cursor:pointer;color:var(--accent)}
-code,pre{font:.88rem/1.45 ui-monospace,Menlo,Consolas,monospace;background:var(--raised)}
-pre{padding:.7rem .9rem;overflow-x:auto;white-space:pre-wrap;overflow-wrap:anywhere}
-main .understudy-card{border:0;padding:0;margin:0;max-width:none;background:transparent;color:inherit;font:inherit}
-main .understudy-card table,main .understudy-card th,main .understudy-card td{background:transparent;
-border-color:var(--line)}
-main .understudy-card .claim{background:var(--soft);border-left-color:var(--accent)}
-main .understudy-card.void .claim{background:var(--warnground);border-left-color:var(--warn)}
-main .understudy-card h2{border:0;padding:0;margin-top:0}
-main .understudy-card .note{color:var(--faint)}main .understudy-card svg text{fill:var(--ink)}
-main .understudy-card svg rect:nth-of-type(odd){fill:var(--line)}
-main .understudy-card svg rect:nth-of-type(2){fill:var(--faint)}
-main .understudy-card svg rect:nth-of-type(4){fill:var(--accent)}
-@media print{@page{margin:16mm}body{margin:0;padding:0;max-width:none;font-size:10pt;print-color-adjust:exact;
--webkit-print-color-adjust:exact}nav{display:none}.wide{overflow:visible}table{font-size:8.5pt}
-h2,h3,caption{break-after:avoid}figure,tr,li,.box{break-inside:avoid}thead{display:table-header-group}
-.engineer{break-before:page}}
-"""
+def fill(name: str, **parts: str) -> Safe:
+    """A template with its parts, each escaped unless it is `Safe`.
+
+    >>> fill("report.html", title="a < b", made="", contents=Safe("<li></li>"), sections="")[:28]
+    '<header><h1>a &lt; b</h1><p '
+    """
+    return Safe(Template(template(name)).substitute({key: _escaped(part) for key, part in parts.items()}))
+
+
+def document(title: str, body: str, *styles: str) -> str:
+    """A whole page: `body` is HTML, `styles` are names of style sheets."""
+    style = "".join(template(name) for name in styles)
+    return with_policy(
+        fill("document.html", title=title, body=Safe(body), style=Safe(f"<style>{style}</style>" if style else ""))
+    )
+
+
+def report(title: str, made: str, sections: Iterable[tuple[str, str, str]]) -> str:
+    """A page of sections (id, heading, HTML) with a table of contents; sections without content are left out."""
+    kept = [each for each in sections if each[2]]
+    contents = "".join(f'<li><a href="#{name}">{escape(words)}</a></li>' for name, words, _ in kept)
+    body = "".join(f'<section id="{name}"><h2>{escape(words)}</h2>{content}</section>' for name, words, content in kept)
+    main = fill("report.html", title=title, made=made, contents=Safe(contents), sections=Safe(body))
+    return document(title, main, "page.css", "pictures.css")
+
+
+def card_html(card: Card, page: bool = False) -> str:
+    """A card as a fragment for a notebook or a report, or as a page of its own."""
+    measures = [(m.title, m.shown, m.prior, _in_words(m)) for m in card.measures]
+    scopes = table("What holds, and how it is known", SCOPE_HEAD, card.scopes) if card.scopes else ""
+    sections = "".join(f"<h3>{escape(title)}</h3>{bullets(items)}" for title, items in card.sections)
+    found = fill(
+        "card.html",
+        kind="" if card.holds else " void",
+        holds=str(card.holds).lower(),
+        style=Safe(template("card.css")),
+        title=card.title,
+        claim=card.claim,
+        bars=Safe("" if card.right_guesses is None else _bars(*card.right_guesses)),
+        facts=Safe(pairs("What is hidden", card.facts)),
+        heading=card.heading,
+        measures=Safe(table(card.caption, MEASURE_HEAD, measures, names=[m.name for m in card.measures])),
+        scopes=Safe(f"<h3>Of a sequence, a day, a decision</h3>{scopes}" if scopes else ""),
+        sections=Safe(sections),
+    )
+    return document(card.title, found) if page else found
+
+
+def _in_words(measure: Measure) -> Safe:
+    note = f'<span class="note">{escape(measure.note)}</span>' if measure.note else ""
+    return Safe(f"{escape(measure.sentence)}{note}")
+
+
+def _bars(before: float, after: float) -> str:
+    """Right guesses before and after, drawn."""
+    bars = "".join(
+        f'<text x="0" y="{y + 15}" font-size="13" fill="#1b1f24">{name}</text>'
+        f'<rect x="190" y="{y}" width="330" height="20" fill="#e6eaef"/>'
+        f'<rect x="190" y="{y}" width="{330 * share:.1f}" height="20" fill="{colour}"/>'
+        f'<text x="530" y="{y + 15}" font-size="13" fill="#1b1f24">{shown}</text>'
+        for y, name, share, colour, shown in (
+            (2, "Right guesses before", before, "#8a94a0", percent(before, "down")),
+            (30, "and after, at most", after, "#1a5fb4", percent(after, "up")),
+        )
+    )
+    words = escape(f"Right guesses: {right_guesses(before, after)}.")
+    return f'<svg viewBox="0 0 660 54" role="img" aria-label="{words}">{bars}</svg>'
+
+
+# Pieces ---------------------------------------------------------------------------------------------------------------
 
 
 def table(
-    caption: str, head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int] = (), named: bool = True
+    caption: str,
+    head: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    numbers: Iterable[int] = (),
+    named: bool = True,
+    names: Sequence[str] = (),
 ) -> str:
     """A table with a caption and headed columns; the first cell of a row names it, if `named`.
 
-    Cells are text, and are escaped; `numbers` are the columns that are set to the right. A cell that is "passed" or
-    "failed" has a mark of its own.
+    Cells are escaped unless they are `Safe`; `numbers` are the columns that are set to the right. A cell that is
+    "passed" or "failed" has a mark of its own. `names` are names of the rows for programs, in ``data-name``.
 
     >>> '<th scope="row">a &lt; b</th>' in table("Sizes", ["what", "mm"], [["a < b", "3"]], numbers=[1])
     True
@@ -102,9 +147,10 @@ def table(
     right = set(numbers)
     heads = "".join(f'<th scope="col"{_right(k in right)}>{escape(word)}</th>' for k, word in enumerate(head))
     lines = []
-    for row in rows:
+    for i, row in enumerate(rows):
         cells = [_cell(word, k in right, named and k == 0) for k, word in enumerate(row)]
-        lines.append(f"<tr>{''.join(cells)}</tr>")
+        name = f' data-name="{escape(names[i])}"' if names else ""
+        lines.append(f"<tr{name}>{''.join(cells)}</tr>")
     return (
         f'<div class="wide"><table><caption>{escape(caption)}</caption><thead><tr>{heads}</tr></thead>'
         f"<tbody>{''.join(lines)}</tbody></table></div>"
@@ -118,7 +164,8 @@ def pairs(caption: str, rows: Iterable[tuple[str, str]]) -> str:
     1
     """
     lines = "".join(f'<tr><th scope="row">{escape(name)}</th><td>{escape(fact)}</td></tr>' for name, fact in rows)
-    return f'<div class="wide"><table><caption>{escape(caption)}</caption><tbody>{lines}</tbody></table></div>'
+    head = f"<caption>{escape(caption)}</caption>"
+    return f'<div class="wide"><table class="facts">{head}<tbody>{lines}</tbody></table></div>'
 
 
 def _right(right: bool) -> str:
@@ -127,11 +174,15 @@ def _right(right: bool) -> str:
 
 def _cell(word: str, right: bool, named: bool) -> str:
     if named:
-        return f'<th scope="row"{_right(right)}>{escape(word)}</th>'
+        return f'<th scope="row"{_right(right)}>{_escaped(word)}</th>'
     if word in ("passed", "failed"):
         mark = "✓" if word == "passed" else "✗"
         return f'<td><span class="{word}">{mark} {word}</span></td>'
-    return f"<td{_right(right)}>{escape(word)}</td>"
+    return f"<td{_right(right)}>{_escaped(word)}</td>"
+
+
+def _escaped(words: str) -> str:
+    return words if isinstance(words, Safe) else escape(words)
 
 
 def paragraphs(*words: str) -> str:
@@ -160,11 +211,3 @@ def details(summary: str, content: str) -> str:
 def figure(picture: str, caption: str) -> str:
     """A picture with what it shows below it."""
     return f"<figure>{picture}<figcaption>{escape(caption)}</figcaption></figure>"
-
-
-def section(name: str, title: str, content: str, kind: str = "") -> str:
-    """A part of the page with a heading, to which the contents lead; nothing without content."""
-    if not content:
-        return ""
-    extra = f' class="{kind}"' if kind else ""
-    return f'<section id="{name}"{extra}><h2>{escape(title)}</h2>{content}</section>'

@@ -5,6 +5,7 @@ import itertools
 import json
 import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import understudy as us
+from understudy import text
 from understudy.errors import DesignError
 from understudy.randomizer import measures
 from understudy.randomizer.causal_belief import Beliefs, errors, play, posteriors
@@ -82,7 +84,7 @@ def test_nothing_is_counted_as_known_before_the_draws():
     assert (blind.filtering, blind.smoothing, blind.first_error) == pytest.approx((0.3, 0.3, 0.3))
     assert blind.blind == pytest.approx(0.3)
     assert blind.rate == blind.first_charge == 0.0
-    assert blind.measures[3].shown == "0 nats (0 bit) on average"
+    assert blind.measures[3].shown == "0 nats on average"
 
 
 def test_what_is_told_at_once_is_seen():
@@ -131,12 +133,14 @@ def test_a_slow_parameter_is_said_to_be_slow(slow, made):
     assert not card.settled
     assert made.settled
     at_the_time, afterwards = card.measures[:2]
-    assert "its start is not forgotten" in at_the_time.note
-    assert "moves so slowly" in afterwards.note
-    assert "moves so slowly" not in made.measures[1].note
+    say = text.MovingSetting(True, None, *card.window, settled=False)
+    assert at_the_time.note == say.filtering_note(card.blind)
+    assert at_the_time.note != replace(say, settled=True).filtering_note(card.blind)
+    assert afterwards.note == say.smoothing_note(card.decisions)
+    assert made.measures[1].note == replace(say, settled=True).smoothing_note(made.decisions)
     for m in (at_the_time, afterwards):
-        assert f"decisions {card.window[0]} to {card.window[1]} of a sequence that starts at the stated" in m.sentence
-    assert f"until decision {card.decisions} " in afterwards.note
+        assert f"decisions {card.window[0]} to {card.window[1]} " in m.sentence
+    assert f"decision {card.decisions} " in afterwards.note
     assert card.to_dict()["wrong_guesses"]["settled"] is False
     assert card.to_dict()["wrong_guesses"]["of_decisions"] == list(card.window)
 
@@ -242,17 +246,17 @@ def test_what_is_left_of_a_bound_is_less_by_the_chance_of_a_wrong_path(eps, slop
             assert shown <= 100.0 * exact * (1.0 + 1e-12) < shown + 0.0101
         else:
             assert of.shown == "nothing"
-            assert "says nothing" in of.sentence
+            assert "of the time" not in of.sentence
 
 
 # --- the words --------------------------------------------------------------------------------------------------------
 
 
 def test_every_figure_has_one_sentence_with_its_conditions(made):
-    """Each sentence names odds, transitions, a known parameter and right models, and ends once."""
+    """Each sentence names prior, transitions, a known parameter and right models, and ends once."""
+    assert all(part in text.KNOWN for part in ("prior", "transitions", "known to the filter", "models right"))
     for m in made.measures:
-        assert m.sentence.startswith("At the stated odds and transitions, with the parameter known to the filter")
-        assert "models right" in m.sentence
+        assert m.sentence.startswith(text.KNOWN)
         assert m.sentence.endswith(".")
         assert "{" not in m.sentence + m.note
     assert made.headline == made.measures[0].sentence
@@ -262,14 +266,13 @@ def test_every_figure_has_one_sentence_with_its_conditions(made):
 def test_it_says_what_holds_of_a_sequence_a_day_and_a_decision(made):
     """And what does not, and under which conditions."""
     assert [s.of for s in made.scopes] == ["a sequence", "the same with a budget", "a day", "a decision"]
-    assert "at most the sum of the charges" in made.scopes[0].holds
+    assert text.nats_and_bits(made.first_charge) in made.scopes[0].holds
     assert "4.8 nats" in made.scopes[2].holds
+    assert len(made.conditions) == 6
     assert any("Markov chain" in words for words in made.conditions)
-    assert any("not estimated" in words for words in made.conditions)
-    assert "draws before and after" in made.not_protected[0]
-    assert "disguised readings are wrong on purpose" in " ".join(made.not_protected)
-    assert made.against.startswith("Anyone who sees only the disguised readings")
-    assert not any(words.startswith("Repeated draws") for words in made.not_protected)
+    for topic, words in text.NOT_PROTECTED.items():
+        assert (words in made.not_protected) is (topic not in ("models", "redraws"))
+    assert any("KL(" in words for words in made.not_protected)
 
 
 def test_an_estimated_parameter_has_no_guarantee(void):
@@ -280,10 +283,10 @@ def test_an_estimated_parameter_has_no_guarantee(void):
     for m in void.measures:
         assert m.bound == "if known"
         assert m.shown.startswith("if known: ")
-        assert m.sentence.startswith("Not here, but if the parameter were known")
+        assert m.sentence.startswith(text.IF_KNOWN)
     assert all(s.holds.startswith("nothing") for s in void.scopes)
-    assert void.against.startswith("Nobody")
-    assert void.conditions == ("None suffices: the parameter is estimated from the readings.",)
+    assert len(void.conditions) == 1
+    assert not void.card.holds
     assert void.to_dict()["wrong_guesses"]["at_the_time_at_least"] == 0.0
     assert "at least" not in " ".join(m.shown for m in void.measures)
 
@@ -302,11 +305,11 @@ def test_a_path_that_is_nearly_always_right_leaves_one_line_each(made, nearly):
     assert all(m.bound == "if known" for m in nearly.measures[2:])
     assert nearly.measures[0].value == pytest.approx(made.filtering - 0.03)
     for m in nearly.measures[:2]:
-        assert "differs anywhere from the true one with probability at most 3 percent" in m.sentence
+        assert "at most 3 percent" in m.sentence
     told = nearly.to_dict()
     assert told["guaranteed"] is False
     assert told["wrong_guesses"]["afterwards_at_least"] == pytest.approx(made.smoothing - 0.03)
-    assert "wrong as seldom as stated" in nearly.scopes[-1].holds
+    assert nearly.measures[0].shown in nearly.scopes[-1].holds
     assert len(nearly.conditions) > 3
 
 
@@ -317,14 +320,14 @@ def test_a_path_that_is_nearly_always_right_leaves_one_line_each(made, nearly):
 def test_the_text_holds_everything_and_is_narrow(name, request):
     """All sentences, at most 92 columns."""
     card = request.getfixturevalue(name)
-    text = card.text()
-    assert str(card) == text
-    assert max(map(len, text.splitlines())) <= 92
-    whole = flat(text)
+    written = card.text()
+    assert str(card) == written
+    assert max(map(len, written.splitlines())) <= 92
+    whole = flat(written)
     for words in (card.headline, *(m.sentence for m in card.measures), *card.conditions, *card.not_protected):
         assert flat(words) in whole
     for m in card.measures:
-        assert f"{m.title}: {m.shown}" in whole
+        assert f"{m.title} {m.shown} {m.prior}" in whole
 
 
 class _Tags(HTMLParser):

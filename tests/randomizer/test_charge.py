@@ -19,11 +19,13 @@ from randomizer_cases import information_50
 from scipy import integrate, stats
 
 import understudy as us
+from understudy import text
 from understudy.errors import DesignError, InfeasibleError, StoredFileError
 from understudy.models.model import Residual
 from understudy.randomizer import measures
 from understudy.randomizer.design import solved
-from understudy.randomizer.guarantee import Charge, Guarantee, charge
+from understudy.randomizer.guarantee import Guarantee
+from understudy.randomizer.residual import Charge, charge
 from understudy.serialize import fingerprint
 
 FALSE_ALARM = 1e-6
@@ -121,7 +123,7 @@ def test_a_simulated_residual_is_charged_with_its_error():
 @pytest.mark.parametrize(
     ("models", "horizon", "words"),
     [
-        (family(1e-6, 1e-6), None, "gives away a little with each; say for how many readings, horizon="),
+        (family(1e-6, 1e-6), None, "say for how many readings, horizon="),
         (family(1e-6, 1e-6), 0, "horizon = 0"),
         (family(1e-6, 1e-6), 2.5, "horizon = 2.5"),
         (family(1e-6, 1e-6), True, "horizon = True"),
@@ -341,32 +343,31 @@ def test_nothing_exceeds_what_there_is():
 def test_the_words_of_the_card():
     """The headline names the readings; conditions and small print are those of an approximation."""
     g = card()
-    assert g.headline == (
-        "At the stated odds beforehand, with the parameter constant over the epoch and the model right but for its "
-        "charged residual, any guess is wrong with probability at least 13.21 percent, for the first 1000 readings."
-    )
+    say = text.Setting("constant", 1000, HOW)
+    exact = Guarantee.of([0.5, 0.5], FLIP)
+    assert g.headline.startswith(say.given("stated"))
+    assert "at least 13.21 percent" in g.headline
+    assert text.first_readings(1000) in g.headline
+    assert text.residual_fact(g.charge.total, 1000, HOW) in g.card.facts
+    assert text.budget_fact(g.budget, True, residual=True) in g.card.facts
+    assert g.conditions == say.conditions(g.charge.total, 0, 2)
+    assert set(exact.conditions) - set(g.conditions) == {exact.conditions[1]}  # that the model is right, without more
+    assert "5e-6 nats" in g.conditions[1]
+    assert text.first_readings(1000) in g.conditions[2]
+    assert g.against != exact.against
+    assert text.first_readings(1000) in g.against
+    changed = [topic for topic, words in text.NOT_PROTECTED.items() if words not in g.not_protected]
+    assert changed == ["models", "grid"]
+    assert any("sum_i p_i KL" in words for words in g.not_protected)
     words = flat(str(g))
-    assert "however" not in words
-    assert "of any length" not in words
-    for part in (
-        "Residual 5e-6 nats over 1000 readings (rounded readings)",
-        "kept by the draw and the residual",
-        "The model of each value is right but for its residual",
-        "none is missing",
-        "No more is seen than the first 1000 readings of an epoch",
-        "Rounded readings, unless their model is one of rounded readings",
-        "charged for the first 1000 readings, and for no more",
-        "more than the residual that is charged",
-        "sum_i p_i KL",
-    ):
+    for part in (g.headline, *g.conditions, g.against, *g.not_protected):
         assert part in words
-    assert "The model of each value is right: " not in words
     assert max(map(len, str(g).splitlines())) <= 92
-    assert "Here it says more than the line before" in g.measures[1].note
+    assert g.measures[1].note == text.fano_note(sharper=True) != text.fano_note(sharper=False)
     one = flat(str(card(T=1)))
-    assert "the first reading tells" in one
+    assert text.first_readings(1) in one
     assert "1 readings" not in one
-    assert "the path of the parameter over the epoch" in card(condition="path").headline
+    assert text.CONDITIONS["path"] in card(condition="path").headline
 
 
 def test_the_worst_cases_are_those_of_the_draw():
@@ -374,15 +375,15 @@ def test_the_worst_cases_are_those_of_the_draw():
     *rest, pointwise, local = card().measures
     for line in (pointwise, local):
         assert line.shown.startswith("draw alone: ")
-        assert "with only the draw seen and no readings, seeing the draw" in line.sentence
-        assert line.note.startswith("Of the draw alone")
-        assert "up to an added probability of" in line.note
+        assert line.sentence.startswith(text.Setting("estimated").given(line.prior))
+        assert "draw alone" in line.note
+        assert "added probability of" in line.note
     for line in rest:
-        assert "the model right but for its charged residual" in line.sentence
+        assert line.sentence.startswith(text.Setting("constant", 1000).given(line.prior))
         assert "draw alone" not in line.shown
     ruled_out = card(kernel=[[0.5, 0.5], [0.0, 1.0]]).measures[-1]
     assert ruled_out.shown == "no bound (infinite)"
-    assert "rules a value out" in ruled_out.note
+    assert "added probability" not in ruled_out.note
 
 
 def test_data_and_page_of_the_card():

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from understudy import text
 from understudy.errors import DesignError
-from understudy.randomizer import guarantee as card
 from understudy.randomizer import measures
 from understudy.randomizer.guarantee import Guarantee
 
@@ -31,7 +31,6 @@ NAMES = [
     "pointwise_maximal_leakage",
     "local_dp",
 ]
-GIVEN = "with the parameter constant over the epoch and the model right, "
 
 
 def room(**changes):
@@ -89,8 +88,8 @@ def test_theorem_3_is_positive_for_enough_values():
     assert 0.4 < g.fano_paper < g.fano < g.bayes_error == pytest.approx(0.52)
     line = g.measures[2]
     assert line.shown == "at least 43.87 percent"
-    assert "never" not in line.note
-    assert "any guess is wrong with probability at least 43.87 percent" in line.sentence
+    assert line.note == text.fano_paper_note(5) != text.fano_paper_note(2)
+    assert "43.87 percent" in line.sentence
 
 
 def test_theorem_3_says_nothing_for_two_values():
@@ -98,8 +97,8 @@ def test_theorem_3_says_nothing_for_two_values():
     line = room().measures[2]
     assert line.value < 0.0
     assert line.shown == "nothing (-43.28 percent)"
-    assert "says nothing, because it is not positive" in line.sentence
-    assert "With two values it is never positive" in line.note
+    assert "percent" not in line.sentence  # a bound that is not positive claims no number
+    assert line.note == text.fano_paper_note(2)
 
 
 def test_the_budget():
@@ -107,9 +106,11 @@ def test_the_budget():
     assert room().within_budget is True
     assert room(budget=0.2).within_budget is False
     assert room(budget=None).within_budget is None
-    assert "Leakage budget   0.3 nats on average, kept by the draw" in str(room())
-    assert "NOT KEPT" in str(room(budget=0.2))
-    assert "Leakage budget" not in str(room(budget=None))
+    for budget, kept in ((0.3, True), (0.2, False)):
+        fact = text.budget_fact(budget, kept, residual=False)
+        assert fact in room(budget=budget).card.facts
+        assert fact != text.budget_fact(budget, not kept, residual=False)
+    assert "Leakage budget" not in dict(room(budget=None).card.facts)
 
 
 def test_one_value_leaves_nothing_to_hide():
@@ -125,26 +126,25 @@ def test_one_value_leaves_nothing_to_hide():
 # --- the words --------------------------------------------------------------------------------------------------------
 
 
-def test_the_headline_is_the_agreed_sentence():
-    """Word by word, rounded down."""
-    assert room().headline == (
-        "At the stated odds beforehand, with the parameter constant over the epoch and the model right, any guess is "
-        "wrong with probability at least 13.36 percent, however long it watches."
-    )
+def test_the_headline_has_its_number_and_its_conditions():
+    """The prior, the constant parameter, the right model and the error rate, rounded down."""
+    headline = room().headline
+    assert headline == room().measures[0].sentence
+    for part in (text.PRIORS["stated"], text.CONDITIONS["constant"], "at least 13.36 percent"):
+        assert part in headline
 
 
 @pytest.mark.parametrize("render", [Guarantee.text, Guarantee.html, Guarantee.json])
 @pytest.mark.parametrize("make", [room, five])
 def test_no_sentence_goes_without_its_conditions(render, make):
-    """Every measure, in every rendering: its sentence whole, beginning with the odds and the conditions."""
+    """Every measure, in every rendering: its sentence whole, beginning with the prior and the conditions."""
     g = make()
     written = render(g)
     if render == Guarantee.html:
         written = Reader.of(written).words
     written = flat(written)
     for m in g.measures:
-        begins = {"stated": "At the stated odds beforehand, ", "any": "Whatever the odds beforehand, "}[m.odds]
-        assert m.sentence.startswith(begins + GIVEN)
+        assert m.sentence.startswith(f"{text.PRIORS[m.prior]}, {text.CONDITIONS['constant']}, ")
         assert m.sentence in written
         assert m.note in written
         assert m.shown in written
@@ -152,51 +152,42 @@ def test_no_sentence_goes_without_its_conditions(render, make):
         assert sentence in written
 
 
-def test_which_measures_need_the_odds():
-    """Capacity, maximal leakage and local DP hold at any odds; nothing else does."""
-    assert {m.name for m in room().measures if m.odds == "any"} == {"capacity", "maximal_leakage", "local_dp"}
+def test_which_measures_need_the_prior():
+    """Capacity, maximal leakage and local DP hold at any prior; nothing else does."""
+    assert {m.name for m in room().measures if m.prior == "any"} == {"capacity", "maximal_leakage", "local_dp"}
+    assert {m["name"] for m in room().to_dict()["measures"] if m["odds"] == "any"} == {
+        "capacity", "maximal_leakage", "local_dp",
+    }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "constant over the epoch",
-        "model of each value is right",
-        "One draw an epoch",
-        "stay secret",
-        "every bound holds against somebody who sees it",
-        "the adversary knows them",
-        "only the disguised readings, of any length, with unlimited computation",
-        "Other channels",
-        "Timing",
-        "time of day",
-        "sum_i p_i KL",
-        "Repeated draws",
-        "Rounded readings",
-        "estimated from the readings",
-        "Never drive ventilation",
-    ],
-)
-def test_the_small_print_is_there(words):
-    """Conditions, adversary, and what is not protected."""
-    assert words in flat(str(room()))
+def test_the_small_print_is_there():
+    """Conditions, adversary, and every topic of what is not protected."""
+    g, written = room(), flat(str(room()))
+    assert set(text.NOT_PROTECTED) == {
+        "channels", "timing", "side information", "models", "redraws", "grid", "inputs", "readings", "memory", "safety",
+    }  # fmt: skip
+    assert g.not_protected == tuple(text.NOT_PROTECTED.values())
+    assert len(set(g.conditions)) == 7
+    for words in (*g.conditions, g.against, *g.not_protected):
+        assert words in written
 
 
-def test_values_of_zero_odds_are_mentioned():
+def test_values_of_probability_zero_are_mentioned():
     """They do not count, and the card says that nothing covers them."""
     g = Guarantee.of([0.5, 0.5, 0.0], [[0.8, 0.2], [0.2, 0.8], [1.0, 0.0]])
     assert g.local_dp == pytest.approx(math.log(4.0))
     assert g.capacity.odds[2] == 0.0
-    assert "Values with zero odds (1 of 3) never occur. No bound here covers them" in flat(str(g))
-    assert "zero odds" not in str(room())
+    assert len(g.conditions) == len(room().conditions) + 1
+    assert "1 of 3" in g.conditions[-1]
+    assert g.conditions[-1] in flat(str(g))
 
 
 def test_an_infinite_epsilon_says_what_it_means():
     """A draw that rules a value out."""
     g = Guarantee.of([0.5, 0.5], [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]])
     assert g.measures[-1].shown == "no bound (infinite)"
-    assert "there is no bound on how far" in g.measures[-1].sentence
-    assert "rules a value out" in g.measures[-1].note
+    assert "factor of" not in g.measures[-1].sentence  # no number is claimed
+    assert g.measures[-1].note
 
 
 def test_an_estimated_parameter_has_no_guarantee():
@@ -205,8 +196,12 @@ def test_an_estimated_parameter_has_no_guarantee():
     assert not g.holds
     for written in (str(g), repr(g), g.html(), g.json()):
         assert "no guarantee, audit only" in flat(written).lower()
-    assert "however" not in str(g)
-    assert "What is guaranteed" not in g.html()
+    assert not g.card.holds
+    assert 'data-holds="false"' in g.html()
+    assert 'data-holds="true"' in room().html()
+    assert text.card_headings(True)[0] not in g.html()
+    assert all(m.sentence.startswith(f"{text.PRIORS[m.prior]}, {text.CONDITIONS['estimated']}, ") for m in g.measures)
+    assert all(m.shown.startswith(("draw alone: ", "nothing")) for m in g.measures)
     assert not any("readings" in m.sentence.replace("no readings", "") for m in g.measures)
     data = g.to_dict()
     assert data["guaranteed"] is False
@@ -217,8 +212,8 @@ def test_an_estimated_parameter_has_no_guarantee():
 def test_a_moving_parameter_is_named():
     """Rows that stand for paths."""
     g = room(condition="path")
-    assert all("path of the parameter over the epoch" in m.sentence for m in g.measures)
-    assert "constant" not in g.headline
+    assert all(text.CONDITIONS["path"] in m.sentence for m in g.measures)
+    assert text.CONDITIONS["constant"] not in g.headline
 
 
 # --- rounding ---------------------------------------------------------------------------------------------------------
@@ -232,7 +227,7 @@ amounts = st.one_of(st.floats(0.0, 1e6), st.floats(-30, 6).map(lambda x: 10.0**x
 @settings(max_examples=200, deadline=None)
 def test_percentages_stay_on_their_side(x):
     """Down is never above, up never below (to rounding), and both within a hundredth of a percent."""
-    down, up = (Decimal(card.percent(x, side).removesuffix(" percent")) / 100 for side in ("down", "up"))
+    down, up = (Decimal(text.percent(x, side).removesuffix(" percent")) / 100 for side in ("down", "up"))
     exact = Decimal(x)
     assert down <= exact * (1 + SLIGHTLY)
     assert up >= exact * (1 - SLIGHTLY)
@@ -243,28 +238,28 @@ def test_percentages_stay_on_their_side(x):
 @settings(max_examples=200, deadline=None)
 def test_amounts_stay_on_their_side(x):
     """Four digits, and the factor they stand for."""
-    down, up = Decimal(card.number(x, "down")), Decimal(card.number(x, "up"))
+    down, up = Decimal(text.number(x, "down")), Decimal(text.number(x, "up"))
     exact = Decimal(repr(x))
     assert down <= exact * (1 + SLIGHTLY)
     assert up >= exact * (1 - SLIGHTLY)
     assert up - down <= exact * Decimal("0.0011")
     if x < 700.0:
-        factor = Decimal(card.factor(x))
+        factor = Decimal(text.factor(x))
         assert Decimal(math.exp(x)) * (1 - SLIGHTLY) <= factor <= Decimal(math.exp(x)) * Decimal("1.0011")
 
 
 def test_negative_numbers_are_rounded_down_too():
     """Down is towards minus infinity."""
-    assert card.percent(-0.432811, "down") == "-43.29 percent"
-    assert card.number(-0.432811, "down") == "-0.4329"
+    assert text.percent(-0.432811, "down") == "-43.29 percent"
+    assert text.number(-0.432811, "down") == "-0.4329"
 
 
 def test_rounding_noise_is_not_shown():
     """What a sum of floats does to 0.1336 costs no hundredth; a true difference does."""
-    assert card.percent(math.nextafter(0.1336, 0.0), "down") == "13.36 percent"
-    assert card.percent(0.1336 - 1e-9, "down") == "13.35 percent"
-    assert card.number(math.nextafter(0.3, 1.0), "up") == "0.3"
-    assert card.number(0.3 + 1e-9, "up") == "0.3001"
+    assert text.percent(math.nextafter(0.1336, 0.0), "down") == "13.36 percent"
+    assert text.percent(0.1336 - 1e-9, "down") == "13.35 percent"
+    assert text.number(math.nextafter(0.3, 1.0), "up") == "0.3"
+    assert text.number(0.3 + 1e-9, "up") == "0.3001"
 
 
 @given(st.integers(2, 5), st.integers(2, 5), st.integers(0, 2**32))
@@ -294,9 +289,9 @@ def test_text_is_tidy():
     assert max(map(len, lines)) <= 92
     assert all(line == line.rstrip() and "\t" not in line for line in lines)
     head = next(line for line in lines if line.startswith("Measure"))
-    rows = [line for line in lines if line.endswith((" stated", " any"))]
+    rows = [line for line in lines if line.endswith(("  stated", "  any"))]
     assert len(rows) == len(NAMES)
-    assert {max(line.rfind(" stated"), line.rfind(" any")) + 1 for line in rows} == {head.index("Odds")}
+    assert {max(line.rfind(" stated"), line.rfind(" any")) + 1 for line in rows} == {head.index("Prior")}
 
 
 def test_repr_is_short_and_keeps_values_out():

@@ -67,7 +67,7 @@ from understudy.errors import ConfigurationError, MissingReadingError, Numerical
 from understudy.identify.history import History, Segment
 from understudy.identify.prediction import scores
 from understudy.models.family import Family
-from understudy.randomizer.guarantee import label
+from understudy.text import label
 
 # Figures with intervals, and as JSON ------------------------------------------------------------------
 

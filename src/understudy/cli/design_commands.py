@@ -31,9 +31,9 @@ from understudy.cli.options import NOTHING, Kept, budget, chosen, kept, numbers,
 from understudy.cli.terminal import check_plot, filled, print_json, progress, save_figure, say, warn
 from understudy.errors import ConfigurationError, DesignError
 from understudy.randomizer.constraints import Floor
-from understudy.randomizer.guarantee import label
 from understudy.report.design_page import sentences
 from understudy.report.facts import AnyDesign, about, card_of, doubts, facts, frontier_of, nothing_hidden, warnings
+from understudy.text import label
 
 # ``understudy design family.json``: the randomizer for a family that was fitted, and what its leakage ---
 
@@ -148,7 +148,7 @@ def which(family: us.Family, wanted: Wanted) -> tuple[str, list[str]]:
 
 def approximate(family: us.Family) -> bool:
     """Whether some model gives away a little itself, as one of rounded readings does."""
-    from understudy.randomizer.guarantee import is_approximate
+    from understudy.randomizer.residual import is_approximate
 
     return any(is_approximate(family.model(value)) for value in family.values)
 

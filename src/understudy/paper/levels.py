@@ -64,13 +64,13 @@ def _budgets(points: int) -> list[str]:
 
 def card_tables(designs: Mapping[int, us.Design]) -> tuple[Table, ...]:
     """The whole cards: a table of every measure for each design, and one of what all of them need and do not cover."""
-    heads = ("measure", "bound", "odds", "in words")
+    heads = ("measure", "bound", "prior", "in words")
     cards = {share: design.guarantee for share, design in designs.items()}
     measures = tuple(
         Table(
             f"The card at {share} % of the entropy",
             heads,
-            tuple((m.title, m.shown, m.odds, f"{m.sentence} {m.note}".rstrip()) for m in g.measures),
+            tuple((m.title, m.shown, m.prior, f"{m.sentence} {m.note}".rstrip()) for m in g.measures),
         )
         for share, g in cards.items()
     )

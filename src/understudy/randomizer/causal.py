@@ -53,9 +53,10 @@ from understudy.randomizer.causal_belief import (
     mean,
     play,
 )
+from understudy.randomizer.causal_guarantee import CausalCard, causal_card
 from understudy.randomizer.design import Choices, begun_or_opened
-from understudy.randomizer.guarantee import is_approximate
 from understudy.randomizer.measures import entropy
+from understudy.randomizer.residual import is_approximate
 from understudy.randomizer.solver import as_cost, nats
 from understudy.randomizer.storage import (
     VERSIONS,
@@ -347,10 +348,8 @@ class CausalDesign(Frozen):
         return self.release.lattice.steps
 
     @property
-    def guarantee(self) -> Any:
-        """What the design promises, in figures and in plain words: text, JSON and HTML (`CausalCard`)."""
-        from understudy.randomizer.causal_guarantee import causal_card
-
+    def guarantee(self) -> CausalCard:
+        """What the design promises, in figures and in plain words: text, JSON and HTML."""
         return causal_card(self)
 
     def save(self, path: str | os.PathLike[str], models: bool = True) -> str:

@@ -1,68 +1,58 @@
-"""The card of a causal design: what is guaranteed for a parameter that moves, and of what.
+"""The guarantee of a causal design: what holds for a parameter that moves, and of what.
 
 A constant parameter has one draw, and one card (`understudy.randomizer.guarantee`). A moving one has a draw for each
-decision, and what is told adds up; so this card says for every figure whether it is about a sequence, a day or
-a decision. Bounds on guesses are about the best adversary who sees the pseudo path itself: at the time (filtering,
-~theta_1 .. ~theta_k for theta_k) or afterwards (smoothing, the whole path). Both are exact given the path and were
-averaged over simulated paths. What is shown is a lower bound, which is wrong once in a million and holds however long
-the sequence goes on (`understudy.randomizer.causal_guarantee`).
+decision, and leakages add up; so this card says for every figure whether it is about a sequence, a day or a decision.
+Bounds on guesses are about the best adversary who sees the pseudo path itself: at the time (filtering,
+~theta_1 .. ~theta_k for theta_k) or afterwards (smoothing, the whole path). Both are exact given the path and are
+averaged over simulated paths. A simulation ends somewhere and has finitely many sequences; neither may make a bound
+too good.
+
+**The end.** Later draws leak about earlier values too. So the simulated adversary is *told the true value* at the last
+decision N that is simulated. Given that value and the pseudo values up to N, the pseudo values after N are independent
+of theta_k for k <= N. Hence seeing all of them, without being told, is worth no more, and the bound holds however long
+the sequence goes on. How far away N must be follows from the mixing of the chain.
+
+**The number of sequences.** Where changes are rare nearly all simulated sequences look alike, and a standard error
+says nothing. With x_1 .. x_n independent and not negative, of mean at most m, and 0 <= c <= 1, the expectation of ::
+
+    E(m) = prod_s (1 + c (x_s / m - 1))
+
+is at most 1, so that E(m) >= 10^6 occurs once in a million at most; the same is true of a mean over several c. The
+least mean that is not refuted so is a lower bound, whatever the law of x, for any n.
 
 **Theta estimated from the readings.** Then no theorem holds, and no figure is a guarantee. One thing can still be
 said. Let eps bound the probability that the estimated path differs anywhere from the true one. *Any guess that
 the theorem says errs with probability at least e, errs with probability at least e - eps.* Proof: run two
-systems on the same readings with the same coins, one that is told theta (output ~Y) and one that estimates it (output
-~Y'). Where the paths agree, the two do the same: the draws are the same, and so are the scores and the outputs. So for
-any guess g, from outputs, pseudo path and randomness of its own, the two guesses agree but for an event of
-probability eps at most, and::
+systems on the same readings with the same random numbers, one that knows theta (output ~Y) and one that estimates it
+(output ~Y'). Where the paths agree, the draws, the scores and the outputs are the same. So for any guess g, from
+outputs, pseudo path and randomness of its own, the two guesses agree but for an event of probability eps at most::
 
     Pr(g(~Y') != theta_k)  >=  Pr(g(~Y) != theta_k) - Pr(paths differ)  >=  e - eps
 
 The path is all of it, up to the last reading that the adversary sees: eps grows with the length of the sequence, and
 with eps >= e nothing is left.
-
-How often the best guess of a moving parameter is wrong at least: bounds from simulation that do hold.
-
-A simulation ends somewhere and has finitely many sequences. Neither may make a bound too good.
-
-**The end.** Later draws tell about earlier values too, and where the parameter moves slowly they do so for long. So the
-simulated adversary is *told the true value* at the last decision N that is simulated. Given that value and the
-pseudo values up to N, the pseudo values after N are independent of theta_k for k <= N: the chain is a Markov chain, and
-draws depend on the present value and the pseudo past. Hence to see all of them, without being told, tells no more; and
-who knows more errs no more. The bound holds however long the sequence goes on. That N is far away matters only for how
-much is given up, and how far follows from the mixing of the chain.
-
-**The number of sequences.** Where changes are rare nearly all simulated sequences look alike, and a standard error says
-nothing. With x_1 .. x_n independent and not negative, of mean at most m, and 0 <= c <= 1, the expectation of ::
-
-    E(m) = prod_s (1 + c (x_s / m - 1))
-
-is at most 1, so that E(m) >= 10^6 comes once in a million at most; the same is true of a mean over several c. The least
-mean that is not refuted so is a lower bound, whatever the law of x, for any n.
-
-The sentences of the card of a causal design: every figure in plain words, with the conditions it needs.
-
-The card of a causal design on paper: as text, and as HTML in the style of the card of a constant parameter.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from understudy._html import with_policy
-from understudy._types import Array
+from understudy import text
+from understudy._html import card_html
+from understudy._types import Array, Plain, Value
+from understudy.distortion.costs import Costs
 from understudy.errors import DesignError
-from understudy.randomizer import guarantee, measures
-from understudy.randomizer.causal import CausalDesign
-from understudy.randomizer.causal_belief import Beliefs, play, posteriors
-from understudy.randomizer.guarantee import _STYLE, _WIDTH, Measure, _e, _filled, _names, _number, _row
+from understudy.randomizer import measures
+from understudy.randomizer.causal_belief import Beliefs, LongRun, play, posteriors
+from understudy.randomizer.guarantee import json_number, measure_to_dict, named_values
+from understudy.text import Card, Measure, MovingSetting, Scope, number, percent
 
-# How often the best guess of a moving parameter is wrong at least: bounds from simulation that do hol ---
-
+# Wrong guesses of the best adversary: lower bounds from simulation ----------------------------------------------------
 
 ONCE = 1e-6  # that a simulated bound is too good
 _SEED = 20230203  # a card that is made twice is the same card
@@ -131,7 +121,7 @@ def wrong(beliefs: Beliefs, plan: Plan) -> Wrong:
     >>> [round(share, 3) for share in wrong(beliefs, planned(beliefs, "exact"))]
     [0.115, 0.109]
     """
-    if beliefs.slope == 0.0:  # the draws tell nothing, and chance has no part in it
+    if beliefs.slope == 0.0:  # the draws leak nothing, and nothing is random
         share = blind(beliefs, plan)
         return Wrong(share, share)
     played = play(beliefs, plan.decisions, plan.sequences, _SEED)
@@ -180,301 +170,7 @@ def least_mean(x: Array, once: float = ONCE) -> float:
     return low
 
 
-# The sentences of the card of a causal design: every figure in plain words, with the conditions it ne ---
-
-
-ESTIMATED = (
-    "No guarantee, audit only: the parameter is estimated from the readings, and then no theorem holds. Figures that "
-    "say 'if known' are those of a parameter that is known, and bound nothing here."
-)
-_GIVEN = (
-    "At the stated odds and transitions, with the parameter known to the filter and not moved by the readings, and the "
-    "models right, "
-)
-_IF_KNOWN = "Not here, but if the parameter were known to the filter: "
-_CONDITIONS = (
-    "The parameter is a Markov chain with the stated odds at first and the stated transitions from decision to "
-    "decision. With other transitions the charges are those of a chain that is not there.",
-    "It is known when a decision is made, not estimated from the readings, and the readings do not act on it.",
-    "The model of each value is right, along the whole path: the readings have its law, the start included.",
-    "Decisions come from the clock, not from changes of the parameter, and are made from the parameter, the pseudo "
-    "values before and fresh randomness alone. Draws are remembered and never made again.",
-    "The random numbers behind the draws, the raw readings and the state of the filter stay secret. The pseudo path "
-    "need not: every bound holds against somebody who sees it.",
-    "All that depends on the parameter and is released passes through the filter, as one joint model.",
-)
-_AGAINST = (
-    "Anyone who sees only the disguised readings, with unlimited computation; who knows the odds, the transitions, the "
-    "randomizer, every model and this software; and even if told the pseudo path."
-)
-_NOT_PROTECTED = (
-    "What is finally known about one day or one decision: draws before and after it tell about it too. Only the sum "
-    "over the sequence bounds everything.",
-    "Unlucky draws: leakages are averages over draws, and after a telling one the belief may be sharp.",
-)
-_WRONG = (
-    "Wrong models: the average leakage can grow by the mean over paths of KL(true law along the path || model along "
-    "it), in nats over the whole sequence. A wrong model of a pseudo value costs no privacy."
-)
-_CONSTANT = ("Repeated draws", "Wrong models")  # what is said of these elsewhere is about a constant parameter
-
-
-_AT_THE_TIME = (
-    "any guess of the value of a decision, from all readings until the next decision, is wrong at least {} of the time"
-)
-_AFTERWARDS = (
-    "any guess of the value of a decision, from all readings before and after, is wrong at least {} of the time"
-)
-_LATER = "By then the chain has forgotten its start."
-_UNSETTLED = (
-    "The parameter moves so slowly that by then its start is not forgotten: this is about these decisions, and "
-    "later ones may be guessed better."
-)
-
-
-class Scope(NamedTuple):
-    """What is guaranteed of one thing, and how it is known."""
-
-    of: str
-    holds: str
-    known: str
-
-
-def lines(c: CausalCard) -> tuple[Measure, ...]:
-    """The lines of the card: wrong guesses first, then leakages."""
-    held = c.holds
-    given, lead = (_GIVEN, "") if held else (_IF_KNOWN, "if known: ")
-    bound = "at least" if held else "if known"
-    over = _over(c)
-    simulated = (
-        ""
-        if not c.rate_error > 0.0
-        else f" Simulated, with a standard error of {guarantee.number(c.rate_error, 'up')}."
-    )
-
-    def error(name: str, title: str, value: float, words: str, note: str) -> Measure:
-        shown = guarantee.percent(value, "down")
-        sentence = f"{given}{words.format(shown)}"
-        return Measure(
-            name, title, value, "probability", bound, "stated", (lead or "at least ") + shown, sentence, note
-        )
-
-    def leakage(name: str, title: str, value: float, words: str, note: str) -> Measure:
-        shown = _nats(value)
-        kind = "on average" if held else "if known"
-        return Measure(
-            name,
-            title,
-            value,
-            "nats",
-            kind,
-            "stated",
-            f"{lead}{shown} on average",
-            f"{given}{words.format(shown)}",
-            note,
-        )
-
-    found = [
-        error(
-            "filtering",
-            "Wrong guesses at the time, best adversary",
-            c.filtering,
-            f"{_AT_THE_TIME} {over}.",
-            "That of whoever sees the pseudo values up to then (filtering). Who knows the chain alone is wrong "
-            f"{guarantee.percent(c.blind, 'up')} of the time. {_LATER if c.settled else _UNSETTLED}",
-        ),
-        error(
-            "smoothing",
-            "Wrong guesses afterwards, best adversary",
-            c.smoothing,
-            f"{_AFTERWARDS} {over}, however long it goes on.",
-            f"That of whoever waits for the pseudo path until decision {c.decisions} (smoothing) and is told the true "
-            "value of that decision besides, so that nothing later could help."
-            + (
-                ""
-                if c.settled
-                else " The parameter moves so slowly that being told this gives much away, and the bound is low."
-            ),
-        ),
-        error(
-            "first_error",
-            "Wrong guesses of the first value",
-            c.first_error,
-            "any guess of the first value, from all readings before the second decision, is wrong with probability at "
-            "least {}.",
-            f"Exact. Who sees nothing and guesses best is wrong {guarantee.percent(c.prior_error, 'up')} of the time.",
-        ),
-        leakage(
-            "rate",
-            "Leakage a decision, in the long run",
-            c.rate,
-            "a decision adds {} on average to what was told before.",
-            f"What a decision adds is known before it is made, and is charged.{simulated}",
-        ),
-        leakage(
-            "first_charge",
-            "Leakage of the first decision",
-            c.first_charge,
-            "the first decision tells {} on average over its draws.",
-            "Exact. It costs more than later ones where nothing was told before.",
-        ),
-    ]
-    if c.per_day is not None and c.first_day is not None:
-        found.append(
-            leakage(
-                "per_day",
-                "Leakage a day, expected",
-                c.per_day,
-                f"the {c.decisions_per_day:g} decisions of a day add {{}} on average to what was told before.",
-                f"On the first day {_nats(c.first_day)}. A budget keeps every day within a bound, not the mean alone.",
-            )
-        )
-    return (*_still_held(c), *found)
-
-
-def _still_held(c: CausalCard) -> tuple[Measure, ...]:
-    """What a bound on the chance of a wrong path leaves: e - eps."""
-    if c.holds or c.wrong_path is None:
-        return ()
-    eps = guarantee.percent(c.wrong_path, "up")
-    given = (
-        "At the stated odds and transitions, with the models right and an estimated path that differs anywhere from "
-        f"the true one with probability at most {eps}, "
-    )
-
-    def line(name: str, title: str, least: float, words: str, end: str) -> Measure:
-        value = max(0.0, least - (c.wrong_path or 0.0))
-        shown = guarantee.percent(value, "down")
-        sentence = f"{given}{words.format(shown)} {_over(c)}{end}."
-        if value <= 0.0:
-            sentence, shown = f"{given}this bound says nothing, because it is not positive.", "nothing"
-        note = (
-            f"{guarantee.percent(least, 'down')} if the path were known, less {eps}. The path is all of it, up to the "
-            "last reading that is seen; the card does not check the probability."
-        )
-        return Measure(
-            name, title, value, "probability", "at least", "stated", shown if value <= 0.0 else f"at least {shown}",
-            sentence, note,
-        )  # fmt: skip
-
-    return (
-        line(
-            "filtering_if_right",
-            f"Wrong guesses at the time, if the path is wrong at most {eps} of the time",
-            c.filtering,
-            _AT_THE_TIME,
-            "",
-        ),
-        line(
-            "smoothing_if_right",
-            f"Wrong guesses afterwards, if the path is wrong at most {eps} of the time",
-            c.smoothing,
-            _AFTERWARDS,
-            ", whatever is seen afterwards",
-        ),
-    )
-
-
-def scopes(c: CausalCard) -> tuple[Scope, ...]:
-    """What is guaranteed of a sequence, a day and a decision."""
-    if not c.holds:
-        audit = "what an audit finds"
-        still = _still_held(c)
-        guesses = "nothing"
-        if still:
-            guesses = f"nothing of leakages; wrong guesses {still[0].shown}, if the path is wrong as seldom as stated"
-        return (
-            Scope("a sequence", "nothing: all readings may tell all there is", audit),
-            Scope("the same with a budget", "nothing: a budget bounds the draws, not the readings", audit),
-            Scope("a day", "nothing", audit),
-            Scope("a decision", guesses, audit),
-        )
-    rate, first = _nats(c.rate), _nats(c.first_charge)
-    day = "its draws add at most its charges to what was told before"
-    if c.per_day is not None:
-        day += f", {_nats(c.per_day)} expected"
-    return (
-        Scope(
-            "a sequence",
-            f"all readings tell at most the sum of the charges, on average: {first} for the first decision and about "
-            f"{rate} for each other",
-            "expected_leakage(K) beforehand, charges on the way",
-        ),
-        Scope("the same with a budget", "at most the budget, whatever is drawn", "draw(..., left=budget - spent)"),
-        Scope("a day", day, "per_day, at_most"),
-        Scope("a decision", "its draw adds its charge, known before it is made", "next_charge(state)"),
-    )
-
-
-def conditions_words(c: CausalCard) -> tuple[str, ...]:
-    """All that must be true for the figures to hold."""
-    if c.holds:
-        return _CONDITIONS
-    none = "None suffices: the parameter is estimated from the readings."
-    if c.wrong_path is None:
-        return (none,)
-    eps = guarantee.percent(c.wrong_path, "up")
-    return (
-        f"None suffices for a bound on leakages. Lines that say 'if the path is wrong at most {eps} of the time' need "
-        "that probability, and these:",
-        *(words for words in _CONDITIONS if "not estimated" not in words),
-    )
-
-
-def against_words(c: CausalCard) -> str:
-    """Whom the bounds hold off."""
-    return _AGAINST if c.holds else "Nobody, as far as can be proven. See what an audit finds."
-
-
-def not_protected_words(c: CausalCard) -> tuple[str, ...]:
-    """What no figure here is about."""
-    common = tuple(words for words in guarantee._NOT_PROTECTED if not words.startswith(_CONSTANT))
-    own = _NOT_PROTECTED if c.holds else ("The parameter itself and the raw readings, as far as can be proven.",)
-    return (*own, _WRONG, *common)
-
-
-def facts(c: CausalCard) -> list[tuple[str, str]]:
-    """What stands at the head of the card: name and content."""
-    odds = ", ".join(
-        f"{guarantee.label(value)}: {guarantee.percent(p, 'near')}"
-        for value, p in zip(c.values[:12], c.prior, strict=False)
-    )
-    more = len(c.values) - 12
-    measure = f" ({c.measure})" if c.measure else ""
-    found = [
-        ("Hidden", f"a parameter that moves among {len(c.values)} values, as a Markov chain"),
-        ("Odds at first", f"{odds}{f', and {more} more' if more > 0 else ''}. The adversary is taken to know them, and "
-         "the transitions."),
-        ("Drawn instead", f"one of {c.draws} pseudo values for every {_readings(c.decision_every)}, with memory of the "
-         "draws before"),
-    ]  # fmt: skip
-    if c.decisions_per_day is not None:
-        found.append(("Decisions a day", f"{c.decisions_per_day:g}"))
-    if math.isfinite(c.distortion):
-        found.append(
-            (
-                "Distortion",
-                f"{guarantee.number(c.distortion, 'near')}{measure} on average, between values that stay; what moving "
-                "paths cost is told by true_distortion.",
-            )
-        )
-    return found
-
-
-def _over(c: CausalCard) -> str:
-    return f"on average over decisions {c.window[0]} to {c.window[1]} of a sequence that starts at the stated odds"
-
-
-def _readings(every: int) -> str:
-    return "reading" if every == 1 else f"{every} readings"
-
-
-def _nats(x: float) -> str:
-    return f"{guarantee.number(x, 'up')} nats ({guarantee.number(x / math.log(2.0), 'up')} bit)"
-
-
-# The card of a causal design: what is guaranteed for a parameter that moves, and of what -------------
-
+# The card -------------------------------------------------------------------------------------------------------------
 
 SCHEMA, VERSION = "understudy.causal_guarantee", 1
 
@@ -485,7 +181,7 @@ class CausalCard:
 
     Leakages are in nats, errors are probabilities. `filtering` and `smoothing` are the least shares of wrong guesses of
     theta_k at the time and afterwards, on average over the decisions k of `window`, first and last; `first_error` is
-    that of theta_1 from the first draw alone. Sequences start at the stated odds, and `decisions` of them were
+    that of theta_1 from the first draw alone. Sequences start at the stated prior, and `decisions` of them were
     simulated. Where `settled`, the chain has forgotten its start before the window and its end after it. `str`, `text`,
     `html` and `json` render it.
     """
@@ -537,32 +233,77 @@ class CausalCard:
     @property
     def headline(self) -> str:
         """What is guaranteed, in one sentence, conditions included; or that nothing is."""
-        return ESTIMATED if self.estimated else self.measures[0].sentence
+        return text.moving_claim(self.measures[0], self.holds)
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """Every figure with its sentence, the one to quote first."""
-        return lines(self)
+        """Every figure with its sentence, the one to quote first: wrong guesses, then leakages."""
+        say = self._setting
+        found = [
+            say.error("filtering", self.filtering, say.filtering_note(self.blind)),
+            say.error("smoothing", self.smoothing, say.smoothing_note(self.decisions)),
+            say.error("first_error", self.first_error, text.first_error_note(self.prior_error)),
+            say.leakage("rate", self.rate, text.rate_note(self.rate_error)),
+            say.leakage("first_charge", self.first_charge, text.FIRST_CHARGE_NOTE),
+        ]
+        if self.decisions_per_day is not None and self.per_day is not None and self.first_day is not None:
+            note = text.per_day_note(self.first_day)
+            found.append(say.leakage("per_day", self.per_day, note, self.decisions_per_day))
+        return (*self._of_estimated, *found)
+
+    @property
+    def _of_estimated(self) -> tuple[Measure, ...]:
+        """What a bound on the probability of a wrong path leaves: e - eps."""
+        if self.holds or self.wrong_path is None:
+            return ()
+        guesses = (("filtering", self.filtering), ("smoothing", self.smoothing))
+        return tuple(self._setting.error_of_estimated(name, value, self.wrong_path) for name, value in guesses)
 
     @property
     def scopes(self) -> tuple[Scope, ...]:
         """What is guaranteed of a sequence, of a day and of a decision."""
-        return scopes(self)
+        left = self._of_estimated
+        return self._setting.scopes(self.rate, self.first_charge, self.per_day, left[0].shown if left else "")
 
     @property
     def conditions(self) -> tuple[str, ...]:
         """All that must be true for the figures to hold."""
-        return conditions_words(self)
+        return self._setting.conditions
 
     @property
     def against(self) -> str:
-        """Whom the bounds hold off."""
-        return against_words(self)
+        """The adversary of the bounds."""
+        return self._setting.against
 
     @property
     def not_protected(self) -> tuple[str, ...]:
         """What no figure here is about."""
-        return not_protected_words(self)
+        return self._setting.not_protected
+
+    @property
+    def card(self) -> Card:
+        """The whole card in words."""
+        heading, caption = self._setting.headings
+        facts = text.moving_facts(self.values, self.prior, self.draws, self.decision_every, self.decisions_per_day)
+        if math.isfinite(self.distortion):
+            facts.append(text.moving_distortion_fact(self.distortion, self.measure))
+        return Card(
+            title="Privacy card of a moving parameter",
+            claim=self.headline,
+            holds=self.holds,
+            facts=facts,
+            heading=heading,
+            caption=caption,
+            measures=self.measures,
+            conditions=self.conditions,
+            against=self.against,
+            not_protected=self.not_protected,
+            scopes=self.scopes,
+        )
+
+    @property
+    def _setting(self) -> MovingSetting:
+        return MovingSetting(self.holds, self.wrong_path, *self.window, self.settled)
 
     def __eq__(self, other: object) -> bool:
         return self.to_dict() == other.to_dict() if isinstance(other, CausalCard) else NotImplemented
@@ -574,7 +315,7 @@ class CausalCard:
         size = f"{len(self.values)} values, {self.draws} draws"
         if self.estimated:
             return f"CausalCard(no guarantee, audit only; {size})"
-        error, rate = guarantee.percent(self.filtering, "down"), guarantee.number(self.rate, "up")
+        error, rate = percent(self.filtering, "down"), number(self.rate, "up")
         return f"CausalCard({size}, error >= {error}, {rate} nats a decision)"
 
     def __str__(self) -> str:
@@ -582,16 +323,16 @@ class CausalCard:
 
     def text(self) -> str:
         """The card as plain text."""
-        return text(self)
+        return text.card_text(self.card)
 
     def html(self, page: bool = False) -> str:
         """The card as an HTML fragment, or as a page of its own; it loads nothing from elsewhere."""
-        return html(self, page)
+        return card_html(self.card, page)
 
     def _repr_html_(self) -> str:
         return self.html()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Plain:
         """The card as plain data: infinities are the word ``"infinite"``, what is not defined is None."""
         held = self.holds
         return {
@@ -622,9 +363,12 @@ class CausalCard:
                 "decisions_simulated": self.decisions,
                 "settled": self.settled,
             },
-            "distortion": {"surrogate": _number(self.distortion), "standard_error": _number(self.distortion_error)},
-            "measures": [{**asdict(m), "value": _number(m.value)} for m in self.measures],
-            "guaranteed_for": [{"of": s.of, "holds": s.holds, "known": s.known} for s in self.scopes],
+            "distortion": {
+                "surrogate": json_number(self.distortion),
+                "standard_error": json_number(self.distortion_error),
+            },
+            "measures": [measure_to_dict(m) for m in self.measures],
+            "guaranteed_for": [scope._asdict() for scope in self.scopes],
             "conditions": list(self.conditions),
             "against": self.against,
             "not_protected": list(self.not_protected),
@@ -641,8 +385,30 @@ class CausalCard:
         return 0.0 if self.wrong_path is None else max(0.0, error - self.wrong_path)
 
 
+@runtime_checkable
+class MovingDesign(Protocol):
+    """What a card needs of a causal design."""
+
+    beliefs: Beliefs
+    long_run: LongRun
+    costs: Costs | None
+    decision_every: int
+    estimated: bool
+    first_charge: float
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """The values of the private parameter."""
+        ...
+
+    @property
+    def distortion_error(self) -> float:
+        """The standard error of the distortion."""
+        ...
+
+
 def causal_card(
-    design: CausalDesign,
+    design: MovingDesign,
     *,
     decisions_per_day: float | None = None,
     estimated: bool = False,
@@ -650,9 +416,9 @@ def causal_card(
 ) -> CausalCard:
     """The card of a causal design.
 
-    `decisions_per_day` adds what a day tells. With `estimated`, or if the design says so, theta is estimated from the
-    readings, and the card says "no guarantee, audit only"; `wrong_path` then bounds the probability that the estimated
-    path differs anywhere from the true one, and the card has the line that still holds.
+    `decisions_per_day` adds the leakage of a day. With `estimated`, or if the design says so, theta is estimated from
+    the readings, and the card says "no guarantee, audit only"; `wrong_path` then bounds the probability that the
+    estimated path differs anywhere from the true one, and the card has the line that still holds.
 
     >>> import textwrap
     >>> import understudy as us
@@ -662,12 +428,12 @@ def causal_card(
     CausalCard(2 values, 2 draws, error >= 16.68 percent, 0.02 nats a decision)
     >>> print(textwrap.fill(causal_card(made, estimated=True).headline, 80))
     No guarantee, audit only: the parameter is estimated from the readings, and then
-    no theorem holds. Figures that say 'if known' are those of a parameter that is
-    known, and bound nothing here.
+    no theorem holds. Figures that say 'if known' are those of a known parameter,
+    and bound nothing here.
     >>> causal_card(made, estimated=True, wrong_path=0.05).measures[0].shown
     'at least 11.68 percent'
     """
-    if not isinstance(design, CausalDesign):
+    if not isinstance(design, MovingDesign):
         raise DesignError(f"design is a {type(design).__name__}; it must be a CausalDesign")
     estimated = bool(estimated) or design.estimated
     if decisions_per_day is not None:
@@ -681,19 +447,19 @@ def causal_card(
     found = wrong(b, plan)
     kernel = b.kernel(b.prior.tolist())
     return CausalCard(
-        values=_names(design.values, len(design.values)),
+        values=named_values(design.values, len(design.values)),
         prior=tuple(b.prior.tolist()),
-        draws=len(design.pseudo),
+        draws=b.cost.shape[1],
         decision_every=design.decision_every,
         decisions_per_day=decisions_per_day,
         estimated=estimated,
         wrong_path=wrong_path,
-        rate=design.rate,
-        rate_error=design.rate_error,
+        rate=design.long_run.rate,
+        rate_error=design.long_run.rate_error,
         first_charge=design.first_charge,
-        distortion=design.distortion,
+        distortion=design.long_run.distortion,
         distortion_error=design.distortion_error,
-        measure=design._given[0] if design._given is not None and isinstance(design._given[0], str) else "",
+        measure="" if design.costs is None else design.costs.distortion or "",
         prior_error=measures.prior_error(b.prior),
         blind=blind(b, plan),
         first_error=measures.bayes_error(b.prior, kernel),
@@ -705,89 +471,22 @@ def causal_card(
     )
 
 
-def _positive(number: Any) -> float:
+def _positive(number: float) -> float:
     plain = _plain(number)
     if plain is None or not 0.0 < plain < math.inf:
         raise DesignError(f"decisions_per_day = {number!r}; it must be a positive number")
     return plain
 
 
-def _probability(p: Any) -> float:
+def _probability(p: float) -> float:
     plain = _plain(p)
     if plain is None or not 0.0 <= plain <= 1.0:
         raise DesignError(f"wrong_path = {p!r}; it must be a probability, from 0 to 1")
     return float(plain)
 
 
-def _plain(number: Any) -> int | float | None:
+def _plain(number: float) -> int | float | None:
     """A number of Python, from one of numpy too; None if it is none."""
     if isinstance(number, (np.integer, np.floating)):
         number = number.item()
     return None if isinstance(number, bool) or not isinstance(number, (int, float)) else number
-
-
-# The card of a causal design on paper: as text, and as HTML in the style of the card of a constant pa ---
-
-
-def text(c: CausalCard) -> str:
-    """The card as plain text, at most 92 columns wide."""
-    lines = ["PRIVACY CARD OF A MOVING PARAMETER", "=" * _WIDTH, *_filled(c.headline), ""]
-    for name, content in facts(c):
-        lines += _filled(content, f"{name:<17}")
-    for k, m in enumerate(c.measures, start=1):
-        lines += ["", *_filled(f"{m.title}: {m.shown}", f"{k}. ")]
-        lines += _filled(f"{m.sentence} {m.note}".rstrip(), "   ")
-    lines += ["", "Guaranteed of"]
-    for scope in c.scopes:
-        lines += _filled(f"{scope.of}: {scope.holds} ({scope.known}).", "  - ")
-    for title, items in _sections(c):
-        lines += ["", title]
-        for item in items:
-            lines += _filled(item, "  - ")
-    return "\n".join(line.rstrip() for line in lines) + "\n"
-
-
-def html(c: CausalCard, page: bool = False) -> str:
-    """The card as HTML: a fragment, or a whole page. Nothing is loaded from elsewhere."""
-    about = "".join(f'<tr><th scope="row">{_e(name)}</th><td>{_e(content)}</td></tr>' for name, content in facts(c))
-    rows = "".join(_row(m) for m in c.measures)
-    of = "".join(
-        f'<tr><th scope="row">{_e(s.of)}</th><td>{_e(s.holds)}</td><td>{_e(s.known)}</td></tr>' for s in c.scopes
-    )
-    rest = "".join(
-        f"<h3>{_e(title)}</h3><ul>{''.join(f'<li>{_e(item)}</li>' for item in items)}</ul>"
-        for title, items in _sections(c)
-    )
-    title, caption = "What is guaranteed", "Each figure with its meaning; every one needs the conditions below"
-    if not c.holds:
-        title, caption = "What is not guaranteed", "Figures of a parameter that is known; this one is estimated"
-        if c.wrong_path is not None:
-            title = "What holds if the path is nearly always right, and what does not hold"
-            caption = "Figures that say 'if known' are of a parameter that is known; this one is estimated"
-    body = (
-        f'<section class="understudy-card{"" if c.holds else " void"}" aria-label="Privacy card">'
-        f"<style>{_STYLE}</style><h2>Privacy card of a moving parameter</h2>"
-        f'<p class="claim">{_e(c.headline)}</p>'
-        f'<table class="facts"><caption>What is hidden</caption><tbody>{about}</tbody></table>'
-        f"<h3>{_e(title)}</h3><table><caption>{_e(caption)}</caption>"
-        '<thead><tr><th scope="col">Measure</th><th scope="col">Figure</th><th scope="col">Odds</th>'
-        f'<th scope="col">In words</th></tr></thead><tbody>{rows}</tbody></table>'
-        "<h3>Of a sequence, a day, a decision</h3><table><caption>What holds, and how it is known</caption>"
-        '<thead><tr><th scope="col">Of</th><th scope="col">Holds</th><th scope="col">Known by</th></tr></thead>'
-        f"<tbody>{of}</tbody></table>{rest}</section>"
-    )
-    if not page:
-        return body
-    return with_policy(
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1"><title>Privacy card</title></head>'
-        f"<body>{body}</body></html>\n"
-    )
-
-
-def _sections(c: CausalCard) -> list[tuple[str, tuple[str, ...]]]:
-    return [
-        ("Holds under these conditions", c.conditions),
-        ("Against whom", (c.against,)),
-        ("What is not protected", c.not_protected),
-    ]

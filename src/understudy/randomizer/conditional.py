@@ -24,15 +24,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from understudy import text
 from understudy._types import Array, Progress
 from understudy.distortion.costs import Costs, costs
 from understudy.distortion.measures import Function
 from understudy.errors import ConfigurationError, DesignError
 from understudy.models.family import Family
-from understudy.randomizer import guarantee
 from understudy.randomizer.design import Design, solved
-from understudy.randomizer.guarantee import Charge, charge
 from understudy.randomizer.measures import entropy
+from understudy.randomizer.residual import Charge, charge
 from understudy.randomizer.solver import (
     as_cost,
     as_prior,
@@ -138,11 +138,11 @@ class ConditionalDesign:
         error = self.errors[worst]
         charge = self.designs[0].charge
         watched = "however long it watches" if charge is None else f"over {charge.first}"
-        told = guarantee.number(self.total_leakage, "up")
+        told = text.number(self.total_leakage, "up")
         return (
             f"At the stated odds of each time, with the parameter constant over the epoch and the model right, what is "
             f"seen tells at most {told} nats a draw beyond what the time tells, and any guess of who knows the "
-            f"time is wrong with probability at least {guarantee.percent(error, 'down')} (at {worst!r}, the worst "
+            f"time is wrong with probability at least {text.percent(error, 'down')} (at {worst!r}, the worst "
             f"time), {watched}."
         )
 
@@ -153,15 +153,15 @@ class ConditionalDesign:
             "",
             f"distortion       {self.distortion:.6g}, at least {self.lower_bound:.8g} for any randomizers "
             f"within the budget ({self.status}; {self.split})",
-            f"leakage          {guarantee.number(self.leakage, 'up')} nats given the clock (budget {self.budget:.6g})",
-            f"the time alone   {guarantee.number(self.clock_information, 'up')} nats, which nothing here hides",
+            f"leakage          {text.number(self.leakage, 'up')} nats given the clock (budget {self.budget:.6g})",
+            f"the time alone   {text.number(self.clock_information, 'up')} nats, which nothing here hides",
             "",
             f"{'time':16}{'weight':>9}{'distortion':>13}{'nats':>11}{'wrong before':>15}{'wrong after':>14}",
         ]
         for s, w, design in zip(self.times, self.weights, self.designs, strict=True):
             g = design.guarantee
-            before, after = guarantee.percent(g.prior_error, "down"), guarantee.percent(g.bayes_error, "down")
-            told = guarantee.number(design.leakage, "up")
+            before, after = text.percent(g.prior_error, "down"), text.percent(g.bayes_error, "down")
+            told = text.number(design.leakage, "up")
             lines.append(f"{s!s:16}{w:9.3f}{design.distortion:13.6g}{told:>11}{before:>15}{after:>14}")
         lines += ["", *textwrap.wrap(_CONDITIONS, width)]
         return "\n".join(lines)

@@ -21,9 +21,9 @@ from understudy.models.family import Family
 from understudy.randomizer.constrained_solver import Constrained, least_leakage_with
 from understudy.randomizer.constraints import STORED, Constraint, ErrorAtLeast, Exact, Multiples, Names, shown
 from understudy.randomizer.design import Design, solved, total
-from understudy.randomizer.guarantee import Charge
 from understudy.randomizer.measures import entropy
 from understudy.randomizer.randomizer import Randomizer
+from understudy.randomizer.residual import Charge
 from understudy.randomizer.solver import Solution, bounds_of, information, nats
 from understudy.serialize import value_from_plain, value_to_plain
 

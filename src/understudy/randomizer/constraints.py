@@ -32,9 +32,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from understudy import text
 from understudy._types import Array
 from understudy.errors import DesignError
-from understudy.randomizer import guarantee
 from understudy.randomizer.measures import checked_kernel
 from understudy.randomizer.solver import as_prior
 
@@ -188,7 +188,7 @@ class LocalDP(Constraint):
     def words(self) -> str:
         """The constraint as a sentence."""
         return (
-            f"Local differential privacy: no draw is more than {guarantee.factor(self.epsilon)} times "
+            f"Local differential privacy: no draw is more than {text.factor(self.epsilon)} times "
             f"(e^{self.epsilon:.6g}) likelier under one value than under another."
         )
 
@@ -217,7 +217,7 @@ class MaximalLeakage(Constraint):
         """The constraint as a sentence."""
         return (
             f"Maximal leakage of at most {self.nats:.6g} nats: whatever the odds, the chance to guess right any fact "
-            f"about the value is multiplied by at most {guarantee.factor(self.nats)}."
+            f"about the value is multiplied by at most {text.factor(self.nats)}."
         )
 
     def kept(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
@@ -244,7 +244,7 @@ class PointwiseLeakage(Constraint):
         """The constraint as a sentence."""
         return (
             f"Pointwise leakage of at most {self.nats:.6g} nats: at the stated odds, no draw multiplies the chance to "
-            f"guess right any fact about the value by more than {guarantee.factor(self.nats)}."
+            f"guess right any fact about the value by more than {text.factor(self.nats)}."
         )
 
     def kept(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
@@ -374,7 +374,7 @@ class Forbidden(Constraint):
         """The constraint as a sentence."""
         if not self.pairs:
             return "No pair of value and pseudo value is ruled out."
-        shown = [f"{guarantee.label(value)} as {guarantee.label(drawn)}" for value, drawn in self.pairs[:6]]
+        shown = [f"{text.label(value)} as {text.label(drawn)}" for value, drawn in self.pairs[:6]]
         more = f" and {len(self.pairs) - 6} more pairs" if len(self.pairs) > 6 else ""
         by = " (row and column)" if self.positions else ""
         return f"Never played{by}: {', '.join(shown)}{more}."
@@ -421,7 +421,7 @@ class Same(Constraint):
     @property
     def words(self) -> str:
         """The constraint as a sentence."""
-        shown = "; ".join(", ".join(guarantee.label(value) for value in g) for g in self.groups if len(g) > 1)
+        shown = "; ".join(", ".join(text.label(value) for value in g) for g in self.groups if len(g) > 1)
         by = " (by row)" if self.positions else ""
         return (
             f"Treated alike{by}, so that nothing tells them apart: {shown}." if shown else "No two values are grouped."
@@ -490,11 +490,11 @@ class Names(NamedTuple):
         >>> Names().row(2), Names(("home", "away"), (0, 1)).row(1)
         ('row 2', 'value away')
         """
-        return f"value {guarantee.label(self.values[i])}" if self.values else f"row {i}"
+        return f"value {text.label(self.values[i])}" if self.values else f"row {i}"
 
     def column(self, j: int) -> str:
         """One column."""
-        return f"pseudo value {guarantee.label(self.pseudo[j])}" if self.pseudo else f"column {j}"
+        return f"pseudo value {text.label(self.pseudo[j])}" if self.pseudo else f"column {j}"
 
     def rows(self, several: Sequence[int]) -> str:
         """Several rows, the first six by name.
@@ -504,7 +504,7 @@ class Names(NamedTuple):
         """
         if len(several) == 1:
             return self.row(several[0])
-        told = [guarantee.label(self.values[i]) if self.values else str(i) for i in several]
+        told = [text.label(self.values[i]) if self.values else str(i) for i in several]
         *first, last = told if len(told) <= 6 else [*told[:6], f"{len(told) - 6} more"]
         return f"{'values' if self.values else 'rows'} {', '.join(first)} and {last}"
 

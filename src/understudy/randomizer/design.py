@@ -17,18 +17,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from understudy import text
 from understudy._types import Array, Progress
 from understudy.distortion.costs import Costs, costs
 from understudy.distortion.measures import Function
 from understudy.errors import ConfigurationError, DesignError, InfeasibleError, ModelError, UnderstudyWarning
 from understudy.models.family import Family
 from understudy.models.model import Model
-from understudy.randomizer import guarantee
 from understudy.randomizer.constraints import Constraint
-from understudy.randomizer.guarantee import Charge, Guarantee, Released, charge, released, rounded_up
+from understudy.randomizer.guarantee import Guarantee, Released, released
 from understudy.randomizer.inverse import least_distortion, least_leakage
 from understudy.randomizer.measures import capacity, entropy, mutual_information
 from understudy.randomizer.randomizer import Randomizer
+from understudy.randomizer.residual import Charge, charge, rounded_up
 from understudy.randomizer.solver import Solution, as_cost, as_prior, bounds_of, minimise, nats
 from understudy.serialize import fingerprint, to_plain, value_to_plain
 from understudy.stream.cadence import Cadence
@@ -97,7 +98,7 @@ class Design:
 
     def __repr__(self) -> str:
         m, n = self.randomizer.kernel.shape
-        more = "" if self.charge is None else f"residual={guarantee.number(self.residual, 'up')}, "
+        more = "" if self.charge is None else f"residual={text.number(self.residual, 'up')}, "
         return f"Design({m} x {n}, distortion={self._distortion()}, leakage={self.leakage:.6g}, {more}{self.status})"
 
     def __str__(self) -> str:
@@ -114,7 +115,7 @@ class Design:
             f"  leakage      {self.leakage:.8g} nats ({self.leakage / np.log(2.0):.6g} bits)",
         ]
         if self.charge is not None:
-            residual = f"{guarantee.number(self.residual, 'up')} nats over {self.charge.readings} ({self.charge.how})"
+            residual = f"{text.number(self.residual, 'up')} nats over {self.charge.readings} ({self.charge.how})"
             lines.append(f"  residual     {residual}")
         lines += [f"  kept         {one.words}" for one in self.constraints]
         lines.append(f"  guarantee    {self.guarantee.headline}")

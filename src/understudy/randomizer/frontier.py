@@ -14,8 +14,8 @@ from understudy.distortion.measures import Function
 from understudy.errors import DesignError
 from understudy.models.family import Family
 from understudy.randomizer.design import Design, solved, total
-from understudy.randomizer.guarantee import charge
 from understudy.randomizer.measures import entropy
+from understudy.randomizer.residual import charge
 from understudy.randomizer.solver import minimise, nats
 
 POINTS = 60

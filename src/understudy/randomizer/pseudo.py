@@ -48,8 +48,8 @@ from understudy.distortion.measures import Function, Measure
 from understudy.errors import DesignError, UnderstudyWarning
 from understudy.models.family import Family
 from understudy.randomizer.design import Design, design, solved
-from understudy.randomizer.guarantee import charge
 from understudy.randomizer.measures import entropy
+from understudy.randomizer.residual import charge
 from understudy.randomizer.solver import Solution, as_prior, bounds_of, minimise, nats
 
 # What a search for pseudo values sees: a set to choose from, what every place in it costs, and the sl ---

@@ -82,15 +82,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy import text
 from understudy._types import Array, Progress
 from understudy.distortion.costs import Costs, costs
 from understudy.distortion.measures import Function
 from understudy.errors import ConfigurationError, DesignError, InfeasibleError, StoredFileError
 from understudy.models.family import Family
 from understudy.models.probe import probe
-from understudy.randomizer import guarantee
 from understudy.randomizer.design import Design, total, with_terms
-from understudy.randomizer.guarantee import Charge, charge
 from understudy.randomizer.measures import (
     _divergences,
     _interior_step,
@@ -102,6 +101,7 @@ from understudy.randomizer.measures import (
     prior_error,
 )
 from understudy.randomizer.randomizer import Randomizer
+from understudy.randomizer.residual import Charge, charge
 from understudy.randomizer.solver import Solution, Workspace, as_cost, as_prior, closed, kernels, minimise, nats, view
 from understudy.randomizer.storage import (
     VERSIONS,
@@ -147,7 +147,7 @@ class RobustDesign(Design):
 
     def __repr__(self) -> str:
         m, n = self.randomizer.kernel.shape
-        more = "" if self.charge is None else f"residual={guarantee.number(self.residual, 'up')}, "
+        more = "" if self.charge is None else f"residual={text.number(self.residual, 'up')}, "
         return (
             f"RobustDesign({m} x {n}, {self._hull()}, distortion={self._distortion()}, "
             f"leakage<={self.leakage:.6g}, {more}{self.status})"
@@ -210,11 +210,11 @@ class RobustDesign(Design):
     def headline(self) -> str:
         """What is guaranteed over the hull, in one sentence, conditions included."""
         where = "however long it watches" if self.charge is None else f"over {self.charge.first}"
-        told = guarantee.number(self.total_leakage, "up")
+        told = text.number(self.total_leakage, "up")
         odds = "Whatever the odds beforehand" if self.any_odds else f"At any mixture of the {self._hull()} beforehand"
         guess = ""
         if not self.any_odds:
-            guess = f", and any guess is wrong with probability at least {guarantee.percent(self.worst_error, 'down')}"
+            guess = f", and any guess is wrong with probability at least {text.percent(self.worst_error, 'down')}"
         return (
             f"{odds}, with the parameter constant over the epoch and the model right, what is seen tells at most "
             f"{told} nats on average{guess}, {where}."
@@ -228,19 +228,19 @@ class RobustDesign(Design):
             "",
             f"distortion       {self._distortion()} at {weighed}; at least {self.lower_bound:.8g} for every randomizer "
             f"that keeps the budget over the hull ({self.status})",
-            f"leakage          at most {guarantee.number(self.leakage, 'up')} nats over the hull "
+            f"leakage          at most {text.number(self.leakage, 'up')} nats over the hull "
             f"(budget {'none' if self.budget is None else format(self.budget, '.6g')}), "
             f"reached at the odds {_odds_robust_result(self.worst_prior)}",
         ]
         if self.charge is not None:
-            lines.append(f"residual         {guarantee.number(self.residual, 'up')} nats over {self.charge.readings}")
+            lines.append(f"residual         {text.number(self.residual, 'up')} nats over {self.charge.readings}")
         if not self.any_odds:
             lines.append("")
             lines.append(f"{'odds':34}{'nats':>10}{'wrong before':>16}{'wrong after':>15}")
             for p, error in zip(self.priors, self._errors(), strict=True):
-                before = guarantee.percent(prior_error(p), "down")
-                told = guarantee.number(self.leakage_at(p), "up")
-                lines.append(f"{_odds_robust_result(p):34}{told:>10}{before:>16}{guarantee.percent(error, 'down'):>15}")
+                before = text.percent(prior_error(p), "down")
+                told = text.number(self.leakage_at(p), "up")
+                lines.append(f"{_odds_robust_result(p):34}{told:>10}{before:>16}{text.percent(error, 'down'):>15}")
         lines += ["", *textwrap.wrap(self.conditions, width)]
         return "\n".join(lines)
 

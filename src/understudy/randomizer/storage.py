@@ -35,9 +35,9 @@ from understudy.randomizer.constrained_design import (
     with_stored_kernel,
 )
 from understudy.randomizer.design import Design, solved, total, with_terms
-from understudy.randomizer.guarantee import Charge, is_approximate, rounded_up
 from understudy.randomizer.measures import bayes_error
 from understudy.randomizer.randomizer import BITS, Randomizer
+from understudy.randomizer.residual import Charge, is_approximate, rounded_up
 from understudy.randomizer.solver import as_cost, as_prior, information
 from understudy.serialize import Document, kind_of_file, read, value_from_plain, value_to_plain, write
 from understudy.stream.release import Terms

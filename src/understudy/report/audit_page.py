@@ -30,16 +30,14 @@ import math
 from collections.abc import Iterable
 from html import escape
 
-from understudy import _html
-from understudy._html import box, bullets, details, figure, pairs, paragraphs, table, with_policy
+from understudy import _html, text
+from understudy._html import box, bullets, details, figure, pairs, paragraphs, table
 from understudy._version import __version__
 from understudy.adversaries.results import ESTIMATED, Audit, Row, as_clock, causal, clock_only, rate, unchanged
 from understudy.adversaries.statistics import Figure, Scores
-from understudy.randomizer import guarantee
-from understudy.randomizer.guarantee import label
-from understudy.report import svg
 from understudy.report.facts import AnyDesign, about, card_of, fingerprint, relative_distortion, unit, warnings
 from understudy.report.svg import KINDS, Guide, Line, bells, dots, memories
+from understudy.text import label
 
 # The outcome of an audit in plain words, and whether a strict reader would refuse --------------------
 
@@ -402,7 +400,7 @@ def bound(audit: Audit) -> str:
         return ""
     moves = "the parameter moving as assumed" if audit.moving else "the parameter constant over the epoch"
     return (
-        f"any guess is wrong with probability at least {guarantee.percent(audit.bound, 'down')}, at the stated odds, "
+        f"any guess is wrong with probability at least {text.percent(audit.bound, 'down')}, at the stated odds, "
         f"with {moves} and the model right"
     )
 
@@ -719,7 +717,7 @@ def _theorem(audit: Audit) -> str:
     if audit.estimated:
         return "no guarantee, audit only: the private value is estimated from the readings"
     if audit.bound is not None:
-        return f"at least {guarantee.percent(audit.bound, 'down')}"
+        return f"at least {text.percent(audit.bound, 'down')}"
     if not causal(audit):
         return "no bound for this use"
     size = (
@@ -820,28 +818,19 @@ def audit_report(audit: Audit, design: AnyDesign | None = None, scores: Scores |
     """
     title = _title(design)
     sections = [
-        ("summary", "In short", summary(audit, design) + at_a_glance(audit, design), ""),
-        ("tried", "What was tried", tried(audit), ""),
-        ("apart", "Theorem and experiment", apart(audit, design), ""),
-        ("open", "What is not protected", not_protected(audit, design), ""),
-        ("adversaries", "Adversaries", adversaries(audit), "engineer"),
-        ("fit", "Do the readings have the law of the models?", fit(audit, scores), ""),
-        ("frontier", "The trade-off", frontier(design), ""),
-        ("utility", "What is left for honest use", utility(audit), ""),
-        ("method", "How the figures were made", method(audit), ""),
+        ("summary", "In short", summary(audit, design) + at_a_glance(audit, design)),
+        ("tried", "What was tried", tried(audit)),
+        ("apart", "Theorem and experiment", apart(audit, design)),
+        ("open", "What is not protected", not_protected(audit, design)),
+        ("adversaries", "Adversaries", adversaries(audit)),
+        ("fit", "Do the readings have the law of the models?", fit(audit, scores)),
+        ("frontier", "The trade-off", frontier(design)),
+        ("utility", "What is left for honest use", utility(audit)),
+        ("method", "How the figures were made", method(audit)),
     ]
     mark = None if design is None else fingerprint(design)
     made = f"understudy {__version__}" + ("" if mark is None else f", design {mark[:23]}…")
-    kept = [each for each in sections if each[2]]
-    contents = "".join(f'<li><a href="#{name}">{escape(words)}</a></li>' for name, words, _, _ in kept)
-    body = "".join(_html.section(*each) for each in kept)
-    return with_policy(
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_html.STYLE}{svg.STYLE}</style></head><body>"
-        f'<header><h1>{escape(title)}</h1><p class="made">{escape(made)}</p></header>'
-        f'<nav aria-label="Contents"><ol>{contents}</ol></nav><main>{body}</main></body></html>\n'
-    )
+    return _html.report(title, made, sections)
 
 
 def audit_html(audit: Audit, scores: Scores | None = None) -> str:
@@ -864,7 +853,7 @@ def audit_html(audit: Audit, scores: Scores | None = None) -> str:
 
 
 def _title(design: AnyDesign | None) -> str:
-    from understudy.randomizer.guarantee import label
+    from understudy.text import label
 
     known = {} if design is None else about(design)
     if not known.get("private"):

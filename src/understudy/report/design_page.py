@@ -23,12 +23,11 @@ from typing import Any
 import numpy as np
 
 from understudy import _html
-from understudy._html import box, bullets, details, figure, pairs, paragraphs, table, with_policy
+from understudy import text as card
+from understudy._html import box, bullets, details, figure, pairs, paragraphs, table
 from understudy._version import __version__
-from understudy.randomizer import guarantee as card
 from understudy.randomizer.causal import CausalDesign
 from understudy.randomizer.design import Design
-from understudy.report import svg
 from understudy.report.facts import (
     HEAD,
     AnyDesign,
@@ -265,7 +264,6 @@ def _chain(design: AnyDesign) -> str:
 
 
 def _json(parameters: Any) -> str:
-    from html import escape
 
     return escape(json.dumps(parameters, indent=1, ensure_ascii=False, default=str))
 
@@ -483,27 +481,17 @@ def privacy_report(design: AnyDesign, audit: str = "") -> str:
     """
     title = page_title(design)
     sections = [
-        ("summary", "In short", summary(design), ""),
-        ("guarantee", "What is guaranteed", guarantee(design), ""),
-        ("open", "What is not protected here", not_protected(design), ""),
-        ("randomizer", "The randomizer", randomizer(design), "engineer"),
-        ("frontier", "The trade-off", frontier(design), ""),
-        ("costs", "What each pair costs", distortions(design), ""),
-        ("models", "The models", models(design), ""),
-        ("gate", "Do the models fit?", gate(design), ""),
-        ("data", "The data", data(design), ""),
-        ("audit", "Audit", audit or _html.paragraphs(_NO_AUDIT), ""),
+        ("summary", "In short", summary(design)),
+        ("guarantee", "What is guaranteed", guarantee(design)),
+        ("open", "What is not protected here", not_protected(design)),
+        ("randomizer", "The randomizer", randomizer(design)),
+        ("frontier", "The trade-off", frontier(design)),
+        ("costs", "What each pair costs", distortions(design)),
+        ("models", "The models", models(design)),
+        ("gate", "Do the models fit?", gate(design)),
+        ("data", "The data", data(design)),
+        ("audit", "Audit", audit or _html.paragraphs(_NO_AUDIT)),
     ]
     mark = fingerprint(design)
     made = f"understudy {__version__}" + ("" if mark is None else f", design {mark[:23]}…")
-    kept = [each for each in sections if each[2]]
-    contents = "".join(f'<li><a href="#{name}">{escape(words)}</a></li>' for name, words, _, _ in kept)
-    body = "".join(_html.section(*each) for each in kept)
-    return with_policy(
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_html.STYLE}{svg.STYLE}</style></head><body>"
-        f"<header><h1>{escape(title)}</h1>"
-        f'<p class="made">{escape(made)}</p></header>'
-        f'<nav aria-label="Contents"><ol>{contents}</ol></nav><main>{body}</main></body></html>\n'
-    )
+    return _html.report(title, made, sections)

@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from understudy import text
 from understudy._types import Array
 from understudy.models.family import Family
-from understudy.randomizer import guarantee
 from understudy.randomizer.causal import CausalDesign
 from understudy.randomizer.causal_belief import Beliefs, as_transitions, long_run, play
 from understudy.randomizer.causal_guarantee import CausalCard, causal_card
@@ -132,7 +132,7 @@ def doubts(known: dict[str, Any]) -> list[str]:
     ['Of 3+ too few readings were held out: whether their models fit was not tested.']
     """
     untested = (known.get("gate") or {}).get("untested") or ()
-    names = ", ".join(guarantee.label(value) for value in untested)
+    names = ", ".join(text.label(value) for value in untested)
     few = f"Of {names} too few readings were held out: whether their models fit was not tested."
     return [*misfit(known), *([few] if names else [])]
 
@@ -267,7 +267,7 @@ def _gate(known: dict[str, Any]) -> dict[str, Any] | None:
 def _plain(value: Any) -> Any:
     if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
         value = value.item()
-    return value if isinstance(value, (bool, int, float, str)) else guarantee.label(value)
+    return value if isinstance(value, (bool, int, float, str)) else text.label(value)
 
 
 # What a design costs where the private value moves: days simulated with the chain that was seen in th ---

@@ -76,9 +76,9 @@ from understudy.errors import ConfigurationError, DesignError, MissingExtraError
 from understudy.randomizer.causal_belief import Beliefs, Errors, Fixed, errors
 from understudy.randomizer.design import Design
 from understudy.randomizer.frontier import Frontier
-from understudy.randomizer.guarantee import label
 from understudy.randomizer.measures import entropy
 from understudy.report.audit_page import blind, by_clock, ordered
+from understudy.text import label
 
 # What the figures share: colours that people who see fewer of them can tell apart, and axes to draw o ---
 

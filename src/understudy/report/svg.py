@@ -26,22 +26,6 @@ _WRITTEN = 12  # beyond so many rows or columns numbers would not be readable
 _CELL, _ROW, _NAMES = 74, 34, 150
 _LEFT, _RIGHT, _TOP, _BOTTOM = 78, 78, 34, 52
 
-# What the pictures add to the style of the page.
-STYLE = """
-svg .cell{fill:var(--accent)}svg .axis{stroke:var(--faint);stroke-width:1;fill:none}
-svg .grid{stroke:var(--line);stroke-width:1}svg .one{stroke:var(--accent);stroke-width:2.2;fill:none}
-svg .two{stroke:var(--second);stroke-width:2;fill:none;stroke-dasharray:7 4}
-svg .here{fill:var(--ground);stroke:var(--ink);stroke-width:2.5}
-svg text.here{fill:var(--ink);font-weight:600;stroke:var(--ground);stroke-width:5;paint-order:stroke}
-svg text.faint{fill:var(--faint)}
-svg .thin{stroke-width:1.6}svg .band{fill:var(--line)}svg text.title{font-weight:600}
-svg .guide{stroke:var(--ink);stroke-width:1.3;stroke-dasharray:4 4}
-svg .disguised{--own:var(--accent)}svg .noise,svg .held{--own:var(--faint)}svg .raw{--own:var(--second)}
-svg .interval{stroke:var(--own);stroke-width:2}svg .disk{fill:var(--own)}
-svg .open{fill:var(--ground);stroke:var(--own);stroke-width:2}
-svg text.one{fill:var(--accent);stroke:none}svg text.two{fill:var(--second);stroke:none}
-"""
-
 
 def heat_map(rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]], words: str) -> str:
     """Probabilities as a map, a row for each of `rows`; `words` describes it to who does not see it.

@@ -1,0 +1,839 @@
+"""Every sentence about designs, fits and audits that a person reads.
+
+This is the lowest layer: functions of plain facts (numbers, names, flags), which import nothing else of the package.
+Whoever holds the facts calls them; nobody takes a sentence apart again. Error messages stay where they are raised, and
+the frames of pages are templates in ``report/templates``.
+
+**Numbers.** What is claimed must still be true after rounding. A lower bound on an error rate is rounded down, an
+upper bound on a leakage is rounded up. The arithmetic behind the numbers is good to 13 digits at least; so a number
+that agrees with a shown one in its first 13 digits counts as that one, and 0.1336 is shown as 13.36 percent whether it
+came out as 0.1336 or as 0.13359999999999997.
+
+**Cards.** A `Card` is the guarantee of a design in words: a claim, facts, lines (`Measure`), conditions, and what is
+not protected. `Setting` words the bounds of a constant parameter and `MovingSetting` those of one that moves. No bound
+goes without its conditions: each sentence says at which prior it holds, that the parameter is constant (or known to
+the filter) and the model right. `card_text` writes a card for a terminal, `understudy._html` for a browser.
+
+**Pages.** The sections after that word the warnings of a design, its page, the outcome of an audit, what is left of
+the readings for honest use, and the notes of a fit.
+
+>>> print(textwrap.fill(Setting("constant").error("bayes_error", 0.1336).sentence, 80))
+At the stated prior, with the parameter constant over the epoch and the model
+right, any guess is wrong with probability at least 13.36 percent, however long
+it watches.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from typing import Literal, NamedTuple, TypeAlias
+
+# Numbers and names ----------------------------------------------------------------------------------------------------
+
+Side: TypeAlias = Literal["up", "down", "near"]
+Pairs: TypeAlias = list[tuple[str, str]]
+
+_SIDES = {"up": ROUND_CEILING, "down": ROUND_FLOOR, "near": ROUND_HALF_EVEN}
+# The digits that count; with exponents such that exponentials of leakages of a few hundred nats do not overflow.
+_RELIABLE = Context(prec=13, rounding=ROUND_HALF_EVEN, Emax=999_999, Emin=-999_999)
+_DAY = 86_400.0
+_SHOWN_VALUES = 12
+_WIDTH = 92
+
+
+def number(x: float, side: Side) -> str:
+    """Four digits, rounded ``"up"``, ``"down"`` or ``"near"``.
+
+    >>> number(0.29995, "up"), number(0.29995, "down"), number(2e-17, "up"), number(float("inf"), "up")
+    ('0.3', '0.2999', '2e-17', 'infinite')
+    """
+    return _not_finite(x) or _digits(_rounded(Decimal(repr(float(x))), side))
+
+
+def percent(x: float, side: Side) -> str:
+    """A share in percent, two decimals.
+
+    >>> percent(0.133586, "down"), percent(0.133586, "up"), percent(0.5, "up"), percent(1e-9, "up")
+    ('13.35 percent', '13.36 percent', '50 percent', '0.01 percent')
+    """
+    if not math.isfinite(x):
+        return f"{_not_finite(x)} percent"
+    share = 100 * _RELIABLE.create_decimal(repr(float(x)))
+    return f"{_digits(share.quantize(Decimal('0.01'), _SIDES[side]))} percent"
+
+
+def factor(nats: float) -> str:
+    """The exponential of a leakage, rounded up.
+
+    >>> factor(0.0), factor(1.0), factor(1000.0)
+    ('1', '2.719', '1.971e+434')
+    """
+    return _not_finite(nats) or _digits(_rounded(_RELIABLE.exp(Decimal(repr(float(nats)))), "up"))
+
+
+def nats_and_bits(nats: float) -> str:
+    """A leakage in nats, rounded up, and in bits.
+
+    >>> nats_and_bits(0.3)
+    '0.3 nats (0.4329 bit)'
+    """
+    return f"{number(nats, 'up')} nats ({number(nats / math.log(2.0), 'up')} bit)"
+
+
+def bits_and_nats(nats: float) -> str:
+    """A leakage in bits, rounded up, and in nats.
+
+    >>> bits_and_nats(0.3)
+    '0.4329 bit (0.3 nats)'
+    """
+    return f"{number(nats / math.log(2.0), 'up')} bit ({number(nats, 'up')} nats)"
+
+
+def label(value: Hashable) -> str:
+    r"""The name of a value: one line, printable, not too long.
+
+    >>> label("meeting\nroom"), label("x" * 60)[-4:]
+    ('meeting room', 'xxx…')
+    """
+    name = "".join(c if c.isprintable() else "?" for c in " ".join(str(value).split()))
+    return name if len(name) <= 40 else name[:39] + "…"
+
+
+def listed(names: Iterable[Hashable]) -> str:
+    """Names in a row.
+
+    >>> listed(["co2"]), listed(["co2", "noise", "power"])
+    ('co2', 'co2, noise and power')
+    """
+    *first, last = [label(name) for name in names]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "reading"), counted(1000, "reading")
+    ('1 reading', '1000 readings')
+    """
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def sentence(words: str) -> str:
+    """A note with a capital letter and a full stop.
+
+    >>> sentence("the rows were sorted")
+    'The rows were sorted.'
+    """
+    return f"{words[:1].upper()}{words[1:].rstrip('.')}." if words else ""
+
+
+def span(seconds: float | None) -> str:
+    """A duration.
+
+    >>> span(60.0), span(900.0), span(86400.0), span(90.0), span(0.5), span(None)
+    ('1 min', '15 min', '1 day', '90 s', '0.5 s', 'unknown')
+    """
+    if seconds is None:
+        return "unknown"
+    for size, name in ((_DAY, "day"), (3600.0, "h"), (60.0, "min")):
+        count = seconds / size
+        if count >= 1.0 and abs(count - round(count)) < 1e-9:
+            return counted(round(count), name) if name == "day" else f"{round(count)} {name}"
+    return f"{seconds:g} s"
+
+
+def first_readings(horizon: int) -> str:
+    """The readings that a residual is charged for.
+
+    >>> first_readings(1), first_readings(50)
+    ('the first reading', 'the first 50 readings')
+    """
+    return "the first reading" if horizon == 1 else f"the first {counted(horizon, 'reading')}"
+
+
+def prior_words(values: Sequence[Hashable], prior: Sequence[float]) -> str:
+    """The prior in one line; the first twelve values if there are more.
+
+    >>> prior_words(["in", "out"], [0.25, 0.75])
+    'in: 25 percent, out: 75 percent'
+    """
+    shown = [f"{label(value)}: {percent(p, 'near')}" for value, p in zip(values[:_SHOWN_VALUES], prior, strict=False)]
+    more = len(values) - len(shown)
+    return ", ".join(shown) + (f", and {more} more" if more > 0 else "")
+
+
+def _not_finite(x: float) -> str:
+    """The words for what is no number; empty for a number."""
+    return "not defined" if math.isnan(x) else "" if math.isfinite(x) else "infinite" if x > 0.0 else "minus infinite"
+
+
+def _rounded(x: Decimal, side: Side) -> Decimal:
+    return Context(prec=4, rounding=_SIDES[side], Emax=999_999, Emin=-999_999).plus(_RELIABLE.plus(x))
+
+
+def _digits(x: Decimal) -> str:
+    """No zeros at the end; powers of ten only where they help."""
+    if x == 0:
+        return "0"
+    if Decimal("1e-3") <= abs(x) < Decimal("1e5"):
+        return format(x, "f").rstrip("0").rstrip(".") if "." in format(x, "f") else format(x, "f")
+    return _RELIABLE.plus(x).normalize().__format__("e").replace("E", "e")
+
+
+# Cards ----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One line of a card.
+
+    `value` is the number itself, `shown` how it is printed (rounded to the safe side), `bound` is "at least",
+    "at most", "on average" or "if known", `prior` is "stated" or "any", and `sentence` says it with its conditions.
+    """
+
+    name: str
+    title: str
+    value: float
+    unit: str
+    bound: str
+    prior: str
+    shown: str
+    sentence: str
+    note: str = ""
+
+
+class Scope(NamedTuple):
+    """What is guaranteed of one thing, and which call says so."""
+
+    of: str
+    holds: str
+    known: str
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A guarantee in words, ready to be written as text or HTML."""
+
+    title: str
+    claim: str
+    holds: bool
+    facts: Pairs
+    heading: str
+    caption: str
+    measures: tuple[Measure, ...]
+    conditions: tuple[str, ...]
+    against: str
+    not_protected: tuple[str, ...]
+    scopes: tuple[Scope, ...] = ()
+    right_guesses: tuple[float, float] | None = None
+    """The share of right guesses before the readings, and at most after them; None where it is not bounded."""
+
+    @property
+    def sections(self) -> list[tuple[str, tuple[str, ...]]]:
+        """What follows the numbers: titles and sentences."""
+        return [
+            ("Conditions", self.conditions),
+            ("Against whom", (self.against,)),
+            ("What is not protected", self.not_protected),
+        ]
+
+
+SCOPE_HEAD = ("Of", "Guaranteed", "Known by")
+MEASURE_HEAD = ("Measure", "Bound", "Prior", "In words")
+
+
+def card_text(card: Card) -> str:
+    """A card as plain text, at most 92 columns wide."""
+    lines = [card.title.upper(), "=" * _WIDTH, *_wrapped(card.claim), ""]
+    for name, content in card.facts:
+        lines += _wrapped(content, f"{name:<17}")
+    rows = [("Measure", "Bound", "Prior"), *((m.title, m.shown, m.prior) for m in card.measures)]
+    wide = [max(len(row[k]) for row in rows) for k in range(3)]
+    table = ["  ".join(cell.ljust(w) for cell, w in zip(row, wide, strict=True)) for row in rows]
+    lines += ["", table[0], "  ".join("-" * w for w in wide), *table[1:], "", "In words"]
+    for k, m in enumerate(card.measures, start=1):
+        lines += _wrapped(f"{m.title}. {m.sentence} {m.note}".rstrip(), f"{k:>2}. ")
+    scopes = tuple(f"{scope.of}: {scope.holds} ({scope.known})." for scope in card.scopes)
+    for title, items in [*([("Guaranteed of", scopes)] if scopes else []), *card.sections]:
+        lines += ["", title]
+        for item in items:
+            lines += _wrapped(item, "  - ")
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def right_guesses(before: float, after: float) -> str:
+    """How often the best guess is right without the readings and with them.
+
+    >>> right_guesses(0.5, 0.86641)
+    '50 percent before the readings, at most 86.65 percent after'
+    """
+    return f"{percent(before, 'down')} before the readings, at most {percent(after, 'up')} after"
+
+
+def _wrapped(paragraph: str, lead: str = "") -> list[str]:
+    return textwrap.wrap(
+        paragraph, _WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead), break_on_hyphens=False
+    )
+
+
+# The card of a constant parameter (or of a whole path as one hidden value) --------------------------------------------
+
+CONDITIONS = {
+    "constant": "with the parameter constant over the epoch and the model right",
+    "path": "with the path of the parameter over the epoch as the hidden value, not moved by the readings, and the "
+    "model right",
+    "estimated": "with only the draw seen and no readings",
+}
+"""What each sentence of a card names, by the condition that the design was made under."""
+_SETTINGS = {
+    "constant": "The parameter is constant over the epoch, and the boundaries of epochs come from the clock.",
+    "path": "The hidden value is the whole path of the parameter over the epoch. The readings do not act on it, and "
+    "the pseudo path does not depend on later parts of it.",
+    "estimated": "No condition suffices: the parameter is estimated from the readings.",
+}
+PRIORS = {"stated": "At the stated prior", "any": "Whatever the prior"}
+_ERROR_TITLES = {
+    "bayes_error": "Wrong guesses, best adversary",
+    "fano": "Wrong guesses, sharp Fano bound",
+    "fano_paper": "Wrong guesses, the paper's Fano bound",
+}
+_GUESS = "multiplies the probability of guessing {} by at most {}"
+NO_GUARANTEE = "No guarantee, audit only: the parameter is estimated from the readings, and then no theorem holds."
+_DRAW_ALONE = "The numbers below are those of the draw alone. They bound nothing of what the readings leak."
+_NOBODY = "Nobody, as far as can be proven. See what an audit finds."
+_MODEL = "The model of each value is right: the readings have its law, the start included."
+_DRAWS = (
+    "There is one draw an epoch. It is made from the true parameter and fresh randomness without the readings, and it "
+    "is remembered. A second draw for the same value leaks again."
+)
+_SECRETS = (
+    "The random numbers behind the draw, the raw readings and the state of the filter stay secret. The pseudo "
+    "parameter need not: every bound holds against an adversary who sees it."
+)
+_JOINT = "Everything that depends on the parameter and is released passes through the filter, as one joint model."
+_MISSING = (
+    "Which readings are missing does not depend on the parameter: only then is a gap exact. A stream that fills its "
+    "gaps (fill=True) does not show them."
+)
+_PRIOR = (
+    "Where the prior is 'stated', it is the one given above: the adversary knows it, and nothing more. Where it is "
+    "'any', the bound holds for every prior on the values that can occur."
+)
+NOT_PROTECTED = {
+    "channels": "Other channels: whatever leaves unfiltered (temperature, power, access logs), and other sensors of "
+    "the same room with draws or models of their own.",
+    "timing": "Timing: when readings come, and which are missing.",
+    "side information": "What is known from elsewhere, such as the time of day. The bounds limit what the readings add "
+    "to the stated prior.",
+    "models": "Wrong models: the average leakage can grow by sum_i p_i KL(true law under value i || model of value i), "
+    "in nats over the whole sequence. A wrong model of a pseudo value costs no privacy.",
+    "redraws": "Repeated draws: leakages of draws for the same value add up, and the error rate falls.",
+    "grid": "Rounded readings, unless their model is one of rounded readings: the grid can reveal the parameter.",
+    "inputs": "Inputs that react to the raw readings, such as a damper, and a parameter estimated from the readings.",
+    "readings": "The readings themselves: only the parameter is hidden. Who knows both parameters can undo the "
+    "disguise.",
+    "memory": "Anyone who can read the memory, the snapshots or the ledger of the filter.",
+    "safety": "People's safety: disguised readings are wrong on purpose. Never drive ventilation or alarms from them.",
+}
+"""What no bound is about, by topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What the sentences of a card are conditional on.
+
+    `condition` is a key of `CONDITIONS`. `horizon` is the number of readings that the residual of approximate models
+    is charged for, and `how` says how that was found; None where models are exact.
+    """
+
+    condition: str
+    horizon: int | None = None
+    how: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether a theorem bounds anything; not if the parameter is estimated from the readings."""
+        return self.condition != "estimated"
+
+    @property
+    def seen(self) -> str:
+        """What the adversary sees, as the subject of a sentence."""
+        if not self.holds:
+            return "the draw"
+        return "the readings, however many," if self.horizon is None else first_readings(self.horizon)
+
+    @property
+    def _leak(self) -> str:
+        return "leak" if self.holds and self.horizon != 1 else "leaks"
+
+    def given(self, prior: str) -> str:
+        """The conditions at the head of each sentence."""
+        residual = "" if self.horizon is None else " but for its charged residual"
+        return f"{PRIORS[prior]}, {CONDITIONS[self.condition]}{residual}, "
+
+    def error(self, name: str, value: float, note: str = "") -> Measure:
+        """A lower bound on the error of every guess."""
+        shown = percent(value, "down")
+        until = "" if not self.holds else ", however long it watches"
+        if self.horizon is not None:
+            until = f", for {self.seen}"
+        words = f"any guess is wrong with probability at least {shown}{until}."
+        if value <= 0.0 and name != "bayes_error":
+            words = "this bound says nothing, because it is not positive."
+        lead = "at least " if self.holds else "draw alone: "
+        if value < 0.0:
+            lead, shown = "", f"nothing ({shown})" if math.isfinite(value) else "nothing"
+        sentence = self.given("stated") + words
+        title = _ERROR_TITLES[name]
+        return Measure(name, title, value, "probability", "at least", "stated", lead + shown, sentence, note)
+
+    def leakage(self, name: str, title: str, value: float, prior: str, words: str, note: str = "") -> Measure:
+        """An upper bound on a leakage; `words` follow the conditions."""
+        lead = "at most " if self.holds else "draw alone: "
+        return Measure(
+            name, title, value, "nats", "at most", prior, _amount(lead, value), self.given(prior) + words, note
+        )
+
+    def information(self, value: float, share: float) -> Measure:
+        """The mutual information; `share` is that of the entropy, not a number if there is none."""
+        of_all = "" if math.isnan(share) else f", {percent(share, 'up')} of the entropy"
+        words = f"{self.seen} {self._leak} at most {nats_and_bits(value)} on average{of_all}."
+        note = "An average over draws: a single one can leak more."
+        return self.leakage("mutual_information", "Average leakage (mutual information)", value, "stated", words, note)
+
+    def capacity(self, value: float, slack: float) -> Measure:
+        """The mutual information at the worst prior, an upper bound that is `slack` too large at most."""
+        words = f"{self.seen} {self._leak} at most {nats_and_bits(value)} on average."
+        note = "A proven upper bound" + (f", at most {number(slack, 'up')} nats too large." if slack > 0.0 else ".")
+        return self.leakage("capacity", "Average leakage, worst prior (capacity)", value, "any", words, note)
+
+    def guesses(self, min_entropy: float, maximal: float) -> tuple[Measure, Measure]:
+        """What the readings do for one guess of the value, and of any function of it."""
+        one = f"seeing {self.seen} {_GUESS.format('the hidden value', factor(min_entropy))}."
+        any_fact = f"seeing {self.seen} {_GUESS.format('any function of the hidden value', factor(maximal))}."
+        return (
+            self.leakage("min_entropy_leakage", "One guess (min-entropy leakage)", min_entropy, "stated", one),
+            self.leakage("maximal_leakage", "Any function of it (maximal leakage)", maximal, "any", any_fact),
+        )
+
+    def worst_cases(self, pointwise: float, local: float, beyond: tuple[float, float]) -> tuple[Measure, Measure]:
+        """The most informative draw, and any two values.
+
+        What models leak on average bounds no worst case. Where there is a residual the two are those of the draw, and
+        `beyond` are the probabilities that are added to them for whole events.
+        """
+        draw = self if self.horizon is None else Setting("estimated")
+        function = _GUESS.format("any function of the hidden value", factor(pointwise))
+        if math.isfinite(local):
+            ratio = f"seeing {draw.seen} changes the probability ratio of any two values by a factor of at most "
+            ratio, note = f"{ratio}{factor(local)}.", self._events("under another", beyond[1])
+        else:
+            ratio = f"there is no bound on how far {draw.seen} can change the probability ratio of two values."
+            note = "Some draw rules a value out: it never comes from that value."
+        return (
+            draw.leakage(
+                "pointwise_maximal_leakage",
+                "Most informative draw (pointwise leakage)",
+                pointwise,
+                "stated",
+                f"seeing {draw.seen} {function}, even after the most informative draw.",
+                self._events("on average", beyond[0]),
+            ),
+            draw.leakage("local_dp", "Any two values (local-DP epsilon)", local, "any", ratio, note),
+        )
+
+    def _events(self, than: str, added: float) -> str:
+        if self.horizon is None:
+            return ""
+        return (
+            "This is of the draw alone: the average leakage of models bounds no worst case. For "
+            f"{first_readings(self.horizon)} it holds of whole events: none is more than this factor likelier under "
+            f"one value than {than}, up to an added probability of {number(added, 'up')}."
+        )
+
+    def conditions(self, residual: float, impossible: int, values: int) -> tuple[str, ...]:
+        """All that must be true; `residual` in nats, `impossible` of the `values` have probability zero."""
+        if not self.holds:
+            return (_SETTINGS[self.condition],)
+        model = (_MODEL,) if self.horizon is None else self._model_with_residual(self.horizon, residual)
+        zero = (
+            f"Values of probability zero ({impossible} of {values}) never occur. No bound here covers them, those for "
+            "any prior included.",
+        )
+        common = (_DRAWS, _SECRETS, _JOINT, _MISSING, _PRIOR)
+        return (_SETTINGS[self.condition], *model, *common, *(zero if impossible else ()))
+
+    def _model_with_residual(self, horizon: int, residual: float) -> tuple[str, str]:
+        return (
+            "The model of each value is right but for its residual: the readings have the law that it approximates, "
+            "the start included, and none is missing. The approximation leaks at most the "
+            f"{number(residual, 'up')} nats that are charged ({self.how}). A residual that was simulated is charged "
+            "with 4.75 standard errors on top: it is too small once in a million.",
+            f"No more is seen than {first_readings(horizon)} of an epoch. Each later one leaks a little more.",
+        )
+
+    @property
+    def against(self) -> str:
+        """The adversary of the bounds."""
+        if not self.holds:
+            return _NOBODY
+        seen = "the disguised readings, of any length"
+        return _anyone(seen if self.horizon is None else f"{self.seen}, disguised", "prior", "parameter")
+
+    @property
+    def not_protected(self) -> tuple[str, ...]:
+        """What no bound is about."""
+        topics = dict(NOT_PROTECTED)
+        if self.horizon is not None:
+            topics["models"] = (
+                "Wrong models: where the readings do not have the law that a model approximates, the average leakage "
+                "can grow by more than the residual that is charged, and by sum_i p_i KL(true law under value i || "
+                "model of value i) in all, in nats over the whole sequence. A wrong model of a pseudo value costs no "
+                "privacy."
+            )
+            topics["grid"] += (
+                f" What such a model leaks itself is charged for {first_readings(self.horizon)}, and for no more."
+            )
+        own = () if self.holds else ("The parameter itself, as far as can be proven.",)
+        return (*own, *topics.values())
+
+
+def best_guess_note(prior_error: float, variation: float | None) -> str:
+    """Whose error the exact bound is; `variation` is what approximate models may add to a guess."""
+    exact = "Exact for an adversary who sees the pseudo parameter."
+    if variation is not None:
+        exact = (
+            "The error of an adversary who sees the pseudo parameter, less "
+            f"{percent(variation, 'up')} for what the models themselves leak."
+        )
+    return f"{exact} The best guess without the readings is wrong {percent(prior_error, 'up')} of the time."
+
+
+def fano_note(sharper: bool) -> str:
+    """What Fano's bound rests on; `sharper` where it says more than the exact bound less a residual."""
+    more = " Here it says more than the line before: a residual weighs less on averages."
+    return f"From the average leakage and the prior alone.{more * sharper}"
+
+
+def fano_paper_note(possible: int) -> str:
+    """What the bound of the paper is; it needs more than two values that can occur."""
+    never = " With two values it is never positive."
+    return f"Theorem 3 of the paper, its one bit written as ln 2 nats.{never * (possible == 2)}"
+
+
+def claim(first: Measure, holds: bool) -> str:
+    """The guarantee in one sentence, conditions included; or that there is none."""
+    return first.sentence if holds else f"{NO_GUARANTEE} {_DRAW_ALONE}"
+
+
+def card_headings(holds: bool) -> tuple[str, str]:
+    """Heading and caption of the bounds of a card."""
+    if holds:
+        return "What is guaranteed", "Each bound with its meaning; each needs the conditions below"
+    return "The draw alone", "Not guaranteed of the readings"
+
+
+def hidden_facts(values: Sequence[Hashable], prior: Sequence[float], entropy: float, draws: int) -> Pairs:
+    """What is hidden and what is drawn."""
+    return [
+        ("Hidden", f"one of {len(values)} values, entropy {number(entropy, 'near')} nats"),
+        ("Prior", f"{prior_words(values, prior)}. The adversary is assumed to know it."),
+        ("Drawn instead", f"one of {draws} pseudo values, once an epoch"),
+    ]
+
+
+def budget_fact(budget: float, kept: bool, residual: bool) -> tuple[str, str]:
+    """Whether the leakage is within its budget."""
+    verdict = "kept" if kept else "NOT KEPT"
+    by = "the draw and the residual" if residual else "the draw"
+    return "Leakage budget", f"{number(budget, 'down')} nats on average, {verdict} by {by}"
+
+
+def constraint_fact(words: str, residual: bool) -> tuple[str, str]:
+    """What a randomizer was made to keep beside its budget."""
+    return "Constraint", f"Of the draw: {words}" if residual else words
+
+
+def residual_fact(nats: float, horizon: int, how: str) -> tuple[str, str]:
+    """What approximate models leak."""
+    size = f"{number(nats, 'up')} nats over {counted(horizon, 'reading')} ({how})"
+    return "Residual", f"{size}, the leakage of the models themselves. It is in the bounds."
+
+
+def release_facts(lattice: str, rounded: bool, form: str, spans: Iterable[tuple[float, float]]) -> Pairs:
+    """In which form readings leave, and which may come in."""
+    grid = f"rounded to multiples of {lattice}" if rounded else "on the grid of the models"
+    ranges = ", ".join(f"{low:.6g} to {high:.6g}" for low, high in spans)
+    return [("Readings leave", f"{grid}, and in no other form"), ("Readings come", f"as {form}, from {ranges}")]
+
+
+def floating_fact(nats: float, variation: float, readings: int, within: int, how: str) -> tuple[str, str]:
+    """What floating point adds to the leakage; the total variation counts for every bound on a guess."""
+    return (
+        "Floating point",
+        f"adds at most {number(nats, 'up')} nats over the first {readings} readings, and changes no probability by "
+        f"more than {number(variation, 'up')}; a millionth of a nat after {within} readings ({how}; without missing "
+        "readings). Streams charge it. It is not in the bounds below.",
+    )
+
+
+def _amount(lead: str, nats: float) -> str:
+    return f"{lead}{number(nats, 'up')} nats" if math.isfinite(nats) else "no bound (infinite)"
+
+
+def _anyone(seen: str, known: str, told: str) -> str:
+    return (
+        f"Anyone who sees only {seen}, with unlimited computation; who knows the {known}, the randomizer, every model "
+        f"and this software; and even if told the pseudo {told}."
+    )
+
+
+# The card of a parameter that moves -----------------------------------------------------------------------------------
+
+KNOWN = (
+    "At the stated prior and transitions, with the parameter known to the filter and not moved by the readings, and "
+    "the models right, "
+)
+IF_KNOWN = "Not here, but if the parameter were known to the filter: "
+_MOVING_ESTIMATED = "Figures that say 'if known' are those of a known parameter, and bound nothing here."
+_CHAIN = (
+    "The parameter is a Markov chain with the stated prior at first and the stated transitions from decision to "
+    "decision. With other transitions the charges are wrong."
+)
+_NOT_ESTIMATED = (
+    "It is known when a decision is made, not estimated from the readings, and the readings do not act on it."
+)
+_MOVING_CONDITIONS = (
+    "The model of each value is right, along the whole path: the readings have its law, the start included.",
+    "Decisions come from the clock, not from changes of the parameter. They are made from the parameter, the earlier "
+    "pseudo values and fresh randomness alone. Draws are remembered and never made again.",
+    "The random numbers behind the draws, the raw readings and the state of the filter stay secret. The pseudo path "
+    "need not: every bound holds against an adversary who sees it.",
+    _JOINT,
+)
+_MOVING_TITLES = {
+    "filtering": "Wrong guesses at the time",
+    "smoothing": "Wrong guesses afterwards",
+    "first_error": "Wrong guesses of the first value",
+    "rate": "Leakage a decision, in the long run",
+    "first_charge": "Leakage of the first decision",
+    "per_day": "Leakage a day, expected",
+}
+_MOVING_OPEN = (
+    "What is finally known about one day or one decision: earlier and later draws leak about it too. Only the sum "
+    "over the sequence bounds everything.",
+    "Unlucky draws: leakages are averages over draws, and after an informative one the posterior may be sharp.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MovingSetting:
+    """What the sentences of the card of a moving parameter are conditional on.
+
+    `known` says whether the filter knows the parameter; `wrong_path` bounds the probability that an estimated path
+    differs anywhere from the true one, None where nothing bounds it. Guesses are averaged over the decisions `first`
+    to `last`, and `settled` says whether the chain forgets its start before them.
+    """
+
+    known: bool
+    wrong_path: float | None
+    first: int
+    last: int
+    settled: bool
+
+    def error(self, name: str, value: float, note: str) -> Measure:
+        """A lower bound on the share of wrong guesses of one kind."""
+        shown = percent(value, "down")
+        words = self._guess(name, shown, ", however long it goes on" if name == "smoothing" else "")
+        title = _MOVING_TITLES[name] + (", best adversary" if name != "first_error" else "")
+        lead, bound = ("at least ", "at least") if self.known else ("if known: ", "if known")
+        sentence = f"{KNOWN if self.known else IF_KNOWN}{words}."
+        return Measure(name, title, value, "probability", bound, "stated", lead + shown, sentence, note)
+
+    def error_of_estimated(self, name: str, value: float, eps: float) -> Measure:
+        """What a bound on the probability of a wrong path leaves of a bound on guesses: the difference."""
+        left, wrong = max(0.0, value - eps), percent(eps, "up")
+        given = (
+            "At the stated prior and transitions, with the models right and an estimated path that differs anywhere "
+            f"from the true one with probability at most {wrong}, "
+        )
+        shown = percent(left, "down")
+        words = self._guess(name, shown, ", whatever is seen afterwards" if name == "smoothing" else "")
+        if left <= 0.0:
+            words = "this bound says nothing, because it is not positive"
+        note = (
+            f"{percent(value, 'down')} if the path were known, less {wrong}. The path is all of it, up to the last "
+            "reading that is seen; the card does not check the probability."
+        )
+        title = f"{_MOVING_TITLES[name]}, estimated path"
+        least = f"at least {shown}" if left > 0.0 else "nothing"
+        return Measure(
+            f"{name}_if_right", title, left, "probability", "at least", "stated", least, f"{given}{words}.", note
+        )
+
+    def leakage(self, name: str, value: float, note: str, decisions: float = 0.0) -> Measure:
+        """An expected leakage: of a decision, the first decision or a day of so many `decisions`."""
+        size = nats_and_bits(value)
+        words = {
+            "rate": f"a decision leaks {size} on average beyond the earlier ones.",
+            "first_charge": f"the first decision leaks {size} on average over its draws.",
+            "per_day": f"the {decisions:g} decisions of a day leak {size} on average beyond the earlier ones.",
+        }[name]
+        given, lead, bound = (KNOWN, "", "on average") if self.known else (IF_KNOWN, "if known: ", "if known")
+        shown = f"{lead}{number(value, 'up')} nats on average"
+        return Measure(name, _MOVING_TITLES[name], value, "nats", bound, "stated", shown, given + words, note)
+
+    def _guess(self, name: str, shown: str, end: str) -> str:
+        if name == "first_error":
+            return (
+                "any guess of the first value, from all readings before the second decision, is wrong with "
+                f"probability at least {shown}"
+            )
+        seen = "until the next decision" if name == "filtering" else "before and after"
+        return (
+            f"any guess of the value of a decision, from all readings {seen}, is wrong at least {shown} of the time on "
+            f"average over decisions {self.first} to {self.last} of a sequence that starts at the stated prior{end}"
+        )
+
+    def filtering_note(self, blind: float) -> str:
+        """Who the adversary at the time is; `blind` is the error of a guess from the chain alone."""
+        start = "By then the chain has forgotten its start."
+        if not self.settled:
+            start = (
+                "The parameter moves so slowly that by then its start is not forgotten: this is about these decisions, "
+                "and later ones may be guessed better."
+            )
+        return (
+            "The error of an adversary who sees the pseudo values up to then (filtering). A guess from the chain alone "
+            f"is wrong {percent(blind, 'up')} of the time. {start}"
+        )
+
+    def smoothing_note(self, decisions: int) -> str:
+        """Who the adversary afterwards is."""
+        slow = " The parameter moves so slowly that knowing this value helps much, and the bound is low."
+        return (
+            f"The error of an adversary who waits for the pseudo path until decision {decisions} (smoothing) and is "
+            "told the true value of that decision as well, so that nothing later could help."
+            f"{slow * (not self.settled)}"
+        )
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """All that must be true."""
+        if self.known:
+            return (_CHAIN, _NOT_ESTIMATED, *_MOVING_CONDITIONS)
+        if self.wrong_path is None:
+            return (_SETTINGS["estimated"],)
+        return (
+            "No condition suffices for a bound on leakages. The lines of an estimated path need that it is wrong with "
+            f"probability at most {percent(self.wrong_path, 'up')}, and these:",
+            _CHAIN,
+            *_MOVING_CONDITIONS,
+        )
+
+    @property
+    def against(self) -> str:
+        """The adversary of the bounds."""
+        return _anyone("the disguised readings", "prior, the transitions", "path") if self.known else _NOBODY
+
+    @property
+    def not_protected(self) -> tuple[str, ...]:
+        """What no figure is about."""
+        topics = {topic: words for topic, words in NOT_PROTECTED.items() if topic != "redraws"}
+        topics["models"] = (
+            "Wrong models: the average leakage can grow by the mean over paths of KL(true law along the path || model "
+            "along it), in nats over the whole sequence. A wrong model of a pseudo value costs no privacy."
+        )
+        own = _MOVING_OPEN if self.known else ("The parameter itself and the raw readings, as far as can be proven.",)
+        return (*own, *topics.values())
+
+    @property
+    def headings(self) -> tuple[str, str]:
+        """Heading and caption of the figures."""
+        if self.known:
+            return "What is guaranteed", "Each figure with its meaning; each needs the conditions below"
+        if self.wrong_path is None:
+            return "What is not guaranteed", "Figures of a known parameter; this one is estimated"
+        return (
+            "What holds if the path is nearly always right, and what does not hold",
+            "Figures that say 'if known' are of a known parameter; this one is estimated",
+        )
+
+    def scopes(self, rate: float, first_charge: float, per_day: float | None, left: str) -> tuple[Scope, ...]:
+        """What is guaranteed of a sequence, a day and a decision; `left` is the bound that an estimated path leaves."""
+        if not self.known:
+            audit = "what an audit finds"
+            guesses = "nothing"
+            if left:
+                guesses = f"nothing of leakages; wrong guesses {left}, if the path is wrong as seldom as stated"
+            return (
+                Scope("a sequence", "nothing: the readings may leak everything", audit),
+                Scope("the same with a budget", "nothing: a budget bounds the draws, not the readings", audit),
+                Scope("a day", "nothing", audit),
+                Scope("a decision", guesses, audit),
+            )
+        day = "its draws leak at most its charges beyond the earlier ones"
+        if per_day is not None:
+            day += f", {nats_and_bits(per_day)} expected"
+        return (
+            Scope(
+                "a sequence",
+                f"all readings leak at most the sum of the charges on average: {nats_and_bits(first_charge)} for the "
+                f"first decision and about {nats_and_bits(rate)} for each other",
+                "expected_leakage(K) beforehand, charges on the way",
+            ),
+            Scope("the same with a budget", "at most the budget, whatever is drawn", "draw(..., left=budget - spent)"),
+            Scope("a day", day, "per_day, at_most"),
+            Scope("a decision", "its draw leaks its charge, known before it is made", "next_charge(state)"),
+        )
+
+
+def moving_claim(first: Measure, known: bool) -> str:
+    """The guarantee in one sentence, conditions included; or that there is none."""
+    return first.sentence if known else f"{NO_GUARANTEE} {_MOVING_ESTIMATED}"
+
+
+def first_error_note(prior_error: float) -> str:
+    """How exact the bound on the first value is."""
+    return f"Exact. The best guess without the readings is wrong {percent(prior_error, 'up')} of the time."
+
+
+def rate_note(standard_error: float) -> str:
+    """How the long-run leakage is known."""
+    simulated = f" Simulated, with a standard error of {number(standard_error, 'up')}."
+    return f"What a decision leaks is known before it is made, and is charged.{simulated * (standard_error > 0.0)}"
+
+
+FIRST_CHARGE_NOTE = "Exact. It costs more than later ones where nothing was known before."
+
+
+def per_day_note(first_day: float) -> str:
+    """What is different on the first day, and what a budget does."""
+    return f"On the first day {nats_and_bits(first_day)}. A budget keeps every day within a bound, not the mean alone."
+
+
+def moving_facts(
+    values: Sequence[Hashable], prior: Sequence[float], draws: int, every: int, a_day: float | None
+) -> Pairs:
+    """What is hidden, and what is drawn for how many readings."""
+    readings = "reading" if every == 1 else f"{every} readings"
+    found = [
+        ("Hidden", f"a parameter that moves among {len(values)} values, as a Markov chain"),
+        ("Prior at first", f"{prior_words(values, prior)}. The adversary is assumed to know it, and the transitions."),
+        ("Drawn instead", f"one of {draws} pseudo values for every {readings}, with memory of the earlier draws"),
+    ]
+    return found if a_day is None else [*found, ("Decisions a day", f"{a_day:g}")]
+
+
+def moving_distortion_fact(distortion: float, measure: str) -> tuple[str, str]:
+    """What the disguise costs, by the costs of values that stay."""
+    name = f" ({measure})" if measure else ""
+    return (
+        "Distortion",
+        f"{number(distortion, 'near')}{name} on average between values that stay. true_distortion gives that of moving "
+        "paths.",
+    )
