@@ -20,7 +20,7 @@ import numpy as np
 
 from understudy._types import Array
 from understudy.errors import CheckError, ConfigurationError, MissingReadingError, ReadingError
-from understudy.laws.atoms import SeededUniforms
+from understudy.laws.uniforms import SeededUniforms
 from understudy.models.model import Model, is_model
 from understudy.transform.core import (
     CausalMap,

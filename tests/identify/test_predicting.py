@@ -10,7 +10,7 @@ from understudy.errors import FamilyError, ReadingError
 from understudy.identify.candidates.regression import governing, masked
 from understudy.identify.history import History, Segment
 from understudy.identify.prediction import log_densities, scores
-from understudy.laws.atoms import uniforms_from
+from understudy.laws.uniforms import uniforms_from
 
 
 def gauss_markov():

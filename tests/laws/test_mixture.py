@@ -21,21 +21,21 @@ from scipy import integrate, stats
 from scipy.special import ndtri
 
 from understudy.errors import LawError, NumericalError, ReadingError
-from understudy.laws import _quadrature as inverse
-from understudy.laws import mixture as components
-from understudy.laws import mixture as normal_mixture
+from understudy.laws import mixture as inverse
 from understudy.laws.gaussian import Gaussian
 from understudy.laws.law import Law
 from understudy.laws.mixture import (
+    Laws,
     Mixture,
-    gaussian_mixture_logpdf,
-    gaussian_mixture_score,
-    gaussian_mixture_value,
+    Normals,
+    components_of,
+    log_columns,
     mixture_logpdf,
     mixture_score,
     mixture_value,
     one_score,
     one_value,
+    search,
 )
 from understudy.laws.scalar import Scalar
 
@@ -221,19 +221,19 @@ def test_few_looks_however_odd_the_mixture(kind: str, mean: float, most: int) ->
     """20,000 random mixtures each; the score is missed by no more than the next float makes, plus 8e-16."""
     w, m, s, z = random_mixtures(np.random.default_rng(11), kind, 20_000, 4)
     with np.errstate(all="ignore"):
-        y, looks = normal_mixture._value(z, normal_mixture._parameters(w, m, s, False))
+        y, looks = search(z, Normals.of(w, m, s))
     assert np.isfinite(y).all()
     assert looks.mean() < mean
     assert looks.max() <= most
     slack = 8e-16 * np.maximum(1.0, np.abs(z))
-    below, above = (gaussian_mixture_score(np.nextafter(y, end), w, m, s) for end in (-np.inf, np.inf))
+    below, above = (mixture_score(np.nextafter(y, end), Normals.of(w, m, s)) for end in (-np.inf, np.inf))
     missed = ~((below - slack <= z) & (z <= above + slack))
     if kind in ("ordinary", "deep"):
-        back = np.abs(gaussian_mixture_score(y, w, m, s) - z) / np.maximum(1.0, np.abs(z))
+        back = np.abs(mixture_score(y, Normals.of(w, m, s)) - z) / np.maximum(1.0, np.abs(z))
         assert back.max() < 4e-15
     assert missed.mean() < 1e-3  # where a unit of y is less than rounding in the score, a few units
     spread = 20 * np.spacing(np.abs(y))
-    below, above = (gaussian_mixture_score(y + side * spread, w, m, s) for side in (-1.0, 1.0))
+    below, above = (mixture_score(y + side * spread, Normals.of(w, m, s)) for side in (-1.0, 1.0))
     assert ((below - 4 * slack <= z) & (z <= above + 4 * slack)).all()
 
 
@@ -288,7 +288,7 @@ def test_in_a_hole_the_score_is_constant_and_the_value_is_an_end() -> None:
         assert flat[0] == pytest.approx(ndtri(w), abs=1e-15)
         z = flat[0] + np.array([-1e-9, -1e-15, 0.0, 1e-15, 1e-9])
         with np.errstate(all="ignore"):
-            y, looks = components.values(z, np.log([[w], [1 - w]]), law.laws)
+            y, looks = search(z, Laws(np.log([[w], [1 - w]]), law.laws))
         assert looks.max() <= inverse.LIMIT
         assert ((np.abs(y - 1.0) < 1e-8) | (np.abs(y - 2.0) < 1e-8)).all()
         assert np.isfinite(law.logpdf(y)).all()
@@ -436,41 +436,42 @@ def test_one_mixture_for_each_reading() -> None:
     z = rng.standard_normal(30)
     for laws in ([Gaussian(0.0, 1.0), Gaussian(2.0, 4.0), Gaussian(5.0, 0.5)], ANY["three of a kind"][1]):
         each = [Mixture(row, laws) for row in w]
+        parts = components_of(log_columns(w), laws)
         np.testing.assert_allclose(
-            mixture_score(y, w, laws), [law.score(t) for law, t in zip(each, y, strict=True)], rtol=1e-13, atol=1e-15
+            mixture_score(y, parts), [law.score(t) for law, t in zip(each, y, strict=True)], rtol=1e-13, atol=1e-15
         )
         np.testing.assert_allclose(
-            mixture_value(z, w, laws), [law.value(t) for law, t in zip(each, z, strict=True)], rtol=1e-12, atol=1e-14
+            mixture_value(z, parts), [law.value(t) for law, t in zip(each, z, strict=True)], rtol=1e-12, atol=1e-14
         )
         np.testing.assert_allclose(
-            mixture_logpdf(y, w, laws), [law.logpdf(t) for law, t in zip(each, y, strict=True)], rtol=1e-13
+            mixture_logpdf(y, parts), [law.logpdf(t) for law, t in zip(each, y, strict=True)], rtol=1e-13
         )
     means, scales = rng.normal(0, 5, (30, 3)), np.exp(rng.normal(0, 1, (30, 3)))
     each = [normals(*row) for row in zip(w, means, scales, strict=True)]
     pairs = list(zip(each, y, z, strict=True))
     rows = (w, means, scales)
-    np.testing.assert_allclose(gaussian_mixture_score(y, *rows), [law.score(t) for law, t, _ in pairs], rtol=1e-13)
-    np.testing.assert_allclose(gaussian_mixture_value(z, *rows), [law.value(t) for law, _, t in pairs], rtol=1e-12)
-    np.testing.assert_allclose(gaussian_mixture_logpdf(y, *rows), [law.logpdf(t) for law, t, _ in pairs], rtol=1e-13)
+    np.testing.assert_allclose(mixture_score(y, Normals.of(*rows)), [law.score(t) for law, t, _ in pairs], rtol=1e-13)
+    np.testing.assert_allclose(mixture_value(z, Normals.of(*rows)), [law.value(t) for law, _, t in pairs], rtol=1e-12)
+    np.testing.assert_allclose(mixture_logpdf(y, Normals.of(*rows)), [law.logpdf(t) for law, t, _ in pairs], rtol=1e-13)
 
 
 def test_common_and_separate_parameters_mix() -> None:
     """(K,) beside (N, K)."""
     w, m, s = np.array([0.25, 0.75]), np.array([[0.0, 3.0], [1.0, 5.0]]), np.array([1.0, 2.0])
     y = np.array([2.0, -1.0])
-    expected = [gaussian_mixture_score(t, w, row, s) for t, row in zip(y, m, strict=True)]
-    np.testing.assert_allclose(gaussian_mixture_score(y, w, m, s), expected, rtol=1e-15)
-    np.testing.assert_allclose(gaussian_mixture_value(gaussian_mixture_score(y, w, m, s), w, m, s), y, rtol=1e-14)
+    expected = [normals(w, row, s).score(t) for t, row in zip(y, m, strict=True)]
+    np.testing.assert_allclose(mixture_score(y, Normals.of(w, m, s)), expected, rtol=1e-15)
+    np.testing.assert_allclose(mixture_value(mixture_score(y, Normals.of(w, m, s)), Normals.of(w, m, s)), y, rtol=1e-14)
 
 
 def test_weights_that_underflow_may_be_given_as_logarithms() -> None:
     """A component of weight exp(-900) takes over where the other's tail is exp(-1250)."""
-    log_w, m, s = np.array([0.0, -900.0]), np.array([0.0, 50.0]), np.array([1.0, 1.0])
-    z = float(gaussian_mixture_score(50.0, log_w, m, s, log_weights=True))
+    parts = Normals(np.array([[0.0], [-900.0]]), np.array([[0.0], [50.0]]), np.ones((2, 1)))
+    z = float(mixture_score(np.array([50.0]), parts)[0])
     with mp.workdps(900):
         tail = mp.erfc(50 / mp.sqrt(2)) / 2 + mp.exp(-900) / 2
         assert z == pytest.approx(exact_score(1 - tail, tail), rel=1e-14)
-    assert float(gaussian_mixture_value(z, log_w, m, s, log_weights=True)) == pytest.approx(50.0, rel=1e-13)
+    assert float(mixture_value(np.array([z]), parts)[0]) == pytest.approx(50.0, rel=1e-13)
 
 
 def test_pieces_and_the_whole_agree_bit_for_bit() -> None:

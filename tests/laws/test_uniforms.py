@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from understudy.errors import ConfigurationError
-from understudy.laws.atoms import SeededUniforms, Uniforms, uniforms_from
+from understudy.laws.uniforms import SeededUniforms, Uniforms, uniforms_from
 
 KEY = bytes(range(32))
 BOTH = [Uniforms(KEY), SeededUniforms(KEY)]

@@ -15,7 +15,7 @@ from simulate import of_model
 
 import understudy as us
 from understudy.errors import ModelError, ReadingError, StateError
-from understudy.laws.atoms import SeededUniforms
+from understudy.laws.uniforms import SeededUniforms
 from understudy.models.quantised import CellState, Quantised, innovation_sds
 from understudy.transform.quantised import colouring, whitening
 from understudy.transform.whiteness import whiteness

@@ -15,7 +15,7 @@ from stream_helpers import copied, opened, played, released_as
 
 import understudy as us
 from understudy.errors import ConfigurationError, LedgerError, MissingReadingError, ModelError, ReadingError
-from understudy.laws.atoms import Uniforms
+from understudy.laws.uniforms import Uniforms
 from understudy.randomizer.causal import design_causal
 from understudy.transform.gaps import Restarting
 

@@ -12,8 +12,9 @@ from scipy.special import log_ndtr
 
 import understudy as us
 from understudy.errors import NumericalError, ReadingError, StateError
-from understudy.laws.atoms import Atoms, uniforms_from
+from understudy.laws.atoms import Atoms
 from understudy.laws.multivariate import GaussianCopula
+from understudy.laws.uniforms import uniforms_from
 from understudy.models.hidden_markov import HiddenMarkov
 from understudy.transform import hidden_markov as hidden
 from understudy.transform.core import Emit, RandomisedScore, Score, run

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import understudy as us
 from understudy.errors import MissingReadingError, ModelError, ReadingError, StateError
-from understudy.laws.atoms import Uniforms
+from understudy.laws.uniforms import Uniforms
 from understudy.stream.engine import continued
 from understudy.stream.snapshot import dump, load
 from understudy.transform.core import RandomisedScore, transformation

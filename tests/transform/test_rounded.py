@@ -12,7 +12,7 @@ from helpers import random_system, room
 
 import understudy as us
 from understudy.errors import ReadingError, StateError
-from understudy.laws.atoms import SeededUniforms, Uniforms
+from understudy.laws.uniforms import SeededUniforms, Uniforms
 from understudy.models.quantised import Quantised
 from understudy.transform import quantised as polynomials
 from understudy.transform.backend import compiled

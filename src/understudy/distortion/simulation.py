@@ -47,9 +47,10 @@ from numpy.typing import NDArray
 from understudy._types import Array
 from understudy.distortion.measures import Measure
 from understudy.errors import UnderstudyWarning
-from understudy.laws.atoms import Atoms, SeededUniforms, Uniforms, intervals
-from understudy.laws.mixture import mixture_value
+from understudy.laws.atoms import Atoms, intervals
+from understudy.laws.mixture import components_of, log_columns, mixture_value
 from understudy.laws.multivariate import Independent, impossible
+from understudy.laws.uniforms import SeededUniforms, Uniforms
 from understudy.models.autoregressive import AutoRegressive
 from understudy.models.gauss_markov import GaussMarkov
 from understudy.models.hidden_markov import HiddenMarkov
@@ -118,7 +119,9 @@ def _hidden(z: Array, model: HiddenMarkov, channels: list[list[Any]]) -> Array:
     for k in range(len(z)):
         for i, laws in enumerate(channels):
             Y[k, i] = (
-                _atom_values(z[k, i], pi, laws) if isinstance(laws[0], Atoms) else mixture_value(z[k, i], pi, laws)
+                _atom_values(z[k, i], pi, laws)
+                if isinstance(laws[0], Atoms)
+                else mixture_value(z[k, i], components_of(log_columns(pi), laws))
             )
             logs = np.stack([np.asarray(law.logpdf(Y[k, i]), dtype=float) for law in laws], axis=1)
             with np.errstate(divide="ignore"):

@@ -24,10 +24,10 @@ import numpy as np
 from understudy._types import Array, Index
 from understudy.errors import FamilyError, LawError
 from understudy.identify.candidates.regression import governing, masked
-from understudy.laws.atoms import uniforms_from
 from understudy.laws.cells import cell_scores
 from understudy.laws.mixture import blended_score
 from understudy.laws.multivariate import impossible
+from understudy.laws.uniforms import uniforms_from
 from understudy.models.autoregressive import AutoRegressive
 from understudy.models.family import Family, same_state
 from understudy.models.gauss_markov import GaussMarkov

@@ -8,33 +8,19 @@ distributional transform): with an auxiliary uniform v,
 which is exactly standard normal. Each atom owns an interval of scores, and `value` gives the atom
 whose interval a score is in. Both tails are summed from their own end, so an atom of probability
 1e-30 keeps its digits at the top as at the bottom.
-
-Auxiliary uniforms: what a law with atoms needs besides the reading.
-
-Where a reading has a probability and not a density, its c.d.f. jumps, and u = F(y-) + v Pr(y) with v
-uniform fills the jump (the randomised distributional transform). The uniforms must be secret, since
-whoever knows v can test which parameter puts the reading on the grid; and they must be the same
-whenever the same reading is met again, whether it comes alone, in a chunk, after a restart or in a
-replay. So they are a function of a key, the number of the reading and the channel, and nothing is drawn.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
-import secrets
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
-from understudy._types import Array, Frozen, Plain
-from understudy.errors import ConfigurationError, LawError, ReadingError
+from understudy._types import Array, Frozen, Index, Numbers, Plain
+from understudy.errors import LawError, ReadingError
+from understudy.laws.law import numbers, position, shaped
 from understudy.serialize import Place, construct, fields, stored_array
-
-# A law on finitely many numbers: a grid of readings, a count, a switch -------------------------------
-
 
 NEEDS_UNIFORMS = "this law has atoms; its score needs auxiliary uniforms v"
 
@@ -65,7 +51,7 @@ class Atoms(Frozen):
     dim: int
     atoms = True
 
-    def __init__(self, values: Any, probabilities: Any) -> None:
+    def __init__(self, values: ArrayLike, probabilities: ArrayLike) -> None:
         at, p = _checked(values, probabilities)
         self._set(at, p)
 
@@ -84,7 +70,7 @@ class Atoms(Frozen):
         law._set(values, probabilities)
         return law
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[Atoms], tuple[Array, Array]]:
         return Atoms, (self.values, self.probabilities)
 
     def to_dict(self, place: Place) -> Plain:
@@ -103,7 +89,7 @@ class Atoms(Frozen):
         # The parameters of a conditional law hold the past readings, so they are not shown.
         return f"Atoms({self.values.size} values, dim=1)"
 
-    def score(self, y: Any, v: Any = None) -> Any:
+    def score(self, y: ArrayLike, v: ArrayLike | None = None) -> Numbers:
         """Z = Phi^-1(Pr(Y < y) + v Pr(Y = y)), inside the interval that belongs to y; NaN stays NaN."""
         if isinstance(y, float) and isinstance(v, float) and 0.0 < v < 1.0:  # the common case, kept quick
             n = self._one(y)
@@ -114,19 +100,20 @@ class Atoms(Frozen):
         there = ~np.isnan(readings)
         foreign = there & (i < 0)
         if foreign.any():
-            raise not_an_atom(foreign)
+            at = position(foreign, foreign.shape)
+            raise ReadingError(f"the reading{at} is not an atom of the law; it must be one of its values, exactly")
         parts = (self.probabilities[i], self._below[i], self._above[i + 1], self._edges[i], self._edges[i + 1])
         z = np.where(there, randomised_scores(*parts, np.where(there, uniforms, 0.5)), np.nan)
-        return shaped(z)
+        return shaped(z, z.shape)
 
-    def value(self, z: Any) -> Any:
+    def value(self, z: ArrayLike) -> Numbers:
         """The atom whose interval the score is in; NaN stays NaN."""
         scores = numbers(z)
         first = int(np.argmax(self.probabilities > 0.0))
         i = np.maximum(np.searchsorted(self._edges[1:-1], scores), first)
-        return shaped(np.where(np.isnan(scores), np.nan, self.values[i]))
+        return shaped(np.where(np.isnan(scores), np.nan, self.values[i]), scores.shape)
 
-    def logpdf(self, y: Any) -> Any:
+    def logpdf(self, y: ArrayLike) -> Numbers:
         """Logarithm of the probability of the atom; -inf for what is not one, NaN for NaN."""
         if isinstance(y, float):
             n = self._one(y)
@@ -135,7 +122,7 @@ class Atoms(Frozen):
         i = self._find(readings)
         with np.errstate(divide="ignore"):
             logs = np.log(np.where(i < 0, 0.0, self.probabilities[i]))
-        return shaped(np.where(np.isnan(readings), np.nan, logs))
+        return shaped(np.where(np.isnan(readings), np.nan, logs), readings.shape)
 
     def _one(self, y: float) -> int:
         """`_find` for one reading."""
@@ -158,7 +145,7 @@ class Atoms(Frozen):
         start = max(low + below, math.nextafter(low, math.inf))
         return min(max(z, start), max(high - above, start))
 
-    def _find(self, y: Array) -> NDArray[np.intp]:
+    def _find(self, y: Array) -> Index:
         """Position of each reading among the values; -1 where it is not an atom of positive probability."""
         i = positions(self.values, y)
         return np.where(self.probabilities[i] > 0.0, i, -1)
@@ -167,7 +154,7 @@ class Atoms(Frozen):
 # Shared with models that mix atoms ---------------------------------------------------------------------
 
 
-def positions(values: Array, y: Array) -> NDArray[np.intp]:
+def positions(values: Array, y: Array) -> Index:
     """Where each reading stands in the sorted `values`; -1 where it does not."""
     i = np.minimum(np.searchsorted(values, y), values.size - 1)
     return np.where(values[i] == y, i, -1)
@@ -224,20 +211,7 @@ def _margin(edge: Array, most: Array) -> Array:
     return np.where(np.isinf(edge), 0.0, np.minimum(_MARGIN * np.maximum(1.0, np.abs(edge)), most))
 
 
-def numbers(y: Any) -> Array:
-    """Readings or scores as an array of any shape."""
-    try:
-        return np.asarray(y, dtype=float)
-    except (TypeError, ValueError):
-        raise ReadingError(f"a reading of type {type(y).__name__}; it must be a number or an array") from None
-
-
-def shaped(result: Array) -> Any:
-    """A float for one number, else the array."""
-    return float(result) if result.ndim == 0 else result
-
-
-def checked_uniforms(y: Any, v: Any) -> Array:
+def checked_uniforms(y: ArrayLike, v: ArrayLike | None) -> Array:
     """The auxiliary uniforms in the shape of the readings; where a reading is missing they do not matter."""
     if v is None:
         raise ReadingError(NEEDS_UNIFORMS)
@@ -251,14 +225,7 @@ def checked_uniforms(y: Any, v: Any) -> Array:
     return uniforms
 
 
-def not_an_atom(foreign: Any) -> ReadingError:
-    """The error for a reading that the law does not allow, with its position and without its value."""
-    where = np.argwhere(foreign)[0].tolist()
-    position = f" at position {where[0] if len(where) == 1 else tuple(where)}" if where else ""
-    return ReadingError(f"the reading{position} is not an atom of the law; it must be one of its values, exactly")
-
-
-def _checked(values: Any, probabilities: Any) -> tuple[Array, Array]:
+def _checked(values: ArrayLike, probabilities: ArrayLike) -> tuple[Array, Array]:
     try:
         at, p = np.array(values, dtype=float), np.array(probabilities, dtype=float)
     except (TypeError, ValueError):
@@ -283,115 +250,3 @@ def _checked(values: Any, probabilities: Any) -> tuple[Array, Array]:
     if abs(total - 1.0) > p.size * float(np.finfo(float).eps):
         p = p / total  # else kept to the bit, so that a law that was stored comes back as it was
     return at, p
-
-
-# Auxiliary uniforms: what a law with atoms needs besides the reading ---------------------------------
-
-
-_A_DIGEST = 8  # uniforms in a digest of 64 bytes
-_PIECE = 1024  # digests at a time, which stay in the cache
-_ONE = np.uint64(0x3FF0000000000000)  # the bits of 1.0
-_DOWN = 1.0 - 2.0**-53
-
-
-class Uniforms(Frozen):
-    """Uniforms on (0, 1) by reading and channel: BLAKE2b under a secret key, 52 bits each.
-
-    >>> v = Uniforms(b"a key of 32 bytes from a good place")
-    >>> bool((v.block(5, 3, 2)[1] == v.at(6, 2)).all())
-    True
-    """
-
-    __slots__ = ("_key",)
-
-    def __init__(self, key: bytes) -> None:
-        if not isinstance(key, bytes) or not 16 <= len(key) <= 64:
-            raise ConfigurationError("the key of auxiliary uniforms must be 16 to 64 bytes")
-        self._key = key
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._key,)
-
-    def at(self, k: int, d: int) -> Array:
-        """The uniforms of reading number k (the first is 0): one for each of d channels."""
-        return np.asarray(self.block(k, 1, d)[0])
-
-    def block(self, first: int, count: int, d: int, out: Array | None = None) -> Array:
-        """Those of `count` readings from number `first` on, (count, d); in `out`, if that is given."""
-        if out is None:
-            out = np.empty((count, d))
-        v = out.reshape(-1)
-        begin, end = first * d, (first + count) * d
-        at = begin // _A_DIGEST * _A_DIGEST - begin  # digests are whole: some of the first and the last is not wanted
-        for raw in self._raw(begin // _A_DIGEST, -(-end // _A_DIGEST)):
-            # 52 bits behind the point of a number from 1 to 2; then down by all but half of the last one, which leaves
-            # the middle of each of 2^52 equal cells, which a float holds exactly: never 0, never 1
-            raw >>= np.uint64(12)
-            raw |= _ONE
-            low, high = max(0, -at), min(raw.size, v.size - at)
-            np.subtract(raw.view(np.float64)[low:high], _DOWN, out=v[at + low : at + high])
-            at += raw.size
-        return out
-
-    def derive(self, label: str) -> bytes:
-        """Another key, for another use of the same secret."""
-        return hashlib.blake2b(label.encode(), key=self._key, digest_size=32, person=b"understudy-key").digest()
-
-    def sensor(self, j: int) -> Uniforms:
-        """Those of sensor j of several: no two sensors share a uniform."""
-        return type(self)(self.derive(f"sensor {j}"))
-
-    def _raw(self, begin: int, end: int) -> Iterator[NDArray[np.uint64]]:
-        """The digests number `begin` to `end`, in pieces, each an array of its own."""
-        blake2b, key = hashlib.blake2b, self._key
-        for first in range(begin, end, _PIECE):
-            numbers = range(first, min(first + _PIECE, end))
-            joined = b"".join([blake2b(i.to_bytes(8, "little"), key=key).digest() for i in numbers])
-            yield np.frombuffer(joined, dtype="<u8").astype(np.uint64)
-
-
-class SeededUniforms(Uniforms):
-    """The same from a counter-based generator (Philox): quick, and for simulation only, as seeds are.
-
-    >>> v = SeededUniforms(b"sixteen bytes ok")
-    >>> bool((v.block(5, 3, 2)[1] == v.at(6, 2)).all())
-    True
-    """
-
-    __slots__ = ()
-
-    def _raw(self, begin: int, end: int) -> Iterator[NDArray[np.uint64]]:
-        key = np.frombuffer(hashlib.blake2b(self._key, digest_size=16).digest(), dtype="<u8")
-        # four numbers for each step of the counter
-        philox = np.random.Philox(key=key, counter=[begin * 2, 0, 0, 0])
-        for first in range(begin, end, _PIECE):
-            count = min(_PIECE, end - first)
-            yield np.asarray(philox.random_raw(count * _A_DIGEST), dtype=np.uint64)
-
-
-def uniforms_from(rng: Any) -> Uniforms:
-    """Uniforms from what a user gives as `rng`.
-
-    None takes a fresh key from the operating system; bytes are a key; a Generator or a seed is for
-    simulation and makes the result repeatable.
-
-    >>> uniforms_from(None)
-    Uniforms()
-    >>> uniforms_from(7)
-    SeededUniforms()
-    """
-    if isinstance(rng, Uniforms):
-        return rng
-    if rng is None:
-        return Uniforms(secrets.token_bytes(32))
-    if isinstance(rng, bytes):
-        return Uniforms(rng)
-    try:
-        return SeededUniforms(np.random.default_rng(rng).bytes(32))
-    except (TypeError, ValueError):
-        raise ConfigurationError(
-            f"rng is of type {type(rng).__name__}; it must be None, a key (bytes), a seed or a numpy Generator"
-        ) from None

@@ -1,56 +1,47 @@
-"""A standard normal that is only known to lie in a cell: probability, mean, variance, randomised score.
+"""Readings on a grid: the cells of a sensor that rounds, and the laws of what it reports.
 
-A cell is an interval (a, b), in standard deviations from the mean; either end may be infinite. Its half-width
-is an argument of its own, because b - a loses its digits where the cell is narrow. What is computed here is
-right to about 1e-13 (relative, the score relative to 1 and to its size) for cells of 1e-12 to 1e6 standard
-deviations, in the middle and far out. Three ways lead there, each where it loses nothing:
+A channel with a step reports clip(offset + step round((y - offset) / step), low, high). The values of y that
+are reported as one number form a *cell*: half a step to either side, and at `low` and `high` everything beyond.
+A channel without a step reports y itself. `Rounding` is the grid of all channels.
+
+Three laws share one shape. Channel by channel, a score is u = F(a) + v (F(b) - F(a)), with (a, b) the cell of
+the reading, F the law of the unrounded channel given the channels before, and v an auxiliary uniform.
+
+- `CellLaw`: a Gaussian reading. After one channel (exactly), the law of the next given the *cells* before it is no
+  longer normal; it is replaced by the normal law with the same mean and variance.
+- `CellMixture`: what a point-mass filter predicts. Given point i the channels are independent and normal, channel l
+  with the mean centres[l, i]. Everything is summed in logarithms, on the smaller tail.
+- `Rounded`: any continuous law. Channel l is conditioned on the *reported* values of the channels before it, as
+  if they were exact: the law of a process that lives on the grid (not of a rounded one, which `Quantised` is for).
+
+The arithmetic is that of a standard normal that is known to lie in a cell (a, b) (`truncated`): probability, mean and
+variance, right to about 1e-13 (relative, the score relative to 1 and to its size) for cells of 1e-12 to 1e6 standard
+deviations, in the middle and far out. The half-width is an argument of its own, because b - a loses its digits where
+the cell is narrow. Three ways lead there, each where it loses nothing:
 
 - narrow: the density hardly changes over the cell, and ten Gauss-Legendre nodes integrate it;
 - tail: from the inner end a on, it falls as exp(-a s - s^2/2); forty nodes over the 40 units before it is gone;
 - middle: differences of the distribution function, of which a good part remains.
 
 Arguments are numbers, or arrays of one shape.
-
-The grid of a sensor that reports rounded readings, channel by channel.
-
-A channel with a step reports clip(offset + step round((y - offset) / step), low, high). The values of y that
-are reported as one number form a *cell*: half a step to either side, and at `low` and `high` everything beyond.
-A channel without a step reports y itself.
-
-The law of a rounded Gaussian reading: what a sensor with a grid reports, channel by channel.
-
-The score of a channel is u = F(a) + v (F(b) - F(a)), with (a, b) the cell of the reading, F its normal law given
-the cells of the channels before, and v an auxiliary uniform. After one channel (exactly), the law of the next given
-the *cells* before it is no longer normal; it is replaced by the normal law with the same mean and variance.
-
-The law of a rounded reading whose mean is only known to be one of many points, each with a weight.
-
-What a point-mass filter predicts: given point i the channels are independent, channel i normal with mean
-centres[i, i] and a standard deviation of its own. Everything is summed in logarithms, on the smaller tail.
-
-Any continuous law, reported on a grid: the law of round(y) for y of that law, channel by channel.
-
-The probability of a grid point is that of its cell. A law already knows how to turn the ends of a cell into scores, on
-the side of the smaller tail; between the two, the randomised score is that of a standard normal known to lie there. In
-a vector, channel l is conditioned on the *reported* values of the channels before it, as if they were exact: the law
-of a process that lives on the grid (not of a rounded one, which `Quantised` is for).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from understudy._types import Array, Frozen, Plain
+from understudy._types import Array, Frozen, Numbers, Plain
 from understudy.errors import LawError, ModelError, NumericalError, ReadingError
 from understudy.laws.atoms import checked_uniforms
-from understudy.laws.law import Law, channels, is_law, shaped
+from understudy.laws.law import Law, channels, dimension, has_atoms, is_law, shaped
 from understudy.serialize import Place, entries, stored_array
 
-# A standard normal that is only known to lie in a cell: probability, mean, variance, randomised score ---
+# A standard normal in a cell --------------------------------------------------------------------------
 
 
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
@@ -74,15 +65,15 @@ _TAIL, _TAIL_SUMS = _rule(40, 0.0)
 class Truncated(NamedTuple):
     """What is known of a standard normal that lies in a cell."""
 
-    log_probability: Any
+    log_probability: Numbers
     """Logarithm of the probability of the cell."""
-    mean: Any
+    mean: Numbers
     """Mean, given that it lies there."""
-    variance: Any
+    variance: Numbers
     """Variance, given that it lies there."""
 
 
-def truncated(a: Any, b: Any, half: Any) -> Truncated:
+def truncated(a: Numbers, b: Numbers, half: Numbers) -> Truncated:
     """The standard normal given that it lies between `a` and `b`; `half` is half the width, inf if that is.
 
     >>> cell = truncated(-0.5, 0.5, 0.5)
@@ -128,7 +119,7 @@ def log_probability(a: Array, b: Array, half: Array) -> Array:
     return np.asarray(truncated(a, b, half).log_probability)
 
 
-def _narrow(a: Any, b: Any, half: Any) -> tuple[Any, Any, Any]:
+def _narrow(a: Numbers, b: Numbers, half: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     # x = m + h t:  phi(x) = phi(m) exp(-h t (m + h t / 2))
     m = 0.5 * (a + b)
     s = np.multiply.outer(half, _NARROW)
@@ -142,7 +133,7 @@ def _narrow(a: Any, b: Any, half: Any) -> tuple[Any, Any, Any]:
     )
 
 
-def _tail(a: Any, b: Any, half: Any) -> tuple[Any, Any, Any]:
+def _tail(a: Numbers, b: Numbers, half: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     # x = a + s:  phi(x) = phi(a) exp(-s (a + s / 2)), gone where the exponent reaches 40
     with np.errstate(over="ignore"):
         end = np.minimum(2.0 * half, 2.0 * _GONE / (a + np.hypot(a, math.sqrt(2.0 * _GONE))))
@@ -154,7 +145,7 @@ def _tail(a: Any, b: Any, half: Any) -> tuple[Any, Any, Any]:
     return log_probability, a + end * centre, end * end * (M2 / M0 - centre * centre)
 
 
-def _middle(a: Any, b: Any, half: Any) -> tuple[Any, Any, Any]:
+def _middle(a: Numbers, b: Numbers, half: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     from scipy.special import ndtr
 
     outside = ndtr(a) + ndtr(-b)
@@ -189,8 +180,8 @@ def _one(a: float, b: float, half: float) -> tuple[float, float, float]:
         log_probability = math.log(2.0 * half * M0) - 0.5 * m * m - _LOG_SQRT_2PI
         return log_probability, m + half * centre, half * half * (M2 / M0 - centre * centre)
     if a >= 1.0:
-        log_probability, mean, variance = _tail(a, b, half)
-        return float(log_probability), float(mean), float(variance)
+        tail = _tail(a, b, half)
+        return float(tail[0]), float(tail[1]), float(tail[2])
     below, above = 0.5 * math.erfc(-a * _SQRT_HALF), 0.5 * math.erfc(b * _SQRT_HALF)
     P = 0.5 * math.erfc(a * _SQRT_HALF) - above
     at_a, at_b = math.exp(-0.5 * a * a) / _SQRT_2PI, math.exp(-0.5 * b * b) / _SQRT_2PI
@@ -203,7 +194,7 @@ def _one(a: float, b: float, half: float) -> tuple[float, float, float]:
 # Scores ----------------------------------------------------------------------------------------------------------
 
 
-def scores(a: Any, b: Any, log_probability: Any, v: Any) -> Any:
+def scores(a: Numbers, b: Numbers, log_probability: Numbers, v: Numbers) -> Numbers:
     """Randomised score of a cell of the standard normal: Phi^-1(Phi(a) + v (Phi(b) - Phi(a))), between a and b.
 
     >>> round(float(scores(-1.0, 1.0, truncated(-1.0, 1.0, 1.0).log_probability, 0.5)), 12) + 0.0
@@ -220,7 +211,7 @@ def scores(a: Any, b: Any, log_probability: Any, v: Any) -> Any:
     return np.clip(score, a, b)
 
 
-def from_tails(below: Any, above: Any, log_probability: Any, v: Any) -> Any:
+def from_tails(below: Numbers, above: Numbers, log_probability: Numbers, v: Numbers) -> Numbers:
     """The score of a part of any law: from the logarithms of what lies below it, above it and in it.
 
     The smaller of F = below + v P and 1 - F = above + (1 - v) P keeps its digits, being a sum of positive terms.
@@ -232,13 +223,13 @@ def from_tails(below: Any, above: Any, log_probability: Any, v: Any) -> Any:
         over = float(np.logaddexp(above, math.log1p(-v) + log_probability))
         # rounding may leave the sum of everything a little above one
         return float(ndtri_exp(min(under, 0.0)) if under < over else -ndtri_exp(min(over, 0.0)))
-    v = np.asarray(v, dtype=float)
-    under = np.logaddexp(below, np.log(v) + log_probability)
-    over = np.logaddexp(above, np.log1p(-v) + log_probability)
-    return np.where(under < over, ndtri_exp(np.minimum(under, 0.0)), -ndtri_exp(np.minimum(over, 0.0)))
+    uniforms = np.asarray(v, dtype=float)
+    lower = np.logaddexp(below, np.log(uniforms) + log_probability)
+    upper = np.logaddexp(above, np.log1p(-uniforms) + log_probability)
+    return np.asarray(np.where(lower < upper, ndtri_exp(np.minimum(lower, 0.0)), -ndtri_exp(np.minimum(upper, 0.0))))
 
 
-# The grid of a sensor that reports rounded readings, channel by channel ------------------------------
+# The grid of a sensor ---------------------------------------------------------------------------------
 
 
 TOLERANCE = 1e-9
@@ -250,10 +241,10 @@ _ULPS = 4.0 * float(np.finfo(float).eps)
 class Cells(NamedTuple):
     """The cells of some readings: grid points, ends, and half the width (inf where an end is)."""
 
-    at: Any
-    lower: Any
-    upper: Any
-    half: Any
+    at: Numbers
+    lower: Numbers
+    upper: Numbers
+    half: Numbers
 
 
 class Channel(NamedTuple):
@@ -264,7 +255,7 @@ class Channel(NamedTuple):
     low: float
     high: float
 
-    def rounded(self, y: Any) -> Any:
+    def rounded(self, y: Numbers) -> Numbers:
         """What is reported for y, a number or an array."""
         step, offset, low, high = self
         if not step:
@@ -274,7 +265,7 @@ class Channel(NamedTuple):
             return min(max(float(point), low), high)
         return np.clip(point, low, high)
 
-    def cells(self, y: Any, channel: int) -> Cells:
+    def cells(self, y: Numbers, channel: int) -> Cells:
         """The cells of readings, which must lie on the grid."""
         step, offset, low, high = self
         if isinstance(y, float):
@@ -297,12 +288,15 @@ class Channel(NamedTuple):
     def between(self, y: float, z: float) -> Array:
         """All values that are reported between y and z."""
         step, offset, _, _ = self
-        first, last = (round((self.rounded(end) - offset) / step) for end in (y, z))
+        first, last = (round((float(self.rounded(end)) - offset) / step) for end in (y, z))
         return np.clip(offset + step * np.arange(first, last + 1, dtype=float), self.low, self.high)
 
 
 GRID_FIELDS = ("step", "offset", "low", "high")
 """What makes a grid, one entry for each channel."""
+
+PerChannel: TypeAlias = "float | Sequence[float | None] | Array | None"
+"""One number for all channels, or one for each; None where there is none."""
 
 
 class Rounding(Frozen):
@@ -317,7 +311,14 @@ class Rounding(Frozen):
 
     __slots__ = ("channels", "dim", "given")
 
-    def __init__(self, dim: int, step: Any, offset: Any = 0.0, low: Any = None, high: Any = None) -> None:
+    def __init__(
+        self,
+        dim: int,
+        step: PerChannel,
+        offset: PerChannel = 0.0,
+        low: PerChannel = None,
+        high: PerChannel = None,
+    ) -> None:
         self.dim = dim
         steps = _each("step", step, dim)
         self.channels: tuple[Channel, ...] = tuple(
@@ -333,7 +334,7 @@ class Rounding(Frozen):
         )
         if not any(channel.step for channel in self.channels):
             raise ModelError(f"step = {step!r}; at least one channel must be rounded, by a positive step")
-        self.given: dict[str, Any] = {"step": step, "offset": offset, "low": low, "high": high}
+        self.given: dict[str, PerChannel] = {"step": step, "offset": offset, "low": low, "high": high}
 
     def to_dict(self) -> Plain:
         """Steps, offsets and ends by channel; None for an end that is none."""
@@ -343,8 +344,8 @@ class Rounding(Frozen):
     def __repr__(self) -> str:
         return f"Rounding(dim={self.dim})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _remade, (self.dim, self.given)
+    def __reduce__(self) -> tuple[type[Rounding], tuple[int | PerChannel, ...]]:
+        return Rounding, (self.dim, *self.given.values())
 
     @property
     def everywhere(self) -> bool:
@@ -356,6 +357,16 @@ class Rounding(Frozen):
         return np.stack([channel.rounded(y[..., i]) for i, channel in enumerate(self.channels)], axis=-1)
 
 
+def stored_grid(given: Plain, place: Place) -> Plain:
+    """Steps, offsets and ends of a stored grid, one entry for each channel."""
+    grid = {name: entries(place / name, given[name]) for name in GRID_FIELDS}
+    for name, each in grid.items():
+        for entry in each:
+            if not (entry is None and name in ("low", "high")):
+                stored_array(place / name, entry, 0)
+    return grid
+
+
 def _off_the_grid(channel: int) -> ReadingError:
     return ReadingError(
         f"channel {channel} is not on its grid; a reading is offset + step times a whole number, "
@@ -363,20 +374,19 @@ def _off_the_grid(channel: int) -> ReadingError:
     )
 
 
-def _remade(dim: int, given: dict[str, Any]) -> Rounding:
-    return Rounding(dim, **given)
-
-
-def _each(name: str, given: Any, dim: int, steps: list[Any] | None = None) -> list[Any]:
+def _each(
+    name: str, given: PerChannel, dim: int, steps: Sequence[float | None] | None = None
+) -> Sequence[float | None]:
     """One entry a channel; a single one serves all, but ends only those that are rounded."""
-    if given is None or np.ndim(given) == 0:
-        return [given if steps is None or steps[i] else None for i in range(dim)]
-    if not isinstance(given, (Sequence, np.ndarray)) or len(given) != dim:
+    entries = given.tolist() if isinstance(given, np.ndarray) else given
+    if not isinstance(entries, Sequence):
+        return [entries if steps is None or steps[i] else None for i in range(dim)]
+    if len(entries) != dim:
         raise ModelError(f"{name} = {given!r}; it must be a number, or one for each of {dim} channels")
-    return list(given)
+    return list(entries)
 
 
-def _channel(i: int, step: Any, offset: Any, low: Any, high: Any) -> Channel:
+def _channel(i: int, step: float | None, offset: float | None, low: float | None, high: float | None) -> Channel:
     step = 0.0 if step is None else _number("step", step, i)
     offset = _number("offset", offset, i)
     if step < 0.0:
@@ -405,7 +415,7 @@ def _channel(i: int, step: Any, offset: Any, low: Any, high: Any) -> Channel:
     return Channel(step, offset, ends[0], ends[1])
 
 
-def _number(name: str, given: Any, i: int) -> float:
+def _number(name: str, given: float | None, i: int) -> float:
     if isinstance(given, (bool, np.bool_)) or not isinstance(given, (int, float, np.integer, np.floating)):
         raise ModelError(f"{name} of channel {i} = {given!r}; it must be a number")
     if not math.isfinite(given):
@@ -413,13 +423,163 @@ def _number(name: str, given: Any, i: int) -> float:
     return float(given)
 
 
-# The law of a rounded Gaussian reading: what a sensor with a grid reports, channel by channel --------
+# Laws of what is reported -----------------------------------------------------------------------------
 
 
 _ROUNDING = 8.0 * float(np.finfo(float).eps)
 
+State = TypeVar("State")
+"""What the channels before say about the next one."""
 
-def conditioned(mean: Array, cov: Array, i: int, shift: Any, variance: Any) -> tuple[Array, Array]:
+
+class _GridLaw(Frozen, Generic[State]):
+    """What is reported of a law by a sensor with a grid, channel by channel."""
+
+    __slots__ = ("_grid", "dim")
+
+    atoms = True
+    dim: int
+    _grid: Rounding
+
+    def __repr__(self) -> str:
+        # The parameters of a conditional law hold the past readings, so they are not shown.
+        return f"{type(self).__name__}(dim={self.dim})"
+
+    def _start(self, rows: Sequence[Numbers]) -> State:
+        """What is known before any channel is; `rows` are the readings, or the scores, of all channels."""
+        raise NotImplementedError
+
+    def _score(self, i: int, state: State, y: Numbers, v: Numbers) -> tuple[Numbers, State]:
+        """The score of channel i, and what is known after it."""
+        raise NotImplementedError
+
+    def _value(self, i: int, state: State, z: Numbers) -> tuple[Numbers, State]:
+        """What is reported for channel i, and what is known after it."""
+        raise NotImplementedError
+
+    def _log_probability(self, i: int, state: State, y: Numbers) -> tuple[Numbers, State]:
+        """Logarithm of the probability of the cell, and what is known after it."""
+        raise NotImplementedError
+
+    def score(self, y: ArrayLike, v: ArrayLike | None = None) -> Numbers:
+        """Randomised scores; `v` are uniforms in (0, 1), one for each reading."""
+        rows, uniforms = self._rows(y, "reading"), self._rows(checked_uniforms(y, v), "uniform")
+        state, z = self._start(rows), list[Numbers]()
+        for i in range(self.dim):
+            score, state = self._score(i, state, rows[i], uniforms[i])
+            z.append(score)
+        return shaped(np.array(z), np.shape(y))
+
+    def value(self, z: ArrayLike) -> Numbers:
+        """What is reported; the inverse of `score`."""
+        rows = self._rows(z, "score")
+        state, y = self._start(rows), list[Numbers]()
+        for i in range(self.dim):
+            reported, state = self._value(i, state, rows[i])
+            y.append(reported)
+        return shaped(np.array(y), np.shape(z))
+
+    def logpdf(self, y: ArrayLike) -> Numbers:
+        """Logarithm of the probability of the cell (of the density, for channels that are not rounded)."""
+        rows = self._rows(y, "reading")
+        state, total = self._start(rows), np.zeros(())
+        for i in range(self.dim):
+            log_probability, state = self._log_probability(i, state, rows[i])
+            total = np.asarray(total + log_probability)
+        return shaped(total, np.shape(y) if self.dim == 1 else np.shape(y)[1:])
+
+    def _rows(self, y: ArrayLike, what: str) -> Sequence[Numbers]:
+        """The channels of one reading as numbers, or of many as arrays (N,)."""
+        rows = channels(y, self.dim, what)
+        return rows[:, 0].tolist() if np.ndim(y) == (self.dim > 1) else list(rows)
+
+
+Moments = tuple[Array, Array]
+"""Mean (d,) and covariance (d, d) of one law; (d, N) and (d, d, N) of many."""
+
+
+class CellLaw(_GridLaw[Moments]):
+    """Law of what is reported of N(mean, cov) by a sensor with this grid.
+
+    >>> law = CellLaw(20.2, 4.0, Rounding(1, step=1.0))
+    >>> law
+    CellLaw(dim=1)
+    >>> law.value(1.0)
+    22.0
+    >>> round(law.score(22.0, v=0.5), 6), law.value(law.score(22.0, v=0.5))
+    (0.872532, 22.0)
+    >>> round(math.exp(law.logpdf(22.0)), 6)
+    0.132774
+    """
+
+    __slots__ = ("_cov", "_mean")
+
+    def __init__(self, mean: ArrayLike, cov: ArrayLike, grid: Rounding) -> None:
+        self.dim, self._grid = grid.dim, grid
+        self._mean: Array = np.asarray(mean, dtype=float).reshape(grid.dim)
+        self._cov: Array = np.asarray(cov, dtype=float).reshape(grid.dim, grid.dim)
+
+    def __reduce__(self) -> tuple[type[CellLaw], tuple[Array, Array, Rounding]]:
+        return CellLaw, (self._mean, self._cov, self._grid)
+
+    @property
+    def parts(self) -> Moments:
+        """Mean and covariance of the unrounded reading."""
+        return self._mean, self._cov
+
+    def _start(self, rows: Sequence[Numbers]) -> Moments:
+        if self.dim == 1 or isinstance(rows[0], float):
+            return self._mean, self._cov
+        count = len(rows[0])
+        return np.repeat(self._mean[:, None], count, axis=1), np.repeat(self._cov[:, :, None], count, axis=2)
+
+    def _after(self, i: int, state: Moments, shift: Numbers, variance: Numbers) -> Moments:
+        return conditioned(*state, i, shift, variance) if i + 1 < self.dim else state
+
+    def _score(self, i: int, state: Moments, y: Numbers, v: Numbers) -> tuple[Numbers, Moments]:
+        channel, (q, s) = self._grid.channels[i], _normal(state, i)
+        if not channel.step:
+            e = y - q
+            return e / s, self._after(i, state, e, 0.0)
+        cell = channel.cells(y, i)
+        a, b, half = (cell.lower - q) / s, (cell.upper - q) / s, cell.half / s
+        log_probability, mean, variance = truncated(a, b, half)
+        # away from the ends of the cell by what rounding can do to q + s z
+        room = np.minimum(_ROUNDING * (np.abs(q) + np.abs(cell.at) + channel.step) / s, 0.25 * half)
+        z = np.minimum(np.maximum(scores(a, b, log_probability, v), a + room), b - room)
+        return np.asarray(z), self._after(i, state, s * mean, s * s * variance)
+
+    def _value(self, i: int, state: Moments, z: Numbers) -> tuple[Numbers, Moments]:
+        channel, (q, s) = self._grid.channels[i], _normal(state, i)
+        y = channel.rounded(q + s * z)
+        return y, state if i + 1 == self.dim else self._log_probability(i, state, y)[1]
+
+    def _log_probability(self, i: int, state: Moments, y: Numbers) -> tuple[Numbers, Moments]:
+        log_probability, shift, variance = known(self._grid.channels[i], i, _normal(state, i), y)
+        return log_probability, self._after(i, state, shift, variance)
+
+
+def _normal(state: Moments, i: int) -> tuple[Numbers, Numbers]:
+    """Mean and standard deviation of channel i, numbers or rows."""
+    mean, cov = state
+    return (float(mean[i]), math.sqrt(cov[i, i])) if mean.ndim == 1 else (mean[i], np.sqrt(cov[i, i]))
+
+
+def known(channel: Channel, i: int, normal: tuple[Numbers, Numbers], y: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """What a reading of channel i says, of mean and standard deviation as given.
+
+    Logarithm of its probability (or density); how far the mean moves; the variance that is left.
+    """
+    q, s = normal
+    if not channel.step:
+        e = y - q
+        return -0.5 * (e / s) ** 2 - np.log(s) - _LOG_SQRT_2PI, e, 0.0
+    cell = channel.cells(y, i)
+    log_probability, mean, variance = truncated((cell.lower - q) / s, (cell.upper - q) / s, cell.half / s)
+    return log_probability, s * mean, s * s * variance
+
+
+def conditioned(mean: Array, cov: Array, i: int, shift: Numbers, variance: Numbers) -> Moments:
     """A joint normal law after its entry i was found to have mean + `shift` and `variance`; moments of the result.
 
     ::
@@ -435,142 +595,11 @@ def conditioned(mean: Array, cov: Array, i: int, shift: Any, variance: Any) -> t
     return mean + K * shift, (cov - outer * S) + outer * variance
 
 
-class CellLaw(Frozen):
-    """Law of what is reported of N(mean, cov) by a sensor with this grid.
-
-    >>> law = CellLaw(20.2, 4.0, Rounding(1, step=1.0))
-    >>> law
-    CellLaw(dim=1)
-    >>> law.value(1.0)
-    22.0
-    >>> round(law.score(22.0, v=0.5), 6), law.value(law.score(22.0, v=0.5))
-    (0.872532, 22.0)
-    >>> round(math.exp(law.logpdf(22.0)), 6)
-    0.132774
-    """
-
-    __slots__ = ("_cov", "_grid", "_mean", "dim")
-
-    atoms = True
-
-    def __init__(self, mean: Any, cov: Any, grid: Rounding) -> None:
-        self.dim: int = grid.dim
-        self._grid = grid
-        self._mean: Any = float(np.asarray(mean).item()) if grid.dim == 1 else mean
-        self._cov: Any = float(np.asarray(cov).item()) if grid.dim == 1 else cov
-
-    def __repr__(self) -> str:
-        # The parameters of a conditional law hold the past readings, so they are not shown.
-        return f"CellLaw(dim={self.dim})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return CellLaw, (self._mean, self._cov, self._grid)
-
-    @property
-    def parts(self) -> tuple[Any, Any]:
-        """Mean and covariance of the unrounded reading: numbers for one channel."""
-        return self._mean, self._cov
-
-    def score(self, y: Any, v: Any = None) -> Any:
-        """Randomised scores; `v` are uniforms in (0, 1), one for each reading."""
-        uniforms = checked_uniforms(y, v)
-        if self.dim == 1:
-            y, v = (float(y), float(uniforms)) if np.ndim(y) == 0 else (np.asarray(y, dtype=float), uniforms)
-            return _score(self._grid.channels[0], 0, (self._mean, math.sqrt(self._cov)), y, v)[0]
-        rows, mean, cov = self._taken(y, "reading")
-        aux = uniforms.tolist() if uniforms.ndim == 1 else list(uniforms)
-        z = []
-        for i, channel in enumerate(self._grid.channels):
-            score, shift, variance = _score(channel, i, _normal(mean, cov, i), rows[i], aux[i])
-            z.append(score)
-            mean, cov = conditioned(mean, cov, i, shift, variance)
-        return np.array(z)
-
-    def value(self, z: Any) -> Any:
-        """What is reported; the inverse of `score`."""
-        if self.dim == 1:
-            z = z if isinstance(z, float) else np.asarray(z, dtype=float)[()]
-            return self._grid.channels[0].rounded(self._mean + math.sqrt(self._cov) * z)
-        rows, mean, cov = self._taken(z, "score")
-        y = []
-        for i, channel in enumerate(self._grid.channels):
-            q, s = _normal(mean, cov, i)
-            y.append(channel.rounded(q + s * rows[i]))
-            _, shift, variance = known(channel, i, (q, s), y[i])
-            mean, cov = conditioned(mean, cov, i, shift, variance)
-        return np.array(y)
-
-    def logpdf(self, y: Any) -> Any:
-        """Logarithm of the probability of the cell (of the density, for channels that are not rounded)."""
-        if self.dim == 1:
-            y = float(y) if np.ndim(y) == 0 else np.asarray(y, dtype=float)
-            return known(self._grid.channels[0], 0, (self._mean, math.sqrt(self._cov)), y)[0]
-        rows, mean, cov = self._taken(y, "reading")
-        total = 0.0
-        for i, channel in enumerate(self._grid.channels):
-            log_probability, shift, variance = known(channel, i, _normal(mean, cov, i), rows[i])
-            total = total + log_probability
-            mean, cov = conditioned(mean, cov, i, shift, variance)
-        return total
-
-    def _taken(self, y: Any, what: str) -> tuple[list[Any], Array, Array]:
-        """The channels of a reading, numbers or rows; and the law before any is known, once for each reading."""
-        rows = channels(y, self.dim, what)
-        if np.ndim(y) == 1:
-            return rows[:, 0].tolist(), self._mean, self._cov
-        count = rows.shape[1]
-        return (
-            list(rows),
-            np.repeat(self._mean[:, None], count, axis=1),
-            np.repeat(self._cov[:, :, None], count, axis=2),
-        )
-
-
-def _normal(mean: Array, cov: Array, i: int) -> tuple[Any, Any]:
-    """Mean and standard deviation of channel i, numbers or rows."""
-    if mean.ndim == 1:
-        return float(mean[i]), math.sqrt(cov[i, i])
-    return mean[i], np.sqrt(cov[i, i])
-
-
-def known(channel: Channel, i: int, normal: tuple[Any, Any], y: Any) -> tuple[Any, Any, Any]:
-    """What a reading of channel i says, of mean and standard deviation as given.
-
-    Logarithm of its probability (or density); how far the mean moves; the variance that is left.
-    """
-    q, s = normal
-    if not channel.step:
-        e = y - q
-        return -0.5 * (e / s) ** 2 - np.log(s) - _LOG_SQRT_2PI, e, 0.0
-    cell = channel.cells(y, i)
-    log_probability, mean, variance = truncated((cell.lower - q) / s, (cell.upper - q) / s, cell.half / s)
-    return log_probability, s * mean, s * s * variance
-
-
-def _score(channel: Channel, i: int, normal: tuple[Any, Any], y: Any, v: Any) -> tuple[Any, Any, Any]:
-    """The score, and how mean and variance change."""
-    q, s = normal
-    if not channel.step:
-        e = y - q
-        return e / s, e, 0.0
-    cell = channel.cells(y, i)
-    a, b, half = (cell.lower - q) / s, (cell.upper - q) / s, cell.half / s
-    log_probability, mean, variance = truncated(a, b, half)
-    z = scores(a, b, log_probability, v)
-    # away from the ends of the cell by what rounding can do to q + s z
-    room = np.minimum(_ROUNDING * (np.abs(q) + np.abs(cell.at) + channel.step) / s, 0.25 * half)
-    z = np.minimum(np.maximum(z, a + room), b - room)
-    return float(z) if isinstance(y, float) else z, s * mean, s * s * variance
-
-
-# The law of a rounded reading whose mean is only known to be one of many points, each with a weight ---
-
-
 _NOTHING = -1e300  # a logarithm that stands for no probability at all
 
 
-class CellMixture(Frozen):
-    """Law of what is reported of sum_i weights_i prod_l N(centres[i, i], sds[i]^2) by a sensor with this grid.
+class CellMixture(_GridLaw[Array]):
+    """Law of what is reported of sum_i weights_i prod_l N(centres[l, i], sds[l]^2) by a sensor with this grid.
 
     >>> law = CellMixture(np.array([0.5, 0.5]), np.array([[19.0, 21.0]]), np.array([1.0]), Rounding(1, step=1.0))
     >>> law
@@ -581,21 +610,18 @@ class CellMixture(Frozen):
     17.0
     """
 
-    __slots__ = ("_centres", "_grid", "_log_weights", "_sds", "_weights", "dim")
-
-    atoms = True
+    __slots__ = ("_centres", "_log_weights", "_sds", "_weights")
 
     def __init__(self, weights: Array, centres: Array, sds: Array, grid: Rounding) -> None:
-        self.dim: int = grid.dim
-        self._weights, self._centres, self._sds, self._grid = weights, centres, sds, grid
+        self.dim, self._grid = grid.dim, grid
+        self._weights, self._centres, self._sds = weights, centres, sds
         with np.errstate(divide="ignore"):
             self._log_weights: Array = np.log(weights)
 
     def __repr__(self) -> str:
-        # The parameters of a conditional law hold the past readings, so they are not shown.
         return f"CellMixture({self._weights.size} points, dim={self.dim})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[CellMixture], tuple[Array, Array, Array, Rounding]]:
         return CellMixture, (self._weights, self._centres, self._sds, self._grid)
 
     @property
@@ -603,69 +629,55 @@ class CellMixture(Frozen):
         """Weights (points,), centres (channels, points) and standard deviations (channels,)."""
         return self._weights, self._centres, self._sds
 
-    def score(self, y: Any, v: Any = None) -> Any:
-        """Randomised scores; `v` are uniforms in (0, 1), one for each reading."""
-        aux = checked_uniforms(y, v).reshape(self.dim, -1)
-        rows = channels(y, self.dim, "reading")
-        z = np.empty(rows.shape)
-        logs = self._start(rows.shape[1])
-        for i, channel in enumerate(self._grid.channels):
-            cell = channel.cells(rows[i], i)
-            each = logs + self._cells(i, cell)
-            inside = _sum(each)
-            if not (inside > _NOTHING).all():
-                raise NumericalError(f"channel {i} is too far out for double precision")
-            below, above = self._tails(i, logs, cell.lower)[0], self._tails(i, logs, cell.upper)[1]
-            tail = np.minimum(np.maximum(below, inside), np.maximum(above, inside))
-            # logarithms are right to their size times this, and the score stays inside its cell by as much
-            lost = _ROUNDING * (20.0 - tail) * np.exp(np.minimum(tail - inside, 600.0))
-            z[i] = from_tails(
-                below, above, inside, np.clip(aux[i], np.minimum(lost, 0.25), 1.0 - np.minimum(lost, 0.25))
-            )
-            logs = each - inside[:, None]
-        return shaped(z, np.shape(y))
+    # The state are the logarithms of the weights that the channels before have left, (readings, points).
 
-    def value(self, z: Any) -> Any:
-        """What is reported; the inverse of `score`."""
-        rows = channels(z, self.dim, "score")
-        y = np.empty(rows.shape)
-        logs = self._start(rows.shape[1])
-        for i, channel in enumerate(self._grid.channels):
-            y[i] = self._find(i, channel, logs, rows[i])
-            if i + 1 < self.dim:
-                each = logs + self._cells(i, channel.cells(y[i], i))
-                logs = each - _sum(each)[:, None]
-        return shaped(y, np.shape(z))
+    def _start(self, rows: Sequence[Numbers]) -> Array:
+        return self._log_weights[None, :]
 
-    def logpdf(self, y: Any) -> Any:
-        """Logarithm of the probability of the cell."""
-        rows = channels(y, self.dim, "reading")
-        logs = self._start(rows.shape[1])
-        for i, channel in enumerate(self._grid.channels):
-            logs = logs + self._cells(i, channel.cells(rows[i], i))
-        return shaped(_sum(logs), np.shape(y)[1:] if self.dim > 1 else np.shape(y))
+    def _score(self, i: int, state: Array, y: Numbers, v: Numbers) -> tuple[Numbers, Array]:
+        cell = self._grid.channels[i].cells(np.atleast_1d(y), i)
+        each = state + self._cells(i, cell)
+        inside = _sum(each)
+        if not (inside > _NOTHING).all():
+            raise NumericalError(f"channel {i} is too far out for double precision")
+        below, above = self._tails(i, state, cell.lower)[0], self._tails(i, state, cell.upper)[1]
+        tail = np.minimum(np.maximum(below, inside), np.maximum(above, inside))
+        # logarithms are right to their size times this, and the score stays inside its cell by as much
+        lost = _ROUNDING * (20.0 - tail) * np.exp(np.minimum(tail - inside, 600.0))
+        kept = np.clip(v, np.minimum(lost, 0.25), 1.0 - np.minimum(lost, 0.25))
+        return from_tails(below, above, inside, kept), each - inside[:, None]
 
-    def _start(self, count: int) -> Array:
-        return np.repeat(self._log_weights[None, :], count, axis=0)
+    def _value(self, i: int, state: Array, z: Numbers) -> tuple[Numbers, Array]:
+        y = self._find(i, state, np.atleast_1d(z))
+        if i + 1 == self.dim:
+            return y, state
+        each = state + self._cells(i, self._grid.channels[i].cells(y, i))
+        return y, each - _sum(each)[:, None]
 
-    def _cells(self, i: int, cell: Cells) -> Any:
+    def _log_probability(self, i: int, state: Array, y: Numbers) -> tuple[Numbers, Array]:
+        each = state + self._cells(i, self._grid.channels[i].cells(np.atleast_1d(y), i))
+        total = _sum(each)
+        return total, each - total[:, None]
+
+    def _cells(self, i: int, cell: Cells) -> Array:
         """Logarithm of the probability of each cell given each point, (readings, points)."""
         q, s = self._centres[i], self._sds[i]
         lower, upper, half = (np.asarray(end)[:, None] for end in (cell.lower, cell.upper, cell.half))
         wide = np.broadcast_to(half / s, (half.size, q.size))
         return log_probability((lower - q) / s, (upper - q) / s, wide)
 
-    def _tails(self, i: int, logs: Array, y: Any) -> tuple[Array, Array]:
+    def _tails(self, i: int, logs: Array, y: Numbers) -> tuple[Array, Array]:
         """Logarithms of F(y) and 1 - F(y)."""
         from scipy.special import log_ndtr
 
         t = (np.asarray(y)[:, None] - self._centres[i]) / self._sds[i]
         return _sum(logs + log_ndtr(t)), _sum(logs + log_ndtr(-t))
 
-    def _find(self, i: int, channel: Channel, logs: Array, z: Array) -> Array:
+    def _find(self, i: int, logs: Array, z: Array) -> Array:
         """The first cell whose upper end has at least the score z, by bisection of whole numbers."""
         from scipy.special import ndtri_exp
 
+        channel = self._grid.channels[i]
         step, offset, low, high = channel
         q, s = self._centres[i], self._sds[i]
         # no component has its quantile outside of these
@@ -681,20 +693,17 @@ class CellMixture(Frozen):
         return np.asarray(np.clip(offset + step * first, low, high))
 
 
-def _sum(logs: Any) -> Array:
+def _sum(logs: Array) -> Array:
     """Logarithm of the sum over the last axis of what is given as logarithms."""
     top = np.maximum(logs.max(axis=-1), _NOTHING)
     with np.errstate(divide="ignore"):
         return np.asarray(top + np.log(np.exp(logs - top[..., None]).sum(axis=-1)))
 
 
-# Any continuous law, reported on a grid: the law of round(y) for y of that law, channel by channel ---
-
-
 _ROOM = 1e-7  # of a cell, at either end: what an inverse of a law may be off by
 
 
-class Rounded(Frozen):
+class Rounded(_GridLaw[Array]):
     """What is reported of a law on a grid that has a step in every channel; `shift` is added to it before rounding.
 
     A shift may be an array, one entry (or one vector) for each of many readings.
@@ -710,101 +719,74 @@ class Rounded(Frozen):
     1.0
     """
 
-    __slots__ = ("_grid", "_law", "_shift", "dim")
+    __slots__ = ("_law", "_shift")
 
-    atoms = True
-
-    def __init__(self, law: Law, grid: Rounding, shift: Any = 0.0) -> None:
-        if not is_law(law) or getattr(law, "atoms", False):
+    def __init__(self, law: Law, grid: Rounding, shift: Numbers = 0.0) -> None:
+        if not is_law(law) or has_atoms(law):
             raise LawError(f"the law is of type {type(law).__name__}; only a continuous law can be rounded")
-        if getattr(law, "dim", 1) != grid.dim or not grid.everywhere:
-            raise LawError(f"the law has {getattr(law, 'dim', 1)} channels; each must have a step of the grid")
-        self.dim: int = grid.dim
-        self._law, self._grid, self._shift = law, grid, shift
+        if dimension(law) != grid.dim or not grid.everywhere:
+            raise LawError(f"the law has {dimension(law)} channels; each must have a step of the grid")
+        self.dim, self._grid = grid.dim, grid
+        self._law, self._shift = law, shift
 
-    def __repr__(self) -> str:
-        # the parameters of a conditional law hold the past readings
-        return f"Rounded(dim={self.dim})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[Rounded], tuple[Law, Rounding, Numbers]]:
         return Rounded, (self._law, self._grid, self._shift)
 
-    def score(self, y: Any, v: Any = None) -> Any:
-        """Randomised scores; `v` are uniforms in (0, 1), one for each reading."""
-        uniforms = checked_uniforms(y, v)
-        if self.dim == 1:
-            return cell_scores(*self._cell(y, 0), uniforms.item() if uniforms.ndim == 0 else uniforms)
-        rows = channels(y, self.dim, "reading").reshape(np.shape(y))
-        return np.array([cell_scores(*self._cell(rows, i), uniforms[i]) for i in range(self.dim)])
+    # The state is the whole reading: the law is triangular, so that the channels to come do not matter.
 
-    def value(self, z: Any) -> Any:
+    def _start(self, rows: Sequence[Numbers]) -> Array:
+        return np.array(rows)
+
+    def _score(self, i: int, state: Array, y: Numbers, v: Numbers) -> tuple[Numbers, Array]:
+        return cell_scores(*self._ends(i, state, y), v), state
+
+    def _log_probability(self, i: int, state: Array, y: Numbers) -> tuple[Numbers, Array]:
+        return _cell_log_probability(*self._ends(i, state, y)), state
+
+    def value(self, z: ArrayLike) -> Numbers:
         """What is reported; the inverse of `score`."""
-        if self.dim == 1:
-            found = self._law.value(z) + self._shift
-            return self._grid.channels[0].rounded(float(found) if np.ndim(found) == 0 else np.asarray(found))
         w = channels(z, self.dim, "score").reshape(np.shape(z)).copy()
-        y = np.array(w)
+        y, one = w.copy(), self.dim == 1
         for i, channel in enumerate(self._grid.channels):
-            now = np.asarray(self._law.value(w)) + self._shift
+            now = np.asarray(self._law.value(w[()])) + self._shift
+            if one:
+                return shaped(np.asarray(channel.rounded(now)), np.shape(z))
             now[:i] = y[:i]
             y[i] = now[i] = channel.rounded(now[i])
-            w[i] = self._law.score(now - self._shift)[i]  # so that the next channel follows what was reported
+            w[i] = np.asarray(self._law.score(now - self._shift))[i]  # the next channel follows what was reported
         return y
 
-    def logpdf(self, y: Any) -> Any:
-        """Logarithm of the probability of what is reported."""
-        if self.dim == 1:
-            return _log_probability(*self._cell(y, 0))
-        rows = channels(y, self.dim, "reading").reshape(np.shape(y))
-        return sum(_log_probability(*self._cell(rows, i)) for i in range(self.dim))
-
-    def _cell(self, y: Any, i: int) -> tuple[Any, Any]:
+    def _ends(self, i: int, state: Array, y: Numbers) -> tuple[Numbers, Numbers]:
         """The scores of the ends of the cell of channel i, given the channels before it as they are reported."""
-        channel = self._grid.channels[i]
-        at = y if self.dim == 1 else y[i]
-        at = float(at) if np.ndim(at) == 0 else np.asarray(at, dtype=float)
-        cell = channel.cells(at, i)
+        cell = self._grid.channels[i].cells(y, i)
         ends = []
         for end, beyond in ((cell.lower, -math.inf), (cell.upper, math.inf)):
-            finite = np.where(np.isfinite(end), end, cell.at)
-            z = self._ask(y, finite if np.ndim(at) else float(finite), i)
-            ends.append(np.where(np.isfinite(end), z, beyond) if np.ndim(at) else z if math.isfinite(end) else beyond)
+            finite = np.isfinite(end)
+            z = np.where(finite, self._score_at(i, state, np.where(finite, end, cell.at)), beyond)
+            ends.append(float(z) if isinstance(y, float) else z)
         return ends[0], ends[1]
 
-    def _ask(self, y: Any, end: Any, i: int) -> Any:
+    def _score_at(self, i: int, state: Array, end: Array) -> Array:
         if self.dim == 1:
-            z = self._law.score(end - self._shift)
-            return float(z) if np.ndim(z) == 0 else np.asarray(z, dtype=float)
-        moved = np.array(y, dtype=float)
+            return np.asarray(self._law.score((end - self._shift)[()]))
+        moved = state.copy()
         moved[i] = end
-        z = np.asarray(self._law.score(moved - self._shift), dtype=float)[i]
-        return float(z) if np.ndim(z) == 0 else z
+        z = np.asarray(self._law.score(moved - self._shift))
+        return np.asarray(z[i])
 
 
-def _log_probability(a: Any, b: Any) -> Any:
+def _cell_log_probability(a: Numbers, b: Numbers) -> Numbers:
     with np.errstate(invalid="ignore"):
         return truncated(a, b, 0.5 * (b - a)).log_probability
 
 
-def cell_scores(a: Any, b: Any, v: Any) -> Any:
+def cell_scores(a: Numbers, b: Numbers, v: Numbers) -> Numbers:
     """Scores between those of the ends of cells, at the uniforms v.
 
     >>> round(cell_scores(-1.0, 1.0, 0.5), 12)
     0.0
     """
-    z = scores(a, b, _log_probability(a, b), float(v) if isinstance(a, float) else v)
+    z = scores(a, b, _cell_log_probability(a, b), v)
     room = np.minimum(_ROOM * np.minimum(b - a, 1.0), 0.25 * (b - a))
-    if isinstance(a, float):
-        return float(min(max(z, a + room), b - room))
-    found: Array = np.minimum(np.maximum(z, a + room), b - room)
-    return found
-
-
-def stored_grid(given: Plain, place: Place) -> Plain:
-    """Steps, offsets and ends of a stored grid, one entry for each channel."""
-    grid = {name: entries(place / name, given[name]) for name in GRID_FIELDS}
-    for name, each in grid.items():
-        for entry in each:
-            if not (entry is None and name in ("low", "high")):
-                stored_array(place / name, entry, 0)
-    return grid
+    kept = np.minimum(np.maximum(z, a + room), b - room)
+    return float(kept) if isinstance(a, float) else kept

@@ -12,8 +12,9 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from understudy._types import Array, Plain
+from understudy._types import Array, Numbers, Plain
 from understudy.errors import LawError
 from understudy.serialize import Place, construct, fields, stored_array
 
@@ -39,21 +40,23 @@ class Gaussian:
 
     dim: int
 
-    def __init__(self, mean: Any, cov: Any) -> None:
+    def __init__(self, mean: ArrayLike, cov: ArrayLike) -> None:
+        self._mean: Any
+        self._cov: Any
         if isinstance(mean, float) and isinstance(cov, float):  # the common case, kept quick
-            variance = cov
+            self._mean, self._cov = mean, cov
             if not math.isfinite(mean):
                 raise LawError(f"mean = {mean!r}; it must be finite")
         else:
-            mean, variance = _checked(mean, cov)
-        if isinstance(variance, float):
-            if not 0.0 < variance < math.inf:
-                raise LawError(f"cov = {variance!r}; a variance must be positive and finite")
-            self.dim, self._mean, self._scale, self._chol = 1, mean, math.sqrt(variance), None
+            self._mean, self._cov = _checked(mean, cov)
+        self._chol: Array | None = None
+        if isinstance(self._cov, float):
+            if not 0.0 < self._cov < math.inf:
+                raise LawError(f"cov = {self._cov!r}; a variance must be positive and finite")
+            self.dim, self._scale = 1, math.sqrt(self._cov)
         else:
-            self.dim, self._mean, self._scale = len(mean), mean, 0.0
-            self._chol = _cholesky(variance)
-        self._cov = variance
+            self.dim, self._scale = len(self._mean), 0.0
+            self._chol = cholesky(self._cov, "cov")
 
     @property
     def mean(self) -> Any:
@@ -64,6 +67,11 @@ class Gaussian:
     def cov(self) -> Any:
         """The covariance: a variance in dimension 1, else a matrix."""
         return self._scale**2 if self._chol is None else self._chol @ self._chol.T
+
+    @property
+    def root(self) -> Array:
+        """The lower Cholesky factor of the covariance, (d, d)."""
+        return np.array([[self._scale]]) if self._chol is None else self._chol
 
     @property
     def given(self) -> tuple[Any, Any]:
@@ -89,48 +97,73 @@ class Gaussian:
         # The parameters of a conditional law hold the past readings, so they are not shown.
         return f"Gaussian(dim={self.dim})"
 
-    def score(self, y: Any, v: Any = None) -> Any:
+    def score(self, y: ArrayLike, v: ArrayLike | None = None) -> Numbers:
         """Z = L^-1 (y - mean)."""
         if self._chol is None:
-            return (_number(y) - self._mean) / self._scale
-        L = self._chol
-        e = (np.asarray(y, dtype=float).T - self._mean).T
-        z = np.empty_like(e)
-        # sums written out: a matrix product may round one reading and many readings differently
-        for i in range(self.dim):
-            t = e[i]
-            for j in range(i):
-                t = t - L[i, j] * z[j]
-            z[i] = t / L[i, i]
-        return z
+            z: Numbers = (_number(y) - self._mean) / self._scale
+            return z
+        return solve_lower(self._chol, (np.asarray(y, dtype=float).T - self._mean).T)
 
-    def value(self, z: Any) -> Any:
+    def value(self, z: ArrayLike) -> Numbers:
         """Y = mean + L z."""
         if self._chol is None:
-            return self._mean + self._scale * _number(z)
-        L, z = self._chol, np.asarray(z, dtype=float)
-        y = np.empty_like(z)
-        for i in range(self.dim):
-            t = L[i, 0] * z[0]
-            for j in range(1, i + 1):
-                t = t + L[i, j] * z[j]
-            y[i] = self._mean[i] + t
-        return y
+            y: Numbers = self._mean + self._scale * _number(z)
+            return y
+        return np.asarray((self._mean + multiply_lower(self._chol, np.asarray(z, dtype=float)).T).T)
 
-    def logpdf(self, y: Any) -> Any:
+    def logpdf(self, y: ArrayLike) -> Numbers:
         """Log-density: log phi(z) - log det L."""
         z = self.score(y)
         if self._chol is None:
             return -0.5 * z * z - (_HALF_LOG_2PI + math.log(self._scale))
         log_det = float(np.log(np.diag(self._chol)).sum())
-        return -0.5 * (z * z).sum(axis=0) - (self.dim * _HALF_LOG_2PI + log_det)
+        height: Numbers = -0.5 * np.asarray(z * z).sum(axis=0) - (self.dim * _HALF_LOG_2PI + log_det)
+        return height
 
 
-def _number(y: Any) -> Any:
+def solve_lower(L: Array, y: Array) -> Array:
+    """L^-1 y for a lower triangular L (d, d) and y (d,) or (d, N).
+
+    Sums are written out, because a matrix product may round one reading and many readings differently.
+    """
+    z = np.empty_like(y)
+    for i in range(len(L)):
+        t = y[i]
+        for j in range(i):
+            t = t - L[i, j] * z[j]
+        z[i] = t / L[i, i]
+    return z
+
+
+def multiply_lower(L: Array, z: Array) -> Array:
+    """L z for a lower triangular L (d, d) and z (d,) or (d, N); sums are written out as in `solve_lower`."""
+    y = np.empty_like(z)
+    for i in range(len(L)):
+        t = L[i, 0] * z[0]
+        for j in range(1, i + 1):
+            t = t + L[i, j] * z[j]
+        y[i] = t
+    return y
+
+
+def cholesky(S: Array, name: str) -> Array:
+    """The lower Cholesky factor of a covariance, or an error that names the rule."""
+    if float(np.abs(S - S.T).max()) > 1e-9 * float(np.abs(S).max()):
+        raise LawError(f"{name} is not symmetric; it must be")
+    try:
+        L = np.linalg.cholesky(S)
+    except np.linalg.LinAlgError:
+        smallest = float(np.linalg.eigvalsh(S)[0])
+        raise LawError(f"{name} has the eigenvalue {smallest:.6g}; it must be positive definite") from None
+    L.flags.writeable = False
+    return np.asarray(L, dtype=np.float64)
+
+
+def _number(y: ArrayLike) -> Numbers:
     return y if isinstance(y, float) else np.asarray(y, dtype=float)[()]
 
 
-def _checked(mean: Any, cov: Any) -> tuple[Any, Any]:
+def _checked(mean: ArrayLike, cov: ArrayLike) -> tuple[float, float] | tuple[Array, Array]:
     try:
         m = np.array(mean, dtype=float)
         S = np.array(cov, dtype=float)
@@ -149,16 +182,3 @@ def _checked(mean: Any, cov: Any) -> tuple[Any, Any]:
         )
     m.flags.writeable = S.flags.writeable = False
     return m, S
-
-
-def _cholesky(S: Array) -> Array:
-    size = float(np.abs(S).max())
-    if float(np.abs(S - S.T).max()) > 1e-9 * size:
-        raise LawError("cov is not symmetric; a covariance must be")
-    try:
-        L = np.linalg.cholesky(S)
-    except np.linalg.LinAlgError:
-        smallest = float(np.linalg.eigvalsh(S)[0])
-        raise LawError(f"cov has the eigenvalue {smallest:.6g}; it must be positive definite") from None
-    L.flags.writeable = False
-    return np.asarray(L, dtype=np.float64)

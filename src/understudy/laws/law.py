@@ -8,65 +8,86 @@ Shapes. A law of dimension 1 acts on numbers, element by element, on arrays of a
 dimension d > 1 acts on arrays whose first axis is the channel, ``(d,)`` or ``(d, N)``. The map is
 triangular: score ``l`` depends on channels ``1..l`` alone, and increases with channel ``l``.
 
-Readings and scores as arrays, and what to say about one that cannot be used.
+A class of your own needs the three methods of `Law`. It may also have an attribute `dim` (1 if it is
+missing), an attribute `atoms` (True where readings have probabilities, and scores need auxiliary uniforms),
+and a method ``score_or_end(y)``: the score, or -inf and inf outside the support, where `score` refuses.
 
-Messages name a position, a type and a rule, never a value: a reading must not reach a log.
+The helpers below make arrays of readings and of scores, and refuse those that cannot be used. Messages name a
+position, a type and a rule, never a value: a reading must not reach a log.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from understudy._types import Array
+from understudy._types import Array, Mask, Numbers
 from understudy.errors import NumericalError, ReadingError
-
-# What a law is: the conditional law of one reading given the past ------------------------------------
 
 
 @runtime_checkable
 class Law(Protocol):
-    """The law of one reading given the past: three methods. Ours also tell their `dim`."""
+    """The law of one reading given the past: three methods."""
 
-    def score(self, y: Any, v: Any = None) -> Any:
+    def score(self, y: Numbers, v: Numbers | None = None) -> Numbers:
         """Reading to scores, y -> z ~ N(0, I); `v` are auxiliary uniforms, used by atoms only."""
         ...
 
-    def value(self, z: Any) -> Any:
+    def value(self, z: Numbers) -> Numbers:
         """Scores to reading, the inverse of `score`."""
         ...
 
-    def logpdf(self, y: Any) -> Any:
+    def logpdf(self, y: Numbers) -> Numbers:
         """Logarithm of the joint density of the channels, in nats."""
         ...
 
 
-def is_law(thing: Any) -> bool:
+def is_law(thing: object) -> TypeGuard[Law]:
     """Whether something has the three methods of a law."""
     return all(callable(getattr(thing, name, None)) for name in ("score", "value", "logpdf"))
 
 
-# Readings and scores as arrays, and what to say about one that cannot be used ------------------------
+def dimension(law: Law) -> int:
+    """Number of channels of a law; 1 for a law that does not say."""
+    return int(getattr(law, "dim", 1))
 
 
-def channels(y: Any, dim: int, what: str) -> Array:
-    """Readings or scores as (dim, N)."""
+def has_atoms(law: Law) -> bool:
+    """Whether a law has atoms, so that its scores need auxiliary uniforms."""
+    return bool(getattr(law, "atoms", False))
+
+
+# Readings and scores as arrays ------------------------------------------------------------------------
+
+
+def numbers(y: ArrayLike, what: str = "reading") -> Array:
+    """Readings or scores as an array of any shape."""
     try:
-        array = np.asarray(y, dtype=float)
+        return np.asarray(y, dtype=float)
     except (TypeError, ValueError):
         raise ReadingError(f"a {what} of type {type(y).__name__}; it must be a number or an array") from None
+
+
+def channels(y: ArrayLike, dim: int, what: str) -> Array:
+    """Readings or scores as (dim, N).
+
+    >>> channels([1, 2], 2, "reading").tolist()
+    [[1.0], [2.0]]
+    """
+    array = numbers(y, what)
     if dim > 1 and not (array.ndim in (1, 2) and array.shape[0] == dim):
         raise ReadingError(f"a {what} of shape {array.shape}; {dim} channels need ({dim},) or ({dim}, N)")
     return array.reshape(dim, -1)
 
 
-def shaped(result: Any, shape: tuple[int, ...]) -> Any:
+def shaped(result: Array, shape: tuple[int, ...]) -> Numbers:
     """A result in the shape that was asked for; a plain number for the shape ()."""
     return float(result.item()) if shape == () else result.reshape(shape)
 
 
-def position(bad: Any, shape: tuple[int, ...]) -> str:
+def position(bad: Mask, shape: tuple[int, ...]) -> str:
     """Where the first bad entry is, as the end of a phrase."""
     where = np.argwhere(bad.reshape(shape))[0].tolist()
     return f" at position {where[0] if len(where) == 1 else tuple(where)}" if where else ""
@@ -90,16 +111,6 @@ def check_reached(result: Array, given: Array, shape: tuple[int, ...], what: str
         )
 
 
-def vectors(y: Any, d: int) -> Array:
-    """Readings of d channels, (d,) or (d, N), as floats.
-
-    >>> vectors([1, 2], 2).tolist()
-    [1.0, 2.0]
-    """
-    try:
-        array = np.asarray(y, dtype=float)
-    except (TypeError, ValueError):
-        raise ReadingError(f"a reading of type {type(y).__name__}; it must be an array") from None
-    if array.ndim not in (1, 2) or array.shape[0] != d:
-        raise ReadingError(f"a reading of shape {array.shape}; {d} channels need ({d},) or ({d}, N)")
-    return array
+def until_missing(rows: Array) -> Array:
+    """NaN from the first NaN of each column on: a channel after a missing one has no score."""
+    return np.where(np.logical_or.accumulate(np.isnan(rows), axis=0), np.nan, rows)

@@ -1,66 +1,71 @@
-"""A reading whose channels are independent, each with a law of its own.
+"""Laws of several channels: independent ones, a copula, and mixtures, taken apart channel by channel.
 
-Any laws for the channels, and a Gaussian dependence between them.
+`Independent` channels have a law of one number each. A `GaussianCopula` adds a Gaussian dependence: with s_i
+the score of channel i under its own law, s is N(0, R) for a correlation matrix R = L L'; so the scores of the vector
+are z = L^-1 s, and its density is that of s times the slopes ds_i/dy_i.
 
-With s_i the score of channel i under its own law, s is N(0, R) for a correlation matrix R = L L'; so the
-scores of the vector are z = L^-1 s, and its density is that of s times the slopes ds_i/dy_i.
+A mixture of laws of several channels is triangular as soon as its components are. Given the channels before, each
+component has a law for the next channel, and the mixture of these laws, with the weights that the channels before have
+left, is the law of the next channel (`mixture` does the rest). Three laws use this:
 
-Mixtures of Gaussian vectors: triangular, because the conditional laws are mixtures again.
-
-Given channels 1..l-1, component k has the weight w_k times its density there, and channel l is normal
-under it. With S_k = L_k L_k' and e_k = L_k^-1 (y - mean_k), whose first l - 1 entries need no more
-than those channels,
-
-    mean of channel l under k = mean_k,l + sum_{j<l} L_k,lj e_k,j,    standard deviation = L_k,ll.
-
-A mixture of laws of several channels, taken apart channel by channel.
-
-Given the channels before, each component has a law for the next channel, and the mixture of these laws,
-with the weights that the channels before have left, is the law of the next channel. So a mixture is
-triangular as soon as its components are. Components that can be taken apart are laws of one number,
-`Independent` channels, `Gaussian` vectors and mixtures of them, copulas, and any of these `Shifted`.
-
-Noise moved to one of many places: the law of a reading whose hidden state is a cloud of points.
-
-If the state is at x_i with weight w_i and the reading is read(x_i) plus noise, the law of the reading is
-the noise law moved to each read(x_i), weighted by w_i: a mixture whose c.d.f. and density are sums over
-the cloud. All parts have one noise law, so a thousand of them are worked on as one array.
+- `GaussianMixture`: with S_k = L_k L_k' and e_k = L_k^-1 (y - mean_k), whose first l - 1 entries need no more than
+  the channels before, channel l is normal under component k, with the mean mean_k,l + sum_{j<l} L_k,lj e_k,j and
+  the standard deviation L_k,ll.
+- `ShiftedMixture`: the law of a reading whose hidden state is a cloud of points. If the state is at x_i with
+  weight w_i and the reading is read(x_i) plus noise, the law of the reading is that of the noise, moved to each
+  read(x_i). All components share one law of noise, so a thousand of them are worked on as one array.
+- `ChannelMixture`: any components that can be taken apart: `Independent` channels, `Gaussian` vectors and mixtures of
+  them, copulas, and any of these `Shifted`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from understudy._types import Array, Frozen, Index, Plain
+from understudy._types import Array, Frozen, Numbers, Plain
 from understudy.errors import LawError, NumericalError, ReadingError
-from understudy.laws._quadrature import Look, invert
 from understudy.laws.atoms import Atoms
-from understudy.laws.gaussian import Gaussian
-from understudy.laws.law import Law, channels, check_inside, check_reached, is_law, shaped, vectors
+from understudy.laws.gaussian import Gaussian, cholesky, multiply_lower, solve_lower
+from understudy.laws.law import (
+    Law,
+    channels,
+    check_inside,
+    check_reached,
+    dimension,
+    has_atoms,
+    is_law,
+    numbers,
+    shaped,
+    until_missing,
+)
 from understudy.laws.mixture import (
+    Components,
     Mixture,
-    Parts,
-    assess,
-    blended_score,
+    Moved,
+    Noise,
+    Normals,
+    blocks,
     checked_weights,
-    gaussian_mixture_score,
-    gaussian_mixture_value,
     log_sum,
+    mixture_score,
+    mixture_value,
 )
 from understudy.laws.scalar import Shifted
 from understudy.serialize import Place, construct, fields, laws_from_plain, laws_to_plain, stored_array
 
-# A reading whose channels are independent, each with a law of its own --------------------------------
+_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+
+# Independent channels ---------------------------------------------------------------------------------
 
 
 class Independent:
     """The joint law of independent channels: one law of one number for each.
 
-    >>> from understudy.laws.gaussian import Gaussian
+    >>> from understudy.laws.gaussian import Gaussian, cholesky, multiply_lower, solve_lower
     >>> import scipy.stats
     >>> from understudy.laws.scalar import Scalar
     >>> law = Independent(Gaussian(20.0, 4.0), Scalar(scipy.stats.laplace()))
@@ -82,7 +87,7 @@ class Independent:
         for i, law in enumerate(laws):
             if not is_law(law):
                 raise LawError(f"channel {i} is of type {type(law).__name__}; it must be a law")
-            dim = getattr(law, "dim", 1)
+            dim = dimension(law)
             if dim != 1:
                 raise LawError(f"channel {i} has dim = {dim}; each channel must be a law of one number")
         self._laws = laws
@@ -96,7 +101,7 @@ class Independent:
     @property
     def atoms(self) -> bool:
         """Whether a channel has atoms, so that scores need auxiliary uniforms."""
-        return any(getattr(law, "atoms", False) for law in self._laws)
+        return any(has_atoms(law) for law in self._laws)
 
     def to_dict(self, place: Place) -> Plain:
         """The laws of the channels; see `understudy.serialize`."""
@@ -111,26 +116,40 @@ class Independent:
     def __repr__(self) -> str:
         return f"Independent(dim={self.dim})"
 
-    def score(self, y: Any, v: Any = None) -> Array:
+    def score(self, y: ArrayLike, v: ArrayLike | None = None) -> Array:
         """The scores of the channels, each by its own law; `v` has the shape of `y`."""
-        rows = self._rows(y)
-        aux = [None] * self.dim if v is None else self._rows(v)
-        return np.stack([law.score(row, u) for law, row, u in zip(self._laws, rows, aux, strict=True)])
+        aux: Sequence[Numbers | None] = [None] * self.dim if v is None else self._rows(v)
+        return np.array([law.score(row, u) for law, row, u in zip(self._laws, self._rows(y), aux, strict=True)])
 
-    def value(self, z: Any) -> Array:
+    def value(self, z: ArrayLike) -> Array:
         """The reading that has these scores."""
-        return np.stack([law.value(row) for law, row in zip(self._laws, self._rows(z), strict=True)])
+        return np.array([law.value(row) for law, row in zip(self._laws, self._rows(z), strict=True)])
 
-    def logpdf(self, y: Any) -> Any:
+    def logpdf(self, y: ArrayLike) -> Numbers:
         """Log-density: the sum over the channels."""
-        return sum(law.logpdf(row) for law, row in zip(self._laws, self._rows(y), strict=True))
+        total: Numbers = 0.0
+        for law, row in zip(self._laws, self._rows(y), strict=True):
+            total = total + law.logpdf(row)
+        return total
 
-    def _rows(self, y: Any) -> list[Any]:
+    def _rows(self, y: ArrayLike) -> Sequence[Numbers]:
         array = vectors(y, self.dim)
         return array.tolist() if array.ndim == 1 else list(array)
 
 
-# Any laws for the channels, and a Gaussian dependence between them -----------------------------------
+def vectors(y: ArrayLike, d: int) -> Array:
+    """Readings of d channels, (d,) or (d, N), as floats.
+
+    >>> vectors([1, 2], 2).tolist()
+    [1.0, 2.0]
+    """
+    array = numbers(y)
+    if array.ndim not in (1, 2) or array.shape[0] != d:
+        raise ReadingError(f"a reading of shape {array.shape}; {d} channels need ({d},) or ({d}, N)")
+    return array
+
+
+# A Gaussian dependence between channels ---------------------------------------------------------------
 
 
 class GaussianCopula(Frozen):
@@ -149,16 +168,16 @@ class GaussianCopula(Frozen):
 
     dim: int
 
-    def __init__(self, correlation: Any, laws: Sequence[Law]) -> None:
+    def __init__(self, correlation: ArrayLike, laws: Sequence[Law]) -> None:
         try:
             self._marginals = Independent(*laws)
         except TypeError:
             raise LawError(f"laws is of type {type(laws).__name__}; it must be a list of laws of one number") from None
         for i, law in enumerate(self._marginals.laws):
-            if getattr(law, "atoms", False):
+            if has_atoms(law):
                 raise LawError(f"law {i} has atoms; with them the scores of the channels are not Gaussian")
         self.dim = self._marginals.dim
-        self._correlation = _checked(correlation, self.dim)
+        self._correlation = _checked_correlation(correlation, self.dim)
         self._core = Gaussian(np.zeros(self.dim), self._correlation)
 
     @property
@@ -171,7 +190,7 @@ class GaussianCopula(Frozen):
         """The correlations of the scores, (d, d)."""
         return self._correlation
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[GaussianCopula], tuple[Array, tuple[Law, ...]]]:
         return GaussianCopula, (self._correlation, self.laws)
 
     def to_dict(self, place: Place) -> Plain:
@@ -189,24 +208,24 @@ class GaussianCopula(Frozen):
         # The parameters of a conditional law hold the past readings, so they are not shown.
         return f"GaussianCopula(dim={self.dim})"
 
-    def score(self, y: Any, v: Any = None) -> Any:
+    def score(self, y: ArrayLike, v: ArrayLike | None = None) -> Numbers:
         """Z = L^-1 s, with s the scores of the channels under their own laws."""
         if self.dim == 1:
-            return self.laws[0].score(y)
+            return self.laws[0].score(numbers(y)[()])
         channels(y, self.dim, "reading")
         return self._core.score(self._marginals.score(y))
 
-    def value(self, z: Any) -> Any:
+    def value(self, z: ArrayLike) -> Numbers:
         """The reading with these scores: s = L z, and each channel by its own law."""
         if self.dim == 1:
-            return self.laws[0].value(z)
+            return self.laws[0].value(numbers(z)[()])
         channels(z, self.dim, "score")
         return self._marginals.value(self._core.value(np.asarray(z, dtype=float)))
 
-    def logpdf(self, y: Any) -> Any:
+    def logpdf(self, y: ArrayLike) -> Numbers:
         """Log-density: those of the channels, plus log phi_R(s) - sum_i log phi(s_i)."""
         if self.dim == 1:
-            return self.laws[0].logpdf(y)
+            return self.laws[0].logpdf(numbers(y)[()])
         readings = channels(y, self.dim, "reading").reshape(np.shape(y))
         height = np.asarray(self._marginals.logpdf(readings), dtype=float)
         inside = height > -np.inf
@@ -219,7 +238,7 @@ class GaussianCopula(Frozen):
         return float(out.item()) if height.shape == () else out.reshape(height.shape)
 
 
-def _checked(correlation: Any, dim: int) -> Array:
+def _checked_correlation(correlation: ArrayLike, dim: int) -> Array:
     try:
         R = np.array(correlation, dtype=float)
     except (TypeError, ValueError) as error:
@@ -240,30 +259,111 @@ def _checked(correlation: Any, dim: int) -> Array:
     return R
 
 
-# Mixtures of Gaussian vectors: triangular, because the conditional laws are mixtures again -----------
+# Mixtures, channel by channel -------------------------------------------------------------------------
 
 
-_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+class _TriangularMixture(Frozen):
+    """A mixture whose next channel, given the channels before, is a mixture of laws of one number.
+
+    `_log_w` are the log-weights (K, 1) of the components before any channel is known.
+    """
+
+    __slots__ = ("_log_w", "dim")
+
+    dim: int
+    _log_w: Array
+
+    def _components(self, i: int, log_w: Array, before: Array) -> Components:
+        """The components of channel i, given the channels before it, (i, N)."""
+        raise NotImplementedError
+
+    def _whitened(self, y: Array) -> Array:
+        """Readings (d, N) in the coordinates that are worked on."""
+        return y
+
+    def _coloured(self, e: Array) -> Array:
+        """The inverse of `_whitened`."""
+        return e
+
+    def score(self, y: ArrayLike, v: ArrayLike | None = None) -> Numbers:
+        """The scores of the channels, each given those before it; NaN from the first missing one on."""
+        readings = channels(y, self.dim, "reading")
+        z = self._blockwise(lambda rows: self._walk(self._whitened(rows), mixture_score), readings)
+        check_inside(z, np.shape(y))
+        check_reached(z, until_missing(readings), np.shape(y), "reading")
+        return shaped(z, np.shape(y))
+
+    def value(self, z: ArrayLike) -> Numbers:
+        """The reading with these scores, channel after channel."""
+        scores = channels(z, self.dim, "score")
+        y = self._blockwise(lambda rows: self._coloured(self._walk(rows, mixture_value)), scores)
+        check_reached(y, until_missing(scores), np.shape(z), "score")
+        return shaped(y, np.shape(z))
+
+    def logpdf(self, y: ArrayLike) -> Numbers:
+        """Log-density of all channels together."""
+        rows = channels(y, self.dim, "reading")
+        height = self._blockwise(lambda rows: log_sum(self._log_w + self._heights(rows)), rows)
+        return shaped(height, np.shape(y) if self.dim == 1 else np.shape(y)[1:])
+
+    def _walk(self, rows: Array, function: Callable[[Array, Components], Array]) -> Array:
+        """Scores of readings (`mixture_score`), or readings of scores (`mixture_value`), channel after channel."""
+        out, log_w = np.empty(rows.shape), self._log_w
+        readings = rows if function is mixture_score else out
+        for i, row in enumerate(rows):
+            parts = self._components(i, log_w, readings[:i])
+            out[i] = function(row, parts)
+            if i + 1 < self.dim:
+                log_w = log_w + parts.logpdf(readings[i])
+                log_w = log_w - log_sum(log_w)
+        return out
+
+    def _heights(self, rows: Array) -> Array:
+        """Log-densities (K, N) of readings (d, N) under each component."""
+        e = self._whitened(rows)
+        total = self._components(0, self._log_w, e[:0]).logpdf(e[0])
+        for i in range(1, self.dim):
+            total += self._components(i, self._log_w, e[:i]).logpdf(e[i])
+        return total
+
+    def _blockwise(self, function: Callable[[Array], Array], rows: Array) -> Array:
+        """A function of columns (d, n), for as many at a time as are worked on as one array."""
+        with np.errstate(all="ignore"):
+            parts = [function(rows[:, block]) for block in blocks(rows.shape[1], len(self._log_w))]
+        return np.concatenate(parts, axis=-1)
 
 
-class GaussianMixture(Frozen):
+class GaussianMixture(_TriangularMixture):
     """A vector from one of several Gaussian laws, with the given probabilities.
 
-    `means` is (K, d) and `covs` (K, d, d); for one channel both may be (K,), with variances.
+    Parameters
+    ----------
+    weights : array_like, shape (K,)
+        Probabilities of the components.
+    means : array_like, shape (K, d)
+        Their means; (K,) for one channel.
+    covs : array_like, shape (K, d, d)
+        Their covariances; variances (K,) for one channel.
 
+    Raises
+    ------
+    LawError
+        If the shapes do not agree, or a covariance is not positive definite.
+
+    Examples
+    --------
     >>> law = GaussianMixture([0.5, 0.5], [[-3.0, 0.0], [3.0, 0.0]], [np.eye(2), 4.0 * np.eye(2)])
     >>> law
     GaussianMixture(2 laws, dim=2)
     >>> law.value(law.score([3.0, 4.0])).round(9).tolist()
     [3.0, 4.0]
+
     """
 
-    __slots__ = ("_given", "_log_w", "_means", "_roots", "_weights", "dim")
+    __slots__ = ("_given", "_means", "_roots", "_weights")
 
-    dim: int
-
-    def __init__(self, weights: Any, means: Any, covs: Any) -> None:
-        m, S = _checked_gaussian_mixture(means, covs)
+    def __init__(self, weights: ArrayLike, means: ArrayLike, covs: ArrayLike) -> None:
+        m, S = _checked_moments(means, covs)
         self._weights = checked_weights(weights, len(m), "means")
         self._given = tuple(np.asarray(weights, dtype=float).tolist()), m, S
         self.dim = m.shape[1]
@@ -288,7 +388,7 @@ class GaussianMixture(Frozen):
         """The covariances of the components, (K, d, d)."""
         return self._given[2]
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[GaussianMixture], tuple[tuple[float, ...], Array, Array]]:
         return GaussianMixture, self._given
 
     def to_dict(self, place: Place) -> Plain:
@@ -307,76 +407,22 @@ class GaussianMixture(Frozen):
         # The parameters of a conditional law hold the past readings, so they are not shown.
         return f"GaussianMixture({self._weights.size} laws, dim={self.dim})"
 
-    def score(self, y: Any, v: Any = None) -> Any:
-        """The scores of the channels, each given those before it; NaN from the first missing one on."""
-        readings = channels(y, self.dim, "reading")
-        z = np.empty(readings.shape)
-        past = _Past(self, readings.shape[1])
-        with np.errstate(all="ignore"):
-            for i, row in enumerate(readings):
-                z[i] = gaussian_mixture_score(row, *past.predict(i), log_weights=True)
-                past.update(i, row)
-        check_inside(z, np.shape(y))
-        check_reached(z, _known(readings), np.shape(y), "reading")
-        return shaped(z, np.shape(y))
+    def _components(self, i: int, log_w: Array, before: Array) -> Normals:
+        errors: list[Array] = []
+        for y in before:
+            j = len(errors)
+            errors.append((y - self._mean(j, errors)) / self._roots[j, j])
+        return Normals(log_w, self._mean(i, errors), self._roots[i, i])
 
-    def value(self, z: Any) -> Any:
-        """The reading with these scores, channel after channel."""
-        wanted = channels(z, self.dim, "score")
-        y = np.empty(wanted.shape)
-        past = _Past(self, wanted.shape[1])
-        with np.errstate(all="ignore"):
-            for i, row in enumerate(wanted):
-                y[i] = gaussian_mixture_value(row, *past.predict(i), log_weights=True)
-                past.update(i, y[i])
-        check_reached(y, _known(wanted), np.shape(z), "score")
-        return shaped(y, np.shape(z))
-
-    def logpdf(self, y: Any) -> Any:
-        """Log-density of all channels together."""
-        readings = channels(y, self.dim, "reading")
-        past = _Past(self, readings.shape[1])
-        with np.errstate(all="ignore"):
-            for i, row in enumerate(readings):
-                past.update(i, row)
-            height = log_sum(past.log_w) - self.dim * _HALF_LOG_2PI
-        return shaped(height, np.shape(y) if self.dim == 1 else np.shape(y)[1:])
-
-
-class _Past:
-    """What the channels seen so far say about the components."""
-
-    def __init__(self, law: GaussianMixture, count: int) -> None:
-        self._means, self._roots = law._means, law._roots
-        self._errors: list[Array] = []
-        self.log_w = np.repeat(law._log_w, count, axis=1) if law.dim > 1 else law._log_w
-
-    def _mean(self, i: int) -> Array:
+    def _mean(self, i: int, errors: list[Array]) -> Array:
         # sums written out: a matrix product may round one reading and many readings differently
-        mean = self._means[i]
-        for j, e in enumerate(self._errors):
+        mean: Array = self._means[i]
+        for j, e in enumerate(errors):
             mean = mean + self._roots[i, j] * e
-        return np.asarray(mean)
-
-    def predict(self, i: int) -> tuple[Array, Array, Array]:
-        """Log-weights, means and scales of channel i, (N, K) or (1, K)."""
-        log_w = self.log_w - log_sum(self.log_w) if self._errors else self.log_w
-        return log_w.T, self._mean(i).T, self._roots[i, i].T
-
-    def update(self, i: int, y: Array) -> None:
-        """Takes channel i into account."""
-        scale = self._roots[i, i]
-        e = (y - self._mean(i)) / scale
-        self.log_w = self.log_w - 0.5 * e * e - np.log(scale)
-        self._errors.append(e)
+        return mean
 
 
-def _known(given: Array) -> Array:
-    """NaN from the first missing channel on."""
-    return np.where(np.logical_or.accumulate(np.isnan(given), axis=0), np.nan, given)
-
-
-def _checked_gaussian_mixture(means: Any, covs: Any) -> tuple[Array, Array]:
+def _checked_moments(means: ArrayLike, covs: ArrayLike) -> tuple[Array, Array]:
     try:
         m, S = np.array(means, dtype=float), np.array(covs, dtype=float)
     except (TypeError, ValueError) as error:
@@ -397,30 +443,21 @@ def _checked_gaussian_mixture(means: Any, covs: Any) -> tuple[Array, Array]:
 
 def _roots(covs: Array) -> Array:
     """The lower Cholesky factors."""
-    roots = np.empty(covs.shape)
-    for k, S in enumerate(covs):
-        if float(np.abs(S - S.T).max()) > 1e-9 * float(np.abs(S).max()):
-            raise LawError(f"covariance {k} is not symmetric; it must be")
-        try:
-            roots[k] = np.linalg.cholesky(S)
-        except np.linalg.LinAlgError:
-            smallest = float(np.linalg.eigvalsh(S)[0])
-            raise LawError(f"covariance {k} has the eigenvalue {smallest:.6g}; it must be positive definite") from None
-    return roots
+    return np.array([cholesky(S, f"covariance {k}") for k, S in enumerate(covs)])
 
 
-# A mixture of laws of several channels, taken apart channel by channel -------------------------------
+# Any components that can be taken apart ---------------------------------------------------------------
 
 
 _KNOWN = (Gaussian, Independent, GaussianMixture, GaussianCopula)
 
 
-def can_be_taken_apart(law: Any) -> bool:
+def can_be_taken_apart(law: Law) -> bool:
     """Whether `next_channel` knows a law of several channels."""
     return can_be_taken_apart(law.law) if isinstance(law, Shifted) else isinstance(law, _KNOWN)
 
 
-def next_channel(law: Any, before: Sequence[float]) -> Law:
+def next_channel(law: Law, before: Sequence[float]) -> Law:
     """The law of the channel that follows the channels `before`.
 
     >>> law = next_channel(Gaussian([0.0, 0.0], [[1.0, 0.8], [0.8, 1.0]]), [2.0])
@@ -428,8 +465,8 @@ def next_channel(law: Any, before: Sequence[float]) -> Law:
     (1.6, 0.36)
     """
     n = len(before)
-    if getattr(law, "dim", 1) == 1:
-        return law  # type: ignore[no-any-return]  # a law, by what it is used for
+    if dimension(law) == 1:
+        return law
     if isinstance(law, Independent):
         return law.laws[n]
     if isinstance(law, Shifted):
@@ -440,7 +477,9 @@ def next_channel(law: Any, before: Sequence[float]) -> Law:
     if isinstance(law, GaussianCopula):
         scores = [float(channel.score(y)) for channel, y in zip(law.laws, before, strict=False)]
         return Warped(law.laws[n], next_channel(Gaussian(np.zeros(law.dim), law.correlation), scores))
-    mean, L = gaussian_parts(law)
+    if not isinstance(law, Gaussian):
+        raise LawError(f"a law of type {type(law).__name__} cannot be taken apart channel by channel")
+    mean, L = law.mean, law.root
     z: list[float] = []
     for i, y in enumerate(before):
         # z = L^-1 (y - mean)
@@ -459,15 +498,15 @@ class Warped(Frozen):
     def __repr__(self) -> str:
         return "Warped(dim=1)"
 
-    def score(self, y: Any, v: Any = None) -> Any:
+    def score(self, y: Numbers, v: Numbers | None = None) -> Numbers:
         """Score of the score."""
         return self.score_law.score(self.marginal.score(y))
 
-    def value(self, z: Any) -> Any:
+    def value(self, z: Numbers) -> Numbers:
         """The reading with this score."""
         return self.marginal.value(self.score_law.value(z))
 
-    def logpdf(self, y: Any) -> Any:
+    def logpdf(self, y: Numbers) -> Numbers:
         """f(y) g(s) / phi(s), with g the density of the score s; -inf outside the support of the marginal."""
         height = np.asarray(self.marginal.logpdf(y), dtype=float)
         s = np.asarray(self.marginal.score(np.where(height > -np.inf, y, self.marginal.value(0.0))), dtype=float)
@@ -475,15 +514,7 @@ class Warped(Frozen):
         return float(out) if out.ndim == 0 else out
 
 
-def gaussian_parts(law: Gaussian) -> tuple[Array, Array]:
-    """Mean (d,) and lower Cholesky factor (d, d) of a normal law."""
-    mean, cov = law.given
-    if law.dim == 1:
-        return np.array([mean]), np.array([[math.sqrt(cov)]])
-    return np.asarray(mean), np.linalg.cholesky(cov)
-
-
-def mixed(weights: Sequence[float], laws: Sequence[Any]) -> Law:
+def mixed(weights: Sequence[float], laws: Sequence[Law]) -> Law:
     """The mixture of laws of one number; atoms must be laws on the same values.
 
     >>> a, b = Atoms([0.0, 1.0], [0.5, 0.5]), Atoms([0.0, 1.0], [0.1, 0.9])
@@ -492,13 +523,14 @@ def mixed(weights: Sequence[float], laws: Sequence[Any]) -> Law:
     """
     kept = [i for i, weight in enumerate(weights) if weight > 0.0]
     if len(kept) == 1:
-        return laws[kept[0]]  # type: ignore[no-any-return]  # a law, by what it is used for
-    if isinstance(laws[0], Atoms):
-        return Atoms.trusted(laws[0].values, mixed_probabilities(weights, [law.probabilities for law in laws]))
+        return laws[kept[0]]
+    atoms = [law for law in laws if isinstance(law, Atoms)]
+    if atoms:
+        return Atoms.trusted(atoms[0].values, mixed_probabilities(weights, [law.probabilities for law in atoms]))
     return Mixture([weights[i] for i in kept], [laws[i] for i in kept])
 
 
-def mixed_probabilities(weights: Any, probabilities: Sequence[Array]) -> Any:
+def mixed_probabilities(weights: Sequence[float] | Array, probabilities: Sequence[Array]) -> Array:
     """sum_i w_i p_i, added up in a fixed order; weights (K,), or (K, N, 1) for N mixtures."""
     total = weights[0] * probabilities[0]
     for weight, p in zip(weights[1:], probabilities[1:], strict=True):
@@ -545,24 +577,24 @@ class ChannelMixture(Frozen):
 
     __slots__ = ("atoms", "dim", "laws", "weights")
 
-    def __init__(self, weights: Sequence[float], laws: Sequence[Any]) -> None:
+    def __init__(self, weights: Sequence[float], laws: Sequence[Law]) -> None:
         if len(weights) != len(laws) or not laws:
             raise LawError(f"there are {len(weights)} weights and {len(laws)} laws; each law needs one weight")
         self.weights, self.laws = tuple(weights), tuple(laws)
-        self.dim = int(laws[0].dim)
-        self.atoms = any(getattr(law, "atoms", False) for law in laws)
+        self.dim = dimension(laws[0])
+        self.atoms = any(has_atoms(law) for law in laws)
 
     def __repr__(self) -> str:
         # The parameters of a conditional law hold the past readings, so they are not shown.
         return f"ChannelMixture({len(self.laws)} laws, dim={self.dim})"
 
-    def score(self, y: Any, v: Any = None) -> Array:
+    def score(self, y: ArrayLike, v: ArrayLike | None = None) -> Array:
         """The scores of the channels, each given the channels before it; `v` has the shape of `y`."""
         readings = self._columns(y)
         uniforms = None if v is None else self._columns(v)
         if uniforms is not None and uniforms.shape != readings.shape:
             raise ReadingError(
-                f"auxiliary uniforms of shape {np.shape(v)}; readings of shape {np.shape(y)} need the same"
+                f"auxiliary uniforms of shape {uniforms.T.shape}; readings of shape {readings.T.shape} need the same"
             )
         out = np.empty(readings.shape)
         for k, column in enumerate(readings.tolist()):
@@ -573,7 +605,7 @@ class ChannelMixture(Frozen):
                 before.append(number)
         return out.T.reshape(np.shape(y))
 
-    def value(self, z: Any) -> Array:
+    def value(self, z: ArrayLike) -> Array:
         """The reading that has these scores."""
         scores = self._columns(z)
         out = np.empty(scores.shape)
@@ -584,10 +616,10 @@ class ChannelMixture(Frozen):
             out[k] = before
         return out.T.reshape(np.shape(z))
 
-    def logpdf(self, y: Any) -> Any:
+    def logpdf(self, y: ArrayLike) -> Numbers:
         """Log-density: the logarithm of the weighted sum."""
-        self._columns(y)
-        logs = np.stack([np.asarray(law.logpdf(y), dtype=float) for law in self.laws])
+        readings = vectors(y, self.dim)
+        logs = np.stack([np.asarray(law.logpdf(readings), dtype=float) for law in self.laws])
         with np.errstate(divide="ignore"):
             terms = (np.log(self.weights) + logs.T).T
         total = np.logaddexp.reduce(terms, axis=0)
@@ -611,69 +643,12 @@ class ChannelMixture(Frozen):
             total += float(next_channel(self.laws[i], before[:n]).logpdf(number))
         return total
 
-    def _columns(self, y: Any) -> Array:
+    def _columns(self, y: ArrayLike) -> Array:
         """One row a reading, (N, d)."""
         return vectors(y, self.dim).reshape(self.dim, -1).T
 
 
-# Noise moved to one of many places: the law of a reading whose hidden state is a cloud of points -----
-
-
-_LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
-_BLOCK = 1 << 16  # entries of a table places x readings worked on at a time
-_SMALL, _SMALL_HALLEY = 1e-8, 1e-5  # Newton's error is of second order, Halley's of third
-_FAR = 37.0  # a score beyond which nothing is left of a tail
-
-
-class _Normal:
-    """A standard normal channel."""
-
-    middle, scale = 0.0, 1.0
-
-    def scores(self, e: Array) -> Array:
-        return e
-
-    def logpdf(self, e: Array) -> Array:
-        out = e * e
-        out *= -0.5
-        out -= _LOG_SQRT_2PI
-        return np.asarray(out)
-
-    def values(self, z: Array) -> Array:
-        return z
-
-
-class _Channel:
-    """A channel with any law of one number; outside its support scores are infinite."""
-
-    def __init__(self, law: Law) -> None:
-        self._law = law
-        self._ends = self._end(-_FAR, -math.inf), self._end(_FAR, math.inf)
-        low, self.middle, high = (float(law.value(z)) for z in (-0.5, 0.0, 0.5))
-        self.scale = high - low
-
-    def _end(self, z: float, otherwise: float) -> float:
-        try:
-            return float(self._law.value(z))
-        except ArithmeticError:  # a heavy tail that leaves float64 before the score does
-            return otherwise
-
-    def scores(self, e: Array) -> Array:
-        low, high = self._ends
-        beyond = (e < low) | (e > high)
-        if not beyond.any():
-            return np.asarray(self._law.score(e), dtype=float)
-        beyond[beyond] = self.logpdf(e[beyond]) == -np.inf
-        z = np.where(e < self.middle, -np.inf, np.inf)
-        if not beyond.all():
-            z[~beyond] = self._law.score(e[~beyond])
-        return z
-
-    def logpdf(self, e: Array) -> Array:
-        return np.asarray(self._law.logpdf(e), dtype=float)
-
-    def values(self, z: Array) -> Array:
-        return np.asarray(self._law.value(z), dtype=float)
+# Noise moved to one of many places --------------------------------------------------------------------
 
 
 class ReadingNoise(Frozen):
@@ -682,31 +657,27 @@ class ReadingNoise(Frozen):
     A Gaussian has standard normal channels. Other laws have L = I: one number, or `Independent` ones.
     """
 
-    __slots__ = ("_channels", "_law", "_log_det", "_mean", "_root", "dim")
+    __slots__ = ("_channels", "_law", "_mean", "_root", "dim")
 
     def __init__(self, law: Law) -> None:
-        d = int(getattr(law, "dim", 1))
-        self.dim: int = d
+        self.dim = d = dimension(law)
         self._law = law
-        self._channels: Sequence[Any]
         if isinstance(law, Gaussian):
-            self._mean = np.reshape(law.mean, (d, 1))
-            self._root: Array | None = np.linalg.cholesky(np.reshape(law.cov, (d, d)))
-            self._channels = (_Normal(),) * d
+            self._channels: tuple[Noise, ...] = ()
+            self._mean, self._root = np.reshape(law.mean, (d, 1)), law.root
         elif d == 1 or isinstance(law, Independent):
-            self._mean, self._root = np.zeros((d, 1)), None
-            self._channels = tuple(_Channel(part) for part in (law.laws if isinstance(law, Independent) else (law,)))
+            self._channels = tuple(Noise(part) for part in (law.laws if isinstance(law, Independent) else (law,)))
+            self._mean, self._root = np.zeros((d, 1)), np.eye(d)
         else:
             raise LawError(
                 f"reading_noise is a {type(law).__name__} of {d} channels; noise of several channels must be "
                 "Gaussian or Independent"
             )
-        self._log_det = 0.0 if self._root is None else float(np.log(np.diag(self._root)).sum())
 
     def __repr__(self) -> str:
         return f"ReadingNoise(dim={self.dim})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[ReadingNoise], tuple[Law]]:
         return ReadingNoise, (self._law,)
 
     @property
@@ -715,14 +686,18 @@ class ReadingNoise(Frozen):
         return self._law
 
     @property
-    def channels(self) -> Sequence[Any]:
-        """The laws of e, one a channel."""
-        return self._channels
+    def scales(self) -> Array:
+        """The scales of the channels of e, (d,)."""
+        return np.array([channel.scale for channel in self._channels]) if self._channels else np.ones(self.dim)
 
     @property
     def log_det(self) -> float:
         """Log det L."""
-        return self._log_det
+        return float(np.log(np.diag(self._root)).sum())
+
+    def components(self, i: int, log_w: Array, place: Array) -> Components:
+        """Channel i of e, moved to the places (K, 1)."""
+        return Moved(log_w, place, self._channels[i]) if self._channels else Normals(log_w, place, np.ones((1, 1)))
 
     def places(self, shifts: Array) -> Array:
         """L^-1 (shifts + mean): where the channels of e are moved to."""
@@ -730,29 +705,14 @@ class ReadingNoise(Frozen):
 
     def solve(self, y: Array) -> Array:
         """L^-1 y, for (d, N)."""
-        if self._root is None:
-            return y
-        L, e = self._root, np.empty_like(y)
-        for i in range(self.dim):
-            t = y[i]
-            for j in range(i):
-                t = t - L[i, j] * e[j]
-            e[i] = t / L[i, i]
-        return e
+        return y if self._channels else solve_lower(self._root, y)
 
     def multiply(self, e: Array) -> Array:
         """L e, for (d, N)."""
-        if self._root is None:
-            return e
-        L, y = self._root, np.empty_like(e)
-        for i in range(self.dim):
-            y[i] = L[i, 0] * e[0]
-            for j in range(1, i + 1):
-                y[i] = y[i] + L[i, j] * e[j]
-        return y
+        return e if self._channels else multiply_lower(self._root, e)
 
 
-class ShiftedMixture(Frozen):
+class ShiftedMixture(_TriangularMixture):
     """The law of a reading whose noise is moved to one of N places, with given probabilities.
 
     `shifts` is (N,) for one channel or (d, N). With L the root of a Gaussian noise's covariance, L^-1 y
@@ -768,10 +728,10 @@ class ShiftedMixture(Frozen):
     2.5
     """
 
-    __slots__ = ("_log_w", "_noise", "_places", "_shifts", "dim")
+    __slots__ = ("_noise", "_places", "_shifts")
 
-    def __init__(self, shifts: Any, log_weights: Any, noise: ReadingNoise) -> None:
-        self.dim: int = noise.dim
+    def __init__(self, shifts: ArrayLike, log_weights: ArrayLike, noise: ReadingNoise) -> None:
+        self.dim = noise.dim
         self._noise = noise
         self._shifts = np.reshape(np.asarray(shifts, dtype=float), (noise.dim, -1))
         # components come first: (d, N, 1) and (N, 1)
@@ -799,111 +759,21 @@ class ShiftedMixture(Frozen):
     @property
     def steps(self) -> Array:
         """How far each place is from the one before it (N - 1,), in scales of the noise; the farthest channel."""
-        scales = np.array([channel.scale for channel in self._noise.channels])[:, None]
-        return np.asarray((np.abs(np.diff(self._places[:, :, 0], axis=1)) / scales).max(axis=0))
+        distance = np.abs(np.diff(self._places[:, :, 0], axis=1))
+        return np.asarray((distance / self._noise.scales[:, None]).max(axis=0))
 
-    def likelihoods(self, y: Any) -> Array:
+    def likelihoods(self, y: ArrayLike) -> Array:
         """Log-density of one reading for each place (N,): what the weights are updated by."""
-        return self._parts(channels(y, self.dim, "reading")[:, :1])[:, 0]
+        return self._heights(channels(y, self.dim, "reading")[:, :1])[:, 0]
 
-    def logpdf(self, y: Any) -> Any:
-        """Log-density of the joint law of the channels."""
-        rows = channels(y, self.dim, "reading")
-        out = [_log_sum(np.add(parts := self._parts(block), self._log_w, out=parts)) for block in self._blocks(rows)]
-        return shaped(np.concatenate(out), np.shape(y) if self.dim == 1 else np.shape(y)[1:])
+    def _components(self, i: int, log_w: Array, before: Array) -> Components:
+        return self._noise.components(i, log_w, self._places[i])
 
-    def score(self, y: Any, v: Any = None) -> Any:
-        """Scores of the channels, each given those before it."""
-        rows = channels(y, self.dim, "reading")
-        with np.errstate(all="ignore"):
-            z = np.concatenate([self._scores(block) for block in self._blocks(rows)], axis=1)
-        check_inside(z, np.shape(y))
-        return shaped(z, np.shape(y))
+    def _whitened(self, y: Array) -> Array:
+        return self._noise.solve(y)
 
-    def value(self, z: Any) -> Any:
-        """The reading with these scores, channel after channel."""
-        rows = channels(z, self.dim, "score")
-        with np.errstate(all="ignore"):
-            y = np.concatenate([self._values(block) for block in self._blocks(rows)], axis=1)
-        check_reached(y, rows, np.shape(z), "score")
-        return shaped(y, np.shape(z))
-
-    def _blocks(self, rows: Array) -> list[Array]:
-        size = max(1, _BLOCK // self._log_w.size)
-        return [rows[:, first : first + size] for first in range(0, max(1, rows.shape[1]), size)]
-
-    def _parts(self, rows: Array) -> Array:
-        """Log-density (N, M) of the readings (d, M) for each place."""
-        e = self._noise.solve(rows)
-        first, *others = zip(self._noise.channels, self._places, e, strict=True)
-        total: Array = first[0].logpdf(first[2] - first[1])
-        for channel, place, row in others:
-            total += channel.logpdf(row - place)
-        total -= self._noise.log_det
-        return total
-
-    def _scores(self, rows: Array) -> Array:
-        e = self._noise.solve(rows)
-        z, log_w = np.empty(rows.shape), self._log_w
-        for i, (channel, place) in enumerate(zip(self._noise.channels, self._places, strict=True)):
-            z[i] = blended_score(channel.scores(e[i] - place), log_w)
-            if i + 1 < self.dim:
-                log_w = _given(log_w + channel.logpdf(e[i] - place))
-        return z
-
-    def _values(self, rows: Array) -> Array:
-        e, log_w = np.empty(rows.shape), self._log_w
-        for i, (channel, place) in enumerate(zip(self._noise.channels, self._places, strict=True)):
-            e[i] = _quantiles(channel, place, log_w, rows[i])
-            if i + 1 < self.dim:
-                log_w = _given(log_w + channel.logpdf(e[i] - place))
+    def _coloured(self, e: Array) -> Array:
         return self._noise.multiply(e)
 
-
-def _given(log_w: Array) -> Array:
-    return np.asarray(log_w - _log_sum(log_w.copy()))
-
-
-def _log_sum(terms: Array) -> Array:
-    """Log of the sum of exponentials over the places; the terms are overwritten."""
-    top = terms.max(axis=0)
-    top = np.where(np.isinf(top), 0.0, top)
-    terms -= top
-    np.exp(terms, out=terms)
-    with np.errstate(divide="ignore"):
-        return np.asarray(top + np.log(terms.sum(axis=0)))
-
-
-def _quantiles(channel: Any, place: Array, log_w: Array, z: Array) -> Array:
-    """Where the mixture of one channel has the scores z: between the outermost quantiles of its parts."""
-    side, goal = np.where(z < 0.0, -1.0, 1.0), np.abs(z)
-    quantile = channel.values(z)
-    weighs = log_w > -np.inf
-    low = np.where(weighs, place, np.inf).min(axis=0) + quantile
-    high = np.where(weighs, place, -np.inf).max(axis=0) + quantile
-    w = np.exp(log_w)
-    mean = (w * place).sum(axis=0)
-    spread = np.sqrt((w * (place - mean) ** 2).sum(axis=0)) / channel.scale
-    start = mean + channel.middle + (quantile - channel.middle) * np.hypot(1.0, spread)
-    normal = isinstance(channel, _Normal)
-
-    def look(which: Index, y: Array) -> Look:
-        e = y - place
-        x = channel.scores(e)
-        # dz/dy = f / phi(z)
-        pace = (
-            np.ones_like(x)
-            if normal
-            else np.where(np.isinf(x), 0.0, np.exp(channel.logpdf(e) + 0.5 * x * x + _LOG_SQRT_2PI))
-        )
-        weights = log_w if log_w.shape[1] == 1 else log_w[:, which]
-        return assess(
-            Parts(side[which] * x, pace, weights),
-            goal[which],
-            side[which],
-            _SMALL_HALLEY if normal else _SMALL,
-            halley=normal,
-        )
-
-    answer, _ = invert(look, low + 0.0 * z, high + 0.0 * z, start)
-    return np.where(np.isnan(z), np.nan, answer)
+    def _heights(self, rows: Array) -> Array:
+        return super()._heights(rows) - self._noise.log_det

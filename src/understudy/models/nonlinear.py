@@ -38,9 +38,9 @@ import numpy as np
 
 from understudy._types import Array, Frozen
 from understudy.errors import ModelError, ReadingError, StateError
-from understudy.laws.atoms import Uniforms
 from understudy.laws.law import Law
 from understudy.laws.multivariate import ShiftedMixture
+from understudy.laws.uniforms import Uniforms
 from understudy.models.model import Residual
 from understudy.models.particle_filter import (
     Cloud,

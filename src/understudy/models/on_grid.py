@@ -190,7 +190,7 @@ def scored(Y: Array, which: Any, members: Sequence[OnGrid], v: Array) -> Array |
         # yhat_k = intercept + sum_i Phi_i y_{k-i}
         mean = model.intercept[:, None] + np.einsum("pij,pnj->in", model.coefficients, past)
         law = Rounded(model.noise, member.grid, mean[0] if d == 1 else mean)
-        found = law.score(Y[rows, 0], v[rows, 0]) if d == 1 else law.score(Y[rows].T, v[rows].T).T
+        found = law.score(Y[rows, 0], v[rows, 0]) if d == 1 else np.asarray(law.score(Y[rows].T, v[rows].T)).T
         z[rows] = np.reshape(found, (rows.size, d))
     return z
 

@@ -61,10 +61,10 @@ from numpy.typing import NDArray
 
 from understudy._types import Array, Frozen
 from understudy.errors import LawError, ModelError, NumericalError, ReadingError
-from understudy.laws.atoms import Uniforms
 from understudy.laws.gaussian import Gaussian
 from understudy.laws.law import Law, is_law
 from understudy.laws.multivariate import ReadingNoise, ShiftedMixture
+from understudy.laws.uniforms import Uniforms
 from understudy.models.iid_markov import law_dim
 
 # The parts of a nonlinear state space model: functions of the user's, noises, where it starts --------
@@ -216,8 +216,8 @@ def system(move: Any, read: Any, process: Any, noise: Any, initial: Any) -> Syst
         reading_noise = ReadingNoise(noise)
     except LawError as error:
         raise ModelError(str(error)) from None
-    start = initial if is_law(initial) else _vector(initial)
-    n = law_dim(start, "initial") if is_law(start) else int(start.size)
+    start: Law | Array = initial if is_law(initial) else _vector(initial)
+    n = start.size if isinstance(start, np.ndarray) else law_dim(start, "initial")
     moves = Function(move, "move", n, noisy=True)
     if not moves.noisy and inputs != n:
         raise ModelError(

@@ -277,7 +277,7 @@ def _posterior(
     for i, cell in enumerate(cells):
         C, d, r = float(s.C[i]), float(s.d[i]), fineness.reach * math.sqrt(s.R[i])
         if C:
-            low, high = sorted(((cell.lower - r - d) / C, (cell.upper + r - d) / C))
+            low, high = sorted(((float(cell.lower) - r - d) / C, (float(cell.upper) + r - d) / C))
             first, last = max(first, low), min(last, high)
     if not first < last:
         return None

@@ -236,7 +236,7 @@ class Particles:
         if channel.step:
             cell = channel.cells(y, i)
             a, b = (cell.lower - q) / s, (cell.upper - q) / s
-            logs = truncated(a, b, np.full(q.shape, cell.half / s)).log_probability
+            logs = np.asarray(truncated(a, b, np.full(q.shape, cell.half / s)).log_probability)
             drawn = q + s * scores(a, b, logs, self._uniforms())
         else:
             logs, drawn = -0.5 * ((y - q) / s) ** 2, np.full(q.shape, y)

@@ -55,7 +55,7 @@ from understudy.errors import (
     ReadingError,
     RollbackError,
 )
-from understudy.laws.atoms import Uniforms
+from understudy.laws.uniforms import Uniforms
 from understudy.models.family import same_kind, same_state
 from understudy.stream.budget import DECISION, DRAW, LOST, RESIDUAL, Entry, micronats
 from understudy.stream.cadence import LONGEST_GAP, TIME, Cadence, Places

@@ -34,8 +34,8 @@ from understudy.errors import (
     ReadingError,
     StateError,
 )
-from understudy.laws.atoms import Uniforms, uniforms_from
 from understudy.laws.law import Law
+from understudy.laws.uniforms import Uniforms, uniforms_from
 from understudy.models.gauss_markov import GaussMarkov
 from understudy.models.model import Model, is_model
 from understudy.transform.kalman_pair import Pair, apply_sensors, start_sensors, white

@@ -21,9 +21,10 @@ import numpy as np
 
 from understudy._types import Array, Mask
 from understudy.errors import NumericalError, ReadingError, StateError
-from understudy.laws.atoms import Atoms, Uniforms, intervals, positions, randomised_scores
+from understudy.laws.atoms import Atoms, intervals, positions, randomised_scores
 from understudy.laws.gaussian import Gaussian
-from understudy.laws.multivariate import Independent, gaussian_parts, impossible, mixed_probabilities
+from understudy.laws.multivariate import Independent, impossible, mixed_probabilities
+from understudy.laws.uniforms import Uniforms
 from understudy.models.hidden_markov import HiddenMarkov
 from understudy.transform.backend import kernels_hidden, view
 from understudy.transform.readings import finite_or_missing, one_reading
@@ -112,9 +113,9 @@ def is_gaussian(law: Any) -> bool:
 
 def _factors(law: Any) -> tuple[Array, Array]:
     if isinstance(law, Independent):
-        parts = [gaussian_parts(channel) for channel in law.laws if isinstance(channel, Gaussian)]
-        return np.concatenate([mean for mean, _ in parts]), np.diag([factor.item() for _, factor in parts])
-    return gaussian_parts(law)
+        normals = [channel for channel in law.laws if isinstance(channel, Gaussian)]
+        return np.array([law.mean for law in normals]), np.diag([law.root.item() for law in normals])
+    return np.atleast_1d(law.mean), law.root
 
 
 class AtomTables:

@@ -42,8 +42,8 @@ import numpy as np
 
 from understudy._types import Array
 from understudy.errors import NumericalError, ReadingError, StateError
-from understudy.laws.atoms import Uniforms
 from understudy.laws.cells import NARROW_PAIRS
+from understudy.laws.uniforms import Uniforms
 from understudy.models.gauss_markov import GaussMarkov
 from understudy.models.quantised import USUAL, CellState, Quantised, frozen
 from understudy.transform.backend import compiled, kernels_rounded, view
