@@ -77,9 +77,9 @@ from understudy.adversaries.knowledge import Cases, Known
 from understudy.distortion.simulation import colour_all, quick
 from understudy.errors import ConfigurationError, MissingReadingError, ModelError
 from understudy.identify.history import History
-from understudy.laws.atoms import uniforms_from
 from understudy.laws.cells import Rounded
 from understudy.laws.multivariate import GaussianCopula, Independent
+from understudy.laws.uniforms import uniforms_from
 from understudy.models.autoregressive import AutoRegressive
 from understudy.models.family import Family
 from understudy.models.model import Model
