@@ -378,12 +378,12 @@ def _each(
     name: str, given: PerChannel, dim: int, steps: Sequence[float | None] | None = None
 ) -> Sequence[float | None]:
     """One entry a channel; a single one serves all, but ends only those that are rounded."""
-    entries = given.tolist() if isinstance(given, np.ndarray) else given
-    if not isinstance(entries, Sequence):
-        return [entries if steps is None or steps[i] else None for i in range(dim)]
-    if len(entries) != dim:
+    listed = given.tolist() if isinstance(given, np.ndarray) else given
+    if not isinstance(listed, Sequence):
+        return [listed if steps is None or steps[i] else None for i in range(dim)]
+    if len(listed) != dim:
         raise ModelError(f"{name} = {given!r}; it must be a number, or one for each of {dim} channels")
-    return list(entries)
+    return list(listed)
 
 
 def _channel(i: int, step: float | None, offset: float | None, low: float | None, high: float | None) -> Channel:
