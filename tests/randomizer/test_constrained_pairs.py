@@ -1,4 +1,4 @@
-"""Pairs of rows of a total variation: their unknowns are taken out, and nothing changes but the time."""
+"""Pairs of rows of a total variation: their unknowns are eliminated, and nothing changes but the time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from constraint_cases import Case, broken, conic
 
 import understudy as us
-from understudy.randomizer.constrained_solver import begun, blocks, program
+from understudy.randomizer.constrained_solver import Goal, _Iterate, _Step, interior_start, write_program
 from understudy.randomizer.constraints import ErrorAtLeast, LocalDP, MaximalLeakage, TotalVariation
 
 
@@ -23,50 +23,36 @@ def rows():
     p = rng.dirichlet(np.full(4, 3.0))
     kept = (TotalVariation(0.4), LocalDP(1.0), MaximalLeakage(0.4), ErrorAtLeast(0.3))
     pairs = [(0, 1), (0, 2), (0, 3), (1, 3), (2, 3)]
-    return program(p, p, rng.random((4, 6)), rng.random((4, 6)) < 0.9, 0.0, kept, pairs)
-
-
-def test_products_without_the_zeros_are_the_products(rows):
-    """X G', z G and z |G|."""
-    rng = np.random.default_rng(4)
-    X, z = rng.normal(size=(6, rows.unknowns)), rng.normal(size=(6, len(rows.G)))
-    assert rows.pairs == 5
-    assert np.allclose(rows.over(X), X @ rows.G.T, atol=1e-14)
-    assert np.allclose(rows.under(z), z @ rows.G, atol=1e-14)
-    assert np.allclose(rows.under(z, size=True), z @ np.abs(rows.G), atol=1e-14)
+    return write_program(p, p, rng.random((4, 6)), np.ones((4, 6), dtype=bool), 0.0, kept, pairs)
 
 
 def test_the_middle_of_the_room_is_inside_with_pairs(rows):
     """Every row holds with room."""
-    X = begun(rows, np.full((4, 6), 1.0 / 6.0))
-    assert (rows.over(X) < 0.0).all()
-    assert (rows.F @ X.sum(axis=0) < rows.f).all()
+    X = interior_start(rows, np.full((4, 6), 1.0 / 6.0))
+    assert (rows.G @ X < 0.0).all()
+    assert (rows.F @ X.sum(axis=1) < rows.f).all()
 
 
-def test_blocks_without_the_unknowns_of_pairs_solve_the_whole(rows):
-    """Against the inverse of the full blocks, and the full system across."""
+def test_each_local_row_has_one_entry_of_the_kernel_and_one_auxiliary(rows):
+    """What the interior-point method relies on when it eliminates unknowns; the sums are of one auxiliary each."""
+    m = len(rows.p)
+    assert ((rows.G[:, :m] != 0.0).sum(axis=1) == 1).all()
+    assert ((rows.G[:, m:] != 0.0).sum(axis=1) == 1).all()
+    assert ((rows.F != 0.0).sum(axis=1) == 1).all()
+
+
+@pytest.mark.parametrize("goal", [Goal(budget=0.05), Goal(1.0, 0.1), Goal(0.0, 1.0, limit=0.9)])
+def test_newton_steps_solve_the_whole_equations(rows, goal):
+    """Eliminated or not: the step put into the equations gives the right side."""
+    state = _Iterate(rows, interior_start(rows, np.full((4, 6), 1.0 / 6.0)), goal)
+    for _ in range(3):
+        assert state.advance()
+    solve = state._factor()
     rng = np.random.default_rng(5)
-    n, k, few = 6, rows.unknowns, rows.unknowns - rows.pairs
-    h = rng.uniform(0.1, 10.0, (n, len(rows.G)))
-    diagonal = np.zeros((n, few))
-    diagonal[:, :4] = rng.uniform(0.5, 2.0, (n, 4))
-    free = np.ones((n, k), dtype=bool)
-    free[:, :4] = rows.allowed.T
-    found = blocks(rows, h, np.where(free[:, :few], diagonal, 1.0), free)
-    assert found.inverted.shape == (n, few, few)
-    right = rng.normal(size=(n, k)) * free
-    W = rng.normal(size=(n, len(rows.F) + 3, k))
-    W[:, : len(rows.F)] = rows.F
-    W[:, len(rows.F) :, few:] = 0.0
-    W *= free[:, None, :]
-    X, S = np.empty((n, k)), np.zeros((W.shape[1], W.shape[1]))
-    for j in range(n):
-        full = (rows.G.T * h[j]) @ rows.G * np.outer(free[j], free[j])
-        full[np.arange(few), np.arange(few)] += np.where(free[j, :few], diagonal[j], 1.0)
-        X[j] = np.linalg.solve(full, right[j])
-        S += W[j] @ np.linalg.solve(full, W[j].T)
-    assert np.allclose(found.solve(right), X, rtol=1e-9, atol=1e-11)
-    assert np.allclose(found.system(W[:, :, :few].copy(), len(rows.F)), S, rtol=1e-9, atol=1e-11)
+    right = _Step(*(rng.normal(size=part.shape) for part in state._direction(solve, 0.1, 0)))
+    left = state._apply(solve(right))
+    for name, a, b in zip(_Step._fields, left, right, strict=True):
+        assert np.allclose(a, b, rtol=1e-7, atol=1e-7), name
 
 
 @pytest.mark.parametrize("demand", [{"leakage": 0.3}, {"distortion_at_most": 0.07}])

@@ -17,18 +17,19 @@ from understudy.errors import InfeasibleError, StoredFileError
 from understudy.models.model import Residual
 from understudy.randomizer.constrained_design import constraints_from_plain, constraints_to_plain
 from understudy.randomizer.constrained_solver import (
+    Goal,
     Multipliers,
-    begun,
-    central,
-    exactly,
-    expanded,
-    linear,
-    lower,
-    lower_told,
-    program,
-    reduced,
+    expand,
+    interior_point,
+    interior_start,
+    lower_bound,
+    lower_bound_with_information,
+    make_exact,
+    reduce_problem,
     roomiest,
-    whole,
+    round_rows,
+    solve_linear,
+    write_program,
 )
 from understudy.randomizer.constraints import (
     ErrorAtLeast,
@@ -52,7 +53,7 @@ def problem(constraints=MEASURES, seed=1, m=4, n=5, floor=0.0):
     rng = np.random.default_rng(seed)
     p = rng.dirichlet(np.full(m, 3.0))
     pairs = [(i, k) for i in range(m) for k in range(i + 1, m)]
-    return program(p, p, rng.random((m, n)), np.ones((m, n), dtype=bool), floor, constraints, pairs)
+    return write_program(p, p, rng.random((m, n)), np.ones((m, n), dtype=bool), floor, constraints, pairs)
 
 
 # --- bounds -----------------------------------------------------------------------------------------------------------
@@ -62,10 +63,10 @@ def test_the_multipliers_of_the_linear_program_prove_its_optimum():
     """The bound meets the cost to twelve digits, with and without a floor, and is below it."""
     for floor in (0.0, 0.02):
         p = problem(floor=floor)
-        found = linear(p)
-        cost = float((p.p[:, None] * p.cost * found.X[:, : len(p.p)].T).sum())
-        assert lower(p, found.by) <= cost
-        assert lower(p, found.by) == pytest.approx(cost, rel=1e-11)
+        found = solve_linear(p)
+        cost = float((p.p[:, None] * p.cost * found.X[: len(p.p)]).sum())
+        assert lower_bound(p, found.by) <= cost
+        assert lower_bound(p, found.by) == pytest.approx(cost, rel=1e-11)
 
 
 @settings(max_examples=80, deadline=None)
@@ -73,26 +74,26 @@ def test_the_multipliers_of_the_linear_program_prove_its_optimum():
 def test_any_multipliers_prove_a_bound(seed, floor, size):
     """Random, huge, or those of the optimum disturbed: none is above the optimum, with information or without."""
     p = problem(floor=floor)
-    found = linear(p)
+    found = solve_linear(p)
     rng = np.random.default_rng(seed)
-    cost = float((p.p[:, None] * p.cost * found.X[:, : len(p.p)].T).sum())
+    cost = float((p.p[:, None] * p.cost * found.X[: len(p.p)]).sum())
     w = rng.random((len(p.p), p.cost.shape[1])) * size if floor else np.empty(0)
     near = Multipliers(found.by.z * rng.uniform(0.5, 1.5, found.by.z.shape), found.by.y * rng.uniform(0.5, 1.5), w)
     far = Multipliers(rng.random(found.by.z.shape) * size, rng.random(found.by.y.shape) * size, w)
-    told = information(p.p, np.ascontiguousarray(found.X[:, : len(p.p)].T).reshape(-1))
+    told = information(p.p, np.ascontiguousarray(found.X[: len(p.p)]).reshape(-1))
     q = rng.dirichlet(np.ones(p.cost.shape[1]))
     for by in (near, far):
-        assert lower(p, by) <= cost * (1.0 + 1e-12)
+        assert lower_bound(p, by) <= cost * (1.0 + 1e-12)
         # the kernel of the linear program keeps a budget of what it tells
-        assert lower_told(p, by._replace(nu=size), q, told * (1.0 + 1e-9)) <= cost * (1.0 + 1e-12)
+        assert lower_bound_with_information(p, by._replace(nu=size), q, told * (1.0 + 1e-9)) <= cost * (1.0 + 1e-12)
 
 
 def test_the_interior_method_and_the_linear_program_agree():
     """With a budget that does not bind, both find the same cost, and the bound of each is below the other's."""
     p = problem()
-    found = linear(p)
-    cost = float((p.p[:, None] * p.cost * found.X[:, :4].T).sum())
-    centred = central(p, begun(p, np.full((4, 5), 0.2)), budget=2.0)
+    found = solve_linear(p)
+    cost = float((p.p[:, None] * p.cost * found.X[:4]).sum())
+    centred = interior_point(p, interior_start(p, np.full((4, 5), 0.2)), Goal(budget=2.0))
     assert centred.value == pytest.approx(cost, rel=1e-6)
     assert centred.bound <= cost * (1.0 + 1e-12)
     assert centred.bound == pytest.approx(cost, rel=1e-6)
@@ -102,11 +103,11 @@ def test_both_ends_of_the_curve_agree():
     """The least information at a cost, and the least cost within that information."""
     p = problem([LocalDP(2.0)])
     uniform = np.full((4, 5), 0.2)
-    middle = 0.7 * linear(p).X[:, :4].T + 0.3 * uniform
+    middle = 0.7 * solve_linear(p).X[:4] + 0.3 * uniform
     limit = 1.01 * float((p.p[:, None] * p.cost * middle).sum())
-    told = central(p, begun(p, middle), limit=limit)
+    told = interior_point(p, interior_start(p, middle), Goal(0.0, 1.0, limit=limit))
     assert told.value - told.bound <= 1e-8 * told.value
-    back = central(p, begun(p, uniform), budget=told.value)
+    back = interior_point(p, interior_start(p, uniform), Goal(budget=told.value))
     assert back.value == pytest.approx(limit, rel=1e-7)
     assert back.value - back.bound <= 1e-8 * back.value
 
@@ -114,12 +115,12 @@ def test_both_ends_of_the_curve_agree():
 def test_the_middle_of_the_room_is_inside():
     """Unknowns that begin the method keep every row with room; so do the roomiest ones."""
     p = problem()
-    X = begun(p, np.full((4, 5), 0.2))
-    assert (X @ p.G.T < 0.0).all()
-    assert (p.F @ X.sum(axis=0) < p.f).all()
+    X = interior_start(p, np.full((4, 5), 0.2))
+    assert (p.G @ X < 0.0).all()
+    assert (p.F @ X.sum(axis=1) < p.f).all()
     roomy, room_ = roomiest(p)
     assert room_ > 0.0
-    assert (roomy @ p.G.T <= -room_ + 1e-9).all()
+    assert (p.G @ roomy <= -room_ + 1e-9).all()
 
 
 # --- exactness --------------------------------------------------------------------------------------------------------
@@ -147,12 +148,12 @@ def test_mixing_takes_as_little_as_will_do():
     def kept(Q, spare):
         return one.holds([0.5, 0.5], Q)
 
-    found = exactly(P, inner, 0.0, kept)
+    found = make_exact(P, inner, 0.0, kept)
     assert one.holds([0.5, 0.5], found)
-    assert not one.holds([0.5, 0.5], whole(P, 0.0))
+    assert not one.holds([0.5, 0.5], round_rows(P, 0.0))
     assert np.abs(found - P).max() < 1e-7
-    assert exactly(P, inner, 0.0, lambda Q, spare: False) is None
-    exact = exactly(0.5 * P + 0.5 * inner, inner, 0.0, kept)
+    assert make_exact(P, inner, 0.0, lambda Q, spare: False) is None
+    exact = make_exact(0.5 * P + 0.5 * inner, inner, 0.0, kept)
     assert (np.rint(exact * 2**53) == exact * 2**53).all()
 
 
@@ -160,7 +161,7 @@ def test_rounding_keeps_floor_and_sum():
     """Whole numbers of 2^-53 that sum to one exactly, none below the floor."""
     P = np.random.default_rng(2).dirichlet(np.full(7, 0.1), size=50)
     floor = math.ceil(0.01 * 2**53) / 2**53
-    Q = whole(P, floor)
+    Q = round_rows(P, floor)
     assert Q.min() >= floor
     assert all(sum(map(Fraction, row)) == 1 for row in Q.tolist())
 
@@ -171,10 +172,10 @@ def test_rounding_keeps_floor_and_sum():
 def test_groups_and_columns_come_back():
     """Merged rows coincide, forbidden columns are empty, rows that cannot occur are like others."""
     cost, p = np.random.default_rng(3).random((5, 4)), np.array([0.2, 0.3, 0.0, 0.5, 0.0])
-    left = reduced(cost, p, [Same([[0, 3], [3, 1]]), Forbidden([(1, 2), (4, 0)]), LocalDP(1)])
+    left = reduce_problem(cost, p, [Same([[0, 3], [3, 1]]), Forbidden([(1, 2), (4, 0)]), LocalDP(1)])
     assert left.groups == ((0, 1, 3),)
     assert 2 not in left.columns
-    P = expanded(left, np.full((1, len(left.columns)), 1.0 / len(left.columns)))
+    P = expand(left, np.full((1, len(left.columns)), 1.0 / len(left.columns)))
     assert np.allclose(P.sum(axis=1), 1.0)
     assert (P[:, 2] == 0.0).all()
     assert (P[0] == P[1]).all()

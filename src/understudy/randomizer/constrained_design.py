@@ -18,7 +18,7 @@ from understudy._types import Array
 from understudy.distortion.costs import Costs
 from understudy.errors import DesignError, InfeasibleError, StoredFileError
 from understudy.models.family import Family
-from understudy.randomizer.constrained_solver import Constrained, least_leakage_with
+from understudy.randomizer.constrained_solver import Problem, least_leakage_within
 from understudy.randomizer.constraints import STORED, Constraint, ErrorAtLeast, Exact, Multiples, Names, shown
 from understudy.randomizer.design import Design, solved, total
 from understudy.randomizer.measures import entropy
@@ -53,7 +53,7 @@ def solved_with(cost: Array, p: Array, asked: Asked, family: Family | None, foun
     cost.setflags(write=False)
     distortion, lower = bounds_of(solution)
     if name == "distortion_at_most":
-        distortion = min(distortion, wanted)  # met exactly: `least_leakage_with` has made sure of it
+        distortion = min(distortion, wanted)  # met exactly: `least_leakage_within` has made sure of it
         lower = min(lower, distortion)
     gap = max(solution.excess - solution.bound, 0.0)
     status = "optimal" if solution.optimal else "inexact"
@@ -88,11 +88,11 @@ def _answer(
     if name == "distortion_at_most":
         if isinstance(wanted, bool) or not isinstance(wanted, (int, float, np.integer, np.floating)):
             raise DesignError(f"{name} = {wanted!r}; it must be a number")
-        return *least_leakage_with(cost, p, kept, float(wanted), names), None
+        return *least_leakage_within(cost, p, kept, float(wanted), names), None
     budget = nats(wanted, entropy(p)) if name == "leakage" else math.inf
     left = budget if asked.leak is None else asked.leak.left_for_the_draw(budget)
     try:
-        solution = Constrained(cost, p, kept, left, names).solved()
+        solution = Problem(cost, p, kept, left, names).solve()
     except InfeasibleError as error:
         if asked.leak is None or name != "leakage" or budget == math.inf:
             raise

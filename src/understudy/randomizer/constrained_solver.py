@@ -1,103 +1,45 @@
-"""The randomizer problem with constraints: what is solved how, and what is proven of the answer.
+"""The randomizer problem with constraints: how it is solved, and what is proven of the answer.
 
-What can be taken out of the problem is (`reduction`). If the bare solver's kernel keeps the constraints, that is the
-answer. Without a budget of mutual information the rest is a linear program (`linear`); with one an interior-point
-method (`central`). Either way the kernel is mixed and rounded until all holds exactly (`feasible`), and no kernel
-costs less than the bound of `program`. Where a linear program has several optima, one that tells least is looked for
-(`ties`). Pairs of rows enter a total variation as they are needed.
-
-The constrained randomizer problem as rows of inequalities, and a lower bound that any multipliers prove.
-
-Every measure but the mutual information is linear in the kernel with a few more unknowns for each column j::
+Problem (OP) of the paper asks for the kernel P of least expected cost sum p_i P_ij L_ij. Here it has further rules.
+Every rule but the mutual information is linear in P and a few auxiliary unknowns of each column j::
 
     local DP            t_j <= P_ij,  e^-epsilon P_ij <= t_j
     maximal leakage     P_ij <= u_j,  sum_j u_j <= e^L
-    pointwise leakage   e^-L P_ij <= r_j,  r_j <= sum_k p_k P_kj
+    pointwise leakage   e^-L P_ij <= r_j,  r_j = sum_k p_k P_kj
     Bayes error         p_i P_ij <= w_j,  sum_j w_j <= 1 - e
-    total variation     P_ij - P_kj <= v_j,  v_j >= 0,  sum_j v_j <= tau       for each pair of rows that needs it
+    total variation     o_j <= P_ij,  o_j <= P_kj,  sum_j o_j >= 1 - tau       for each pair of rows that needs it
 
-So each column has the same rows, G x_j <= 0, in its own unknowns x_j = (P_1j, .., P_mj, t_j, ..), and few rows,
-F sum_j x_j <= f, go across. For any multipliers z, y >= 0 of these rows, no kernel that keeps them costs less than::
+So a program has the same rows G x_j <= 0 in each column x_j = (P_1j, .., P_mj, r_j, t_j, ..), each with one entry of P
+and one auxiliary, and few rows across the columns, F sum_j x_j <= f. The steps:
 
-    sum_i min_j d_ij - y f + (parts of t, u, r, w, v),       d = p L + z G + y F
+1. `reduce_problem` merges rows that must coincide, and drops columns that nobody can draw.
+2. Without a budget of mutual information the rest is a linear program for HiGHS (`solve_linear`). With one it is a
+   convex program for a primal-dual interior-point method (`interior_point`).
+3. The kernel is mixed with one that has room and rounded to whole numbers of 2^-53 until every rule holds in exact
+   arithmetic (`make_exact`).
+4. For any multipliers z, y >= 0 no kernel that keeps the rules costs less than ::
 
-with a floor, sum_j floor d_ij + (1 - n floor) min_j d_ij in place of the first term. With nu >= 0 for a budget of
-mutual information, d / p takes the place of the costs in the dual bound of the distortion-rate function::
+       sum_i min_j d_ij - y f + (parts of t, u, w),       d = p L + z G + y F
 
-    nu [-sum_i p_i ln sum_j q_j E_ij - ln max_j sum_i p_i E_ij / z_i - I_0] - y f + ...,    E = exp(-d / (p nu))
+   and with nu >= 0 for the budget I_0, d / p takes the place of the costs in the dual bound of the distortion-rate
+   function. `lower_bound` computes it, less what rounding may have added.
+5. Where a linear program has several optima, one of least information is taken (`Problem.tie_break`).
 
-for any law q. Any numbers will do: those of a linear program, or of an interior-point method that was stopped. What
-rounding may have added is worked out beside the sums and taken off.
-
-Newton's equations of the interior-point method, solved: a block for each column, then one small system.
-
-The block of a column is G' H G and a diagonal, H being multiplier over slack of each row. A pair of rows of a total
-variation has an unknown v of its own, in two rows of G only, a x - v <= 0 and -v <= 0 with weights h and g; taken out
-by hand, such a pair leaves h g / (h + g) a a' and no unknown. So a block is never larger than the kernel's column and a
-few more, however many pairs there are. What goes across the columns (rows of F, the last row, p of each column, sums
-of rows) is one system for all.
-
-The constrained problem with mutual information: a primal-dual interior-point method, a column at a time.
-
-Minimise the expected cost over the kernels that keep all rows of a `Program` and I(Theta; ~Theta) <= I_0; or, with a
-limit on the cost, minimise the information. Both are convex. Newton's equations have a block for each column, since
-the rows are the same in each and the Hessian of the information is::
-
-    d2 I / dP_ij dP_kj = p_i [i = k] / P_ij - p_i p_k / r_j
-
-and few rows go across: those of F, the gradient of the information, p of each column for the second term
-above, and the sums of the rows of the kernel. The blocks are inverted, the rest is one small system (`blocks`).
-
-A step aims at what a first one towards the boundary shows to be within reach (Mehrotra). It starts from a kernel that
-keeps everything with room to spare. The budget is curved, so its slack is an unknown of its own: kernels on the way
-may exceed it a little, and what is mixed in later (`feasible`) brings the last one back. Where the method stops
-matters little: `program.lower_told` turns any multipliers into a bound.
-
-From a matrix of floats that nearly keeps all constraints to a kernel that keeps every one exactly.
-
-The matrix is mixed with another that keeps them with room to spare, as little as will do, and rounded to whole numbers
-of 2^-53; whether it will do is decided in whole numbers. All constraints are convex, so a mixture keeps what both
-keep. First it is tried with the part of the other that leaves zeros what they are: a pair that is never drawn should
-not come once in a billion years for the sake of a rounding error.
-
-The constrained problem without mutual information: a linear program for HiGHS (Huangfu and Hall, 2018).
-
-Its kernel and its multipliers are floats that nearly solve it. Neither is believed: the kernel is rounded and mixed
-until every constraint holds exactly (`feasible`), and the bound is that of `program.lower`.
-
-A constrained problem with all that can be taken out of it: rows that coincide, pairs that are never drawn.
-
-Rows that must coincide are one row, with the sum of their odds and the mean of their costs: the information about
-the values is then that about their groups. A measure of which nothing is allowed makes all rows coincide. Local
-differential privacy lets no column be drawn that is forbidden to some value. Values that cannot occur are left out,
-and get a row at the end that is also one of another value, where their pairs allow it.
-
-Of kernels that cost the same, the one that tells least: a second stage for linear programs with ties.
-
-A linear program has as a rule one optimum, and says so: every bound that is met has its price (`linear.settled`). If
-not, others may cost the same and tell less. For a small weight w the kernel of least cost + w * information is, up to
-what vanishes like e^(-1/w), the one of least information among the cheapest. The interior-point method finds it, and a
-linear program close by puts it back among the cheapest to the last digits. The lower bound stays that of the first.
-
-The least leakage at an acceptable distortion, with constraints: the problem of `constrained` from the other end.
-
-The interior-point method minimises the information with the cost as one more row. Its multiplier is the slope of the
-curve, and the same dual numbers prove both a leakage that cannot be undercut at this distortion and a distortion
-that cannot be undercut at this leakage.
+`least_leakage_within` solves the problem from the other end: the least information at an acceptable distortion.
+`least_distortion` is the plain problem with a demand on the Bayes error.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from understudy._types import Array
+from understudy._types import Array, Index, Mask
 from understudy.errors import DesignError, InfeasibleError, NumericalError
 from understudy.randomizer.constraints import (
     Constraint,
@@ -116,67 +58,48 @@ from understudy.randomizer.constraints import (
 from understudy.randomizer.inverse import least_leakage
 from understudy.randomizer.solver import FORBIDDEN, Point, Solution, Workspace, bounds_of, information, minimise, within
 
-# The constrained randomizer problem as rows of inequalities, and a lower bound that any multipliers p ---
+if TYPE_CHECKING:
+    from scipy.optimize import OptimizeResult
+    from scipy.sparse import csr_array
 
+TOLERANCE = 1e-7
+"""A kernel counts as optimal up to this gap, relative to what it costs above the least possible."""
+TIE = 1e-10
+"""Of kernels that cost the same up to this, relative, one of least information is taken."""
 
-_ROUNDOFF = 2.0**-52
-_FINE = 40_000  # multipliers times unknowns up to which a bound is worked out with more digits
-
-Pair = tuple[int, int]
+# The program: rows of inequalities ------------------------------------------------------------------
 
 
 class Program(NamedTuple):
-    """Costs (m, n), zero where a pair is forbidden, and rows of inequalities in the k >= m unknowns of a column."""
+    """Costs (m, n), zero where a pair is forbidden, and rows in the unknowns X (k, n): the kernel, its law r, the rest.
+
+    Local rows G X <= 0, G (R, k), hold in each column. A row across, F X 1 <= f, F (K, k), bounds the sum of one.
+    """
 
     p: Array
     cost: Array
-    allowed: NDArray[np.bool_]
+    allowed: Mask
     floor: float
     G: Array
     F: Array
     f: Array
-    pairs: int = 0  # how many unknowns, the last, are of a pair of rows; each has two rows of G and one of F, the last
+    shift: int = 0  # the unknown t of local DP, whose rows t_j <= P_ij are the first; 0 where there is none
 
     @property
-    def unknowns(self) -> int:
-        """How many unknowns a column has."""
-        return int(self.G.shape[1])
+    def shape(self) -> tuple[int, int, int]:
+        """Rows and columns of the kernel, and unknowns of a column."""
+        return (*self.cost.shape, self.G.shape[1])
 
     @property
-    def work(self) -> int:
-        """About how many operations a step of the interior-point method takes."""
-        (m, n), few = self.cost.shape, self.unknowns - self.pairs
-        return int((len(self.F) + m + n) ** 2 * n * few + n * few**3)
-
-    def over(self, X: Array) -> Array:
-        """X G' for unknowns (n, k), without the zeros of the pairs."""
-        E = self.pairs
-        if not E:
-            return X @ self.G.T
-        k, R = self.unknowns - E, len(self.G) - 2 * E
-        found = np.empty((len(X), len(self.G)))
-        found[:, :R] = X[:, :k] @ self.G[:R, :k].T
-        found[:, R::2] = X[:, :k] @ self.G[R::2, :k].T - X[:, k:]
-        found[:, R + 1 :: 2] = -X[:, k:]
-        return found
-
-    def under(self, z: Array, size: bool = False) -> Array:
-        """Z G for multipliers (n, R), or z |G|, without the zeros of the pairs."""
-        E = self.pairs
-        if not E:
-            return z @ (np.abs(self.G) if size else self.G)
-        k, R = self.unknowns - E, len(self.G) - 2 * E
-        rows, apart = self.G[:R, :k], self.G[R::2, :k]
-        if size:
-            rows, apart = np.abs(rows), np.abs(apart)
-        both = z[:, R::2] + z[:, R + 1 :: 2]
-        return np.hstack([z[:, :R] @ rows + z[:, R::2] @ apart, both if size else -both])
+    def law(self) -> Array:
+        """The prior, summing to one."""
+        return self.p / math.fsum(self.p)
 
 
 class Multipliers(NamedTuple):
-    """Of the rows of each column (n, R), of those across (K,) and of the floor (m, n), which may be empty.
+    """Of the local rows (R, n), of those across (K,) and of the floor (m, n), which may be empty.
 
-    For the information: `nu` of the budget, or one where it is sought; `cost` is one, or the multiplier of its limit.
+    `cost` is the weight of the cost and `nu` that of the information; one of them may be a multiplier of its limit.
     """
 
     z: Array
@@ -186,99 +109,105 @@ class Multipliers(NamedTuple):
     nu: float = 0.0
 
 
-def program(
+def write_program(
     p: Array,
     top: Array,
     cost: Array,
-    allowed: NDArray[np.bool_],
+    allowed: Mask,
     floor: float,
     constraints: Sequence[Constraint],
-    pairs: Sequence[Pair] = (),
+    pairs: Sequence[tuple[int, int]] = (),
 ) -> Program:
-    """The rows of all measures among the constraints; of the total variation those of the pairs given."""
+    """The rows of all measures among the constraints; of the total variation those of the pairs of rows given."""
     m = len(p)
-    eye = np.eye(m)
-    local: list[tuple[Array, Array]] = []  # rows over P, rows over unknowns of their own
-    across: list[tuple[int, float]] = []  # an unknown that is summed over the columns, and its limit
-    more = 0
-    # pairs last
-    for one in sorted(constraints, key=lambda one: isinstance(one, TotalVariation)):
-        if isinstance(one, LocalDP):
-            down = math.exp(-one.epsilon)
-            local.append((np.vstack([-eye, down * eye]), _beside(more, np.concatenate([np.ones(m), -np.ones(m)]))))
-            more += 1
-        elif isinstance(one, MaximalLeakage):
-            local.append((eye, _beside(more, -np.ones(m))))
-            across.append((more, math.exp(min(one.nats, 700.0))))
-            more += 1
-        elif isinstance(one, ErrorAtLeast) and (1.0 - one.error) * math.fsum(p) <= top.max() * (1.0 + 1e-12):
-            # nothing may be gained by a guess: p_i P_ij <= p_k P_kj with k the likeliest
+    eye, ones = np.eye(m), np.ones(m)
+    r = m  # the law of the draw is the first auxiliary
+    local: list[tuple[Array, Array, int]] = []  # coefficients of P, coefficients of an auxiliary, and which it is
+    sums: list[tuple[int, float, float]] = []  # an auxiliary whose sum over the columns, times a sign, has a limit
+    unknowns, shift = m + 1, 0
+    strictest = _strictest(constraints)
+    if LocalDP in strictest:
+        down = math.exp(-strictest[LocalDP])
+        shift = unknowns
+        local.append((np.vstack([-eye, down * eye]), np.concatenate([ones, -ones]), unknowns))
+        unknowns += 1
+    if MaximalLeakage in strictest:
+        local.append((eye, -ones, unknowns))
+        sums.append((unknowns, 1.0, math.exp(min(strictest[MaximalLeakage], 700.0))))
+        unknowns += 1
+    if PointwiseLeakage in strictest:
+        local.append((math.exp(-strictest[PointwiseLeakage]) * eye, -ones, r))
+    if ErrorAtLeast in strictest:
+        most = (1.0 - strictest[ErrorAtLeast]) * math.fsum(p) / float(top.max())
+        scaled = np.diag(top / top.max())
+        if most <= 1.0 + 1e-12:
+            # nothing may be gained by a guess: p_i P_ij <= w_j <= p_k P_kj with k the likeliest
             k = int(top.argmax())
-            others = np.delete(np.arange(m), k)
-            local.append(((np.diag(top / top[k]) - eye[k])[others], np.zeros((len(others), 0))))
-        elif isinstance(one, ErrorAtLeast):
-            local.append((np.diag(top / top.max()), _beside(more, -np.ones(m))))
-            across.append((more, (1.0 - one.error) * math.fsum(p) / float(top.max())))
-            more += 1
-        elif isinstance(one, PointwiseLeakage):
-            over = np.vstack([math.exp(-one.nats) * eye, -p / math.fsum(p)])
-            local.append((over, _beside(more, np.append(-np.ones(m), 1.0))))
-            more += 1
-        elif isinstance(one, TotalVariation):
-            for i, k in pairs:
-                local.append((np.vstack([eye[i] - eye[k], np.zeros(m)]), _beside(more, -np.ones(2))))
-                across.append((more, one.at_most))
-                more += 1
-    paired = len(pairs) * sum(isinstance(one, TotalVariation) for one in constraints)
-    G = np.zeros((sum(len(a) for a, _ in local), m + more))
-    row = 0
-    for over, beside in local:
-        G[row : row + len(over), :m] = over
-        G[row : row + len(over), m : m + beside.shape[1]] = beside
-        row += len(over)
-    F = np.zeros((len(across), m + more))
-    for k, (unknown, _) in enumerate(across):
-        F[k, m + unknown] = 1.0
-    limits = np.array([limit for _, limit in across])
-    return Program(p, np.where(allowed, cost, 0.0), allowed, floor, G, F, limits, paired)
-
-
-def _beside(before: int, column: Array) -> Array:
-    """A column of coefficients of the unknown that comes after `before` others."""
-    return np.hstack([np.zeros((len(column), before)), column[:, None]])
-
-
-def begun(problem: Program, P: Array) -> Array:
-    """All unknowns (n, k) for a kernel (m, n) that keeps every row with room to spare: in the middle of that room."""
-    m, n = problem.cost.shape
-    X = np.zeros((n, problem.unknowns))
-    X[:, :m] = P.T
-    sums = problem.F.sum(axis=0)
-    k, E = problem.unknowns, problem.pairs
-    if E:
-        low = np.maximum(P.T @ problem.G[len(problem.G) - 2 * E :: 2, :m].T, 0.0)
-        X[:, k - E :] = low + 0.5 * (problem.f[len(problem.f) - E :] - low.sum(axis=0)) / n
-    for v in range(m, k - E):
-        rows = problem.G[:, v] != 0.0
-        G = problem.G[rows]
-        # where the sign is -1 the unknown is above the rest of its row, where it is +1 below
-        rest = X[:, :m] @ G[:, :m].T
-        low = np.where(G[:, v] < 0.0, rest, -math.inf).max(axis=1)
-        high = np.where(G[:, v] > 0.0, -rest, math.inf).min(axis=1)
-        if sums[v] > 0.0:
-            limit = float(problem.f[problem.F[:, v] > 0.0].min())
-            X[:, v] = low + 0.5 * (limit - low.sum()) / n
+            scaled[k, k] = -1.0
+            local.append((scaled, np.where(np.arange(m) == k, 1.0, -1.0), unknowns))
         else:
-            X[:, v] = np.sqrt(np.maximum(low, 0.0) * high)
+            local.append((scaled, -ones, unknowns))
+            sums.append((unknowns, 1.0, most))
+        unknowns += 1
+    for pair in pairs if TotalVariation in strictest else ():
+        local.append((-eye[list(pair)], np.ones(2), unknowns))
+        sums.append((unknowns, -1.0, strictest[TotalVariation] - 1.0))
+        unknowns += 1
+    G = np.zeros((sum(len(over) for over, _, _ in local), unknowns))
+    at = 0
+    for over, beside, unknown in local:
+        G[at : at + len(over), :m] = over
+        G[at : at + len(over), unknown] = beside
+        at += len(over)
+    F = np.zeros((len(sums), unknowns))
+    for row, (unknown, sign, _) in zip(F, sums, strict=True):
+        row[unknown] = sign
+    limits = np.array([limit for _, _, limit in sums])
+    return Program(p, np.where(allowed, cost, 0.0), allowed, floor, G, F, limits, shift)
+
+
+def _strictest(constraints: Iterable[Constraint]) -> dict[type[Constraint], float]:
+    """The limit of each kind of measure: the smallest, of errors the largest."""
+    found: dict[type[Constraint], float] = {}
+    for one in constraints:
+        if one.measure:
+            both = one.limit, found.get(type(one), one.limit)
+            found[type(one)] = max(both) if isinstance(one, ErrorAtLeast) else min(both)
+    return found
+
+
+def interior_start(problem: Program, P: Array) -> Array:
+    """All unknowns (k, n) for a kernel (m, n) that keeps every row with room: in the middle of that room."""
+    m, n, k = problem.shape
+    X = np.zeros((k, n))
+    X[:m], X[m] = P, problem.law @ P
+    rest = problem.G[:, :m] @ P
+    for v in range(m + 1, k):
+        sign = problem.G[:, v, None]
+        low = np.where(sign < 0.0, rest, -math.inf).max(axis=0)
+        high = np.where(sign > 0.0, -rest, math.inf).min(axis=0)
+        across = problem.F[:, v]
+        if (across > 0.0).any():
+            X[v] = low + 0.5 * (problem.f[across > 0.0].min() - low.sum()) / n
+        elif (across < 0.0).any():
+            X[v] = high - 0.5 * (high.sum() + problem.f[across < 0.0].min()) / n
+        else:
+            X[v] = np.sqrt(np.maximum(low, 0.0) * high)
     return X
 
 
-def lower(problem: Program, by: Multipliers) -> float:
+# Lower bounds that any multipliers prove -------------------------------------------------------------
+
+_ROUNDOFF = 2.0**-52
+_FINE = 40_000  # multipliers times unknowns up to which a bound is worked out with more digits
+
+
+def lower_bound(problem: Program, by: Multipliers) -> float:
     """What the multipliers prove of a program without information: no kernel costs less."""
     n = problem.cost.shape[1]
     # more digits where that takes no time: of a cost of 1e-9 those of a double are soon used up
-    fine = by.z.size * problem.unknowns <= _FINE
-    d, constant = _charged(problem, by, np.longdouble if fine else np.float64)
+    fine = by.z.size * problem.G.shape[1] <= _FINE
+    d, constant = _charge(problem, by, np.longdouble if fine else np.float64)
     least = np.where(problem.allowed, d, math.inf).min(axis=1)
     rows, size = least, np.abs(least)
     if problem.floor > 0.0:
@@ -289,13 +218,15 @@ def lower(problem: Program, by: Multipliers) -> float:
     return found - 2.0 * _ROUNDOFF * abs(found)
 
 
-def lower_told(problem: Program, by: Multipliers, q: Array, budget: float, best: bool = False) -> float:
+def lower_bound_with_information(
+    problem: Program, by: Multipliers, q: Array, budget: float, search: bool = False
+) -> float:
     """The same with information, which counts `nu` times what it is above the budget; q is a law of the draw.
 
-    With `best` the law and the multiplier of the information are sought anew, by the solver of the bare problem.
+    With `search` the law and the multiplier of the information are sought anew, by the solver of the bare problem.
     """
     p = problem.p
-    d, constant = _charged(problem, by)
+    d, constant = _charge(problem, by)
     if by.w.size:
         d = d - by.w * (1.0 + 4.0 * _ROUNDOFF)
         constant += problem.floor * float(by.w.sum()) * (1.0 - 1e-13)
@@ -305,93 +236,40 @@ def lower_told(problem: Program, by: Multipliers, q: Array, budget: float, best:
     rows = (p * (least - 2.0 * lost)).tolist()
     L = np.where(problem.allowed, d - least[:, None], FORBIDDEN)
     nu = by.nu
-    if best:
+    if search:
         found = minimise(np.where(problem.allowed, L, math.inf), p, budget)
-        told, nu = bounds_of(found)[1], 1.0 / found.slope
+        bound, nu = bounds_of(found)[1], 1.0 / found.slope
     else:
         space = Workspace(len(p), L.shape[1], p, np.ascontiguousarray(L).reshape(-1))
-        told = space.bound(budget, Point(np.maximum(q, 1e-300), 1.0 / nu, 0.0, 0.0, 0))[0]
-    # odds that sum to one up to rounding
+        bound = space.bound(budget, Point(np.maximum(q, 1e-300), 1.0 / nu, 0.0, 0.0, 0))[0]
+    # a prior that sums to one up to rounding
     off = nu * (2.0 * abs(math.fsum([*p.tolist(), -1.0])) + 1e-14 * budget)
-    return math.fsum([*rows, told, float(constant), -off])
+    return math.fsum([*rows, bound, constant, -off])
 
 
-def _charged(problem: Program, by: Multipliers, kind: Any = np.float64) -> tuple[Array, Any]:
+def _charge(problem: Program, by: Multipliers, kind: type[np.floating] = np.float64) -> tuple[Array, float]:
     """What a pair costs with the multipliers (m, n), rounded down, and what is apart from the pairs."""
-    m = len(problem.p)
-    G, F = problem.G, problem.F
+    G, F, (m, _, _) = problem.G, problem.F, problem.shape
     z, y = np.maximum(by.z, 0.0).astype(kind), np.maximum(by.y, 0.0).astype(kind)
     c = by.cost * problem.p[:, None].astype(kind) * problem.cost
-    over = problem.under(z) + y @ F  # (n, k)
-    both = problem.under(z, size=True) + y @ np.abs(F)
-    few = (G.shape[0] + F.shape[0] + 12) * np.finfo(kind).eps
+    over = G.T @ z + (y @ F)[:, None]  # (k, n)
+    both = np.abs(G).T @ z + (y @ np.abs(F))[:, None]
+    few = (len(G) + len(F) + 12) * np.finfo(kind).eps
     off = few * both
     if kind is not np.float64:
         # coefficients that are rounded themselves are so in every arithmetic
-        off += 4.0 * _ROUNDOFF * (z @ np.where(np.abs(G) == 1.0, 0.0, np.abs(G)))
-    d = c + over[:, :m].T - few * c - off[:, :m].T
-    rest = over[:, m:] - off[:, m:]
-    limits = y @ problem.f
+        off += 4.0 * _ROUNDOFF * (np.where(np.abs(G) == 1.0, 0.0, np.abs(G)).T @ z)
+    # r_j is sum_i p_i P_ij: what it costs, the pairs cost
+    law = problem.law[:, None]
+    d = c + over[:m] + law * over[m] - few * c - off[:m] - law * (off[m] + 4.0 * _ROUNDOFF * both[m])
+    rest = over[m + 1 :] - off[m + 1 :]
+    limits, size = y @ problem.f, y @ np.abs(problem.f)
     # the other unknowns are between 0 and 1
-    constant = np.minimum(rest, 0.0).sum() - limits
-    return d, constant - few * np.abs(rest).sum() - max(few, 4.0 * _ROUNDOFF) * limits
+    constant = np.minimum(rest, 0.0).sum() - limits - few * np.abs(rest).sum() - max(few, 4.0 * _ROUNDOFF) * size
+    return d, float(constant)
 
 
-# Newton's equations of the interior-point method, solved: a block for each column, then one small sys ---
-
-
-class Blocks(NamedTuple):
-    """The blocks inverted (n, k - E, k - E), and what brings the unknowns of the E pairs back."""
-
-    inverted: Array
-    free: NDArray[np.bool_]  # (n, k - E)
-    apart: Array  # the rows a (E, k - E)
-    share: Array  # h / (h + g), (n, E)
-    spread: Array  # 1 / (h + g)
-
-    def solve(self, right: Array) -> Array:
-        """All unknowns (n, k) for a right side, zero where a pair is forbidden."""
-        few = self.inverted.shape[1]
-        if not len(self.apart):
-            return (self.inverted @ np.where(self.free, right, 0.0)[:, :, None])[:, :, 0]
-        rest = right[:, few:]
-        reduced = np.where(self.free, right[:, :few] + (self.share * rest) @ self.apart, 0.0)
-        X = (self.inverted @ reduced[:, :, None])[:, :, 0]
-        return np.hstack([X, self.spread * rest + self.share * (X @ self.apart.T)])
-
-    def system(self, W: Array, K: int) -> Array:
-        """What all columns together make of the rows across, W (n, T, k - E); of the first K the last E are pairs'."""
-        E = len(self.apart)
-        if E:
-            W[:, K - E : K] = self.share[:, :, None] * self.apart
-        W = W * self.free[:, None, :]
-        S: Array = np.tensordot(W @ self.inverted, W, axes=([0, 2], [0, 2]))
-        if E:
-            S[np.arange(K - E, K), np.arange(K - E, K)] += self.spread.sum(axis=0)
-        return S
-
-
-def blocks(problem: Program, weights: Array, diagonal: Array, free: NDArray[np.bool_]) -> Blocks:
-    """Blocks from multiplier over slack of the rows of G (n, R) and what is added on the diagonal (n, k - E)."""
-    E = problem.pairs
-    k, R = problem.unknowns - E, len(problem.G) - 2 * E
-    G = problem.G[:R, :k]
-    free = free[:, :k]
-    B = (G.T * weights[:, None, :R]) @ G
-    apart = problem.G[R::2, :k]
-    h, g = weights[:, R::2], weights[:, R + 1 :: 2]
-    if E:
-        B = B + (apart.T * (h * g / (h + g))[:, None, :]) @ apart
-    B *= free[:, :, None] & free[:, None, :]
-    each = np.arange(k)
-    B[:, each, each] += diagonal
-    d = 1.0 / np.sqrt(B[:, each, each])
-    scaled = np.linalg.inv(B * (d[:, :, None] * d[:, None, :])) * (d[:, :, None] * d[:, None, :])
-    return Blocks(0.5 * (scaled + scaled.transpose(0, 2, 1)), free, apart, h / (h + g), 1.0 / (h + g))
-
-
-# The constrained problem with mutual information: a primal-dual interior-point method, a column at a  ---
-
+# The interior-point method ---------------------------------------------------------------------------
 
 _STEPS = 80
 _TARGET = 2e-10  # the relative gap at which it stops
@@ -402,8 +280,17 @@ _PATIENCE = 8  # steps without a better gap
 _NEAR = 0.99  # of the way to the boundary that a step may take
 
 
-class Centred(NamedTuple):
-    """The best kernel found, with all unknowns (n, k), and the multipliers of the best bound."""
+class Goal(NamedTuple):
+    """Minimise cost * (expected cost) + information * (mutual information), one of the two within a limit."""
+
+    cost: float = 1.0
+    information: float = 0.0
+    budget: float = math.inf  # of the information
+    limit: float = math.inf  # of the cost
+
+
+class Centre(NamedTuple):
+    """The best kernel found, with all unknowns (k, n), and the multipliers of the best bound."""
 
     X: Array
     value: float
@@ -413,28 +300,33 @@ class Centred(NamedTuple):
     steps: int
 
 
-def central(
-    problem: Program,
-    X: Array,
-    budget: float = math.inf,
-    limit: float | None = None,
-    enough: float = -math.inf,
-    weight: float = 0.0,
-) -> Centred:
-    """Minimise the cost within a budget; or, with a limit on the cost (which may be infinite), the information.
+class _Step(NamedTuple):
+    """A change of all unknowns and multipliers; also the right side of the equations that each of them solves."""
 
-    With a weight, the cost and so many times the information. `X` are unknowns that keep everything with room. With
-    `enough` it stops once the value is below that.
-    """
-    state = _State(problem, X, budget, limit, weight)
-    best = Centred(X, math.inf, -math.inf, state.multipliers(), state.r, 0)
+    X: Array
+    z: Array  # of the local rows
+    w: Array  # of the floor
+    y: Array  # of the rows across
+    slack: Array  # of the rows across
+    sums: Array  # multipliers of the sums of the rows of the kernel
+    law: Array  # multipliers of r_j = sum_i p_i P_ij
+
+    def plus(self, other: _Step, sign: float = 1.0) -> _Step:
+        """The sum of two."""
+        return _Step(*(a + sign * b for a, b in zip(self, other, strict=True)))
+
+
+def interior_point(problem: Program, X: Array, goal: Goal, enough: float = -math.inf) -> Centre:
+    """Reach the goal from unknowns `X` that keep every row with room; stop once the value is below `enough`."""
+    state = _Iterate(problem, X, goal)
+    best = Centre(X, math.inf, -math.inf, state.multipliers(), state.X[len(problem.p)], 0)
     left, mu, since = math.inf, math.inf, 0
     for step in range(_STEPS + 1):
         bound = state.bound()
         if bound > best.bound:
-            best = best._replace(bound=bound, by=state.multipliers(), q=state.r)
-        # what the last row is off by counts as well: a kernel that exceeds it may cost less than the optimum
-        gap = abs(state.value + state.t * state.over - best.bound) + state.t * abs(state.off)
+            best = best._replace(bound=bound, by=state.multipliers(), q=state.X[len(problem.p)])
+        # what the limit is off by counts as well: a kernel that exceeds it may cost less than the optimum
+        gap = abs(state.value + state.price * state.over - best.bound) + state.price * abs(state.off)
         since = 0 if gap < 0.9 * left or state.mu < 0.5 * mu else since + 1
         mu = min(mu, state.mu)
         if gap < left:
@@ -447,263 +339,263 @@ def central(
     return best
 
 
-class _State:
+class _Iterate:
     """Where the method stands: unknowns, slacks and multipliers.
 
-    One row is special, `last`: the information within its budget, or the cost within its limit where the information
-    is sought. `t` is its multiplier.
+    Each local row has one entry of P and one auxiliary. In Newton's equations both have diagonal matrices once slacks
+    and local multipliers are gone. The auxiliaries but r are eliminated, then P, a column at a time. One small system
+    is left: in r, in the multipliers of the sums and of the law, and in those of the rows across and of the limit.
     """
 
-    def __init__(self, problem: Program, X: Array, budget: float, limit: float | None, weight: float) -> None:
-        m, n = problem.cost.shape
-        self.problem, self.m, self.n, self.k = problem, m, n, problem.unknowns
-        self.inverse, self.budget, self.weight = limit is not None, 0.0 if weight else budget, weight
-        self.limit = math.inf if limit is None else limit
-        self.lasts = 0 if weight or (self.inverse and self.limit == math.inf) else 1
-        self.free = np.ones((n, self.k), dtype=bool)
-        self.free[:, :m] = problem.allowed.T
-        self.c = np.zeros((n, self.k))
-        self.c[:, :m] = np.where(problem.allowed, problem.p[:, None] * problem.cost, 0.0).T
-        self.unit = np.where(problem.allowed.T, problem.p, 0.0)  # p in each column, (n, m)
-        self.across = _rows_across(problem, self.unit, self.lasts)
-        self.X = X
-        self.last, self.mu, self.off = math.nan, math.inf, 0.0
+    def __init__(self, problem: Program, X: Array, goal: Goal) -> None:
+        m, n, k = problem.shape
+        self.problem, self.goal, self.X = problem, goal, X
+        self.lasts = int(min(goal.budget, goal.limit) < math.inf)
+        self.prior = problem.law[:, None]
+        self.c = np.zeros((k, n))
+        self.c[:m] = np.where(problem.allowed, problem.p[:, None] * problem.cost, 0.0)
+        self.limited = np.zeros((self.lasts, k, n))  # the gradient of what has a limit
+        self.slack = np.zeros(len(problem.F) + self.lasts)
+        self.mu = math.inf
         self._measure()
-        self.last = -self.off
-        self.off = 0.0
+        self.slack = -self.residual
+        self._measure()
         mu = 1.0 / self.room.size
-        self.z, self.y, self.w = mu / self.s, mu / self.sy, mu / self.room
-        self.t = mu / self.last if self.lasts else 0.0
-        self.prices = np.zeros(m)  # of the sums of the rows of the kernel
+        self.z, self.w, self.y = mu / self.s, np.where(problem.allowed, mu / self.room, 0.0), mu / self.slack
+        self.sums, self.nu = np.zeros(m), np.zeros(n)
+
+    @property
+    def price(self) -> float:
+        """The multiplier of the limit."""
+        return float(self.y[-1]) if self.lasts else 0.0
+
+    @property
+    def off(self) -> float:
+        """What the limit and its slack are off by."""
+        return float(self.residual[-1]) if self.lasts else 0.0
 
     def _measure(self) -> None:
         """Slacks, gradients and value at the unknowns."""
-        problem, m = self.problem, self.m
-        P = self.X[:, :m]
-        self.s = -problem.over(self.X)
-        self.sy = problem.f - problem.F @ self.X.sum(axis=0)
-        self.room = np.where(problem.allowed.T, P - problem.floor, 1.0)
-        self.r = (self.unit * P).sum(axis=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.where(problem.allowed.T, P / self.r[:, None], 1.0)
-            told = np.zeros_like(self.X)
-            told[:, :m] = self.unit * np.log(ratio)
-        cost = float((self.c * self.X).sum())
-        leakage = information(problem.p, np.ascontiguousarray(P.T).reshape(-1))
-        if self.weight:
-            self.value, self.gradient = cost + self.weight * leakage, self.c + self.weight * told
-            self.row, over = np.zeros_like(told), 0.0
-        elif self.inverse:
-            self.value, self.gradient, self.row, over = leakage, told, self.c, cost - self.limit
-        else:
-            self.value, self.gradient, self.row, over = cost, self.c, told, leakage - self.budget
-        # the last row is curved, so its slack is an unknown of its own, and what both are off by is worked off
-        self.over = over if self.lasts else 0.0
-        self.off = self.over + (0.0 if math.isnan(self.last) else self.last) if self.lasts else 0.0
-
-    def inside(self) -> bool:
-        """Whether every slack is positive."""
-        return all(bool((x > 0.0).all()) for x in (self.s, self.sy, self.room))
+        problem, goal, X = self.problem, self.goal, self.X
+        m = len(problem.p)
+        P = X[:m]
+        self.s = -(problem.G @ X)
+        self.room = np.where(problem.allowed, P - problem.floor, 1.0)
+        slope = np.zeros_like(X)
+        with np.errstate(all="ignore"):
+            slope[:m] = self.prior * np.log(np.where(problem.allowed, P / X[m], 1.0))
+        cost, leakage = float((self.c * X).sum()), information(problem.p, np.ascontiguousarray(P).reshape(-1))
+        self.value = goal.cost * cost + goal.information * leakage
+        self.gradient = goal.cost * self.c + goal.information * slope
+        across = problem.F @ X.sum(axis=1) - problem.f
+        self.over = 0.0
+        if self.lasts:
+            by_leakage = goal.budget < math.inf
+            self.over = leakage - goal.budget if by_leakage else cost - goal.limit
+            self.limited = (slope if by_leakage else self.c)[None]
+            across = np.append(across, self.over)
+        # the limit may be curved, so its slack is an unknown of its own, and what both are off by is worked off
+        self.residual = across + self.slack
 
     def multipliers(self) -> Multipliers:
         """In the form that proves a bound."""
-        cost, nu = (self.t, 1.0) if self.inverse else (1.0, self.weight or self.t)
-        w = self.w.T if self.problem.floor > 0.0 else np.empty(0)
-        return Multipliers(self.z, self.y, w, cost, nu)
+        goal, K = self.goal, len(self.problem.F)
+        cost = goal.cost + (self.price if goal.limit < math.inf else 0.0)
+        nu = goal.information + (self.price if goal.budget < math.inf else 0.0)
+        return Multipliers(self.z, self.y[:K], self.w if self.problem.floor > 0.0 else np.empty(0), cost, nu)
 
     def bound(self) -> float:
         """What the multipliers prove."""
-        budget = 0.0 if self.inverse else self.budget
-        found = lower_told(self.problem, self.multipliers(), self.r, budget)
-        return found - (self.t * self.limit * (1.0 + 1e-15) if self.inverse and self.lasts else 0.0)
+        goal = self.goal
+        budget = goal.budget if goal.budget < math.inf else 0.0
+        found = lower_bound_with_information(self.problem, self.multipliers(), self.X[len(self.problem.p)], budget)
+        return found - (self.price * goal.limit * (1.0 + 1e-15) if goal.limit < math.inf else 0.0)
 
     def advance(self) -> bool:
         """One step; False where none can be made."""
-        self.curved = 1.0 if self.inverse else self.weight or self.t
+        count = self.s.size + self.slack.size + int(self.problem.allowed.sum())
+        mu = self.mu = self._complementarity() / count
         try:
             with np.errstate(all="ignore"):
-                self._factor()
-            count = self.s.size + self.sy.size + int(self.problem.allowed.sum()) + self.lasts
-            mu = self.mu = self._together() / count
-            first = self._direction(0.0, 0)
-            sigma = (self._together(first, *self._reach(first)) / count / mu) ** 2
-            left = mu * count
-            step = self._direction(min(1.0, max(_CENTRED, sigma)) * mu, sum(left < x for x in _REFINED))
+                solve = self._factor()
+                first = self._direction(solve, 0.0, 0)
+                sigma = (self._complementarity(first, *self._reach(first)) / count / mu) ** 2
+                refined = sum(mu * count < x for x in _REFINED)
+                step = self._direction(solve, min(1.0, max(_CENTRED, sigma)) * mu, refined)
         except np.linalg.LinAlgError:
             return False
         if not all(np.isfinite(part).all() for part in step):
             return False
         a, b = (min(1.0, _NEAR * x) for x in self._reach(step))
         # a logarithm is not what its tangent says where a probability falls to nothing at once
-        a = min(a, _FALL * _room(self.room, step.X[:, : self.m]))
-        here, slack = self.X, self.last
-        self.X, self.last = here + a * step.X, slack + a * step.last
+        a = min(a, _FALL * _room(self.room, step.X[: len(self.problem.p)]))
+        before = self.X, self.slack
+        self.X, self.slack = self.X + a * step.X, self.slack + a * step.slack
         self._measure()
-        if not self.inside():
-            self.X, self.last = here, slack
+        if not ((self.s > 0.0).all() and (self.room > 0.0).all()):
+            self.X, self.slack = before
             self._measure()
             return False
-        self.z, self.y, self.w = self.z + b * step.z, self.y + b * step.y, self.w + b * step.w
-        self.t += b * step.t
-        self.prices = self.prices + b * step.prices
+        self.z, self.w, self.y = self.z + b * step.z, self.w + b * step.w, self.y + b * step.y
+        self.sums, self.nu = self.sums + b * step.sums, self.nu + b * step.law
         return True
 
-    def _factor(self) -> None:
-        """The blocks of the columns inverted, and the system of the rows that go across."""
-        from scipy.linalg.lapack import dgetrf
+    def _across(self, X: Array) -> Array:
+        """The rows across and the limit, applied to unknowns."""
+        return np.concatenate([self.problem.F @ X.sum(axis=1), (self.limited * X).sum(axis=(1, 2))])
 
-        problem, m, K = self.problem, self.m, len(self.problem.F)
-        few = self.k - problem.pairs
-        diagonal = np.zeros((self.n, few))
-        P = np.where(problem.allowed.T, self.X[:, :m], 1.0)
-        diagonal[:, :m] = np.where(problem.allowed.T, self.curved * problem.p / P + self.w / self.room, 1.0)
-        self.blocks = blocks(problem, self.z / self.s, diagonal, self.free)
-        if self.lasts:
-            self.across[:, K] = self.row[:, :few]
-        S = self.blocks.system(self.across, K)
-        weights = np.zeros(len(S))
-        weights[:K] = self.sy / self.y
-        if self.lasts:
-            weights[K] = self.last / self.t
-        weights[K + self.lasts : K + self.lasts + self.n] = -self.r / self.curved
-        S[np.diag_indices_from(S)] += weights
-        *self.system, bad = dgetrf(S)
-        if bad or not np.isfinite(self.system[0]).all():
+    def _spread(self, y: Array) -> Array:
+        """The same transposed: multipliers to unknowns."""
+        K = len(self.problem.F)
+        across: Array = (y[:K] @ self.problem.F)[:, None] + (y[K:, None, None] * self.limited).sum(axis=0)
+        return across
+
+    def _factor(self) -> Callable[[_Step], _Step]:
+        """Newton's equations, factored: a function from right sides to steps."""
+        from scipy.linalg.lapack import dgetrf, dgetrs
+
+        problem, (m, n, _) = self.problem, self.problem.shape
+        G, p, K, T = problem.G, self.prior, len(problem.F), len(self.slack)
+        weights, r, curved = self.z / self.s, self.X[m], self._curvature()
+        P = np.where(problem.allowed, self.X[:m], 1.0)
+        D = curved * p / P + self.w / self.room + (G[:, :m] ** 2).T @ weights
+        # auxiliaries: their own diagonal, and what couples them to P, (n, m, k - m); the first is r
+        own = (G[:, m:] ** 2).T @ weights
+        B = (G[:, :m].T * weights.T[:, None]) @ G[:, m:]
+        own[0] += curved / r
+        B[:, :, 0] -= (curved * p / r).T
+        rest, leaf = 1.0 / own[1:], B[:, :, 1:]
+        inverse = self._inverse(D, leaf * rest.T[:, None], leaf)
+        # rows over P: of r, of the law, of the sums across, of the limit
+        which, sign = np.abs(problem.F).argmax(axis=1) - m - 1, problem.F.sum(axis=1)
+        W = np.concatenate(
+            [
+                B[:, :, :1],
+                np.broadcast_to(-p, (n, m, 1)),
+                -leaf[:, :, which] * (rest[which] * sign[:, None]).T[:, None],
+                self.limited[:, :m].transpose(2, 1, 0),
+            ],
+            axis=2,
+        )
+        V = inverse @ W
+        small = W.transpose(0, 2, 1) @ V  # (n, 2 + T, 2 + T)
+        S, each, at = np.zeros((2 * n + m + T, 2 * n + m + T)), np.arange(n), 2 * n
+        S[each, each] = own[0]
+        S[each, n + each] = S[n + each, each] = 1.0
+        for a in (0, 1):
+            for b in (0, 1):
+                S[a * n + each, b * n + each] -= small[:, a, b]
+            S[at : at + m, a * n : (a + 1) * n] = -V[:, :, a].T
+            S[at + m :, a * n : (a + 1) * n] = -small[:, 2:, a].T
+        S[at : at + m, at : at + m] = -inverse.sum(axis=0)
+        S[at + m :, at : at + m] = -V[:, :, 2:].sum(axis=0).T
+        S[at + m :, at + m :] = -small[:, 2:, 2:].sum(axis=0) - np.diag(self.slack / self.y)
+        S[at + m + np.arange(K), at + m + np.arange(K)] -= rest[which].sum(axis=1)
+        S[:at, at:], S[at : at + m, at + m :] = S[at:, :at].T, S[at + m :, at : at + m].T
+        lu, pivots, bad = dgetrf(S)
+        if bad or not np.isfinite(lu).all():
             raise np.linalg.LinAlgError
 
-    def _direction(self, target: float, refined: int) -> _Step:
+        def solve(right: _Step) -> _Step:
+            x = right.X - G.T @ (right.z / self.s)
+            x[:m] += right.w / self.room
+            leaves = rest * x[m + 1 :]
+            x[:m] -= (leaf @ leaves.T[:, :, None])[:, :, 0].T
+            alone = (inverse @ x[:m].T[:, :, None])[:, :, 0]  # (n, m)
+            product = (alone[:, None] @ W)[:, 0]  # (n, 2 + T)
+            across = right.slack - right.y / self.y - product[:, 2:].sum(axis=0)
+            across[:K] -= sign * leaves[which].sum(axis=1)
+            sides = [x[m] - product[:, 0], right.law - product[:, 1], right.sums - alone.sum(axis=0), across]
+            u, _ = dgetrs(lu, pivots, np.concatenate(sides))
+            dr, law, sums, y = u[:n], u[n:at], u[at : at + m], u[at + m :]
+            dX = np.empty_like(x)
+            moved = V[:, :, 0] * dr[:, None] + V[:, :, 1] * law[:, None] + inverse @ sums + V[:, :, 2:] @ y
+            dX[:m], dX[m] = (alone - moved).T, dr
+            dX[m + 1 :] = leaves - rest * (leaf.transpose(0, 2, 1) @ dX[:m].T[:, :, None])[:, :, 0].T
+            dX[m + 1 :] -= rest * (y[:K] @ problem.F[:, m + 1 :])[:, None]
+            return _Step(
+                dX,
+                (right.z + self.z * (G @ dX)) / self.s,
+                np.where(problem.allowed, (right.w - self.w * dX[:m]) / self.room, 0.0),
+                y,
+                right.slack - self._across(dX),
+                sums,
+                law,
+            )
+
+        return solve
+
+    def _inverse(self, D: Array, left: Array, right: Array) -> Array:
+        """The inverses of diag D_j - left_j right_j' (n, m, m), zero where a pair is forbidden."""
+        free = self.problem.allowed.T
+        blocks = -(left @ right.transpose(0, 2, 1))
+        each = np.arange(len(D))
+        blocks *= free[:, :, None] & free[:, None]
+        blocks[:, each, each] += np.where(free, D.T, 1.0)
+        scale = 1.0 / np.sqrt(blocks[:, each, each])
+        both = scale[:, :, None] * scale[:, None]
+        return np.linalg.inv(blocks * both) * both * (free[:, :, None] & free[:, None])
+
+    def _curvature(self) -> float:
+        """The weight of the information in the Lagrangian."""
+        return self.goal.information + (self.price if self.goal.budget < math.inf else 0.0)
+
+    def _direction(self, solve: Callable[[_Step], _Step], target: float, refined: int) -> _Step:
         """The step towards slacks times multipliers of `target` each: solved, and refined by what it is off by."""
-        problem, m = self.problem, self.m
-        rest = self.gradient + problem.under(self.z) + self.y @ problem.F + self.t * self.row
-        rest[:, :m] += self.prices - self.w
+        problem, m = self.problem, len(self.problem.p)
+        rest = self.gradient + problem.G.T @ self.z + self._spread(self.y)
+        rest[:m] += self.sums[:, None] - self.w - self.prior * self.nu
+        rest[m] += self.nu
         wanted = _Step(
-            -rest,
+            -np.where(np.vstack([problem.allowed, np.ones((len(rest) - m, problem.cost.shape[1]), bool)]), rest, 0.0),
             target - self.z * self.s,
-            target - self.y * self.sy,
-            target - self.w * self.room,
-            target - self.t * self.last if self.lasts else 0.0,
-            -self.off,
-            1.0 - self.X[:, :m].sum(axis=0),
+            np.where(problem.allowed, target - self.w * self.room, 0.0),
+            target - self.y * self.slack,
+            -self.residual,
+            1.0 - self.X[:m].sum(axis=1),
+            self.prior[:, 0] @ self.X[:m] - self.X[m],
         )
-        step = self._solve(wanted)
+        step = solve(wanted)
         for _ in range(refined):
-            step = _plus(step, self._solve(_plus(wanted, self._applied(step), -1.0)))
+            step = step.plus(solve(wanted.plus(self._apply(step), -1.0)))
         return step
 
-    def _applied(self, step: _Step) -> _Step:
+    def _apply(self, step: _Step) -> _Step:
         """The left side of Newton's equations."""
-        problem, m = self.problem, self.m
-        P = np.where(problem.allowed.T, self.X[:, :m], 1.0)
-        dual = problem.under(step.z) + step.y @ problem.F + step.t * self.row
-        moved = self.unit * step.X[:, :m]
-        dual[:, :m] += self.curved * (moved / P - self.unit * (moved.sum(axis=1) / self.r)[:, None])
-        dual[:, :m] += step.prices - step.w
-        along = float((self.row * step.X).sum())
+        problem, m, curved = self.problem, len(self.problem.p), self._curvature()
+        P, r, dP, dr = np.where(problem.allowed, self.X[:m], 1.0), self.X[m], step.X[:m], step.X[m]
+        dual = problem.G.T @ step.z + self._spread(step.y)
+        dual[:m] += curved * self.prior * (dP / P - dr / r) + step.sums[:, None] - step.w - self.prior * step.law
+        dual[:m] = np.where(problem.allowed, dual[:m], 0.0)
+        dual[m] += curved * (dr - self.prior[:, 0] @ dP) / r + step.law
         return _Step(
             dual,
-            self.s * step.z - self.z * problem.over(step.X),
-            self.sy * step.y - self.y * (problem.F @ step.X.sum(axis=0)),
-            self.room * step.w + self.w * step.X[:, :m],
-            self.last * step.t + self.t * step.last if self.lasts else 0.0,
-            along + step.last if self.lasts else 0.0,
-            step.X[:, :m].sum(axis=0),
+            self.s * step.z - self.z * (problem.G @ step.X),
+            self.room * step.w + self.w * dP,
+            self.slack * step.y + self.y * step.slack,
+            self._across(step.X) + step.slack,
+            dP.sum(axis=1),
+            dr - self.prior[:, 0] @ dP,
         )
-
-    def _solve(self, r: _Step) -> _Step:
-        """Newton's equations for a right side."""
-        from scipy.linalg.lapack import dgetrs
-
-        problem, m = self.problem, self.m
-        right = r.X - problem.under(r.z / self.s) - (r.y / self.sy) @ problem.F
-        right[:, :m] += r.w / self.room
-        rt = r.t - self.t * r.last if self.lasts else 0.0
-        if self.lasts:
-            right -= rt / self.last * self.row
-        alone, K = self.blocks.solve(right), len(problem.F)
-        # W dx = C y + g: only the sums of rows have a g
-        y, _ = dgetrs(*self.system, self._across(alone, r.prices))
-        right = y[:K] @ problem.F + (y[K] if self.lasts else 0.0) * self.row
-        right[:, :m] += self.unit * y[K + self.lasts : K + self.lasts + self.n, None] + y[-m:]
-        dX = alone - self.blocks.solve(right)
-        along = float((self.row * dX).sum())
-        return _Step(
-            dX,
-            (r.z + self.z * problem.over(dX)) / self.s,
-            (r.y + self.y * (problem.F @ dX.sum(axis=0))) / self.sy,
-            np.where(problem.allowed.T, (r.w - self.w * dX[:, :m]) / self.room, 0.0),
-            (rt + self.t * along) / self.last if self.lasts else 0.0,
-            r.last - along if self.lasts else 0.0,
-            y[-m:],
-        )
-
-    def _across(self, X: Array, prices: Array) -> Array:
-        """What the rows that go across make of unknowns, less `prices` of the sums."""
-        P = X[:, : self.m]
-        last = [float((self.row * X).sum())] if self.lasts else []
-        told = (self.unit * P).sum(axis=1)
-        return np.concatenate([self.problem.F @ X.sum(axis=0), last, told, P.sum(axis=0) - prices])
 
     def _reach(self, step: _Step) -> tuple[float, float]:
-        """How far unknowns and multipliers can go with every linear slack and every multiplier positive."""
-        problem = self.problem
+        """How far unknowns and multipliers can go with every slack and every multiplier positive."""
         a = min(
-            _room(self.s, -problem.over(step.X)),
-            _room(self.sy, -(problem.F @ step.X.sum(axis=0))),
-            _room(self.room, step.X[:, : self.m]),
+            _room(self.s, -(self.problem.G @ step.X)),
+            _room(self.slack, step.slack),
+            _room(self.room, step.X[: len(self.problem.p)]),
         )
         b = min(_room(self.z, step.z), _room(self.y, step.y), _room(self.w, step.w))
-        if self.lasts:
-            a = min(a, _room(np.array([self.last]), np.array([step.last])))
-            b = min(b, _room(np.array([self.t]), np.array([step.t])))
         return min(1.0, a), min(1.0, b)
 
-    def _together(self, step: _Step | None = None, a: float = 0.0, b: float = 0.0) -> float:
+    def _complementarity(self, step: _Step | None = None, a: float = 0.0, b: float = 0.0) -> float:
         """The sum of slack times multiplier, here or after a step."""
-        problem, allowed = self.problem, self.problem.allowed.T
         if step is None:
-            found = float((self.s * self.z).sum() + self.sy @ self.y + (self.room * self.w)[allowed].sum())
-            return found + (self.last * self.t if self.lasts else 0.0)
-        s = self.s - a * problem.over(step.X)
-        sy = self.sy - a * (problem.F @ step.X.sum(axis=0))
-        room = self.room + a * step.X[:, : self.m]
-        found = float((s * (self.z + b * step.z)).sum() + sy @ (self.y + b * step.y))
-        found += float((room * (self.w + b * step.w))[allowed].sum())
-        last = self.last + a * step.last
-        return found + (last * (self.t + b * step.t) if self.lasts else 0.0)
-
-
-class _Step(NamedTuple):
-    """A change of all unknowns and multipliers; also the right side of the equations that each of them solves."""
-
-    X: Array
-    z: Array
-    y: Array
-    w: Array
-    t: float
-    last: float
-    prices: Array
-
-
-def _plus(a: _Step, b: _Step, sign: float = 1.0) -> _Step:
-    return _Step(
-        a.X + sign * b.X,
-        a.z + sign * b.z,
-        a.y + sign * b.y,
-        a.w + sign * b.w,
-        a.t + sign * b.t,
-        a.last + sign * b.last,
-        a.prices + sign * b.prices,
-    )
-
-
-def _rows_across(problem: Program, unit: Array, lasts: int) -> Array:
-    """The rows that go across the columns (n, T, k - E): F, a place for the last, p of each column, sums of rows."""
-    (m, n), few, K = problem.cost.shape, problem.unknowns - problem.pairs, len(problem.F) + lasts
-    W = np.zeros((n, K + n + m, few))
-    W[:, : len(problem.F)] = problem.F[:, :few]
-    W[np.arange(n), K + np.arange(n), :m] = unit
-    W[:, K + n + np.arange(m), np.arange(m)] = 1.0
-    return W
+            return float((self.s * self.z).sum() + self.slack @ self.y + (self.room * self.w).sum())
+        s = self.s - a * (self.problem.G @ step.X)
+        room = self.room + a * step.X[: len(self.problem.p)]
+        across = (self.slack + a * step.slack) @ (self.y + b * step.y)
+        return float((s * (self.z + b * step.z)).sum() + across + (room * (self.w + b * step.w)).sum())
 
 
 def _room(x: Array, dx: Array) -> float:
@@ -712,75 +604,7 @@ def _room(x: Array, dx: Array) -> float:
     return float((x[down] / -dx[down]).min(initial=math.inf))
 
 
-# From a matrix of floats that nearly keeps all constraints to a kernel that keeps every one exactly ---
-
-
-_UNIT = 2.0**53
-# a little more than asked where there is room, so that measures in floating point say the same
-_SPARE = Fraction(1, 2**48)
-_LITTLE = -36  # the power of two up to which a part of the other kernel is mixed in
-
-Kept = Callable[[Array, Fraction], bool]
-
-
-def whole(P: Array, floor: float) -> Array:
-    """Rows in whole numbers of 2^-53 that sum to one, none below the floor; the largest takes what is left.
-
-    >>> whole(np.array([[0.1, 0.2, 0.7]]), 0.125).round(6).tolist()
-    [[0.125, 0.2, 0.675]]
-    """
-    counts = np.rint(np.maximum(P, floor) * _UNIT).astype(np.int64)
-    rows = np.arange(len(P))
-    largest = P.argmax(axis=1)
-    counts[rows, largest] += (1 << 53) - counts.sum(axis=1)
-    return counts / _UNIT
-
-
-def exactly(P: Array, inner: Array, floor: float, kept: Kept, room: bool = True) -> Array | None:
-    """The least mixture of P with `inner` that is kept, rounded; None where not even `inner` itself is.
-
-    Without `room` nothing is left to spare: less is mixed in.
-    """
-    zeros = (P == 0.0) & (inner > 0.0)
-    part = np.where(P > 0.0, inner, 0.0)
-    sums = part.sum(axis=1, keepdims=True)
-    for spare in (_SPARE, Fraction(0)) if room else (Fraction(0),):
-        found = None
-        if zeros.any() and (sums > 0.0).all() and floor == 0.0:
-            found = _least_mixture(P, part / sums, floor, kept, spare, _LITTLE)
-        if found is None:
-            found = _least_mixture(P, inner, floor, kept, spare)
-        if found is not None:
-            return found
-    return None
-
-
-def _least_mixture(P: Array, inner: Array, floor: float, holds: Kept, spare: Fraction, most: int = 0) -> Array | None:
-    def kept(Q: Array) -> bool:
-        return holds(Q, spare)
-
-    def mixed(share: float) -> Array:
-        return whole((1.0 - share) * P + share * inner, floor)
-
-    first = mixed(0.0)
-    if kept(first):
-        return first
-    low, high = -54, 0
-    for power in range(-52, most + 1, 4):
-        if kept(mixed(2.0**power)):
-            high = power
-            break
-        low = power
-    else:
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if kept(mixed(2.0**middle)) else (middle, high)
-    return mixed(2.0**high)
-
-
-# The constrained problem without mutual information: a linear program for HiGHS (Huangfu and Hall, 20 ---
-
+# The linear program, for HiGHS (Huangfu and Hall, 2018) ----------------------------------------------
 
 _TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 # method, options, and where costs are cut off; a kernel or a bound that comes of such costs is as good as another
@@ -790,160 +614,121 @@ _ATTEMPTS: tuple[tuple[str, dict[str, float], float], ...] = (
     ("highs-ipm", {}, 1e4),
 )
 _INFEASIBLE = 2
-_NEAR_linear = 1e-4  # a little
+_CLOSE_BY = 1e-4  # how far a kernel close by may be
 _MET = 1e-9  # a slack or a price that is less is none
 _OTHER = 1e-6  # a change of a sum of probabilities that is less is none
 _SMALL = 4_000  # entries of a matrix up to which scipy is quicker with all of them than with those that count
 
 
-class Solved(NamedTuple):
-    """All unknowns (n, k), and the multipliers of the rows."""
+class Linear(NamedTuple):
+    """Minimise c x subject to A x <= b, E x = e and bounds; x are the unknowns (k, n) in one row.
+
+    Where `shift` is set, x has s_ij = P_ij - t_j >= 0 in place of P_ij: as many rows of local DP fewer.
+    """
+
+    c: Array
+    A: csr_array
+    b: Array
+    E: csr_array
+    e: Array
+    lowest: Array
+    highest: Array
+    shift: int
+
+
+class Vertex(NamedTuple):
+    """The solution of a linear program: all unknowns (k, n), the multipliers of the rows, and what HiGHS said."""
 
     X: Array
     by: Multipliers
-    steps: int
-    prices: Array | None = None  # of the bounds of all unknowns, where bounds or rows are met without a price
+    program: Linear
+    result: OptimizeResult
 
 
-def linear(problem: Program, near: Array | None = None, reach: float = _NEAR_linear) -> Solved | None:
+def solve_linear(problem: Program, near: Array | None = None, reach: float = _CLOSE_BY) -> Vertex | None:
     """The kernel of least cost that keeps the rows; None where there is none.
 
     With `near` the one of those in which no probability is further from it than `reach`.
     """
-    result = _highs(problem, problem.cost, 0.0, near, reach)
+    m, n, k = problem.shape
+    linear = _write_linear(problem, near is None)
+    if near is not None:
+        around, reaches = np.full((k, n), 0.5), np.where(np.arange(k) < m, reach, 1.0)[:, None]
+        around[:m] = near
+        lowest = np.maximum(linear.lowest, (around - reaches).ravel())
+        highest = np.minimum(linear.highest, np.maximum((around + reaches).ravel(), lowest))
+        linear = linear._replace(lowest=lowest, highest=highest)
+    result = _call_highs(linear)
     if result is None:
         return None
-    n, k = problem.cost.shape[1], problem.unknowns
+    X = result.x.reshape(k, n).copy()
     prices = np.maximum(-result.ineqlin.marginals, 0.0)
-    local = n * problem.G.shape[0]
-    by = Multipliers(prices[:local].reshape(n, -1), prices[local:], np.empty(0))
-    prices = None if settled(result) else np.abs(result.lower.marginals) + np.abs(result.upper.marginals)
-    return Solved(result.x[: n * k].reshape(n, k), by, int(result.nit), prices)
+    rows = len(prices) - len(problem.F)
+    z, y = prices[:rows].reshape(-1, n), prices[rows:]
+    if linear.shift:
+        X[:m] += X[linear.shift]
+        z = np.vstack([np.maximum(result.lower.marginals.reshape(k, n)[:m], 0.0), z])
+    return Vertex(X, Multipliers(z, y, np.empty(0)), linear, result)
 
 
-def settled(result: Any) -> bool:
-    """Whether a vertex is the only optimum, for sure: every row and every bound that is met has its price."""
-    free = (result.lower.residual > _MET) & (result.upper.residual > _MET)
-    fixed = (result.lower.residual <= _MET) & (result.upper.residual <= _MET)
-    priced = np.abs(result.lower.marginals) + np.abs(result.upper.marginals) > _MET
-    rows = (result.ineqlin.residual > _MET) | (np.abs(result.ineqlin.marginals) > _MET)
-    return bool((free | fixed | priced).all() and rows.all())
+def _write_linear(problem: Program, shift: bool) -> Linear:
+    """A program as sparse matrices."""
+    (m, n, k), G, F = problem.shape, problem.G, problem.F
+    shift = shift and problem.shift > 0 and problem.floor == 0.0 and bool(problem.allowed.all())
+    c = np.zeros((k, n))
+    c[:m] = problem.p[:, None] * problem.cost
+    sums, law = np.eye(m, k), np.zeros((1, k))
+    law[0, :m], law[0, m] = -problem.law, 1.0
+    if shift:
+        # P_ij = s_ij + t_j
+        t = problem.shift
+        G = G[m:].copy()
+        G[:, t] += G[:, :m].sum(axis=1)
+        c[t] += c[:m].sum(axis=0)
+        sums[:, t] = 1.0
+        law[0, t] = -1.0
+    lowest, highest = np.zeros((k, n)), np.ones((k, n))
+    lowest[:m] = np.where(problem.allowed, problem.floor, 0.0)
+    highest[:m] = problem.allowed
+    if not problem.G[:, m].any():
+        highest[m], law = 0.0, law[:0]  # nothing is said of the law of the draw
+    A = _sparse(np.repeat(G[:, :, None], n, axis=2), apart=True), _sparse(np.repeat(F[:, :, None], n, axis=2))
+    E = _sparse(np.repeat(sums[:, :, None], n, axis=2)), _sparse(np.repeat(law[:, :, None], n, axis=2), apart=True)
+    b, e = np.concatenate([np.zeros(len(G) * n), problem.f]), np.concatenate([np.ones(m), np.zeros(len(law) * n)])
+    at = problem.shift if shift else 0
+    return Linear(c.ravel(), _stack(A, k * n), b, _stack(E, k * n), e, lowest.ravel(), highest.ravel(), at)
 
 
-def others(problem: Program, found: Solved) -> bool:
-    """Whether another kernel is as cheap.
-
-    All optima meet what has a price. If among these a sum of probabilities with chance weights has the same least and
-    largest value, there is one kernel only.
-    """
-    if found.prices is None:
-        return False
-    from scipy.optimize import linprog
-    from scipy.sparse import csr_array, vstack
-
-    A, b, sums, lowest, highest = rows(problem)
-    x, m = found.X.ravel(), len(problem.p)
-    bounds, each = found.prices > _MET, np.concatenate([found.by.z.ravel(), found.by.y]) > _MET
-    lowest, highest = np.where(bounds, x, np.minimum(lowest, x)), np.where(bounds, x, np.maximum(highest, x))
-    weights = np.zeros_like(found.X)
-    weights[:, :m] = np.random.default_rng(0).uniform(0.5, 1.5, (len(found.X), m))
-    goal = weights.ravel()
-    for sign in (1.0, -1.0):
-        result = linprog(
-            sign * goal,
-            A_ub=A,
-            b_ub=b,
-            A_eq=csr_array(vstack([sums, A[np.flatnonzero(each)]])),
-            b_eq=np.concatenate([np.ones(m), b[each]]),
-            bounds=np.stack([lowest, highest], axis=1),
-            method="highs",
-        )
-        if result.x is None or abs(sign * result.fun - float(goal @ x)) > _OTHER:
-            return True
-    return False
+_Entries = tuple[Array, Index, Index, int]
 
 
-def roomiest(problem: Program) -> tuple[Array, float] | None:
-    """Unknowns that keep every row and every bound with the most room, and that room; None where there are none."""
-    result = _highs(problem, np.zeros_like(problem.cost), 1.0)
-    if result is None:
-        return None
-    n, k = problem.cost.shape[1], problem.unknowns
-    return result.x[: n * k].reshape(n, k), float(result.x[-1])
+def _sparse(rows: Array, apart: bool = False) -> _Entries:
+    """The entries of rows (R, k, n), where they stand, and how many rows there are; `apart`, one for each column."""
+    n = rows.shape[2]
+    i, v, j = np.nonzero(rows)
+    return rows[i, v, j], i * n + j if apart else i, v * n + j, len(rows) * (n if apart else 1)
 
 
-class Rows(NamedTuple):
-    """The inequalities A x <= b, the sums of the rows of the kernel, and bounds of the unknowns, column by column."""
-
-    A: Any
-    b: Array
-    sums: Any
-    lowest: Array
-    highest: Array
-
-
-def rows(problem: Program, above: float = 1.0) -> Rows:
-    """All rows of a program as sparse matrices; `above` is the largest value of the unknowns beside the kernel."""
+def _stack(parts: Sequence[_Entries], columns: int) -> csr_array:
+    """A sparse matrix of several sets of rows."""
     from scipy.sparse import csr_array
 
-    (m, n), k, G, F = problem.cost.shape, problem.unknowns, problem.G, problem.F
-    lowest, highest = np.zeros((n, k)), np.full((n, k), above)
-    lowest[:, :m] = np.where(problem.allowed, problem.floor, 0.0).T
-    highest[:, :m] = np.where(problem.allowed, 1.0, 0.0).T
-    columns = np.arange(n)[:, None]
-
-    def placed(M: Array, apart: int) -> tuple[Array, NDArray[np.intp], NDArray[np.intp]]:
-        """The entries of M once for each column of the kernel, and where: rows of their own, or the same."""
-        i, v = np.nonzero(M)
-        return np.tile(M[i, v], n), (columns * apart + i).ravel(), (columns * k + v).ravel()
-
-    local, across = placed(G, len(G)), placed(F, 0)
-    data, where, which = (np.concatenate(pair) for pair in zip(local, across, strict=True))
-    where[local[1].size :] += n * len(G)
-    A = csr_array((data, (where, which)), shape=(n * len(G) + len(F), n * k))
-    one, i, v = placed(np.eye(m, k), 0)
-    sums = csr_array((one, (i, v)), shape=(m, n * k))
-    return Rows(A, np.concatenate([np.zeros(n * len(G)), problem.f]), sums, lowest.ravel(), highest.ravel())
+    starts = np.cumsum([0, *(part[3] for part in parts)])
+    where = np.concatenate([part[1] + start for part, start in zip(parts, starts, strict=False)])
+    data, which = (np.concatenate([part[k] for part in parts]) for k in (0, 2))
+    return csr_array((data, (where, which)), shape=(int(starts[-1]), columns))
 
 
-def _highs(problem: Program, cost: Array, room: float, near: Array | None = None, close: float = _NEAR_linear) -> Any:
-    """Minimise the expected cost, less `room` times the room that all rows and allowed entries have."""
+def _call_highs(linear: Linear) -> OptimizeResult | None:
+    """The optimum, or None where there is none."""
     from scipy.optimize import linprog
-    from scipy.sparse import block_array, coo_array, csr_array
 
-    (m, n), k = cost.shape, problem.unknowns
-    A, b, sums, lowest, highest = rows(problem, 2.0 if room else 1.0)
-    objective = np.zeros((n, k))
-    objective[:, :m] = (problem.p[:, None] * cost).T
-    c = objective.ravel()
-    if near is not None:
-        around = np.full((n, k), 0.5)
-        around[:, :m] = near.T
-        reach = np.where(np.arange(k) < m, close, 1.0)
-        lowest = np.maximum(lowest, (around - reach).ravel())
-        highest = np.minimum(highest, np.maximum((around + reach).ravel(), lowest))
-    if room:
-        # P_ij - room >= floor for allowed pairs, and room in every row
-        entries = np.flatnonzero(np.hstack([problem.allowed.T, np.zeros((n, k - m), dtype=bool)]).ravel())
-        unit = coo_array((-np.ones(entries.size), (np.arange(entries.size), entries)), shape=(entries.size, n * k))
-        A = block_array([[A], [unit]])
-        A = csr_array(block_array([[A, coo_array(np.ones((A.shape[0], 1)))]]))
-        sums = csr_array(block_array([[sums, coo_array((m, 1))]]))
-        b = np.concatenate([b, -lowest[entries]])
-        c, lowest, highest = np.append(c, -room), np.append(lowest, 0.0), np.append(highest, 1.0)
-    if A.shape[0] * A.shape[1] <= _SMALL:
-        A, sums = A.toarray(), sums.toarray()
+    small = linear.A.shape[0] * linear.A.shape[1] <= _SMALL
+    A, E = (linear.A.toarray(), linear.E.toarray()) if small else (linear.A, linear.E)
+    bounds = np.stack([linear.lowest, linear.highest], axis=1)
     for method, options, most in _ATTEMPTS:
-        result = linprog(
-            np.clip(c, -most, most),
-            A_ub=A,
-            b_ub=b,
-            A_eq=sums,
-            b_eq=np.ones(m),
-            bounds=np.stack([lowest, highest], axis=1),
-            method=method,
-            options=options,
-        )
+        c = np.clip(linear.c, -most, most)
+        result = linprog(c, A_ub=A, b_ub=linear.b, A_eq=E, b_eq=linear.e, bounds=bounds, method=method, options=options)
         if result.x is not None:
             return result
         if result.status == _INFEASIBLE:
@@ -951,40 +736,179 @@ def _highs(problem: Program, cost: Array, room: float, near: Array | None = None
     raise NumericalError(f"the linear program was not solved: {result.message}")
 
 
-# A constrained problem with all that can be taken out of it: rows that coincide, pairs that are never ---
+def has_other_optima(problem: Program, vertex: Vertex) -> bool:
+    """Whether another kernel is as cheap.
+
+    A vertex is the only optimum if every row and every bound that it meets has a price. If not: all optima meet what
+    has a price. If a sum of probabilities with random weights has the same least and largest value among these, there
+    is one kernel only. Both values are found at once, by a program in two copies of the unknowns.
+    """
+    from scipy.sparse import block_diag, csr_array, vstack
+
+    result, linear, (m, n, k) = vertex.result, vertex.program, problem.shape
+    lower, upper, rows = result.lower, result.upper, result.ineqlin
+    fixed = np.abs(lower.marginals) + np.abs(upper.marginals) > _MET
+    priced = np.abs(rows.marginals) > _MET
+    met = np.minimum(lower.residual, upper.residual) <= _MET
+    stuck = np.maximum(lower.residual, upper.residual) <= _MET
+    if (fixed | stuck | ~met).all() and (priced | (rows.residual > _MET)).all():
+        return False
+    x, free = result.x, ~(fixed | stuck)
+    weights = np.zeros((k, n))
+    weights[:m] = np.random.default_rng(0).uniform(0.5, 1.5, (m, n))
+    if linear.shift:
+        weights[linear.shift] = weights[:m].sum(axis=0)
+    rest = np.where(free, 0.0, x)
+    A, E = linear.A[:, free], linear.E[:, free]
+    b, e = linear.b - linear.A @ rest, linear.e - linear.E @ rest
+    equal = vstack([E, A[priced]])
+    goal, one = weights.ravel()[free], (np.minimum(linear.lowest, x)[free], np.maximum(linear.highest, x)[free])
+    twice = Linear(
+        np.concatenate([goal, -goal]),
+        csr_array(block_diag([A[~priced]] * 2)),
+        np.tile(np.maximum(b[~priced], (A @ x[free])[~priced]), 2),
+        csr_array(block_diag([equal] * 2)),
+        np.tile(equal @ x[free], 2) if len(e) else np.empty(0),
+        np.tile(one[0], 2),
+        np.tile(one[1], 2),
+        0,
+    )
+    found = _call_highs(twice)
+    return found is None or found.fun < -_OTHER
 
 
-_UNIT_reduction = 1 << 53
+def roomiest(problem: Program) -> tuple[Array, float] | None:
+    """Unknowns that keep every row and every bound with the most room, and that room; None where there are none."""
+    from scipy.sparse import block_array, coo_array, csr_array
+
+    (m, n, k), linear = problem.shape, _write_linear(problem, shift=False)
+    entries = np.flatnonzero(problem.allowed.ravel())
+    # P_ij - room >= floor for allowed pairs, and room in every row
+    unit = coo_array((-np.ones(entries.size), (np.arange(entries.size), entries)), shape=(entries.size, k * n))
+    column = coo_array(np.ones((linear.A.shape[0] + entries.size, 1)))
+    lowest, highest = linear.lowest.reshape(k, n).copy(), linear.highest.reshape(k, n).copy()
+    lowest[m + 1 :], highest[m + 1 :] = -2.0, 2.0
+    wider = Linear(
+        np.append(np.zeros(k * n), -1.0),
+        csr_array(block_array([[block_array([[linear.A], [unit]]), column]])),
+        np.concatenate([linear.b, -linear.lowest[entries]]),
+        csr_array(block_array([[linear.E, coo_array((linear.E.shape[0], 1))]])),
+        linear.e,
+        np.append(lowest, 0.0),
+        np.append(highest, 1.0),
+        0,
+    )
+    result = _call_highs(wider)
+    if result is None:
+        return None
+    X = result.x[:-1].reshape(k, n)
+    X[m] = problem.law @ X[:m]
+    return X, float(result.x[-1])
 
 
-class Reduced(NamedTuple):
+# From a matrix of floats to a kernel that keeps every constraint exactly ----------------------------
+
+_UNIT = 1 << 53
+# a little more than asked where there is room, so that measures in floating point say the same
+_SPARE = Fraction(1, 2**48)
+_LITTLE = -36  # the power of two up to which a part of the other kernel is mixed in
+
+Check = Callable[[Array, Fraction], bool]
+"""Whether a kernel keeps all that is asked, with a share of each limit to spare."""
+
+
+def round_rows(P: Array, floor: float) -> Array:
+    """Rows in whole numbers of 2^-53 that sum to one, none below the floor; the largest takes what is left.
+
+    >>> round_rows(np.array([[0.1, 0.2, 0.7]]), 0.125).round(6).tolist()
+    [[0.125, 0.2, 0.675]]
+    """
+    counts = np.rint(np.maximum(P, floor) * float(_UNIT)).astype(np.int64)
+    counts[np.arange(len(P)), P.argmax(axis=1)] += _UNIT - counts.sum(axis=1)
+    return counts / float(_UNIT)
+
+
+def make_exact(P: Array, inner: Array, floor: float, check: Check, room: bool = True) -> Array | None:
+    """The least mixture of P with `inner` that passes the check, rounded; None where not even `inner` itself does.
+
+    A pair that is never drawn should not be drawn for the sake of a rounding error, so the part of `inner` that leaves
+    zeros what they are is tried first. Without `room` nothing is left to spare: less is mixed in.
+    """
+    zeros = (P == 0.0) & (inner > 0.0)
+    part = np.where(P > 0.0, inner, 0.0)
+    sums = part.sum(axis=1, keepdims=True)
+    for spare in (_SPARE, Fraction(0)) if room else (Fraction(0),):
+        found = None
+        if zeros.any() and (sums > 0.0).all() and floor == 0.0:
+            found = _least_mixture(P, part / sums, floor, check, spare, _LITTLE)
+        if found is None:
+            found = _least_mixture(P, inner, floor, check, spare)
+        if found is not None:
+            return found
+    return None
+
+
+def _least_mixture(P: Array, inner: Array, floor: float, check: Check, spare: Fraction, most: int = 0) -> Array | None:
+    """A mixture with the least power of two, up to 2^most, that passes the check."""
+
+    def mixture(power: int) -> Array | None:
+        share = 2.0**power if power > -54 else 0.0
+        found = round_rows((1.0 - share) * P + share * inner, floor)
+        return found if check(found, spare) else None
+
+    low, found = -54, mixture(-54)
+    if found is not None:
+        return found
+    for high in range(-52, most + 1, 4):
+        found = mixture(high)
+        if found is not None:
+            break
+        low = high
+    else:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        less = mixture(middle)
+        low, high, found = (middle, high, found) if less is None else (low, middle, less)
+    return found
+
+
+# What can be taken out: rows that coincide, pairs that are never drawn --------------------------------
+
+
+class Reduction(NamedTuple):
     """The problem that is left: a row for each group that can occur, a column for each that can be drawn.
 
     `cost` is above `lowest`, what the cheapest pair of each value costs; infinite where a pair is forbidden.
-    `top` is the largest odds in each group, `floor` what each entry is at least.
+    `top` is the largest probability in each group, `floor` what each entry is at least.
     """
 
     groups: tuple[tuple[int, ...], ...]
     never: tuple[tuple[int, ...], ...]  # groups that cannot occur
-    columns: NDArray[np.intp]
+    columns: Index
     p: Array
     top: Array
     cost: Array
     lowest: float
     floor: float
-    open: NDArray[np.bool_]  # of all values and columns: whether the pair may be drawn
+    open: Mask  # of all values and columns: whether the pair may be drawn
     dear: Array  # costs of all values above their cheapest allowed pair
 
     @property
-    def allowed(self) -> NDArray[np.bool_]:
+    def allowed(self) -> Mask:
         """Which pairs may be drawn."""
         return np.isfinite(self.cost)
 
 
-def reduced(
+def reduce_problem(
     cost: Array, p: Array, constraints: Sequence[Constraint], budget: float = math.inf, names: Names | None = None
-) -> Reduced:
-    """Take out what can be taken out; `InfeasibleError` where nothing is left."""
+) -> Reduction:
+    """Merge rows that must coincide, and drop values and pairs that cannot occur.
+
+    Rows that must coincide are one row, with the sum of their probabilities and the mean of their costs. A measure with
+    a limit of 0 makes all rows coincide. Local differential privacy lets no column be drawn that is forbidden to some
+    value. An `InfeasibleError` says where nothing is left.
+    """
     names = names or Names()
     n = cost.shape[1]
     free = np.isfinite(cost)
@@ -997,12 +921,12 @@ def reduced(
             f"{names.row(i)}: every pair is forbidden ({_because(cost[i])}); each value needs an allowed pair"
         )
     floor = _floor(constraints, cost, free, names)
-    groups = _groups(p, constraints, budget)
+    groups, reasons = _groups(p, constraints, budget)
     for group in groups:
         free[list(group)] = free[list(group)].all(axis=0)
         if not free[group[0]].any():
             raise InfeasibleError(
-                f"{names.rows(group)} must be treated alike ({_alike(p, constraints, budget)}), and no "
+                f"{names.rows(group)} must be treated alike ({' and '.join(reasons)}), and no "
                 f"{names.a_column} is allowed to all of them; allow one, or let them differ"
             )
     there = [g for g in groups if p[list(g)].max() > 0.0]
@@ -1018,11 +942,12 @@ def reduced(
             )
         free[rows] &= np.isin(np.arange(n), columns)
     allowed = free.copy()
-    free[rows] &= ~_forced(p, rows, constraints, free)
+    gone, forcing = _forced(p, rows, constraints, free)
+    free[rows] &= ~gone
     for i in np.flatnonzero(~free.any(axis=1)).tolist():
         others = [k for k in rows if not allowed[k, allowed[i]].all()]
         raise InfeasibleError(
-            f"{_forcing(p, constraints)} with forbidden pairs: {names.row(i)} may draw no {names.a_column} without "
+            f"{' and '.join(forcing)} with forbidden pairs: {names.row(i)} may draw no {names.a_column} without "
             f"telling too much, since each that it may draw is forbidden to others ({names.rows(others)}); allow more"
         )
     columns = columns[free[rows][:, columns].any(axis=0)]
@@ -1037,16 +962,15 @@ def reduced(
     top = np.array([p[list(g)].max() for g in there])
     lowest = math.fsum((p[rows] * least[rows]).tolist())
     never = tuple(g for g in groups if not p[list(g)].max() > 0.0)
-    return Reduced(tuple(there), never, columns, weights, top, merged, lowest, floor, free, dear)
+    return Reduction(tuple(there), never, columns, weights, top, merged, lowest, floor, free, dear)
 
 
-def expanded(problem: Reduced, kernel: Array) -> Array:
+def expand(problem: Reduction, kernel: Array) -> Array:
     """The kernel of all values from that of the groups; entries are whole numbers of 2^-53 before and after."""
     m, n = problem.open.shape
     P = np.zeros((m, n))
     for g, row in zip(problem.groups, kernel, strict=True):
-        for i in g:
-            P[i, problem.columns] = row
+        P[np.ix_(np.array(g), problem.columns)] = row
     rows = [g[0] for g in problem.groups]
     for g in problem.never:
         members, free = list(g), problem.open[g[0]]
@@ -1060,21 +984,20 @@ def expanded(problem: Reduced, kernel: Array) -> Array:
     return P
 
 
-def _floor(constraints: Sequence[Constraint], cost: Array, free: NDArray[np.bool_], names: Names) -> float:
+def _floor(constraints: Sequence[Constraint], cost: Array, free: Mask, names: Names) -> float:
     """What every entry is at least, as a number that can be drawn."""
     floors = [one for one in constraints if isinstance(one, Floor) and one.at_least > 0.0]
     if not floors:
         return 0.0
     most = max(floors, key=lambda one: one.at_least)
     n = cost.shape[1]
-    steps = _UNIT_reduction
-    least = math.ceil(most.at_least * float(steps))  # a power of two times a double: exact
-    if n * least > steps:
+    least = math.ceil(most.at_least * float(_UNIT))  # a power of two times a double: exact
+    if n * least > _UNIT:
         close = abs(n * most.at_least - 1.0) < 1e-9
-        said = f"{least / steps!r} (in whole numbers of 2^-53)" if close else f"{least / steps:.6g}"
+        told = f"{least / _UNIT!r} (in whole numbers of 2^-53)" if close else f"{least / _UNIT:.6g}"
         raise InfeasibleError(
-            f"{shown(most)}: {n} probabilities of at least {said} sum to more than 1; "
-            f"at most {steps // n / steps!r} can be asked"
+            f"{shown(most)}: {n} probabilities of at least {told} sum to more than 1; "
+            f"at most {_UNIT // n / _UNIT!r} can be asked"
         )
     if not free.all():
         i, j = np.argwhere(~free)[0].tolist()
@@ -1082,35 +1005,29 @@ def _floor(constraints: Sequence[Constraint], cost: Array, free: NDArray[np.bool
             f"{shown(most)}: {names.row(i)} may not draw {names.column(j)} ({_because(cost[i, j])}), and is asked to; "
             "a floor and forbidden pairs do not go together"
         )
-    return least / steps
+    return least / _UNIT
 
 
-def _forced(p: Array, rows: list[int], constraints: Sequence[Constraint], free: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Columns that nobody can draw because of those to whom they are forbidden.
+def _forced(p: Array, rows: list[int], constraints: Sequence[Constraint], free: Mask) -> tuple[Mask, list[str]]:
+    """Columns that nobody can draw because of those to whom they are forbidden, and the constraints that say so.
 
-    With a pointwise leakage max_i P_ij <= e^L r_j <= e^L (odds of those who may draw j) max_i P_ij. Where nothing may
-    be gained by a guess, p_i P_ij <= p_k P_kj for the likeliest value k.
+    With a pointwise leakage max_i P_ij <= e^L r_j <= e^L (probability of those who may draw j) max_i P_ij. Where
+    nothing may be gained by a guess, p_i P_ij <= p_k P_kj for the likeliest value k.
     """
-    gone = np.zeros(free.shape[1], dtype=bool)
+    gone, forcing = np.zeros(free.shape[1], dtype=bool), []
     for one in constraints:
         if isinstance(one, PointwiseLeakage):
-            odds = (np.where(free[rows], p[rows][:, None], 0.0)).sum(axis=0) / p[rows].sum()
-            gone |= math.exp(one.nats) * odds < 1.0 - 1e-12
-        elif isinstance(one, ErrorAtLeast) and one.error >= 1.0 - float(p.max()) / math.fsum(p):
-            gone |= ~free[int(p.argmax())]
-    return gone
+            share = (np.where(free[rows], p[rows][:, None], 0.0)).sum(axis=0) / p[rows].sum()
+            gone |= math.exp(one.nats) * share < 1.0 - 1e-12
+            forcing.append(shown(one))
+        elif isinstance(one, ErrorAtLeast) and _guessless(one, p):
+            if one.error >= 1.0 - float(p.max()) / math.fsum(p):
+                gone |= ~free[int(p.argmax())]
+            forcing.append(shown(one))
+    return gone, forcing
 
 
-def _forcing(p: Array, constraints: Sequence[Constraint]) -> str:
-    """What takes columns out in `_forced`."""
-    return " and ".join(
-        shown(one)
-        for one in constraints
-        if isinstance(one, PointwiseLeakage) or (isinstance(one, ErrorAtLeast) and _guessless(one, p))
-    )
-
-
-def _because(costs: Any) -> str:
+def _because(costs: Array) -> str:
     """By what pairs with these costs are forbidden."""
     infinite = np.isinf(costs)
     if infinite.all():
@@ -1118,45 +1035,33 @@ def _because(costs: Any) -> str:
     return "Forbidden and infinite costs" if infinite.any() else "Forbidden"
 
 
-def _alike(p: Array, constraints: Sequence[Constraint], budget: float) -> str:
-    """What makes rows coincide."""
-    named = ["leakage = 0"] if budget == 0.0 else []
-    for one in constraints:
-        if isinstance(one, Same):
-            named.append("Same")
-        elif isinstance(one, (LocalDP, MaximalLeakage, PointwiseLeakage, TotalVariation)) and _nothing(one):
-            named.append(shown(one))
-        elif isinstance(one, ErrorAtLeast) and _guessless(one, p):
-            named.append(f"{shown(one)}, where nothing may be gained by a guess")
-    return " and ".join(named)
+def _groups(p: Array, constraints: Sequence[Constraint], budget: float) -> tuple[list[tuple[int, ...]], list[str]]:
+    """The values in groups whose rows coincide, in the order of their first; and what makes them coincide."""
+    home, reasons = np.arange(len(p)), []
 
+    def join(members: Sequence[int] | Index, reason: str) -> None:
+        homes = home[list(members)]
+        home[np.isin(home, homes)] = homes.min(initial=len(p))
+        if reason not in reasons:
+            reasons.append(reason)
 
-def _groups(p: Array, constraints: Sequence[Constraint], budget: float) -> list[tuple[int, ...]]:
-    """The values in groups whose rows coincide, in the order of their first."""
-    home = list(range(len(p)))
-
-    def joined(members: Sequence[int]) -> None:
-        homes = {home[i] for i in members}
-        for i, h in enumerate(home):
-            if h in homes:
-                home[i] = min(homes)
-
-    there = np.flatnonzero(p > 0.0).tolist()
+    there = np.flatnonzero(p > 0.0)
     if budget == 0.0:
-        joined(there)
+        join(there, "leakage = 0")
     for one in constraints:
         if isinstance(one, Same):
             for group in one.groups:
-                joined(group)
-        elif isinstance(one, (LocalDP, MaximalLeakage, PointwiseLeakage, TotalVariation)) and _nothing(one):
-            joined(there)
-        elif isinstance(one, ErrorAtLeast) and _guessless(one, p):
-            # values that are likeliest alike are drawn alike
-            joined(np.flatnonzero(p == p.max()).tolist())
+                join(group, "Same")
+        elif isinstance(one, ErrorAtLeast):
+            if _guessless(one, p):
+                # values that are likeliest alike are drawn alike
+                join(np.flatnonzero(p == p.max()), f"{shown(one)}, where nothing may be gained by a guess")
+        elif one.measure and one.limit == 0.0:
+            join(there, shown(one))
     found: dict[int, list[int]] = {}
-    for i, h in enumerate(home):
+    for i, h in enumerate(home.tolist()):
         found.setdefault(h, []).append(i)
-    return [tuple(g) for g in found.values()]
+    return [tuple(g) for g in found.values()], reasons
 
 
 def _guessless(one: ErrorAtLeast, p: Array) -> bool:
@@ -1164,39 +1069,47 @@ def _guessless(one: ErrorAtLeast, p: Array) -> bool:
     return one.error >= 1.0 - float(p.max()) / math.fsum(p) - 1e-15
 
 
-def _nothing(one: LocalDP | MaximalLeakage | PointwiseLeakage | TotalVariation) -> bool:
-    limit = one.epsilon if isinstance(one, LocalDP) else one.at_most if isinstance(one, TotalVariation) else one.nats
-    return limit == 0.0
+def _attainable(one: ErrorAtLeast, p: Array) -> ErrorAtLeast:
+    """An error that can be asked; one that is above by a rounding error is the largest that can be."""
+    most = 1 - max(map(Fraction, p.tolist())) / sum(map(Fraction, p.tolist()))
+    if Fraction(one.error) <= most:
+        return one
+    if one.error > float(most) + 1e-15:
+        raise InfeasibleError(
+            f"{shown(one)}; who always guesses the likeliest value is wrong with probability {float(most):.6g}, so "
+            "more cannot be asked"
+        )
+    nearest = float(most)
+    return ErrorAtLeast(nearest if Fraction(nearest) <= most else math.nextafter(nearest, 0.0))
 
 
-# The randomizer problem with constraints: what is solved how, and what is proven of the answer -------
+# The problem ----------------------------------------------------------------------------------------
 
-
-# A kernel counts as optimal up to this gap, relative to what it costs above the least possible.
-TOLERANCE = 1e-7
-# Of kernels that cost the same up to this, relative, that which tells least is taken.
-HAIR = 1e-10
 _IDLE = 1e-11  # columns that are drawn less often are not drawn
 _HUGE = 1e5  # costs, over that of telling nothing, beyond which a linear program loses its digits
 _NOISE = 1e-12  # entries of a linear program that are less are its rounding
 _ROOM = 1e-13  # less than this is none
 _SILENT = 1e-12  # nats; less cannot be told
-_TIED_WORK = 3e8  # operations of a step of the second stage beyond which it is not tried
+_TIED_SIZE = 600  # equations of a step of the tie-break beyond which it is not tried
 _SLACK = 1e-8  # a gap, relative, that a budget which binds leaves at most
-_CLOSE = 1e-9  # of two rows at their limit, as floats tell it
+_APART = 1e-9  # of two rows at their limit, as floats tell it
+_WEIGHTS = (1e-3, 1e-2, 1e-5)  # of the information in a tie-break, over the cost
+_REACHES = (1e-9, 1e-7, 1e-5)  # how far from its kernel the cheapest one is looked for
+_NO_COST = 1e-12  # a cost, over that of telling nothing, that is none
+_NO_GAIN = 1e-9  # of a leakage
 
 
-class Found(NamedTuple):
+class Answer(NamedTuple):
     """A kernel of the groups in floats, one beside it with room, a bound on the cost (scaled), and the slope."""
 
     P: Array
     inner: Array
     bound: float
     slope: float = math.nan
-    vertex: Solved | None = None  # of the linear program, where that is all
+    vertex: Vertex | None = None  # of the linear program, where that is all
 
 
-class Constrained:
+class Problem:
     """A problem with constraints, by position, and a budget in nats; all that is worked out once."""
 
     def __init__(
@@ -1210,80 +1123,83 @@ class Constrained:
         if not (cost >= 0.0).all():
             minimise(cost, p, math.inf)  # raises, saying what is wrong
         self.cost, self.prior, self.budget = cost, p, budget
-        self.constraints = tuple(_possible(one, p) if isinstance(one, ErrorAtLeast) else one for one in constraints)
-        self.left = reduced(cost, p, self.constraints, budget, names)
+        self.constraints = tuple(_attainable(one, p) if isinstance(one, ErrorAtLeast) else one for one in constraints)
+        self.left = reduce_problem(cost, p, self.constraints, budget, names)
         self.allowed, self.p = self.left.allowed, self.left.p
         self.scale = _scale(self.left.cost, self.p)
         self.L = np.where(self.allowed, self.left.cost / self.scale, 0.0)
-        # what a few steps of 2^-53 may add to a cost
-        usual = [np.median(row[ok]) for row, ok in zip(self.left.cost, self.allowed, strict=True)]
-        self.rounding = 2e-15 * float(self.p @ usual)
+        # what a few steps of 2^-53 may add to a cost: by the median of each row
+        ordered = np.sort(self.left.cost, axis=1)
+        usual = ordered[np.arange(len(ordered)), self.allowed.sum(axis=1) // 2]
+        self.rounding = 2e-15 * float(self.p @ np.where(np.isfinite(usual), usual, ordered[:, 0]))
         self.steps = 0
         self.binding = False  # whether the budget was too little for the cheapest kernel
-        self.tied: tuple[Program, Found] | None = None
+        self.pairs: list[tuple[int, int]] = []
+        self.tied: tuple[Program, Answer] | None = None
         self._exact: Exact | None = None
 
     # The answer -----------------------------------------------------------------------------------------
 
-    def solved(self) -> Solution:
-        """The kernel of least expected cost within all of it, and its proof; of several that which tells least."""
-        first = self.cheapest()
-        if self.tied is None:
-            return first
+    def solve(self) -> Solution:
+        """The kernel of least expected cost within all of it, and its proof; of several one of least information."""
+        return self.tie_break(self.cheapest())
 
-        return quieter(self, *self.tied, first)
-
-    def cheapest(self, also: Callable[[Array, Fraction], bool] | None = None) -> Solution:
-        """A kernel of least expected cost, whatever it tells; `also` is asked of it beside `kept`, if that can be."""
+    def cheapest(self, also: Check | None = None) -> Solution:
+        """A kernel of least expected cost, whatever its information; `also` is asked of it too, if that can be."""
         bare = self._bare()
         if bare is not None:
             return bare
         if self.L.shape[1] * self.left.floor > 1.0 - 1e-12:
             return self._uniform()
-        found, problem = self._with_pairs(self._relaxed)
-        kernel = None if also is None else exactly(found.P, found.inner, problem.floor, also)
-        kernel = exactly(found.P, found.inner, problem.floor, self.kept) if kernel is None else kernel
+        found, program = self._with_pairs(self._relax)
+        kernel = None if also is None else make_exact(found.P, found.inner, program.floor, also)
+        kernel = make_exact(found.P, found.inner, program.floor, self.check) if kernel is None else kernel
         if kernel is None:
             raise self.impossible(" exactly")
-        solution = self.proven(kernel, found.bound, slope=found.slope)
-        quiet = solution.leakage <= _SILENT or problem.work > _TIED_WORK
-        if not quiet and found.vertex is not None and others(problem, found.vertex):
-            self.tied = problem, found
-        return solution if solution.optimal else self._closer(problem, found, solution)
+        solution = self.certify(kernel, found.bound, slope=found.slope)
+        m, n, _ = program.shape
+        small = 2 * n + m + len(program.F) <= _TIED_SIZE
+        if small and solution.leakage > _SILENT and found.vertex and has_other_optima(program, found.vertex):
+            self.tied = program, found
+        return solution if solution.optimal else self._closer(program, found, solution)
 
-    def _closer(self, problem: Program, found: Found, first: Solution) -> Solution:
+    def _closer(self, program: Program, found: Answer, first: Solution) -> Solution:
         """The same with less mixed in, where that was too dear: no room to spare, or pairs alone that are drawn."""
         inners, best = [found.inner], first
         with suppress(NumericalError):
-            drawn = roomiest(problem._replace(allowed=problem.allowed & (found.P > 0.0)))
+            drawn = roomiest(program._replace(allowed=program.allowed & (found.P > 0.0)))
             if drawn is not None and drawn[1] > _ROOM:
-                inners.append(drawn[0][:, : len(self.p)].T)
+                inners.append(drawn[0][: len(self.p)])
         for inner in inners:
-            kernel = exactly(found.P, inner, problem.floor, self.kept, room=False)
+            kernel = make_exact(found.P, inner, program.floor, self.check, room=False)
             if kernel is not None:
-                other = self.proven(kernel, found.bound, slope=found.slope)
+                other = self.certify(kernel, found.bound, slope=found.slope)
                 best = other if other.excess < best.excess else best
         return best
 
-    def kept(self, kernel: Array, spare: Fraction = Fraction(0)) -> bool:
+    def check(self, kernel: Array, spare: Fraction = Fraction(0)) -> bool:
         """Whether the kernel of the groups keeps everything, looked at in the kernel of all values."""
-        P = expanded(self.left, kernel)
+        P = expand(self.left, kernel)
         if self.budget < math.inf and not within(self.prior, P.reshape(-1), self.budget) and len(self.p) > 1:
             return False
         self._exact = Exact(self.prior, P) if self._exact is None else self._exact.of(P)
         return all(one.kept(self._exact, spare) for one in self.constraints)
 
-    def proven(self, kernel: Array, bound: float, optimal: bool | None = None, slope: float = math.nan) -> Solution:
+    def certify(self, kernel: Array, bound: float, optimal: bool | None = None, slope: float = math.nan) -> Solution:
         """The solution that a kernel of the groups is, with a bound on the scaled cost."""
-        P = expanded(self.left, kernel)
+        P = expand(self.left, kernel)
         drawn = P > 0.0
         weights = np.broadcast_to(self.prior[:, None], P.shape)[drawn]
         excess = math.fsum((weights * P[drawn] * self.left.dear[drawn]).tolist())
         least = min(max(0.0, self.scale * bound * (1.0 - (len(P) + 6) * 2.0**-52)), excess)
         if optimal is None:
             optimal = excess - least <= TOLERANCE * excess + self.rounding
-        told = information(self.prior, P.reshape(-1))
-        return Solution(P, self.left.lowest, excess, least, told, self.steps, optimal, slope / self.scale)
+        leakage = information(self.prior, P.reshape(-1))
+        return Solution(P, self.left.lowest, excess, least, leakage, self.steps, optimal, slope / self.scale)
+
+    def expected(self, P: Array) -> float:
+        """The scaled cost of a kernel of the groups."""
+        return float((self.p[:, None] * self.L * P).sum())
 
     # Ways to it -----------------------------------------------------------------------------------------
 
@@ -1299,10 +1215,10 @@ class Constrained:
                     return None
                 raise
             self.steps = found.iterations
-            if self.kept(found.kernel):
+            if self.check(found.kernel):
                 bound = (found.lowest * (1.0 - 4e-16) + found.bound * (1.0 - 1e-14)) / self.scale
-                return self.proven(found.kernel, bound, found.optimal, found.slope * self.scale)
-            budget *= 1.0 - 4e-14  # merged odds are rounded: a hair less is kept
+                return self.certify(found.kernel, bound, found.optimal, found.slope * self.scale)
+            budget *= 1.0 - 4e-14  # merged probabilities are rounded: a little less is kept
         return None
 
     def _uniform(self) -> Solution:
@@ -1312,37 +1228,28 @@ class Constrained:
         # what is left of a row goes to one column: all rows the same keep every measure
         row[int((self.p @ self.L).argmin())] = 1.0 - (n - 1) * self.left.floor
         kernel = np.tile(row, (m, 1))
-        if not self.kept(kernel):
+        if not self.check(kernel):
             raise self.impossible()
         cost = float(self.p @ self.L.mean(axis=1))
-        return self.proven(kernel, cost - n * (1.0 / n - self.left.floor) * float(self.L.max()))
+        return self.certify(kernel, cost - n * (1.0 / n - self.left.floor) * float(self.L.max()))
 
-    def _with_pairs(self, solve: Callable[[Program], Found]) -> tuple[Found, Program]:
-        """Solve, and again with the pairs of rows that were too far apart, until none is."""
-        pairs: list[Pair] = []
+    def _with_pairs(self, solve: Callable[[Program], Answer], margin: float = _APART) -> tuple[Answer, Program]:
+        """Solve, and again with the pairs of rows that are further apart than they may be, until none is."""
+        most = _strictest(self.constraints).get(TotalVariation, math.inf) + margin
         while True:
-            problem = program(self.p, self.left.top, self.L, self.allowed, self.left.floor, self.constraints, pairs)
-            found = solve(problem)
-            more = self._apart(found.P, pairs)
+            program = write_program(
+                self.p, self.left.top, self.L, self.allowed, self.left.floor, self.constraints, self.pairs
+            )
+            found = solve(program)
+            more = [] if most == math.inf else _far_pairs(found.P, most, self.pairs)
             if not more:
-                return found, problem
-            pairs += more
+                return found, program
+            self.pairs += more
 
-    def _apart(self, P: Array, pairs: Sequence[Pair]) -> list[Pair]:
-        """Pairs of rows that are further apart than they may be, and not among those given."""
-        most = min([one.at_most for one in self.constraints if isinstance(one, TotalVariation)], default=1.0)
-        known = {*pairs}
-        return [
-            (i, k)
-            for i in range(len(P))
-            for k in range(i + 1, len(P))
-            if (i, k) not in known and np.maximum(P[i] - P[k], 0.0).sum() > most + _CLOSE
-        ]
-
-    def _relaxed(self, problem: Program) -> Found:
+    def _relax(self, program: Program) -> Answer:
         """Kernel and bound for the rows of a program and the budget."""
         # a budget that did bind with fewer pairs does so with more, as a rule
-        without = None if self.binding and self.allowed.all() else self._without_budget(problem)
+        without = None if self.binding and self.allowed.all() else self._without_budget(program)
         bound = -math.inf
         if without is not None:
             bound = without.bound
@@ -1350,76 +1257,138 @@ class Constrained:
             if not self.binding:
                 return without
         m = len(self.p)
-        start = self.start(problem)
-        centred = central(problem, start, self.budget)
-        self.steps += centred.steps
-        P = cleaned(centred.X[:, :m].T)
-        bound = max(bound, centred.bound)
-        if centred.value - bound > 1e-10 * centred.value:
-            bound = max(bound, lower_told(problem, centred.by, centred.q, self.budget, best=True))
-        if without is None and centred.value - bound > _SLACK * centred.value:
-            without = self._without_budget(problem)
+        start = self.start(program)
+        centre = interior_point(program, start, Goal(budget=self.budget))
+        self.steps += centre.steps
+        P = _clean(centre.X[:m])
+        bound = max(bound, centre.bound)
+        if centre.value - bound > 1e-10 * centre.value:
+            searched = lower_bound_with_information(program, centre.by, centre.q, self.budget, search=True)
+            bound = max(bound, searched)
+        if without is None and centre.value - bound > _SLACK * centre.value:
+            without = self._without_budget(program)
             bound = max(bound, without.bound)
             if information(self.p, without.P.reshape(-1)) <= self.budget * (1.0 - 1e-12):
                 return without
-        if centred.value - bound > _SLACK * centred.value and information(self.p, P.reshape(-1)) < self.budget:
+        if centre.value - bound > _SLACK * centre.value and information(self.p, P.reshape(-1)) < self.budget:
             # the budget is not what binds: of the kernels that are all as cheap, one close by
-            close = linear(problem, P)
-            Q = P if close is None else cleaned(close.X[:, :m].T, _NOISE)
+            close = solve_linear(program, P)
+            Q = P if close is None else _clean(close.X[:m], _NOISE)
             P = Q if information(self.p, Q.reshape(-1)) < self.budget else P
-        inner = self.inner(problem, P, start[:, :m].T)
-        return Found(P, inner, bound, 1.0 / centred.by.nu)
+        return Answer(P, self.inner(program, P, start[:m]), bound, 1.0 / centre.by.nu)
 
-    def _without_budget(self, problem: Program) -> Found:
+    def _without_budget(self, program: Program) -> Answer:
         """The same without the budget: a vertex of the linear program."""
-        found = linear(problem)
+        found = solve_linear(program)
         if found is None:
             raise self.impossible()
-        self.steps += found.steps
-        P = cleaned(found.X[:, : len(self.p)].T, _NOISE)
-        bound = lower(problem, found.by)
-        if problem.cost.max() > _HUGE:
-            P, bound = self._cut_off(problem, P, bound)
-        return Found(P, self.inner(problem, P), bound, vertex=found)
+        self.steps += int(found.result.nit)
+        P, bound = _clean(found.X[: len(self.p)], _NOISE), lower_bound(program, found.by)
+        if program.cost.max() > _HUGE:
+            # who cuts costs off makes every kernel cheaper: what is proven of them holds of the true ones
+            cheaper = program._replace(cost=np.minimum(program.cost, _HUGE))
+            other = solve_linear(cheaper)
+            if other is not None:
+                P = min(P, _clean(other.X[: len(self.p)], _NOISE), key=self.expected)
+                bound = max(bound, lower_bound(cheaper, other.by))
+        return Answer(P, self.inner(program, P), bound, vertex=found)
 
-    def _cut_off(self, problem: Program, P: Array, bound: float) -> tuple[Array, float]:
-        """The better of a kernel and that for costs without the huge ones, and of the bounds of both.
-
-        Who cuts costs off makes every kernel cheaper: what is proven of them holds of the true ones.
-        """
-        cheaper = problem._replace(cost=np.minimum(problem.cost, _HUGE))
-        found = linear(cheaper)
-        if found is None:
-            return P, bound
-        Q = cleaned(found.X[:, : len(self.p)].T, _NOISE)
-        paid = [float((self.p[:, None] * problem.cost * kernel).sum()) for kernel in (P, Q)]
-        return (Q if paid[1] < paid[0] else P), max(bound, lower(cheaper, found.by))
-
-    def inner(self, problem: Program, P: Array, otherwise: Array | None = None) -> Array:
+    def inner(self, program: Program, P: Array, otherwise: Array | None = None) -> Array:
         """A kernel that keeps everything with room: all rows the same where that is allowed."""
         r = self.p @ P / self.p.sum()
         if (self.allowed | (r == 0.0)).all():
             return np.tile(r, (len(P), 1))
-        return self.start(problem)[:, : len(P)].T if otherwise is None else otherwise
+        return self.start(program)[: len(P)] if otherwise is None else otherwise
 
-    def start(self, problem: Program) -> Array:
-        """Unknowns (n, k) that keep all rows and the budget with room."""
+    def start(self, program: Program) -> Array:
+        """Unknowns (k, n) that keep all rows and the budget with room."""
         m, n = self.L.shape
         if self.allowed.all():
-            return begun(problem, np.full((m, n), 1.0 / n))
-        found = roomiest(problem)
+            return interior_start(program, np.full((m, n), 1.0 / n))
+        found = roomiest(program)
         if found is None or found[1] < _ROOM:
             raise self.impossible()
         X = found[0]
-        if self.budget == math.inf or information(self.p, _flat(X[:, :m])) < 0.9 * self.budget:
+        if self.budget == math.inf or information(self.p, np.ascontiguousarray(X[:m]).reshape(-1)) < 0.9 * self.budget:
             return X
-        least = central(problem, X, limit=math.inf, enough=0.9 * self.budget)
+        least = interior_point(program, X, Goal(0.0, 1.0), enough=0.9 * self.budget)
         if least.value < self.budget * (1.0 - 1e-9):
             return least.X
+        named = [shown(one) for one in self.constraints if one.measure]
         raise InfeasibleError(
-            f"leakage = {self.budget:.6g} nats; the forbidden pairs{self._named(' and ')} need at least "
+            f"leakage = {self.budget:.6g} nats; {' and '.join(['the forbidden pairs', *named])} need at least "
             f"{max(least.bound, 0.0):.6g} nats"
         )
+
+    # Ties -----------------------------------------------------------------------------------------------
+
+    def tie_break(self, first: Solution, check: Check | None = None) -> Solution:
+        """The first answer, or one that costs the same and has less information.
+
+        For a small weight w the kernel of least cost + w * information is, up to what vanishes like e^(-1/w), the one
+        of least information among the cheapest. The interior-point method finds it, and a linear program close by puts
+        it back among the cheapest to the last digits. The lower bound stays that of the first.
+        """
+        if self.tied is None:
+            return first
+        program, found = self.tied
+        most = first.excess * (1.0 + TIE) + self.rounding
+        for way in (self._least_bare, self._least_weighted):
+            kernel = way(program, found, check or self.check)
+            if kernel is None:
+                continue
+            other = self.certify(kernel, found.bound)
+            cheap = other.excess <= most and (other.optimal or not first.optimal)
+            if cheap and other.leakage < (1.0 - _NO_GAIN) * first.leakage:
+                return other
+            if way == self._least_bare:
+                break  # no other has less information, with constraints or without
+        return first
+
+    def _least_bare(self, program: Program, found: Answer, check: Check) -> Array | None:
+        """The kernel of least information at this cost without the constraints, if it keeps them."""
+        dear = self.scale * self.expected(found.P)
+        if program.floor > 0.0 or not dear > 0.0:
+            return None
+        try:
+            bare, _ = least_leakage(self.left.cost, self.p, dear * (1.0 + 0.01 * TIE))
+        except (InfeasibleError, NumericalError):
+            return None
+        return bare.kernel if check(bare.kernel, Fraction(0)) else None
+
+    def _least_weighted(self, program: Program, found: Answer, check: Check) -> Array | None:
+        """The kernel of least information at this cost within the constraints, exactly kept."""
+        m, dear = len(self.p), self.expected(found.P)
+        with suppress(InfeasibleError, NumericalError):
+            if dear <= _NO_COST:
+                return self._least_free(program, check)
+            for weight in _WEIGHTS:
+
+                def weigh(program: Program, weight: float = weight * dear) -> Answer:
+                    start = self.start(program)
+                    return Answer(_clean(interior_point(program, start, Goal(1.0, weight)).X[:m]), start[:m], 0.0)
+
+                (P, *_), program = self._with_pairs(weigh, margin=-_CLOSE_BY)
+                for reach in _REACHES:
+                    close = solve_linear(program, P, reach)
+                    Q = None if close is None else _clean(close.X[:m], _NOISE)
+                    if Q is None or self.expected(Q) > dear * (1.0 + 0.1 * TIE):
+                        continue
+                    kernel = make_exact(Q, self.inner(program, Q), program.floor, check)
+                    # the looser the reach, the fewer entries of rounding in columns that nobody else draws
+                    if kernel is not None and self.expected(kernel) <= dear * (1.0 + 0.5 * TIE):
+                        return kernel
+        return None
+
+    def _least_free(self, program: Program, check: Check) -> Array | None:
+        """The same where the cheapest pairs of all rows alone will do: no other is drawn."""
+        m = len(self.p)
+        cheap = program._replace(allowed=program.allowed & (program.cost <= 0.0))
+        roomy = roomiest(cheap)
+        if roomy is None or roomy[1] < 1e-9:
+            return None
+        P = _clean(interior_point(cheap, roomy[0], Goal(0.0, 1.0)).X[:m])
+        return make_exact(P, roomy[0][:m], program.floor, check)
 
     # What cannot be -------------------------------------------------------------------------------------
 
@@ -1428,41 +1397,24 @@ class Constrained:
         blamed = []
         for one in self.constraints:
             rest = [other for other in self.constraints if other is not one]
-            try:
-                if one.measure and Constrained(self.cost, self.prior, rest, self.budget)._possible():
+            with suppress(InfeasibleError):
+                if one.measure and Problem(self.cost, self.prior, rest, self.budget)._possible():
                     blamed.append(shown(one))
-            except InfeasibleError:
-                pass
-        named = blamed or list(dict.fromkeys(_brief(one) for one in self.constraints))
+        kinds = [type(one).__name__ if isinstance(one, (Forbidden, Same)) else shown(one) for one in self.constraints]
         pairs = "" if self.allowed.all() else " with the forbidden pairs"
-        return InfeasibleError(f"{' and '.join(named)} cannot be kept{how}{pairs}; allow more")
+        return InfeasibleError(f"{' and '.join(blamed or dict.fromkeys(kinds))} cannot be kept{how}{pairs}; allow more")
 
     def _possible(self) -> bool:
-        problem = program(self.p, self.left.top, self.L, self.allowed, self.left.floor, self.constraints)
-        return linear(problem) is not None
-
-    def _named(self, before: str) -> str:
-        named = [shown(one) for one in self.constraints if one.measure]
-        return before + " and ".join(named) if named else ""
+        program = write_program(self.p, self.left.top, self.L, self.allowed, self.left.floor, self.constraints)
+        return solve_linear(program) is not None
 
 
-def _possible(one: ErrorAtLeast, p: Array) -> ErrorAtLeast:
-    """An error that can be asked; one that is above by a rounding error is the largest that can be."""
-    most = 1 - max(map(Fraction, p.tolist())) / sum(map(Fraction, p.tolist()))
-    if Fraction(one.error) <= most:
-        return one
-    if one.error > float(most) + 1e-15:
-        raise InfeasibleError(
-            f"{shown(one)}; who always guesses the likeliest value is wrong with probability {float(most):.6g}, so "
-            "more cannot be asked"
-        )
-    nearest = float(most)
-    return ErrorAtLeast(nearest if Fraction(nearest) <= most else math.nextafter(nearest, 0.0))
-
-
-def _brief(one: Constraint) -> str:
-    """A constraint in a message; of those with long lists the kind alone."""
-    return type(one).__name__ if isinstance(one, (Forbidden, Same)) else shown(one)
+def _far_pairs(P: Array, most: float, known: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Pairs of rows whose total variation is above the limit, and that are not known."""
+    far = np.triu(np.maximum(P[:, None] - P, 0.0).sum(axis=2) > most, 1)
+    for i, k in known:
+        far[i, k] = False
+    return [(i, k) for i, k in np.argwhere(far).tolist()]
 
 
 def _scale(cost: Array, p: Array) -> float:
@@ -1472,107 +1424,19 @@ def _scale(cost: Array, p: Array) -> float:
     return constant or float(cost[np.isfinite(cost)].max()) or 1.0
 
 
-def cleaned(P: Array, least: float = 0.0) -> Array:
+def _clean(P: Array, least: float = 0.0) -> Array:
     """A kernel without entries below the least, and without columns that are hardly drawn."""
     P = np.where(least < P, P, 0.0)
     P = np.where(P.max(axis=0) > _IDLE, P, 0.0)
     return np.ascontiguousarray(P / P.sum(axis=1, keepdims=True))
 
 
-def _flat(X: Array) -> Array:
-    return np.ascontiguousarray(X.T).reshape(-1)
-
-
-# Of kernels that cost the same, the one that tells least: a second stage for linear programs with tie ---
-
-
-_WEIGHTS = (1e-3, 1e-2, 1e-5)  # of the information, over the cost
-_REACHES = (1e-9, 1e-7, 1e-5)  # how far the linear program may look
-_NONE = 1e-12  # a cost, over that of telling nothing, that is none
-_SAME = 1e-9  # of a leakage: less than this is no gain
-
-
-def quieter(
-    problem: Constrained, program: Program, found: Found, first: Solution, kept: Kept | None = None
-) -> Solution:
-    """The first answer, or one that costs the same to a hair and tells less; `kept` says what is exactly kept."""
-    most = first.excess * (1.0 + HAIR) + problem.rounding
-    for way in (_bare, _weighed):
-        kernel = way(problem, program, found, kept or problem.kept)
-        if kernel is None:
-            continue
-        other = problem.proven(kernel, found.bound)
-        cheap = other.excess <= most and (other.optimal or not first.optimal)
-        if cheap and other.leakage < (1.0 - _SAME) * first.leakage:
-            return other
-        if way is _bare:
-            return first  # no other tells less, with constraints or without
-    return first
-
-
-def _bare(problem: Constrained, program: Program, found: Found, kept: Kept) -> Array | None:
-    """The kernel that tells least at this cost without the constraints, if it keeps them."""
-    dear = problem.scale * _cost(problem, found.P)
-    if program.floor > 0.0 or not dear > 0.0:
-        return None
-    try:
-        bare, _ = least_leakage(problem.left.cost, problem.p, dear * (1.0 + 0.01 * HAIR))
-    except (InfeasibleError, NumericalError):
-        return None
-    return bare.kernel if kept(bare.kernel, Fraction(0)) else None
-
-
-def _weighed(problem: Constrained, program: Program, found: Found, kept: Kept) -> Array | None:
-    """The kernel that tells least within the constraints, exactly kept."""
-    m = len(program.p)
-    dear = _cost(problem, found.P)
-    with np.errstate(all="ignore"):
-        if dear <= _NONE:
-            return _free(problem, program, kept)
-        try:
-            start = problem.start(program)
-            for weight in _WEIGHTS:
-                P = cleaned(central(program, start, weight=weight * dear).X[:, :m].T)
-                for reach in _REACHES:
-                    close = linear(program, P, reach)
-                    Q = None if close is None else cleaned(close.X[:, :m].T, 1e-12)
-                    if Q is None or _cost(problem, Q) > dear * (1.0 + 0.1 * HAIR):
-                        continue
-                    kernel = exactly(Q, problem.inner(program, Q), program.floor, kept)
-                    # the looser the reach, the less dust in columns that nobody else draws
-                    if kernel is not None and _cost(problem, kernel) <= dear * (1.0 + 0.5 * HAIR):
-                        return kernel
-        except (InfeasibleError, NumericalError):
-            return None
-    return None
-
-
-def _cost(problem: Constrained, P: Array) -> float:
-    return float((problem.p[:, None] * problem.L * P).sum())
-
-
-def _free(problem: Constrained, program: Program, kept: Kept) -> Array | None:
-    """The same where the cheapest pairs of all rows alone will do: no other is drawn."""
-    m = len(problem.p)
-    cheap = program._replace(allowed=program.allowed & (program.cost <= 0.0))
-    try:
-        roomy = roomiest(cheap)
-        if roomy is None or roomy[1] < 1e-9:
-            return None
-        told = central(cheap, roomy[0], limit=math.inf)
-    except NumericalError:
-        return None
-    P = cleaned(told.X[:, :m].T)
-    return exactly(P, roomy[0][:, :m].T, program.floor, kept)
-
-
-# The least leakage at an acceptable distortion, with constraints: the problem of `constrained` from t ---
-
+# The least leakage at an acceptable distortion ------------------------------------------------------
 
 _WIDER = 1e-7  # of a limit that leaves no choice, relative
 
 
-def least_leakage_with(
+def least_leakage_within(
     cost: Array, p: Array, constraints: Sequence[Constraint], limit: float, names: Names | None = None
 ) -> tuple[Solution, float]:
     """The kernel of least information within the constraints at a distortion of at most `limit`.
@@ -1581,11 +1445,16 @@ def least_leakage_with(
     """
     if not limit >= 0.0:
         raise DesignError(f"distortion_at_most = {limit!r}; it must be 0 or more")
-    return _AtMost(cost, p, constraints, limit, names).found()
+    return _AtMost(cost, p, constraints, limit, names).least()
 
 
-class _AtMost(Constrained):
-    """A problem with a limit on the cost."""
+class _AtMost(Problem):
+    """A problem with a limit on the cost.
+
+    The interior-point method minimises the information with the cost as one more row. Its multiplier is the slope of
+    the curve, and the same dual numbers prove both a leakage that cannot be undercut at this distortion and a
+    distortion that cannot be undercut at this leakage.
+    """
 
     def __init__(
         self, cost: Array, p: Array, constraints: Sequence[Constraint], limit: float, names: Names | None = None
@@ -1594,16 +1463,16 @@ class _AtMost(Constrained):
         self.limit, self.proof = limit, 0.0
         self.most = (limit - self.left.lowest) / self.scale
 
-    def found(self) -> tuple[Solution, float]:
+    def least(self) -> tuple[Solution, float]:
         """The answer, and the leakage that is proven."""
-        cheapest = self.cheapest(self._kept_cheaply)
+        cheapest = self.cheapest(self._check_both)
         upper, least = bounds_of(cheapest)
         if least > self.limit:
             raise InfeasibleError(
                 f"distortion_at_most = {self.limit:.6g}; the least that any randomizer within the constraints reaches "
                 f"is {least:.6g}"
             )
-        if not self._cheap_enough(cheapest.kernel):
+        if not self._affordable(cheapest.kernel):
             raise InfeasibleError(
                 f"distortion_at_most = {self.limit!r}; no randomizer within the constraints was found that meets it, "
                 f"and one that costs {upper!r}"
@@ -1616,39 +1485,38 @@ class _AtMost(Constrained):
         dearest = cheapest.excess / self.scale
         room = self.most - dearest
         self.most = max(self.most, dearest + _WIDER * max(1.0, dearest))
-        found, problem = self._with_pairs(self._told)
+        found, program = self._with_pairs(self._least_information)
         kernel = None
         if room > _WIDER * max(1.0, dearest):
-            kernel = exactly(found.P, found.inner, problem.floor, self._kept_cheaply)
+            kernel = make_exact(found.P, found.inner, program.floor, self._check_both)
         if kernel is None:
-            if self.tied is not None:
-                cheapest = quieter(self, *self.tied, cheapest, self._kept_cheaply)
-            proof = min(max(self.proof, found.bound), cheapest.leakage)
-            closed = cheapest.leakage - proof <= TOLERANCE * cheapest.leakage + 1e-13
-            return cheapest._replace(optimal=cheapest.optimal and closed), proof
-        solution = self.proven(kernel, 0.0, optimal=True)
-        # D >= (B - I) / beta, B being what the multipliers prove of beta D + I
-        beta = 1.0 / found.slope
-        told = solution.leakage * (1.0 + 1e-14)
-        bound = max(0.0, (found.bound - told) / beta + self.most * (1.0 - 1e-14))
-        bound = min(self.scale * bound * (1.0 - (len(self.prior) + 6) * 2.0**-52), solution.excess)
+            solution = self.tie_break(cheapest, self._check_both)
+            closed = solution.optimal
+        else:
+            solution = self._cheaper(self._certify_slope(kernel, found))
+            closed = solution.excess - solution.bound <= TOLERANCE * solution.excess + self.rounding
         proof = min(max(self.proof, found.bound), solution.leakage)
-        closed = solution.leakage - proof <= TOLERANCE * solution.leakage + 1e-13
-        solution = self._cheapest(solution._replace(bound=bound, slope=beta / self.scale))
-        proof = min(proof, solution.leakage)
-        also = solution.excess - solution.bound <= TOLERANCE * solution.excess + self.rounding
-        return solution._replace(optimal=closed and also), proof
+        closed = closed and solution.leakage - proof <= TOLERANCE * solution.leakage + 1e-13
+        return solution._replace(optimal=closed), proof
 
-    def _cheapest(self, solution: Solution) -> Solution:
-        """The cheapest kernel that tells no more: where the limit is not what binds there may be a cheaper one."""
+    def _certify_slope(self, kernel: Array, found: Answer) -> Solution:
+        """The solution with the distortion that the multipliers prove: D >= (B - I) / beta, B that of beta D + I."""
+        solution = self.certify(kernel, 0.0, optimal=True)
+        beta = 1.0 / found.slope
+        leakage = solution.leakage * (1.0 + 1e-14)
+        bound = max(0.0, (found.bound - leakage) / beta + self.most * (1.0 - 1e-14))
+        bound = min(self.scale * bound * (1.0 - (len(self.prior) + 6) * 2.0**-52), solution.excess)
+        return solution._replace(bound=bound, slope=beta / self.scale)
+
+    def _cheaper(self, solution: Solution) -> Solution:
+        """The cheapest kernel with no more information, which is another where the limit is not what binds."""
         if solution.excess - solution.bound <= TOLERANCE * solution.excess:
             return solution
-        budget = solution.leakage * (1.0 + 1e-11)
         try:
-            found = Constrained(self.cost, self.prior, self.constraints, budget).solved()
+            found = Problem(self.cost, self.prior, self.constraints, solution.leakage * (1.0 + 1e-11)).solve()
         except InfeasibleError:
             return solution
-        return found if found.excess <= solution.excess and self._cheap_enough(found.kernel) else solution
+        return found if found.excess <= solution.excess and self._affordable(found.kernel) else solution
 
     def _bare_leakage(self) -> tuple[Solution, float] | None:
         """The answer without the constraints, if it keeps them."""
@@ -1659,40 +1527,39 @@ class _AtMost(Constrained):
         except InfeasibleError:
             return None
         kernel = np.array([found.kernel[g[0]][self.left.columns] for g in self.left.groups])
-        if np.array_equal(expanded(self.left, kernel), found.kernel) and self.kept(kernel):
+        if np.array_equal(expand(self.left, kernel), found.kernel) and self.check(kernel):
             return found, proof
-        self.proof = proof  # no kernel tells less without the constraints, so none does with them
+        self.proof = proof  # no kernel has less information without the constraints, so none has with them
         return None
 
     def _silent(self) -> tuple[Solution, float] | None:
-        """The cheapest kernel that tells nothing, if that will do."""
+        """The cheapest kernel without information, if that will do."""
         try:
-            found = Constrained(self.cost, self.prior, self.constraints, 0.0).solved()
+            found = Problem(self.cost, self.prior, self.constraints, 0.0).solve()
         except InfeasibleError:
             return None
-        return (found._replace(leakage=0.0), 0.0) if self._cheap_enough(found.kernel) else None
+        return (found._replace(leakage=0.0), 0.0) if self._affordable(found.kernel) else None
 
-    def _told(self, problem: Program) -> Found:
+    def _least_information(self, program: Program) -> Answer:
         """Kernel, and a bound on the information."""
         m = len(self.p)
-        inner = self.start(problem)[:, :m].T
-        here, there = (float((self.p[:, None] * self.L * P).sum()) for P in (self.corner, inner))
+        inner = self.start(program)[:m]
+        here, there = self.expected(self.corner), self.expected(inner)
         share = 0.5 if there <= here else min(0.5, 0.5 * (self.most - here) / (there - here))
         middle = (1.0 - share) * self.corner + share * inner
-        centred = central(problem, begun(problem, middle), limit=self.most)
-        self.steps += centred.steps
-        P = np.maximum(centred.X[:, :m].T, 0.0)
+        goal = Goal(0.0, 1.0, limit=self.most)
+        centre = interior_point(program, interior_start(program, middle), goal)
+        self.steps += centre.steps
+        P = np.maximum(centre.X[:m], 0.0)
         P = np.ascontiguousarray(P / P.sum(axis=1, keepdims=True))
-        bound = max(
-            centred.bound,
-            lower_told(problem, centred.by, self.p @ P, 0.0) - centred.by.cost * self.most * (1.0 + 1e-15),
-        )
-        return Found(P, middle, bound, 1.0 / centred.by.cost)
+        found = lower_bound_with_information(program, centre.by, self.p @ P, 0.0)
+        bound = max(centre.bound, found - centre.by.cost * self.most * (1.0 + 1e-15))
+        return Answer(P, middle, bound, 1.0 / centre.by.cost)
 
-    def _kept_cheaply(self, kernel: Array, spare: Fraction) -> bool:
-        return self._cheap_enough(expanded(self.left, kernel)) and self.kept(kernel, spare)
+    def _check_both(self, kernel: Array, spare: Fraction) -> bool:
+        return self._affordable(expand(self.left, kernel)) and self.check(kernel, spare)
 
-    def _cheap_enough(self, P: Array) -> bool:
+    def _affordable(self, P: Array) -> bool:
         """Whether a kernel costs no more than the limit: in whole fractions where rounding could decide."""
         drawn = (P > 0.0) & (self.prior[:, None] > 0.0)
         parts = np.broadcast_to(self.prior[:, None], P.shape)[drawn], P[drawn], self.cost[drawn]
@@ -1701,3 +1568,22 @@ class _AtMost(Constrained):
             return spent < self.limit
         terms = zip(*(part.tolist() for part in parts), strict=True)
         return sum(Fraction(w) * Fraction(x) * Fraction(c) for w, x, c in terms) <= Fraction(self.limit)
+
+
+# An error that every adversary must make -------------------------------------------------------------
+
+
+def least_distortion(cost: Array, p: Array, error: float) -> Solution:
+    """The kernel of least distortion under which every guess is wrong with probability `error` or more.
+
+    Nobody guesses better than the best guess from ~Theta itself, which is wrong with probability
+    1 - sum_j max_i p_i P_ij.
+    """
+    if not error >= 0.0:
+        raise DesignError(f"error_at_least = {error!r}; it must be 0 or more")
+    try:
+        return Problem(cost, p, (ErrorAtLeast(min(error, 1.0)),)).solve()
+    except InfeasibleError as impossible:
+        _, _, reason = str(impossible).partition("; who")
+        told = f"who{reason}" if reason else "the forbidden pairs (infinite costs) do not allow it"
+        raise InfeasibleError(f"error_at_least = {error:.6g}; {told}") from None

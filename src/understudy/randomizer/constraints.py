@@ -92,6 +92,11 @@ class Constraint:
         """The constraint as a sentence."""
         raise NotImplementedError
 
+    @property
+    def limit(self) -> float:
+        """The number of a measure or of a floor."""
+        return float(getattr(self, fields(self)[0].name))
+
     def holds(self, prior: Any, kernel: Any, values: Any = None, pseudo: Any = None) -> bool:
         """Whether a kernel keeps it, exactly; `values` and `pseudo` name rows and columns, numbers by default.
 

@@ -24,9 +24,10 @@ from understudy.distortion.measures import Function
 from understudy.errors import ConfigurationError, DesignError, InfeasibleError, ModelError, UnderstudyWarning
 from understudy.models.family import Family
 from understudy.models.model import Model
+from understudy.randomizer.constrained_solver import least_distortion
 from understudy.randomizer.constraints import Constraint
 from understudy.randomizer.guarantee import Guarantee, Released, released
-from understudy.randomizer.inverse import least_distortion, least_leakage
+from understudy.randomizer.inverse import least_leakage
 from understudy.randomizer.measures import capacity, entropy, mutual_information
 from understudy.randomizer.randomizer import Randomizer
 from understudy.randomizer.residual import Charge, charge, rounded_up
