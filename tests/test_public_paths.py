@@ -510,7 +510,17 @@ def test_a_path_that_rounds_by_itself_is_noticed(tmp_path, coarser):
 PACKAGE = Path(us.__file__).parent
 WATCHED = ("stream", "files", "cli", "adversaries/playing")
 METHODS = {"step", "apply", "fresh", "coloured", "beyond", "apply_into", "advance"}
-MAKERS = {"transformation", "disguise", "Transform", "restarting", "restarted", "disguised", "coloured_path", "Pair"}
+MAKERS = {
+    "transformation",
+    "disguise",
+    "Transform",
+    "restarting",
+    "restarted",
+    "disguised",
+    "disguise_on_grid",
+    "coloured_path",
+    "Pair",
+}
 
 
 MAPS = {"map", "_map", "mapping", "transform", "pair", "chain"}
@@ -589,7 +599,7 @@ ALLOWED = {
     "adversaries/datasets.py: along: new.apply": 1,
     "adversaries/datasets.py: restarted: coloured_path": 1,
     "adversaries/datasets.py: _constant: disguise": 1,
-    "adversaries/datasets.py: _constant: disguised": 1,
+    "adversaries/datasets.py: _constant: disguise_on_grid": 1,
     # raw readings of the models
     "adversaries/datasets.py: Stage.readings: coloured_path": 1,
 }

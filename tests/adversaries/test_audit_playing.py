@@ -209,7 +209,7 @@ def test_segments_of_a_constant_theta_are_one_guess_each():
     assert cases.once
     assert cases.N == 2 * made.judge["raw"].N
     assert (cases.pseudo == cases.pseudo[0]).all()
-    assert np.array_equal(np.unique(cases.stretches), np.arange(made.judge["raw"].N))
+    assert np.array_equal(np.unique(cases.truth_blocks), np.arange(made.judge["raw"].N))
     odds = np.bincount(made.judge["raw"].truth, minlength=2) / made.judge["raw"].N
     assert made.bound == pytest.approx(1.0 - (odds[:, None] * design.randomizer.kernel).max(axis=0).sum())
 

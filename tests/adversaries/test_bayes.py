@@ -1,5 +1,7 @@
 """Exact Bayes against enumeration and against the exact bound; and the one who sees the pseudo values."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -128,7 +130,8 @@ def test_who_sees_the_draws_of_a_causal_design_smooths_them_exactly(every):
     design, known, cases, played = causal(every, 1)
     attack = Oracle().learn(cases, known, np.random.default_rng(0))
     if every == 1:
-        attack = type(attack)(known, attack.chain._replace(moves=np.array([STAY]), initial=known.prior), every)
+        chain = attack.rule.chain._replace(moves=np.array([STAY]), initial=known.prior)
+        attack = replace(attack, rule=attack.rule._replace(chain=chain))
     exact = posteriors(played.likelihoods, design.beliefs.prior, design.beliefs.transitions).smoothing
     found = np.exp(attack.logits(cases))
     np.testing.assert_allclose(found, exact.transpose(2, 0, 1).repeat(every, axis=1), atol=1e-5)

@@ -7,7 +7,7 @@ import scipy.stats
 import understudy as us
 from understudy.adversaries.knowledge import Cases, Known
 from understudy.adversaries.learners.bayes import Smoother
-from understudy.adversaries.learners.hmm import Hidden, NormalMixture, features, fitted
+from understudy.adversaries.learners.hmm import Hidden, NormalMixture, features, fit_mixture
 
 
 def test_log_densities_of_a_mixture_are_those_of_its_parts():
@@ -28,7 +28,7 @@ def test_a_fitted_mixture_is_as_good_as_that_of_scikit_learn(K):
     X = np.concatenate([rng.normal([-1.0, 0.5], [0.3, 0.8], (3000, 2)), rng.normal([0.8, -0.4], [0.6, 0.3], (2000, 2))])
     X = rng.permutation(X)
     other = sklearn.GaussianMixture(K, random_state=0, reg_covar=1e-3).fit(X[:2500])
-    assert fitted(X[:2500], K, rng).logs(X[2500:]).mean() > other.score(X[2500:]) - 0.02
+    assert fit_mixture(X[:2500], K).logs(X[2500:]).mean() > other.score(X[2500:]) - 0.02
 
 
 def test_features_are_levels_differences_and_local_variances():

@@ -181,8 +181,8 @@ def test_linear_discriminant_names_what_it_takes():
 
 
 def test_texts_tell_no_readings():
-    """The text of an attack tells its kind and its powers."""
+    """The text of an attack tells its kind and its temperature."""
     rng = np.random.default_rng(11)
     attack = Windowed().learn(moving("mean", 8, rng), None, rng)
-    assert repr(attack).startswith("Weighed(_Windows, Tempering(powers (")
+    assert repr(attack).startswith("EvidenceAttack(_Windows, AlongChain, temperature ")
     assert len(repr(attack)) < 100

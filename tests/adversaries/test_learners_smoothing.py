@@ -1,4 +1,4 @@
-"""From evidence to log-probabilities: smoothing against enumeration of all paths, powers that were held out for."""
+"""From evidence to log-probabilities: smoothing against enumeration of all paths, temperatures on held-out blocks."""
 
 import itertools
 
@@ -9,7 +9,20 @@ from hypothesis import strategies as st
 from learner_cases import paths
 
 from understudy.adversaries.knowledge import Cases
-from understudy.adversaries.learners.machine_learning import held_out, smoothed, tempered, transitions_of
+from understudy.adversaries.learners.calibration import (
+    AlongChain,
+    Chain,
+    Split,
+    chain_of,
+    held_out,
+    settle_held_out,
+    smooth,
+)
+
+
+def along(told, P, prior):
+    """Probabilities (m, T, N) along a chain, from evidence for theta itself."""
+    return smooth(told, None, Chain(prior, P[None]), np.zeros(told.shape[1:], dtype=int))
 
 
 @pytest.mark.parametrize("m", [2, 3])
@@ -24,22 +37,29 @@ def test_smoothing_is_the_sum_over_all_paths(m):
         weight = chance * np.exp(sum(told[i, k] for k, i in enumerate(path)))
         for k, i in enumerate(path):
             expected[i, k] += weight
-    np.testing.assert_allclose(np.exp(smoothed(told, P, prior)), expected / expected.sum(axis=0), rtol=1e-10)
+    np.testing.assert_allclose(along(told, P, prior), expected / expected.sum(axis=0), rtol=1e-10)
 
 
 def test_smoothing_stands_impossible_evidence():
     """Readings that contradict each other, and a theta that never moves, give numbers all the same."""
     told = np.array([[0.0, -1e6], [-1e6, 0.0]]).repeat(50, axis=1)[:, :, None]
-    logits = smoothed(told, np.eye(2), np.array([1.0, 0.0]))
+    attack = AlongChain(np.array([1.0, 0.0]), Chain(np.array([1.0, 0.0]), np.eye(2)[None]))
+    labels = np.zeros((100, 1), dtype=int)
+    logits = attack.posterior(told, Cases(np.zeros((100, 1, 1)), labels, labels, 2, False), 1.0)
     assert np.isfinite(np.exp(logits)).all()
     np.testing.assert_allclose(np.exp(logits).sum(axis=0), 1.0)
+
+
+def cases_of(labels):
+    return Cases(np.zeros((len(labels), 1, labels.shape[1])), labels, labels * 0, 2, False)
 
 
 def test_transitions_are_counted_within_sequences_and_not_across_gaps():
     """Every step that both ends are known of counts, with half a count for each."""
     labels = np.array([[0, 1], [1, -1], [1, 0], [0, 0]])
     expected = np.array([[1.5, 1.5], [1.5, 1.5]])
-    np.testing.assert_allclose(transitions_of(labels, 2), expected / expected.sum(axis=1, keepdims=True))
+    found = chain_of(cases_of(labels)).moves[0]
+    np.testing.assert_allclose(found, expected / expected.sum(axis=1, keepdims=True))
 
 
 def weak(rng, n=20, strength=0.3, copies=1):
@@ -50,44 +70,48 @@ def weak(rng, n=20, strength=0.3, copies=1):
     return theta, copies * told
 
 
+def settled(told, theta, held):
+    return settle_held_out(told, cases_of(theta), [Split(~held, held)])
+
+
 def test_weak_evidence_of_a_slow_theta_is_smoothed():
-    """What says little at each reading says much over time, at the power 1 where readings are independent."""
+    """What says little at each reading says much over time, at temperature 1 where readings are independent."""
     theta, told = weak(np.random.default_rng(1))
-    found = tempered([told], theta, np.ones_like(theta, dtype=bool), np.array([0.5, 0.5]), transitions_of(theta, 2))
-    assert found.transitions is not None
-    assert found.powers[0] >= 0.7
-    alone = tempered([told], theta, np.ones_like(theta, dtype=bool), np.array([0.5, 0.5]))
-    assert found.score > alone.score + 0.2
+    held = np.ones_like(theta, dtype=bool)
+    found = settled(told, theta, held)
+    assert found.rule.chain is not None
+    assert found.temperature >= 0.7
+    rule = AlongChain(np.array([0.5, 0.5]), None)
+    alone = np.take_along_axis(rule.posterior(told, cases_of(theta), 1.0), theta[None], axis=0)
+    assert -found.loss > alone.mean() + 0.2
 
 
 def test_overconfidence_is_undone():
-    """Evidence that counts everything ten times is given a power near a tenth."""
+    """Evidence that counts everything ten times is given a temperature near a tenth."""
     theta, told = weak(np.random.default_rng(2), copies=10)
-    found = tempered([told], theta, np.ones_like(theta, dtype=bool), np.array([0.5, 0.5]), transitions_of(theta, 2))
-    assert found.transitions is not None
-    assert 0.05 <= found.powers[0] <= 0.2
+    found = settled(told, theta, np.ones_like(theta, dtype=bool))
+    assert found.rule.chain is not None
+    assert 0.05 <= found.temperature <= 0.2
 
 
 def test_what_was_learned_from_has_no_say():
-    """Evidence and labels outside of what was held out change nothing."""
+    """Evidence outside of what was held out changes nothing, and labels there are not looked at."""
     rng = np.random.default_rng(3)
     theta, told = weak(rng)
     held = np.zeros_like(theta, dtype=bool)
     held[50:120, ::2] = True
-    P, prior = transitions_of(theta, 2), np.array([0.5, 0.5])
-    before = tempered([told], theta, held, prior, P)
-    other = np.where(held, told, 100.0 * rng.normal(size=told.shape))
-    after = tempered([other], np.where(held, theta, 1 - theta), held, prior, P)
-    assert (before.powers, before.score) == (after.powers, after.score)
+    before = settled(told, theta, held)
+    after = settled(np.where(held, told, 100.0 * rng.normal(size=told.shape)), theta, held)
+    assert (before.temperature, before.loss) == (after.temperature, after.loss)
+    np.testing.assert_array_equal(after.cases.truth, np.where(held, theta, -1))
 
 
 def test_nothing_held_out_means_evidence_as_it_is():
-    """Powers of one and no smoothing."""
+    """Temperature one and no smoothing."""
     theta, told = weak(np.random.default_rng(4))
-    found = tempered([told, told], theta, np.zeros_like(theta, dtype=bool), np.array([0.5, 0.5]), np.eye(2))
-    assert found.powers == (1.0, 1.0)
-    assert found.transitions is None
-    assert np.isnan(found.score)
+    found = settled(told, theta, np.zeros_like(theta, dtype=bool))
+    assert found.temperature == 1.0
+    assert found.rule.chain is None
 
 
 @settings(max_examples=40, deadline=None)
@@ -107,8 +131,8 @@ def test_held_out_stretches_are_kept_apart(T, N, length, once, margin, copies):
         assert (cases.truth[held] >= 0).all()
         whole = held.reshape(*held.shape[:-1], copies, N)
         assert (whole == whole[..., :1, :]).all()
-        if len(np.unique(cases.stretches)) >= 8:
-            assert not set(cases.stretches[fit].tolist()) & set(cases.stretches[held].tolist())
+        if len(np.unique(cases.truth_blocks)) >= 8:
+            assert not set(cases.truth_blocks[fit].tolist()) & set(cases.truth_blocks[held].tolist())
 
 
 def test_readings_near_a_held_out_stretch_are_not_learned_from():

@@ -6,14 +6,14 @@ import scipy.stats
 
 import understudy as us
 from understudy.adversaries.knowledge import Cases, Known
-from understudy.adversaries.learners.bayes import Exact, Oracle, Redrawn, Smoother, output_models, step_logs
-from understudy.adversaries.learners.calibration import calibrated, surprise
+from understudy.adversaries.learners.bayes import Exact, Oracle, Redraws, Smoother, output_models, step_logs
+from understudy.adversaries.learners.calibration import fit_logistic, surprise
 from understudy.adversaries.learners.grid import Digits, Inverted
 from understudy.adversaries.learners.hmm import Hidden
 from understudy.models.on_grid import OnGrid
 from understudy.models.quantised import Quantised
 
-LEARNERS = (Exact(), Oracle(), Smoother(), Hidden(), Redrawn(), Inverted(), Digits())
+LEARNERS = (Exact(), Oracle(), Smoother(), Hidden(), Redraws(), Inverted(), Digits())
 HEAVY = us.Scalar(scipy.stats.t(4.0, 0.0, 2.0))
 
 
@@ -94,7 +94,7 @@ def test_odds_are_finite_and_sum_to_one(name, setting):
             np.testing.assert_allclose(np.exp(found).sum(axis=0), 1.0)
             assert found.min() >= np.log(0.9e-6)
     assert {("Exact", True), ("Oracle", True), ("Oracle", False), ("Smoother", False)} <= ran
-    assert {(learner, once) for learner in ("Hidden", "Redrawn") for once in (True, False)} <= ran
+    assert {(learner, once) for learner in ("Hidden", "Redraws") for once in (True, False)} <= ran
 
 
 def test_labels_that_are_not_to_be_known_change_nothing():
@@ -102,7 +102,7 @@ def test_labels_that_are_not_to_be_known_change_nothing():
     known = known_of("Gauss-Markov", 2, True)
     learn, judge = (cases_of(known, False, 40, 8, seed) for seed in (1, 2))
     other = Cases(judge.outputs, 1 - judge.labels, judge.blocks, 2, False)
-    for learner in (Smoother(), Hidden(), Redrawn()):
+    for learner in (Smoother(), Hidden(), Redraws()):
         attack = learner.learn(learn, known, np.random.default_rng(0))
         np.testing.assert_array_equal(attack.logits(judge), attack.logits(other))
 
@@ -126,7 +126,9 @@ def test_a_regression_on_scores_is_calibrated_and_leaves_out_what_never_varies()
     rng = np.random.default_rng(1)
     label = rng.integers(2, size=20_000)
     score = 2.0 * rng.normal(2.0 * label - 1.0, 1.0) * 2.0  # the log-odds are 2 x, told as 4 x
-    made = calibrated(np.stack([score, np.full(score.size, 3.0)]), np.where(rng.random(score.size) < 0.1, -1, label), 2)
+    made = fit_logistic(
+        np.stack([score, np.full(score.size, 3.0)]), np.where(rng.random(score.size) < 0.1, -1, label), 2
+    )
     odds = np.diff(made.logits(np.array([[-2.0, 0.0, 2.0], [3.0, 3.0, 3.0]])), axis=0)[0]
     np.testing.assert_allclose(odds, [-1.0, 0.0, 1.0], atol=0.1)
     assert np.isfinite(made.logits(np.array([[np.inf], [np.nan]]))).all()
@@ -143,7 +145,7 @@ def test_the_clock_is_used_if_and_only_if_it_is_there():
     days, blocks = np.full(hours.shape, 2), np.arange(480)[:, None] // 24 * 4 + np.arange(4)
     cases = Cases(rng.normal(20.0, 1.0, (480, 1, 4)), labels, blocks, 2, False, hours, days)
     learn, judge = cases.sequences([0, 1]), cases.sequences([2, 3])
-    for learner in (Smoother(), Hidden(), Redrawn()):
+    for learner in (Smoother(), Hidden(), Redraws()):
         for clock in (True, False):
             a, b = (x if clock else x.without_clock() for x in (learn, judge))
             right = (learner.learn(a, known, rng).logits(b).argmax(axis=0) == judge.labels).mean()
@@ -156,7 +158,7 @@ def test_sequences_may_be_longer_or_shorter_than_those_learned_from(once, length
     """What is looked at is settled by the training sequences, so that judging has as many features."""
     known = known_of("Gauss-Markov", 2, not once)
     learn, judge = (cases_of(known, once, T, 30, seed) for T, seed in zip(lengths, (1, 2), strict=True))
-    for learner in (Hidden(), Redrawn()):
+    for learner in (Hidden(), Redraws()):
         found = learner.learn(learn, known, np.random.default_rng(0)).logits(judge)
         assert found.shape == ((2, 30) if once else (2, lengths[1], 30))
         assert np.isfinite(found).all()

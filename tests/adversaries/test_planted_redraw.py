@@ -10,7 +10,7 @@ from adversary_cases import beats, disguised, known_of
 from planted_leaks import quick_room, restarted
 
 import understudy as us
-from understudy.adversaries.learners.bayes import Exact, Redrawn
+from understudy.adversaries.learners.bayes import Exact, Redraws
 from understudy.randomizer.measures import bayes_error
 
 T, N = 60, 3000
@@ -29,7 +29,7 @@ def bound(design):
 def test_draws_after_restarts_are_found(design, bound):
     """Fifteen draws where one is allowed: far below the bound."""
     cases = disguised(design, T, N, np.random.default_rng(1), restarted(design))
-    found, error = beats(Redrawn(), cases, known_of(design), bound)
+    found, error = beats(Redraws(), cases, known_of(design), bound)
     assert found
     assert bound > 0.3
     assert error < 0.2
@@ -38,7 +38,7 @@ def test_draws_after_restarts_are_found(design, bound):
 def test_one_draw_is_no_more_than_its_bound(design, bound):
     """The same design, played as it should be: neither this adversary nor the best one is below the bound."""
     cases = disguised(design, T, N, np.random.default_rng(1))
-    for learner in (Redrawn(), Exact()):
+    for learner in (Redraws(), Exact()):
         found, error = beats(learner, cases, known_of(design), bound)
         assert not found
         assert error < bound + 0.04

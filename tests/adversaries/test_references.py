@@ -66,22 +66,22 @@ def test_the_table_is_that_of_counted_visits():
     cases = Cases(cases.outputs, cases.labels, cases.blocks, 2, False, cases.hours)
     table = clock_table(cases)
     prior = prior_of(cases)
-    shares = np.exp(table.weekdays) * prior[:, None]
-    cells = shares.shape[1]
+    shares = np.exp(table.logs) * prior[:, None]
+    cells = table.cells
     fits = []
     for strength in (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 32.0):
         expected = [
             (cases.labels[cases.hours == h].sum() + strength * prior[1]) / ((cases.hours == h).sum() + strength)
             for h in range(24)
         ]
-        fits.append(np.allclose(shares[1, :: cells // 24], expected, atol=1e-9))
+        fits.append(np.allclose(shares[1, : cells : cells // 24], expected, atol=1e-9))
     assert sum(fits) == 1
 
 
 def test_copies_do_not_make_the_clock_surer():
     """The labels of a stretch count once, however many outputs were made of it."""
     one, many = (clock_table(week(10, np.random.default_rng(3), flip=0.2, copies=n)) for n in (1, 5))
-    np.testing.assert_allclose(one.weekdays, many.weekdays)
+    np.testing.assert_allclose(one.logs, many.logs)
 
 
 def test_noise_is_drawn_to_the_prior():

@@ -9,8 +9,8 @@ from causal_cases import STAY
 
 import understudy as us
 from understudy.adversaries.knowledge import Cases, Known
-from understudy.adversaries.learners.bayes import Oracle, SmoothAttack, Smoother, in_pieces, plan_of
-from understudy.adversaries.learners.calibration import Chain, Plan, chain_of, smoothed
+from understudy.adversaries.learners.bayes import Oracle, ReadingLikelihoods, Smoother, ThroughDraws, plan_of
+from understudy.adversaries.learners.calibration import Chain, EvidenceAttack, Plan, chain_of, pieces_of, smooth
 from understudy.randomizer.causal import design_causal
 from understudy.randomizer.causal_belief import play
 
@@ -30,6 +30,12 @@ KERNEL = np.array([[0.6, 0.3, 0.1], [0.2, 0.2, 0.6]])
 
 def known_of(design, every, kernel=KERNEL, pseudo=PSEUDO, raw=False):
     return Known(FAMILY, pseudo, kernel, FAMILY.prior, MOVES, every, None, design, raw=raw)
+
+
+def smoother(known, chain, every):
+    """The attack with a chain and a plan that are known, and nothing learned."""
+    reader = ReadingLikelihoods(tuple(known.targets), np.eye(len(known.pseudo)), every)
+    return EvidenceAttack(reader, ThroughDraws(chain, plan_of(known), every))
 
 
 def by_enumeration(Y, known, chain, every):
@@ -71,9 +77,9 @@ CASES = {
 def test_smoothing_is_the_sum_over_all_paths(case):
     """To 1e-7, for several sequences at once; heavy-tailed autoregressions, whose law is exact under any path."""
     known, within, every, T = CASES[case]
-    chain = Chain(np.array([0.3, 0.7]), MOVES[None] if within else np.array([STAY]), within, False)
+    chain = Chain(np.array([0.3, 0.7]), MOVES[None] if within else np.array([STAY]), within)
     Y = np.random.default_rng(1).standard_normal((T, 1, 3)).cumsum(axis=0)
-    attack = SmoothAttack(tuple(known.targets), chain, plan_of(known), every, np.eye(len(known.pseudo)), 1.0, np.inf)
+    attack = smoother(known, chain, every)
     cases = Cases(Y, np.zeros((T, 3), dtype=int), np.zeros((T, 3), dtype=int), 2, False)
     found = np.exp(attack.logits(cases))
     for s in range(3):
@@ -87,8 +93,8 @@ def test_three_values_and_four_pseudo_values_too():
     cost = [[0, 0.3, 0.6, 1], [0.4, 0.1, 0.2, 0.4], [1, 0.6, 0.3, 0]]
     design = design_causal(family, stay, [0, 0.3, 0.7, 1], slope=1.5, distortion=cost, decision_every=2)
     known = Known(family, design.pseudo, np.full((3, 4), 0.25), family.prior, stay, 2, None, design)
-    chain = Chain(np.array([0.2, 0.3, 0.5]), stay[None], True, False)
-    attack = SmoothAttack(tuple(known.targets), chain, plan_of(known), 2, np.eye(4))
+    chain = Chain(np.array([0.2, 0.3, 0.5]), stay[None])
+    attack = smoother(known, chain, 2)
     Y = np.random.default_rng(9).standard_normal((6, 1, 1)).cumsum(axis=0)
     found = np.exp(attack.logits(Cases(Y, np.zeros((6, 1), dtype=int), np.zeros((6, 1), dtype=int), 3, False)))
     np.testing.assert_allclose(found[:, :, 0], by_enumeration(Y[:, 0, 0], known, chain, 2), atol=1e-5)
@@ -99,9 +105,10 @@ def test_a_chain_that_follows_the_clock_is_smoothed_exactly():
     rng = np.random.default_rng(2)
     moves = np.stack([MOVES, MOVES[::-1]])
     cell, logs = rng.integers(2, size=(6, 1)), rng.standard_normal((2, 6, 1))
-    chain = Chain(np.array([0.5, 0.5]), moves, True, True)
+    chain = Chain(np.array([0.5, 0.5]), moves)
     plan = Plan(np.eye(2)[None], np.zeros((1, 2), dtype=int), 0)
-    found = smoothed(logs, plan, chain, cell)[:, :, 0]
+    found = smooth(logs, plan, chain, cell)[:, :, 0]
+    np.testing.assert_allclose(smooth(logs, None, chain, cell)[:, :, 0], found, atol=1e-12)
     exact = np.zeros((2, 6))
     for theta in itertools.product(range(2), repeat=6):
         p = np.exp(sum(logs[i, k, 0] for k, i in enumerate(theta)))
@@ -163,7 +170,7 @@ def test_models_that_say_too_much_are_cooled():
         sure, *[getattr(known, name) for name in ("pseudo", "kernel", "prior", "transitions")], 1, None, known.design
     )
     attack = Smoother().learn(cases, wrong, np.random.default_rng(0))
-    assert attack.temperature < 0.3 or attack.cap < 10.0
+    assert attack.temperature < 0.3 or attack.rule.cap < 10.0
     assert (attack.logits(cases).argmax(axis=0) == cases.labels).mean() > 0.75
 
 
@@ -188,11 +195,11 @@ def test_the_chain_is_counted_from_labels_and_tilted_by_the_clock():
     cases = Cases(np.zeros((2400, 1, 1)), labels, labels, 2, False, hours, np.zeros((2400, 1), dtype=int))
     known = known_of(None, None, np.eye(2), (0, 1), raw=True)
     chain = chain_of(cases, known)
-    assert chain.clocked
-    assert chain.moves[12, 0, 1] > 5.0 * chain.moves[3, 0, 1]
-    assert chain.moves[3, 1, 0] > 5.0 * chain.moves[12, 1, 0]
+    moves = chain.moves[chain.cell(cases)[:24, 0]]
+    assert moves[12, 0, 1] > 5.0 * moves[3, 0, 1]
+    assert moves[3, 1, 0] > 5.0 * moves[12, 1, 0]
     plain = chain_of(cases.without_clock(), known)
-    assert not plain.clocked
+    assert plain.clock is None
     here, there = labels[:-1, 0], labels[1:, 0]
     share = ((here == 0) & (there == 1)).sum() / (here == 0).sum()
     assert plain.moves[0, 0, 1] == pytest.approx(share, rel=0.01)
@@ -202,7 +209,7 @@ def test_pieces_of_training_data_keep_readings_and_labels_together():
     """Each piece is a stretch of one sequence."""
     labels = np.arange(4000).reshape(2000, 2) % 2
     outputs = np.arange(4000.0).reshape(2000, 1, 2)
-    pieces = in_pieces(Cases(outputs, labels, labels, 2, False), 15)
+    pieces = pieces_of(Cases(outputs, labels, labels, 2, False), 15)
     assert pieces.T == 510
     assert pieces.N == 6
     np.testing.assert_array_equal(pieces.outputs[:, 0] % 2, pieces.labels)

@@ -63,7 +63,7 @@ ROSTER: dict[str, str] = {
     "exact": "bayes:Exact",
     "smoother": "bayes:Smoother",
     "hmm": "hmm:Hidden",
-    "redraws": "bayes:Redrawn",
+    "redraws": "bayes:Redraws",
     "grid": "grid:Inverted",
     "digits": "grid:Digits",
     "bits": "bits:Bits",
@@ -292,7 +292,7 @@ class _Work:
         strict = 1.0 - level / max(len(real), 1)
         hours = hours_of(cases) if any(a.clock for a in real) else None
         came_of = iter(outcomes(real, cases, independent, hours, level, partial(self.rng, "tested", data)))
-        rows, blocks = [], int(np.unique(cases.stretches[cases.truth >= 0]).size)
+        rows, blocks = [], int(np.unique(cases.truth_blocks[cases.truth >= 0]).size)
         for a in attacked:
             own = a.name in REFERENCES
             came = Tested(math.nan, math.nan, "", False) if own else next(came_of)
@@ -392,7 +392,7 @@ def _material(
 def _notes(material: Material, rows: list[Row], recording: Recording | None, estimated: bool) -> list[str]:
     """What the figures rest on."""
     judge = material.judge["disguised"]
-    blocks = int(np.unique(judge.stretches[judge.truth >= 0]).size)
+    blocks = int(np.unique(judge.truth_blocks[judge.truth >= 0]).size)
     notes = []
     if estimated:
         notes.append("the design accepts private values that the edge estimates: no guarantee, audit only")

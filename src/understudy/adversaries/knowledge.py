@@ -15,12 +15,15 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
-from understudy._types import Array
+from understudy._types import Array, Index, Ints, Mask, Value
 from understudy.errors import ConfigurationError
 from understudy.models.family import Family
 from understudy.models.model import Model
+from understudy.randomizer.causal import CausalDesign
+from understudy.randomizer.causal_belief import Beliefs
+from understudy.randomizer.design import Design
 
 # What an adversary knows: everything about the design, but no draw and no private value --------------
 
@@ -38,13 +41,13 @@ class Known:
     """
 
     family: Family
-    pseudo: tuple[Any, ...]
+    pseudo: tuple[Value, ...]
     kernel: Array
     prior: Array
     transitions: Array | None
     decision_every: int | None
     grid: tuple[Array, Array] | None
-    design: Any
+    design: Design | CausalDesign | None
     raw: bool = False
     noise: Array | None = None
     """Standard deviation of the noise added to each channel, (d,), where the outputs are raw readings with noise."""
@@ -63,6 +66,11 @@ class Known:
         """The models of the pseudo values, in their order: what the output follows."""
         return [self.family.model(value) for value in self.pseudo]
 
+    @property
+    def beliefs(self) -> Beliefs | None:
+        """What a randomizer with memory goes by; None for one draw, or where nothing is disguised."""
+        return self.design.beliefs if isinstance(self.design, CausalDesign) else None
+
 
 # What an adversary is --------------------------------------------------------------------------------
 
@@ -80,14 +88,14 @@ class Guess(NamedTuple):
 class Adversary(Protocol):
     """Output in, guess out."""
 
-    def guess(self, Y: Any) -> Guess:
+    def guess(self, Y: ArrayLike) -> Guess:
         """The guess for a sequence (T,) or (T, d), or for each of (T, d, N)."""
         ...
 
 
 def guessed(scores: Array, many: bool) -> Guess:
     """The guess that has the greatest score; `scores` is (m, N)."""
-    index: NDArray[np.int64] = np.argmax(scores, axis=0)
+    index: Ints = np.argmax(scores, axis=0)
     return Guess(index, scores) if many else Guess(int(index[0]), scores[:, 0])
 
 
@@ -108,9 +116,9 @@ class Cases:
 
     outputs: Array
     """(T, d, N), NaN where missing or padded."""
-    labels: NDArray[np.int64]
+    labels: Ints
     """(T, N), position of theta among the family's values; -1 is not judged (unknown, or padding)."""
-    blocks: NDArray[np.int64]
+    blocks: Ints
     """(T, N), number of the stretch of time, the unit of resampling. Copies of one stretch share it."""
     m: int
     """How many values theta has."""
@@ -118,9 +126,9 @@ class Cases:
     """Theta is constant in a sequence: one guess for each, of ``labels[0]``."""
     hours: Array | None = None
     """(T, N), hour of the day in [0, 24), NaN if unknown; None without a public clock."""
-    days: NDArray[np.int64] | None = None
+    days: Ints | None = None
     """(T, N), weekday from 0 (Monday) to 6, -1 if unknown."""
-    pseudo: NDArray[np.int64] | None = None
+    pseudo: Ints | None = None
     """(T, N), position of the pseudo value, -1 if unknown: for the reference that sees it, never for an adversary."""
 
     def __post_init__(self) -> None:
@@ -158,14 +166,25 @@ class Cases:
         return int(self.outputs.shape[2])
 
     @property
-    def truth(self) -> NDArray[np.int64]:
+    def truth(self) -> Ints:
         """What is guessed: (N,) where theta is constant in a sequence, else (T, N); -1 is not judged."""
         return self.labels[0] if self.once else self.labels
 
     @property
-    def stretches(self) -> NDArray[np.int64]:
-        """The stretch of time of each guess, in the shape of `truth`."""
+    def truth_blocks(self) -> Ints:
+        """The block of time of each guess, in the shape of `truth`."""
         return self.blocks[0] if self.once else self.blocks
+
+    @property
+    def dates(self) -> Ints:
+        """A number for the day of each guess, the same for copies of it: the block in which the day began."""
+        if self.once or self.hours is None:
+            return self.truth_blocks
+        began = np.zeros(self.hours.shape, dtype=np.int64)
+        began[1:] = np.where(np.diff(self.hours, axis=0) < -1e-9, np.arange(1, self.T)[:, None], 0)
+        began = np.maximum.accumulate(began, axis=0)
+        # a block may hold the start of several days
+        return np.asarray(np.take_along_axis(self.blocks, began, axis=0) * self.T + began)
 
     @property
     def guesses(self) -> int:
@@ -173,7 +192,7 @@ class Cases:
         return int((self.truth >= 0).sum())
 
     @property
-    def counts(self) -> NDArray[np.int64]:
+    def counts(self) -> Ints:
         """How many guesses are judged for each value, (m,)."""
         truth = self.truth
         return np.bincount(truth[truth >= 0], minlength=self.m).astype(np.int64)
@@ -186,7 +205,7 @@ class Cases:
         """The same, with the pseudo values taken out: what an adversary may be given."""
         return replace(self, pseudo=None)
 
-    def sequences(self, which: Any) -> Cases:
+    def sequences(self, which: slice | list[int] | Index | Mask) -> Cases:
         """Some of the N sequences, by positions, a mask or a slice.
 
         >>> cases = Cases(np.zeros((3, 1, 2)), np.zeros((3, 2), dtype=int), np.zeros((3, 2), dtype=int), 2, False)

@@ -62,7 +62,6 @@ from numpy.typing import NDArray
 
 from understudy._types import Array, Ints, Plain
 from understudy.adversaries.knowledge import Cases
-from understudy.adversaries.learners.references import days_of
 from understudy.errors import ConfigurationError, MissingReadingError, NumericalError
 from understudy.identify.history import History, Segment
 from understudy.identify.prediction import scores
@@ -348,7 +347,7 @@ def judged(logits: Array, cases: Cases, prior: Array) -> Judged:
     with np.errstate(divide="ignore"):
         score = np.log((1.0 - MIXED) * q / p[labels] + MIXED)
     return Judged(
-        labels.astype(np.int64), cases.stretches[known], said.argmax(axis=0), beside.argmax(axis=0), score, cases.m
+        labels.astype(np.int64), cases.truth_blocks[known], said.argmax(axis=0), beside.argmax(axis=0), score, cases.m
     )
 
 
@@ -409,7 +408,7 @@ def hours_of(cases: Cases) -> Ints | None:
     if cases.hours is None:
         return None
     hours = cases.hours[0] if cases.once else cases.hours
-    judged, dates = cases.truth >= 0, days_of(cases)
+    judged, dates = cases.truth >= 0, cases.dates
     kinds: list[tuple[Ints, int]] = [(np.zeros(hours.shape, dtype=np.int64), 2)]
     if cases.days is not None:
         day = cases.days[0] if cases.once else cases.days

@@ -409,7 +409,7 @@ class Nest:
         careful: bool = False,
     ) -> None:
         self.ask, self.accuracy, self.careful = ask, accuracy, careful
-        self.stretches = [Stretch(*support) for support in supports]
+        self.truth_blocks = [Stretch(*support) for support in supports]
         self._hints = hints
         with np.errstate(all="ignore"):
             self._centre, self._root = _gaussian(self._searched, self._start(), ask.name)
@@ -418,11 +418,11 @@ class Nest:
     @property
     def size(self) -> int:
         """How many numbers."""
-        return len(self.stretches)
+        return len(self.truth_blocks)
 
     def _start(self) -> Array:
         start = np.zeros(self.size)
-        for i, (stretch, hint) in enumerate(zip(self.stretches, self._hints, strict=True)):
+        for i, (stretch, hint) in enumerate(zip(self.truth_blocks, self._hints, strict=True)):
             places = [hint.centre, *hint.seeds, 0.0]
             inside = [x for x in places if x is not None and stretch.low < x < stretch.high]
             if inside:
@@ -438,9 +438,9 @@ class Nest:
 
     def _searched(self, u: Array) -> Array:
         """The same while the mode is being looked for: far away from it NaN is allowed."""
-        rows = [stretch.x(row) for stretch, row in zip(self.stretches, u, strict=True)]
+        rows = [stretch.x(row) for stretch, row in zip(self.truth_blocks, u, strict=True)]
         f = self.ask.search(np.stack(rows))
-        for stretch, row in zip(self.stretches, u, strict=True):
+        for stretch, row in zip(self.truth_blocks, u, strict=True):
             if not stretch.line:
                 f = np.where(np.abs(row) < REACH, f + stretch.log_slope(row), -np.inf)
         return f
@@ -497,7 +497,7 @@ class Nest:
 
     def logpdf(self, x: Array) -> Array:
         """Log-density of the first numbers (l, N), unstretched: -inf outside the support, NaN where one is missing."""
-        pairs = list(zip(self.stretches, x, strict=False))
+        pairs = list(zip(self.truth_blocks, x, strict=False))
         inside = np.all([(row > stretch.low) & (row < stretch.high) for stretch, row in pairs], axis=0)
         out = np.where(np.isnan(x).any(axis=0), np.nan, -np.inf)
         if inside.any():
@@ -508,14 +508,14 @@ class Nest:
 
     def conditional(self, x: Array) -> tuple[Line, float]:
         """The law of the number after the given ones (l,), and its mass as the integral over all that follow."""
-        given = np.array([s.u(x[i : i + 1]) for i, s in enumerate(self.stretches[: x.size])])
+        given = np.array([s.u(x[i : i + 1]) for i, s in enumerate(self.truth_blocks[: x.size])])
         return self.line(x), float(self.marginal(given)[0])
 
     def line(self, x: Array) -> Line:
         """The law of the number that follows the given ones (l,), those after it integrated out."""
         known = x.size
-        given = np.array([s.u(x[i : i + 1]) for i, s in enumerate(self.stretches[:known])]).reshape(known, 1)
-        stretch = self.stretches[known]
+        given = np.array([s.u(x[i : i + 1]) for i, s in enumerate(self.truth_blocks[:known])]).reshape(known, 1)
+        stretch = self.truth_blocks[known]
 
         def density(y: Array) -> Array:
             u = stretch.u(y)

@@ -52,29 +52,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from understudy._types import Array, Frozen, Ints
-from understudy.adversaries.knowledge import Cases, Known, normalised
+from understudy.adversaries.knowledge import Attack, Cases, Known, normalised
 from understudy.adversaries.learners.calibration import (
-    ALWAYS,
-    Calibration,
+    AlongChain,
     Chain,
-    Clock,
+    EvidenceAttack,
     Plan,
-    Timely,
-    believed,
-    calibrated,
-    cells,
     chain_of,
-    coolest,
+    fit_scores,
+    pieces_of,
     powers,
-    smoothed,
-    surprise,
+    settle,
+    smoothed_logits,
 )
 from understudy.errors import UnderstudyError
 from understudy.identify.prediction import filtered
@@ -516,6 +510,7 @@ def _one_by_one(model: Any, Y: Array) -> Array:
 
 
 _CHECKED = 4000  # training sequences that may show a model to be wrong
+_CLEARLY = 5.0  # nats by which they must speak against a model that is known to be right
 
 
 class Exact(Frozen):
@@ -543,34 +538,34 @@ class Exact(Frozen):
             return "theta moves; the smoother is the one for that"
         return refusal(output_models(known), cases.T * cases.N, moving=False)
 
-    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> BayesAttack:
+    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> Attack:
         """There is nothing to learn but a temperature."""
-        made = BayesAttack(tuple(output_models(known)), known.kernel, known.prior)
         few = cases.sequences(slice(0, _CHECKED))
-        logs = sequence_logs(made.models, few.outputs)
-        found = believed(lambda t: surprise(made.posterior(logs, t), few.labels[0]), few.guesses)
-        timely = Timely.learned(made.posterior(logs, found), few, cases, rng)
-        return BayesAttack(made.models, known.kernel, known.prior, found, timely)
+        reader = SequenceLikelihoods(tuple(output_models(known)))
+        rule = ThroughKernel(known.prior, known.kernel)
+        found = settle(reader.evidence(few), few, [rule], _CLEARLY / max(few.guesses, 1))
+        return found.attack(reader, cases, rng)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class BayesAttack:
-    """Pseudo models, kernel, prior, temperature, and what the clock adds."""
+class SequenceLikelihoods(NamedTuple):
+    """Log-likelihoods (n, N) of whole sequences under each model."""
 
     models: tuple[Model, ...]
-    kernel: Array
+
+    def evidence(self, cases: Cases) -> Array:
+        """One model for all readings of a sequence."""
+        return sequence_logs(self.models, cases.outputs)
+
+
+class ThroughKernel(NamedTuple):
+    """Bayes' rule for one draw: Pr(theta_i given ~y) is proportional to p_i sum_j P_ij p_j(~y)."""
+
     prior: Array
-    temperature: float = 1.0
-    timely: Timely = ALWAYS
+    kernel: Array
 
-    def logits(self, cases: Cases) -> Array:
-        """Log-probabilities of each value, (m, N)."""
-        said = self.posterior(sequence_logs(self.models, cases.outputs), self.temperature)
-        return self.timely.logits(said, cases)
-
-    def posterior(self, logs: Array, temperature: float) -> Array:
-        """The same from log-likelihoods (n, N)."""
-        scaled = temperature * logs
+    def posterior(self, evidence: Array, cases: Cases, temperature: float) -> Array:
+        """Log-probabilities (m, N) from log-likelihoods (n, N)."""
+        scaled = temperature * evidence
         weights = (self.prior[:, None] * self.kernel) @ np.exp(scaled - scaled.max(axis=0))
         with np.errstate(divide="ignore"):
             return normalised(np.log(weights))
@@ -587,42 +582,37 @@ class Oracle(Frozen):
         """It needs pseudo values."""
         return "" if cases.pseudo is not None else "the pseudo values are not known here"
 
-    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> OracleAttack:
+    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> EvidenceAttack:
         """How theta moves, if it does."""
         every = known.decision_every or cases.T
         chain = None if cases.once else chain_of(cases, known, every)
-        return OracleAttack(known, chain, every)
+        return EvidenceAttack(DrawLikelihoods(known, every), AlongChain(known.prior, chain, every))
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class OracleAttack:
-    """What is known, how theta moves, and how often there is a draw."""
+class DrawLikelihoods(NamedTuple):
+    """Log-probabilities of the draws given theta, at the first reading of each decision."""
 
     known: Known
-    chain: Chain | None
     every: int
 
-    def logits(self, cases: Cases) -> Array:
-        """Log-probabilities (m, T, N), or (m, N) where theta is constant in a sequence."""
-        known, m = self.known, cases.m
+    def evidence(self, cases: Cases) -> Array:
+        """(m, T, N), or (m, N) where theta is constant in a sequence; 0 where a draw is not known."""
+        m, T, N = cases.m, cases.T, cases.N
         if cases.pseudo is None:
-            shape = (m, cases.N) if cases.once else (m, cases.T, cases.N)
-            return normalised(np.zeros(shape))
-        with np.errstate(divide="ignore"):
-            logs = np.log(known.prior[:, None] * known.kernel)
-        if self.chain is None:
-            drawn = cases.pseudo[0]
-            return normalised(np.where(drawn >= 0, logs[:, drawn], np.log(known.prior)[:, None]))
-        K = -(-cases.T // self.every)
-        draws = cases.pseudo[:: self.every][:K]
-        likelihoods = np.stack([draw_likelihoods(known, draws[:, s], m) for s in range(cases.N)], axis=1)  # (K, N, m)
-        with np.errstate(divide="ignore"):
-            return normalised(np.log(_smoothed(likelihoods, self.chain, cells(cases), self.every)[:, : cases.T]))
+            return np.zeros((m, *cases.truth.shape))
+        draws = cases.pseudo[:1] if cases.once else cases.pseudo[:: self.every]
+        likelihoods = np.stack([draw_likelihoods(self.known, draws[:, s], m) for s in range(N)], axis=2)  # (K, m, N)
+        logs = np.log(np.maximum(likelihoods, 1e-90))
+        if cases.once:
+            return np.asarray(logs[0])
+        evidence = np.zeros((m, T, N))
+        evidence[:, :: self.every] = logs.transpose(1, 0, 2)
+        return evidence
 
 
-def draw_likelihoods(known: Known, draws: Any, m: int) -> Array:
+def draw_likelihoods(known: Known, draws: Ints, m: int) -> Array:
     """Pr(draw k given theta_i and the draws before), (K, m), for one path of pseudo values; ones where unknown."""
-    beliefs = getattr(known.design, "beliefs", None)
+    beliefs = known.beliefs
     found = np.ones((len(draws), m))
     if known.raw or beliefs is None:
         there = draws >= 0
@@ -640,24 +630,10 @@ def draw_likelihoods(known: Known, draws: Any, m: int) -> Array:
     return found
 
 
-def _smoothed(likelihoods: Array, chain: Chain, cell: Any, every: int) -> Array:
-    """Forward and backward over theta alone, (m, K every, N): the draws are known."""
-    K, N, m = likelihoods.shape
-    # draws that are known speak for theta as readings do whose law depends on it: one draw for each value
-    evidence = np.zeros((m, K * every, N))
-    with np.errstate(divide="ignore"):
-        evidence[:, ::every] = np.log(np.maximum(likelihoods, 1e-90)).transpose(2, 0, 1)
-    plan = Plan(np.eye(m)[None], np.zeros((1, m), dtype=np.int64), 0)
-    whole = np.concatenate([cell, np.repeat(cell[-1:], K * every - len(cell), axis=0)])
-    return smoothed(evidence, plan, chain, whole, every)
-
-
 # The smoother: who knows the design, against a theta that moves --------------------------------------
 
 
 _PLACES = 256
-_PIECE = 512  # readings of a piece of training data
-_PIECES = 64
 _CAPS = (np.inf, 6.0, 2.0)
 _WORTH = 0.002  # nats a reading that must be gained before a model is taken for wrong
 
@@ -690,51 +666,40 @@ class Smoother(Frozen):
             return "theta is constant; exact Bayes is the one for that"
         return refusal(output_models(known), cases.T * cases.N, moving=True)
 
-    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> SmoothAttack:
-        """How theta moves, and what the evidence of a reading is worth."""
+    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> Attack:
+        """How theta moves, and what the evidence of a reading is worth: a temperature and a cap."""
         every = 1 if known.raw else known.decision_every or cases.T
         chain, plan = chain_of(cases, known, every), plan_of(known)
-        models = tuple(output_models(known))
-        made = SmoothAttack(models, chain, plan, every, played_moves(known, chain, every))
-        pieces = in_pieces(cases, every)
-        evidence = step_logs(models, pieces.outputs, made.mixing, every)
-        cell = cells(pieces)
-
-        def loss(t: float, cap: float) -> float:
-            return surprise(made.posterior(evidence, cell, t, cap), pieces.labels)
-
-        best = (loss(1.0, np.inf) - _WORTH, 1.0, np.inf)
-        for cap in _CAPS:
-            t = coolest(lambda t, cap=cap: loss(t, cap))  # type: ignore[misc]  # bound to this cap
-            best = min(best, (loss(t, cap), t, cap))
-        said = made.posterior(evidence, cell, *best[1:])
-        timely = Timely.learned(said, pieces, cases, rng)
-        return SmoothAttack(models, chain, plan, every, made.mixing, best[1], best[2], timely)
+        reader = ReadingLikelihoods(tuple(output_models(known)), pseudo_moves(known, chain, every), every)
+        pieces = pieces_of(cases, every)
+        rules = [ThroughDraws(chain, plan, every, cap) for cap in _CAPS]
+        return settle(reader.evidence(pieces), pieces, rules, _WORTH).attack(reader, cases, rng)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class SmoothAttack:
-    """Pseudo models, how theta moves, how draws depend on it, readings a decision, moves of the pseudo value."""
+class ReadingLikelihoods(NamedTuple):
+    """Log-densities (n, T, N) of readings under each model, with the moves of the pseudo value at each decision."""
 
     models: tuple[Model, ...]
+    mixing: Array
+    every: int
+
+    def evidence(self, cases: Cases) -> Array:
+        """Each reading given those before it."""
+        return step_logs(self.models, cases.outputs, self.mixing, self.every)
+
+
+class ThroughDraws(NamedTuple):
+    """Forward and backward over theta and the draws that were made for it. No reading counts for more than the cap."""
+
     chain: Chain
     plan: Plan
     every: int
-    mixing: Array
-    temperature: float = 1.0
     cap: float = np.inf
-    timely: Timely = ALWAYS
 
-    def logits(self, cases: Cases) -> Array:
-        """Log-probabilities of each value at each reading, (m, T, N)."""
-        evidence = step_logs(self.models, cases.outputs, self.mixing, self.every)
-        return self.timely.logits(self.posterior(evidence, cells(cases), self.temperature, self.cap), cases)
-
-    def posterior(self, evidence: Array, cell: Ints, temperature: float, cap: float) -> Array:
-        """The same from log-densities (n, T, N)."""
-        ahead = np.maximum(evidence - evidence.max(axis=0), -cap)
-        with np.errstate(divide="ignore"):
-            return normalised(np.log(smoothed(temperature * ahead, self.plan, self.chain, cell, self.every)))
+    def posterior(self, evidence: Array, cases: Cases, temperature: float) -> Array:
+        """Log-probabilities (m, T, N) from log-densities (n, T, N)."""
+        ahead = np.maximum(evidence - evidence.max(axis=0), -self.cap)
+        return smoothed_logits(temperature * ahead, self.plan, self.chain, cases, self.every)
 
 
 def plan_of(known: Known) -> Plan:
@@ -747,7 +712,7 @@ def plan_of(known: Known) -> Plan:
     >>> plan_of(Known(family, (0, 1), np.eye(2), family.prior, stay, 1, None, design)).kernels.shape
     (3, 2, 2)
     """
-    beliefs = getattr(known.design, "beliefs", None)
+    beliefs = known.beliefs
     if not known.raw and beliefs is not None:
         for grid in (2.0**20, 2.0**10, 2.0**6):
             plan = _places(beliefs, grid)
@@ -779,7 +744,7 @@ def _places(beliefs: Beliefs, grid: float) -> Plan | None:
     return Plan(np.stack(kernels), np.stack(after), 0)
 
 
-def played_moves(known: Known, chain: Chain, every: int) -> Array:
+def pseudo_moves(known: Known, chain: Chain, every: int) -> Array:
     """Odds (n, n) of going from one pseudo value to another at a decision, for a bank of filters: an approximation.
 
     Theta given the pseudo value, then where theta moves, then what is drawn for it.
@@ -790,30 +755,6 @@ def played_moves(known: Known, chain: Chain, every: int) -> Array:
     back = back / back.sum(axis=0)
     moves = powers(chain, every)[every, -1]
     return np.asarray(back.T @ moves @ P)
-
-
-def in_pieces(cases: Cases, every: int) -> Cases:
-    """Training cases cut into pieces of some hundred readings side by side, as many as it takes to learn a number."""
-    size = max(every, _PIECE // every * every)
-    if size >= cases.T:
-        return cases.sequences(slice(0, max(1, _PIECES * size // cases.T)))
-    count = cases.T // size
-    keep = _spread(count * cases.N, _PIECES)
-
-    def cut(part: Any) -> Any:
-        if part is None:
-            return None
-        pieces = part[: count * size].reshape(count, size, *part.shape[1:])
-        pieces = np.moveaxis(pieces, 0, -1)  # (size, .., N, count)
-        return np.ascontiguousarray(pieces.reshape(*pieces.shape[:-2], -1)[..., keep])
-
-    return Cases(
-        cut(cases.outputs), cut(cases.labels), cut(cases.blocks), cases.m, cases.once, cut(cases.hours), cut(cases.days)
-    )
-
-
-def _spread(count: int, most: int) -> NDArray[np.int64]:
-    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))
 
 
 # Who looks for draws that should not have been made: the output in windows, each with a draw of its o ---
@@ -827,7 +768,7 @@ _MIXED = 3_000_000  # readings times models for which filters of hidden states a
 _SWITCH = 0.05  # odds that the value of a bank of filters has changed since the last reading
 
 
-class Redrawn(Frozen):
+class Redraws(Frozen):
     """Windows of several widths, each with a draw of its own.
 
     >>> import understudy as us
@@ -839,7 +780,7 @@ class Redrawn(Frozen):
     >>> drawn = (rng.random((32, 800)) < kernel[theta, 1]).repeat(2, axis=0)         # 32 draws where one is allowed
     >>> labels = np.tile(theta, (64, 1))
     >>> cases = Cases(rng.normal(4.0 * drawn)[:, None], labels, np.tile(np.arange(800), (64, 1)), 2, once=True)
-    >>> attack = Redrawn().learn(cases.sequences(slice(0, 400)), known, rng)
+    >>> attack = Redraws().learn(cases.sequences(slice(0, 400)), known, rng)
     >>> bool((attack.logits(cases.sequences(slice(400, 800))).argmax(axis=0) == theta[400:]).mean() > 0.95)
     True
     """
@@ -852,37 +793,27 @@ class Redrawn(Frozen):
         """The models must be quick enough."""
         return refusal(output_models(known), cases.T * cases.N, moving=not cases.once)
 
-    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> RedrawnAttack:
+    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> Attack:
         """What each width is worth."""
         models = tuple(output_models(known))
         few = cases.sequences(slice(0, max(1, min(_LEARNED, 40 * _CHUNK // (cases.T * len(models))))))
-        clock, mixed = Clock.learned(cases), cases.T * cases.N * len(models) <= _MIXED
-        empty = Calibration(np.zeros(0), np.zeros(0), np.zeros((cases.m, 1)))
-        scores = RedrawnAttack(models, known.kernel, clock, mixed, cases.T, empty).scores(few)
-        worth = calibrated(scores, few.truth, cases.m, ridge=10.0, rng=rng)
-        return RedrawnAttack(models, known.kernel, clock, mixed, cases.T, worth)
+        mixed = cases.T * cases.N * len(models) <= _MIXED
+        return fit_scores(WindowScores(models, known.kernel, mixed, cases.T), few, cases, rng)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class RedrawnAttack:
-    """Pseudo models, kernel, what the clock says, whether filters are mixed, and what the scores are worth.
+class WindowScores(NamedTuple):
+    """Pseudo models, kernel, and whether filters are mixed.
 
     `length` is that of the sequences that were learned from: it decides which windows there are, here and there.
     """
 
     models: tuple[Model, ...]
     kernel: Array
-    clock: Clock
     mixed: bool
     length: int
-    calibration: Calibration
-
-    def logits(self, cases: Cases) -> Array:
-        """Log-probabilities (m, T, N), or (m, N) where theta is constant in a sequence."""
-        return self.calibration.logits(self.scores(cases))
 
     def scores(self, cases: Cases) -> Array:
-        """Scores of all widths and values but the first, and the clock: (F, N) or (F, T, N)."""
+        """Scores of all widths and values but the first: (F, N) or (F, T, N)."""
         n = len(self.models)
         mixing = (1.0 - _SWITCH) * np.eye(n) + _SWITCH * self.kernel.mean(axis=0) if self.mixed else None
         size = max(1, _CHUNK // max(cases.T * n, 1))
@@ -890,7 +821,7 @@ class RedrawnAttack:
         for first in range(0, cases.N, size):
             logs = step_logs(self.models, cases.outputs[:, :, first : first + size], mixing)
             parts.append(self._whole(logs) if cases.once else self._each(logs))
-        return np.concatenate([np.concatenate(parts, axis=-1), self.clock.scores(cases)])
+        return np.concatenate(parts, axis=-1)
 
     def _whole(self, logs: Array) -> Array:
         """Sums over the windows of a sequence, for windows of a half, a quarter, .. of it."""

@@ -24,20 +24,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from understudy._types import Array, Frozen
-from understudy.adversaries.knowledge import Cases, Known, normalised
+from understudy.adversaries.knowledge import Attack, Cases, Known, normalised
 from understudy.adversaries.learners.bayes import refusal, sequence_logs
-from understudy.adversaries.learners.calibration import ALWAYS, Timely, chain_of, surprise
+from understudy.adversaries.learners.calibration import log_odds, surprise, with_clock
 from understudy.adversaries.learners.grid import whole_rows
 from understudy.adversaries.learners.inversion import (
     DOUBLE,
-    FollowedAttack,
+    MOST_NATS,
     Form,
     Machine,
     Release,
     State,
+    TraceReader,
     counted,
     obstacle,
     spacing,
+    trace_attack,
 )
 from understudy.errors import UnderstudyError
 from understudy.models.model import Model
@@ -99,23 +101,19 @@ class Bits(Frozen):
             return str(error)
         return ""
 
-    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> BitsAttack | MovingAttack:
+    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> Attack:
         """The step of the output, the form of the readings, and what the evidence proved to be worth."""
         release = released(cases.outputs, known.design)
         if not cases.once:
             every = known.decision_every or cases.T
-            moving = MovingAttack(known, release.steps[0], chain_of(cases, known), every, draws=True)
-            if cases.hours is None:
-                return moving
-            pieces = cases.sequences(slice(0, 2))
-            return replace(moving, timely=Timely.learned(moving.logits(pieces), pieces, cases, rng))
+            return trace_attack(MovingBits(known, release.steps[0], every, draws=True), cases, known, rng)
         few = cases.sequences(slice(0, _LEARNED))
         made = BitsAttack(known, release)
         logs = sequence_logs(known.targets, few.outputs)
         made = replace(made, form=_form(few, made, logs))
         evidence = made.evidence(few.outputs, logs)
         made = replace(made, weights=_worth(made, logs, evidence, few))
-        return replace(made, timely=Timely.learned(made.posterior(logs, evidence), few, cases, rng))
+        return with_clock(made, made.posterior(logs, evidence), few, cases, rng)
 
 
 class Evidence(NamedTuple):
@@ -137,13 +135,16 @@ class BitsAttack:
     release: Release
     form: Form = DOUBLE
     weights: tuple[float, float, float] = (1.0, 0.0, 0.0)
-    timely: Timely = ALWAYS
 
     def logits(self, cases: Cases) -> Array:
         """Log-probabilities (m, N)."""
         logs = sequence_logs(self.known.targets, cases.outputs)
         evidence = self.evidence(cases.outputs, logs, lattice=self.weights[2] > 0.0)
-        return self.timely.logits(self.posterior(logs, evidence), cases)
+        return self.posterior(logs, evidence)
+
+    def scores(self, cases: Cases) -> Array:
+        """The same as log-odds."""
+        return log_odds(self.logits(cases))
 
     def posterior(self, logs: Array, evidence: Evidence) -> Array:
         """Bayes' rule, (m, N), from log-likelihoods (n, N) of the pseudo models and what bits add to them."""
@@ -195,7 +196,7 @@ class BitsAttack:
             return np.zeros(Y.shape[2])
 
 
-class MovingAttack(FollowedAttack):
+class MovingBits(TraceReader):
     """The same for a theta that moves: the first decision by counting, those after it by the lattice of innovations.
 
     Counting needs the states of both filters to the last bit. They are known at the beginning; later on they depend on
@@ -207,7 +208,7 @@ class MovingAttack(FollowedAttack):
     def evidence(self, cases: Cases) -> Array:
         """What speaks for each value at each reading, (m, T, N), in nats."""
         # not super(): a dataclass with slots is another class than the one that its methods were written in
-        found = FollowedAttack.evidence(self, cases)
+        found = TraceReader.evidence(self, cases)
         step = self.grid if isinstance(self.grid, float) else 0.0
         counter = BitsAttack(self.known, Release((step,)))
         first = np.ascontiguousarray(cases.outputs[: self.every])
@@ -216,7 +217,7 @@ class MovingAttack(FollowedAttack):
             prior = np.log(np.maximum(self.known.prior, 1e-300))[:, None]
         found[:, : self.every] = 0.0
         found[:, 0] = counter.posterior(logs, counter.evidence(first, logs, lattice=False)) - prior
-        return found
+        return np.maximum(found, -MOST_NATS)
 
 
 def released(outputs: Array, design: Any = None) -> Release:

@@ -1,44 +1,42 @@
-"""Scores made into probabilities by what training cases show: a logistic regression, or a temperature.
+"""Scores made into probabilities, by what training cases show.
 
-An adversary that knows the design has scores from models, and models are never quite right on real data: readings that
-are taken for independent given theta are not, and evidence is counted twice. Two remedies, both learned from training
-cases alone. A *temperature* t raises likelihoods to a power, so that evidence counts as much as it proved to be worth.
-A *logistic regression* on the scores, with a ridge, weighs several scores against each other.
+Models are never quite right on real data, and what a learner says of the cases that it learned from is too sure. So
+every adversary is calibrated before it is judged. There are two ways, both learned from training cases alone.
 
-How theta moves, as training labels and the clock tell it, and exact smoothing along what was drawn for it.
+*Evidence* is a log-likelihood of each value of theta, or of each draw. A `Rule` makes log-probabilities of it: Bayes'
+rule for a theta that is constant, forward and backward along its chain for one that moves (`smooth`). Before that the
+evidence is multiplied by a temperature t <= 1, which undoes what is counted twice. `settle` chooses rule and
+temperature by the mean log-probability of labels. Learners choose them on *held-out* blocks of time (`held_out`):
+whole blocks, with all their copies, and without the readings next to them. `EvidenceAttack` is what comes out.
 
-The labels give the odds of going from one value to another at the next reading. The clock tilts them: with pi(i) the
-share of value i and pi_c(i) its share at this time of day, rows are multiplied by (pi_c / pi)^g and normalised. With
-g = 1/2 two values settle to what the clock says; g is the one that makes the training labels likeliest.
+*Scores* are any numbers. A multinomial logistic regression with a ridge (`fit_logistic`) makes log-probabilities of
+them. `ScoreAttack` is what comes out.
 
-Where theta moves at the beginning of decisions only, as it does in simulations of a causal design, the matrix is that
-of the design, from one decision to the next.
-
-What an adversary says, weighed against what the clock says.
-
-An adversary whose theta follows the clock already has the time of day in its odds, but not always as much of it as the
-clock is worth. A logistic regression on both, learned from training cases, never has less than the better of the two,
-but for what it takes to learn so. Without a clock nothing is changed.
+The clock comes in twice. The chain of theta depends on the time of day: with pi the shares of the values and pi_c those
+in cell c of the clock, rows of its matrix are multiplied by (pi_c / pi)^g and normalised, for the g that makes the
+training labels likeliest. And a logistic regression weighs what the adversary says against what the clock says alone
+(`with_clock`); it is never worse than the better of the two, but for what it takes to learn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from understudy._types import Array, Ints
-from understudy.adversaries.knowledge import Cases, Known, normalised
+from understudy._types import Array, Ints, Mask
+from understudy.adversaries.knowledge import FLOOR, Attack, Cases, Known, normalised
+from understudy.adversaries.learners.references import ClockTable, clock_table, prior_of
 
-# Scores made into probabilities by what training cases show: a logistic regression, or a temperature ---
+# Logistic regression on scores -----------------------------------------------------------------------
 
 
 MOST = 200_000
 """Training cases that a regression looks at, at most."""
-
-_CLEARLY = 5.0  # nats by which the training cases must speak against a model that is known to be right
+_SURE = 12.0  # nats beyond which log-odds are not told apart
 
 
 class Calibration(NamedTuple):
@@ -58,8 +56,8 @@ class Calibration(NamedTuple):
         return normalised(found.reshape(len(self.weights), *scores.shape[1:]))
 
 
-def calibrated(
-    scores: Array, labels: NDArray[np.int64], m: int, *, ridge: float = 1.0, rng: np.random.Generator | None = None
+def fit_logistic(
+    scores: Array, labels: Ints, m: int, *, ridge: float = 1.0, rng: np.random.Generator | None = None
 ) -> Calibration:
     """Learn from scores (F, ...) and labels of the same shape but for the first axis; -1 takes no part.
 
@@ -68,7 +66,7 @@ def calibrated(
 
     >>> rng = np.random.default_rng(1)
     >>> label = rng.integers(2, size=2000)
-    >>> made = calibrated(rng.normal(3.0 * label)[None], label, 2)
+    >>> made = fit_logistic(rng.normal(3.0 * label)[None], label, 2)
     >>> made
     Calibration(1 scores, 2 values)
     >>> float(np.exp(made.logits(np.array([[1.5]]))[0, 0])).__round__(1)
@@ -94,6 +92,177 @@ def calibrated(
     return Calibration(centre, scale, _regression(_standardised(X, centre, scale), y, start, ridge))
 
 
+def _standardised(X: Array, centre: Array, scale: Array) -> Array:
+    Z = (X - centre[:, None]) / scale[:, None]
+    return np.asarray(np.clip(np.where(np.isfinite(Z), Z, 0.0), -30.0, 30.0))
+
+
+def _regression(X: Array, y: Ints, start: Array, ridge: float) -> Array:
+    """Weights (m, F + 1) of least ridge |W|^2 / 2 - log-likelihood."""
+    from scipy.optimize import minimize
+
+    m, F = len(start), len(X)
+    Z = np.concatenate([X, np.ones((1, X.shape[1]))])
+    count = X.shape[1]
+    pull = np.append(np.full(F, ridge / count), 1e-6)  # the intercept hardly
+
+    def loss(flat: Array) -> tuple[float, Array]:
+        W = flat.reshape(m, F + 1)
+        scores = W @ Z
+        top = scores.max(axis=0)
+        p = np.exp(scores - top)
+        total = p.sum(axis=0)
+        value = float((np.log(total) + top).sum() - scores[y, np.arange(count)].sum()) / count
+        p /= total
+        p[y, np.arange(count)] -= 1.0
+        return value + 0.5 * float((np.square(W - start) * pull).sum()), (p @ Z.T / count + (W - start) * pull).ravel()
+
+    found = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 300, "gtol": 1e-7})
+    return np.asarray(found.x.reshape(m, F + 1))
+
+
+class Scorer(Protocol):
+    """What looks at outputs and gives numbers."""
+
+    def scores(self, cases: Cases) -> Array:
+        """(F, T, N), or (F, N) where theta is constant in a sequence."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ScoreAttack:
+    """A scorer, the clock where there is one, and a logistic regression on the scores of both."""
+
+    scorer: Scorer
+    clock: ClockTable | None
+    calibration: Calibration
+
+    def logits(self, cases: Cases) -> Array:
+        """Log-probabilities (m, T, N), or (m, N) where theta is constant in a sequence."""
+        return self.calibration.logits(_with_clock(self.scorer.scores(cases), self.clock, cases))
+
+
+def fit_scores(
+    scorer: Scorer, part: Cases, whole: Cases, rng: np.random.Generator | None, ridge: float = 10.0
+) -> ScoreAttack:
+    """The regression learned from a part of the training cases, the clock from all of them."""
+    clock = clock_table(whole)
+    scores = _with_clock(scorer.scores(part), clock, part)
+    return ScoreAttack(scorer, clock, fit_logistic(scores, part.truth, part.m, ridge=ridge, rng=rng))
+
+
+def _with_clock(scores: Array, clock: ClockTable | None, cases: Cases) -> Array:
+    return scores if clock is None else np.concatenate([scores, log_odds(clock.evidence(cases))])
+
+
+def log_odds(logits: Array) -> Array:
+    """Log-odds of each value beside the first, (m - 1, ...), within bounds."""
+    return np.asarray(np.clip(logits[1:] - logits[:1], -_SURE, _SURE))
+
+
+# Temperature and rule --------------------------------------------------------------------------------
+
+
+class Reader(Protocol):
+    """What reads evidence in outputs."""
+
+    def evidence(self, cases: Cases) -> Array:
+        """Log-likelihoods up to a common constant: (k, T, N), or (k, N). Finite; equal ones tell nothing."""
+        ...
+
+
+class Rule(Protocol):
+    """How evidence becomes log-probabilities of theta."""
+
+    def posterior(self, evidence: Array, cases: Cases, temperature: float) -> Array:
+        """(m, T, N), or (m, N) where theta is constant in a sequence."""
+        ...
+
+
+class AlongChain(NamedTuple):
+    """Evidence for the values of theta themselves, smoothed along its chain; guess by guess if there is no chain."""
+
+    prior: Array
+    chain: Chain | None
+    every: int = 1
+    """Readings of a decision."""
+
+    def posterior(self, evidence: Array, cases: Cases, temperature: float) -> Array:
+        """Log-probabilities in the shape of the evidence."""
+        if self.chain is None:
+            log_prior = np.log(np.maximum(self.prior, FLOOR))
+            return normalised(temperature * evidence + log_prior.reshape(-1, *(1,) * (evidence.ndim - 1)))
+        return smoothed_logits(temperature * evidence, None, self.chain, cases, self.every)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EvidenceAttack:
+    """Evidence of a reader at a temperature, made into log-probabilities by a rule."""
+
+    reader: Reader
+    rule: Rule
+    temperature: float = 1.0
+
+    def __repr__(self) -> str:
+        rule, reader = type(self.rule).__name__, type(self.reader).__name__
+        return f"EvidenceAttack({reader}, {rule}, temperature {self.temperature:.3g})"
+
+    def logits(self, cases: Cases) -> Array:
+        """Log-probabilities (m, T, N), or (m, N) where theta is constant in a sequence."""
+        return self.rule.posterior(self.reader.evidence(cases), cases, self.temperature)
+
+    def scores(self, cases: Cases) -> Array:
+        """The same as log-odds."""
+        return log_odds(self.logits(cases))
+
+
+class Settled(NamedTuple):
+    """The rule and the temperature of least loss, the loss, and what they say of the cases that they were tried on."""
+
+    rule: Rule
+    temperature: float
+    loss: float
+    logits: Array
+    cases: Cases
+
+    def attack(self, reader: Reader, whole: Cases, rng: np.random.Generator | None) -> Attack:
+        """The attack of a reader, weighed against the clock of all training cases."""
+        return with_clock(EvidenceAttack(reader, self.rule, self.temperature), self.logits, self.cases, whole, rng)
+
+
+def settle(evidence: Array, cases: Cases, rules: Sequence[Rule], margin: float = 0.0) -> Settled:
+    """Choose rule and temperature by the mean log-probability of the labels.
+
+    The first rule at temperature 1 is left only if more than `margin` nats a guess are gained.
+    """
+
+    def loss(rule: Rule, temperature: float) -> float:
+        return surprise(rule.posterior(evidence, cases, temperature), cases.truth)
+
+    best = loss(rules[0], 1.0) - margin, 1.0, rules[0]
+    for rule in rules:
+        temperature = coolest(partial(loss, rule))
+        found = loss(rule, temperature)
+        if found < best[0]:
+            best = found, temperature, rule
+    return Settled(best[2], best[1], best[0], best[2].posterior(evidence, cases, best[1]), cases)
+
+
+class ScoringAttack(Attack, Scorer, Protocol):
+    """An attack whose log-odds are scores."""
+
+
+def with_clock(
+    attack: ScoringAttack, logits: Array, part: Cases, whole: Cases, rng: np.random.Generator | None
+) -> Attack:
+    """The attack weighed against the clock, learned from what it says of a part of the training cases."""
+    clock = clock_table(whole)
+    if clock is None or not (part.truth >= 0).any():
+        return attack
+    scores = _with_clock(log_odds(logits), clock, part)
+    return ScoreAttack(attack, clock, fit_logistic(scores, part.truth, part.m, ridge=10.0, rng=rng))
+
+
 def coolest(
     loss: Callable[[float], float],
     temperatures: Sequence[float] = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01, 0.003, 0.001),
@@ -114,17 +283,7 @@ def coolest(
     return min(found)[1]
 
 
-def believed(loss: Callable[[float], float], cases: int) -> float:
-    """The temperature 1 of a model that is right, unless so many independent cases speak clearly against it.
-
-    >>> believed(lambda t: (t - 0.9) ** 2, 100), round(believed(lambda t: (t - 0.3) ** 2, 100), 2)
-    (1.0, 0.25)
-    """
-    best = coolest(loss)
-    return best if (loss(1.0) - loss(best)) * cases > _CLEARLY else 1.0
-
-
-def surprise(logits: Array, labels: NDArray[np.int64]) -> float:
+def surprise(logits: Array, labels: Ints) -> float:
     """Mean of minus the log-probability (m, ...) of the labels (...), in nats; -1 takes no part."""
     there = labels >= 0
     if not there.any():
@@ -133,66 +292,183 @@ def surprise(logits: Array, labels: NDArray[np.int64]) -> float:
     return -float(picked[there].mean())
 
 
-def _standardised(X: Array, centre: Array, scale: Array) -> Array:
-    Z = (X - centre[:, None]) / scale[:, None]
-    return np.asarray(np.clip(np.where(np.isfinite(Z), Z, 0.0), -30.0, 30.0))
+# Held-out blocks -------------------------------------------------------------------------------------
 
 
-def _regression(X: Array, y: NDArray[np.int64], start: Array, ridge: float) -> Array:
-    """Weights (m, F + 1) of least ridge |W|^2 / 2 - log-likelihood."""
-    from scipy.optimize import minimize
-
-    m, F = len(start), len(X)
-    Z = np.concatenate([X, np.ones((1, X.shape[1]))])
-    count = X.shape[1]
-    pull = np.append(np.full(F, ridge / count), 1e-6)  # the intercept hardly
-
-    def loss(flat: Array) -> tuple[float, Any]:
-        W = flat.reshape(m, F + 1)
-        scores = W @ Z
-        top = scores.max(axis=0)
-        p = np.exp(scores - top)
-        total = p.sum(axis=0)
-        value = float((np.log(total) + top).sum() - scores[y, np.arange(count)].sum()) / count
-        p /= total
-        p[y, np.arange(count)] -= 1.0
-        return value + 0.5 * float((np.square(W - start) * pull).sum()), (p @ Z.T / count + (W - start) * pull).ravel()
-
-    found = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 300, "gtol": 1e-7})
-    return np.asarray(found.x.reshape(m, F + 1))
+_GROUPS, _EVERY = 8, 4  # groups of blocks; one in so many is held out
+_MANY = 4_000  # guesses
+_PIECE, _PIECES = 512, 64  # readings of a piece of training data, and how many pieces choices are tried on
 
 
-# How theta moves, as training labels and the clock tell it, and exact smoothing along what was drawn  ---
+class Split(NamedTuple):
+    """Which guesses are learned from and which are held out, in the shape of ``cases.truth``."""
+
+    fit: Mask
+    held: Mask
 
 
-_HOURS = 24
-_KINDS = 3  # working days, the others, unknown
+def held_out(cases: Cases, margin: int = 0, folds: int = 4) -> tuple[Split, ...]:
+    """Hold out about a quarter, several times: another quarter each time. Empty where nothing can be held out.
+
+    Quarters that have their share of every value come first. `margin` is how many readings next to a stretch that is
+    held out are left alone, at most an eighth of its length. Of many sequences in which theta is constant, one quarter
+    is enough.
+
+    >>> labels = np.tile([[0], [1]], (40, 1))
+    >>> cases = Cases(np.zeros((80, 1, 1)), labels, np.arange(80)[:, None] // 10, 2, once=False)
+    >>> [(int(split.held.sum()), int(split.fit.sum())) for split in held_out(cases, folds=2)]
+    [(20, 60), (20, 60)]
+    """
+    truth = cases.truth
+    judged = truth >= 0
+    groups = _groups(cases)
+    every = min(_EVERY, int(groups.max()) + 1)
+    if every < 2:
+        return ()
+    total = np.bincount(truth[judged], minlength=cases.m)
+    quarters = [groups % every == offset for offset in range(every)]
+    quarters.sort(key=lambda mask: -_balance(truth[judged & mask], total))
+    splits = [_split(cases, judged, quarter, margin) for quarter in quarters]
+    if cases.once and judged.sum() > _MANY:
+        folds = 1
+    return tuple(split for split in splits[:folds] if split.held.any() and len(np.unique(truth[split.fit])) > 1)
+
+
+def _split(cases: Cases, judged: Mask, quarter: Mask, margin: int) -> Split:
+    fit = ~quarter
+    if not cases.once and margin:
+        from scipy.ndimage import maximum_filter1d
+
+        rows = int(quarter.sum(axis=0).max())
+        near = 2 * min(margin, rows // 8) + 1
+        fit = maximum_filter1d(quarter.astype(np.int8), near, axis=0, mode="constant", cval=0) == 0
+    return Split(judged & fit, judged & quarter)
+
+
+def _groups(cases: Cases) -> Ints:
+    """The number of the group of each guess: stretches in their order, or equal pieces of time where there are few."""
+    blocks = cases.truth_blocks
+    numbers, rank = np.unique(blocks, return_inverse=True)
+    rank = rank.reshape(blocks.shape)
+    if cases.once:
+        # in no order, for an order may go with the labels
+        return np.random.default_rng(0).permutation(len(numbers))[rank]
+    if len(numbers) >= _GROUPS:
+        return np.asarray(rank * _GROUPS // len(numbers))
+    place = rank * cases.T + np.arange(cases.T)[:, None]
+    places, order = np.unique(place, return_inverse=True)
+    return np.asarray(order.reshape(place.shape) * min(_GROUPS, len(places)) // len(places))
+
+
+def _balance(labels: Ints, total: Ints) -> float:
+    """How near the shares held out are to a quarter of every value: the least of share held out and share left."""
+    there = total > 0
+    if not there.any():
+        return 0.0
+    share = np.bincount(labels, minlength=len(total))[there] / total[there]
+    return float(np.minimum(share, (1.0 - share) / (_EVERY - 1.0)).min())
+
+
+class FitReader(Protocol):
+    """What learns a reader from the guesses in a mask, which has the shape of ``cases.truth``."""
+
+    def __call__(self, where: Mask, /) -> Reader:
+        """Learn."""
+        ...
+
+
+def fit_reader(
+    candidates: Sequence[FitReader], cases: Cases, rng: np.random.Generator | None, margin: int = 0,
+    rules: Sequence[Rule] | None = None,
+) -> Attack:  # fmt: skip
+    """The best of several readers, calibrated on held-out blocks; the first where nothing can be held out.
+
+    It is learned again from all there is. Without rules, theta is guessed reading by reading or along its chain,
+    whichever does better.
+    """
+    splits = held_out(cases, margin)
+    tried = []
+    for fit in candidates if splits else candidates[:1]:
+        evidence = np.zeros((cases.m, *cases.truth.shape))
+        for split in splits:
+            evidence[:, split.held] = fit(split.fit).evidence(cases)[:, split.held]
+        tried.append((settle_held_out(evidence, cases, splits, rules), fit))
+    best, fit = min(tried, key=lambda pair: pair[0].loss)
+    return best.attack(fit(cases.truth >= 0), cases, rng)
+
+
+def settle_held_out(
+    evidence: Array, cases: Cases, splits: Sequence[Split], rules: Sequence[Rule] | None = None
+) -> Settled:
+    """Rule and temperature for evidence about guesses that were held out; there is none about the others."""
+    held = np.zeros(cases.truth.shape, dtype=bool)
+    for split in splits:
+        held |= split.held
+    if rules is None:
+        prior = prior_of(cases)
+        chains = [None, chain_of(cases)] if not cases.once and cases.T > 1 else [None]
+        rules = [AlongChain(prior, chain) for chain in chains]
+    if cases.once:
+        return settle(evidence, replace(cases, labels=np.where(held, cases.labels, -1)), rules)
+    # what was learned from speaks too well for itself
+    shown = np.moveaxis(np.where(held, evidence, 0.0), 0, 1)
+    pieces = pieces_of(replace(cases, outputs=shown, labels=np.where(held, cases.labels, -1)))
+    return settle(np.moveaxis(pieces.outputs, 1, 0), pieces, rules)
+
+
+def pieces_of(cases: Cases, every: int = 1) -> Cases:
+    """Training cases cut into pieces of some hundred readings side by side, as many as it takes to learn a number.
+
+    Pieces in which nothing is judged come last.
+    """
+    size = max(every, _PIECE // every * every)
+    if size >= cases.T:
+        return cases.sequences(slice(0, max(1, _PIECES * size // cases.T)))
+    count = cases.T // size
+
+    def cut(part: Any) -> Any:
+        pieces = np.moveaxis(part[: count * size].reshape(count, size, *part.shape[1:]), 0, -1)  # (size, .., N, count)
+        return pieces.reshape(*pieces.shape[:-2], -1)
+
+    names = [name for name in ("outputs", "labels", "blocks", "hours", "days") if getattr(cases, name) is not None]
+    whole = replace(cases, pseudo=None, **{name: cut(getattr(cases, name)) for name in names})
+    judged = np.flatnonzero((whole.labels >= 0).any(axis=0))
+    some = judged if judged.size else np.arange(whole.N)
+    return whole.sequences(some[np.unique(np.linspace(0, some.size - 1, min(some.size, _PIECES)).astype(np.int64))])
+
+
+# How theta moves, and smoothing along it -------------------------------------------------------------
+
+
 _LEAST = 1e-9  # no move is quite impossible, for labels have errors
 _FAINT = -230.0  # nats by which a decision may speak against a draw, or nothing is left where no other is possible
 _TILTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 class Chain(NamedTuple):
-    """`moves` (cells, m, m), one matrix for each cell of the clock and a last one where the time is unknown.
+    """The Markov chain of theta: `moves` (cells, m, m), one matrix for each cell of the clock.
 
     `within` says whether theta may move inside a decision. If not, a matrix is for a decision, not for a reading.
     """
 
     initial: Array
     moves: Array
-    within: bool
-    clocked: bool
+    within: bool = True
+    clock: ClockTable | None = None
+
+    def cell(self, cases: Cases) -> Ints:
+        """The cell of the clock at each reading, (T, N)."""
+        if self.clock is None:
+            return np.zeros((cases.T, cases.N), dtype=np.int64)
+        return self.clock.cell(cases)
 
 
-def chain_of(cases: Cases, known: Known, every: int = 1) -> Chain:
-    """The chain of theta: from the training labels where they move, else as the design has it.
+def chain_of(cases: Cases, known: Known | None = None, every: int = 1) -> Chain:
+    """The chain of theta: from the training labels where they move, otherwise as the design has it.
 
-    >>> import understudy as us
-    >>> family = us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[0, 1])
-    >>> known = Known(family, (0, 1), np.eye(2), family.prior, np.array([[0.9, 0.1], [0.1, 0.9]]), None, None, None)
     >>> labels = np.repeat([0, 1, 0, 1], 25)[:, None]
-    >>> chain_of(Cases(np.zeros((100, 1, 1)), labels, labels, 2, False), known).moves[-1].round(2).tolist()
-    [[0.96, 0.04], [0.02, 0.98]]
+    >>> chain_of(Cases(np.zeros((100, 1, 1)), labels, labels, 2, False)).moves[-1].round(2).tolist()
+    [[0.95, 0.05], [0.03, 0.97]]
     """
     m, labels = cases.m, cases.labels
     here, there = labels[:-1], labels[1:]
@@ -200,83 +476,29 @@ def chain_of(cases: Cases, known: Known, every: int = 1) -> Chain:
     boundary = np.broadcast_to((np.arange(1, cases.T) % every == 0)[:, None], both.shape)
     changed = both & (here != there)
     within = every == 1 or bool((changed & ~boundary).any()) or not bool(changed.any())
-    beliefs = getattr(known.design, "beliefs", None)
-    if not within and beliefs is not None and beliefs.period == 1:
-        return Chain(_safe(known.prior), _safe(beliefs.transitions[:1]), False, False)
+    beliefs = None if known is None else known.beliefs
+    if known is not None and not within and beliefs is not None and beliefs.period == 1:
+        return Chain(_safe(known.prior), _safe(beliefs.transitions[:1]), within=False)
     used = both if within else both & boundary
     counts = np.zeros((m, m))
     np.add.at(counts, (here[used], there[used]), 1.0)
-    given = known.transitions if known.transitions is not None and within else np.full((m, m), 1.0 / m)
-    moves = (counts + given) / (counts.sum(axis=1, keepdims=True) + 1.0)
-    shares = np.bincount(labels[labels >= 0], minlength=m) + known.prior
+    given = None if known is None or not within else known.transitions
+    moves = (counts + (1.0 / m if given is None else given)) / (counts.sum(axis=1, keepdims=True) + 1.0)
+    shares = np.bincount(labels[labels >= 0], minlength=m) + (1.0 / m if known is None else known.prior)
     shares = _safe(shares / shares.sum())
-    if cases.hours is None:
-        return Chain(shares, _safe(moves[None]), within, False)
-    cell = cells(cases)
-    odds = clock_odds(cell, labels, shares)
-    tilt = max(
-        _TILTS, key=lambda g: _likelihood(_tilted(moves, odds, shares, g), cell[1:][used], here[used], there[used])
-    )
-    return Chain(shares, _safe(_tilted(moves, odds, shares, tilt)), within, True)
+    clock = clock_table(cases)
+    if clock is None:
+        return Chain(shares, _safe(moves[None]), within)
+    cell = clock.cell(cases)[1:][used]
 
+    def tilted(tilt: float) -> Array:
+        found = moves[None] * np.exp(tilt * clock.logs.T)[:, None, :]
+        return _safe(found / found.sum(axis=2, keepdims=True))
 
-def cells(cases: Cases) -> Ints:
-    """The cell of the clock of each reading, (T, N): hour and kind of day; the last where the hour is unknown."""
-    if cases.hours is None:
-        return np.full(cases.labels.shape, 0, dtype=np.int64)
-    known = np.isfinite(cases.hours)
-    hour = np.clip(np.where(known, cases.hours, 0.0).astype(np.int64), 0, _HOURS - 1)
-    days = np.full(hour.shape, -1) if cases.days is None else cases.days
-    kind = np.where(days < 0, 2, (days >= 5).astype(np.int64))
-    return np.where(known, hour + _HOURS * kind, _HOURS * _KINDS).astype(np.int64)
+    def likelihood(tilt: float) -> float:
+        return float(np.log(tilted(tilt)[cell, here[used], there[used]]).sum())
 
-
-def clock_odds(cell: Ints, labels: Ints, shares: Array) -> Array:
-    """Share of each value in each cell (cells + 1, m), drawn to that of the hour, and this to the whole."""
-    m, size = len(shares), _HOURS * _KINDS + 1
-    at = labels >= 0
-    counts = np.zeros((size, m))
-    np.add.at(counts, (cell[at], labels[at]), 1.0)
-    weight = 0.25 * max(float(counts.sum()) / _HOURS, 1.0)
-    hours = counts[:-1].reshape(_KINDS, _HOURS, m).sum(axis=0)
-    hours = (hours + weight * shares) / (hours.sum(axis=1, keepdims=True) + weight)
-    near = np.concatenate([np.tile(hours, (_KINDS, 1)), shares[None]])
-    odds = (counts + weight * near) / (counts.sum(axis=1, keepdims=True) + weight)
-    return np.asarray(np.maximum(odds, 1e-3))
-
-
-class Clock(NamedTuple):
-    """What the clock alone says: shares (cells, m); nothing where there is no clock."""
-
-    odds: Array | None
-
-    @classmethod
-    def learned(cls, cases: Cases) -> Clock:
-        """From training labels."""
-        if cases.hours is None:
-            return cls(None)
-        shares = np.bincount(cases.labels[cases.labels >= 0], minlength=cases.m) + 1.0
-        return cls(clock_odds(cells(cases), cases.labels, _safe(shares / shares.sum())))
-
-    def scores(self, cases: Cases) -> Array:
-        """Log-odds of each value beside the first, (m - 1, T, N), or (m - 1, N) where theta is constant; or none."""
-        shape = cases.truth.shape
-        if self.odds is None or cases.hours is None:
-            return np.empty((0, *shape))
-        logs = np.log(self.odds)
-        cell = cells(cases)
-        return np.asarray(
-            (logs[:, 1:] - logs[:, :1])[cell[0] if cases.once else cell].transpose(-1, *range(len(shape)))
-        )
-
-
-def _tilted(moves: Array, odds: Array, shares: Array, tilt: float) -> Array:
-    tilted = moves[None] * (odds / shares)[:, None, :] ** tilt
-    return np.asarray(tilted / tilted.sum(axis=2, keepdims=True))
-
-
-def _likelihood(moves: Array, cell: Ints, here: Ints, there: Ints) -> float:
-    return float(np.log(moves[cell, here, there]).sum())
+    return Chain(shares, tilted(max(_TILTS, key=likelihood)), within, clock)
 
 
 def _safe(p: Array) -> Array:
@@ -295,52 +517,54 @@ class Plan(NamedTuple):
     start: int
 
 
-def smoothed(evidence: Array, plan: Plan, chain: Chain, cell: Ints, every: int = 1) -> Array:
+def smoothed_logits(evidence: Array, plan: Plan | None, chain: Chain, cases: Cases, every: int = 1) -> Array:
+    """Log-probabilities (m, T, N) along the chain at the times of these cases."""
+    with np.errstate(divide="ignore"):
+        return normalised(np.log(smooth(evidence, plan, chain, chain.cell(cases), every)))
+
+
+def smooth(evidence: Array, plan: Plan | None, chain: Chain, cell: Ints, every: int = 1) -> Array:
     """Pr(theta_k given the whole output), (m, T, N), from log-densities (n, T, N) of each reading under each draw.
 
     Exact if the readings of a decision depend on theta through its draw alone and each has the density that is given,
-    and if the draw depends on the first theta of the decision. Decisions begin every so many readings.
+    and if the draw depends on the first theta of the decision. Decisions begin every so many readings. Without a plan
+    the evidence is for theta itself. Forward and backward, with P the transitions and l the likelihoods:
 
-    >>> chain = Chain(np.array([0.5, 0.5]), np.array([[[0.9, 0.1], [0.1, 0.9]]]), True, False)
-    >>> plan = Plan(np.eye(2)[None], np.zeros((1, 2), dtype=int), 0)
-    >>> found = smoothed(np.log([[[0.8], [0.8]], [[0.2], [0.2]]]), plan, chain, np.zeros((2, 1), dtype=int))
+        alpha_k  ~  (P' alpha_{k-1}) l_k,    beta_{k-1}  ~  P (l_k beta_k),    Pr(theta_k)  ~  alpha_k beta_k.
+
+    >>> chain = Chain(np.array([0.5, 0.5]), np.array([[[0.9, 0.1], [0.1, 0.9]]]))
+    >>> found = smooth(np.log([[[0.8], [0.8]], [[0.2], [0.2]]]), None, chain, np.zeros((2, 1), dtype=int))
     >>> found[0, :, 0].round(4).tolist()
     [0.9193, 0.9193]
     """
     n, T, N = evidence.shape
-    m, B = len(chain.initial), len(plan.kernels)
+    m = len(chain.initial)
+    B, start = (1, 0) if plan is None else (len(plan.kernels), plan.start)
     K = -(-T // every)
     whole = np.zeros((n, K * every, N))
     whole[:, :T] = evidence
     block = whole.reshape(n, K, every, N).sum(axis=2)
     weights = np.exp(np.maximum(block - block.max(axis=0), _FAINT)).transpose(1, 2, 0)  # (K, N, n)
+    if plan is not None and B == 1:
+        weights = weights @ plan.kernels[0].T
     steps = powers(chain, every)  # (every + 1, cells, m, m)
-    at = np.minimum(cell[::every][:K], len(chain.moves) - 1)
     same = len(chain.moves) == 1
-    # where a draw leads: (B n, B)
-    lead = np.zeros((B * n, B))
-    lead[np.arange(B * n), plan.after.reshape(-1)] = 1.0
+    at = np.minimum(cell[::every][:K], len(chain.moves) - 1)
+    moves = [steps[every, 0]] * K if same else steps[every, at]
+    memory = None if plan is None or B == 1 else _Memory(plan)
     alpha = np.zeros((N, m, B))
-    alpha[:, :, plan.start] = chain.initial
+    alpha[:, :, start] = chain.initial
     drawn = np.empty((K, N, m, B))  # theta at the start of a decision, and the place after its draw
-    kernels = plan.kernels.transpose(1, 0, 2)  # (m, B, n)
     for k in range(K):
-        joint = alpha[:, :, :, None] * kernels * weights[k][:, None, None, :]
-        after = joint.reshape(N, m, B * n) @ lead if B > 1 else joint.sum(axis=3)
+        after = alpha * weights[k][:, :, None] if memory is None else memory.forward(alpha, weights[k])
         after /= np.maximum(after.sum(axis=(1, 2), keepdims=True), 1e-300)
         drawn[k] = after
-        move = steps[every, 0] if same else steps[every, at[k]]
-        alpha = np.swapaxes(move, -1, -2) @ after
+        alpha = np.swapaxes(moves[k], -1, -2) @ after
     beta = np.empty((K + 1, N, m, B))
     beta[K] = 1.0
     for k in range(K - 1, -1, -1):
-        move = steps[every, 0] if same else steps[every, at[k]]
-        ahead = move @ beta[k + 1]
-        if B > 1:
-            ahead = (ahead @ lead.T).reshape(N, m, B, n)
-            before = (ahead * kernels * weights[k][:, None, None, :]).sum(axis=3)
-        else:
-            before = ahead * (kernels * weights[k][:, None, None, :]).sum(axis=3)
+        ahead = moves[k] @ beta[k + 1]
+        before = ahead * weights[k][:, :, None] if memory is None else memory.backward(ahead, weights[k])
         beta[k] = before / np.maximum(before.max(axis=(1, 2), keepdims=True), 1e-300)
     result = np.empty((m, K, every, N))
     for r in range(every):
@@ -353,6 +577,29 @@ def smoothed(evidence: Array, plan: Plan, chain: Chain, cell: Ints, every: int =
     return result.reshape(m, K * every, N)[:, :T]
 
 
+class _Memory:
+    """Draws of a randomizer with memory, summed over: from place to place."""
+
+    def __init__(self, plan: Plan) -> None:
+        B, m, n = plan.kernels.shape
+        self.shape = m, B, n
+        self.kernels = plan.kernels.transpose(1, 0, 2)  # (m, B, n)
+        self.lead = np.zeros((B * n, B))  # where a draw leads
+        self.lead[np.arange(B * n), plan.after.reshape(-1)] = 1.0
+
+    def forward(self, alpha: Array, weights: Array) -> Array:
+        """Theta and the place after the draw, (N, m, B), from theta and the place before it."""
+        m, B, n = self.shape
+        joint = alpha[:, :, :, None] * self.kernels * weights[:, None, None, :]
+        return np.asarray(joint.reshape(-1, m, B * n) @ self.lead)
+
+    def backward(self, ahead: Array, weights: Array) -> Array:
+        """What comes after, given theta and the place before the draw."""
+        m, B, n = self.shape
+        ahead = (ahead @ self.lead.T).reshape(-1, m, B, n)
+        return np.asarray((ahead * self.kernels * weights[:, None, None, :]).sum(axis=3))
+
+
 def powers(chain: Chain, every: int) -> Array:
     """The matrices for 0, 1, .., `every` readings, (every + 1, cells, m, m); for a decision where theta stays in it."""
     moves = chain.moves
@@ -361,38 +608,3 @@ def powers(chain: Chain, every: int) -> Array:
     for r in range(every):
         result[r + 1] = result[r] @ moves if chain.within else moves
     return result
-
-
-# What an adversary says, weighed against what the clock says -----------------------------------------
-
-
-_SURE = 12.0  # nats beyond which odds are not told apart
-
-
-class Timely(NamedTuple):
-    """What the clock says, and what both are worth; None where there is no clock."""
-
-    clock: Clock
-    calibration: Calibration | None
-
-    @classmethod
-    def learned(cls, said: Array, part: Cases, whole: Cases, rng: np.random.Generator) -> Timely:
-        """From log-probabilities of a part of the training cases; the clock from all of them."""
-        clock = Clock.learned(whole)
-        if clock.odds is None:
-            return cls(clock, None)
-        return cls(clock, calibrated(_both(said, clock, part), part.truth, part.m, ridge=10.0, rng=rng))
-
-    def logits(self, said: Array, cases: Cases) -> Array:
-        """Log-probabilities in the light of the clock."""
-        if self.calibration is None or cases.hours is None:
-            return said
-        return self.calibration.logits(_both(said, self.clock, cases))
-
-
-ALWAYS = Timely(Clock(None), None)
-"""Nothing is changed."""
-
-
-def _both(said: Array, clock: Clock, cases: Cases) -> Array:
-    return np.concatenate([np.clip(said[1:] - said[:1], -_SURE, _SURE), clock.scores(cases)])

@@ -38,16 +38,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from understudy._types import Array, Frozen
-from understudy.adversaries.knowledge import Cases, Guess, Known, guessed
-from understudy.adversaries.learners.calibration import Calibration, Clock, Timely, calibrated, chain_of
-from understudy.adversaries.learners.inversion import FollowedAttack, obstacle
+from understudy.adversaries.knowledge import Attack, Cases, Guess, Known, guessed
+from understudy.adversaries.learners.calibration import Calibration, fit_logistic, fit_scores
+from understudy.adversaries.learners.inversion import TraceReader, obstacle, trace_attack
 from understudy.errors import ConfigurationError, UnderstudyError
 from understudy.identify.grid import FEWEST_CHANGES, Grid, detect_grid
 from understudy.models.family import Family
@@ -338,15 +337,12 @@ class LowDigits(Frozen):
     True
     """
 
-    centre: Array
-    scale: Array
-    weights: Array
-
-    __slots__ = ("centre", "family", "grid", "kernel", "offsets", "pseudo", "ridge", "scale", "steps", "weights")
+    __slots__ = ("calibration", "family", "grid", "kernel", "offsets", "pseudo", "ridge", "steps")
 
     def __init__(
-        self, family: Family, pseudo: Iterable[Any], grid: Any, kernel: Any = None, *, ridge: float = 1.0
-    ) -> None:
+        self, family: Family, pseudo: Iterable[Any], grid: Any, kernel: Any = None, *, ridge: float = 1.0,
+        calibration: Calibration | None = None,
+    ) -> None:  # fmt: skip
         if not ridge > 0.0:
             raise ConfigurationError(f"ridge = {ridge!r}; it must be positive")
         self.family = family
@@ -355,9 +351,10 @@ class LowDigits(Frozen):
         self.steps, self.offsets = steps_of(grid, family.dim)
         self.kernel: Array = kernel_of(kernel, len(family.values), len(self.pseudo))
         self.ridge = float(ridge)
+        self.calibration = calibration
 
     def __repr__(self) -> str:
-        state = "learned" if hasattr(self, "weights") else "has not learned"
+        state = "has not learned" if self.calibration is None else "learned"
         return f"LowDigits({len(self.family.values)} values, {len(self.pseudo)} pseudo values, {state})"
 
     def fit(self, Y: Any, index: Any) -> LowDigits:
@@ -369,25 +366,16 @@ class LowDigits(Frozen):
                 f"outputs of shape {readings.shape} and labels of shape {labels.shape}; "
                 f"it learns from (T, d, N) and N labels from 0 to {m - 1}"
             )
-        X = self.features(readings)
-        centre, spread = X.mean(axis=1), X.std(axis=1)
-        made = LowDigits(self.family, self.pseudo, self.grid, self.kernel, ridge=self.ridge)
-        made.centre = centre
-        made.scale = np.where(
-            spread > 1e-12 * (1.0 + np.abs(centre)), spread, np.inf
-        )  # what never varies tells nothing
-        made.weights = _regression((X - centre[:, None]) / made.scale[:, None], labels, m, self.ridge)
-        return made
+        found = fit_logistic(self.features(readings), labels, m, ridge=self.ridge)
+        return LowDigits(self.family, self.pseudo, self.grid, self.kernel, ridge=self.ridge, calibration=found)
 
     def guess(self, Y: Any) -> Guess:
         """The guess for a sequence (T,) or (T, d), or for each of (T, d, N)."""
-        if not hasattr(self, "weights"):
+        if self.calibration is None:
             raise ConfigurationError("this adversary has learned nothing yet; fit(Y, index) returns one that has")
         readings = as_readings(Y, self.family.dim)
         many = readings.ndim == 3
-        X = (self.features(readings if many else readings[:, :, None]) - self.centre[:, None]) / self.scale[:, None]
-        scores = self.weights[:, :-1] @ X + self.weights[:, -1:]
-        return guessed(scores - np.logaddexp.reduce(scores, axis=0), many)
+        return guessed(self.calibration.logits(self.features(readings if many else readings[:, :, None])), many)
 
     def features(self, Y: Array) -> Array:
         """What it looks at, (features, N), in outputs (T, d, N)."""
@@ -448,26 +436,6 @@ def _widened(model: Model, steps: Array) -> Model:
     return GaussMarkov(**{**given, "R": R})
 
 
-def _regression(X: Array, labels: Any, m: int, ridge: float) -> Array:
-    """Weights (m, features + 1) of the multinomial logistic regression: least ridge |W|^2 / 2 - log-likelihood."""
-    from scipy.optimize import minimize
-
-    F, N = X.shape
-    Z = np.concatenate([X, np.ones((1, N))])
-    truth = np.eye(m)[:, labels]
-    shrunk = np.append(np.ones(F), 0.0)  # not the intercept
-
-    def loss(flat: Array) -> tuple[float, Array]:
-        W = flat.reshape(m, F + 1)
-        scores = W @ Z
-        logs = scores - np.logaddexp.reduce(scores, axis=0)
-        value = 0.5 * ridge * float((np.square(W) * shrunk).sum()) - float((truth * logs).sum())
-        return value, ((np.exp(logs) - truth) @ Z.T + ridge * W * shrunk).ravel()
-
-    found = minimize(loss, np.zeros(m * (F + 1)), jac=True, method="L-BFGS-B", options={"maxiter": 500})
-    return np.asarray(found.x.reshape(m, F + 1))
-
-
 # Who knows that the raw readings were on a grid: inversion and low-order digits, as learners ---------
 
 
@@ -505,21 +473,14 @@ class Inverted(Frozen):
             return f"models without a Gauss-Markov form are inverted one by one, and {cases.N} sequences are too many"
         return "" if grid_of(cases, known) is not None else NO_GRID
 
-    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> InvertedAttack | FollowedAttack:
+    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> Attack:
         """The grid, where it is not known, and what the scores are worth."""
         grid = grid_of(cases, known) or (np.ones(cases.d), np.zeros(cases.d))
         if not cases.once:
-            every = known.decision_every or cases.T
-            made = FollowedAttack(known, (float(grid[0][0]), float(grid[1][0])), chain_of(cases, known), every)
-            if cases.hours is None:
-                return made
-            pieces = cases.sequences(slice(0, 2))
-            return replace(made, timely=Timely.learned(made.logits(pieces), pieces, cases, rng))
+            step, offset = float(grid[0][0]), float(grid[1][0])
+            return trace_attack(TraceReader(known, (step, offset), known.decision_every or cases.T), cases, known, rng)
         adversary = GridInversion(plain_family(known), known.pseudo, _grids(*grid), known.kernel)
-        clock, few = Clock.learned(cases), cases.sequences(slice(0, _LEARNED))
-        return InvertedAttack(
-            adversary, clock, calibrated(inverted_scores(adversary, clock, few), few.truth, cases.m, rng=rng)
-        )
+        return fit_scores(InversionScores(adversary), cases.sequences(slice(0, _LEARNED)), cases, rng, ridge=1.0)
 
 
 def _not_followed(cases: Cases, known: Known) -> str:
@@ -531,37 +492,29 @@ def _not_followed(cases: Cases, known: Known) -> str:
     return obstacle([gauss_markov(model) for model in (*known.sources, *known.targets)])
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class InvertedAttack:
-    """The inversion, what the clock says, and what the scores are worth."""
-
-    adversary: GridInversion
-    clock: Clock
-    calibration: Calibration
-
-    def logits(self, cases: Cases) -> Array:
-        """Log-probabilities (m, N)."""
-        return self.calibration.logits(inverted_scores(self.adversary, self.clock, cases))
-
-
-def inverted_scores(adversary: GridInversion, clock: Clock, cases: Cases) -> Array:
-    """Scores of each value beside the first, bounded, and the clock's, (F, N). Long sequences are cut short.
+class InversionScores(NamedTuple):
+    """Scores of each value beside the first, bounded, (m - 1, N). Long sequences are cut short.
 
     Outputs that no model can be inverted for (gaps, where a model has no law across them) score 0.
     """
-    Y = whole_rows(cases.outputs)
-    rounded = on_grid(Y, adversary.steps, adversary.offsets).mean() > 0.5
-    work = cases.N * adversary.kernel.size * (adversary.particles if rounded else 1)
-    T = int(np.clip(_WORK // work, min(2, cases.T), cases.T))
-    found = []
-    for first in range(0, cases.N, _CHUNK):
-        part = Y[:T, :, first : first + _CHUNK]
-        try:
-            scores = adversary.guess(part).scores
-        except UnderstudyError:
-            scores = np.zeros((cases.m, part.shape[2]))
-        found.append(np.clip(scores[1:] - scores[:1], -_SURE, _SURE))
-    return np.concatenate([np.concatenate(found, axis=1), clock.scores(cases)])
+
+    adversary: GridInversion
+
+    def scores(self, cases: Cases) -> Array:
+        """(m - 1, N)."""
+        adversary, Y = self.adversary, whole_rows(cases.outputs)
+        rounded = on_grid(Y, adversary.steps, adversary.offsets).mean() > 0.5
+        work = cases.N * adversary.kernel.size * (adversary.particles if rounded else 1)
+        T = int(np.clip(_WORK // work, min(2, cases.T), cases.T))
+        found = []
+        for first in range(0, cases.N, _CHUNK):
+            part = Y[:T, :, first : first + _CHUNK]
+            try:
+                scores = adversary.guess(part).scores
+            except UnderstudyError:
+                scores = np.zeros((cases.m, part.shape[2]))
+            found.append(np.clip(scores[1:] - scores[:1], -_SURE, _SURE))
+        return np.concatenate(found, axis=1)
 
 
 class Digits(Frozen):
@@ -575,49 +528,40 @@ class Digits(Frozen):
         """There must be a grid."""
         return "" if grid_of(cases, known) is not None else NO_GRID
 
-    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> DigitsAttack:
+    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> Attack:
         """What digits look like under each value."""
         grid = grid_of(cases, known) or (np.ones(cases.d), np.zeros(cases.d))
-        clock, few = Clock.learned(cases), cases.sequences(slice(0, 10 * _LEARNED)) if cases.once else cases
+        few = cases.sequences(slice(0, 10 * _LEARNED)) if cases.once else cases
         inverting: LowDigits | None = None
         if cases.once and not known.raw and cases.N * cases.T * known.kernel.size <= _SLOW and _quick(known):
             few = cases.sequences(slice(0, _LEARNED))
             inverting = LowDigits(plain_family(known), known.pseudo, _grids(*grid), known.kernel)
-        scores = digit_scores(few, *grid, inverting, clock)
-        return DigitsAttack(*grid, inverting, clock, calibrated(scores, few.truth, cases.m, ridge=10.0, rng=rng))
+        return fit_scores(DigitScores(*grid, inverting), few, cases, rng)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class DigitsAttack:
-    """The grid, features of inverted outputs where they can be had, the clock, and what all are worth."""
+class DigitScores(NamedTuple):
+    """The grid, and features of inverted outputs where they can be had.
+
+    >>> cases = Cases(np.zeros((5, 1, 3)), np.zeros((5, 3), dtype=int), np.zeros((5, 3), dtype=int), 2, False)
+    >>> DigitScores(np.ones(1), np.zeros(1), None).scores(cases).shape
+    (48, 5, 3)
+    """
 
     steps: Array
     offsets: Array
     inverting: LowDigits | None
-    clock: Clock
-    calibration: Calibration
 
-    def logits(self, cases: Cases) -> Array:
-        """Log-probabilities (m, T, N), or (m, N) where theta is constant in a sequence."""
-        return self.calibration.logits(digit_scores(cases, self.steps, self.offsets, self.inverting, self.clock))
-
-
-def digit_scores(cases: Cases, steps: Array, offsets: Array, inverting: LowDigits | None, clock: Clock) -> Array:
-    """What is looked at: (F, N), or (F, T, N) in windows around each reading.
-
-    >>> cases = Cases(np.zeros((5, 1, 3)), np.zeros((5, 3), dtype=int), np.zeros((5, 3), dtype=int), 2, False)
-    >>> digit_scores(cases, np.ones(1), np.zeros(1), None, Clock(None)).shape
-    (48, 5, 3)
-    """
-    Y, found = whole_rows(cases.outputs), []
-    for first in range(0, cases.N, _CHUNK):
-        part = Y[:, :, first : first + _CHUNK]
-        if inverting is not None:
-            found.append(inverting.features(part))
-        else:
-            waves, there = _waves(part, steps, offsets)
-            found.append(_averages(waves, there, cases.once))
-    return np.concatenate([np.concatenate(found, axis=-1), clock.scores(cases)])
+    def scores(self, cases: Cases) -> Array:
+        """What is looked at: (F, N), or (F, T, N) in windows around each reading."""
+        Y, found = whole_rows(cases.outputs), []
+        for first in range(0, cases.N, _CHUNK):
+            part = Y[:, :, first : first + _CHUNK]
+            if self.inverting is not None:
+                found.append(self.inverting.features(part))
+            else:
+                waves, there = _waves(part, self.steps, self.offsets)
+                found.append(_averages(waves, there, cases.once))
+        return np.concatenate(found, axis=-1)
 
 
 def _waves(Y: Array, steps: Array, offsets: Array) -> tuple[Array, Array]:

@@ -11,33 +11,23 @@ Mixtures of normal laws with full covariances, fitted by expectation and maximis
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from understudy._types import Array, Frozen, Ints
-from understudy.adversaries.knowledge import Cases, Known, normalised
-from understudy.adversaries.learners.bayes import in_pieces
-from understudy.adversaries.learners.calibration import (
-    ALWAYS,
-    Chain,
-    Plan,
-    Timely,
-    cells,
-    chain_of,
-    coolest,
-    smoothed,
-    surprise,
-)
+from understudy._types import Array, Frozen, Mask
+from understudy.adversaries.knowledge import Attack, Cases, Known
+from understudy.adversaries.learners.calibration import AlongChain, chain_of, fit_reader
+from understudy.adversaries.learners.references import prior_of
 
 # Mixtures of normal laws with full covariances, fitted by expectation and maximisation: densities of  ---
 
 
 _STEPS = 40
 _RIDGE = 1e-3  # of a unit variance, so that no component collapses
-_ROWS_mixtures = 200_000  # scored at a time
+_AT_ONCE = 200_000  # scored at a time
 
 
 class NormalMixture(NamedTuple):
@@ -49,16 +39,16 @@ class NormalMixture(NamedTuple):
 
     def logs(self, X: Array) -> Array:
         """Log-densities (count,) of rows (count, F)."""
-        parts = [_logs(self, X[first : first + _ROWS_mixtures]) for first in range(0, len(X), _ROWS_mixtures)]
+        parts = [_logs(self, X[first : first + _AT_ONCE]) for first in range(0, len(X), _AT_ONCE)]
         return np.concatenate([np.logaddexp.reduce(part, axis=1) for part in parts]) if parts else np.empty(0)
 
 
-def fitted(X: Array, K: int, rng: np.random.Generator) -> NormalMixture:
+def fit_mixture(X: Array, K: int) -> NormalMixture:
     """The mixture of K normal laws that rows (count, F) of about unit variance speak for.
 
     >>> rng = np.random.default_rng(1)
     >>> X = np.concatenate([rng.normal(-4.0, 1.0, 500), rng.normal(4.0, 1.0, 500)])[:, None]
-    >>> np.sort(fitted(X, 2, rng).means[:, 0]).round().tolist()
+    >>> np.sort(fit_mixture(X, 2).means[:, 0]).round().tolist()
     [-4.0, 4.0]
     """
     count, F = X.shape
@@ -150,80 +140,69 @@ class Hidden(Frozen):
         """There is none: labelled outputs are all it needs."""
         return ""
 
-    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> HiddenAttack:
-        """Mixtures, a chain, a temperature."""
+    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> Attack:
+        """Mixtures with several numbers of components, of which held-out blocks choose one."""
         cases = cases.sequences(slice(0, _SEQUENCES)) if cases.once else cases
         look = Look.at(cases.T)
         X = features(cases.outputs, look)  # (F, T, N)
-        there = (cases.labels >= 0) & ~np.isnan(X[0])
-        centre, scale = _standard(X[:, there])
-        rows = ((X[:, there] - centre[:, None]) / scale[:, None])[np.isfinite(scale)].T.clip(-12.0, 12.0)
-        y, held = cases.labels[there], _held(cases.blocks[there])
-        components, early = _chosen(rows, y, held, cases.m, rng)
-        chain = None if cases.once else chain_of(cases, known)
-        shares = np.bincount(cases.labels[0][cases.labels[0] >= 0], minlength=cases.m) + known.prior
-        prior = shares / shares.sum()
+        seeds = rng.integers(2**62, size=len(_COMPONENTS))
+        candidates = [
+            partial(_fit, cases, look, X, K, seed) for K, seed in zip(_COMPONENTS, seeds.tolist(), strict=True)
+        ]
+        rule = AlongChain(prior_of(cases), None if cases.once else chain_of(cases, known))
+        return fit_reader(candidates, cases, rng, _WINDOW, [rule])
 
-        def made(mixtures: tuple[NormalMixture | None, ...], t: float, timely: Timely = ALWAYS) -> HiddenAttack:
-            return HiddenAttack(centre, scale, mixtures, chain, prior, t, timely, look)
 
-        # the temperature, on stretches that the mixtures have not seen
-        trial, pieces = (
-            made(early, 1.0),
-            cases.sequences(slice(0, _SEQUENCES // 2)) if cases.once else in_pieces(cases, 1),
-        )
-        logs, cell = trial.evidence(pieces.outputs), cells(pieces)
-        labels = np.where(_held(pieces.stretches), pieces.truth, -1)
-        if not (labels >= 0).any():
-            labels = pieces.truth
-        t = coolest(lambda t: surprise(trial.posterior(logs, cell, t), labels))
-        whole = tuple(_fit(rows[y == i], components[i], rng) for i in range(cases.m))
-        return made(whole, t, Timely.learned(trial.posterior(logs, cell, t), pieces, cases, rng))
+def _fit(cases: Cases, look: Look, X: Array, K: int, seed: int, where: Mask) -> MixtureReader:
+    """A mixture of K normal laws for each value, learned where `where` says."""
+    rng = np.random.default_rng(seed)
+    judged = np.broadcast_to(where, cases.labels.shape) if cases.once else where
+    there = judged & (cases.labels >= 0) & ~np.isnan(X[0])
+    centre, scale = _standard(X[:, there])
+    reader = MixtureReader(look, centre, scale, ())
+    rows, y = reader.standardised(X, there), cases.labels[there]
+    return replace(reader, mixtures=tuple(_fit_mixture(rows[y == i], K, rng) for i in range(cases.m)))
+
+
+def _fit_mixture(rows: Array, K: int, rng: np.random.Generator) -> NormalMixture | None:
+    if len(rows) < 2 or rows.shape[1] == 0:
+        return None
+    if len(rows) > _ROWS:
+        rows = rows[rng.choice(len(rows), _ROWS, replace=False)]
+    return fit_mixture(rows, K)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class HiddenAttack:
-    """How features are standardised, a mixture for each value (None if it was never seen), a chain, a temperature."""
+class MixtureReader:
+    """How features are standardised, and a mixture for each value; None for a value that was never seen."""
 
+    look: Look
     centre: Array
     scale: Array
     mixtures: tuple[NormalMixture | None, ...]
-    chain: Chain | None
-    prior: Array
-    temperature: float
-    timely: Timely
-    look: Look
 
-    def logits(self, cases: Cases) -> Array:
-        """Log-probabilities (m, T, N), or (m, N) where theta is constant in a sequence."""
-        said = self.posterior(self.evidence(cases.outputs), cells(cases), self.temperature)
-        return self.timely.logits(said, cases)
-
-    def evidence(self, Y: Array) -> Array:
-        """Log-densities (m, T, N) of the features of each reading; 0 where it is missing."""
-        size = max(1, _NUMBERS // len(Y))
-        parts = [self._evidence(Y[:, :, first : first + size]) for first in range(0, Y.shape[2], size)]
-        return np.concatenate(parts, axis=2)
+    def evidence(self, cases: Cases) -> Array:
+        """Log-densities (m, T, N) of the features of each reading, summed where theta is constant; 0 if missing."""
+        size = max(1, _NUMBERS // cases.T)
+        parts = [self._evidence(cases.outputs[:, :, first : first + size]) for first in range(0, cases.N, size)]
+        logs = np.concatenate(parts, axis=2)
+        return np.asarray(logs.sum(axis=1)) if cases.once else logs
 
     def _evidence(self, Y: Array) -> Array:
         X = features(Y, self.look)
-        there = ~np.isnan(X[0])
-        rows = ((X[:, there] - self.centre[:, None]) / self.scale[:, None])[np.isfinite(self.scale)].T.clip(-12.0, 12.0)
-        logs = np.full((len(self.mixtures), *there.shape), 0.0)
+        there = np.asarray(~np.isnan(X[0]))
+        rows = self.standardised(X, there)
+        logs = np.zeros((len(self.mixtures), *there.shape))
         if rows.size:
             logs[:, there] = [np.full(len(rows), -1e6) if mix is None else mix.logs(rows) for mix in self.mixtures]
             # a reading that is strange under every value is no evidence for the widest law
             logs[:, there] = np.maximum(logs[:, there], logs[:, there].max(axis=0) - 20.0)
         return logs
 
-    def posterior(self, logs: Array, cell: Ints, temperature: float) -> Array:
-        """The same from log-densities (m, T, N)."""
-        with np.errstate(divide="ignore"):
-            if self.chain is None:
-                return normalised(temperature * logs.sum(axis=1) + np.log(self.prior)[:, None])
-            m = len(self.mixtures)
-            plan = Plan(np.eye(m)[None], np.zeros((1, m), dtype=np.int64), 0)
-            return normalised(np.log(smoothed(temperature * logs, plan, self.chain, cell)))
+    def standardised(self, X: Array, there: Mask) -> Array:
+        """Rows of features that vary, in units of their spread."""
+        scaled = (X[:, there] - self.centre[:, None]) / self.scale[:, None]
+        return np.asarray(scaled[np.isfinite(self.scale)].T.clip(-12.0, 12.0))
 
 
 def features(Y: Array, look: Look | None = None) -> Array:
@@ -277,37 +256,3 @@ def _standard(X: Array) -> tuple[Array, Array]:
     low, centre, high = np.quantile(X, (0.1, 0.5, 0.9), axis=1)
     spread = np.where(high > low, (high - low) / 2.56, X.std(axis=1))
     return centre, np.where(spread > 1e-9 * (1.0 + np.abs(centre)), spread, np.inf)
-
-
-def _held(blocks: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Every other stretch of time."""
-    found: NDArray[np.bool_] = np.searchsorted(np.unique(blocks), blocks) % 2 == 1
-    return found
-
-
-def _fit(rows: Array, K: int, rng: np.random.Generator) -> NormalMixture | None:
-    if len(rows) < 2 or rows.shape[1] == 0:
-        return None
-    if len(rows) > _ROWS:
-        rows = rows[rng.choice(len(rows), _ROWS, replace=False)]
-    return fitted(rows, K, rng)
-
-
-def _chosen(
-    rows: Array, y: NDArray[np.int64], held: NDArray[np.bool_], m: int, rng: np.random.Generator
-) -> tuple[list[int], tuple[NormalMixture | None, ...]]:
-    """How many components each value has, and the mixtures fitted to what is not held out."""
-    sizes: list[int] = []
-    early: list[NormalMixture | None] = []
-    for i in range(m):
-        learn, judge = rows[(y == i) & ~held], rows[(y == i) & held][:_ROWS]
-        if len(learn) < 20 or len(judge) < 20:
-            sizes.append(1)
-            early.append(_fit(rows[y == i], 1, rng))
-            continue
-        made = [_fit(learn, K, rng) for K in _COMPONENTS]
-        worth = [-np.inf if mix is None else float(np.maximum(mix.logs(judge), -60.0).mean()) for mix in made]
-        best = int(np.argmax(worth))
-        sizes.append(_COMPONENTS[best])
-        early.append(made[best])
-    return sizes, tuple(early)

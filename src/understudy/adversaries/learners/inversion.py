@@ -53,9 +53,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy._types import Array, Ints
-from understudy.adversaries.knowledge import Cases, Known, normalised
-from understudy.adversaries.learners.calibration import ALWAYS, Plan, Timely, cells, smoothed
-from understudy.adversaries.learners.calibration import Chain as Chain_calibration
+from understudy.adversaries.knowledge import Attack, Cases, Known
+from understudy.adversaries.learners.calibration import AlongChain, EvidenceAttack, chain_of, with_clock
 from understudy.errors import ConfigurationError, UnderstudyError
 from understudy.laws.law import Law
 from understudy.models.gauss_markov import GaussMarkov
@@ -704,13 +703,14 @@ def _around(
 
 _STRAY = 0.01  # share of readings that may miss the grid although the pair is right
 _NEAR = 1e-9  # of a step: what counts as on the grid, besides the rounding of the readings
-_SURE = 20.0  # nats that one reading may say
+MOST_NATS = 20.0
+"""That one reading may say."""
 _SPACINGS = 1.0  # of doubles by which an innovation of the output may be wrong
 _ROUGH = 0.3  # of a spacing of raw readings: an innovation that is not known better tells nothing
 _ULPS = 64.0 * float(np.finfo(float).eps)
 
 
-def followed(
+def trace(
     Y: Array,
     sources: Sequence[GaussMarkov],
     targets: Sequence[GaussMarkov],
@@ -731,7 +731,7 @@ def followed(
     >>> raw = np.round(us.sample(family.along(theta), 40, rng=1))
     >>> out = us.disguise(raw, family.along(theta), family.along(pseudo))
     >>> models = [family.model(v) for v in (0, 1)]
-    >>> followed(out[:, None], models, models, (1.0, 0.0), 10)[:, :, 0].argmax(axis=0).tolist() == theta
+    >>> trace(out[:, None], models, models, (1.0, 0.0), 10)[:, :, 0].argmax(axis=0).tolist() == theta
     True
     """
     T, N = Y.shape
@@ -785,30 +785,32 @@ def followed(
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class FollowedAttack:
-    """What is known, the grid or the step of the output, how theta moves, how often there is a draw, and the clock."""
+class TraceReader:
+    """What is known, and the grid of raw readings or the step of the output.
+
+    `draws` says whether draws count as evidence, beside what the grid says.
+    """
 
     known: Known
     grid: tuple[float, float] | float
-    chain: Chain_calibration
     every: int
-    timely: Timely = ALWAYS
     draws: bool = False
-    """Whether draws count as evidence, beside what the grid says."""
-
-    def logits(self, cases: Cases) -> Array:
-        """Log-probabilities of each value at each reading, (m, T, N)."""
-        evidence = np.maximum(self.evidence(cases), -_SURE)
-        plan = Plan(np.eye(cases.m)[None], np.zeros((1, cases.m), dtype=np.int64), 0)
-        with np.errstate(divide="ignore"):
-            said = normalised(np.log(smoothed(evidence, plan, self.chain, cells(cases))))
-        return self.timely.logits(said, cases)
 
     def evidence(self, cases: Cases) -> Array:
         """What speaks for each value at each reading, (m, T, N), in nats."""
         sources, targets = _linear(self.known.sources), _linear(self.known.targets)
         kernel = self.known.kernel if self.draws else None
-        return followed(cases.outputs[:, 0], sources, targets, self.grid, self.every, kernel)
+        found = trace(cases.outputs[:, 0], sources, targets, self.grid, self.every, kernel)
+        return np.maximum(found, -MOST_NATS)
+
+
+def trace_attack(reader: TraceReader, cases: Cases, known: Known, rng: np.random.Generator) -> Attack:
+    """The attack that traces a theta that moves, weighed against the clock on two of the training sequences."""
+    attack = EvidenceAttack(reader, AlongChain(known.prior, chain_of(cases, known)))
+    if cases.hours is None:
+        return attack
+    few = cases.sequences(slice(0, 2))
+    return with_clock(attack, attack.logits(few), few, cases, rng)
 
 
 class _Shared:

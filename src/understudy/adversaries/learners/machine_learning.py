@@ -82,15 +82,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from understudy._types import Array, Ints, Mask
-from understudy.adversaries.knowledge import FLOOR, Cases, Known, normalised
-from understudy.adversaries.learners.references import ClockTable, Told, clock_table, prior_of
+from understudy.adversaries.knowledge import Attack, Cases, Known
+from understudy.adversaries.learners.calibration import AlongChain, Split, fit_reader, held_out, settle, settle_held_out
+from understudy.adversaries.learners.references import Told, clock_table, prior_of
 from understudy.errors import ConfigurationError
 
 # What a learner looks at: a table of features, one row for each guess --------------------------------
@@ -852,293 +853,6 @@ def _directions(X: Array, y: Ints, m: int, dimensions: int) -> Array:
     return np.concatenate([wide, 2.0 * apart / spread], axis=1)
 
 
-# A part of what is learned from is held out, to settle what learning leaves open: by stretches of tim ---
-
-
-_GROUPS, _EVERY = 8, 4  # groups of stretches; one in so many is held out
-_MANY = 4_000  # guesses
-
-
-class Split(NamedTuple):
-    """Which guesses are learned from and which are held out, in the shape of ``cases.truth``."""
-
-    fit: Mask
-    held: Mask
-
-
-def held_out(cases: Cases, margin: int = 0, folds: int = 4) -> tuple[Split, ...]:
-    """Hold out about a quarter, several times: another quarter each time. Empty where nothing can be held out.
-
-    Quarters that have their share of every value come first. `margin` is how many readings next to a stretch that is
-    held out are left alone, at most an eighth of its length. Of many sequences in which theta is constant, one quarter
-    is enough.
-
-    >>> labels = np.tile([[0], [1]], (40, 1))
-    >>> cases = Cases(np.zeros((80, 1, 1)), labels, np.arange(80)[:, None] // 10, 2, once=False)
-    >>> [(int(split.held.sum()), int(split.fit.sum())) for split in held_out(cases, folds=2)]
-    [(20, 60), (20, 60)]
-    """
-    truth = cases.truth
-    judged = truth >= 0
-    groups = _groups(cases)
-    every = min(_EVERY, int(groups.max()) + 1)
-    if every < 2:
-        return ()
-    total = np.bincount(truth[judged], minlength=cases.m)
-    quarters = [groups % every == offset for offset in range(every)]
-    quarters.sort(key=lambda mask: -_balance(truth[judged & mask], total))
-    splits = [_split(cases, judged, quarter, margin) for quarter in quarters]
-    if cases.once and judged.sum() > _MANY:
-        folds = 1
-    return tuple(split for split in splits[:folds] if split.held.any() and len(np.unique(truth[split.fit])) > 1)
-
-
-def _split(cases: Cases, judged: Mask, quarter: Mask, margin: int) -> Split:
-    fit = ~quarter
-    if not cases.once and margin:
-        from scipy.ndimage import maximum_filter1d
-
-        rows = int(quarter.sum(axis=0).max())
-        near = 2 * min(margin, rows // 8) + 1
-        fit = maximum_filter1d(quarter.astype(np.int8), near, axis=0, mode="constant", cval=0) == 0
-    return Split(judged & fit, judged & quarter)
-
-
-def _groups(cases: Cases) -> NDArray[np.int64]:
-    """The number of the group of each guess: stretches in their order, or equal pieces of time where there are few."""
-    stretches = cases.stretches
-    numbers, rank = np.unique(stretches, return_inverse=True)
-    rank = rank.reshape(stretches.shape)
-    if cases.once:
-        # in no order, for an order may go with the labels
-        return np.random.default_rng(0).permutation(len(numbers))[rank]
-    if len(numbers) >= _GROUPS:
-        return np.asarray(rank * _GROUPS // len(numbers))
-    place = rank * cases.T + np.arange(cases.T)[:, None]
-    places, order = np.unique(place, return_inverse=True)
-    return np.asarray(order.reshape(place.shape) * min(_GROUPS, len(places)) // len(places))
-
-
-def _balance(labels: NDArray[np.int64], total: NDArray[np.int64]) -> float:
-    """How near the shares held out are to a quarter of every value: the least of share held out and share left."""
-    there = total > 0
-    if not there.any():
-        return 0.0
-    share = np.bincount(labels, minlength=len(total))[there] / total[there]
-    return float(np.minimum(share, (1.0 - share) / (_EVERY - 1.0)).min())
-
-
-# From evidence about single readings to log-probabilities, with what is known of how slowly theta mov ---
-
-
-_POWERS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0, 1.2)
-_POWERS_SMOOTHED = (0.003, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
-_SECOND, _SECOND_SMOOTHED = (0.0, 0.5, 1.0), (0.0, 0.01, 0.03, 0.1)
-_DEEP = -30.0  # evidence against a value at one reading goes no further
-_PIECE, _READINGS_machine_learning = 1_000, 30_000  # choices are tried on pieces, about so many readings in all
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Tempering:
-    """How evidence becomes log-probabilities: a power for each piece of it, and whether it is smoothed over time."""
-
-    prior: Array
-    transitions: Array | None
-    """Of theta from one reading to the next; None: nothing is smoothed."""
-    powers: tuple[float, ...]
-    score: float
-    """Mean log-probability on what was held out; NaN if nothing was."""
-
-    def __repr__(self) -> str:
-        return f"Tempering(powers {self.powers}, {'single readings' if self.transitions is None else 'smoothed'})"
-
-    def logits(self, *evidence: Array) -> Array:
-        """Log-probabilities in the shape of the evidence, (m, ...)."""
-        total = sum(power * piece for power, piece in zip(self.powers, evidence, strict=True))
-        return _posterior(np.asarray(total), self.prior, self.transitions)
-
-
-def transitions_of(labels: NDArray[np.int64], m: int) -> Array:
-    """Transitions counted in labels (T, N), with half a count for every step that was not seen.
-
-    >>> transitions_of(np.array([[0], [0], [0], [1], [-1], [1]]), 2).round(3).tolist()
-    [[0.625, 0.375], [0.5, 0.5]]
-    """
-    before, after = labels[:-1], labels[1:]
-    both = (before >= 0) & (after >= 0)
-    counts = np.bincount(before[both] * m + after[both], minlength=m * m).reshape(m, m) + 0.5
-    return np.asarray(counts / counts.sum(axis=1, keepdims=True))
-
-
-def smoothed(evidence: Array, transitions: Array, prior: Array) -> Array:
-    """Log-probabilities (m, T, N) of each value at each reading, given the evidence (m, T, N) of all of them.
-
-    >>> told = np.zeros((2, 3, 1)); told[1, 1] = 2.0
-    >>> np.exp(smoothed(told, np.array([[0.9, 0.1], [0.1, 0.9]]), np.array([0.5, 0.5])))[1, :, 0].round(3).tolist()
-    [0.805, 0.881, 0.805]
-    """
-    m, T, N = evidence.shape
-    l = np.exp(np.maximum(evidence - evidence.max(axis=0), _DEEP)).transpose(1, 0, 2).copy()  # noqa: E741  # likelihoods
-    P, back = np.maximum(transitions, 1e-9), np.ascontiguousarray(np.maximum(transitions, 1e-9).T)
-    alpha = np.empty_like(l)
-    a = np.broadcast_to(prior[:, None], (m, N))
-    for k in range(T):
-        a = (back @ a if k else a) * l[k]
-        a /= a.sum(axis=0)
-        alpha[k] = a
-    b = np.ones((m, N))
-    for k in range(T - 1, 0, -1):
-        b = P @ (l[k] * b)
-        b /= b.sum(axis=0)
-        alpha[k - 1] *= b
-    alpha /= alpha.sum(axis=1, keepdims=True)
-    return np.asarray(np.log(np.maximum(alpha, 1e-300)).transpose(1, 0, 2))
-
-
-def tempered(
-    evidence: Sequence[Array], labels: NDArray[np.int64], held: NDArray[np.bool_], prior: Array,
-    transitions: Array | None = None,
-) -> Tempering:  # fmt: skip
-    """Choose powers, and smoothed or not, by the mean log-probability of the labels that were held out.
-
-    `evidence` has one or two pieces (m, ...), each made without the labels in `held`; the rest of it is not looked at.
-    `transitions` None: theta is constant, there is nothing to smooth.
-    """
-    first = [1.0, *(1.0 for _ in evidence[1:])]
-    if not held.any():
-        return Tempering(prior, None, tuple(first), np.nan)
-    alone = [piece[:, held] for piece in evidence]
-    truth = labels[held]
-    choices: list[tuple[float, tuple[float, ...], bool]] = []
-    for powers in product(_POWERS, *(_SECOND for _ in evidence[1:])):
-        total = sum(power * piece for power, piece in zip(powers, alone, strict=True))
-        choices.append((_score(_posterior(np.asarray(total), prior, None), truth), powers, False))
-    if transitions is not None:
-        choices += _smoothed_choices(evidence, labels, held, prior, transitions)
-    score, powers, smooth = max(choices, key=lambda choice: choice[0])
-    return Tempering(prior, transitions if smooth else None, powers, score)
-
-
-def _smoothed_choices(
-    evidence: Sequence[Array], labels: NDArray[np.int64], held: NDArray[np.bool_], prior: Array, transitions: Array
-) -> list[tuple[float, tuple[float, ...], bool]]:
-    inside = _cut(held)
-    columns = np.flatnonzero(inside.any(axis=0))
-    columns = columns[:: -(-len(columns) * len(inside) // _READINGS_machine_learning)]
-    inside, truth = inside[:, columns], _cut(labels)[:, columns]
-    # what was learned from speaks too well for itself: only what was held out may speak
-    pieces = [np.where(inside, np.stack([_cut(told)[:, columns] for told in piece]), 0.0) for piece in evidence]
-    m, T, N = pieces[0].shape
-    powers = list(product(_POWERS_SMOOTHED, *(_SECOND_SMOOTHED for _ in evidence[1:])))
-    step = max(1, _AT_ONCE // (m * T * N))
-    found = []
-    for start in range(0, len(powers), step):
-        some = powers[start : start + step]
-        tried = [sum(p * piece for p, piece in zip(choice, pieces, strict=True)) for choice in some]
-        logits = _posterior(np.concatenate(tried, axis=2), prior, transitions)
-        for choice, part in zip(some, np.split(logits, len(some), axis=2), strict=True):
-            found.append((_score(part[:, inside], truth[inside]), choice, True))
-    return found
-
-
-def _cut(x: Any) -> Any:
-    """Sequences (T, N), cut into pieces that stand side by side: to choose, it is near enough, and quicker."""
-    T, N = x.shape
-    length = min(T, _PIECE)
-    count = -(-T // length)
-    padded = np.concatenate([x, np.zeros((count * length - T, N), dtype=x.dtype)])
-    return padded.reshape(count, length, N).transpose(1, 0, 2).reshape(length, count * N)
-
-
-def _posterior(evidence: Array, prior: Array, transitions: Array | None) -> Array:
-    prior = np.maximum(prior, FLOOR)
-    prior = prior / prior.sum()
-    if transitions is not None:
-        return normalised(smoothed(evidence, transitions, prior))
-    return normalised(evidence + np.log(prior).reshape(-1, *(1,) * (evidence.ndim - 1)))
-
-
-def _score(logits: Array, truth: NDArray[np.int64]) -> float:
-    return float(np.take_along_axis(logits, truth[None], axis=0).mean())
-
-
-# A learner that gives evidence, made into an attack: calibrated, smoothed over time, and put together ---
-
-
-class Reader(Protocol):
-    """What has learned to read an output."""
-
-    def evidence(self, cases: Cases) -> Array:
-        """Log-likelihoods of the values up to a common constant: (m, T, N), or (m, N). Finite; 0 tells nothing."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Weighed:
-    """An attack: evidence of the output, the clock's where there is one, and how the two become log-probabilities."""
-
-    reader: Reader
-    table: ClockTable | None
-    clock: bool
-    tempering: Tempering
-
-    def __repr__(self) -> str:
-        return f"Weighed({type(self.reader).__name__}, {self.tempering})"
-
-    def logits(self, cases: Cases) -> Array:
-        """Log-probabilities of each value: (m, T, N), or (m, N) where theta is constant in a sequence."""
-        found = self.reader.evidence(cases)
-        if not self.clock:
-            return self.tempering.logits(found)
-        told = np.zeros_like(found) if self.table is None else self.table.evidence(cases)
-        return self.tempering.logits(found, told)
-
-
-def weighed(candidates: Sequence[Callable[[Mask], Reader]], cases: Cases, margin: int = 0) -> Weighed:
-    """The best of several readers, each made by learning from the guesses in a mask.
-
-    The first is taken where nothing can be held out.
-    """
-    splits = held_out(cases, margin)
-    clock = clock_held_out(cases, splits)
-    tried = []
-    for make in candidates:
-        evidence = np.zeros((cases.m, *cases.truth.shape))
-        for split in splits:
-            evidence[:, split.held] = make(split.fit).evidence(cases)[:, split.held]
-        tried.append((make, temper(evidence, clock, cases, splits)))
-    # the first of equals; without anything held out no score is a number
-    chosen, tempering = max(tried, key=lambda pair: pair[1].score if splits else 0.0)
-    return joined(chosen(cases.truth >= 0), cases, tempering)
-
-
-def joined(reader: Reader, cases: Cases, tempering: Tempering) -> Weighed:
-    """The attack of a reader that has learned from all there is, with the table of hours of all there is."""
-    return Weighed(reader, clock_table(cases), cases.hours is not None, tempering)
-
-
-def clock_held_out(cases: Cases, splits: Sequence[Split]) -> Array | None:
-    """What the clock tells about guesses that were held out, learned from the others; None without a clock."""
-    if cases.hours is None:
-        return None
-    evidence = np.zeros((cases.m, *cases.truth.shape))
-    for split in splits:
-        table = clock_table(cases, split.fit)
-        if table is not None:
-            evidence[:, split.held] = table.evidence(cases)[:, split.held]
-    return evidence
-
-
-def temper(evidence: Array, clock: Array | None, cases: Cases, splits: Sequence[Split]) -> Tempering:
-    """Powers of the evidence and of the clock's, chosen on what was held out."""
-    pieces = (evidence,) if clock is None else (evidence, clock)
-    transitions = None if cases.once or cases.T < 2 else transitions_of(cases.labels, cases.m)
-    held = np.zeros(cases.truth.shape, dtype=bool)
-    for split in splits:
-        held |= split.held
-    return tempered(pieces, cases.truth, held, prior_of(cases), transitions)
-
-
 # Adversaries off the shelf: logistic regression, gradient boosting and nearest neighbours, on a table ---
 
 
@@ -1156,7 +870,7 @@ class Learned:
         """It needs scikit-learn."""
         return "" if find_spec("sklearn") else 'it needs scikit-learn: pip install "understudy[sklearn]"'
 
-    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> Weighed | Told:
+    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> Attack:
         """Learn from the features of labelled outputs."""
         judged = cases.truth >= 0
         if len(np.unique(cases.truth[judged])) < 2:
@@ -1167,14 +881,12 @@ class Learned:
         setting, evidence = None, np.zeros((cases.m, *cases.truth.shape))
         if splits:
             paths = [self.fitter.path(_labelled(X, cases, fit), X[held.ravel()], rng) for fit, held in splits]
-            truths = [cases.truth[split.held] for split in splits]
-            best = _best([[found for _, found in path] for path in paths], truths, prior_of(cases), rng)
+            best = _best_setting(paths, cases, splits, rng)
             setting = paths[0][best][0]
             for split, path in zip(splits, paths, strict=True):
                 evidence[:, split.held] = path[best][1]
-        tempering = temper(evidence, clock_held_out(cases, splits), cases, splits)
         predict = self.fitter.fitted(_labelled(X, cases, judged), setting, rng)
-        return joined(_Table(recipe, predict), cases, tempering)
+        return settle_held_out(evidence, cases, splits).attack(_Table(recipe, predict), cases, rng)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -1225,16 +937,20 @@ def _labelled(X: Array, cases: Cases, where: NDArray[np.bool_]) -> Labelled:
     return Labelled(X[where.ravel()], cases.truth[where], cases.m)
 
 
-def _best(paths: list[list[Array]], truths: list[NDArray[np.int64]], prior: Array, rng: np.random.Generator) -> int:
-    """Which setting has the greatest mean log-probability on rows that were held out."""
-    truth = np.concatenate(truths)
+def _best_setting(
+    paths: list[list[tuple[float, Array]]], cases: Cases, splits: Sequence[Split], rng: np.random.Generator
+) -> int:
+    """Which setting has the greatest mean log-probability on rows that were held out, at its best temperature."""
+    truth = np.concatenate([cases.truth[split.held] for split in splits])
     some = rng.permutation(len(truth))[:_MOST_HELD]
-    everything = np.ones(len(some), dtype=bool)
-    scores = [
-        tempered([np.concatenate(found, axis=1)[:, some]], truth[some], everything, prior).score
-        for found in zip(*paths, strict=True)
-    ]
-    return int(np.argmax(scores))
+    labels = truth[some][None]
+    rows = Cases(np.zeros((1, 1, len(some))), labels, labels, cases.m, once=True)
+    rule = AlongChain(prior_of(cases), None)
+    losses = []
+    for found in zip(*paths, strict=True):
+        evidence = np.concatenate([part for _, part in found], axis=1)[:, some]
+        losses.append(settle(evidence, rows, [rule]).loss)
+    return int(np.argmin(losses))
 
 
 # The paper's estimator, learned: a linear discriminant on the mean of a window and on that of one rea ---
@@ -1316,10 +1032,10 @@ class Windowed:
         """There is none."""
         return ""
 
-    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> Weighed:
+    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> Attack:
         """Learn the discriminant for several windows, and take the best."""
         windows = _ends(cases.T) if cases.once else _around(cases.T)
-        return weighed([partial(_read, cases, window) for window in windows], cases, lengths(cases.T)[-1] // 2)
+        return fit_reader([partial(_read, cases, window) for window in windows], cases, rng, lengths(cases.T)[-1] // 2)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -1427,7 +1143,7 @@ class Changes:
         """It needs sequences that have a before and an after."""
         return "" if cases.T >= _FEWEST else f"sequences of {cases.T} readings are too short for changes in them"
 
-    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> Weighed:
+    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> Attack:
         """Mark changes with windows of several lengths, learn the tables, and take the best."""
         if cases.once and cases.N > _MOST_SEQUENCES:
             cases = cases.sequences(np.sort(rng.permutation(cases.N)[:_MOST_SEQUENCES]))
@@ -1440,7 +1156,7 @@ class Changes:
                 candidates.append(
                     partial(_read_changes, cases, _states(cases, marked(cases.outputs, detector)), detector)
                 )
-        return weighed(candidates, cases, lengths(cases.T)[-1] // 2)
+        return fit_reader(candidates, cases, rng, lengths(cases.T)[-1] // 2)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

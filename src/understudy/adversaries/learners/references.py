@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from understudy._types import Array
+from understudy._types import Array, Ints, Mask
 from understudy.adversaries.knowledge import FLOOR, Cases, Known, normalised
 
 _CELLS = (24, 48, 96)  # of a day
@@ -79,31 +78,38 @@ class Clock:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ClockTable:
-    """Log of the share of each value at a time of day over its share at all times: (m, cells), by kind of day."""
+    """Log of the share of each value in a cell of the clock over its share at all times.
 
-    weekdays: Array
-    weekends: Array | None
+    `logs` is (m, cells + 1), or (m, 2 cells + 1) with weekends apart; the last column, of unknown times, is 0.
+    """
+
+    logs: Array
+    cells: int
+    """Of a day."""
 
     def __repr__(self) -> str:
-        kind = "all days alike" if self.weekends is None else "weekends apart"
-        return f"ClockTable({self.weekdays.shape[1]} cells a day, {kind})"
+        return f"ClockTable({self.cells} cells a day, {'weekends apart' if self._apart else 'all days alike'})"
+
+    @property
+    def _apart(self) -> bool:
+        return bool(self.logs.shape[1] > self.cells + 1)
+
+    def cell(self, cases: Cases) -> Ints:
+        """The column of each reading, (T, N)."""
+        unknown = self.logs.shape[1] - 1
+        if cases.hours is None:
+            return np.full((cases.T, cases.N), unknown)
+        cell = _cells(cases.hours, self.cells)
+        weekend = 0 if not self._apart or cases.days is None else self.cells * (cases.days >= 5)
+        return np.asarray(np.where(cell >= 0, cell + weekend, unknown))
 
     def evidence(self, cases: Cases) -> Array:
         """What the clock tells for each value, in the shape (m, ...) of the guesses; 0 where the hour is not known."""
-        shape = cases.truth.shape
-        if cases.hours is None:
-            return np.zeros((len(self.weekdays), *shape))
-        hours = cases.hours[0] if cases.once else cases.hours
-        cells = _cells(hours, self.weekdays.shape[1])
-        known = np.maximum(cells, 0)
-        found = self.weekdays[:, known]
-        if self.weekends is not None and cases.days is not None:
-            days = cases.days[0] if cases.once else cases.days
-            found = np.where(days >= 5, self.weekends[:, known], found)
-        return np.asarray(np.where(cells >= 0, found, 0.0))
+        cell = self.cell(cases)
+        return self.logs[:, cell[0] if cases.once else cell]
 
 
-def clock_table(cases: Cases, where: NDArray[np.bool_] | None = None) -> ClockTable | None:
+def clock_table(cases: Cases, where: Mask | None = None) -> ClockTable | None:
     """The table of hours, learned where `where` says; None without a clock or labels.
 
     Times of day are cells of 60, 30 or 15 minutes. What counts is how often a cell was *visited*: its readings on one
@@ -118,7 +124,7 @@ def clock_table(cases: Cases, where: NDArray[np.bool_] | None = None) -> ClockTa
     judged = judged & ~np.isnan(hours)
     if not judged.any():
         return None
-    labels, days = cases.truth[judged], days_of(cases)[judged]
+    labels, days = cases.truth[judged], cases.dates[judged]
     weekend = None
     if cases.days is not None:
         weekend = ((cases.days[0] if cases.once else cases.days)[judged] >= 5).astype(np.int64)
@@ -136,34 +142,33 @@ def clock_table(cases: Cases, where: NDArray[np.bool_] | None = None) -> ClockTa
         key=lambda found: found.score,
     )
     logs = np.log(np.maximum(best.shares, FLOOR)) - np.log(prior)[:, None]
-    half = logs.shape[1] // 2 if best.apart else logs.shape[1]
-    return ClockTable(logs[:, :half], logs[:, half:] if best.apart else None)
+    return ClockTable(np.append(logs, np.zeros((cases.m, 1)), axis=1), best.cells)
 
 
 class _Found(NamedTuple):
     score: float
     shares: Array
-    apart: bool
+    cells: int  # of a day
 
 
 class _Visits(NamedTuple):
-    cell: NDArray[np.int64]  # (V,)
+    cell: Ints  # (V,)
     shares: Array  # (V, m): of the values among the readings of the visit
     weight: Array  # (V,): its readings
     cells: int
-    apart: bool
+    day: int  # cells of a day
 
 
 def _visits(
-    cell: NDArray[np.int64], kind: NDArray[np.int64] | None, cells: int, days: NDArray[np.int64],
-    labels: NDArray[np.int64], m: int,
+    cell: Ints, kind: Ints | None, cells: int, days: Ints,
+    labels: Ints, m: int,
 ) -> _Visits:  # fmt: skip
     total = cells if kind is None else 2 * cells
     where = cell if kind is None else cell + cells * kind
     keys, visit = np.unique(days * total + where, return_inverse=True)
     counts = np.bincount(visit.ravel() * m + labels, minlength=len(keys) * m).reshape(-1, m)
     weight = counts.sum(axis=1)
-    return _Visits(np.asarray(keys % total), counts / weight[:, None], weight.astype(float), total, kind is not None)
+    return _Visits(np.asarray(keys % total), counts / weight[:, None], weight.astype(float), total, cells)
 
 
 def _tables(visits: _Visits, prior: Array) -> list[_Found]:
@@ -177,24 +182,12 @@ def _tables(visits: _Visits, prior: Array) -> list[_Found]:
         others = (sums[:, visits.cell] - visits.shares.T + drawn) / (n[visits.cell] - 1.0 + strength)
         logs = (visits.shares.T * np.log(np.maximum(others, FLOOR))).sum(axis=0)
         score = float((visits.weight * logs).sum() / visits.weight.sum())
-        found.append(_Found(score, (sums + drawn) / (n + strength), visits.apart))
+        found.append(_Found(score, (sums + drawn) / (n + strength), visits.day))
     return found
 
 
-def _cells(hours: Array, cells: int) -> NDArray[np.int64]:
+def _cells(hours: Array, cells: int) -> Ints:
     """The cell of the day, -1 if the hour is not known."""
     known = ~np.isnan(hours)
     cell = np.floor(np.where(known, hours, 0.0) * (cells / 24.0)).astype(np.int64) % cells
     return np.asarray(np.where(known, cell, -1))
-
-
-def days_of(cases: Cases) -> NDArray[np.int64]:
-    """A number for each day, the same for copies of it: the stretch in which the day, or the sequence, began."""
-    if cases.once or cases.hours is None:
-        return cases.stretches
-    T, _ = cases.hours.shape
-    began = np.zeros(cases.hours.shape, dtype=np.int64)
-    began[1:] = np.where(np.diff(cases.hours, axis=0) < -1e-9, np.arange(1, T)[:, None], 0)
-    began = np.maximum.accumulate(began, axis=0)
-    # a stretch may hold the start of several days
-    return np.asarray(np.take_along_axis(cases.blocks, began, axis=0) * T + began)
