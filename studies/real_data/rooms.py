@@ -61,7 +61,7 @@ def fitted(room: Room, progress: Any = None, holdout: float = 0.25) -> Any:
 
 def read(frame: Frame, family: Family) -> History:
     """A frame as the family reads it, cut at missing readings: most families have no law across them."""
-    from understudy.identify.fit import reread
+    from understudy.identify.fit import read_again as reread
 
     history = reread(frame, family)
     return replace(history, segments=tuple(piece for s in history.segments for piece in pieces(s)))

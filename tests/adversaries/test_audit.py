@@ -18,7 +18,7 @@ from understudy.adversaries.datasets import Stage, from_history, recorded
 from understudy.adversaries.results import Audit, load_audit
 from understudy.adversaries.statistics import Figure
 from understudy.errors import ConfigurationError
-from understudy.identify.fit import reread
+from understudy.identify.fit import read_again as reread
 
 RATE = 1e-6
 

@@ -24,7 +24,7 @@ from understudy.adversaries.datasets import (
     whole_days,
 )
 from understudy.errors import ConfigurationError
-from understudy.identify.fit import reread
+from understudy.identify.fit import read_again as reread
 
 
 def _recording(lengths, theta, rng):

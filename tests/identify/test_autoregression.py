@@ -8,8 +8,8 @@ from identify_cases import changed, history_of, labels, simulated, total
 import understudy as us
 from understudy.errors import ConfigurationError, ModelError
 from understudy.identify.candidates.autoregressive import fit_autoregression
-from understudy.identify.candidates.regression import Likelihood, lagged, rows_of, start_law, student_regression
-from understudy.identify.prediction import log_densities
+from understudy.identify.candidates.regression import Likelihood, student_regression
+from understudy.identify.prediction import lagged, log_densities, rows_of, start_law
 
 
 def normal_models():

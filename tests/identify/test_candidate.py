@@ -9,8 +9,8 @@ from identify_cases import history_of, simulated, with_holes
 
 import understudy as us
 from understudy.errors import FamilyError
+from understudy.identify.candidates import Candidate
 from understudy.identify.candidates.autoregressive import fit_autoregression
-from understudy.identify.candidates.candidate import Candidate
 from understudy.identify.candidates.grey_box import fit_greybox
 from understudy.identify.candidates.hidden_markov import fit_hidden
 from understudy.identify.candidates.independent import fit_independent

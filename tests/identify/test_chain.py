@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from understudy.errors import ConfigurationError, StoredFileError
-from understudy.identify.chain import Chain, chain_of, described
+from understudy.identify.chain import Chain, chain_of
+from understudy.identify.chain import describe_chain as described
 from understudy.identify.history import History, Segment
 from understudy.tables.frame import SECOND
 

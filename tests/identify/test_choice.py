@@ -11,7 +11,7 @@ from scipy import stats
 
 import understudy as us
 from understudy.errors import ConfigurationError, ModelError
-from understudy.identify.candidates.candidate import Candidate
+from understudy.identify.candidates import Candidate
 from understudy.identify.prediction import log_densities
 from understudy.identify.resample import intake
 from understudy.identify.selection import choose

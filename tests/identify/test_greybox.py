@@ -20,8 +20,7 @@ from understudy.identify.candidates.grey_box import (
     set_aside,
     unpacked,
 )
-from understudy.identify.candidates.regression import rows_of
-from understudy.identify.prediction import log_densities
+from understudy.identify.prediction import log_densities, rows_of
 
 
 def room(v, **changes):

@@ -9,8 +9,7 @@ from identify_cases import history_of, simulated, total, with_holes
 import understudy as us
 from understudy.errors import ConfigurationError
 from understudy.identify.candidates.hidden_markov import Chain, expected, fit_hidden, maximised
-from understudy.identify.candidates.regression import rows_of
-from understudy.identify.prediction import log_densities
+from understudy.identify.prediction import log_densities, rows_of
 
 MOVES = np.array([[0.95, 0.04, 0.01], [0.03, 0.95, 0.02], [0.01, 0.04, 0.95]])
 

@@ -11,7 +11,8 @@ from scipy import stats
 
 import understudy as us
 from understudy.errors import ConfigurationError, ReadingError, StoredFileError
-from understudy.identify.fit import Identifier, fit, load_family, reread, save_family
+from understudy.identify.fit import Identifier, fit, load_family, save_family
+from understudy.identify.fit import read_again as reread
 from understudy.identify.prediction import scores
 from understudy.identify.resample import intake
 from understudy.identify.selection import makers, orders
@@ -306,8 +307,8 @@ def test_free_noise_is_offered_where_the_gate_fails(monkeypatch, frame, second_p
 
     import understudy.identify.fit as way
     import understudy.identify.gate as gates
+    from understudy.identify.candidates import Candidate
     from understudy.identify.candidates.autoregressive import fit_autoregression
-    from understudy.identify.candidates.candidate import Candidate
 
     def free(history):
         found = fit_autoregression(history)

@@ -7,9 +7,8 @@ from identify_cases import history_of, simulated, total, with_holes
 
 import understudy as us
 from understudy.errors import FamilyError, ReadingError
-from understudy.identify.candidates.regression import governing, masked
 from understudy.identify.history import History, Segment
-from understudy.identify.prediction import log_densities, scores
+from understudy.identify.prediction import governing, log_densities, masked, scores
 from understudy.laws.uniforms import uniforms_from
 
 

@@ -8,8 +8,11 @@ from scipy import stats
 
 import understudy as us
 from understudy.errors import ConfigurationError
-from understudy.identify.candidates.candidate import Candidate
-from understudy.identify.grid import Cells, behind, channels, decimals, held_for, obstacle, plain, snapped
+from understudy.identify.candidates import Candidate
+from understudy.identify.grid import Cells, channels, decimals, obstacle, plain
+from understudy.identify.grid import hold_period as held_for
+from understudy.identify.grid import put_on_grid as behind
+from understudy.identify.grid import snap_to_grid as snapped
 from understudy.identify.history import History, Segment
 from understudy.models.on_grid import OnGrid
 

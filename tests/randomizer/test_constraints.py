@@ -28,7 +28,7 @@ from understudy.randomizer.constraints import (
     as_constraints,
 )
 from understudy.randomizer.measures import mutual_information
-from understudy.randomizer.storage import read, write
+from understudy.serialize import read, write
 
 PSEUDO = [0, 0.2, 0.4, 0.6, 0.8, 1]
 EVERY = (

@@ -1132,7 +1132,7 @@ class Part(NamedTuple):
 
 
 def from_history(history: History, family: Family) -> Recording:
-    """A history, as `understudy.identify.fit.reread` makes one of a frame, as a recording to be audited on.
+    """A history, as `understudy.identify.fit.read_again` makes one of a frame, as a recording to be audited on.
 
     Labels keep their order where the family has them; hours and weekdays are those of the clock on the wall.
     """

@@ -597,7 +597,7 @@ def _has(source: str, names: Roles) -> bool:
 
 def _history(design: AnyDesign, frame: Any, names: Roles, as_it_is: bool = False) -> History:
     """The rows as the family's own history was understood; a release keeps its digits (`as_it_is`)."""
-    from understudy.identify.fit import reread
+    from understudy.identify.fit import read_again
     from understudy.models.family import Family
 
     family = design.family
@@ -609,7 +609,7 @@ def _history(design: AnyDesign, frame: Any, names: Roles, as_it_is: bool = False
     }  # fmt: skip
     if as_it_is:
         known["grid"] = None
-    return reread(frame, Family(family.model, family.values, family.prior, about=known))
+    return read_again(frame, Family(family.model, family.values, family.prior, about=known))
 
 
 def _placed(columns: TextColumns, out: TextColumns, names: Roles) -> dict[str, Any]:

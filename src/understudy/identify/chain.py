@@ -160,7 +160,7 @@ def _hourly(history: History, prior: Array, transition: Array) -> tuple[Array, A
     return by_hour, moved
 
 
-def described(chain: Chain, values: Sequence[Any] | None = None) -> list[str]:
+def describe_chain(chain: Chain, values: Sequence[Any] | None = None) -> list[str]:
     """The chain in sentences: how often each value is there, and for how long.
 
     >>> described(Chain((0, 1), 60.0, np.array([[0.9, 0.1], [0.5, 0.5]]), np.array([0.8, 0.2]), 100))

@@ -23,19 +23,19 @@ import numpy as np
 from understudy import serialize
 from understudy._types import Progress
 from understudy.errors import ConfigurationError, MissingReadingError, StoredFileError, UnderstudyError
-from understudy.identify.chain import Chain, chain_of, described
+from understudy.identify.chain import Chain, chain_of, describe_chain
 from understudy.identify.grid import (
     Cells,
     Channels,
-    behind,
     channels,
-    coarser,
+    coarsen,
     decimals,
     form,
-    held_for,
+    hold_period,
     obstacle,
     plain,
-    snapped,
+    put_on_grid,
+    snap_to_grid,
 )
 from understudy.identify.history import Bins, History
 from understudy.identify.public_inputs import CLOCK, Offset, clock_names, fit_offset, without_offset
@@ -45,7 +45,7 @@ from understudy.models.family import Family
 from understudy.tables.frame import Table
 
 if TYPE_CHECKING:
-    from understudy.identify.candidates.candidate import Candidate
+    from understudy.identify.candidates import Candidate
     from understudy.models.model import Model
 
 
@@ -70,7 +70,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Identified:
+class Identification:
     """What a fit found."""
 
     family: Family
@@ -81,7 +81,9 @@ class Identified:
     notes: tuple[str, ...]
 
 
-def awake(read: Callable[..., History], period: Any, has_time: bool) -> tuple[History, dict[str, Any] | None]:
+def resample_held_readings(
+    read: Callable[..., History], period: Any, has_time: bool
+) -> tuple[History, dict[str, Any] | None]:
     """The history, resampled to the true period of sensors that hold their readings where that is regular.
 
     `read` makes the history, for a period and a choice between mean and last reading. The second result says how rows
@@ -92,14 +94,14 @@ def awake(read: Callable[..., History], period: Any, has_time: bool) -> tuple[Hi
     how = {"period": history.period, "how": "mean"} if coarse else None
     if coarse or history.dim == 0:
         return history, how
-    true, notes = held_for(history)
+    true, notes = hold_period(history)
     if true is None or period is not None or not has_time:
         return history.having(history.segments, *notes), None
     history = read(period=true, last=True)
     return replace(history, notes=(*notes, *history.notes)), {"period": history.period, "how": "last"}
 
 
-def identified(history: History, settings: Settings, segment: Any = None, resampling: Any = None) -> Identified:
+def identify(history: History, settings: Settings, segment: Any = None, resampling: Any = None) -> Identification:
     """Fit, choose and test on a history."""
     settings.tell(0.02)
     public = bool(history.public)
@@ -107,9 +109,9 @@ def identified(history: History, settings: Settings, segment: Any = None, resamp
     places = [decimals(column) for column in history.stacked()[0].T]
     forms = [form(column) for column in history.stacked()[0].T]
     if settings.grid == "auto":
-        cells, coarsened = coarser(history, cells, forms)
+        cells, coarsened = coarsen(history, cells, forms)
         found = (*found, *coarsened)
-    history, moved = snapped(history, cells)
+    history, moved = snap_to_grid(history, cells)
     notes = [*history.notes, *found, *moved]
     train, held = _split(history, settings.holdout)
     offset: Offset | None = None
@@ -128,7 +130,7 @@ def identified(history: History, settings: Settings, segment: Any = None, resamp
         wanted=next(iter(classes)) if len(classes) == 1 else None,
         progress=lambda share: settings.tell(0.05 + 0.75 * share),
     )
-    candidate = behind(classes[choice.key](train), cells)
+    candidate = put_on_grid(classes[choice.key](train), cells)
     settings.tell(0.85)
     verdict = None if held is None else _gate(candidate, held, settings.random_state)
     settings.tell(0.92)
@@ -141,7 +143,7 @@ def identified(history: History, settings: Settings, segment: Any = None, resamp
             if second.passed:
                 candidate, verdict = other, second
     settings.tell(1.0)
-    notes += [*described(chain), choice.reason, *offered, *candidate.notes]
+    notes += [*describe_chain(chain), choice.reason, *offered, *candidate.notes]
     notes += [] if verdict is None or verdict.warning is None else [verdict.warning]
     across = all(_crosses_gaps(model) for model in candidate.models.values())
     if not across:
@@ -165,7 +167,7 @@ def identified(history: History, settings: Settings, segment: Any = None, resamp
         "notes": notes,
     }
     family = Family(dict(candidate.models), values=history.values, prior=chain.prior, about=about)
-    return Identified(family, candidate, choice, chain, verdict, tuple(notes))
+    return Identification(family, candidate, choice, chain, verdict, tuple(notes))
 
 
 def _split(history: History, holdout: float | None) -> tuple[History, History | None]:
@@ -201,7 +203,7 @@ def _free(choice: Choice, train: History, cells: Channels, settings: Settings) -
         found = maker(train)
     except UnderstudyError:  # too few readings, say: then there is nothing to offer
         return None
-    return None if obstacle(found, cells) else behind(found, cells)
+    return None if obstacle(found, cells) else put_on_grid(found, cells)
 
 
 def _offer(candidate: Candidate, verdict: Any, other: Candidate, second: Any) -> str:
@@ -410,10 +412,10 @@ class Identifier:
                 last=last,
             )
 
-        history, resampling = awake(read, self.period, self.time is not None)
+        history, resampling = resample_held_readings(read, self.period, self.time is not None)
         settings = Settings(self.model, self.grid, self.order, self.holdout, self.random_state, self.progress)
         segment = self.segment if self.segment is None or isinstance(self.segment, str) else list(self.segment)
-        found = identified(history, settings, segment, resampling)
+        found = identify(history, settings, segment, resampling)
         self.family_, self.params_ = found.family, dict(found.candidate.parameters)
         self.table_, self.chain_, self.gate_, self.notes_ = found.choice, found.chain, found.gate, found.notes
         return self
@@ -433,7 +435,7 @@ class Identifier:
         """Another frame as a history, treated as the one that was fitted: period, bins, grid and public offset."""
         if not hasattr(self, "family_"):
             raise ConfigurationError("the identifier is not fitted yet; call fit first")
-        return reread(_with_labels(X, y, self.private, self.reading), self.family_)
+        return read_again(_with_labels(X, y, self.private, self.reading), self.family_)
 
     def _readings(self, table: Table) -> tuple[str, ...]:
         if self.reading is not None:
@@ -510,7 +512,7 @@ def load_family(path: str | os.PathLike[str]) -> Family:
 # Other data of the same sensor, read as the family's own history was: for tests on held-out files ----
 
 
-def reread(frame: Any, family: Family) -> History:
+def read_again(frame: Any, family: Family) -> History:
     """A frame as a history for this family: its columns, period, bins and grid, the public offset taken off.
 
     What differs is refused: columns that are missing, labels that the family does not have, rows of a coarser period.
@@ -535,6 +537,6 @@ def reread(frame: Any, family: Family) -> History:
     )
     if about["grid"] is not None:
         cells = tuple(None if cell is None else Cells(**cell) for cell in about["grid"])
-        history, moved = snapped(history, cells)
+        history, moved = snap_to_grid(history, cells)
         history = history.having(history.segments, *moved)
     return history if not public else without_offset(history, Offset.from_plain(about["public"]))

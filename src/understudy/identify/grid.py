@@ -39,7 +39,7 @@ from understudy.tables.frame import in_words
 from understudy.transform.readings import as_readings, finite_or_missing
 
 if TYPE_CHECKING:
-    from understudy.identify.candidates.candidate import Candidate
+    from understudy.identify.candidates import Candidate
     from understudy.models.model import Model
 
 
@@ -84,7 +84,7 @@ class Lattice(NamedTuple):
         return nearest, np.abs(place - nearest) * self.step <= self.limit
 
 
-def visited(y: Array) -> Visits:
+def visits_of(y: Array) -> Visits:
     """The runs of a channel without gaps."""
     starts = np.flatnonzero(np.concatenate(([True], y[1:] != y[:-1])))
     runs = np.diff(starts, append=y.size)
@@ -92,7 +92,7 @@ def visited(y: Array) -> Visits:
     return Visits(values, visits, np.bincount(order, weights=runs).astype(np.int64), order, runs)
 
 
-def lattices(seen: Visits) -> tuple[list[Lattice], Lattice | None]:
+def find_lattices(seen: Visits) -> tuple[list[Lattice], Lattice | None]:
     """The grids that hold nearly all readings, finest first, each within the rounding of the one before.
 
     The second result is a coarser one (any, where there is no first) that holds most readings, if there is one.
@@ -266,7 +266,7 @@ def _judged(seen: Visits, near: Array, candidate: float, tolerance: float) -> La
     return _shared(lattice._replace(log_chance=log_chance), seen)
 
 
-def neat(lattice: Lattice, span: float) -> tuple[float, float]:
+def neat_lattice(lattice: Lattice, span: float) -> tuple[float, float]:
     """Step and offset, as short decimals or one part of a whole where the readings cannot tell the difference."""
     error = lattice.limit / span
     short = _short(lattice.step, error, lattice.step**2)
@@ -419,13 +419,13 @@ def detect_grid(y: Any) -> Grid | tuple[Grid, ...]:
 def _channel(y: Array) -> Grid:
     if y.size == 0:
         return Grid(None, 0.0, None, None, 0.0, 0.0, None, None, 0.0, 0, None, False, 0, 0, 0, 1.0)
-    seen = visited(y)
+    seen = visits_of(y)
     if seen.runs.size <= FEWEST_CHANGES:
         return _summary(seen, [], None)
     if seen.values.size == 2:  # any grid that holds both would do; this is the coarsest
         step, largest = float(np.ptp(seen.values)), float(np.abs(seen.values).max())
         return _summary(seen, [Lattice(step, float(seen.values[0]), 4e-16 * largest)], None)
-    return _summary(seen, *lattices(seen))
+    return _summary(seen, *find_lattices(seen))
 
 
 def _summary(seen: Visits, found: list[Lattice], partial: Lattice | None) -> Grid:
@@ -435,10 +435,10 @@ def _summary(seen: Visits, found: list[Lattice], partial: Lattice | None) -> Gri
     place, coarser = None, []
     if partial is not None:
         near = float(seen.visits[partial.nearest(seen.values)[1]].sum() / seen.runs.size)
-        coarser.append((neat(partial, span)[0], near))
+        coarser.append((neat_lattice(partial, span)[0], near))
     if found:
         lattice = found[-1]
-        step, offset = neat(lattice, span)
+        step, offset = neat_lattice(lattice, span)
         place, on = lattice.nearest(seen.values)
         share, noise, chance = lattice.share, lattice.limit / lattice.step, math.exp(lattice.log_chance)
         coarser += _coarser(place[on], seen.visits[on], step)
@@ -451,7 +451,7 @@ def _summary(seen: Visits, found: list[Lattice], partial: Lattice | None) -> Gri
         high=ends[1],
         share=share,
         noise=noise,
-        written=neat(found[0], span)[0] if len(found) > 1 else None,
+        written=neat_lattice(found[0], span)[0] if len(found) > 1 else None,
         mostly=mostly,
         **_holding(seen, place, ends),
         readings=int(seen.readings.sum()),
@@ -655,7 +655,7 @@ def _stated(given: Any, d: int) -> Channels:
     return tuple(found)
 
 
-def snapped(history: History, cells: Channels) -> tuple[History, tuple[str, ...]]:
+def snap_to_grid(history: History, cells: Channels) -> tuple[History, tuple[str, ...]]:
     """Readings moved to the nearest value of the grid, where there is one, and how many were off it."""
     segments, off = [], np.zeros(history.dim, dtype=int)
     for s in history.segments:
@@ -673,7 +673,7 @@ def snapped(history: History, cells: Channels) -> tuple[History, tuple[str, ...]
     return replace(history, segments=tuple(segments)), notes
 
 
-def held_for(history: History) -> tuple[float | None, tuple[str, ...]]:
+def hold_period(history: History) -> tuple[float | None, tuple[str, ...]]:
     """The true period of sensors that hold their reading, in seconds, if it is regular; and what is to be said."""
     periods, notes = [], []
     for name, grid in zip(history.readings, grids_of(history), strict=True):
@@ -711,7 +711,7 @@ def _linear(candidate: Candidate) -> bool:
     )
 
 
-def behind(candidate: Candidate, cells: Channels) -> Candidate:
+def put_on_grid(candidate: Candidate, cells: Channels) -> Candidate:
     """The candidate with its models on the grid; as it is where there is none.
 
     They live on it (`OnGrid`): an exact model of readings that are all on a grid, and for steps that are small against
@@ -808,7 +808,7 @@ def form(y: Array) -> str | None:
     return f"{coarser + math.floor(math.log10(there[-1])) + 1} digits"
 
 
-def coarser(history: History, cells: Channels, forms: Sequence[str | None]) -> tuple[Channels, tuple[str, ...]]:
+def coarsen(history: History, cells: Channels, forms: Sequence[str | None]) -> tuple[Channels, tuple[str, ...]]:
     """The grids of channels whose readings are of single precision or of a few digits: coarse enough to hide that."""
     made: list[Cells | None] = []
     notes = []

@@ -1,4 +1,8 @@
-"""How well models predict a history: log-densities and scores of the readings, along the labelled path.
+"""The rows of a history, and how well models predict them: log-densities and scores along the labelled path.
+
+Fitters take the rows of all segments in one array (`Rows`). A label that is unknown governs a step all the same. The
+last one known is taken for it (the first one, before any is known), and the reading counts as missing: the state goes
+on, the likelihood has no term.
 
 Reading k has the law of the model of theta_k given the readings before it: the model that `Family.along` makes of the
 labels. That model goes through any path step by step; here the common kinds have quick ways to the same numbers
@@ -16,14 +20,15 @@ after a gap: NaN too.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from understudy._types import Array, Index
-from understudy.errors import FamilyError, LawError
-from understudy.identify.candidates.regression import governing, masked
+from understudy._types import Array, Index, Mask, Seed, Value
+from understudy.errors import FamilyError, LawError, ModelError
 from understudy.laws.cells import cell_scores
 from understudy.laws.mixture import blended_score
 from understudy.laws.multivariate import impossible
@@ -53,6 +58,152 @@ Result = tuple[Array, Array]
 Way = Callable[[Array, Index], Result]
 
 
+# The rows of a history as the fitters want them: all segments in one array, labels without holes -----
+
+
+FEWEST = 30
+"""Readings that a value must have for parameters of its own."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Rows:
+    """All segments one after the other; rows that do not count in the likelihood are NaN."""
+
+    Y: Array
+    """(N, d); NaN in every channel where a reading is incomplete or its label unknown."""
+    theta: Index
+    """(N,) the label that governs the step, 0..m-1."""
+    starts: Index
+    """The first row of each segment."""
+    used: Mask
+    """(N,) rows that count."""
+
+    @property
+    def dim(self) -> int:
+        """Number of channels."""
+        return int(self.Y.shape[1])
+
+    @property
+    def pieces(self) -> list[slice]:
+        """The segments."""
+        edges = [*self.starts.tolist(), len(self.Y)]
+        return [slice(a, b) for a, b in pairwise(edges)]
+
+    @property
+    def opening(self) -> Mask:
+        """(N,) whether a segment starts at the row."""
+        mask = np.zeros(len(self.Y), dtype=bool)
+        mask[self.starts] = True
+        return mask
+
+
+def rows_of(history: History) -> Rows:
+    """The rows of a history; a history without any labelled reading is refused."""
+    parts = [segment for segment in history.segments if segment.used.any()]
+    if not parts:
+        raise ModelError("the history has no labelled reading; a fit needs some for each value")
+    Y = np.concatenate([masked(segment.Y, segment.theta) for segment in parts])
+    theta = np.concatenate([governing(segment.theta) for segment in parts])
+    lengths = [len(segment.Y) for segment in parts]
+    starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.intp)
+    used = ~np.isnan(Y[:, 0])
+    least = max(8, 4 * Y.shape[1])
+    if int(used.sum()) < least:
+        raise ModelError(f"the history has {int(used.sum())} labelled readings; a fit needs at least {least}")
+    if np.ptp(Y[used], axis=0).min() == 0.0:
+        channel = history.readings[int(np.ptp(Y[used], axis=0).argmin())]
+        raise ModelError(f"the channel {channel!r} never changes; such a channel has no law to fit and nothing to hide")
+    return Rows(Y, theta, starts, used)
+
+
+def masked(Y: Array, theta: Index) -> Array:
+    """Readings, NaN in every channel where one is missing or the label is unknown."""
+    out = np.array(Y, dtype=float)
+    out[np.isnan(out).any(axis=1) | (theta < 0)] = np.nan
+    return out
+
+
+def governing(theta: Index) -> Index:
+    """The labels with the unknown ones filled in: by the last known, at the start by the first known.
+
+    >>> governing(np.array([-1, 2, -1, 0])).tolist()
+    [2, 2, 2, 0]
+    """
+    known = theta >= 0
+    if not known.any():
+        return np.zeros(len(theta), dtype=np.intp)
+    last = np.maximum.accumulate(np.where(known, np.arange(len(theta)), -1))
+    return np.asarray(theta[np.where(last < 0, int(known.argmax()), last)], dtype=np.intp)
+
+
+def groups(counts: Sequence[int], values: Sequence[Value], least: int = FEWEST) -> tuple[Index, tuple[str, ...]]:
+    """Which parameters each value has: its own, or where it has few readings those of the nearest with enough.
+
+    Values stand in order, so the nearest is the most like it. Returns the group of each value and notes.
+
+    >>> groups([100, 3, 50], ["0", "1-2", "3+"])[0].tolist()
+    [0, 0, 1]
+    """
+    enough = [i for i, count in enumerate(counts) if count >= least]
+    if not enough:
+        return np.zeros(len(counts), dtype=np.intp), (f"no value has {least} readings: all values share one law.",)
+    notes = []
+    found = []
+    for i, count in enumerate(counts):
+        near = min(enough, key=lambda j: (abs(i - j), j))
+        found.append(enough.index(near))
+        if near != i:
+            notes.append(f"the value {values[i]!r} has {count} readings, too few: it has the law of {values[near]!r}.")
+    return np.array(found, dtype=np.intp), tuple(notes)
+
+
+def lagged(rows: Rows, order: int) -> tuple[Index, Array]:
+    """Rows that count and whose `order` predecessors do too, and these (n, order * d), the latest first."""
+    N, d = rows.Y.shape
+    inside = np.arange(N) - np.repeat(rows.starts, np.diff([*rows.starts.tolist(), N]))
+    good = rows.used & (inside >= order)
+    for lag in range(1, order + 1):
+        good[lag:] &= rows.used[:-lag]
+    at = np.flatnonzero(good)
+    return at, np.stack([rows.Y[at - lag] for lag in range(1, order + 1)], axis=1).reshape(len(at), order * d)
+
+
+def start_law(rows: Rows, order: int) -> tuple[Array, Array]:
+    """Mean and covariance of `order` readings in a row, the latest first: where a segment is before its first step.
+
+    From the first readings of the segments where there are enough of them, else from all readings.
+    """
+    d = rows.dim
+    ends, before = lagged(rows, order)
+    later = lagged(rows, order - 1)[0] if order > 1 else np.flatnonzero(rows.used)
+    windows = np.stack([rows.Y[later - lag] for lag in range(order)], axis=1).reshape(len(later), order * d)
+    segment = np.searchsorted(rows.starts, later, side="right")
+    _, first = np.unique(segment, return_index=True)
+    if len(first) >= 5 + 2 * order * d:
+        windows = windows[first]
+    if len(windows) <= order * d:
+        windows = before if len(ends) > order * d else np.tile(rows.Y[rows.used], (1, order))
+    cov = np.atleast_2d(np.cov(windows, rowvar=False))
+    spread = float(np.trace(cov)) / len(cov)
+    if not spread > 0.0:
+        spread = float(np.var(rows.Y[rows.used]))
+    return windows.mean(axis=0), cov + 1e-6 * spread * np.eye(len(cov))
+
+
+def resolution(rows: Rows) -> Array:
+    """For each channel the smallest distance of two different readings: no law need be narrower than that."""
+    found = []
+    for column in rows.Y[rows.used].T:
+        values = np.unique(column)
+        gaps = np.diff(values)
+        gaps = gaps[gaps > 1e-9 * max(1.0, float(np.abs(values).max()))]
+        found.append(float(gaps.min()) if gaps.size else math.nan)
+    return np.array(found)
+
+
+# How well models predict a history -----------------------------------------------------------------
+
+
 def log_densities(models: Mapping[Any, Model], history: History) -> list[Array]:
     """For each segment the log-density of each reading given those before it, in nats; NaN where there is none.
 
@@ -69,7 +220,7 @@ def log_densities(models: Mapping[Any, Model], history: History) -> list[Array]:
     return [way(masked(s.Y, s.theta), governing(s.theta))[0] for s in history.segments]
 
 
-def scores(models: Mapping[Any, Model], history: History, rng: Any = None) -> list[Array]:
+def scores(models: Mapping[Any, Model], history: History, rng: Seed = None) -> list[Array]:
     """For each segment the scores (T, d): independent standard normals if the models are right; NaN as above.
 
     `rng` (a key, a seed, a Generator) makes the auxiliary uniforms of models with atoms, such as rounded ones.
@@ -209,7 +360,7 @@ def _autoregressive(members: list[AutoRegressive]) -> Way:
     return way
 
 
-def _by_value(laws: list[Any], E: Array, there: Any, theta: Index) -> Result:
+def _by_value(laws: list[Any], E: Array, there: Mask, theta: Index) -> Result:
     """Each row under the law of its value."""
     T, d = E.shape
     density, z = np.full(T, np.nan), np.full((T, d), np.nan)

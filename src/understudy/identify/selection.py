@@ -29,7 +29,7 @@ from understudy.errors import ConfigurationError, UnderstudyError
 from understudy.identify.history import History
 
 if TYPE_CHECKING:
-    from understudy.identify.candidates.candidate import Candidate
+    from understudy.identify.candidates import Candidate
 
 
 # Which model class? The one that predicts held-out time best -----------------------------------------

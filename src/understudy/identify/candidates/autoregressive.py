@@ -32,18 +32,9 @@ import numpy as np
 
 from understudy._types import Array, Index
 from understudy.errors import ConfigurationError, ModelError
-from understudy.identify.candidates.candidate import Candidate
-from understudy.identify.candidates.regression import (
-    Rows,
-    groups,
-    heavy_tails,
-    lagged,
-    normal_regression,
-    resolution,
-    rows_of,
-    start_law,
-    student_regression,
-)
+from understudy.identify.candidates import Candidate
+from understudy.identify.candidates.regression import heavy_tails, normal_regression, student_regression
+from understudy.identify.prediction import Rows, groups, lagged, resolution, rows_of, start_law
 from understudy.laws.gaussian import Gaussian
 from understudy.laws.mixture import Mixture
 from understudy.laws.multivariate import GaussianCopula

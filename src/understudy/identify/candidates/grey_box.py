@@ -63,20 +63,10 @@ import numpy as np
 
 from understudy._types import Array, Index, Mask
 from understudy.errors import ConfigurationError
+from understudy.identify.candidates import Candidate
 from understudy.identify.candidates.autoregressive import LARGEST_RADIUS
-from understudy.identify.candidates.candidate import Candidate
-from understudy.identify.candidates.regression import (
-    Rows,
-    allowance,
-    distance_limit,
-    groups,
-    heavy_tails,
-    lagged,
-    normal_regression,
-    rows_of,
-    start_law,
-)
-from understudy.identify.prediction import filtered
+from understudy.identify.candidates.regression import allowance, distance_limit, heavy_tails, normal_regression
+from understudy.identify.prediction import Rows, filtered, groups, lagged, rows_of, start_law
 from understudy.models.gauss_markov import GaussMarkov, spectral_radius
 from understudy.models.model import Model
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from understudy._types import Array, Index
 from understudy.errors import ConfigurationError
-from understudy.identify.candidates.candidate import Candidate
-from understudy.identify.candidates.regression import Rows, groups, resolution, rows_of
+from understudy.identify.candidates import Candidate
+from understudy.identify.prediction import Rows, groups, resolution, rows_of
 from understudy.laws.gaussian import Gaussian
 from understudy.models.hidden_markov import HiddenMarkov
 from understudy.transform.backend import kernels_hidden, view

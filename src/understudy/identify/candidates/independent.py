@@ -14,9 +14,10 @@ import numpy as np
 
 from understudy._types import Array
 from understudy.errors import ConfigurationError
+from understudy.identify.candidates import Candidate
 from understudy.identify.candidates.autoregressive import correlation_of
-from understudy.identify.candidates.candidate import Candidate
-from understudy.identify.candidates.regression import Rows, groups, resolution, rows_of, student_regression
+from understudy.identify.candidates.regression import student_regression
+from understudy.identify.prediction import Rows, groups, resolution, rows_of
 from understudy.laws.gaussian import Gaussian
 from understudy.laws.mixture import Mixture
 from understudy.laws.multivariate import GaussianCopula, GaussianMixture
