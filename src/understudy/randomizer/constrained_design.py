@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from understudy._types import Array
+from understudy._types import Array, Value
 from understudy.distortion.costs import Costs
 from understudy.errors import DesignError, InfeasibleError, StoredFileError
 from understudy.models.family import Family
@@ -64,7 +64,7 @@ def solved_with(cost: Array, p: Array, asked: Asked, family: Family | None, foun
     )  # fmt: skip
 
 
-def effective(asked: Asked, p: Array, values: Sequence[Any], pseudo: Sequence[Any]) -> tuple[Constraint, ...]:
+def effective(asked: Asked, p: Array, values: Sequence[Value], pseudo: Sequence[Value]) -> tuple[Constraint, ...]:
     """The constraints that the draw itself has to keep, by position.
 
     An error that was asked for is one, and is raised by what the models help a guess.

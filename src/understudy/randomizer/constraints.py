@@ -31,9 +31,10 @@ from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from understudy import text
-from understudy._types import Array
+from understudy._types import Array, Value
 from understudy.errors import DesignError
 from understudy.randomizer.measures import checked_kernel
 from understudy.randomizer.solver import as_prior
@@ -51,7 +52,7 @@ class Exact:
 
     __slots__ = ("columns", "kernel", "one", "rows", "there", "total", "weights")
 
-    def __init__(self, prior: Any, kernel: Any) -> None:
+    def __init__(self, prior: ArrayLike, kernel: ArrayLike) -> None:
         P = checked_kernel(kernel)
         parts = [Fraction(x) for x in as_prior(prior, len(P)).tolist()]
         common = math.lcm(*(x.denominator for x in parts))
@@ -97,7 +98,13 @@ class Constraint:
         """The number of a measure or of a floor."""
         return float(getattr(self, fields(self)[0].name))
 
-    def holds(self, prior: Any, kernel: Any, values: Any = None, pseudo: Any = None) -> bool:
+    def holds(
+        self,
+        prior: ArrayLike,
+        kernel: ArrayLike,
+        values: Sequence[Value] | None = None,
+        pseudo: Sequence[Value] | None = None,
+    ) -> bool:
         """Whether a kernel keeps it, exactly; `values` and `pseudo` name rows and columns, numbers by default.
 
         >>> from understudy.randomizer.constraints import LocalDP
@@ -115,7 +122,7 @@ class Constraint:
         """Whether a kernel keeps it, with a share of the limit to spare; rows and columns by position."""
         raise NotImplementedError
 
-    def placed(self, values: Sequence[Any], pseudo: Sequence[Any]) -> Constraint:
+    def placed(self, values: Sequence[Value], pseudo: Sequence[Value]) -> Constraint:
         """The same with rows and columns by their positions; a `DesignError` where one is not there."""
         return self
 
@@ -142,7 +149,7 @@ def exponential(nats: float, spare: Fraction = Fraction(0)) -> Fraction:
     return max(Fraction(1), below * (1 - spare))
 
 
-def as_constraints(given: Any) -> tuple[Constraint, ...]:
+def as_constraints(given: Constraint | Iterable[Constraint] | None) -> tuple[Constraint, ...]:
     """Constraints as a tuple: none, one, or several.
 
     >>> from understudy.randomizer.constraints import LocalDP
@@ -160,10 +167,10 @@ def as_constraints(given: Any) -> tuple[Constraint, ...]:
     return found
 
 
-def position(what: str, wanted: Any, known: Sequence[Any], kind: str) -> int:
+def position(what: str, wanted: Value, known: Sequence[Value], kind: str) -> int:
     """Where a value stands among those that are known."""
     for i, value in enumerate(known):
-        if value is wanted or np.array_equal(value, wanted):
+        if value is wanted or np.array_equal(value, wanted):  # type: ignore[arg-type]  # no error, whatever they are
             return i
     raise DesignError(f"{what}: {wanted!r} is no {kind} of the design")
 
@@ -384,7 +391,7 @@ class Forbidden(Constraint):
         by = " (row and column)" if self.positions else ""
         return f"Never played{by}: {', '.join(shown)}{more}."
 
-    def placed(self, values: Sequence[Any], pseudo: Sequence[Any]) -> Constraint:
+    def placed(self, values: Sequence[Value], pseudo: Sequence[Value]) -> Constraint:
         """By positions, checked."""
         rows, columns = (range(len(values)), range(len(pseudo))) if self.positions else (values, pseudo)
         found = tuple(
@@ -432,9 +439,9 @@ class Same(Constraint):
             f"Treated alike{by}, so that nothing tells them apart: {shown}." if shown else "No two values are grouped."
         )
 
-    def placed(self, values: Sequence[Any], pseudo: Sequence[Any]) -> Constraint:
+    def placed(self, values: Sequence[Value], pseudo: Sequence[Value]) -> Constraint:
         """By positions, checked."""
-        rows: Sequence[Any] = range(len(values)) if self.positions else values
+        rows: Sequence[Value] = range(len(values)) if self.positions else values
         return Same(tuple(tuple(position("Same", a, rows, "value") for a in g) for g in self.groups), positions=True)
 
     def kept(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
@@ -486,8 +493,8 @@ def shown(constraint: Constraint) -> str:
 class Names(NamedTuple):
     """The values and the pseudo values of a problem; empty where it is a bare matrix."""
 
-    values: tuple[Any, ...] = ()
-    pseudo: tuple[Any, ...] = ()
+    values: tuple[Value, ...] = ()
+    pseudo: tuple[Value, ...] = ()
 
     def row(self, i: int) -> str:
         """One row.

@@ -30,9 +30,11 @@ right to 15 digits, and one of zero is zero.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from understudy._types import Array
 from understudy.errors import DesignError
@@ -61,7 +63,7 @@ class Pointwise(NamedTuple):
     per_draw: Array
 
 
-def entropy(prior: Any) -> float:
+def entropy(prior: ArrayLike) -> float:
     """What there is to know about Theta, H = -sum p ln p.
 
     >>> entropy([0.25, 0.25, 0.25, 0.25]) / math.log(2)
@@ -79,7 +81,7 @@ def entropy(prior: Any) -> float:
     return math.fsum([first, *(-others * np.log(others))])
 
 
-def mutual_information(prior: Any, kernel: Any) -> float:
+def mutual_information(prior: ArrayLike, kernel: ArrayLike) -> float:
     """I(Theta; ~Theta): how much a draw tells, on average.
 
     The paper's leakage. Zero exactly if the draw does not depend on Theta.
@@ -97,7 +99,7 @@ def mutual_information(prior: Any, kernel: Any) -> float:
     return math.fsum(p * _divergences(p, P)[0])
 
 
-def prior_error(prior: Any) -> float:
+def prior_error(prior: ArrayLike) -> float:
     """How often the best guess is wrong before anything is seen, 1 - max p.
 
     >>> prior_error([0.75, 0.25])
@@ -107,7 +109,7 @@ def prior_error(prior: Any) -> float:
     return math.fsum(np.delete(p, int(p.argmax())))
 
 
-def bayes_error(prior: Any, kernel: Any) -> float:
+def bayes_error(prior: ArrayLike, kernel: ArrayLike) -> float:
     """How often the best guess is wrong when the draw itself is seen, 1 - sum_j max_i p_i P_ij.
 
     Whoever sees only disguised readings errs at least as often, whatever they compute.
@@ -122,7 +124,7 @@ def bayes_error(prior: Any, kernel: Any) -> float:
     return min(math.fsum(W.sum(axis=1)), prior_error(p))
 
 
-def fano(prior: Any, information: float) -> float:
+def fano(prior: ArrayLike, information: float) -> float:
     """Sharp Fano: the smallest error rate that goes with a mutual information, whatever the kernel.
 
     The smallest e with h(e) + e ln(m - 1) >= H - I, where h is the entropy of a coin and m counts the
@@ -163,7 +165,7 @@ def fano(prior: Any, information: float) -> float:
     return max(0.0, math.nextafter(q - x, 0.0)) if x > 0.0 else q
 
 
-def fano_paper(prior: Any, information: float) -> float:
+def fano_paper(prior: ArrayLike, information: float) -> float:
     """Theorem 3 of the paper with its units right, (H - I - ln 2) / ln m.
 
     The 1 in print is one bit, which is ln 2 in nats. As printed elsewhere it may be negative, and
@@ -179,7 +181,7 @@ def fano_paper(prior: Any, information: float) -> float:
     return (entropy(p) - information - math.log(2.0)) / math.log(m) if m > 1 else -math.inf
 
 
-def local_dp(kernel: Any, prior: Any = None) -> float:
+def local_dp(kernel: ArrayLike, prior: ArrayLike | None = None) -> float:
     """Local differential privacy: the largest ln P_ij / P_i'j over draws j and pairs of values.
 
     Infinite if some draw can come from one value and not from another.
@@ -200,7 +202,7 @@ def local_dp(kernel: Any, prior: Any = None) -> float:
     return float(np.where(np.isinf(excess), np.log(high) - np.log(low), np.log1p(excess)).max())
 
 
-def maximal_leakage(kernel: Any, prior: Any = None) -> float:
+def maximal_leakage(kernel: ArrayLike, prior: ArrayLike | None = None) -> float:
     """Maximal leakage, ln sum_j max_i P_ij (Issa, Wagner and Kamath, 2020).
 
     Seeing the draw multiplies the chance to guess right, of any random function of Theta and at any
@@ -214,7 +216,7 @@ def maximal_leakage(kernel: Any, prior: Any = None) -> float:
     return math.log1p(math.fsum(P.max(axis=0) - P[0]))
 
 
-def pointwise_maximal_leakage(prior: Any, kernel: Any) -> Pointwise:
+def pointwise_maximal_leakage(prior: ArrayLike, kernel: ArrayLike) -> Pointwise:
     """Pointwise maximal leakage, ln max_i P_ij / r_j for each draw j (Saeidian et al., 2023).
 
     After draw j the chance to guess right, of any random function of Theta, is at most its exponential
@@ -233,7 +235,7 @@ def pointwise_maximal_leakage(prior: Any, kernel: Any) -> Pointwise:
     return Pointwise(float(leakage[comes].max()), leakage)
 
 
-def min_entropy_leakage(prior: Any, kernel: Any) -> float:
+def min_entropy_leakage(prior: ArrayLike, kernel: ArrayLike) -> float:
     """Min-entropy leakage, ln (sum_j max_i p_i P_ij / max p): what one guess gains (Smith, 2009).
 
     Zero if the best guess stays the same whatever is drawn, even where the draw tells something.
@@ -250,7 +252,7 @@ def min_entropy_leakage(prior: Any, kernel: Any) -> float:
     return math.log1p(math.fsum(gain.max(axis=0)) / p[top])
 
 
-def capacity(kernel: Any, prior: Any = None, tolerance: float = 1e-12) -> Capacity:
+def capacity(kernel: ArrayLike, prior: ArrayLike | None = None, tolerance: float = 1e-12) -> Capacity:
     """The mutual information at the odds that make it largest, bounded from above.
 
     For every law r of the draw, and so for the r of any odds, capacity <= max_i KL(P_i || r); the
@@ -381,7 +383,7 @@ def _phi_near(t: Array) -> Array:
     return y
 
 
-def _largest(holds: Any, top: float) -> float:
+def _largest(holds: Callable[[float], bool], top: float) -> float:
     """The largest x in (0, top] at which a condition that fails from some point on still holds, or 0."""
     low, high = 0.0, top
     for _ in range(200):
@@ -399,7 +401,7 @@ def _below(a: int, b: int) -> float:
     return math.nextafter(q, 0.0) if top * b > a * bottom else q
 
 
-def checked(prior: Any, kernel: Any) -> tuple[Array, Array]:
+def checked(prior: ArrayLike, kernel: ArrayLike) -> tuple[Array, Array]:
     """Prior and kernel as arrays, if they are probabilities and belong together.
 
     >>> checked([1.0], [[0.5, 0.4]])
@@ -412,7 +414,7 @@ def checked(prior: Any, kernel: Any) -> tuple[Array, Array]:
     return p, P
 
 
-def checked_prior(prior: Any) -> Array:
+def checked_prior(prior: ArrayLike) -> Array:
     """A prior as an array with sum one, or an error that names the rule.
 
     >>> checked_prior([0.5, 0.6])
@@ -426,7 +428,7 @@ def checked_prior(prior: Any) -> Array:
     return p / total
 
 
-def checked_kernel(kernel: Any) -> Array:
+def checked_kernel(kernel: ArrayLike) -> Array:
     """A kernel as an array, or an error that names the row and the rule.
 
     >>> checked_kernel([[0.5, 0.5], [1.5, -0.5]])
@@ -441,7 +443,7 @@ def checked_kernel(kernel: Any) -> Array:
     return P
 
 
-def _probabilities(name: str, given: Any, rank: int) -> Array:
+def _probabilities(name: str, given: ArrayLike, rank: int) -> Array:
     try:
         array = np.asarray(given)
     except ValueError:
@@ -458,7 +460,7 @@ def _probabilities(name: str, given: Any, rank: int) -> Array:
     return array
 
 
-def checked_nats(name: str, given: Any) -> float:
+def checked_nats(name: str, given: float) -> float:
     """An amount of information, or an error that names the rule.
 
     >>> checked_nats("budget", -0.3)
@@ -476,6 +478,6 @@ def _occurring(p: Array, P: Array) -> tuple[Array, Array]:
     return (p, P) if counts.all() else (p[counts], P[counts])
 
 
-def _rows(kernel: Any, prior: Any) -> Array:
+def _rows(kernel: ArrayLike, prior: ArrayLike | None) -> Array:
     """The rows that count."""
     return checked_kernel(kernel) if prior is None else _occurring(*checked(prior, kernel))[1]

@@ -35,6 +35,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from understudy._types import Array, Index
 from understudy.errors import DesignError, InfeasibleError
@@ -491,7 +492,7 @@ def _bad_cost(code: int, cost: Array, position: int) -> DesignError:
 # Checking what a user gives for a randomizer problem, once -------------------------------------------
 
 
-def as_cost(cost: Any) -> Array:
+def as_cost(cost: ArrayLike) -> Array:
     """A cost matrix (m, n), row major; its entries are looked at by the solver."""
     if type(cost) is np.ndarray and cost.dtype == np.float64 and cost.ndim == 2 and cost.size:
         return cost.copy()  # the usual case, in a microsecond less
@@ -507,7 +508,7 @@ def as_cost(cost: Any) -> Array:
     return np.array(array, dtype=float, order="C")
 
 
-def as_prior(prior: Any, m: int) -> Array:
+def as_prior(prior: ArrayLike | None, m: int) -> Array:
     """A prior over m values; equally likely without one."""
     if prior is None:
         return np.full(m, 1.0 / m)
@@ -525,7 +526,7 @@ def as_prior(prior: Any, m: int) -> Array:
     return _checked(np.array(array, dtype=float), prior, m)
 
 
-def _checked(p: Array, prior: Any, m: int) -> Array:
+def _checked(p: Array, prior: ArrayLike, m: int) -> Array:
     """Probabilities that sum to 1, from ones that nearly do; `prior` is what the user gave."""
     entries = p.tolist()
     total = math.fsum(entries)
@@ -545,7 +546,7 @@ _WRITTEN = re.compile(r"\s*([-+]?[0-9]*\.?[0-9]*(?:[eE][-+]?[0-9]+)?)\s*([A-Za-z
 _UNITS = {"nat": 1.0, "nats": 1.0, "bit": math.log(2.0), "bits": math.log(2.0)}
 
 
-def nats(leakage: Any, entropy: float) -> float:
+def nats(leakage: float | str | None, entropy: float) -> float:
     """A budget in nats: a number, "0.3 nats", "0.4 bit", or "40%" of the entropy of the private parameter.
 
     >>> nats(0.3, entropy=0.7), round(nats("0.4 bit", entropy=0.7), 6), nats("50%", entropy=0.7)
@@ -554,7 +555,7 @@ def nats(leakage: Any, entropy: float) -> float:
     if isinstance(leakage, str):
         return _written(leakage, entropy)
     try:
-        if isinstance(leakage, (bool, np.bool_)):
+        if leakage is None or isinstance(leakage, (bool, np.bool_)):
             raise TypeError
         value = float(leakage)
     except (TypeError, ValueError):
@@ -584,7 +585,7 @@ def _written(leakage: str, entropy: float) -> float:
     return value * _UNITS[unit]
 
 
-def _wrong(leakage: Any) -> DesignError:
+def _wrong(leakage: float | str | None) -> DesignError:
     return DesignError(
         f'leakage = {leakage!r}; it must be a number of nats, or written with its unit: "0.3 nats", "0.4 bit", '
         '"40%" (of the entropy)'
