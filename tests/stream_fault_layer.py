@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from understudy.stream import _ledger_file as files
+from understudy.stream import ledger_file as files
 from understudy.stream import rollback_guard as witness
 
 OK, IOERR, FULL, CANTOPEN = 0, 10, 13, 14

@@ -15,8 +15,8 @@ import numpy as np
 import understudy as us
 from benchmarks.harness import Contender, Required, Row, Section, race, row
 from benchmarks.systems import SOURCE
-from understudy.stream._ledger_file import SETTINGS, TABLES
 from understudy.stream.ledger import _OUTPUT, _STATE
+from understudy.stream.ledger_file import SETTINGS, TABLES
 
 BATCHES = (1, 10, 100, 1000)
 OURS, ALONE, WITH_STATE = "understudy, a stream", "SQLite, outputs alone", "SQLite, outputs and state"

@@ -254,7 +254,7 @@ def test_readings_stop_where_the_budget_does(design, tmp_path):
 
 
 def _row(design):
-    from understudy.stream.records import StreamRow
+    from understudy.stream.ledger_file import StreamRow
 
     return StreamRow(0, "a", "a", design.fingerprint, os.urandom(32), False, {})
 

@@ -129,7 +129,7 @@ def test_other_files_are_no_ledgers(design, tmp_path):
     assert path.read_bytes() == before
     path.unlink()
     us.Ledger(path, witness=False).close()
-    from understudy.stream.records import digest
+    from understudy.stream.ledger_file import digest
 
     db = sqlite3.connect(path)
     identity = db.execute("SELECT value FROM meta WHERE name = 'id'").fetchone()[0]

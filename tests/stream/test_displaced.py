@@ -11,8 +11,8 @@ from stream_helpers import FULL, in_child, opened, whole
 
 import understudy as us
 from understudy.errors import ConfigurationError, LedgerBusyError, LedgerDamagedError, LedgerError
-from understudy.stream import _ledger_file as files
 from understudy.stream import inspection
+from understudy.stream import ledger_file as files
 
 posix = pytest.mark.skipif(os.name != "posix", reason="files in use cannot be deleted elsewhere")
 

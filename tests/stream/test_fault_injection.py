@@ -23,8 +23,8 @@ from stream_helpers import whole
 
 import understudy as us
 from understudy.errors import LedgerError
-from understudy.stream import _ledger_file as files
 from understudy.stream import inspection
+from understudy.stream import ledger_file as files
 
 ALL = os.environ.get("UNDERSTUDY_FAULTS") == "all"
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the layer stands on SQLite's VFS for POSIX")

@@ -12,7 +12,7 @@ from stream_helpers import opened
 import understudy as us
 from understudy.randomizer.causal import design_causal
 from understudy.stream import inspection
-from understudy.stream.records import digest
+from understudy.stream.ledger_file import digest
 
 EVERY = 5
 FAMILY = us.Family({v: room(v) for v in (0, 1)})

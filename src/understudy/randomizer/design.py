@@ -36,8 +36,8 @@ from understudy.serialize import fingerprint, to_plain, value_to_plain
 from understudy.stream.cadence import Cadence
 from understudy.stream.engine import REFUSE, WITHHOLD, Clock
 from understudy.stream.ledger import Ledger
+from understudy.stream.ledger_file import StreamRow, check_name
 from understudy.stream.policy import DESIGN_ODDS
-from understudy.stream.records import StreamRow, check_name
 from understudy.stream.release import NOTHING_ASKED, Release, Terms, floating_point, release_of
 from understudy.stream.stream import Stream, new_secret, period_of
 from understudy.transform.gaps import refill_of

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from understudy.errors import ConfigurationError
-from understudy.stream.records import MICRO, Budget, digest
+from understudy.stream.ledger_file import MICRO, Budget, digest
 
 STOP, HOLD = "stop", "hold"
 DRAW, DECISION, RESIDUAL, LOST = "draw", "decision", "residual", "lost"

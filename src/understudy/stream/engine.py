@@ -60,8 +60,8 @@ from understudy.models.family import same_kind, same_state
 from understudy.stream.budget import DECISION, DRAW, LOST, RESIDUAL, Entry, micronats
 from understudy.stream.cadence import LONGEST_GAP, TIME, Cadence, Places
 from understudy.stream.ledger import Ledger
+from understudy.stream.ledger_file import MICRO, EpochRow, Position, StreamRow, checked_outputs, to_stored
 from understudy.stream.policy import DESIGN_ODDS, Remembering, as_policy
-from understudy.stream.records import MICRO, EpochRow, Position, StreamRow, checked_outputs, to_stored
 from understudy.stream.release import FORGIVEN, LARGEST_SCORE, Release
 from understudy.stream.rollback_guard import Seen
 from understudy.transform.core import CausalMap, Chain, Transformation, transformation

@@ -16,10 +16,20 @@ from contextlib import closing, suppress
 from typing import Any, NamedTuple
 
 from understudy.errors import LedgerBusyError, LedgerDamagedError, LedgerError, SnapshotError
-from understudy.stream._ledger_file import connect, damaged, faults, read_only, sync_folder
 from understudy.stream.budget import all_budgets, micronats
 from understudy.stream.cadence import TIME, Cadence
-from understudy.stream.records import MICRO, Budget, digest, from_stored, is_as_written
+from understudy.stream.ledger_file import (
+    MICRO,
+    Budget,
+    connect,
+    damaged,
+    digest,
+    faults,
+    from_stored,
+    is_as_written,
+    read_only,
+    sync_folder,
+)
 from understudy.stream.snapshot import load
 
 Path = str | os.PathLike[str]

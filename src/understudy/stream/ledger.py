@@ -21,13 +21,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from understudy.errors import ConfigurationError, LedgerBusyError, LedgerError
-from understudy.stream import _ledger_file as files
 from understudy.stream import budget as budgets
-from understudy.stream._ledger_file import Lock
-from understudy.stream.records import (
+from understudy.stream import ledger_file as files
+from understudy.stream.ledger_file import (
     MICRO,
     Budget,
     EpochRow,
+    Lock,
     Position,
     StreamRow,
     add_stream,

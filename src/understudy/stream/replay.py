@@ -18,10 +18,11 @@ import numpy as np
 
 from understudy._types import Array
 from understudy.errors import ConfigurationError, LedgerError, ReadingError
-from understudy.stream import _ledger_file, snapshot
+from understudy.stream import ledger_file as _ledger_file
+from understudy.stream import snapshot
 from understudy.stream.cadence import number_array
 from understudy.stream.engine import UNTOLD, Changes, Live, Run
-from understudy.stream.records import digest
+from understudy.stream.ledger_file import digest
 from understudy.transform.readings import as_readings, finite_or_missing, warn_incomplete
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from understudy.errors import ConfigurationError, LedgerError, RollbackError, UnderstudyWarning
 from understudy.stream.cadence import COUNT, NUMBER, TIME
-from understudy.stream.records import Position
+from understudy.stream.ledger_file import Position
 
 _RECORD = struct.Struct("<qqqqq")
 _KINDS = ("", COUNT, NUMBER, TIME)

@@ -28,7 +28,7 @@ from understudy import serialize
 from understudy._types import Json, Plain
 from understudy._version import __version__
 from understudy.errors import SnapshotError, UnderstudyWarning
-from understudy.stream.records import EpochRow, Position, StreamRow
+from understudy.stream.ledger_file import EpochRow, Position, StreamRow
 
 # The state of a filter as JSON, and back, to the last bit --------------------------------------------
 

@@ -35,7 +35,7 @@ from understudy.stream import snapshot as snapshots
 from understudy.stream.cadence import TIME, Cadence, numbered
 from understudy.stream.engine import UNTOLD, Changes, Live, Run, Setup, first, told
 from understudy.stream.ledger import Ledger
-from understudy.stream.records import MICRO, StreamRow, from_stored
+from understudy.stream.ledger_file import MICRO, StreamRow, from_stored
 from understudy.stream.release import Watch
 from understudy.stream.replay import FileRun
 from understudy.stream.rollback_guard import check_rollback, rolled_back
