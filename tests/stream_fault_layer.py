@@ -2,7 +2,7 @@
 
 As SQLite itself is tested. `FaultLayer` registers a VFS around SQLite's own, by ctypes, as the default one of this
 process; so a ledger is run as it is. Only operations that change a disk go through Python: writes, truncations, syncs,
-deletions, new files. Those that the ledger does itself (new file, rename, sync of the folder, note of the witness)
+deletions, new files. Those that the ledger does itself (new file, rename, sync of the folder, note of the guard)
 go through the same hands. Syncs do not reach the disk: what is durable is worked out from the record.
 
 Two uses:
@@ -13,7 +13,7 @@ Two uses:
   each operation: `lost` nothing that was not synced, `kept` everything, `torn` any sectors of 512 bytes of it.
 
 What is taken for granted: a sync keeps what it confirms; a sync of a new log or journal keeps its name too (SQLite's
-VFS syncs the folder with it); changes of names happen in order; a note of the witness is within a sector. A sync that
+VFS syncs the folder with it); changes of names happen in order; a note of the guard is within a sector. A sync that
 fails keeps nothing, and no later one keeps what it was to keep.
 """
 
@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from understudy.stream import ledger_file as files
-from understudy.stream import rollback_guard as witness
+from understudy.stream import rollback_guard
 
 OK, IOERR, FULL, CANTOPEN = 0, 10, 13, 14
 IOERR_WRITE, IOERR_FSYNC, IOERR_TRUNCATE, IOERR_DELETE = (IOERR | code << 8 for code in (3, 4, 6, 10))
@@ -127,12 +127,12 @@ class FaultLayer:
         self._real_open, self._real_delete = _OPEN(real.xOpen), _DELETE(real.xDelete)
         self._vfs.xOpen, self._vfs.xDelete = (ctypes.cast(call, _P).value for call in self._calls[:2])
         assert self._sqlite.sqlite3_vfs_register(ctypes.byref(self._vfs), 1) == OK
-        self._before = files.os, witness._pwrite
-        files.os, witness._pwrite = _Os(self), self._note
+        self._before = files.os, rollback_guard._pwrite
+        files.os, rollback_guard._pwrite = _Os(self), self._note
         return self
 
     def __exit__(self, *_: object) -> None:
-        files.os, witness._pwrite = self._before
+        files.os, rollback_guard._pwrite = self._before
         self._sqlite.sqlite3_vfs_unregister(ctypes.byref(self._vfs))
         self._sqlite.sqlite3_vfs_register(self._real, 1)
 
@@ -289,7 +289,7 @@ class _Node:
 
 
 class Disk(NamedTuple):
-    """What a disk holds after a cut: files by path, notes of the witness by number, and what had been said."""
+    """What a disk holds after a cut: files by path, notes of the rollback guard by number, and what had been said."""
 
     files: dict[str, bytes]
     notes: dict[int, bytes]

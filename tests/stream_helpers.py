@@ -16,8 +16,8 @@ SUFFIXES = ("", "-wal", "-shm")
 
 
 def opened(folder, **options):
-    """A ledger with its witness beside it."""
-    return us.Ledger(folder / "room.ledger", witness=folder / "witness", **options)
+    """A ledger with its rollback guard beside it."""
+    return us.Ledger(folder / "room.ledger", rollback_guard=folder / "guard", **options)
 
 
 def played(stream):

@@ -15,10 +15,10 @@ def design():
     return us.design(us.Family(room, values=[0, 1]), pseudo=[0, 0.5, 1], leakage=0.3, horizon=50, distortion="mae")
 
 
-def main(path, witness, batch, total, epoch):
+def main(path, guard, batch, total, epoch):
     """Go on from where the ledger stands; say what was released, a line each, in a file that only grows."""
     Y = us.sample(room(1), total, rng=9)
-    stream = design().stream(1, us.Ledger(path, witness=witness), "a", epoch=epoch or None)
+    stream = design().stream(1, us.Ledger(path, rollback_guard=guard), "a", epoch=epoch or None)
     print("ready", flush=True)
     at = stream.count
     with open(path + ".released", "a", encoding="ascii") as released:

@@ -32,7 +32,7 @@ def ledger(tmp_path):
     path = tmp_path / "room.ledger"
     shutil.copy(FIXTURES / "room.ledger", path)
     path.chmod(0o600)
-    with us.Ledger(path, witness=tmp_path / "witness") as opened:
+    with us.Ledger(path, rollback_guard=tmp_path / "guard") as opened:
         yield opened
 
 
@@ -176,7 +176,7 @@ def test_timed_files_of_0_1(name, tmp_path):
     shutil.copy(FIXTURES / "files.ledger", path)
     path.chmod(0o600)
     made = design("design-fitted")
-    with us.Ledger(path, witness=tmp_path / "witness") as ledger:
+    with us.Ledger(path, rollback_guard=tmp_path / "guard") as ledger:
         spent = ledger.spent(name)
         given = {"ledger": ledger, "name": name, "accept_misfit": True}
         if name == "gap":

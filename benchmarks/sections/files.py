@@ -56,7 +56,7 @@ def _race(folder: Path, count: int, rounds: int) -> Section:
 
     def with_ledger() -> None:
         path = folder / f"{next(ledgers)}.ledger"
-        with us.Ledger(path, witness=folder / "witness") as ledger:
+        with us.Ledger(path, rollback_guard=folder / "guard") as ledger:
             apply_file(made, source, folder / "ledger.parquet", ledger=ledger, rng=_SEED, **NAMES)
 
     found = race(

@@ -54,7 +54,7 @@ class Ours:
     def __init__(self, folder: Path, Y: np.ndarray) -> None:
         family = us.Family({0: SOURCE.model(), 1: SOURCE._replace(b=SOURCE.b * 0.6).model()}, values=[0, 1])
         design = us.design(family, leakage=0.3, horizon=50, distortion="mae")
-        self.ledger = us.Ledger(folder / "ours.ledger", witness=folder)
+        self.ledger = us.Ledger(folder / "ours.ledger", rollback_guard=folder)
         self.stream = design.stream(0, self.ledger, "bench")
         self.Y, self.at = Y, 0
 
@@ -90,7 +90,7 @@ def run(quick: bool) -> Section:
             "One transaction a batch, on disk (WAL, synchronous=FULL) before it returns. SQLite alone inserts the rows "
             "that the ledger holds afterwards (stream, key, output, checksum) into the same tables with the same "
             "settings; with the state it also updates the row of the filter's state, as the ledger must. What "
-            "understudy does besides: the filter, keys and their order, checksums, the witness.",
+            "understudy does besides: the filter, keys and their order, checksums, the rollback guard.",
             "What counts is the wait for the disk, which differs from moment to moment; contenders take turns. The "
             "files are in the system's temporary folder: where that is in memory, nothing is durable, and the figures "
             "show the work of the processor alone.",

@@ -29,12 +29,12 @@ from understudy.transform.core import (
     Score,
     colouring,
     has_atoms,
-    keyed,
     loglik,
     run,
     transformation,
     whiten,
     whitening,
+    with_key,
 )
 from understudy.transform.readings import as_readings
 from understudy.transform.whiteness import whiteness
@@ -289,7 +289,7 @@ def _transform_checks(
     source: Model, target: Model, T: int, rng: np.random.Generator
 ) -> Iterator[tuple[str, Callable[[], str]]]:
     v, w = SeededUniforms(rng.bytes(32)), SeededUniforms(rng.bytes(32))
-    source, target = keyed(source, v), keyed(target, v)
+    source, target = with_key(source, v), with_key(target, v)
     causal = transformation(source, target, False, v)
     z = rng.standard_normal((T, source.dim))
     Y = run(Emit(source), z)  # by the four methods, not by a faster path that might be wrong

@@ -27,9 +27,9 @@ def main(source, target, options):
     """Says "ready" before the first row, and its memory and summary at the end."""
     family = us.Family(room, values=["empty", "full"])
     design = us.design(family, pseudo=[0.0, 0.5, 1.0], leakage=0.3, horizon=50, distortion="mae")
-    limit, witness, progress = (options.pop(name, None) for name in ("limit", "witness", "progress"))
-    if witness is not None:
-        options["ledger"] = us.Ledger(options["ledger"], witness=witness)
+    limit, guard, progress = (options.pop(name, None) for name in ("limit", "guard", "progress"))
+    if guard is not None:
+        options["ledger"] = us.Ledger(options["ledger"], rollback_guard=guard)
     if limit is not None:
         import signal
 

@@ -175,7 +175,7 @@ def test_a_segment_begins_anew_with_a_draw_of_its_own(lab, tools, tmp_path):
     source = tools.write_csv(
         tmp_path / "in.csv", ["day", "time", "co2", "people"], days, times[:40] * 3, map(repr, Y.tolist()), labels
     )
-    ledger = us.Ledger(tmp_path / "room.ledger", witness=tmp_path / "witness")
+    ledger = us.Ledger(tmp_path / "room.ledger", rollback_guard=tmp_path / "guard")
     summary = apply_file(
         lab.design, source, tmp_path / "out.csv", segment="day", ledger=ledger, name="lab", **tools.NAMES
     )

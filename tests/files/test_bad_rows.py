@@ -236,7 +236,7 @@ def test_bad_rows_within_a_segment_stay_in_it(lab, tools, tmp_path):
     """A row without a segment does not cut the one that it stands in."""
     rows = ["a,400.0,empty", ",401.0,empty", "a,402.0,full", ",403.0,full", "b,404.0,empty", "b,405.0,empty"]
     (tmp_path / "in.csv").write_text("day,co2,people\n" + "\n".join(rows) + "\n")
-    ledger = us.Ledger(tmp_path / "l", witness=tmp_path / "w")
+    ledger = us.Ledger(tmp_path / "l", rollback_guard=tmp_path / "w")
     summary = apply_file(
         lab.design, tmp_path / "in.csv", tmp_path / "out.csv", on_error="skip", segment="day", reading="co2",
         private="people", ledger=ledger,

@@ -136,7 +136,7 @@ def test_the_same_file_again_is_the_same_file(designs, tools, tmp_path, monkeypa
     outs = []
     for batch in (65_536, 10):
         monkeypatch.setattr(rows_module, "BATCH", batch)
-        with us.Ledger(tmp_path / f"room-{batch}.ledger", witness=tmp_path / f"witness-{batch}") as ledger:
+        with us.Ledger(tmp_path / f"room-{batch}.ledger", rollback_guard=tmp_path / f"guard-{batch}") as ledger:
             for _ in range(2):
                 summary = apply_file(
                     designs[kind], today, tmp_path / "out.csv", ledger=ledger, rng=5, run="today", **tools.NAMES
@@ -158,7 +158,7 @@ def test_a_stream_that_was_begun_without_the_option_goes_on_without_it(designs, 
     header = ["time", "co2", "people"]
     whole = tools.write_csv(tmp_path / "in.csv", header, times[:20], Y[:20], labels[:20])
     broken = tools.write_csv(tmp_path / "gap.csv", header, times[20:], ["", *Y[21:]], labels[20:])
-    with us.Ledger(tmp_path / "room.ledger", witness=tmp_path / "witness") as ledger:
+    with us.Ledger(tmp_path / "room.ledger", rollback_guard=tmp_path / "guard") as ledger:
         designs["plain"].stream("empty", ledger, "stream")
         summary = apply_file(designs["plain"], whole, tmp_path / "out.csv", ledger=ledger, **tools.NAMES)
         assert summary.withheld == 0

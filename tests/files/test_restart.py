@@ -45,7 +45,7 @@ def long_file(lab, tools, tmp_path_factory):
 
 def test_killed_and_started_again_it_is_the_same_file(lab, tools, tmp_path, long_file):
     """Killed at random moments (kill -9), with no file under the name until it is whole: one draw, one charge."""
-    options = {"ledger": str(tmp_path / "room.ledger"), "witness": str(tmp_path / "witness"), "progress": True}
+    options = {"ledger": str(tmp_path / "room.ledger"), "guard": str(tmp_path / "guard"), "progress": True}
     random_moments = np.random.default_rng(4)
     target, killed, whole = tmp_path / "out.csv", [], []
     for _ in range(3):
@@ -106,7 +106,7 @@ def small(lab, tools, tmp_path, monkeypatch):
         part = slice(start, stop)
         return tools.write_csv(tmp_path / name, ["time", "co2", "people"], times[part], some[part], labels[part])
 
-    with us.Ledger(tmp_path / "l", witness=tmp_path / "w") as ledger:
+    with us.Ledger(tmp_path / "l", rollback_guard=tmp_path / "w") as ledger:
         yield ledger, write, (Y, labels)
 
 

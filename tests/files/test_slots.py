@@ -136,7 +136,7 @@ def test_files_one_after_the_other_are_one_sequence(designs, tools, tmp_path, ki
     design, rows = designs[kind], table(designs[kind], "all")
     whole, _ = as_file(tools, design, tmp_path, rows, rng=9)
     parts = []
-    with us.Ledger(tmp_path / "l", witness=tmp_path / "w") as ledger:
+    with us.Ledger(tmp_path / "l", rollback_guard=tmp_path / "w") as ledger:
         for part in (slice(0, cut), slice(cut, None)):
             some = tuple(column[part] for column in rows)
             parts.append(as_file(tools, design, tmp_path, some, rng=9, ledger=ledger)[0])

@@ -38,7 +38,7 @@ def test_a_stream_goes_on_under_a_loaded_design(tmp_path):
     """The fingerprint is the same, so that a ledger takes the design from the file for the one it knows."""
     made = stored()
     made.save(tmp_path / "room.json")
-    with us.Ledger(tmp_path / "ledger", witness=False) as ledger:
+    with us.Ledger(tmp_path / "ledger", rollback_guard=False) as ledger:
         made.stream(1, ledger=ledger, name="lab").apply([100.0] * 20)
         again = us.Stream.open(ledger, us.load_design(tmp_path / "room.json"), "lab")
         again.apply([100.0] * 20)

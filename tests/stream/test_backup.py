@@ -20,7 +20,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="needs fork, modes and lin
 
 
 def entries(folder):
-    return sorted(path.name for path in folder.iterdir() if path.name != "witness")
+    return sorted(path.name for path in folder.iterdir() if path.name != "guard")
 
 
 @posix
@@ -52,7 +52,7 @@ def test_a_copy_while_another_process_writes(design, readings, tmp_path):
     assert counts == sorted(counts)
     assert counts[0] > 20
     assert counts[0] < counts[-1]
-    with us.Ledger(tmp_path / "copy7", witness=False) as ledger:
+    with us.Ledger(tmp_path / "copy7", rollback_guard=False) as ledger:
         stream = us.Stream.open(ledger, design, "a")
         given = readings[np.arange(counts[-1] + 10) % 2000]
         out = [stream.step(0.0, key=k) for k in range(counts[-1])]
@@ -193,7 +193,7 @@ def test_a_damaged_ledger_is_not_copied(design, tmp_path):
 
 @posix
 def test_a_copy_opens_when_the_original_is_gone(design, readings, tmp_path):
-    """With the same witness: as far as the copy goes it is gone on from, and one that is behind is refused."""
+    """With the same rollback guard: as far as the copy goes it is gone on from, and one that is behind is refused."""
     with opened(tmp_path) as ledger:
         stream = design.stream(1, ledger, "a")
         out = [stream.step(float(readings[k]), key=k) for k in range(5)]
@@ -201,11 +201,11 @@ def test_a_copy_opens_when_the_original_is_gone(design, readings, tmp_path):
         newest = os.path.join(tmp_path, "new")
         inspection.backup(ledger.path, tmp_path / "old")
     os.unlink(ledger.path)
-    with us.Ledger(newest, witness=tmp_path / "witness") as ledger:
+    with us.Ledger(newest, rollback_guard=tmp_path / "guard") as ledger:
         stream = us.Stream.open(ledger, design, "a")
         out += [stream.step(float(readings[k]), key=k) for k in range(5, 10)]
         assert np.array_equal(out, whole(design, stream, readings[:10]))
-    with us.Ledger(tmp_path / "old", witness=tmp_path / "witness") as ledger:
+    with us.Ledger(tmp_path / "old", rollback_guard=tmp_path / "guard") as ledger:
         with pytest.raises(RollbackError, match="older than what this stream has released"):
             us.Stream.open(ledger, design, "a")
         assert us.Stream.open(ledger, design, "a", rollback="charge").epoch == 1
@@ -231,7 +231,7 @@ def test_the_command_says_what_the_copy_is(design, tmp_path):
     with opened(tmp_path) as ledger:
         design.stream(1, ledger, "a").step(100.0)
         told = CliRunner().invoke(app, ["ledger", "backup", ledger.path, str(tmp_path / "copy")])
-        assert (told.exit_code, "knows the draws" in told.output, "witness" in told.output) == (0, True, True)
+        assert (told.exit_code, "knows the draws" in told.output, "guard" in told.output) == (0, True, True)
         told = CliRunner().invoke(app, ["ledger", "backup", ledger.path, str(tmp_path / "two"), "--json"])
         assert json.loads(told.output)["streams"] == 1
         told = CliRunner().invoke(app, ["ledger", "backup", ledger.path, str(tmp_path / "copy")])

@@ -40,7 +40,7 @@ def clock():
 
 @pytest.fixture
 def ledger(tmp_path, clock):
-    with us.Ledger(tmp_path / "room.ledger", witness=tmp_path / "witness", clock=clock) as opened:
+    with us.Ledger(tmp_path / "room.ledger", rollback_guard=tmp_path / "guard", clock=clock) as opened:
         yield opened
 
 
@@ -110,7 +110,7 @@ def test_stop_at_a_boundary_of_the_clock_releases_nothing_of_the_batch(design, l
     draws += [played(stream)] * 10
     family = us.Family(worker.room, values=[0, 0.5, 1])
     expected = us.disguise(Y, worker.room(1), family.along([design.pseudo[c] for c in draws]))
-    found = [r["y"] for r in inspection.released(ledger.path, "a")]
+    found = [r["y"] for r in inspection.released_outputs(ledger.path, "a")]
     assert released_as(found, expected, design.resolution, 1e-9)
 
 
@@ -226,19 +226,19 @@ class Approximate(NamedTuple):
 def test_readings_of_approximate_models_are_charged_block_by_block(design, tmp_path):
     """Before the first reading of each block, missing ones among them, in steps and in batches alike; in few rows."""
     for sizes in ([1] * 13, [13], [3, 4, 6], [4, 4, 5]):
-        with us.Ledger(tmp_path / f"{len(sizes)}{sizes[0]}", witness=False) as ledger:
+        with us.Ledger(tmp_path / f"{len(sizes)}{sizes[0]}", rollback_guard=False) as ledger:
             stream = us.Stream.begin(Approximate(design), 1, ledger, _row(design))
             for size in sizes:
                 stream.apply([100.0, None, *[100.0] * 11][:size])
             assert ledger.spent("a") == pytest.approx(0.3 + 4 * 0.01)
-            assert ledger._rows("SELECT count(*) FROM charges") == [(2,)]
+            assert ledger.rows("SELECT count(*) FROM charges") == [(2,)]
             assert all(f.passed for f in inspection.verify(ledger.path))
 
 
 def test_readings_stop_where_the_budget_does(design, tmp_path):
     """Holding a draw does not help there: each block gives away more. Later epochs are charged at the worst odds."""
     policy = Approximate(design)
-    with us.Ledger(tmp_path / "a", witness=False) as ledger:
+    with us.Ledger(tmp_path / "a", rollback_guard=False) as ledger:
         ledger.limit("a", total=0.32, when_spent="hold")
         stream = us.Stream.begin(policy, 1, ledger, _row(design))
         stream.apply(np.full(8, 100.0))

@@ -124,7 +124,7 @@ def test_a_reading_that_comes_again_gets_its_output_again(design, readings, tmp_
         with pytest.raises(ReadingError, match="out of order"):
             stream.step(FULL, key=NOON + 3 * MINUTE)
         assert stream.count == 6
-        exported = list(inspection.released(ledger.path, "a"))
+        exported = list(inspection.released_outputs(ledger.path, "a"))
     noon = int(NOON.timestamp()) * 10**9
     assert [record["time_ns"] - noon for record in exported] == [0, 60 * 10**9, 300 * 10**9]
 
@@ -173,7 +173,7 @@ def test_a_long_gap_costs_bounded_time(design, readings):
     assert time.perf_counter() - start < 20.0
     assert stream.count == 5_000_019
     # after 4000 slots the start is forgotten to the last digit
-    a, b = stream._now.at.state, slow._now.at.state
+    a, b = stream._now.position.state, slow._now.position.state
     assert np.allclose(a[1:], b[1:], rtol=1e-9)
 
 
@@ -264,7 +264,7 @@ def test_filled_slots_have_outputs_like_any_other(design, readings):
     times = np.datetime64("2026-03-01T00:00") + slots * np.timedelta64(60, "s")
     origin = int(times[0].astype("datetime64[ns]").astype(np.int64))
     filled = []
-    original = stream._record
+    original = stream._recorder.record
 
     def record(work, live=None):
         def noted(run):
@@ -274,7 +274,7 @@ def test_filled_slots_have_outputs_like_any_other(design, readings):
 
         return original(noted, live)
 
-    stream._record = record
+    stream._recorder.record = record
     for part in np.array_split(np.arange(len(slots)), 50):
         whole[slots[part]] = stream.apply(Y[slots[part]], keys=times[part])
     for time, out in filled:
@@ -300,7 +300,7 @@ def test_a_schedule_that_fills(design, readings, tmp_path):
         assert [stream.step(FULL, key=key) for key in at(5, 6, 7)] == late[:, 0].tolist()
         assert stream.count == 8
         stream.step(float(readings[2]), key=NOON + 10 * MINUTE)
-        kept = [record["y"] for record in inspection.released(ledger.path, "a")]
+        kept = [record["y"] for record in inspection.released_outputs(ledger.path, "a")]
         assert len(kept) == stream.count == 11
         assert not any(y is None for y in kept)
 
@@ -355,7 +355,7 @@ def test_a_stopped_stream_fills_nothing(design, tmp_path):
             stream.new_epoch(1)
         with pytest.raises(us.errors.BudgetError):
             stream.fill_until(NOON + 5 * MINUTE)
-        assert len(list(inspection.released(ledger.path, "a"))) == 1
+        assert len(list(inspection.released_outputs(ledger.path, "a"))) == 1
 
 
 def test_slots_are_those_of_the_first_reading_for_every_object(design, readings, tmp_path):
@@ -393,7 +393,7 @@ def test_a_run_that_the_budget_stops_after_a_gap_goes_on(tmp_path):
         expected = whole.apply(Y, keys=keys, theta=theta)
         ledger.limit("a", total=1e-6)
         stream = made.stream(ledger=ledger, name="a", period=60, every=dt.timedelta(minutes=5), rng=5)
-        ledger.limit("a", total=whole._now.at.charged / 1e6 / 4.0)
+        ledger.limit("a", total=whole._now.position.charged / 1e6 / 4.0)
         run = stream.run("f")
         with pytest.raises(us.errors.BudgetError) as stopped:
             run.apply(Y, keys=keys, theta=theta)

@@ -17,7 +17,7 @@ from understudy.errors import BudgetError, ConfigurationError, ReadingError, Rol
 from understudy.randomizer.causal import design_causal
 from understudy.stream import inspection
 from understudy.stream.budget import micronats
-from understudy.stream.engine import Coins
+from understudy.stream.engine import DrawSource
 
 EVERY = 5
 
@@ -41,7 +41,7 @@ def moving(rng, T, every=EVERY, stay=0.95):
 def path(ledger, name="lab"):
     """The pseudo values of the decisions of a stream, by position, and whether each was made quietly."""
     row = ledger.stream(name)
-    found = ledger._rows("SELECT draw, held FROM epochs WHERE stream = ? AND epoch > 0 ORDER BY epoch", row.id)
+    found = ledger.rows("SELECT draw, held FROM epochs WHERE stream = ? AND epoch > 0 ORDER BY epoch", row.id)
     return [draw for draw, _ in found], [bool(held) for _, held in found]
 
 
@@ -54,11 +54,11 @@ def test_decisions_and_charges_are_those_of_the_belief_recursion(tmp_path):
         stream.apply(Y, theta=theta)
         draws, _ = path(ledger)
         spent = ledger.spent("lab")
-        memory = stream._now.at.memory
+        memory = stream._now.position.memory
     key = np.random.default_rng(7).bytes(32)
     state, nats, expected = made.start(), 0.0, []
     for k, value in enumerate(theta[::EVERY]):
-        state, pseudo, charge = made.draw(state, value, Coins(key, k + 1, EVERY * k))
+        state, pseudo, charge = made.draw(state, value, DrawSource(key, k + 1, EVERY * k))
         nats += charge
         expected.append(pseudo)
     assert draws == expected
@@ -124,7 +124,7 @@ def test_belief_and_path_survive_a_restart(tmp_path, stop):
     with opened(tmp_path) as ledger:
         again = us.Stream.open(ledger, made, "lab")
         assert again.snapshot() == before
-        assert again._now.at == live.at
+        assert again._now.position == live.position
         out = again.apply(Y[stop:], theta=theta[stop:])
     mirror = made.stream(rng=8)
     expected = mirror.apply(Y[:until], theta=theta[:until])[stop:]
@@ -138,7 +138,7 @@ def test_a_snapshot_holds_the_memory():
     stream = made.stream()
     stream.apply(Y, theta=theta)
     again = us.Stream.restore(made, stream.snapshot())
-    assert again._now.at.memory == stream._now.at.memory
+    assert again._now.position.memory == stream._now.position.memory
     assert again.step(100.0) == stream.step(100.0)
 
 
@@ -182,7 +182,7 @@ def test_a_budget_is_kept_on_every_path(tmp_path, when_spent):
                 if quietly:
                     assert j == made.beliefs.quiet(state.belief)
                 state = made.beliefs.after(state, kernel, None if quietly else j)
-            assert stream._now.at.memory.state == state
+            assert stream._now.position.memory.state == state
         # no decision tells more than the first, which leaves 0.2 for others
         assert made.first_charge < ledger.spent("lab") <= total
     findings = inspection.verify(tmp_path / "room.ledger")
@@ -196,8 +196,8 @@ def test_decisions_share_rows_of_charges(tmp_path):
     with opened(tmp_path, clock=lambda: 1e9) as ledger:
         stream = made.stream(ledger=ledger, name="lab")
         stream.apply(Y, theta=theta)
-        assert ledger._rows("SELECT count(*) FROM charges")[0][0] == 1
-        assert ledger.spent("lab") == micronats(stream._now.at.memory.nats) / 1e6
+        assert ledger.rows("SELECT count(*) FROM charges")[0][0] == 1
+        assert ledger.spent("lab") == micronats(stream._now.position.memory.nats) / 1e6
 
 
 def test_decisions_that_no_reading_came_for_move_the_belief():
@@ -205,14 +205,14 @@ def test_decisions_that_no_reading_came_for_move_the_belief():
     made = design()
     stream = made.stream(theta=1, rng=1)
     stream.apply([100.0] * 3, keys=[0, 1, 2])
-    memory = stream._now.at.memory
+    memory = stream._now.position.memory
     stream.apply([100.0], keys=[57])
     T = np.array(STAY)
     moved = np.array(memory.state.belief) @ np.linalg.matrix_power(T, 57 // EVERY - 1)
     kernel = made.kernel(tuple(moved))
     after = made.beliefs.after(us_state(moved, 11), kernel, stream._now.epoch.draw)
-    np.testing.assert_allclose(stream._now.at.memory.state.belief, after.belief, rtol=1e-12)
-    assert stream._now.at.memory.state.k == 57 // EVERY + 1
+    np.testing.assert_allclose(stream._now.position.memory.state.belief, after.belief, rtol=1e-12)
+    assert stream._now.position.memory.state.k == 57 // EVERY + 1
     assert stream.epoch == 2
 
 
@@ -236,7 +236,7 @@ def test_the_time_of_day_chooses_the_transition():
         belief = belief @ np.array(night if k < 6 else day)
     kernel = made.kernel(tuple(belief.tolist()))
     after = made.beliefs.after(us_state(belief, 12), kernel, stream._now.epoch.draw)
-    np.testing.assert_allclose(stream._now.at.memory.state.belief, after.belief, rtol=1e-12)
+    np.testing.assert_allclose(stream._now.position.memory.state.belief, after.belief, rtol=1e-12)
     stream.step(100.0, key=noon + dt.timedelta(minutes=59))
     assert stream.epoch == 1
     stream.step(100.0, key=noon + hour)
@@ -324,7 +324,7 @@ def test_texts_tell_no_secret():
     stream = design().stream(theta=1, rng=1)
     stream.step(100.0)
     assert repr(stream) == "Stream('stream', epoch 1, 1 readings, INSECURE: seeded)"
-    assert repr(stream._now.at.memory) == "Told(decisions=1)"
+    assert repr(stream._now.position.memory) == "Told(decisions=1)"
 
 
 # What must not depend on theta -------------------------------------------------------------------------------
@@ -354,7 +354,7 @@ def test_a_stop_in_the_middle_of_a_call_gives_out_what_comes_before_it(tmp_path)
                     except BudgetError:
                         break
                 row = ledger.stream("lab")
-                outs = [v for (v,) in ledger._rows("SELECT value FROM outputs WHERE stream = ? ORDER BY key", row.id)]
+                outs = [v for (v,) in ledger.rows("SELECT value FROM outputs WHERE stream = ? ORDER BY key", row.id)]
             else:
                 target = stream if way == "batch" else stream.run("f")
                 with pytest.raises(BudgetError, match="readings of this call are recorded") as caught:
@@ -414,14 +414,14 @@ def test_values_between_which_a_filter_cannot_go_on_are_refused_before_anything_
 
 
 def test_files_do_not_tell_when_theta_changes(tmp_path):
-    """The number of the position, which the witness keeps, counts calls alone."""
+    """The number of the position, which the rollback guard keeps, counts calls alone."""
     serials = []
     for name, theta in (("still", [0] * 40), ("moving", [0, 1] * 20)):
         with opened(tmp_path) as ledger:
             stream = design().stream(ledger=ledger, name=name)
             stream.apply([100.0] * 40, theta=theta)
             stream.becomes(theta[-1])
-            serials.append(stream._now.at.serial)
+            serials.append(stream._now.position.serial)
     assert serials[0] == serials[1] == 3
 
 

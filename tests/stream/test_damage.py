@@ -20,7 +20,7 @@ from understudy.stream import inspection
 def damaged_one(design, tmp_path, Y):
     """A ledger with two streams of three epochs each, and what is true of it."""
     path = tmp_path / "good.ledger"
-    with us.Ledger(path, witness=False) as ledger:
+    with us.Ledger(path, rollback_guard=False) as ledger:
         ledger.limit("a", total=100.0, amount=50.0, period=86_400)
         facts = {}
         for name in ("a", "b"):
@@ -35,7 +35,7 @@ def told_by(path, design, facts, budget, Y, following):
     """Whether a ledger says what is true, or is refused; anything else fails. True if refused."""
     refused = False
     try:
-        with us.Ledger(path, witness=False) as ledger:
+        with us.Ledger(path, rollback_guard=False) as ledger:
             assert ledger.names() == ["a", "b"]
             assert ledger._budget("a") == budget
             for name, (outs, epoch, secret) in facts.items():
@@ -66,7 +66,7 @@ def test_flipped_bytes_anywhere_are_refused_or_harmless(design, readings, tmp_pa
         return told_by(bad, design, facts, budget, readings, following)
 
     shutil.copy(path, bad)
-    with us.Ledger(bad, witness=False) as ledger:
+    with us.Ledger(bad, rollback_guard=False) as ledger:
         following = {n: us.Stream.open(ledger, design, n).apply(readings[100:110], keys=range(100, 110)) for n in facts}
     assert not tried(content)
     rng = np.random.default_rng(0)
@@ -88,7 +88,7 @@ def test_flipped_bytes_anywhere_are_refused_or_harmless(design, readings, tmp_pa
         changed = bytearray(content)
         changed[at + i] ^= 0x10
         bad.write_bytes(bytes(changed))
-        with us.Ledger(bad, witness=False) as ledger, pytest.raises(LedgerDamagedError, match="an output"):
+        with us.Ledger(bad, rollback_guard=False) as ledger, pytest.raises(LedgerDamagedError, match="an output"):
             us.Stream.open(ledger, design, "a").step(0.0, key=27)
         assert not all(f.passed for f in inspection.verify(bad))
 
@@ -101,7 +101,7 @@ def test_a_truncated_file_is_refused(design, readings, tmp_path, share):
     os.truncate(path, int(size * share))
 
     def go_on():
-        with us.Ledger(path, witness=False) as ledger:
+        with us.Ledger(path, rollback_guard=False) as ledger:
             for name in ("a", "b"):
                 us.Stream.open(ledger, design, name).apply(readings[:110], keys=range(110))
 
@@ -114,7 +114,7 @@ def test_other_files_are_no_ledgers(design, tmp_path):
     path = tmp_path / "room.ledger"
     path.write_text("not a database " * 500)
     path.chmod(0o600)
-    for call in (lambda: us.Ledger(path, witness=False), lambda: inspection.summary(path)):
+    for call in (lambda: us.Ledger(path, rollback_guard=False), lambda: inspection.summary(path)):
         with pytest.raises(LedgerDamagedError, match="SQLITE_NOTADB"):
             call()
     assert not inspection.verify(path)[-1].passed
@@ -125,10 +125,10 @@ def test_other_files_are_no_ledgers(design, tmp_path):
     path.chmod(0o600)
     before = path.read_bytes()
     with pytest.raises(LedgerDamagedError, match="no ledger"):
-        us.Ledger(path, witness=False)
+        us.Ledger(path, rollback_guard=False)
     assert path.read_bytes() == before
     path.unlink()
-    us.Ledger(path, witness=False).close()
+    us.Ledger(path, rollback_guard=False).close()
     from understudy.stream.ledger_file import digest
 
     db = sqlite3.connect(path)
@@ -137,7 +137,7 @@ def test_other_files_are_no_ledgers(design, tmp_path):
     db.execute("UPDATE meta SET value = ? WHERE name = 'digest'", (digest("3", identity),))
     db.commit()
     db.close()
-    for call in (lambda: us.Ledger(path, witness=False), lambda: inspection.summary(path)):
+    for call in (lambda: us.Ledger(path, rollback_guard=False), lambda: inspection.summary(path)):
         with pytest.raises(LedgerError, match="is of version 3; this understudy knows version 2"):
             call()
 
@@ -170,7 +170,7 @@ def test_rows_that_are_not_what_was_written(design, readings, tmp_path, what, ca
     db.close()
 
     def go_on():
-        with us.Ledger(path, witness=False) as ledger:
+        with us.Ledger(path, rollback_guard=False) as ledger:
             for name in ("a", "b"):
                 us.Stream.open(ledger, design, name).new_epoch(1)
 
@@ -216,11 +216,11 @@ def test_a_text_that_is_none_any_more_is_not_quoted(design, readings, tmp_path):
     """SQLite's own error quotes the text that it cannot decode, which is the state of the filter; ours does not."""
     path, *_ = damaged_one(design, tmp_path, readings)
     content = path.read_bytes()
-    with us.Ledger(path, witness=False) as ledger:
-        text = ledger._rows("SELECT state FROM states WHERE stream = 1")[0][0]
+    with us.Ledger(path, rollback_guard=False) as ledger:
+        text = ledger.rows("SELECT state FROM states WHERE stream = 1")[0][0]
     content = path.read_bytes()
     path.write_bytes(content.replace(text.encode(), text[:3].encode() + b"\xff\xfe" + text[5:].encode()))
-    with us.Ledger(path, witness=False) as ledger, pytest.raises(LedgerDamagedError) as error:
+    with us.Ledger(path, rollback_guard=False) as ledger, pytest.raises(LedgerDamagedError) as error:
         us.Stream.open(ledger, design, "a")
     assert text[6:12] not in str(error.value)
     assert error.value.__cause__ is None

@@ -87,15 +87,15 @@ def test_a_ledger_that_goes_while_the_commit_waits_for_the_disk(design, tmp_path
     """The last look is after the commit: what was recorded in a file that is gone is not released either."""
     with opened(tmp_path) as ledger:
         stream = design.stream(1, ledger, "a")
-        looks, displaced = [], files.displaced
+        looks, find_displacement = [], files.find_displacement
 
         def look(parts):
-            looks.append(displaced(parts))
+            looks.append(find_displacement(parts))
             if len(looks) == 1:
                 harm(ledger.path)
             return looks[-1]
 
-        monkeypatch.setattr(files, "displaced", look)
+        monkeypatch.setattr(files, "find_displacement", look)
         with pytest.raises(LedgerError, match=r"was (deleted|replaced|given)"):
             stream.step(100.0, key=0)
         assert looks[0] is None
@@ -163,7 +163,7 @@ def test_a_log_that_was_deleted_loses_nothing_when_the_ledger_is_closed(design, 
 @posix
 def test_a_ledger_without_this_check_would_release_unrecorded(design, tmp_path, monkeypatch):
     """The twin that must fail: without a look at the file, a reading is released that no ledger has."""
-    monkeypatch.setattr(files, "displaced", lambda parts: None)
+    monkeypatch.setattr(files, "find_displacement", lambda parts: None)
     with opened(tmp_path) as ledger:
         stream = design.stream(1, ledger, "a")
         stream.step(100.0, key=0)
@@ -236,11 +236,11 @@ def test_another_program_that_writes_the_ledger_is_noticed(design, tmp_path):
     with opened(tmp_path) as ledger:
         stream = design.stream(1, ledger, "a")
         stream.step(100.0, key=0)
-        pages = ledger._rows("PRAGMA page_count")[0][0]
-        ledger._rows(f"PRAGMA max_page_count={pages}")
+        pages = ledger.rows("PRAGMA page_count")[0][0]
+        ledger.rows(f"PRAGMA max_page_count={pages}")
         with pytest.raises(LedgerError, match="disk is full"):
             stream.apply(np.full(500, FULL), keys=range(1, 501))
-        ledger._rows("PRAGMA max_page_count=100000")
+        ledger.rows("PRAGMA max_page_count=100000")
         stream.step(100.0, key=1)
         other = sqlite3.connect(ledger.path)
         other.execute("UPDATE states SET count = count + 1")
@@ -262,7 +262,7 @@ def test_without_this_check_a_second_writer_would_change_the_record(design, read
         second_writer(tmp_path, design, readings, range(3))
         stream.step(float(readings[3]), key=1000)
         assert stream.count == 1
-        assert len(list(inspection.released(ledger.path, "a"))) == 4  # of which one is known to the filter
+        assert len(list(inspection.released_outputs(ledger.path, "a"))) == 4  # of which one is known to the filter
 
 
 # Names -------------------------------------------------------------------------------------------------------

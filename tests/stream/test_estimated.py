@@ -31,8 +31,8 @@ def test_the_stream_plays_the_estimated_path(tmp_path):
     rows = Estimator(FAMILY, STAY, EVERY).rows(Y)
     with opened(tmp_path) as ledger:
         out = made.stream(ledger=ledger, name="lab").apply(Y)
-        draws = [d for (d,) in ledger._rows("SELECT draw FROM epochs WHERE epoch > 0 ORDER BY epoch")]
-        sources = [s for (s,) in ledger._rows("SELECT source FROM epochs WHERE epoch > 0 ORDER BY epoch")]
+        draws = [d for (d,) in ledger.rows("SELECT draw FROM epochs WHERE epoch > 0 ORDER BY epoch")]
+        sources = [s for (s,) in ledger.rows("SELECT source FROM epochs WHERE epoch > 0 ORDER BY epoch")]
     assert 0 < sum(rows) < len(rows)
     assert sources == list(rows[::EVERY])
     pseudo = np.repeat([made.pseudo[j] for j in draws], EVERY).tolist()
@@ -53,9 +53,9 @@ def test_chunks_steps_and_restarts_agree(tmp_path):
     with opened(tmp_path) as ledger:
         stream = made.stream(ledger=ledger, name="lab")
         stream.apply(Y[:33])
-        guess = stream._now.at.memory[1]
+        guess = stream._now.position.memory[1]
     with opened(tmp_path) as ledger:
-        assert us.Stream.open(ledger, made, "lab")._now.at.memory[1] == guess
+        assert us.Stream.open(ledger, made, "lab")._now.position.memory[1] == guess
 
 
 def test_missing_readings_are_skipped():

@@ -42,8 +42,8 @@ class Session:
 
     def open(self):
         self.close()
-        self.ledger = us.Ledger(self.folder / "room.ledger", witness=self.folder / "witness")
-        self.ledger._rows("PRAGMA wal_autocheckpoint=6")  # so that the log is carried over and begun anew in the run
+        self.ledger = us.Ledger(self.folder / "room.ledger", rollback_guard=self.folder / "guard")
+        self.ledger.rows("PRAGMA wal_autocheckpoint=6")  # so that the log is carried over and begun anew in the run
         self.streams = {}
 
     def close(self):
@@ -157,7 +157,7 @@ def folder():
 
 
 def record(design, readings, folder):
-    """An undisturbed run: its layer, its session, and where the notes of the witness lie."""
+    """An undisturbed run: its layer, its session, and where the notes of the rollback guard lie."""
     where = folder / "undisturbed"
     shutil.rmtree(where, ignore_errors=True)
     where.mkdir()
@@ -168,8 +168,8 @@ def record(design, readings, folder):
 
 
 def notes_of(where):
-    """The notes of the witness: their paths, by number."""
-    return {path.stat().st_ino: str(path) for path in (where / "witness").rglob("*") if path.is_file()}
+    """The notes of the rollback guard: their paths, by number."""
+    return {path.stat().st_ino: str(path) for path in (where / "guard").rglob("*") if path.is_file()}
 
 
 # Errors ---------------------------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ def with_fault(design, readings, folder, fault, reopens):
     where.mkdir()
     heard = []
     with FaultLayer(fault) as layer, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "the witness cannot be written")
+        warnings.filterwarnings("ignore", "the rollback guard cannot be written")
         session = Session(design, readings, where, say=layer.say)
 
         def attempt(action, *given):
@@ -228,7 +228,7 @@ def test_a_sync_that_fails_does_not_say_that_nothing_was_recorded(design, readin
     """If the process dies then, the step stands in the log: its key gets that output, whatever the reading says now."""
     where, left = folder / "unsynced", folder / "left"
     where.mkdir()
-    with FaultLayer() as layer, us.Ledger(where / "room.ledger", witness=where / "witness") as ledger:
+    with FaultLayer() as layer, us.Ledger(where / "room.ledger", rollback_guard=where / "guard") as ledger:
         stream = design.stream(1, ledger, "a")
         stream.step(float(readings[0]), key=0)
         stream.step(float(readings[1]), key=1)
@@ -240,7 +240,7 @@ def test_a_sync_that_fails_does_not_say_that_nothing_was_recorded(design, readin
         assert "nothing was recorded" not in str(caught.value)
         assert stream.count == 2
         shutil.copytree(where, left)  # as a killed process leaves it
-    with us.Ledger(left / "room.ledger", witness=left / "witness") as ledger:
+    with us.Ledger(left / "room.ledger", rollback_guard=left / "guard") as ledger:
         stream = us.Stream.open(ledger, design, "a")
         assert stream.count == 3
         assert stream.step(float(readings[7]), key=2) == whole(design, stream, readings[:3])[2]

@@ -25,8 +25,8 @@ def test_a_full_database_records_and_releases_nothing(design, readings, tmp_path
     with opened(tmp_path) as ledger:
         stream = design.stream(1, ledger, "a")
         out = [stream.apply(readings[:50])]
-        pages = ledger._rows("PRAGMA page_count")[0][0]
-        ledger._rows(f"PRAGMA max_page_count={pages + 1}")
+        pages = ledger.rows("PRAGMA page_count")[0][0]
+        ledger.rows(f"PRAGMA max_page_count={pages + 1}")
         failures, at = [], 50
         while at < 2000 and len(failures) < 3:
             try:
@@ -45,8 +45,8 @@ def test_a_full_database_records_and_releases_nothing(design, readings, tmp_path
 
         with pytest.raises(LedgerError, match="disk is full"):
             begin_more()
-        assert ledger._rows("SELECT count(*) FROM outputs") == [(at,)]
-        ledger._rows("PRAGMA max_page_count=100000")
+        assert ledger.rows("SELECT count(*) FROM outputs") == [(at,)]
+        ledger.rows("PRAGMA max_page_count=100000")
         out.append(stream.apply(readings[at:]))
         assert np.array_equal(np.concatenate(out), whole(design, stream, readings))
     assert all(f.passed for f in inspection.verify(tmp_path / "room.ledger"))
@@ -102,7 +102,7 @@ def test_a_file_or_folder_that_cannot_be_written_is_refused(design, tmp_path, wh
     folder.mkdir()
     path = folder / "room.ledger"
     if what != "new":
-        with us.Ledger(path, witness=False) as ledger:
+        with us.Ledger(path, rollback_guard=False) as ledger:
             design.stream(1, ledger, "a").step(100.0)
     if os.getuid() == 0:
         for name in (folder, *folder.iterdir()):
@@ -120,7 +120,7 @@ def test_a_file_or_folder_that_cannot_be_written_is_refused(design, tmp_path, wh
             os.setgroups([])
             os.setgid(65534)
             os.setuid(65534)
-        us.Ledger(path, witness=False).close()
+        us.Ledger(path, rollback_guard=False).close()
 
     said = in_child(work)
     folder.chmod(0o700)
@@ -138,11 +138,11 @@ def test_a_file_that_becomes_read_only_while_in_use(design, tmp_path):
     """`PRAGMA query_only`, the nearest thing: an error, the same state, and then on."""
     with opened(tmp_path) as ledger:
         stream = design.stream(1, ledger, "a")
-        ledger._rows("PRAGMA query_only=ON")
+        ledger.rows("PRAGMA query_only=ON")
         for call in (lambda: stream.step(100.0), lambda: stream.new_epoch(1), lambda: ledger.limit("a", total=1.0)):
             with pytest.raises(LedgerError, match=r"cannot be written"):
                 call()
-        ledger._rows("PRAGMA query_only=OFF")
+        ledger.rows("PRAGMA query_only=OFF")
         assert (stream.count, stream.epoch, ledger.spent("a")) == (0, 0, 0.3)
         stream.step(100.0)
 
@@ -150,23 +150,23 @@ def test_a_file_that_becomes_read_only_while_in_use(design, tmp_path):
 def test_paths_that_cannot_hold_a_ledger(tmp_path):
     """A folder, a missing folder, a hard link, an empty file, half of a ledger: each with its own line."""
     with pytest.raises(LedgerError, match="is not a file"):
-        us.Ledger(tmp_path, witness=False)
+        us.Ledger(tmp_path, rollback_guard=False)
     with pytest.raises(LedgerError, match="cannot be locked: No such file"):
-        us.Ledger(tmp_path / "no" / "room.ledger", witness=False)
+        us.Ledger(tmp_path / "no" / "room.ledger", rollback_guard=False)
     (tmp_path / "empty").touch(mode=0o600)
     with pytest.raises(LedgerDamagedError, match="which is empty"):
-        us.Ledger(tmp_path / "empty", witness=False)
+        us.Ledger(tmp_path / "empty", rollback_guard=False)
     (tmp_path / "half-wal").touch(mode=0o600)
     with pytest.raises(LedgerDamagedError, match="-wal is there"):
-        us.Ledger(tmp_path / "half", witness=False)
-    us.Ledger(tmp_path / "one", witness=False).close()
+        us.Ledger(tmp_path / "half", rollback_guard=False)
+    us.Ledger(tmp_path / "one", rollback_guard=False).close()
     os.link(tmp_path / "one", tmp_path / "two")
     with pytest.raises(LedgerError, match="hard link"):
-        us.Ledger(tmp_path / "two", witness=False)
+        us.Ledger(tmp_path / "two", rollback_guard=False)
     with pytest.raises(ConfigurationError, match="retain"):
         us.Ledger(tmp_path / "x", retain=0)
-    with pytest.raises(ConfigurationError, match="witness"):
-        us.Ledger(tmp_path / "y", witness=True)
+    with pytest.raises(ConfigurationError, match="guard"):
+        us.Ledger(tmp_path / "y", rollback_guard=True)
 
 
 @posix
@@ -174,13 +174,13 @@ def test_two_processes_and_two_names(design, tmp_path):
     """The second one is told who has it; a symbolic link is the same ledger; a file of a dead process is free."""
     ledger = opened(tmp_path)
     (tmp_path / "link").symlink_to(tmp_path / "room.ledger")
-    said = in_child(lambda: us.Ledger(tmp_path / "link", witness=False).close())
+    said = in_child(lambda: us.Ledger(tmp_path / "link", rollback_guard=False).close())
     assert said.startswith(f"LedgerBusyError: room.ledger is in use by process {os.getpid()}; one process at a time")
     with pytest.raises(LedgerBusyError, match="in this process already"):
-        us.Ledger(tmp_path / "link", witness=False)
+        us.Ledger(tmp_path / "link", rollback_guard=False)
     ledger.close()
-    assert in_child(lambda: us.Ledger(tmp_path / "link", witness=False).names() or "free") == "free"
-    us.Ledger(tmp_path / "link", witness=False).close()
+    assert in_child(lambda: us.Ledger(tmp_path / "link", rollback_guard=False).names() or "free") == "free"
+    us.Ledger(tmp_path / "link", rollback_guard=False).close()
 
 
 @posix
@@ -236,7 +236,7 @@ def test_two_threads_on_one_stream_and_two_streams_on_one_ledger(design, tmp_pat
         assert not errors
         for stream in (one, two):
             assert stream.count == 240
-            found = [record["y"] for record in inspection.released(ledger.path, stream.name)]
+            found = [record["y"] for record in inspection.released_outputs(ledger.path, stream.name)]
             assert np.array_equal(found, whole(design, stream, np.full(240, FULL)))
 
 

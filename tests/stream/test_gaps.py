@@ -17,7 +17,7 @@ import understudy as us
 from understudy.errors import ConfigurationError, LedgerError, MissingReadingError, ModelError, ReadingError
 from understudy.laws.uniforms import Uniforms
 from understudy.randomizer.causal import design_causal
-from understudy.transform.gaps import Restarting
+from understudy.transform.gaps import RestartingMap
 
 HEAVY = us.Scalar(scipy.stats.t(4.0, 0.0, 2.0))
 P, EVERY = 2, 5
@@ -184,7 +184,7 @@ def test_models_with_an_exact_law_across_gaps_are_unaffected():
     out = plain.apply(Y)
     assert same_bits(other.apply(Y), out)
     assert (np.isnan(out) == missing).all()
-    assert not isinstance(other._now.map, Restarting)
+    assert not isinstance(other._now.map, RestartingMap)
 
 
 def test_members_that_do_not_agree_are_refused_before_a_draw(tmp_path):
@@ -247,7 +247,7 @@ def test_a_causal_design_in_batches_has_the_law_of_its_pseudo_path(tmp_path):
     Y = readings(missing, 9, room, theta)
     with opened(tmp_path) as ledger:
         out = causal().stream(ledger=ledger, name="lab", rng=4, gaps="withhold").apply(Y, theta=theta)
-        found = ledger._rows("SELECT draw FROM epochs WHERE stream = 1 AND epoch > 0 ORDER BY epoch")
+        found = ledger.rows("SELECT draw FROM epochs WHERE stream = 1 AND epoch > 0 ORDER BY epoch")
     pseudo = np.repeat([causal().pseudo[draw] for (draw,) in found], EVERY)
     assert (np.isnan(out) == ~leaving(missing)).all()
 

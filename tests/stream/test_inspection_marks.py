@@ -66,7 +66,7 @@ def failed(path):
 def test_what_is_exported_has_the_mark_of_the_stream(tmp_path, told):
     """That nothing is guaranteed where theta is estimated, and whether draws came from a seed: word for word."""
     path, mark = played(tmp_path, design(estimated=True), **told)
-    records = list(inspection.released(path, "lab"))
+    records = list(inspection.released_outputs(path, "lab"))
     assert len(records) == 60
     for record in records:
         assert {name: value for name, value in record.items() if name not in ("key", "y")} == mark
@@ -77,7 +77,7 @@ def test_what_is_exported_has_the_mark_of_the_stream(tmp_path, told):
 def test_a_design_that_is_told_theta_has_no_such_mark(tmp_path):
     """Neither with memory nor without."""
     path, mark = played(tmp_path, design())
-    assert all("guarantee" not in record for record in inspection.released(path, "lab"))
+    assert all("guarantee" not in record for record in inspection.released_outputs(path, "lab"))
     assert "guarantee" not in mark
 
 

@@ -75,8 +75,8 @@ def test_interrupted_at_any_line_nothing_is_lost_or_made_twice(design, readings,
         thread.join()
         assert free == [True]  # no interrupt has left a lock behind
         assert quiet == 3
-        found = [record["y"] for record in inspection.released(ledger.path, "a")]
-        draws = [draw for (draw,) in ledger._rows("SELECT draw FROM epochs ORDER BY epoch")]
+        found = [record["y"] for record in inspection.released_outputs(ledger.path, "a")]
+        draws = [draw for (draw,) in ledger.rows("SELECT draw FROM epochs ORDER BY epoch")]
         assert len(draws) == (1 if epoch is None else -(-key // epoch))
         expected = along(design, readings[:key], [draws[k // epoch if epoch else 0] for k in range(key)])
         assert np.allclose(found, expected, rtol=0, atol=1e-9)
@@ -88,7 +88,7 @@ def test_interrupted_while_it_begins_a_stream_is_begun_once(design, tmp_path):
     for line in range(400):
         path = tmp_path / str(line)
         interrupter = Interrupter(line)
-        with us.Ledger(path, witness=tmp_path / "w") as ledger:
+        with us.Ledger(path, rollback_guard=tmp_path / "w") as ledger:
             sys.settrace(interrupter)
             try:
                 design.stream(1, ledger, "a")
@@ -100,7 +100,7 @@ def test_interrupted_while_it_begins_a_stream_is_begun_once(design, tmp_path):
             query = (
                 "SELECT (SELECT count(*) FROM streams), (SELECT count(*) FROM epochs), (SELECT count(*) FROM charges)"
             )
-            assert ledger._rows(query) == [(1, 1, 1)]
+            assert ledger.rows(query) == [(1, 1, 1)]
         assert all(f.passed for f in inspection.verify(path))
         if not interrupter.hits:
             break

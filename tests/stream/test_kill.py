@@ -22,7 +22,7 @@ TOTAL = 4000
 
 def start(path, tmp_path, batch, epoch):
     here = Path(worker.__file__)
-    command = [sys.executable, str(here), str(path), str(tmp_path / "witness"), str(batch), str(TOTAL), str(epoch)]
+    command = [sys.executable, str(here), str(path), str(tmp_path / "guard"), str(batch), str(TOTAL), str(epoch)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
@@ -33,7 +33,7 @@ def fork_and_kill(path, tmp_path, batch, epoch, rng, kills):
         if child == 0:
             try:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-                worker.main(str(path), str(tmp_path / "witness"), batch, TOTAL, epoch)
+                worker.main(str(path), str(tmp_path / "guard"), batch, TOTAL, epoch)
             finally:
                 os._exit(0)
         time.sleep(rng.uniform(0.0, 0.06))
@@ -95,7 +95,7 @@ def test_a_process_of_its_own_killed_while_it_writes(tmp_path):
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         with pytest.raises(us.errors.LedgerBusyError, match=f"process {process.pid}"):
-            us.Ledger(path, witness=tmp_path / "witness")
+            us.Ledger(path, rollback_guard=tmp_path / "guard")
         time.sleep(0.1)
         process.kill()
         process.communicate()

@@ -29,15 +29,15 @@ def ledger(tmp_path):
 def test_old_outputs_are_forgotten_in_bounded_disk(design, tmp_path):
     """At most 1.1 times `retain` outputs stay, the file stops growing, and what is older is refused."""
     path = tmp_path / "room.ledger"
-    with us.Ledger(path, witness=tmp_path, retain=500) as ledger:
+    with us.Ledger(path, rollback_guard=tmp_path, retain=500) as ledger:
         stream = design.stream(1, ledger, "a")
         sizes = []
         for start in range(0, 12_000, 100):
             out = stream.apply(np.full(100, FULL), keys=range(start, start + 100))
-            kept = ledger._rows("SELECT count(*), max(key) - min(key) + 1 FROM outputs")[0]
+            kept = ledger.rows("SELECT count(*), max(key) - min(key) + 1 FROM outputs")[0]
             assert kept[0] == kept[1] <= 550
             assert kept[0] >= min(start + 100, 500)
-            sizes.append(ledger._rows("PRAGMA page_count")[0][0])
+            sizes.append(ledger.rows("PRAGMA page_count")[0][0])
         assert len(set(sizes[20:])) == 1
         assert stream.step(0.0, key=11_950) == out[50]
         with pytest.raises(ReadingError, match="older than what the ledger retains"):
@@ -50,30 +50,30 @@ def test_old_outputs_are_forgotten_in_bounded_disk(design, tmp_path):
 
 def test_what_a_stream_takes_on_disk(design, tmp_path):
     """Below 40 bytes an output, and 250 an epoch with its charge: the figures of the guide."""
-    with us.Ledger(tmp_path / "a", witness=False) as ledger:
+    with us.Ledger(tmp_path / "a", rollback_guard=False) as ledger:
         stream = design.stream(1, ledger, "a", epoch=1_000)
         stream.apply(np.full(1_000, FULL))
-        page = ledger._rows("PRAGMA page_size")[0][0]
-        empty = ledger._rows("PRAGMA page_count")[0][0] * page
+        page = ledger.rows("PRAGMA page_size")[0][0]
+        empty = ledger.rows("PRAGMA page_count")[0][0] * page
         stream.apply(np.full(99_000, FULL))
-        outputs = ledger._rows("PRAGMA page_count")[0][0] * page - empty
+        outputs = ledger.rows("PRAGMA page_count")[0][0] * page - empty
         assert 20 < outputs / 99_000 < 40
-        before = ledger._rows("PRAGMA page_count")[0][0] * page
+        before = ledger.rows("PRAGMA page_count")[0][0] * page
         for _ in range(1_000):
             stream.new_epoch(1, marginal="design")
-        assert (ledger._rows("PRAGMA page_count")[0][0] * page - before) / 1_000 < 250
+        assert (ledger.rows("PRAGMA page_count")[0][0] * page - before) / 1_000 < 250
 
 
 def test_a_batch_larger_than_what_is_retained(design, tmp_path):
     """Is recorded, and its older part is forgotten at once."""
-    with us.Ledger(tmp_path / "a", witness=False, retain=1) as ledger:
+    with us.Ledger(tmp_path / "a", rollback_guard=False, retain=1) as ledger:
         stream = design.stream(1, ledger, "a")
         out = stream.apply(np.full(50, 100.0), keys=range(50))
         assert stream.step(0.0, key=49) == out[49]
         with pytest.raises(ReadingError):
             stream.step(0.0, key=48)
         stream.step(100.0, key=50)
-        assert ledger._rows("SELECT key FROM outputs") == [(50,)]
+        assert ledger.rows("SELECT key FROM outputs") == [(50,)]
 
 
 def test_outputs_come_back_as_they_were(tmp_path):
@@ -83,13 +83,13 @@ def test_outputs_come_back_as_they_were(tmp_path):
     pair = us.design(us.Family({0: a, 1: b}, values=[0, 1]), leakage=0.3, horizon=5, distortion="mse")
     Y = us.sample(a, 40, rng=1)
     Y[7] = np.nan
-    with us.Ledger(tmp_path / "a", witness=False) as ledger:
+    with us.Ledger(tmp_path / "a", rollback_guard=False) as ledger:
         stream = pair.stream(0, ledger, "two")
         out = stream.apply(Y, keys=range(40))
         again = stream.apply(Y * 0.0, keys=range(40))
         assert again.tobytes() == out.tobytes()
         assert np.array_equal(stream.step(Y[3], key=3), out[3])
-    records = list(inspection.released(tmp_path / "a", "two"))
+    records = list(inspection.released_outputs(tmp_path / "a", "two"))
     mark = {"disguised": True, "design": pair.fingerprint, "resolution": list(pair.resolution)}
     assert records[7] == {"key": 7, "y": [None, None], **mark}
     assert np.array_equal([r["y"] for r in records if r["key"] != 7], np.delete(out, 7, axis=0))
@@ -98,12 +98,12 @@ def test_outputs_come_back_as_they_were(tmp_path):
 def test_a_parameter_that_was_announced_is_not_forgotten(design, tmp_path):
     """`becomes` is recorded: after a restart without a reading between, readings are still those of the new value."""
     path = tmp_path / "a"
-    stream = design.stream(1, us.Ledger(path, witness=tmp_path), "a")
+    stream = design.stream(1, us.Ledger(path, rollback_guard=tmp_path), "a")
     stream.step(100.0)
     stream.becomes(0)
     stream.close()
-    again = us.Stream.open(us.Ledger(path, witness=tmp_path), design, "a")
-    assert again._now.at.source == 0
+    again = us.Stream.open(us.Ledger(path, rollback_guard=tmp_path), design, "a")
+    assert again._now.position.source == 0
     again.close()
 
 
@@ -139,7 +139,10 @@ def test_a_stream_goes_on_under_its_own_terms_only(design, ledger):
 
 def test_keys_are_exact_to_the_nanosecond():
     """Times of numpy and pandas keep their nanoseconds; what 64 bits cannot hold is refused and does not wrap round."""
-    from understudy.stream.cadence import as_key, as_keys
+    from understudy.stream.cadence import as_key, number_keys
+
+    def as_keys(keys, count):
+        return number_keys("", 0, keys, count)
 
     class Stamp(dt.datetime):  # as pandas has it
         nanosecond = 7
@@ -205,7 +208,7 @@ def test_only_the_owner_may_read_it(design, tmp_path):
     """Every file beside the ledger is 0600, whatever the umask; one that others can read is refused."""
     old = os.umask(0)
     try:
-        ledger = us.Ledger(tmp_path / "a", witness=tmp_path / "w")
+        ledger = us.Ledger(tmp_path / "a", rollback_guard=tmp_path / "w")
         design.stream(1, ledger, "a").step(100.0)
     finally:
         os.umask(old)
@@ -219,17 +222,17 @@ def test_only_the_owner_may_read_it(design, tmp_path):
     ledger.close()
     os.chmod(tmp_path / "a", 0o640)
     with pytest.raises(LedgerError, match=r"can be read by others \(mode 640\)"):
-        us.Ledger(tmp_path / "a", witness=False)
+        us.Ledger(tmp_path / "a", rollback_guard=False)
     assert not inspection.verify(tmp_path / "a")[0].passed
 
 
 def test_a_ledger_is_closed_by_whoever_holds_it_last(design, tmp_path):
     """Closed twice, by the stream, by `with`, or by nobody: the file is free again, and a closed one says so."""
     for _ in range(3):
-        ledger = us.Ledger(tmp_path / "a", witness=False)
+        ledger = us.Ledger(tmp_path / "a", rollback_guard=False)
         stream = design.stream(1, ledger, "a")
         del ledger, stream
-    with us.Ledger(tmp_path / "a", witness=False) as ledger, design.stream(1, ledger, "a") as stream:
+    with us.Ledger(tmp_path / "a", rollback_guard=False) as ledger, design.stream(1, ledger, "a") as stream:
         stream.step(100.0)
     ledger.close()
     with pytest.raises(LedgerError, match="is closed"):
@@ -263,7 +266,7 @@ def test_a_path_that_came_to_nothing_is_free_again(design, tmp_path, monkeypatch
 def test_show_verify_and_export(design, tmp_path, capsys):
     """What a ledger says of itself, as tables and as JSON, while it is in use; outputs carry their mark."""
     path = tmp_path / "room.ledger"
-    with us.Ledger(path, witness=False) as ledger:
+    with us.Ledger(path, rollback_guard=False) as ledger:
         ledger.limit("lab", total=5.0, amount=2.0, period=DAY)
         stream = design.stream(1, ledger, "co2 [red]", room="lab", rng=5)
         outs = stream.apply([100.0, None, 101.0], keys=[4, 5, 9])
@@ -295,3 +298,25 @@ def test_show_verify_and_export(design, tmp_path, capsys):
             app(["ledger", *arguments], standalone_mode=False)
     left = sorted(os.listdir(tmp_path))
     assert left == ["out", "room.ledger", "room.ledger.lock"]
+
+
+def test_a_ledger_needs_posix_and_says_so_at_once(tmp_path, monkeypatch):
+    """Without fcntl nothing is opened or made; the error names the rule."""
+    from understudy.stream import ledger_file
+
+    monkeypatch.setattr(ledger_file, "fcntl", None)
+    with pytest.raises(ConfigurationError, match="needs a POSIX system"):
+        us.Ledger(tmp_path / "a")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_former_name_of_the_rollback_guard_is_understood(design, tmp_path):
+    """A ledger that was begun with witness= goes on with rollback_guard=, and the folder still tells."""
+    with us.Ledger(tmp_path / "a", witness=tmp_path / "w") as ledger:
+        design.stream(1, ledger, "a").step(FULL)
+        old = (tmp_path / "a").read_bytes()
+    with us.Ledger(tmp_path / "a", rollback_guard=tmp_path / "w") as ledger:
+        us.Stream.open(ledger, design, "a").step(FULL)
+    (tmp_path / "a").write_bytes(old)
+    with us.Ledger(tmp_path / "a", rollback_guard=tmp_path / "w") as ledger, pytest.raises(us.errors.RollbackError):
+        us.Stream.open(ledger, design, "a")

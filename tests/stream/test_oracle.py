@@ -34,7 +34,7 @@ def test_any_sequence_of_operations_agrees_with_a_plain_oracle(design, tmp_path_
     rng = np.random.default_rng(seed)
 
     def begun():
-        return us.Ledger(folder / "a", witness=folder / "w")
+        return us.Ledger(folder / "a", rollback_guard=folder / "w")
 
     stream = design.stream(1, begun(), "a", epoch=epoch)
     Y, sources, draws, released = [], [], [], []
@@ -49,7 +49,7 @@ def test_any_sequence_of_operations_agrees_with_a_plain_oracle(design, tmp_path_
         if epoch is None:
             draws.extend([played(stream)] * len(numbers))
         else:  # by the number of the reading: what each epoch drew is in the ledger
-            found = dict(stream._setup.ledger._rows("SELECT epoch, draw FROM epochs"))
+            found = dict(stream._setup.ledger.rows("SELECT epoch, draw FROM epochs"))
             draws.extend(found[ticks[k // epoch]] for k in numbers)
 
     ticks = {}  # the number of the ledger's epoch for each tick of the clock
@@ -93,7 +93,7 @@ def test_any_sequence_of_operations_agrees_with_a_plain_oracle(design, tmp_path_
             note(values, outs)
         assert stream.count == len(Y)
     expected_charges = 1 + stream.epoch
-    assert stream._setup.ledger._rows("SELECT count(*) FROM charges WHERE kind = 'draw'") == [(expected_charges,)]
+    assert stream._setup.ledger.rows("SELECT count(*) FROM charges WHERE kind = 'draw'") == [(expected_charges,)]
     stream.close()
     assert all(f.passed for f in inspection.verify(folder / "a"))
     if Y:

@@ -398,7 +398,7 @@ def test_floating_point_is_charged_by_the_number_of_readings(design, readings, t
             nats = max(0.0, bound.nats(done) - 1e-9)
             assert round(1e6 * (stream.spent - 0.3)) == math.ceil(1e6 * nats)
         assert stream.spent > 0.300001
-        kinds = dict(ledger._rows("SELECT kind, sum(micronats) FROM charges GROUP BY kind"))
+        kinds = dict(ledger.rows("SELECT kind, sum(micronats) FROM charges GROUP BY kind"))
         assert kinds == {"draw": 300_000, "residual": round(1e6 * (stream.spent - 0.3))}
     single = design.stream(1)
     for y in Y[:100].tolist():

@@ -32,7 +32,7 @@ def test_an_older_copy_is_refused(design, readings, tmp_path, with_wal):
         stream = design.stream(1, ledger, "a")
         stream.apply(readings[:50])
         if not with_wal:
-            ledger._rows("PRAGMA wal_checkpoint(TRUNCATE)")
+            ledger.rows("PRAGMA wal_checkpoint(TRUNCATE)")
         copied(path, backup)
         stream.apply(readings[50:60])
     copied(path, newest)
@@ -79,7 +79,7 @@ def test_a_lost_write_ahead_log_is_a_rollback(design, readings, tmp_path):
             assert stream.count == 30
 
     tried(wal)
-    shutil.copytree(tmp_path / "witness", tmp_path / "seen")
+    shutil.copytree(tmp_path / "guard", tmp_path / "seen")
     refused = 0
     for at in rng.integers(0, len(wal), 40):
         changed = bytearray(wal)
@@ -101,25 +101,25 @@ def test_a_lost_write_ahead_log_is_a_rollback(design, readings, tmp_path):
 
 
 @posix
-@pytest.mark.parametrize("witness", [True, False])
-def test_an_older_file_under_a_newer_log(design, readings, tmp_path, witness):
-    """Half of a ledger restored: SQLite makes one of both, which does not fit together, witness or not."""
+@pytest.mark.parametrize("guard", [True, False])
+def test_an_older_file_under_a_newer_log(design, readings, tmp_path, guard):
+    """Half of a ledger restored: SQLite makes one of both, which does not fit together, guard or not."""
     path, old = tmp_path / "room.ledger", tmp_path / "old"
 
     def work():
-        ledger = us.Ledger(path, witness=tmp_path / "w" if witness else False)
+        ledger = us.Ledger(path, rollback_guard=tmp_path / "w" if guard else False)
         stream = design.stream(1, ledger, "a", epoch=30)
         stream.apply(readings[:20])
-        ledger._rows("PRAGMA wal_checkpoint(TRUNCATE)")
+        ledger.rows("PRAGMA wal_checkpoint(TRUNCATE)")
         shutil.copy(path, old)
         stream.apply(readings[20:1000])
-        ledger._rows("PRAGMA wal_checkpoint(TRUNCATE)")
+        ledger.rows("PRAGMA wal_checkpoint(TRUNCATE)")
         stream.apply(readings[1000:1009])
         os.kill(os.getpid(), signal.SIGKILL)
 
     in_child(work)
     shutil.copy(old, path)
-    with pytest.raises(LedgerError), us.Ledger(path, witness=tmp_path / "w" if witness else False) as ledger:
+    with pytest.raises(LedgerError), us.Ledger(path, rollback_guard=tmp_path / "w" if guard else False) as ledger:
         us.Stream.open(ledger, design, "a")
 
 
@@ -228,39 +228,39 @@ def test_a_ledger_that_was_begun_anew_is_a_new_one(design, tmp_path):
     with opened(tmp_path) as ledger:
         assert ledger.id != old
         assert design.stream(1, ledger, "a").spent == 0.3
-    assert len(os.listdir(tmp_path / "witness")) == 2
+    assert len(os.listdir(tmp_path / "guard")) == 2
 
 
-def test_without_a_witness_an_older_copy_goes_unnoticed(design, readings, tmp_path):
-    """The twin of the tests above: it is the witness that notices, and without one nothing does."""
+def test_without_a_rollback_guard_an_older_copy_goes_unnoticed(design, readings, tmp_path):
+    """The twin of the tests above: it is the rollback guard that notices, and without one nothing does."""
     path, backup = tmp_path / "room.ledger", tmp_path / "backup"
-    with us.Ledger(path, witness=False) as ledger:
+    with us.Ledger(path, rollback_guard=False) as ledger:
         design.stream(1, ledger, "a").apply(readings[:50])
     copied(path, backup)
-    with us.Ledger(path, witness=False) as ledger:
+    with us.Ledger(path, rollback_guard=False) as ledger:
         us.Stream.open(ledger, design, "a").apply(readings[50:60])
     copied(backup, path)
-    with us.Ledger(path, witness=False) as ledger:
+    with us.Ledger(path, rollback_guard=False) as ledger:
         assert us.Stream.open(ledger, design, "a").count == 50
 
 
 @posix
-def test_a_witness_that_cannot_be_kept_is_told(design, tmp_path, monkeypatch):
+def test_a_rollback_guard_that_cannot_be_kept_is_told(design, tmp_path, monkeypatch):
     """A folder that cannot be made is refused if it was asked for, and warned of if it is the usual one."""
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigurationError, match="witness folder cannot be made"):
-        us.Ledger(tmp_path / "a", witness=tmp_path / "file")
+    with pytest.raises(ConfigurationError, match="folder of the rollback guard cannot be made"):
+        us.Ledger(tmp_path / "a", rollback_guard=tmp_path / "file")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     with pytest.warns(UnderstudyWarning, match="would not be noticed"):
         us.Ledger(tmp_path / "a").close()
-    with us.Ledger(tmp_path / "a", witness=tmp_path / "w") as ledger:
+    with us.Ledger(tmp_path / "a", rollback_guard=tmp_path / "w") as ledger:
         stream = design.stream(1, ledger, "a")
 
         def refused(*_):
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr("understudy.stream.rollback_guard._pwrite", refused)
-        with pytest.warns(UnderstudyWarning, match="witness cannot be written"):
+        with pytest.warns(UnderstudyWarning, match="rollback guard cannot be written"):
             stream.step(100.0)
         stream.step(100.0)  # said once
         assert stream.count == 2

@@ -54,8 +54,8 @@ def test_a_run_is_the_stream_without_its_outputs(tmp_path, kind):
         run = stream.run("today.csv")
         out = fed(run, data, [50])
         run.finish()
-        assert ledger._rows("SELECT count(*) FROM outputs")[0][0] == 0
-        draws = [d for (d,) in ledger._rows("SELECT draw FROM epochs ORDER BY epoch")]
+        assert ledger.rows("SELECT count(*) FROM outputs")[0][0] == 0
+        draws = [d for (d,) in ledger.rows("SELECT draw FROM epochs ORDER BY epoch")]
         draws = draws[1:] if kind == "causal" else draws
         assert stream.count == 120
     length = 7 if kind == "causal" else 25
@@ -349,7 +349,7 @@ def test_an_interrupt_after_the_commit_leaves_a_run_that_must_begin_again(tmp_pa
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
-            patch.setattr(type(ledger.witness), "note", interrupted)
+            patch.setattr(type(ledger.rollback_guard), "note", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 fed(run, data, [], last=20)
         with pytest.raises(LedgerError, match="begin it again"):

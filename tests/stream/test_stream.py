@@ -47,7 +47,7 @@ def readings():
 
 @pytest.fixture
 def ledger(tmp_path):
-    with us.Ledger(tmp_path / "room.ledger", witness=tmp_path / "witness") as opened:
+    with us.Ledger(tmp_path / "room.ledger", rollback_guard=tmp_path / "guard") as opened:
         yield opened
 
 
@@ -88,7 +88,7 @@ def test_a_ledger_goes_on_without_a_draw(design, readings, tmp_path):
     path = tmp_path / "room.ledger"
     draws, outputs = set(), []
     for part in np.array_split(readings, 12):
-        ledger = us.Ledger(path, witness=tmp_path / "w")
+        ledger = us.Ledger(path, rollback_guard=tmp_path / "w")
         stream = design.stream(1, ledger, "a") if len(outputs) % 2 == 0 else us.Stream.open(ledger, design, "a")
         draws.add((played(stream), stream._row.secret))
         outputs.append(stream.apply(part))
@@ -308,7 +308,7 @@ def test_nothing_that_a_run_says_holds_a_secret(design, tmp_path, caplog, capsys
     secret = 73.18530717958
     family = us.Family(lambda v: room(v), values=[secret, 1.0])
     planted = us.design(family, pseudo=[secret, 41.2384626433], leakage=0.3, horizon=50, distortion="mae")
-    ledger = us.Ledger(tmp_path / "a.ledger", witness=tmp_path)
+    ledger = us.Ledger(tmp_path / "a.ledger", rollback_guard=tmp_path)
     stream = planted.stream(secret, ledger, "a")
     said = [repr(stream), str(stream), repr(ledger), str(stream.mark)]
     y = 811.2718281828

@@ -7,7 +7,7 @@ import pytest
 
 import understudy as us
 from understudy.errors import ModelError
-from understudy.stream.engine import continued
+from understudy.stream.engine import hand_over_state
 from understudy.transform.core import transformation
 
 KEY = b"k" * 32
@@ -44,7 +44,7 @@ def both_ways(make, Y, n, path, pseudo):
     family = us.Family(make, values=[0, 1])
     old, new = (transformation(family.model(a), family.model(b), False, KEY) for a, b in zip(path, pseudo, strict=True))
     state, first = old.apply(old.start(), Y[:n, None])
-    _, second = new.apply(continued(old, new, state), Y[n:, None])
+    _, second = new.apply(hand_over_state(old, new, state), Y[n:, None])
     source, target = (family.along([a] * n + [b] * (len(Y) - n)) for a, b in (path, pseudo))
     return np.concatenate([first, second])[:, 0], us.disguise(Y, source=source, target=target, rng=KEY)
 
@@ -96,7 +96,7 @@ def test_the_past_is_kept_where_the_old_value_forgets_it(a):
     stream = design.stream("old")
     for y in (1.0, 3.0):
         stream.step(y)
-    state = stream._now.at
+    state = stream._now.position
     out = stream.step(2.7, theta="new")
     expected = us.disguise([1.0, 3.0, 2.7], family.along(["old", "old", "new"]), family.model("old"))[2]
     assert state.readings == 2

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 import understudy as us
 from understudy.errors import MissingReadingError, ModelError, ReadingError, StateError
 from understudy.laws.uniforms import Uniforms
-from understudy.stream.engine import continued
+from understudy.stream.engine import hand_over_state
 from understudy.stream.snapshot import dump, load
 from understudy.transform.core import RandomisedScore, transformation
-from understudy.transform.gaps import Restarting, refill_of, restarting
+from understudy.transform.gaps import RestartingMap, refill_of, restarting_map
 
 KEY = b"k" * 32
 FAST = settings(max_examples=40, deadline=None, derandomize=True, database=None)
@@ -88,7 +88,7 @@ def test_p_readings_are_withheld_after_each_gap_and_at_the_beginning(missing, se
     """Whatever is missing: what leaves follows from that alone, and is what plain loops over the models give."""
     source, target = KINDS[kind](0.0), KINDS[kind](1.0)
     Y = readings(source, missing, seed)
-    made = restarting(source, target, KEY)
+    made = restarting_map(source, target, KEY)
     _, out = made.apply(made.start(), Y)
     p = {"scalar": 2, "one lag": 1, "vector": 3, "grid": 2}[kind]
     assert (~np.isnan(out).any(axis=1)).tolist() == refilled(missing, p).tolist()
@@ -105,11 +105,11 @@ def test_steps_chunks_and_stored_states_have_the_same_bits(missing, seed, kind, 
     """One by one, in chunks, with the state through a file in between, or all at once; final states too."""
     source, target = KINDS[kind](0.0), KINDS[kind](1.0)
     Y = readings(source, missing, seed)
-    made = restarting(source, target, KEY)
+    made = restarting_map(source, target, KEY)
     last, whole = made.apply(made.start(), Y)
     state, parts = made.start(), []
     for a, b in pairwise([0, *sorted(c for c in cuts if c < len(Y)), len(Y)]):
-        state, out = restarting(source, target, KEY).apply(load(dump(state)), Y[a:b])
+        state, out = restarting_map(source, target, KEY).apply(load(dump(state)), Y[a:b])
         parts.append(out)
     assert same_bits(np.concatenate(parts), whole)
     assert dump(state) == dump(last)
@@ -128,7 +128,7 @@ def test_the_output_is_causal(kind):
     source, target = KINDS[kind](0.0), KINDS[kind](1.0)
     missing = np.zeros(40, dtype=bool)
     missing[[12, 13, 25]] = True
-    made = restarting(source, target, KEY)
+    made = restarting_map(source, target, KEY)
     Y, other = readings(source, missing, 1), readings(source, missing, 2)
     early = np.concatenate([Y[:20], other[20:]])
     whole = made.apply(made.start(), Y)[1]
@@ -146,7 +146,7 @@ def test_what_leaves_has_the_law_of_the_target(kind):
     """Scores under the target are white although gaps are many; under the source, the twin, not. False alarms: 1e-6."""
     source, target = KINDS[kind](0.0), KINDS[kind](1.0)
     rng = np.random.default_rng(5)
-    made = restarting(source, target, KEY)
+    made = restarting_map(source, target, KEY)
     Y = readings(source, rng.random(3000) < 0.08, 6)
     out = made.apply(made.start(), Y)[1]
     assert 1500 < (~np.isnan(out).any(axis=1)).sum() < 2700
@@ -161,7 +161,7 @@ def test_a_past_that_is_held_across_gaps_leaves_scores_that_are_not_white():
     """
     source, target = (us.AutoRegressive(0.95, intercept=v, noise=HEAVY, past=[20.0 * v]) for v in (0.0, 1.0))
     Y = readings(source, np.arange(20_000) % 20 >= 10, 7)
-    made = restarting(source, target)
+    made = restarting_map(source, target)
     out = made.apply(made.start(), Y)[1]
     assert white_pvalue(scores(out, target, 1)) > ALPHA
     held, wrong = source.start(), []
@@ -174,7 +174,7 @@ def test_a_past_that_is_held_across_gaps_leaves_scores_that_are_not_white():
 def test_a_reading_beyond_the_law_on_a_wrong_past_can_fill_up():
     """Noise with ends: a level of 100 has no score from a start at 0, and is no error while nothing leaves."""
     model = us.AutoRegressive(0.9, noise=us.Scalar(scipy.stats.uniform(-1.0, 2.0)), past=[0.0])
-    made = restarting(model, model)
+    made = restarting_map(model, model)
     _, out = made.apply(made.start(), np.array([[100.0], [90.5], [81.0]]))
     np.testing.assert_allclose(out[:, 0], [np.nan, 0.5, 0.0], atol=1e-9)
     with pytest.raises(ReadingError, match="outside the support"):
@@ -199,10 +199,10 @@ class Counting(Uniforms):
 def test_no_auxiliary_uniform_is_used_twice(missing, seed):
     """Reading k has uniform k, gaps and withheld readings counted: none comes again after a restart."""
     source = on_grid(0.0)
-    made = restarting(source, on_grid(1.0), KEY)
+    made = restarting_map(source, on_grid(1.0), KEY)
     uniforms = Counting(KEY)
     uniforms.asked.clear()
-    counted = Restarting(RandomisedScore(source, uniforms), made.target, 2)
+    counted = RestartingMap(RandomisedScore(source, uniforms), made.target, 2)
     Y = readings(source, missing, seed)
     state, out = counted.apply(counted.start(), Y)
     assert uniforms.asked == np.flatnonzero(refilled(missing, 2)).tolist()
@@ -213,7 +213,7 @@ def test_no_auxiliary_uniform_is_used_twice(missing, seed):
 def test_noise_with_atoms_counts_too():
     """Where the noise itself has atoms the count goes on across gaps."""
     model = us.AutoRegressive(1.0, noise=us.Atoms([-1.0, 0.0, 1.0], [0.25, 0.5, 0.25]), past=[0.0])
-    made = restarting(model, model, KEY)
+    made = restarting_map(model, model, KEY)
     Y = np.array([[0.0], [1.0], [np.nan], [np.nan], [5.0], [6.0]])
     state, out = made.apply(made.start(), Y)
     assert dump(state[1]).count("[6]") == 1
@@ -229,9 +229,9 @@ def test_a_switch_within_a_refill_or_after_it(kind):
     missing[[6, 7]] = True
     Y = readings(make(0.0), missing, 3)
     for n in range(1, 18):
-        old, new = restarting(make(0.0), make(1.0), KEY), restarting(make(0.5), make(0.2), KEY)
+        old, new = restarting_map(make(0.0), make(1.0), KEY), restarting_map(make(0.5), make(0.2), KEY)
         state, first = old.apply(old.start(), Y[:n])
-        _, second = new.apply(load(dump(continued(old, new, state))), Y[n:])
+        _, second = new.apply(load(dump(hand_over_state(old, new, state))), Y[n:])
         out = np.concatenate([first, second])
         past, disguised, wanted = [], None, np.full(Y.shape, np.nan)
         for k, y in enumerate(Y):
@@ -251,10 +251,10 @@ def test_a_switch_within_a_refill_or_after_it(kind):
 
 def test_a_switch_that_cannot_be_is_refused_while_filling_up_too():
     """A target that cannot go on under the new value is refused before it has begun, not only after."""
-    for other in (restarting(scalar(0.0), us.OnGrid(scalar(1.0), 0.5)), restarting(single(0.0), single(1.0))):
-        old = restarting(scalar(0.0), scalar(1.0))
+    for other in (restarting_map(scalar(0.0), us.OnGrid(scalar(1.0), 0.5)), restarting_map(single(0.0), single(1.0))):
+        old = restarting_map(scalar(0.0), scalar(1.0))
         with pytest.raises(ModelError, match="cannot go on under the models of another value"):
-            continued(old, other, old.start())
+            hand_over_state(old, other, old.start())
 
 
 def test_models_that_need_nothing_are_left_alone():
@@ -264,10 +264,10 @@ def test_models_that_need_nothing_are_left_alone():
     assert us.OnGrid(normal, 0.5).refill == normal.order
     assert on_grid(0.0).refill == scalar(0.0).refill == 2
     Y = readings(normal, np.arange(20) % 7 == 3, 1)
-    made = restarting(normal, normal)
+    made = restarting_map(normal, normal)
     assert type(made) is type(transformation(normal, normal, False, None))
     assert same_bits(made.apply(made.start(), Y)[1], us.disguise(Y[:, 0], normal, normal)[:, None])
-    assert type(restarting(us.IID(HEAVY), us.IID(HEAVY))) is not Restarting
+    assert type(restarting_map(us.IID(HEAVY), us.IID(HEAVY))) is not RestartingMap
 
 
 def test_members_must_agree():
@@ -277,13 +277,13 @@ def test_members_must_agree():
         with pytest.raises(ModelError, match="they must agree"):
             refill_of(models)
         with pytest.raises(ModelError, match="they must agree"):
-            restarting(*models)
+            restarting_map(*models)
     assert refill_of([]) is None
 
 
 def test_bad_readings_and_states_are_refused_while_filling_up():
     """An infinity, a reading off the grid, a state of something else; and `us.disguise` refuses gaps as before."""
-    made = restarting(on_grid(0.0), on_grid(1.0), KEY)
+    made = restarting_map(on_grid(0.0), on_grid(1.0), KEY)
     for bad in (np.inf, 0.3):
         with pytest.raises(ReadingError):
             made.step(made.start(), bad)

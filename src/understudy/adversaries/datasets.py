@@ -84,10 +84,10 @@ from understudy.models.autoregressive import AutoRegressive
 from understudy.models.family import Family
 from understudy.models.model import Model
 from understudy.models.on_grid import OnGrid, coloured, scored
-from understudy.stream.engine import continued
+from understudy.stream.engine import hand_over_state
 from understudy.tables.frame import DAY, hours
 from understudy.transform.core import CausalMap, colouring, disguise, gauss_markov, has_atoms, sample, transformation
-from understudy.transform.gaps import refill_of, restarting
+from understudy.transform.gaps import refill_of, restarting_map
 
 # A recording: raw readings with labels beside them, and how it is cut into what is learned from and w ---
 
@@ -586,7 +586,7 @@ def suited(models: Sequence[Model]) -> bool:
 def restarted(
     Y: Array, theta: Ints, pseudo: Ints, sources: Sequence[Any], targets: Sequence[Any], secret: bytes
 ) -> Array:
-    """An output (T, d) along both paths, with readings withheld at the beginning and after gaps, as `Restarting` does.
+    """An output (T, d) along both paths, with readings withheld at the beginning and after gaps, as `RestartingMap`.
 
     >>> import understudy as us, scipy.stats
     >>> noise = us.Scalar(scipy.stats.t(3.0, 0.0, 2.0))
@@ -745,7 +745,7 @@ class Stage:
             if (i, j) not in maps:
                 pair = self.sources[i], self.targets[j]
                 waits = self.refill is not None
-                maps[i, j] = restarting(*pair, secret) if waits else transformation(*pair, False, secret)
+                maps[i, j] = restarting_map(*pair, secret) if waits else transformation(*pair, False, secret)
             return maps[i, j]
 
         try:
@@ -798,7 +798,7 @@ def along(between: Callable[[int, int], CausalMap], Y: Array, theta: Ints, pseud
     for start, stop in pairwise(cuts):
         new = between(int(theta[start]), int(pseudo[start]))
         if new is not old:
-            state = new.start() if old is None else continued(old, new, state)
+            state = new.start() if old is None else hand_over_state(old, new, state)
         state, out[start:stop] = new.apply(state, np.ascontiguousarray(Y[start:stop]))
         old = new
     return out

@@ -41,7 +41,7 @@ from understudy.identify.history import Bins
 from understudy.randomizer.causal import causal_stream
 from understudy.randomizer.design import Choices, stream
 from understudy.stream.cadence import Cadence, Places
-from understudy.stream.engine import WITHHOLD, Changes
+from understudy.stream.engine import WITHHOLD, PrivateValues
 from understudy.stream.ledger import Ledger
 from understudy.stream.release import Release
 from understudy.tables.columns import BATCH, MISSING, Column, Labels, Rows, joined
@@ -325,7 +325,7 @@ class Player:
     def apply(self, piece: Piece) -> Array:
         """Disguised readings for a piece of the sequence, for its rows alone."""
         keys = None if piece.times is None or not self._timed else piece.times.view("datetime64[ns]")
-        out = self.run.apply(piece.Y, keys, None if piece.theta is None else Changes.of_rows(piece.theta))
+        out = self.run.apply(piece.Y, keys, None if piece.theta is None else PrivateValues.of_rows(piece.theta))
         if piece.places is None:
             return np.asarray(out)
         late = np.full((1, out.shape[1]), np.nan)

@@ -74,7 +74,7 @@ class Asked:
         return found
 
 
-NOTHING_ASKED = Asked()
+DEFAULT_TERMS = Asked()
 
 
 def _step(text: str) -> float:
@@ -100,7 +100,7 @@ class Wanted:
     decision_every: str | None = None
     causal: bool = False
     also: Kept = NOTHING
-    asked: Asked = NOTHING_ASKED
+    asked: Asked = DEFAULT_TERMS
 
 
 def designed(path: Path, wanted: Wanted) -> tuple[us.Design | us.CausalDesign, list[str]]:

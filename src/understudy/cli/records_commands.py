@@ -32,7 +32,7 @@ from understudy.paper.run import CATALOGUE, chosen, glance
 from understudy.paper.run import run as compute
 from understudy.paper.setting import Outcome, Settings
 from understudy.stream.inspection import backup as private_copy
-from understudy.stream.inspection import released, summary
+from understudy.stream.inspection import released_outputs, summary
 from understudy.stream.inspection import verify as findings
 from understudy.transform.backend import compiled
 
@@ -146,7 +146,7 @@ def verify(path: Path, as_json: bool) -> None:
 def export(path: Path, stream: str, out: Path | None, as_json: bool) -> None:
     """Write the outputs, a line each."""
     check_paths({}, {"--out": out}, ("LEDGER", path))
-    lines = (json.dumps(record) for record in released(path, stream))
+    lines = (json.dumps(record) for record in released_outputs(path, stream))
     if out is None:
         for line in lines:
             typer.echo(line)
@@ -172,7 +172,7 @@ def backup(path: Path, copy: Path, as_json: bool) -> None:
     typer.echo(f"{copy}: a copy of {path.name} with {streams} streams, whole and for your eyes only (mode 600).")
     typer.echo("Whoever reads it knows the draws: guard it as you guard the ledger.")
     typer.echo(
-        "The witness is not part of it. Leave the witness where it is: it tells when a copy is older than what was"
+        "The rollback guard is not part of it. Leave it where it is: it tells when a copy is older than what was"
     )
     typer.echo("released. Without it nothing does.")
 

@@ -538,7 +538,7 @@ class Told(NamedTuple):
 
 
 class CausalPolicy(Frozen):
-    """What a stream asks of a causal design: see `understudy.stream.policy.Remembering`."""
+    """What a stream asks of a causal design: see `understudy.stream.policy.CausalPolicy`."""
 
     __slots__ = ("design",)
 

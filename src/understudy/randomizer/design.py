@@ -37,8 +37,8 @@ from understudy.stream.cadence import Cadence
 from understudy.stream.engine import REFUSE, WITHHOLD, Clock
 from understudy.stream.ledger import Ledger
 from understudy.stream.ledger_file import StreamRow, check_name
-from understudy.stream.policy import DESIGN_ODDS
-from understudy.stream.release import NOTHING_ASKED, Release, Terms, floating_point, release_of
+from understudy.stream.policy import DESIGN_PRIOR
+from understudy.stream.release import DEFAULT_TERMS, Release, Terms, floating_point, release_of
 from understudy.stream.stream import Stream, new_secret, period_of
 from understudy.transform.gaps import refill_of
 from understudy.transform.roundoff import Roundoff
@@ -94,7 +94,7 @@ class Design:
     costs: Costs | None = None
     charge: Charge | None = None
     constraints: tuple[Constraint, ...] = ()
-    terms: Terms = NOTHING_ASKED
+    terms: Terms = DEFAULT_TERMS
     _kept: dict[str, Any] = field(default_factory=dict, init=False)  # what is worked out when it is asked for
 
     def __repr__(self) -> str:
@@ -315,7 +315,7 @@ _SLOTS = tuple(vars(Design)[one.name].__set__ for one in fields(Design))
 def quickly(*given: Any) -> Design:
     """What the constructor makes of all fields but the last three, in half the time: through the slots themselves."""
     made = object.__new__(Design)
-    for put, value in zip(_SLOTS, (*given, (), NOTHING_ASKED, {}), strict=True):
+    for put, value in zip(_SLOTS, (*given, (), DEFAULT_TERMS, {}), strict=True):
         put(made, value)
     return made
 
@@ -613,7 +613,7 @@ def leakage_of_draw(design: Design, marginal: Any) -> float:
     if marginal is None:
         return capacity(design.randomizer.kernel, design.prior).upper
     if isinstance(marginal, str):
-        if marginal != DESIGN_ODDS:
+        if marginal != DESIGN_PRIOR:
             raise ConfigurationError(f"marginal = {marginal!r}; it must be 'design', odds, or None if they are unknown")
         return design.leakage
     return mutual_information(as_prior(marginal, len(design.values)), design.randomizer.kernel)
@@ -627,7 +627,7 @@ def residual_of_block(design: Design, marginal: Any) -> tuple[float, int] | None
     charge = design.charge
     if charge is None:
         return None
-    if isinstance(marginal, str) and marginal == DESIGN_ODDS:
+    if isinstance(marginal, str) and marginal == DESIGN_PRIOR:
         return charge.total, charge.horizon
     if marginal is None:
         return max(nats for nats, p in zip(charge.charged, design.prior, strict=True) if p > 0.0), charge.horizon
@@ -676,7 +676,7 @@ def begun_or_opened(design: Any, theta: Any, ledger: Any, choices: Choices, opti
             opened.close()  # or its lock would outlive the call
             raise
     known = None if ledger is None else ledger.stream(title)
-    if known is not None:
+    if ledger is not None and known is not None:
         _same(known, choices)
         return Stream.open(ledger, design, title, theta=theta, period=choices.period)
     check_name("name", title)

@@ -121,7 +121,7 @@ from understudy.randomizer.storage import (
     with_release,
 )
 from understudy.serialize import read, value_from_plain, value_to_plain, write
-from understudy.stream.policy import DESIGN_ODDS
+from understudy.stream.policy import DESIGN_PRIOR
 from understudy.stream.release import Terms
 
 # A design whose budget holds for every prior of a hull, and its card ---------------------------------
@@ -195,14 +195,14 @@ class RobustDesign(Design):
         if marginal is None:
             return capacity(self.randomizer.kernel, self.priors.mean(axis=0)).upper
         if isinstance(marginal, str):
-            if marginal != DESIGN_ODDS:
+            if marginal != DESIGN_PRIOR:
                 raise ConfigurationError(f"marginal = {marginal!r}; it must be 'design', odds, or None if unknown")
             return self.leakage
         return self.leakage_at(marginal)
 
-    def residual_of_block(self, marginal: Any = DESIGN_ODDS) -> tuple[float, int] | None:
+    def residual_of_block(self, marginal: Any = DESIGN_PRIOR) -> tuple[float, int] | None:
         """Nats that approximate models give away over so many readings; see `Design.residual_of_block`."""
-        if self.charge is not None and isinstance(marginal, str) and marginal == DESIGN_ODDS:
+        if self.charge is not None and isinstance(marginal, str) and marginal == DESIGN_PRIOR:
             return self.residual, self.charge.horizon
         return Design.residual_of_block(self, marginal)
 

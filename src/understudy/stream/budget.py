@@ -6,7 +6,7 @@ import datetime as dt
 import math
 import sqlite3
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from understudy.errors import ConfigurationError
 from understudy.stream.ledger_file import MICRO, Budget, digest
@@ -41,7 +41,7 @@ def micronats(nats: float) -> int:
     return math.ceil(_exact(nats) * MICRO)
 
 
-def allowance(name: str, nats: Any) -> int | None:
+def allowance(name: str, nats: float | None) -> int | None:
     """What is allowed, in whole millionths, rounded down; 1e-12 nats are forgiven, for sums of floats.
 
     >>> allowance("total", 4.35), allowance("total", 0.6 + 0.3), allowance("total", 1e-7), allowance("total", None)
@@ -52,7 +52,7 @@ def allowance(name: str, nats: Any) -> int | None:
     return math.floor(_exact(_number(name, nats)) * MICRO + Fraction(1, 1_000_000))
 
 
-def seconds(period: Any) -> int | None:
+def seconds(period: dt.timedelta | float | None) -> int | None:
     """The length of a period: a timedelta, or a number of seconds; whole seconds.
 
     >>> import datetime as dt
@@ -69,7 +69,7 @@ def seconds(period: Any) -> int | None:
     return int(length)
 
 
-def _number(name: str, value: Any) -> float:
+def _number(name: str, value: float) -> float:
     try:
         number = math.nan if isinstance(value, (bool, str)) else float(value)
     except (TypeError, ValueError, OverflowError):

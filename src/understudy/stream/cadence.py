@@ -15,24 +15,36 @@ These are rules of the time alone. They cannot depend on the private parameter m
 >>> minutes.slots(np.array([0, 61, 179, 185]) * 10**9).tolist()
 [0, 1, 3, 3]
 
-Keys of readings: a sequence number or a time, as one whole number that grows.
-
-A reading that comes again under the same key gets the output that it got before. So keys are compared
-for equality and for order, and are kept exactly: whole numbers as they are, times in nanoseconds.
+Every reading has a *key*: a sequence number or a time, as one whole number that grows. A reading that comes again under
+the same key gets the output that it got before. So keys are compared for equality and for order, and are kept exactly:
+whole numbers as they are, times in nanoseconds.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
 from operator import lt
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from understudy._types import Ints
 from understudy.errors import ConfigurationError, ReadingError
 
-# The cadence of a stream: one slot a period, into which readings are put by their time and by nothing ---
+Key: TypeAlias = int | dt.datetime | np.datetime64
+"""A sequence number, or a time with a time zone."""
+Keys: TypeAlias = Iterable[Key] | NDArray[Any]
+"""One for each reading."""
+Duration: TypeAlias = dt.timedelta | np.timedelta64 | float
+"""A length of time; a number counts seconds."""
+COUNT, NUMBER, TIME = "count", "number", "time"
+"""Kinds of keys: none, so that readings are counted; numbers; times."""
+
+_Slots = TypeVar("_Slots", int, Ints)
+
+# Slots ----------------------------------------------------------------------------------------------
 
 
 LONGEST_GAP = 1_000_000
@@ -59,7 +71,7 @@ class Cadence(NamedTuple):
     origin: int | None = None
 
     @classmethod
-    def checked(cls, period: Any, tolerance: Any = None, origin: Any = None) -> Cadence:
+    def checked(cls, period: Duration, tolerance: Duration | None = None, origin: int | None = None) -> Cadence:
         """From what a user gives: a timedelta or seconds; refuses what is none.
 
         >>> Cadence.checked(60)
@@ -72,12 +84,12 @@ class Cadence(NamedTuple):
         return cls(length, within, origin)
 
     @classmethod
-    def stored(cls, options: dict[str, Any]) -> Cadence | None:
+    def stored(cls, options: Mapping[str, Any]) -> Cadence | None:
         """That of a stream, from its options."""
         found = options.get("cadence")
         return None if found is None else cls(*found)
 
-    def slots(self, times: Any, first: int = 0) -> Ints:
+    def slots(self, times: Sequence[int] | Ints, first: int = 0) -> Ints:
         """The slot of each time; refuses one that is too far from its slot, by position."""
         numbers = np.asarray(times, dtype=np.int64)
         origin = int(numbers[0]) if self.origin is None else self.origin
@@ -97,11 +109,11 @@ class Cadence(NamedTuple):
         """The slot of one time that was accepted before."""
         return (time - (self.origin or 0) + self.period // 2) // self.period
 
-    def time(self, slots: Any) -> Any:
-        """The time of slots."""
+    def time(self, slots: _Slots) -> _Slots:
+        """The time of a slot, or of an array of them."""
         return (self.origin or 0) + slots * self.period
 
-    def is_regular(self, times: Any, last: int | None) -> bool:
+    def is_regular(self, times: Sequence[int] | Ints, last: int | None) -> bool:
         """Whether times stand exactly on slots, one after the other, the first one after that of `last`."""
         numbers = np.asarray(times)
         first = int(numbers[0])
@@ -111,17 +123,17 @@ class Cadence(NamedTuple):
         end = int(numbers[-1]) - first == (len(numbers) - 1) * self.period
         return end and bool((np.diff(numbers) == self.period).all())
 
-    def places(self, times: Any, last: int | None, first: int = 0) -> Places:
+    def places(self, times: Sequence[int] | Ints, last: int | None, first: int = 0) -> Places:
         """Where new readings go, in order, after the one at `last`; `first` numbers them in errors."""
         slots = self.slots(times, first)
         before = slots[0] - 1 if last is None else self.slot(last)
         # the slot of the reading before, or the highest so far: times grow, so that slots do not fall
         steps = np.diff(slots, prepend=before)
         taken = np.flatnonzero(steps > 0)
-        return Places(taken, steps[taken] - 1, np.asarray(self.time(slots[taken])))
+        return Places(taken, steps[taken] - 1, self.time(slots[taken]))
 
 
-def _nanoseconds(name: str, given: Any, least: int = 1) -> int:
+def _nanoseconds(name: str, given: Duration, least: int = 1) -> int:
     rule = f"it must be a timedelta or a number of seconds, {'above 0' if least else '0 or more'}"
     if isinstance(given, dt.timedelta):
         found = (given.days * 86_400 + given.seconds) * _SECOND + given.microseconds * 1000
@@ -136,15 +148,14 @@ def _nanoseconds(name: str, given: Any, least: int = 1) -> int:
     return found
 
 
-# Keys of readings: a sequence number or a time, as one whole number that grows -----------------------
+# Keys -----------------------------------------------------------------------------------------------
 
 
-COUNT, NUMBER, TIME = "count", "number", "time"
 _LARGEST = 2**63 - 1
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
-def as_key(key: Any) -> tuple[str, int]:
+def as_key(key: Key) -> tuple[str, int]:
     """The kind of a key, and the number that stands for it.
 
     >>> import datetime as dt
@@ -165,26 +176,23 @@ def as_key(key: Any) -> tuple[str, int]:
         seconds = since.days * 86_400 + since.seconds
         return TIME, _in_range(seconds * 10**9 + since.microseconds * 1000 + nanoseconds)
     elif isinstance(key, np.datetime64) and not np.isnat(key):
-        return TIME, _times(np.array([key]))[0]
+        return TIME, int(_times(np.array([key]))[0])
     raise ReadingError(
         f"a key is of type {type(key).__name__}; it must be a whole number, a datetime with a time zone or a datetime64"
     )
 
 
-def as_keys(keys: Any, count: int) -> tuple[str, list[int]]:
+def as_keys(keys: Keys, count: int) -> tuple[str, list[int] | Ints]:
     """Those of a batch: one for each reading, all of one kind, each after the one before.
 
     >>> as_keys(range(5, 8), 3)
     ('number', [5, 6, 7])
     """
-    if type(keys) is range and keys.step > 0 and len(keys) == count > 0:
-        _in_range(keys[0])
-        _in_range(keys[-1])
-        return NUMBER, list(keys)
-    if isinstance(keys, np.ndarray) and keys.ndim == 1 and keys.dtype.kind in "iu":
-        keys = keys.tolist()
-    elif isinstance(keys, np.ndarray) and keys.ndim == 1 and keys.dtype.kind == "M" and not np.isnat(keys).any():
-        return TIME, _growing(_times(keys), count)
+    if isinstance(keys, np.ndarray) and keys.ndim == 1:
+        if keys.dtype.kind == "M":
+            return TIME, _growing(_times(keys), count)
+        if keys.dtype.kind == "i":
+            return NUMBER, _growing(keys.astype(np.int64), count)
     try:
         given = list(keys)
     except TypeError:
@@ -193,69 +201,61 @@ def as_keys(keys: Any, count: int) -> tuple[str, list[int]]:
         kind, number = as_key(given[0])
         return kind, [number]
     if given and set(map(type, given)) == {int}:
-        numbers = _growing(given, count)
-        _in_range(numbers[0])
-        _in_range(numbers[-1])
-        return NUMBER, numbers
-    found = [as_key(key) for key in given]
-    if len({kind for kind, _ in found}) > 1:
+        return NUMBER, _growing(given, count)
+    pairs = [as_key(key) for key in given]
+    if len({kind for kind, _ in pairs}) > 1:
         raise ReadingError("keys are numbers and times; they must be of one kind")
-    numbers = _growing([number for _, number in found], count)
-    return found[0][0], numbers
+    return pairs[0][0] if pairs else NUMBER, _growing([number for _, number in pairs], count)
 
 
-def numbered(kind: str, readings: int, keys: Any, count: int) -> tuple[str, list[int]]:
+def number_keys(kind: str, readings: int, keys: Keys | None, count: int) -> tuple[str, list[int]]:
     """The keys of `count` more readings of a stream whose keys are of this kind; without keys, their number counts."""
-    if keys is None:
-        if kind not in ("", COUNT):
-            raise ReadingError("readings of this stream have keys; this one has none")
+    if keys is None and kind in ("", COUNT):
         return COUNT, list(range(readings, readings + count))
+    found, numbers = _same_kind(kind, keys, count)
+    return found, numbers.tolist() if isinstance(numbers, np.ndarray) else numbers
+
+
+def number_key_array(kind: str, readings: int, keys: Keys | None, count: int) -> tuple[str, Ints]:
+    """What `number_keys` gives, as an array: for batches of so many readings that a list is slow.
+
+    >>> number_key_array("", 5, None, 3)
+    ('count', array([5, 6, 7]))
+    """
+    if keys is None and kind in ("", COUNT):
+        return COUNT, np.arange(readings, readings + count)
+    found, numbers = _same_kind(kind, keys, count)
+    return found, np.asarray(numbers, dtype=np.int64)
+
+
+def _same_kind(kind: str, keys: Keys | None, count: int) -> tuple[str, list[int] | Ints]:
+    if keys is None:
+        raise ReadingError("readings of this stream have keys; this one has none")
     found, numbers = as_keys(keys, count)
     if kind not in ("", found):
         raise ReadingError(f"keys of this stream are of the kind {kind!r}; this is of the kind {found!r}")
     return found, numbers
 
 
-def number_array(kind: str, readings: int, keys: Any, count: int) -> tuple[str, Any]:
-    """What `numbered` gives, as an array: for batches of so many readings that a list is slow.
-
-    >>> number_array("", 5, None, 3)
-    ('count', array([5, 6, 7]))
-    """
-    if isinstance(keys, np.ndarray) and keys.ndim == 1 and keys.dtype.kind in "iM" and len(keys) == count > 0:
-        if keys.dtype.kind == "M":
-            found, numbers = TIME, keys.astype("datetime64[ns]")
-            if np.isnat(keys).any() or (numbers.astype(keys.dtype) != keys).any():
-                raise ReadingError("a key is no time between 1678 and 2262, the times that 64 bits of nanoseconds hold")
-            numbers = numbers.astype(np.int64)
-        else:
-            found, numbers = NUMBER, keys.astype(np.int64)
-            _in_range(int(numbers.min()))
-        if kind not in ("", found):
-            raise ReadingError(f"keys of this stream are of the kind {kind!r}; this is of the kind {found!r}")
-        back = np.flatnonzero(numbers[1:] <= numbers[:-1])
-        if back.size:
-            raise ReadingError(f"key {back[0] + 1} does not come after key {back[0]}; keys of a batch must grow")
-        return found, numbers
-    if keys is None and kind in ("", COUNT):
-        return COUNT, np.arange(readings, readings + count)
-    found, listed = numbered(kind, readings, keys, count)
-    return found, np.array(listed, dtype=np.int64)
-
-
-def _times(keys: Any) -> list[int]:
+def _times(keys: NDArray[Any]) -> Ints:
     fine = keys.astype("datetime64[ns]")
-    if (fine.astype(keys.dtype) != keys).any():  # numpy wraps round
-        raise ReadingError("a key is a time beyond 64 bits of nanoseconds; it must be between 1678 and 2262")
-    return fine.astype(np.int64).tolist()  # type: ignore[no-any-return]  # a list of int
+    if np.isnat(keys).any() or (fine.astype(keys.dtype) != keys).any():  # numpy wraps round
+        raise ReadingError("a key is no time between 1678 and 2262, the times that 64 bits of nanoseconds hold")
+    return fine.astype(np.int64)
 
 
-def _growing(numbers: list[int], count: int) -> list[int]:
+_Numbers = TypeVar("_Numbers", list[int], Ints)
+
+
+def _growing(numbers: _Numbers, count: int) -> _Numbers:
     if len(numbers) != count:
         raise ReadingError(f"{len(numbers)} keys for {count} reading{'s' * (count != 1)}; each reading needs one")
-    if not all(map(lt, numbers, numbers[1:])):
+    grows = (np.diff(numbers) > 0).all() if isinstance(numbers, np.ndarray) else all(map(lt, numbers, numbers[1:]))
+    if not grows:
         i = next(i for i in range(1, count) if numbers[i] <= numbers[i - 1])
         raise ReadingError(f"key {i} does not come after key {i - 1}; keys of a batch must grow")
+    for end in (numbers[0], numbers[-1]):
+        _in_range(int(end))
     return numbers
 
 

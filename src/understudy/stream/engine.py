@@ -1,33 +1,20 @@
-"""Readings on their way through a stream: filtered, charged and made ready to be recorded.
+"""One step of a stream: which pseudo value a reading is disguised as, the filter, the charge, and the record of it all.
 
-A `Run` works on copies. What it did becomes the stream's when the ledger has it, and never if it fails.
+A call on a stream is one `Transaction`. It works on copies of the `StreamState`; a `Recorder` makes the result that of
+the stream once the ledger has it, and never if the call fails. Within a transaction each reading passes five stations:
 
-Going on under other models: what becomes of a filter's state when a parameter has changed.
-
-The process behind the readings does not start anew because the parameter moved, so its predictors must
-not either (design, 4.8: theta_k enters the step into x_k). Gauss-Markov filters, rounded or not, hand over filtered
-means and covariances; others hand over the state of the model, where old and new model have the same kind of it.
-
-A state that the old model has already moved on must not be handed to a model that moves otherwise: a hidden Markov
-chain is moved when a reading has been seen, and a gap of a `Markov` model is bridged after its end. Such a change is
-refused, where `Family.along`, which keeps what is needed, goes on.
-
-The coins of a stream: random bits that follow from its key, one set for each draw.
-
-The key is 256 bits of the operating system's random source, made once and recorded with the stream. Bits for a draw are
-a keyed digest of the number of the epoch and of the readings before it. So a draw cannot be made twice with two
-outcomes: a call that failed after it, a replay, a restart or a snapshot that is used again all get the same one.
-
-What is charged when: epochs by the clock, blocks of readings where models are approximate.
-
-What a stream is made of, apart from where it stands.
-
-How a pseudo value is come by: a new draw for an epoch, a decision with memory, or the draw of another stream.
-
-Each way says what it costs, asks whether the budget allows it, and only then looks at the private value. On a replay
-the draws are those that were recorded, and nothing is charged.
-
-The private value of each reading: one for a whole batch, one for each, or guessed from the readings.
+1. *Private value* (`PrivateValues`): given with the reading, given once for a batch, or estimated from the readings.
+2. *Epoch* (`Clock`): where the clock says that one begins, a new pseudo value is drawn, or decided on with memory. Each
+   way states its cost and asks the budget before it looks at the private value. On a replay the recorded draws serve.
+3. *Random bits* (`DrawSource`): a keyed random source. The key is 256 bits of the operating system's, made once and
+   recorded with the stream; the bits of a draw are a keyed digest of the number of the epoch and of the readings before
+   it. So no draw is made twice with two outcomes: a call that failed, a replay, a restart and a snapshot that is used
+   again all get the same one.
+4. *Filter* (`Setup.mapping`): Theorem 1, from the private to the pseudo value. When a value changes, the process behind
+   the readings does not start anew, so its predictors must not either (`hand_over_state`; theta_k enters the step into
+   x_k). Gauss-Markov filters hand over filtered means and covariances; others the state of the model.
+5. *Charge and release*: blocks of readings where models are approximate, what floating point leaves over, and the
+   rounding to the lattice of the design (`understudy.stream.release`).
 """
 
 from __future__ import annotations
@@ -37,15 +24,17 @@ import contextlib
 import copy
 import datetime as dt
 import hashlib
+import sqlite3
 import struct
-from bisect import bisect_right
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, repeat
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from understudy._types import Array
+from understudy._types import Array, Ints, Mask, Value
 from understudy.errors import (
     BudgetError,
     ConfigurationError,
@@ -57,134 +46,73 @@ from understudy.errors import (
 )
 from understudy.laws.uniforms import Uniforms
 from understudy.models.family import same_kind, same_state
+from understudy.models.model import Model
 from understudy.stream.budget import DECISION, DRAW, LOST, RESIDUAL, Entry, micronats
 from understudy.stream.cadence import LONGEST_GAP, TIME, Cadence, Places
 from understudy.stream.ledger import Ledger
-from understudy.stream.ledger_file import MICRO, EpochRow, Position, StreamRow, checked_outputs, to_stored
-from understudy.stream.policy import DESIGN_ODDS, Remembering, as_policy
-from understudy.stream.release import FORGIVEN, LARGEST_SCORE, Release
-from understudy.stream.rollback_guard import Seen
-from understudy.transform.core import CausalMap, Chain, Transformation, transformation
-from understudy.transform.gaps import Restarting, restarting
+from understudy.stream.ledger_file import (
+    MICRO,
+    EpochRow,
+    OutputRow,
+    Position,
+    StreamRow,
+    output_checksums,
+    to_stored,
+)
+from understudy.stream.policy import (
+    DESIGN_PRIOR,
+    CausalPolicy,
+    Estimator,
+    Memory,
+    Policy,
+    PolicyModels,
+    StreamDesign,
+    as_policy,
+)
+from understudy.stream.release import FORGIVEN, LARGEST_SCORE, Release, Watch
+from understudy.stream.rollback_guard import GuardRecord
+from understudy.transform.core import CausalMap, Chain, State, Transformation, transformation
+from understudy.transform.gaps import RestartingMap, restarting_map
 from understudy.transform.kalman_pair import Pair
 from understudy.transform.quantised import Colouring
 
-# Going on under other models: what becomes of a filter's state when a parameter has changed ----------
+_T = TypeVar("_T")
+
+UNKNOWN = -1  # the position of a private value that nobody has given yet
+REFUSE, WITHHOLD = "refuse", "withhold"  # what to do about missing readings without an exact law across them
+_MAPS = 64
+_FOR_EVER = 2**62
+_MOST_NATS = 1e9
+_END = 2**63 - 1
+_CHUNK = 65_536
+_FEW_SLOTS = 4096  # that stay empty: one by one; more of them in one leap
 
 
-def continued(old: CausalMap, new: CausalMap, state: Any) -> Any:
-    """The state of `old`, as one that `new` goes on from; refuses where there is no such thing.
-
-    >>> import understudy as us
-    >>> from understudy.transform.core import transformation
-    >>> a, b = (us.GaussMarkov(0.9, 1.0, 1.0, 1.0, b=v) for v in (0.0, 1.0))
-    >>> old, new = transformation(a, b, False, None), transformation(b, a, False, None)
-    >>> len(continued(old, new, old.start()))
-    5
-    """
-    if isinstance(old, Pair) and isinstance(new, Pair):
-        if (old.n, old.m, old.dim) == (new.n, new.m, new.dim):
-            return old.carried(state)
-    elif isinstance(old, Chain) and isinstance(new, Chain):
-        if len(old.maps) == len(new.maps):
-            return tuple(continued(a, b, part) for a, b, part in zip(old.maps, new.maps, state, strict=True))
-    elif isinstance(old, Restarting) and isinstance(new, Restarting):
-        if old.refill == new.refill:
-            return _restarted(old, new, state)
-    elif isinstance(old, Colouring) and isinstance(new, Colouring):
-        return continued(old.unrounded, new.unrounded, state)
-    elif type(old) is type(new) and same_kind(old.start(), new.start()):
-        one, other = getattr(old, "model", None), getattr(new, "model", None)
-        if one is None or other is None:
-            return state  # one law for every reading: at most a count is handed over
-        if type(one) is type(other) and same_state(one, other):
-            _check_not_moved(one, other, state)
-            return state
-    raise ModelError(
-        "the state of this filter cannot go on under the models of another value: they must be of one type and have "
-        "states of one kind and size"
-    )
+# Random bits and the clock ----------------------------------------------------------------------------
 
 
-def _restarted(old: Restarting, new: Restarting, state: Any) -> Any:
-    """A colouring that has not begun has no state to hand over; whether it could is asked nevertheless.
+class DrawSource:
+    """Random bits of one draw: the part of a numpy Generator that draws use, as a function of a key.
 
-    Else a change would be refused or not by the moment at which it comes.
-    """
-    left, source, target, *due = state
-    coloured = continued(old.target, new.target, old.target.start() if target is None else target)
-    return (left, continued(old.source, new.source, source), None if target is None else coloured, *due)
-
-
-def _check_not_moved(one: Any, other: Any, state: Any) -> None:
-    """Refuse a state in which `one` has done already what is for `other` to do."""
-    if one is other:
-        return
-    moves = getattr(one, "transition", None)
-    if isinstance(moves, np.ndarray) and not np.array_equal(moves, other.transition):
-        raise ModelError(
-            "the hidden state was moved by the transition of the old value already, and the new value has another one; "
-            "hidden Markov models between which a stream switches must share their transition"
-        )
-    if getattr(one, "defers_gaps", False) and _missing(state) and not _bridged_alike(one, other):
-        raise ModelError(
-            "the last readings are missing, and no exact law across a gap is known where the value changes in it; "
-            "switch after the next reading"
-        )
-
-
-def _bridged_alike(one: Any, other: Any) -> bool:
-    """Whether two `Markov` models have the same law across a gap."""
-    return one.gap is other.gap
-
-
-def _missing(state: Any) -> int:
-    """How many of the last readings a `Markov` model has left to bridge."""
-    inner = state[1] if len(state) == 2 else state  # with atoms, after the number of readings
-    return int(inner[2])
-
-
-# The coins of a stream: random bits that follow from its key, one set for each draw ------------------
-
-
-_INDEX = struct.Struct("<qqq")
-
-
-class Coins:
-    """What a draw asks for bits: the part of a numpy Generator that draws use.
-
-    >>> Coins(bytes(32), 3, 45).integers(1 << 53) == Coins(bytes(32), 3, 45).integers(1 << 53)
+    >>> DrawSource(bytes(32), 3, 45).integers(1 << 53) == DrawSource(bytes(32), 3, 45).integers(1 << 53)
     True
     """
 
-    __slots__ = ("_asked", "_index", "_key")
+    __slots__ = ("_count", "_index", "_key")
+
+    _label = struct.Struct("<qqq")
 
     def __init__(self, key: bytes, epoch: int, readings: int) -> None:
-        self._key, self._index, self._asked = key, (epoch, readings), 0
+        self._key, self._index, self._count = key, (epoch, readings), 0
 
     def __repr__(self) -> str:
-        return "Coins()"
+        return "DrawSource()"
 
     def integers(self, high: int) -> int:
         """A whole number from 0 to below `high`, which must be a power of 2."""
-        label = _INDEX.pack(*self._index, self._asked)
-        self._asked += 1
+        label = self._label.pack(*self._index, self._count)
+        self._count += 1
         return int.from_bytes(hashlib.blake2b(label, key=self._key, person=b"understudy draw").digest()) % high
-
-
-# What is charged when: epochs by the clock, blocks of readings where models are approximate ----------
-
-
-def blocks_begun(block: int, count: int, length: int) -> tuple[int, int]:
-    """How many blocks of readings `count` more of them begin, and where in its block the last one stands.
-
-    The leak of a block is charged before its first reading is released.
-
-    >>> blocks_begun(0, 1, 50), blocks_begun(1, 49, 50), blocks_begun(50, 1, 50), blocks_begun(3, 100, 50)
-    ((1, 1), (0, 50), (1, 1), (2, 3))
-    """
-    begun = -(-(block + count) // length) - (-(-block // length))
-    return begun, (block + count) % length or length
 
 
 class Clock:
@@ -201,7 +129,7 @@ class Clock:
         self.length = length
 
     @staticmethod
-    def checked(epoch: Any) -> dict[str, Any]:
+    def checked(epoch: dt.timedelta | int | None) -> dict[str, int | bool]:
         """The length of epochs as it is stored; refuses what is none."""
         if epoch is None:
             return {}
@@ -219,28 +147,26 @@ class Clock:
         """The number of the epoch that a key falls into."""
         return None if self.length is None else number // self.length
 
-    def before(self, tick: int | None, numbers: list[int], first: int) -> int:
+    def before(self, tick: int | None, numbers: Sequence[int] | Ints, first: int) -> int:
         """The end of the readings from `first` on that fall into the same epoch."""
         if self.length is None or tick is None:
             return len(numbers)
         return bisect.bisect_left(numbers, (tick + 1) * self.length, first)
 
 
-def check_kind(timed: bool, kind: str) -> None:
-    """Epochs in seconds need keys that are times; epochs in readings need keys that are not."""
-    if timed != (kind == TIME):
-        wanted = "times" if timed else "numbers"
-        raise ReadingError(f"the epochs of this stream are counted by {wanted}; the key is of the kind {kind!r}")
+def blocks_begun(block: int, count: int, length: int) -> tuple[int, int]:
+    """How many blocks of readings `count` more of them begin, and where in its block the last one stands.
+
+    The leakage of a block is charged before its first reading is released.
+
+    >>> blocks_begun(0, 1, 50), blocks_begun(1, 49, 50), blocks_begun(50, 1, 50), blocks_begun(3, 100, 50)
+    ((1, 1), (0, 50), (1, 1), (2, 3))
+    """
+    begun = -(-(block + count) // length) - (-(-block // length))
+    return begun, (block + count) % length or length
 
 
-# What a stream is made of, apart from where it stands ------------------------------------------------
-
-
-UNTOLD = -1  # the position of a private value that nobody has told yet
-REFUSE, WITHHOLD = "refuse", "withhold"  # what to do about missing readings without an exact law across them
-_MAPS = 64
-_FOR_EVER = 2**62
-_MOST_NATS = 1e9
+# Setup: what a stream is made of, apart from where it stands ------------------------------------------
 
 
 def floating_micronats(nats: float) -> int:
@@ -257,11 +183,9 @@ def floating_micronats(nats: float) -> int:
 class Setup:
     """Policy, names, ledger and random source of a stream, and its filters as they are needed."""
 
-    def __init__(self, design: Any, row: StreamRow, ledger: Ledger | None) -> None:
-        # a policy that draws anew for each epoch, unless it is `remembering`
-        self.policy: Any = as_policy(design)
-        self.remembering: Remembering | None = self.policy if hasattr(self.policy, "opening") else None
-        self.estimator: Any = None if self.remembering is None else self.remembering.estimator()
+    def __init__(self, design: StreamDesign, row: StreamRow, ledger: Ledger | None) -> None:
+        self.policy, self._memoryless, self.causal = as_policy(design)
+        self.estimator: Estimator | None = None if self.causal is None else self.causal.estimator()
         self.row, self.ledger = row, ledger
         self.clock = Clock(row.options.get("epoch"))
         self.cadence = Cadence.stored(row.options)
@@ -274,10 +198,18 @@ class Setup:
         self._scores: Uniforms | None = None
         self._plateau = (0, 0)  # numbers of readings, from and to, over which floating point costs the same
 
+    @property
+    def epochs(self) -> Policy:
+        """The policy of a stream that draws anew for each epoch."""
+        if self._memoryless is None:
+            raise ConfigurationError("this stream decides by its clock, with memory; it has no other epochs")
+        return self._memoryless
+
     def check_keys(self, kind: str) -> None:
         """Refuse keys of a kind that the epochs of this stream are not counted by, and times without a cadence."""
-        if self.timed is not None:
-            check_kind(self.timed, kind)
+        if self.timed is not None and self.timed != (kind == TIME):
+            wanted = "times" if self.timed else "numbers"
+            raise ReadingError(f"the epochs of this stream are counted by {wanted}; the key is of the kind {kind!r}")
         if kind == TIME and self.cadence is None:
             raise ReadingError(
                 "a key is a time, and this stream has no cadence: readings hours apart would count as consecutive. "
@@ -285,18 +217,15 @@ class Setup:
                 "it is opened, Stream.open(..., period=60))"
             )
 
-    def with_origin(self, origin: int) -> Setup:
-        """The same, with slots that are counted from there."""
-        if self.cadence is None:
-            return self
-        cadence = list(self.cadence._replace(origin=origin))
-        return self.with_row(self.row._replace(options={**self.row.options, "cadence": cadence}))
+    def with_cadence(self, cadence: Cadence) -> Setup:
+        """The same for a stream with this cadence."""
+        return self.with_row(self.row._replace(options={**self.row.options, "cadence": list(cadence)}))
 
     def with_row(self, row: StreamRow) -> Setup:
-        """The same for a stream with another cadence."""
-        made = copy.copy(self)
-        made.row, made.cadence = row, Cadence.stored(row.options)
-        return made
+        """The same for a stream with other options."""
+        other = copy.copy(self)
+        other.row, other.cadence = row, Cadence.stored(row.options)
+        return other
 
     def fresh_score(self, reading: int) -> Array:
         """Independent standard normals (d,) for a reading that has none: they follow from the key and its number."""
@@ -306,45 +235,49 @@ class Setup:
 
         return np.asarray(ndtri(self._scores.at(reading, self.policy.source(0).dim)))
 
-    def coins(self, epoch: int, readings: int) -> Coins:
+    def draw_source(self, epoch: int, readings: int) -> DrawSource:
         """The random bits of the draw of an epoch that begins after so many readings."""
-        return Coins(self.row.secret, epoch, readings)
+        return DrawSource(self.row.secret, epoch, readings)
 
     def check_changes(self) -> None:
         """Refuse, before anything is drawn, values between which a filter cannot go on; and make filters ready.
 
         A refusal later would depend on the private value, and on the draw. A reading that is missing is tried too.
         """
+        values, pseudo = len(self.policy.values), len(self.policy.pseudo)
         first = self.mapping(0, 0)
-        others = [(i, 0) for i in range(1, len(self.policy.values))] + [
-            (0, j) for j in range(1, len(self.policy.pseudo))
-        ]
         states = [first.start()]
         with contextlib.suppress(MissingReadingError):  # a gap is then refused whatever the values are
             states.append(first.apply(first.start(), np.full((1, first.dim), np.nan))[0])
-        for pair in others:
+        for pair in [(i, 0) for i in range(1, values)] + [(0, j) for j in range(1, pseudo)]:
             for state in states:
-                continued(first, self.mapping(*pair), state)
-                continued(self.mapping(*pair), first, state)
-        if len(self.policy.values) * len(self.policy.pseudo) <= _MAPS:
-            for i in range(len(self.policy.values)):
-                for j in range(len(self.policy.pseudo)):
+                hand_over_state(first, self.mapping(*pair), state)
+                hand_over_state(self.mapping(*pair), first, state)
+        if values * pseudo <= _MAPS:
+            for i in range(values):
+                for j in range(pseudo):
                     self.mapping(i, j)  # so that the first use of a pair takes no longer than others
 
     def mapping(self, source: int, column: int) -> Transformation:
         """The filter from a private value to a pseudo value, by position."""
-        found = self._maps.get((source, column))
-        if found is None:
-            # nothing is read before the private value is told, so that any model serves until then
+        known = self._maps.get((source, column))
+        if known is None:
+            # nothing is read before the private value is given, so that any model serves until then
             one, other = self.policy.source(max(source, 0)), self.policy.target(column)
             if self.row.options.get("gaps") == WITHHOLD:
-                found = restarting(one, other, self.row.secret, LARGEST_SCORE)
+                known = restarting_map(one, other, self.row.secret, LARGEST_SCORE)
             else:
-                found = transformation(one, other, False, self.row.secret, LARGEST_SCORE)
+                known = transformation(one, other, False, self.row.secret, LARGEST_SCORE)
             if len(self._maps) >= _MAPS:
                 self._maps.clear()
-            self._maps[source, column] = found
-        return found
+            self._maps[source, column] = known
+        return known
+
+    def charge(self, kind: str, cost: int, epoch: int, forced: bool = False) -> bool:
+        """Book micro-nats, if the budget of the room has room for them; without a ledger nothing is booked."""
+        if self.ledger is None or (cost == 0 and kind != DRAW):
+            return True
+        return self.ledger.charge(Entry(self.row.id, self.row.room, epoch, kind, cost), forced)
 
     def floating_charge(self, before: int, after: int) -> int:
         """Micro-nats that floating point costs more after so many readings than before them.
@@ -364,135 +297,142 @@ class Setup:
         self._plateau = (after, max(after, last))
         return due - start
 
-    def per_block(self, marginal: Any) -> int:
-        """What a block of readings gives away besides the draw, in micro-nats, at these odds."""
+    def per_block(self, marginal: ArrayLike | None) -> int:
+        """What a block of readings gives away besides the draw, in micro-nats, at these probabilities."""
         residual = self.policy.residual_of_block(marginal)
         return 0 if residual is None else micronats(residual[0])
 
-    def stopped(self, released: Any) -> BudgetError:
+    def cut_short(self, outputs: Array) -> BudgetError:
         """The error for a budget that was spent in the middle of a call, with the outputs before that."""
-        count = len(released)
+        count = len(outputs)
         return BudgetError(
             f"the budget of {self.row.room!r} is spent: the first {count} readings of this call are recorded, and "
             f"their outputs are in the attribute `released` of this error; reading {count} needs a decision beyond it",
-            released,
+            outputs,
         )
 
-    def spent(self) -> BudgetError:
+    def no_budget(self) -> BudgetError:
         """The error for a budget that does not allow what is asked."""
         return BudgetError(f"the budget of {self.row.room!r} is spent; nothing more is released")
 
 
-# How a pseudo value is come by: a new draw for an epoch, a decision with memory, or the draw of anoth ---
+# Draws: a new one for an epoch, a decision with memory, or the draw of another stream -----------------
 
 
 Charge = Callable[[str, int, int], bool]  # kind, micro-nats, epoch: whether the budget allows it
 
 
-class Taken(NamedTuple):
+class EpochDraw(NamedTuple):
     """A draw: its epoch, what it cost in micro-nats, and the memory of the policy after it."""
 
     epoch: EpochRow
     cost: int
-    memory: Any = None
+    memory: Memory | None = None
 
     def __repr__(self) -> str:
-        return f"Taken({self.epoch.epoch})"
+        return f"EpochDraw({self.epoch.epoch})"
 
 
-def first_draw(setup: Setup, source: int, charge: Charge) -> Taken:
-    """The draw that a stream begins with, charged at the odds of the design.
+class EpochRequest(NamedTuple):
+    """What a new epoch is begun with."""
+
+    source: int
+    """The private value, by position."""
+    marginal: ArrayLike | None = None
+    """Probabilities of the private values at this epoch; None where they are unknown."""
+    tick: int | None = None
+    """The number of the epoch by the clock; None where no clock asks for it."""
+    recorded: EpochRow | None = None
+    """The draw as it was recorded, on a replay."""
+
+
+def first_draw(setup: Setup, source: int) -> EpochDraw:
+    """The draw that a stream begins with, charged at the prior of the design.
 
     A policy with memory decides at the first reading, whose time it must know. Until then a value is set down that
     nothing is read under, and that says nothing.
     """
-    policy = setup.policy
-    if setup.remembering is not None:
+    if setup.causal is not None:
         setup.check_changes()
-        return Taken(EpochRow(0, max(source, 0), 0, True), 0)
+        return EpochDraw(EpochRow(0, max(source, 0), 0, True), 0)
     leader = setup.row.options.get("draw_of")
     if leader is not None and setup.ledger is not None:
-        return Taken(_led(setup.ledger, leader)._replace(source=source, held=False), 0)
-    cost = micronats(policy.leakage_of_draw(DESIGN_ODDS))
-    if not charge(DRAW, cost, 0):
+        return EpochDraw(_leading_draw(setup.ledger, leader)._replace(source=source, held=False), 0)
+    cost = micronats(setup.epochs.leakage_of_draw(DESIGN_PRIOR))
+    if not setup.charge(DRAW, cost, 0):
         raise BudgetError(f"the budget of {setup.row.room!r} does not allow the draw; nothing is released")
-    return Taken(EpochRow(0, source, policy.draw(source, setup.coins(0, 0)), False), cost)
+    return EpochDraw(EpochRow(0, source, setup.epochs.draw(source, setup.draw_source(0, 0)), False), cost)
 
 
-def next_draw(
-    setup: Setup, at: Position, held: int, source: int, marginal: Any, charge: Charge, recorded: EpochRow | None
-) -> Taken | None:
+def next_draw(setup: Setup, at: Position, pseudo: int, request: EpochRequest, charge: Charge) -> EpochDraw | None:
     """The draw of a new epoch; None if the budget does not allow it and says to stop.
 
-    `held` is the pseudo value until now, which stays where the budget says to hold.
+    `pseudo` is the pseudo value until now, which stays where the budget says to hold.
     """
-    policy, number = setup.policy, at.epoch + 1
+    policy, number, source, recorded = setup.epochs, at.epoch + 1, request.source, request.recorded
     leader = setup.row.options.get("draw_of")
     if leader is not None and setup.ledger is not None:
-        epoch = recorded or _led(setup.ledger, leader, after=at.epoch)._replace(source=source, held=False)
-        return Taken(epoch, 0)
-    cost = micronats(policy.leakage_of_draw(marginal))
+        epoch = recorded or _leading_draw(setup.ledger, leader, at.epoch)._replace(source=source, held=False)
+        return EpochDraw(epoch, 0)
+    cost = micronats(policy.leakage_of_draw(request.marginal))
     if recorded is not None:
-        return Taken(recorded, 0 if recorded.held else cost)
+        return EpochDraw(recorded, 0 if recorded.held else cost)
     if charge(DRAW, cost, number):
-        return Taken(EpochRow(number, source, policy.draw(source, setup.coins(number, at.readings)), False), cost)
+        return EpochDraw(
+            EpochRow(number, source, policy.draw(source, setup.draw_source(number, at.readings)), False), cost
+        )
     if _holds(setup):
-        return Taken(EpochRow(number, source, held, True), 0)
+        return EpochDraw(EpochRow(number, source, pseudo, True), 0)
     return None
 
 
 def next_decision(
-    setup: Setup, at: Position, tick: int, source: int, charge: Charge, recorded: EpochRow | None
-) -> Taken | None:
+    setup: Setup, policy: CausalPolicy, at: Position, tick: int, request: EpochRequest, charge: Charge
+) -> EpochDraw | None:
     """A decision of a policy with memory, at this number of the clock; None if the budget says to stop.
 
     What it will give away follows from the draws before it, and so does whether the budget allows it. Where it does
     not and the room holds, the decision is made without a look at the private value.
     """
-    policy, number = setup.remembering, at.epoch + 1
-    if policy is None:
-        raise ConfigurationError("this policy has no memory")
+    number, source = at.epoch + 1, request.source
     if at.memory is None or at.tick is None:
         memory = policy.opening(tick)
     else:
         memory = policy.passed(at.memory, tick - at.tick - 1)
     cost = micronats(policy.told(memory, next_too=True)) - micronats(policy.told(memory))
-    if recorded is not None:
-        epoch = recorded
+    if request.recorded is not None:
+        epoch = request.recorded
     elif charge(DECISION, cost, number):
-        epoch = EpochRow(number, source, policy.choose(memory, source, setup.coins(number, at.readings)), False)
+        epoch = EpochRow(number, source, policy.choose(memory, source, setup.draw_source(number, at.readings)), False)
     elif _holds(setup) and (column := policy.quiet(memory)) is not None:
         epoch = EpochRow(number, source, column, True)
     else:
         return None
-    return Taken(epoch, 0 if epoch.held else cost, policy.after(memory, epoch.draw, epoch.held))
+    return EpochDraw(epoch, 0 if epoch.held else cost, policy.after(memory, epoch.draw, epoch.held))
 
 
 def _holds(setup: Setup) -> bool:
     return setup.ledger is not None and setup.ledger.holds(setup.row.room)
 
 
-def _led(ledger: Ledger, leader: str, after: int | None = None) -> EpochRow:
+def _leading_draw(ledger: Ledger, leader: str, after: int | None = None) -> EpochRow:
     """The draw of the stream that leads a room: its last one, or the next one after a number."""
     other = ledger.stream(leader)
     if other is None:
         raise LedgerError(f"the ledger has no stream of the name {leader!r} to share a draw with")
-    found = ledger.epoch(other.id, after)
-    if after is not None and found.epoch <= after:
+    draw = ledger.epoch(other.id, after)
+    if after is not None and draw.epoch <= after:
         raise LedgerError(f"the stream {leader!r}, whose draw is shared, has not begun this epoch; it goes first")
-    return found
+    return draw
 
 
-# The private value of each reading: one for a whole batch, one for each, or guessed from the readings ---
+# Private values: one for a whole batch, one for each reading, or estimated from the readings ----------
 
 
-_END = 2**63 - 1
-
-
-class Changes:
+class PrivateValues:
     """Where in a batch the private value changes, and to which, by position.
 
-    >>> thetas = Changes.of_rows([0, 0, 1, 1, 1, 0])
+    >>> thetas = PrivateValues.of_rows([0, 0, 1, 1, 1, 0])
     >>> thetas.at(0), thetas.at(3), thetas.at(5)[0]
     ((0, 2), (1, 5), 0)
     """
@@ -503,7 +443,7 @@ class Changes:
         self.starts, self.rows = starts, rows
 
     @classmethod
-    def of_rows(cls, rows: Any) -> Changes:
+    def of_rows(cls, rows: Sequence[int] | Ints) -> PrivateValues:
         """From the position of the value of each reading."""
         codes = np.asarray(rows)
         starts = [0, *(np.flatnonzero(codes[1:] != codes[:-1]) + 1).tolist()]
@@ -511,42 +451,46 @@ class Changes:
 
     def at(self, i: int) -> tuple[int, int]:
         """The value of reading i, and the first reading after it that may have another."""
-        k = bisect_right(self.starts, i)
+        k = bisect.bisect_right(self.starts, i)
         return self.rows[k - 1], self.starts[k] if k < len(self.starts) else _END
 
-    def of_each(self, count: int) -> Any:
+    def of_each(self, count: int) -> NDArray[np.int16]:
         """The position of the value of each of the first readings of the batch."""
         starts = np.minimum(self.starts, count)
         return np.repeat(np.array(self.rows, dtype="<i2"), np.diff(starts, append=count))
 
-    def of_places(self, places: Any) -> Changes:
+    def of_places(self, places: Ints) -> PrivateValues:
         """Those of some readings of the batch, by position."""
-        if len(self.starts) == 1:
+        if len(self.starts) == 1 or not len(places):
             return self
-        return Changes.of_rows([self.at(i)[0] for i in places.tolist()]) if len(places) else self
+        return PrivateValues.of_rows([self.at(i)[0] for i in places.tolist()])
 
-    def after(self, count: int) -> Changes:
+    def after(self, count: int) -> PrivateValues:
         """Those of the batch without its first readings."""
         if count == 0 or len(self.starts) == 1:
             return self
-        k = bisect_right(self.starts, count) - 1
-        return Changes([0, *(start - count for start in self.starts[k + 1 :])], self.rows[k:])
+        k = bisect.bisect_right(self.starts, count) - 1
+        return PrivateValues([0, *(start - count for start in self.starts[k + 1 :])], self.rows[k:])
 
 
-def told(policy: Any, theta: Any, count: int) -> Changes:
+Thetas: TypeAlias = Value | list[Value] | NDArray[Any] | PrivateValues
+"""A private value, one for each reading (a list, an array, a column), or their positions."""
+
+
+def private_values(policy: PolicyModels, theta: Thetas, count: int) -> PrivateValues:
     """The private values of `count` readings: `theta` is a value of the policy, or holds one for each reading.
 
-    Who has positions already hands over `Changes`.
+    Who has positions already hands over `PrivateValues`.
     """
-    if isinstance(theta, Changes):
+    if isinstance(theta, PrivateValues):
         return theta
-    if not _many(theta):
-        return Changes([0], [policy.row(theta)])
+    column = isinstance(theta, list) or hasattr(theta, "to_numpy") or (isinstance(theta, np.ndarray) and theta.ndim > 0)
     try:
-        return Changes([0], [policy.row(theta)])  # an array can be a value too
+        return PrivateValues([0], [policy.row(theta)])  # type: ignore[arg-type]  # an array can be a value too
     except ConfigurationError:
-        pass
-    values = _column(theta)
+        if not column:
+            raise
+    values = _as_column(theta)
     if values.ndim != 1 or len(values) != count:
         raise ReadingError(f"theta has the shape {values.shape}; it must be a value, or hold one for each of {count}")
     if values.dtype == object:
@@ -560,39 +504,34 @@ def told(policy: Any, theta: Any, count: int) -> Changes:
             rows.append(policy.row(values[i].item() if isinstance(values[i], np.generic) else values[i]))
         except (ConfigurationError, TypeError, ValueError):
             raise ReadingError(f"theta of reading {i} is none of the values of the design") from None
-    return Changes(starts, rows)
+    return PrivateValues(starts, rows)
 
 
-def _many(theta: Any) -> bool:
-    return isinstance(theta, list) or hasattr(theta, "to_numpy") or (isinstance(theta, np.ndarray) and theta.ndim > 0)
-
-
-def _column(theta: Any) -> Any:
+def _as_column(theta: Thetas) -> NDArray[Any]:
     """Values as an array of one axis; anything but numbers, truths and texts as objects, one for each reading."""
     if isinstance(theta, np.ma.MaskedArray):
         if np.ma.is_masked(theta):
             first = int(np.flatnonzero(np.ma.getmaskarray(theta).ravel())[0])
             raise ReadingError(f"theta of reading {first} is masked; each reading needs a value")
-        theta = theta.data
+        return np.asarray(theta.data)
     if isinstance(theta, np.ndarray):
         return theta
-    if not isinstance(theta, list):
-        theta = _told_by(theta)
+    if hasattr(theta, "to_pylist"):  # an arrow array
+        theta = theta.to_pylist()
+    elif hasattr(theta, "to_numpy"):
+        theta = theta.to_numpy()
         if isinstance(theta, np.ndarray) and (theta.dtype != object or theta.ndim != 1):
             return theta
-    listed = theta if isinstance(theta, list) else list(theta)
+    listed = list(theta)  # type: ignore[arg-type]  # a list or a column by now
     kinds = {type(value) for value in listed}
-    return np.array(listed) if len(kinds) == 1 and kinds <= {int, float, bool, str} else _objects(listed)
+    if len(kinds) == 1 and kinds <= {int, float, bool, str}:
+        return np.array(listed)
+    array = np.empty(len(listed), dtype=object)
+    array[:] = listed
+    return array
 
 
-def _told_by(column: Any) -> Any:
-    """What a column of a dataframe holds; an arrow array has its own way to say so."""
-    if hasattr(column, "to_pylist"):
-        return column.to_pylist()
-    return column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
-
-
-def _same(a: Any, b: Any) -> bool:
+def _same(a: Value, b: Value) -> bool:
     if a is b:
         return True
     try:
@@ -601,98 +540,160 @@ def _same(a: Any, b: Any) -> bool:
         return False
 
 
-def _objects(values: list[Any]) -> Any:
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array
-
-
-def guessed(estimator: Any, state: Any, clock: Clock, tick: int | None, Y: Array, numbers: Any) -> tuple[Any, Changes]:
+def estimate_private_values(
+    setup: Setup, estimator: Estimator, at: Position, Y: Array, numbers: Sequence[int] | Ints
+) -> tuple[Memory | None, PrivateValues]:
     """Private values that an estimator finds in the readings, and its state after them."""
+    state, tick = at.memory[1] if at.memory else None, at.tick
     rows = []
     for y, number in zip(Y, numbers, strict=True):
-        now = clock.tick(int(number))
-        if state is None:
-            state, moves = estimator.start(now or 0), 0
-        else:
-            moves = 0 if now is None or tick is None else now - tick
-        state, row = estimator.step(state, y, moves)
+        now = setup.clock.tick(int(number))
+        moves = 0 if state is None or now is None or tick is None else now - tick
+        state, row = estimator.step(estimator.start(now or 0) if state is None else state, y, moves)
         tick = now
         rows.append(row)
-    return state, Changes.of_rows(rows)
+    return state, PrivateValues.of_rows(rows)
 
 
-# Readings on their way through a stream: filtered, charged and made ready to be recorded -------------
+# Going on under other models: what becomes of a filter's state when a value has changed ---------------
 
 
-_CHUNK = 65_536
-_FEW_SLOTS = 4096  # that stay empty: one by one; more of them in one leap
+def hand_over_state(old: CausalMap, new: CausalMap, state: State) -> State:
+    """The state of `old`, as one that `new` goes on from; refuses where there is no such thing.
+
+    A state that the old model has already moved on must not be handed to a model that moves otherwise: a hidden Markov
+    chain is moved when a reading has been seen, and a gap of a `Markov` model is bridged after its end. Such a change
+    is refused, where `Family.along`, which keeps what is needed, goes on.
+
+    >>> import understudy as us
+    >>> from understudy.transform.core import transformation
+    >>> a, b = (us.GaussMarkov(0.9, 1.0, 1.0, 1.0, b=v) for v in (0.0, 1.0))
+    >>> old, new = transformation(a, b, False, None), transformation(b, a, False, None)
+    >>> len(hand_over_state(old, new, old.start()))
+    5
+    """
+    if isinstance(old, Pair) and isinstance(new, Pair):
+        if (old.n, old.m, old.dim) == (new.n, new.m, new.dim):
+            return old.carried(state)
+    elif isinstance(old, Chain) and isinstance(new, Chain):
+        if len(old.maps) == len(new.maps):
+            return tuple(hand_over_state(a, b, part) for a, b, part in zip(old.maps, new.maps, state, strict=True))
+    elif isinstance(old, RestartingMap) and isinstance(new, RestartingMap):
+        if old.refill == new.refill:
+            # whether a colouring could be handed over is asked although it may not have begun: otherwise a change
+            # would be refused or not by the moment at which it comes
+            left, source, target, *due = state
+            coloured = hand_over_state(old.target, new.target, old.target.start() if target is None else target)
+            source = hand_over_state(old.source, new.source, source)
+            return (left, source, None if target is None else coloured, *due)
+    elif isinstance(old, Colouring) and isinstance(new, Colouring):
+        return hand_over_state(old.unrounded, new.unrounded, state)
+    elif type(old) is type(new) and same_kind(old.start(), new.start()):
+        one, other = getattr(old, "model", None), getattr(new, "model", None)
+        if one is None or other is None:
+            return state  # one law for every reading: at most a count is handed over
+        if type(one) is type(other) and same_state(one, other):
+            _check_not_moved(one, other, state)
+            return state
+    raise ModelError(
+        "the state of this filter cannot go on under the models of another value: they must be of one type and have "
+        "states of one kind and size"
+    )
 
 
-def _next(skipped: Any, at: int, stop: int) -> int:
-    """The first reading after `at` with an empty slot before it, or `stop`."""
-    gaps = np.flatnonzero(skipped[at + 1 : stop])
-    return at + 1 + int(gaps[0]) if gaps.size else stop
+def _check_not_moved(one: Model, other: Model, state: State) -> None:
+    """Refuse a state in which `one` has done already what is for `other` to do."""
+    if one is other:
+        return
+    moves = getattr(one, "transition", None)
+    if isinstance(moves, np.ndarray) and not np.array_equal(moves, getattr(other, "transition", np.empty(0))):
+        raise ModelError(
+            "the hidden state was moved by the transition of the old value already, and the new value has another one; "
+            "hidden Markov models between which a stream switches must share their transition"
+        )
+    if getattr(one, "defers_gaps", False):
+        inner = state[1] if len(state) == 2 else state  # with atoms, after the number of readings
+        if inner[2] and getattr(one, "gap", None) is not getattr(other, "gap", None):
+            raise ModelError(
+                "the last readings are missing, and no exact law across a gap is known where the value changes in it; "
+                "switch after the next reading"
+            )
 
 
-class Live(NamedTuple):
-    """A stream at one moment: its draw, where it stands, and the filter between the two values."""
+# One transaction: readings are filtered, charged and made ready to be recorded ------------------------
+
+
+class StreamState(NamedTuple):
+    """A stream at one moment: its draw, its position, and the filter between the two values."""
 
     epoch: EpochRow
-    at: Position
-    map: Any  # a `Transformation`
+    position: Position
+    map: Transformation
 
     def __repr__(self) -> str:
-        return f"Live({self.at.readings} readings)"
+        return f"StreamState({self.position.readings} readings)"
 
 
-def first(setup: Setup, source: int) -> Live:
+def first_state(setup: Setup, source: int) -> StreamState:
     """A stream at its beginning, with its first draw."""
+    draw = first_draw(setup, source)
+    causal = setup.mapping(source, draw.epoch.draw)
+    position = Position(
+        source=source,
+        per_block=setup.per_block(DESIGN_PRIOR),
+        epoch=draw.epoch.epoch,
+        charged=draw.cost,
+        serial=1,
+        state=causal.start(),
+    )
+    return StreamState(draw.epoch, position, causal)
 
-    def charge(kind: str, cost: int, epoch: int) -> bool:
-        row = setup.row
-        return setup.ledger is None or setup.ledger.charge(Entry(row.id, row.room, epoch, kind, cost))
 
-    taken = first_draw(setup, source, charge)
-    made = setup.mapping(source, taken.epoch.draw)
-    at = Position(
-        source=source, per_block=setup.per_block(DESIGN_ODDS), epoch=taken.epoch.epoch, charged=taken.cost, serial=1,
-        state=made.start(),
-    )  # fmt: skip
-    return Live(taken.epoch, at, made)
+class Batch(NamedTuple):
+    """Readings that have not been here before, of a call of which `done` have."""
+
+    Y: Array
+    """(T, d)."""
+    kind: str
+    """Of their keys."""
+    numbers: Sequence[int] | Ints
+    """Their keys."""
+    thetas: PrivateValues
+    done: int = 0
 
 
-class Run:
-    """One batch, one reading or one change, within one transaction.
+class Transaction:
+    """One batch, one reading or one change.
 
     With `recorded` it is a replay: that function knows the draws, and nothing is charged or recorded again.
     """
 
-    def __init__(self, setup: Setup, live: Live, recorded: Callable[[int], EpochRow] | None = None) -> None:
-        self.setup, self.live, self._recorded = setup, live, recorded
-        self._started = live
-        self.outputs: Iterable[tuple[int, int, Any, int]] = ()
+    def __init__(self, setup: Setup, state: StreamState, recorded: Callable[[int], EpochRow] | None = None) -> None:
+        self.setup, self.live, self._recorded = setup, state, recorded
+        self._started = state
+        self.outputs: Iterable[OutputRow] = ()
         self.count = 0  # of outputs
         self.filled: list[tuple[int, Array]] = []  # outputs of slots that stayed empty, by the times of the slots
-        self.readings: Any = ()  # how many readings the stream has had after each row of a batch
+        self.readings: Ints = np.empty(0, dtype=np.int64)  # of the stream after each row of a batch
 
     # Readings --------------------------------------------------------------------------------------------
 
-    def batch(self, Y: Array, kind: str, numbers: Any, thetas: Changes, done: int, keep: bool = True) -> Array:
-        """Readings that have not been here, of a batch of which `done` have: filter and release them, epoch by epoch.
+    def batch(self, given: Batch, keep: bool = True) -> Array:
+        """Filter and release a batch, epoch by epoch.
 
         Outputs of readings that come late into a full slot are NaN, and so are those of readings that are missing.
         """
+        Y, kind, numbers, thetas, done = given
         places = self._places(kind, numbers, done)
         taken = np.arange(len(Y)) if places is None else places.taken
-        times: Any = numbers if places is None else places.times
+        times = numbers if places is None else places.times
         Y = Y if places is None else np.ascontiguousarray(Y[taken])
         release = self.setup.release
         outside = release.outside(Y)
         fresh = outside if not self.setup.fill else outside | np.isnan(Y).any(axis=1)
         Y = release.admitted(Y, done + taken)
         seen = np.where(outside[:, None], np.nan, Y) if outside.any() else Y  # a glitch tells an estimator nothing
-        thetas = self._guessed(thetas if places is None else thetas.of_places(taken), seen, times)
+        thetas = self._estimate(thetas if places is None else thetas.of_places(taken), seen, times)
         out, at = np.empty(Y.shape), 0
         self.readings = np.empty(len(Y), dtype=np.int64)
         while at < len(Y):
@@ -700,193 +701,175 @@ class Run:
             if places is not None and places.skipped[at]:
                 self.skip(int(places.skipped[at]), kind, done + int(taken[at]))
             source, changes = thetas.at(at)
-            if not self.turn(kind, int(times[at]), source, done + int(taken[at]), released=at):
+            if not self.prepare(int(times[at]), source, done + int(taken[at]), released=at):
                 self.live = before  # the gap before a decision that is refused has not been passed
                 break
-            stop = min(changes, self.setup.clock.before(self.live.at.tick, times, at), len(Y))
-            if places is not None:
-                stop = _next(places.skipped, at, stop)
-            self.readings[at:stop] = self.live.at.readings + 1 + np.arange(stop - at)
+            stop = min(changes, self.setup.clock.before(self.live.position.tick, times, at), len(Y))
+            if places is not None:  # up to the next reading with an empty slot before it
+                gaps = np.flatnonzero(places.skipped[at + 1 : stop])
+                stop = at + 1 + int(gaps[0]) if gaps.size else stop
+            self.readings[at:stop] = self.live.position.readings + 1 + np.arange(stop - at)
             self._filter(Y[at:stop], fresh[at:stop], out[at:stop], kind, int(numbers[taken[stop - 1]]))
             at = stop
         out = release.rounded(out[:at], out[:at])
         if keep and at and self.setup.ledger is not None:
-            kept = [numbers[i] for i in taken[:at].tolist()] if places is not None else numbers[:at]
-            self.outputs, self.count = to_stored(self.setup.row.id, kept, out), at
+            keys = [int(numbers[i]) for i in taken[:at].tolist()] if places is not None else list(numbers[:at])
+            self.outputs, self.count = to_stored(self.setup.row.id, keys, out), at
         if places is None:
             return out
         count = len(numbers) if at == len(taken) else int(taken[at])  # where a stop of the budget has cut it short
         whole = np.full((count, Y.shape[1]), np.nan)
         whole[taken[:at]] = out
         rows = np.searchsorted(taken[:at], np.arange(count), side="right")
-        self.readings = np.concatenate(([self._started.at.readings], self.readings[:at]))[rows]
+        self.readings = np.concatenate(([self._started.position.readings], self.readings[:at]))[rows]
         return whole
 
-    def _filter(self, Y: Array, fresh: Any, out: Array, kind: str, last: int) -> None:
+    def few(self, values: list[float], kind: str, numbers: list[int], thetas: PrivateValues, done: int) -> list[float]:
+        """The same for a few finite readings of one channel: one by one where that is the quicker way."""
+        times = self._times_of_few(values, kind, numbers)
+        if times is None:
+            return self._few_as_batch(values, kind, numbers, thetas, done)
+        outs: list[float] = []
+        at = 0
+        while at < len(values):
+            source, changes = thetas.at(at)
+            if not self.prepare(times[at], source, done + at, released=at):
+                break
+            stop = min(changes, self.setup.clock.before(self.live.position.tick, times, at), len(values))
+            step, state, leave = self.live.map.step, self.live.position.state, self.setup.release.one
+            for y in values[at:stop]:
+                state, out = step(state, y)
+                outs.append(leave(out))
+            lost = sum(out != out for out in outs[at:])
+            if lost and self.setup.fill:
+                return self._few_as_batch(values, kind, numbers, thetas, done)
+            self._advance(state, stop - at, kind, numbers[stop - 1], stop - at - lost)
+            at = stop
+        if outs and self.setup.ledger is not None:
+            stream = self.setup.row.id
+            checks = output_checksums(stream, numbers[:at], outs)
+            self.outputs, self.count = zip(repeat(stream), numbers, outs, checks), at
+        return outs
+
+    def _few_as_batch(
+        self, values: list[float], kind: str, numbers: list[int], thetas: PrivateValues, done: int
+    ) -> list[float]:
+        listed: list[float] = self.batch(Batch(np.array(values)[:, None], kind, numbers, thetas, done))[:, 0].tolist()
+        return listed
+
+    def _times_of_few(self, values: list[float], kind: str, numbers: list[int]) -> list[int] | None:
+        """What the clock counts readings by; None where they need more than their filter."""
+        bounds, cadence, last = self.setup.release.single, self.setup.cadence, self.live.position.last
+        if bounds is None or self.setup.estimator is not None or self._is_behind():
+            return None
+        low, high = bounds
+        for y in values:
+            if not low <= y <= high:
+                return None
+        if cadence is None:
+            return numbers
+        # with a cadence: one reading that has a time, in the next slot
+        if len(values) > 1 or cadence.origin is None or kind != TIME or last is None:
+            return None
+        slot = cadence.slot(numbers[0])
+        beside = abs(numbers[0] - cadence.time(slot)) <= cadence.tolerance
+        return [cadence.time(slot)] if beside and slot == cadence.slot(last) + 1 else None
+
+    def _filter(self, Y: Array, fresh: Mask, out: Array, kind: str, last: int) -> None:
         """Readings in a row, in one epoch and of one value; those that are `fresh` are coloured from fresh scores."""
-        live, state, first = self.live, self.live.at.state, self.live.at.readings
-        withheld = isinstance(live.map, Restarting) and (self.setup.fill or fresh.any() or live.map.is_behind(state))
+        causal, state, first = self.live.map, self.live.position.state, self.live.position.readings
+        restarts = causal if isinstance(causal, RestartingMap) else None
+        if restarts is not None and not (self.setup.fill or fresh.any() or restarts.is_behind(state)):
+            restarts = None
         cuts = np.flatnonzero(np.diff(fresh, prepend=fresh[0], append=~fresh[-1])).tolist()
         start = 0
         for stop in cuts:
             if fresh[start]:
                 for i in range(start, stop):
-                    state, out[i] = self._fresh(live.map, state, Y[i : i + 1], first + i)
-            elif withheld:
+                    state, out[i] = self._fresh(causal, state, Y[i : i + 1], first + i)
+            elif restarts is not None:
                 for i in range(start, stop):
-                    due = self.setup.fill or (live.map.is_behind(state) and not np.isnan(Y[i]).any())
-                    state, row = live.map.apply(state, np.ascontiguousarray(Y[i : i + 1]))
+                    due = self.setup.fill or (restarts.is_behind(state) and not np.isnan(Y[i]).any())
+                    state, row = restarts.apply(state, np.ascontiguousarray(Y[i : i + 1]))
                     if due and np.isnan(row).any():
-                        state, row = live.map.coloured(state, self.setup.fresh_score(first + i))
-                    out[i] = row
+                        state, row[0] = restarts.colour(state, self.setup.fresh_score(first + i))
+                    out[i] = row[0]
             else:
-                state, out[start:stop] = live.map.apply(state, np.ascontiguousarray(Y[start:stop]))
+                state, out[start:stop] = causal.apply(state, np.ascontiguousarray(Y[start:stop]))
             start = stop
-        self._moved(state, len(Y), kind, last, int((~np.isnan(out).any(axis=1)).sum()))
+        self._advance(state, len(Y), kind, last, int((~np.isnan(out).any(axis=1)).sum()))
 
-    def _fresh(self, causal: Any, state: Any, row: Array, reading: int) -> tuple[Any, Array]:
+    def _fresh(self, causal: Transformation, state: State, row: Array, reading: int) -> tuple[State, Array]:
         """An output from fresh scores for a row that is missing and filled, or out of range."""
         z = self.setup.fresh_score(reading)
-        if np.isnan(row).any() or not isinstance(causal, Restarting):
-            try:
-                found: tuple[Any, Array] = causal.fresh(state, z)
-                return found
-            except MissingReadingError:
-                if np.isnan(row).any():
-                    raise
-            # a source that cannot miss a reading is given the end of the range: to refuse would tell of the reading
-            release = self.setup.release
-            state, out = causal.apply(state, np.clip(row, release.low, release.high))
-            return state, out[0]
-        state, out = causal.beyond(state, z)
-        return state, out
+        if isinstance(causal, RestartingMap) and not np.isnan(row).any():
+            return causal.beyond(state, z)
+        try:
+            return causal.fresh(state, z)
+        except MissingReadingError:
+            if np.isnan(row).any():
+                raise
+        # a source that cannot miss a reading is given the end of the range: to refuse would tell of the reading
+        release = self.setup.release
+        state, out = causal.apply(state, np.clip(row, release.low, release.high))
+        return state, out[0]
 
     def skip(self, count: int, kind: str, position: int) -> None:
         """Slots that stayed empty, for both predictors; in a stream that fills them each has an output of its own."""
-        live, at = self.live, self.live.at
+        causal, at = self.live.map, self.live.position
         if self.setup.fill:
             self._fill(count, kind, position)
             return
-        state = live.map.leap(at.state, count) if isinstance(live.map, Pair) and count > _FEW_SLOTS else None
+        state = causal.leap(at.state, count) if isinstance(causal, Pair) and count > _FEW_SLOTS else None
         if state is None:
             if count > LONGEST_GAP:
                 raise ReadingError(
                     f"{count} slots stayed empty before reading {position}, more than the {LONGEST_GAP} that these "
                     "models move through; begin a stream of another name"
                 )
-            state = at.state
-            for done in range(0, count, _CHUNK):
-                empty = np.full((min(_CHUNK, count - done), live.map.dim), np.nan)
-                state, _ = live.map.apply(state, empty)
+            state = _after_missing(causal, at.state, count)
         cadence, last = self.setup.cadence, at.last
         if cadence is not None and last is not None:
             last = cadence.time(cadence.slot(last) + count)
-        self._moved(state, count, kind, last, 0)
+        self._advance(state, count, kind, last, 0)
 
     def _fill(self, count: int, kind: str, position: int) -> None:
         """Outputs for empty slots, from fresh scores; recorded under the times of the slots."""
-        cadence, last = self.setup.cadence, self.live.at.last
+        cadence, last = self.setup.cadence, self.live.position.last
         if count > _CHUNK or cadence is None or last is None:
             raise ReadingError(
                 f"{count} slots stayed empty before reading {position}; at most {_CHUNK} are filled at once: release "
                 "them on schedule, or begin a stream of another name"
             )
-        times = cadence.time(cadence.slot(last) + 1 + np.arange(count)).tolist()
+        times = [cadence.time(cadence.slot(last) + 1 + i) for i in range(count)]
         at = 0
         while at < count:  # epochs begin by the clock, whether slots are empty or not
-            if not self.turn(kind, times[at], self.live.at.source, position):
-                raise self.setup.spent()
-            stop = min(self.setup.clock.before(self.live.at.tick, times, at), count)
+            if not self.prepare(times[at], self.live.position.source, position):
+                raise self.setup.no_budget()
+            stop = min(self.setup.clock.before(self.live.position.tick, times, at), count)
             empty = np.full((stop - at, self.live.map.dim), np.nan)
             out = np.empty(empty.shape)
             self._filter(empty, np.ones(stop - at, dtype=bool), out, kind, times[stop - 1])
             self.filled += list(zip(times[at:stop], self.setup.release.rounded(out, out), strict=True))
             at = stop
 
-    def _places(self, kind: str, numbers: Any, done: int) -> Places | None:
+    def _places(self, kind: str, numbers: Sequence[int] | Ints, done: int) -> Places | None:
         """The slots of readings that have times; the first time of all is the origin of the slots."""
         cadence = self.setup.cadence
         if kind != TIME or cadence is None:
             return None
         if cadence.origin is None:
-            cadence = self._begin_slots(int(numbers[0]))
+            cadence = cadence._replace(origin=int(numbers[0]))
+            self.setup = self.setup.with_cadence(cadence)
         # most often nothing is missing and nothing is late, and readings are what they are without a cadence
-        last = self.live.at.last
+        last = self.live.position.last
         return None if cadence.is_regular(numbers, last) else cadence.places(numbers, last, done)
 
     def take_cadence(self, cadence: Cadence) -> None:
         """A cadence for a stream that has none, from its last reading on."""
-        row = self.setup.row
-        options = {**row.options, "cadence": list(cadence._replace(origin=self.live.at.last))}
-        self.setup = self.setup.with_row(row._replace(options=options))
+        self.setup = self.setup.with_cadence(cadence._replace(origin=self.live.position.last))
 
-    def _begin_slots(self, origin: int) -> Cadence:
-        self.setup = self.setup.with_origin(origin)
-        cadence = self.setup.cadence
-        if cadence is None:
-            raise ConfigurationError("a stream without a cadence has no slots")
-        return cadence
-
-    def few(self, values: list[float], kind: str, numbers: list[int], thetas: Changes, done: int) -> list[float]:
-        """The same for a few finite readings of one channel: one by one, which is then the quicker way."""
-        release, cadence = self.setup.release, self.setup.cadence
-        bounds = release.single
-        if bounds is None or cadence is not None or self.setup.estimator is not None or self._is_behind():
-            return self._few_in_slots(values, kind, numbers, thetas, done)
-        low, high = bounds
-        if not all(low <= y <= high for y in values):
-            return list(self.batch(np.array(values).reshape(-1, 1), kind, numbers, thetas, done)[:, 0].tolist())
-        outs: list[float] = []
-        at = 0
-        while at < len(values):
-            source, changes = thetas.at(at)
-            if not self.turn(kind, numbers[at], source, done + at, released=at):
-                break
-            stop = min(changes, self.setup.clock.before(self.live.at.tick, numbers, at))
-            step, state, leave = self.live.map.step, self.live.at.state, release.one
-            for y in values[at:stop]:
-                state, out = step(state, y)
-                outs.append(leave(out))
-            stop = min(stop, len(values))
-            self._moved(state, stop - at, kind, numbers[stop - 1], stop - at)
-            at = stop
-        self._keep(numbers[:at], outs)
-        return outs
-
-    def _few_in_slots(
-        self, values: list[float], kind: str, numbers: list[int], thetas: Changes, done: int
-    ) -> list[float]:
-        """One reading that has a time, in the next slot, by the quick way; anything else as a batch."""
-        release, cadence, live = self.setup.release, self.setup.cadence, self.live
-        if (
-            len(values) == 1
-            and cadence is not None
-            and cadence.origin is not None
-            and kind == TIME
-            and release.single is not None
-            and release.single[0] <= values[0] <= release.single[1]
-            and live.at.last is not None
-            and self.setup.estimator is None
-            and not self._is_behind()
-        ):
-            off = numbers[0] - cadence.origin
-            slot = (off + cadence.period // 2) // cadence.period
-            beside = abs(off - slot * cadence.period) <= cadence.tolerance
-            if beside and slot == cadence.slot(live.at.last) + 1:
-                source, _ = thetas.at(0)
-                if not self.turn(kind, cadence.time(slot), source, done):
-                    return []
-                state, out = self.live.map.step(self.live.at.state, values[0])
-                if out == out or not self.setup.fill:
-                    outs = [release.one(out)]
-                    self._moved(state, 1, kind, numbers[0], int(out == out))
-                    self._keep(numbers, outs)
-                    return outs
-        out = self.batch(np.array(values).reshape(-1, 1), kind, numbers, thetas, done)[:, 0]
-        listed: list[float] = out.tolist()
-        return listed
-
-    def all_outputs(self) -> Iterable[tuple[int, int, Any, int]]:
+    def all_outputs(self) -> Iterable[OutputRow]:
         """Rows for the ledger: of readings, and of slots that stayed empty and were filled."""
         if not self.filled:
             return self.outputs
@@ -895,170 +878,236 @@ class Run:
 
     def _is_behind(self) -> bool:
         """Whether outputs are due from a filter that has to withhold: then they come from fresh scores."""
-        return isinstance(self.live.map, Restarting) and self.live.map.is_behind(self.live.at.state)
+        return isinstance(self.live.map, RestartingMap) and self.live.map.is_behind(self.live.position.state)
 
-    def _keep(self, numbers: list[int], outs: list[float]) -> None:
-        if outs and self.setup.ledger is not None:
-            stream = self.setup.row.id
-            checks = checked_outputs(stream, numbers, outs)
-            self.outputs, self.count = zip(repeat(stream), numbers, outs, checks), len(outs)
-
-    def _guessed(self, thetas: Changes, Y: Array, numbers: Any) -> Changes:
-        """The private values as they are told; or guessed from the readings, where the design accepts that."""
+    def _estimate(self, thetas: PrivateValues, Y: Array, numbers: Sequence[int] | Ints) -> PrivateValues:
+        """The private values as they are given; or estimated from the readings, where the design accepts that."""
         if self.setup.estimator is None:
             return thetas
-        at = self.live.at
-        memory, guess = at.memory or (None, None)
-        guess, thetas = guessed(self.setup.estimator, guess, self.setup.clock, at.tick, Y, numbers)
-        self._at(memory=(memory, guess))
+        at = self.live.position
+        guess, thetas = estimate_private_values(self.setup, self.setup.estimator, at, Y, numbers)
+        self._move(at._replace(memory=(at.memory[0] if at.memory else None, guess)))
         return thetas
 
-    def _moved(self, state: Any, count: int, kind: str, last: int | None, outputs: int) -> None:
+    def _advance(self, state: State, count: int, kind: str, last: int | None, outputs: int) -> None:
         """The state after so many readings, of which so many have an output."""
-        live, at = self.live, self.live.at
-        block, charged = at.block, at.charged
-        if self.setup.block:
-            begun, block = blocks_begun(block, count, self.setup.block)
-            if not self._charge(RESIDUAL, begun * at.per_block):
-                raise self.setup.spent()
-            charged += begun * at.per_block
+        at, setup = self.live.position, self.setup
+        block, cost = at.block, 0
+        released = at.readings if setup.block else at.block
+        if setup.block:
+            begun, block = blocks_begun(block, count, setup.block)
+            cost = begun * at.per_block
+            if not self._charge(RESIDUAL, cost):
+                raise setup.no_budget()
         else:
             block += outputs  # where no blocks are charged, this counts what floating point is charged for
-        released = at.readings if self.setup.block else at.block
-        cost = self.setup.floating_charge(released, released + outputs)
-        if cost:
-            if not self._charge(RESIDUAL, cost):
-                raise self.setup.spent()
-            charged += cost
+        floating = setup.floating_charge(released, released + outputs)
+        if floating and not self._charge(RESIDUAL, floating):
+            raise setup.no_budget()
+        charged = at.charged + cost + floating
         after = Position(
             at.readings + count, last, kind, at.source, at.tick, block, at.per_block, at.stopped, at.epoch, charged,
             at.serial, at.memory, state,
         )  # fmt: skip
-        self.live = Live(live.epoch, after, live.map)
+        self._move(after)
 
     def _charge(self, kind: str, cost: int, epoch: int | None = None, forced: bool = False) -> bool:
-        ledger, row = self.setup.ledger, self.setup.row
-        if ledger is None or self._recorded is not None or (cost == 0 and kind != DRAW):
+        if self._recorded is not None:
             return True
-        return ledger.charge(
-            Entry(row.id, row.room, self.live.at.epoch if epoch is None else epoch, kind, cost), forced
-        )
+        return self.setup.charge(kind, cost, self.live.position.epoch if epoch is None else epoch, forced)
 
     # Epochs and values -----------------------------------------------------------------------------------
 
-    def turn(self, kind: str, number: int, source: int, position: int, released: int = 0) -> bool:
+    def prepare(self, number: int, source: int, position: int, released: int = 0) -> bool:
         """A new epoch if the clock says so, or another private value within the epoch.
 
         Where the budget does not allow the epoch, the call is refused. But what a policy with memory may still give
         away depends on its draws, and a refusal of all of them would tell of them: what comes before the decision
         that is refused, `released` readings of this call, is recorded and goes out. Then this is False.
         """
-        at = self.live.at
-        if source == UNTOLD:
+        at, setup = self.live.position, self.setup
+        if source == UNKNOWN:
             raise ReadingError(f"reading {position}: the private value has not been told; give theta with the readings")
-        if self.setup.clock.length is not None:
-            tick = self.setup.clock.tick(number)
+        if setup.clock.length is not None:
+            tick = setup.clock.tick(number)
             if tick != at.tick:
-                if at.tick is None and at.readings == 0 and self.setup.remembering is None:
-                    self._at(tick=tick)  # the draw that the stream began with is that of its first epoch
-                elif self.next_epoch(source, None, tick):
+                if at.tick is None and at.readings == 0 and setup.causal is None:
+                    self._move(at._replace(tick=tick))  # the draw that the stream began with is of its first epoch
+                elif self.next_epoch(EpochRequest(source, None, tick)):
                     return True
-                elif released and self.setup.remembering is not None:
+                elif released and setup.causal is not None:
                     return False
                 else:
                     raise BudgetError(
-                        f"the budget of {self.setup.row.room!r} is spent, and reading {position} begins an epoch "
+                        f"the budget of {setup.row.room!r} is spent, and reading {position} begins an epoch "
                         "that needs a new draw; nothing of this call is released (readings before it can be given "
                         "alone)"
                     )
         if at.stopped:
-            raise self.setup.spent()
+            raise setup.no_budget()
         if source != at.source:
             self.switch(source)
         return True
 
     def switch(self, source: int) -> None:
         """Another private value, the same pseudo value."""
-        live = self.live
-        made = self.setup.mapping(source, live.epoch.draw)
-        state = _carried(live, made)
-        self.live = Live(live.epoch, live.at._replace(source=source, state=state), made)
+        causal = self.setup.mapping(source, self.live.epoch.draw)
+        position = self.live.position._replace(source=source, state=self._state_under(causal))
+        self.live = StreamState(self.live.epoch, position, causal)
 
-    def stop(self) -> bool:
-        """Nothing more until an epoch begins; False, so that a draw is tried *or* the stream stops."""
-        self._at(stopped=1)
-        return False
+    def _state_under(self, causal: Transformation) -> State:
+        """The state as another filter goes on from it; before the first reading there is nothing to go on from."""
+        at = self.live.position
+        return hand_over_state(self.live.map, causal, at.state) if at.readings else causal.start()
 
-    def next_epoch(self, source: int, marginal: Any, tick: int | None = None) -> bool:
+    def stop(self) -> None:
+        """Nothing more until an epoch begins."""
+        self._move(self.live.position._replace(stopped=1))
+
+    def next_epoch(self, request: EpochRequest) -> bool:
         """Draw again and charge it; False if the budget does not allow it and says to stop."""
-        setup, live, at = self.setup, self.live, self.live.at
-        setup.mapping(source, live.epoch.draw)  # a value without a model is refused before a draw
-        recorded = None if self._recorded is None else self._recorded(at.epoch + 1)
-        taken = self._taken(source, marginal, tick, recorded)
-        if taken is None:
+        setup, live, at = self.setup, self.live, self.live.position
+        setup.mapping(request.source, live.epoch.draw)  # a value without a model is refused before a draw
+        if self._recorded is not None:
+            request = request._replace(recorded=self._recorded(at.epoch + 1))
+        draw = self._draw(request)
+        if draw is None:
             return False
-        epoch, cost, memory = taken
-        made = setup.mapping(source, epoch.draw)
-        at = at._replace(
-            source=source, tick=at.tick if tick is None else tick, block=0 if setup.block else at.block,
-            per_block=setup.per_block(marginal),
-            stopped=0, epoch=epoch.epoch, charged=at.charged + cost, memory=memory, state=_carried(live, made),
-        )  # fmt: skip
-        if setup.ledger is not None and recorded is None:
-            setup.ledger.add_epoch(setup.row.id, epoch)
-        self.live = Live(epoch, at, made)
+        causal = setup.mapping(request.source, draw.epoch.draw)
+        position = at._replace(
+            source=request.source,
+            tick=at.tick if request.tick is None else request.tick,
+            block=0 if setup.block else at.block,
+            per_block=setup.per_block(request.marginal),
+            stopped=0,
+            epoch=draw.epoch.epoch,
+            charged=at.charged + draw.cost,
+            memory=draw.memory,
+            state=self._state_under(causal),
+        )
+        if setup.ledger is not None and self._recorded is None:
+            setup.ledger.add_epoch(setup.row.id, draw.epoch)
+        self.live = StreamState(draw.epoch, position, causal)
         return True
 
-    def _taken(self, source: int, marginal: Any, tick: int | None, recorded: EpochRow | None) -> Taken | None:
-        setup, live, at = self.setup, self.live, self.live.at
-        if setup.remembering is None or tick is None:
-            return next_draw(setup, at, live.epoch.draw, source, marginal, self._charge, recorded)
-        if setup.estimator is None:
-            return next_decision(setup, at, tick, source, self._charge, recorded)
+    def _draw(self, request: EpochRequest) -> EpochDraw | None:
+        setup, at = self.setup, self.live.position
+        if setup.causal is None or request.tick is None:
+            return next_draw(setup, at, self.live.epoch.draw, request, self._charge)
+        if setup.estimator is None or at.memory is None:
+            return next_decision(setup, setup.causal, at, request.tick, request, self._charge)
         memory, guess = at.memory
-        taken = next_decision(setup, at._replace(memory=memory), tick, source, self._charge, recorded)
-        return None if taken is None else taken._replace(memory=(taken.memory, guess))
+        draw = next_decision(setup, setup.causal, at._replace(memory=memory), request.tick, request, self._charge)
+        return None if draw is None else draw._replace(memory=(draw.memory, guess))
 
-    def after_rollback(self, seen: Seen, source: int) -> None:
+    def after_rollback(self, seen: GuardRecord, source: int) -> None:
         """Go on from a position that is older than what was released: what is lost counts as missing, and is charged.
 
         What was charged since is booked again, and a new draw is made. Keys that were used are not used again.
         """
         self.book_lost(seen)
-        live, at = self.live, self.live.at
-        state, gap = at.state, max(0, seen.readings - at.readings)
+        at = self.live.position
+        gap = max(0, seen.readings - at.readings)
         try:
-            for done in range(0, gap, _CHUNK):
-                state, _ = live.map.apply(state, np.full((min(_CHUNK, gap - done), live.map.dim), np.nan))
+            state = _after_missing(self.live.map, at.state, gap)
         except MissingReadingError:
             raise RollbackError(
                 f"the ledger has lost {gap} readings that were released, and the models have no exact law across "
                 "missing ones; begin a stream of another name"
             ) from None
         last = at.last if seen.last is None else seen.last
-        tick = None if last is None else self.setup.clock.tick(last)
-        self._at(
-            state=state, readings=max(at.readings, seen.readings), last=last, kind=seen.kind or at.kind, tick=tick,
-            serial=max(at.serial, seen.serial),
-        )  # fmt: skip
-        if not self.next_epoch(source, None):
-            raise self.setup.spent()
+        self._move(
+            at._replace(
+                state=state,
+                readings=max(at.readings, seen.readings),
+                last=last,
+                kind=seen.kind or at.kind,
+                tick=None if last is None else self.setup.clock.tick(last),
+                serial=max(at.serial, seen.serial),
+            )
+        )
+        if not self.next_epoch(EpochRequest(source)):
+            raise self.setup.no_budget()
 
-    def book_lost(self, seen: Seen) -> None:
+    def book_lost(self, seen: GuardRecord) -> None:
         """Charge again what the ledger has lost of charges."""
-        lost = max(0, seen.charged - self.live.at.charged)
+        at = self.live.position
+        lost = max(0, seen.charged - at.charged)
         self._charge(LOST, lost, forced=True)
-        self._at(charged=self.live.at.charged + lost)
+        self._move(at._replace(charged=at.charged + lost))
 
-    def numbered(self) -> Live:
+    def finish(self) -> StreamState:
         """The end of the work, as the next position: one number a call, whatever happened in it."""
-        self._at(serial=self.live.at.serial + 1)
+        self._move(self.live.position._replace(serial=self.live.position.serial + 1))
         return self.live
 
-    def _at(self, **changes: Any) -> None:
-        self.live = self.live._replace(at=self.live.at._replace(**changes))
+    def _move(self, position: Position) -> None:
+        self.live = StreamState(self.live.epoch, position, self.live.map)
 
 
-def _carried(live: Live, made: CausalMap) -> Any:
-    """The state as another filter goes on from it; before the first reading there is nothing to go on from."""
-    return continued(live.map, made, live.at.state) if live.at.readings else made.start()
+def _after_missing(causal: CausalMap, state: State, count: int) -> State:
+    """The state after so many missing readings."""
+    for done in range(0, count, _CHUNK):
+        state, _ = causal.apply(state, np.full((min(_CHUNK, count - done), causal.dim), np.nan))
+    return state
+
+
+# What is true of a stream, and what is recorded -------------------------------------------------------
+
+
+class Recorder:
+    """A stream as its setup and its newest state; each piece of work becomes true when, and only when, it is recorded.
+
+    `Stream` and `FileRun` share one.
+    """
+
+    def __init__(self, setup: Setup, state: StreamState) -> None:
+        self.setup, self.state = setup, state
+        self.watch = Watch(setup.release) if setup.release.watched else None
+        self.guard = threading.RLock() if setup.ledger is None else setup.ledger.guard
+        self.dim = state.map.dim
+
+    def current(self) -> StreamState:
+        """Where the stream stands; read anew if a call did not come to its end, or went through another object."""
+        with self.guard:
+            ledger, row = self.setup.ledger, self.setup.row
+            if ledger is not None and ledger.serial(row.id) != self.state.position.serial:
+                known = ledger.stream(row.name)
+                if known is not None and known.options != row.options:
+                    self.setup = self.setup.with_row(known)  # a cadence that another object has begun
+                epoch, at = ledger.standing(row)
+                self.state = StreamState(epoch, at, self.setup.mapping(at.source, epoch.draw))
+            return self.state
+
+    def record(self, work: Callable[[Transaction], _T], state: StreamState | None = None) -> _T:
+        """Do some work in one transaction, from where the stream stands or from a given state."""
+        run, ledger = Transaction(self.setup, self.current() if state is None else state), self.setup.ledger
+        if ledger is None:
+            result = work(run)
+            self.state, self.setup = run.finish(), run.setup
+            return result
+
+        def recorded(db: sqlite3.Connection) -> _T:
+            result = work(run)
+            run.finish()
+            if run.setup is not self.setup:
+                ledger.set_options(db, run.setup.row)
+            ledger.put(self.setup.row.id, run.all_outputs(), run.live.position, run.count + len(run.filled))
+            return result
+
+        result = ledger.transact(recorded)
+        self.state, self.setup = run.live, run.setup
+        ledger.rollback_guard.note(self.setup.row.id, run.live.position)
+        return result
+
+    def private_values(self, theta: Thetas | None, count: int) -> PrivateValues:
+        """The private values of readings; without any, the one that was given last."""
+        if theta is None:
+            return PrivateValues([0], [self.state.position.source])
+        self.refuse_value()
+        return private_values(self.setup.policy, theta, count)
+
+    def refuse_value(self) -> None:
+        """Refuse a private value where the design estimates it."""
+        if self.setup.estimator is not None:
+            raise ConfigurationError("this design estimates the private value from the readings; theta is not for it")

@@ -22,7 +22,7 @@ from understudy.stream.ledger_file import (
     MICRO,
     Budget,
     connect,
-    damaged,
+    damage_error,
     digest,
     faults,
     from_stored,
@@ -70,7 +70,7 @@ def summary(path: Path) -> dict[str, Any]:
         ]
         budgets = all_budgets(db)
         if budgets is None:
-            raise damaged(str(path), "a budget")
+            raise damage_error(str(path), "a budget")
         charged = dict(db.execute("SELECT room, sum(micronats) FROM charges GROUP BY room").fetchall())
     rooms = [
         {"room": room, "charged_nats": charged.get(room, 0) / MICRO, "budget": _nats(budgets.get(room))}
@@ -166,7 +166,7 @@ def _require_whole(db: sqlite3.Connection, path: str) -> None:
     """Refuse a ledger whose streams, charges or states are not as they were written."""
     for _, table, columns in _DIGESTS:
         if not _digests(db, table, columns)[0]:
-            raise damaged(path, f"the table of {table}")
+            raise damage_error(path, f"the table of {table}")
 
 
 def _mode(path: str) -> int:
@@ -220,7 +220,7 @@ def _count(db: sqlite3.Connection, query: str) -> int:
     return int(db.execute(query).fetchone()[0])
 
 
-def released(path: Path, stream: str) -> Iterator[dict[str, Any]]:
+def released_outputs(path: Path, stream: str) -> Iterator[dict[str, Any]]:
     """The outputs of a stream, in order, each with its mark."""
     with closing(read_only(path)) as db, faults(str(path)):
         _require_whole(db, str(path))
@@ -242,11 +242,10 @@ def released(path: Path, stream: str) -> Iterator[dict[str, Any]]:
         found = db.execute('SELECT key, value, "check" FROM outputs WHERE stream = ? ORDER BY key', (number,))
         for key, value, check in found:
             if not is_as_written(number, key, value, check):
-                raise damaged(str(path), "an output")
-            if value is None or isinstance(value, float):
-                y: Any = value
-            else:
-                y = [None if x != x else x for x in from_stored(value, 2).tolist()]
+                raise damage_error(str(path), "an output")
+            y = value
+            if isinstance(value, bytes):
+                y = [None if x != x else x for x in from_stored(value).tolist()]
             # an output carries the time of its slot, not that of the reading
             yield {name: key if cadence is None else cadence.time(cadence.slot(key)), "y": y, **mark}
 
@@ -256,13 +255,13 @@ def backup(path: Path, copy: Path) -> list[Finding]:
 
     What is returned was checked. The copy is of one moment, and is there when it is whole and was verified, or not at
     all. It holds the draws: guard it as you guard the ledger. How far the streams had come is not in it (that is for
-    the witness to know), so that going on from it when the ledger has gone further is refused.
+    the rollback guard to know), so that going on from it when the ledger has gone further is refused.
 
     >>> import os, tempfile
     >>> from understudy.stream.ledger import Ledger
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     room, copy = (os.path.join(folder, name) for name in ("room.ledger", "copy.ledger"))
-    ...     with Ledger(room, witness=False) as ledger:
+    ...     with Ledger(room, rollback_guard=False) as ledger:
     ...         all(finding.passed for finding in backup(room, copy))
     True
     """
@@ -281,7 +280,7 @@ def backup(path: Path, copy: Path) -> list[Finding]:
                 raise LedgerBusyError(f"{os.path.basename(source)} was opened while it was copied; copy it again")
             found = verify(part)
             if not all(finding.passed for finding in found):
-                raise damaged(source, "what was copied")
+                raise damage_error(source, "what was copied")
             _name(part, target)
             sync_folder(folder)
         except OSError as error:

@@ -13,6 +13,7 @@ would be a second record of the same readings.
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import os
 import sqlite3
 import threading
@@ -28,7 +29,9 @@ from understudy.stream.ledger_file import (
     Budget,
     EpochRow,
     Lock,
+    OutputRow,
     Position,
+    Stored,
     StreamRow,
     add_stream,
     all_streams,
@@ -37,7 +40,7 @@ from understudy.stream.ledger_file import (
     is_as_written,
     set_options,
 )
-from understudy.stream.rollback_guard import Witness, check_rollback, rolled_back
+from understudy.stream.rollback_guard import RollbackGuard, check_rollback, rollback_error
 from understudy.stream.snapshot import dump, load
 
 _OUTPUT = "INSERT INTO outputs VALUES (?, ?, ?, ?)"
@@ -53,14 +56,14 @@ class Ledger:
     """A durable record of draws, charges, states and outputs, in one file.
 
     `retain` outputs of each stream are kept, so that a reading that comes again gets the same output;
-    older ones are refused. `witness` is a folder that remembers, outside of the ledger, how far it had
-    come, so that an older copy of it is refused (by default in the user's state folder; False for none);
-    ``rollback="charge"`` accepts an older copy, and draws again for its streams. `clock` tells the seconds that
-    periods of budgets are counted in.
+    older ones are refused. `rollback_guard` is a folder that remembers, outside of the ledger, how far it had
+    come, so that an older copy of it is refused (by default in the user's state folder; False for none); `witness` is
+    the name that it had before. ``rollback="charge"`` accepts an older copy, and draws again for its streams. `clock`
+    tells the seconds that periods of budgets are counted in. A ledger needs a POSIX system, for its lock.
 
     >>> import os, tempfile
     >>> folder = tempfile.TemporaryDirectory()
-    >>> with Ledger(os.path.join(folder.name, "room.ledger"), witness=folder.name) as ledger:
+    >>> with Ledger(os.path.join(folder.name, "room.ledger"), rollback_guard=folder.name) as ledger:
     ...     ledger.limit("lab", total=5.0, amount=2.0, period=86_400)
     ...     ledger.spent("lab")
     0.0
@@ -72,9 +75,10 @@ class Ledger:
         path: str | os.PathLike[str],
         *,
         retain: int = 1_000_000,
-        witness: str | os.PathLike[str] | bool | None = None,
+        rollback_guard: str | os.PathLike[str] | bool | None = None,
         rollback: str = "refuse",
         clock: Callable[[], float] = time.time,
+        witness: str | os.PathLike[str] | bool | None = None,
     ) -> None:
         if isinstance(retain, bool) or not isinstance(retain, int) or retain < 1:
             raise ConfigurationError(f"retain = {retain!r}; it must be a whole number of at least 1")
@@ -93,7 +97,7 @@ class Ledger:
         # None while they are changed, and until they have been read after that
         self._streams: dict[str, StreamRow] | None = None
         self._budgets: dict[str, Budget] | None = None
-        self.witness = Witness(None)
+        self.rollback_guard = RollbackGuard(None)
         self._lock = Lock(self.path + ".lock")
         try:
             files.prepare(self.path)
@@ -102,9 +106,9 @@ class Ledger:
                 self._version = self._foreign_changes()
             numbers = [row.id for row in self._known().values()]
             self._limits()
-            self.witness = Witness.of(witness, self.id)
-            if self.witness.newest() > max(numbers, default=0) and rollback == "refuse":
-                raise rolled_back("one of its streams, which is not in it,")
+            self.rollback_guard = RollbackGuard.of(witness if rollback_guard is None else rollback_guard, self.id)
+            if self.rollback_guard.newest() > max(numbers, default=0) and rollback == "refuse":
+                raise rollback_error("one of its streams, which is not in it,")
         except BaseException:
             self.close()
             raise
@@ -136,13 +140,13 @@ class Ledger:
             if db is not None:
                 with contextlib.suppress(sqlite3.Error):
                     db.close()
-            self.witness.close()
+            self.rollback_guard.close()
             self._lock.release()
 
     def transact(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         """All of it or nothing: what `work` writes is on disk when this returns, or was never written."""
         with self.guard:
-            db = self._connection()
+            db = self.connection()
             try:
                 if db.in_transaction:
                     self._settled()
@@ -162,7 +166,7 @@ class Ledger:
                         db.execute("ROLLBACK")
                 if isinstance(error, files.ERRORS):
                     self._forget()
-                    raise files.translated(error, self.path) from None
+                    raise files.as_ledger_error(error, self.path) from None
                 raise
 
     def _check_sole_writer(self) -> None:
@@ -180,11 +184,11 @@ class Ledger:
             )
 
     def _foreign_changes(self) -> int:
-        return int(self._connection().execute("PRAGMA data_version").fetchone()[0])
+        return int(self.connection().execute("PRAGMA data_version").fetchone()[0])
 
     def _check_place(self, parts: files.Parts) -> None:
         """Stop if the files that are written are not those that the next process will find."""
-        what = files.displaced(parts)
+        what = files.find_displacement(parts)
         if what is not None:
             raise self._stop(LedgerError(f"{what}; nothing is released. Put things right, and open the ledger again"))
 
@@ -209,13 +213,14 @@ class Ledger:
 
     def _settled(self) -> sqlite3.Connection:
         """The connection, with nothing half done: an interrupt may have cut a rollback short."""
-        db = self._connection()
+        db = self.connection()
         if db.in_transaction:
             with self._faults():
                 db.execute("ROLLBACK")
         return db
 
-    def _connection(self) -> sqlite3.Connection:
+    def connection(self) -> sqlite3.Connection:
+        """The open connection; refuses after a fork, after `close`, and after an error that stopped the ledger."""
         if self._db is None:
             raise LedgerError(f"{os.path.basename(self.path)} is closed")
         if self._owner != os.getpid():
@@ -224,9 +229,10 @@ class Ledger:
             raise type(self._stopped)(*self._stopped.args)
         return self._db
 
-    def _rows(self, query: str, *given: Any) -> list[Any]:
+    def rows(self, query: str, *given: int | str) -> list[Any]:
+        """What a query finds."""
         with self.guard, self._faults():
-            return self._connection().execute(query, given).fetchall()
+            return self.connection().execute(query, given).fetchall()
 
     # Streams and draws -------------------------------------------------------------------------------
 
@@ -245,9 +251,9 @@ class Ledger:
     def _known(self) -> dict[str, StreamRow]:
         if self._streams is None:
             with self.guard, self._faults():
-                found = all_streams(self._connection())
+                found = all_streams(self.connection())
             if found is None:
-                raise files.damaged(self.path, "the list of streams")
+                raise files.damage_error(self.path, "the list of streams")
             self._streams = found
         return self._streams
 
@@ -260,8 +266,8 @@ class Ledger:
 
         def work(db: sqlite3.Connection) -> tuple[StreamRow, EpochRow, Position]:
             last = db.execute("SELECT coalesce(max(id), 0) FROM streams").fetchone()[0]
-            # a number that the witness knows belonged to a stream that this copy has lost
-            row = stream._replace(id=max(last, self.witness.newest()) + 1)
+            # a number that the rollback guard knows belonged to a stream that this copy has lost
+            row = stream._replace(id=max(last, self.rollback_guard.newest()) + 1)
             add_stream(db, row)
             epoch, at = begin(row)
             self.add_epoch(row.id, epoch)
@@ -279,19 +285,19 @@ class Ledger:
         """The last draw of a stream and where it stands, if all that is recorded of it fits together."""
         with self.guard:
             self._settled()
-            found = self._rows("SELECT * FROM states WHERE stream = ?", row.id)
+            found = self.rows("SELECT * FROM states WHERE stream = ?", row.id)
             if not found or found[0][-1] != digest(*found[0][:-1]):
-                raise files.damaged(self.path, "a state")
+                raise files.damage_error(self.path, "a state")
             memory, state = found[0][-3:-1]
             at = Position(*found[0][1:-3])._replace(memory=None if memory is None else load(memory), state=load(state))
             epoch = self.epoch(row.id)
             query = "SELECT count(*), max(epoch) - min(epoch) + 1 FROM epochs WHERE stream = ?"
-            count, wanted = self._rows(query, row.id)[0]
+            count, wanted = self.rows(query, row.id)[0]
             if epoch.epoch != at.epoch or count != wanted:
-                raise files.damaged(self.path, "the list of draws")
+                raise files.damage_error(self.path, "the list of draws")
             query = "SELECT coalesce(sum(micronats), 0) FROM charges WHERE room = ? AND stream = ?"
-            if self._rows(query, row.room, row.id)[0][0] != at.charged:
-                raise files.damaged(self.path, "the list of charges")
+            if self.rows(query, row.room, row.id)[0][0] != at.charged:
+                raise files.damage_error(self.path, "the list of charges")
             self._serials[row.id] = at.serial
         return epoch, at
 
@@ -302,10 +308,10 @@ class Ledger:
     def epoch(self, stream: int, after: int | None = None) -> EpochRow:
         """The last epoch of a stream; or the first one after a number, or else the last one."""
         query = "SELECT epoch, source, draw, held, digest FROM epochs WHERE stream = ? "
-        found = [] if after is None else self._rows(query + "AND epoch > ? ORDER BY epoch LIMIT 1", stream, after)
-        found = found or self._rows(query + "ORDER BY epoch DESC LIMIT 1", stream)
+        found = [] if after is None else self.rows(query + "AND epoch > ? ORDER BY epoch LIMIT 1", stream, after)
+        found = found or self.rows(query + "ORDER BY epoch DESC LIMIT 1", stream)
         if not found or found[0][4] != digest(stream, *found[0][:4]):
-            raise files.damaged(self.path, "a draw")
+            raise files.damage_error(self.path, "a draw")
         number, source, draw, held, _ = found[0]
         return EpochRow(number, source, draw, bool(held))
 
@@ -313,25 +319,25 @@ class Ledger:
         """A certain epoch of a stream."""
         found = self.epoch(stream, number - 1)
         if found.epoch != number:
-            raise files.damaged(self.path, "the list of draws")
+            raise files.damage_error(self.path, "the list of draws")
         return found
 
-    def output(self, stream: int, key: int) -> tuple[Any] | None:
+    def output(self, stream: int, key: int) -> tuple[Stored] | None:
         """What was released under a key."""
         with self.guard:
             self._settled()
-            found = self._rows('SELECT value, "check" FROM outputs WHERE stream = ? AND key = ?', stream, key)
+            found = self.rows('SELECT value, "check" FROM outputs WHERE stream = ? AND key = ?', stream, key)
         if not found:
             return None
         value, check = found[0]
         if not is_as_written(stream, key, value, check):
-            raise files.damaged(self.path, "an output")
+            raise files.damage_error(self.path, "an output")
         return (value,)
 
     def has_output(self, stream: int, first: int, last: int) -> bool:
         """Whether something was released under a key from `first` to `last`."""
         return bool(
-            self._rows("SELECT 1 FROM outputs WHERE stream = ? AND key BETWEEN ? AND ? LIMIT 1", stream, first, last)
+            self.rows("SELECT 1 FROM outputs WHERE stream = ? AND key BETWEEN ? AND ? LIMIT 1", stream, first, last)
         )
 
     # Within a transaction ----------------------------------------------------------------------------
@@ -339,17 +345,17 @@ class Ledger:
     def add_epoch(self, stream: int, row: EpochRow) -> None:
         """Record a draw."""
         values = (stream, row.epoch, row.source, row.draw, int(row.held))
-        self._connection().execute("INSERT INTO epochs VALUES (?, ?, ?, ?, ?, ?)", (*values, digest(*values)))
+        self.connection().execute("INSERT INTO epochs VALUES (?, ?, ?, ?, ?, ?)", (*values, digest(*values)))
 
     def set_options(self, db: sqlite3.Connection, row: StreamRow) -> None:
         """Record the options of a stream anew, such as where its slots begin."""
         self._streams = None
         set_options(db, row)
 
-    def put(self, stream: int, outputs: Iterable[tuple[int, int, Any, int]], at: Position, count: int = 0) -> None:
+    def put(self, stream: int, outputs: Iterable[OutputRow], at: Position, count: int = 0) -> None:
         """Record outputs, so many of them, and the position after them; they may be released after the commit."""
         self._serials[stream] = at.serial
-        db = self._connection()
+        db = self.connection()
         if count:
             db.executemany(_OUTPUT, outputs)
             kept = self._kept.get(stream)
@@ -359,15 +365,15 @@ class Ledger:
                 self._kept[stream] = kept + count
         values = (*at[:-2], None if at.memory is None else dump(at.memory), dump(at.state))
         if db.execute(_STATE, (*values, digest(stream, *values), stream)).rowcount != 1:
-            raise files.damaged(self.path, "the list of states")
+            raise files.damage_error(self.path, "the list of states")
 
     def charge(self, entry: budgets.Entry, forced: bool = False) -> bool:
         """Book a charge, if the budget has room for it, or if it is for what has happened already."""
-        db = self._connection()
+        db = self.connection()
         budget = self._budget(entry.room)
         if entry.room not in self._audited:
             if not budgets.charges_are_whole(db, entry.room):
-                raise files.damaged(self.path, "a charge")
+                raise files.damage_error(self.path, "a charge")
             self._audited.add(entry.room)
         clock = self._clock()
         if not forced and not budgets.allowed(db, budget, entry.micronats, clock):
@@ -399,7 +405,7 @@ class Ledger:
         total: float | None = None,
         *,
         amount: float | None = None,
-        period: Any = None,
+        period: dt.timedelta | float | None = None,
         when_spent: str = "stop",
     ) -> None:
         """Say what a room may give away in nats: in `total`, and `amount` in each `period`, seconds or a timedelta.
@@ -430,8 +436,8 @@ class Ledger:
         """All budgets; a lost one would be no limit at all."""
         if self._budgets is None:
             with self.guard, self._faults():
-                found = budgets.all_budgets(self._connection())
+                found = budgets.all_budgets(self.connection())
             if found is None:
-                raise files.damaged(self.path, "a budget")
+                raise files.damage_error(self.path, "a budget")
             self._budgets = found
         return self._budgets

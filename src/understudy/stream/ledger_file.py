@@ -1,16 +1,14 @@
-"""What the ledger holds, row by row, and the digests by which damage is noticed.
+"""The ledger on disk: its rows and their digests, its tables, its file, and the lock that keeps others out.
 
-Rows hold draws and keys, so their texts show neither.
+A ledger is one SQLite file. Each row carries a digest, so that damage is noticed; a row that holds a draw or a key
+shows neither in its text. Outputs are kept as a number for one channel, or eight bytes a channel for more, with a
+checksum.
 
-Outputs as the ledger keeps them: a number for one channel, eight bytes a channel for more, and a checksum.
+The file is made in one piece, beside and then renamed, and opened with the settings that durability rests on. Errors of
+SQLite become ours by their code alone: its own texts can quote what stands in a row.
 
-The streams of a ledger, as they stand in its tables.
-
-The file of a ledger: made in one piece, opened with the settings relied on, and its errors as ours.
-
-Errors of SQLite are told by their code. Its own texts can quote what stands in a row.
-
-One process at a time: a lock that the system gives back when its holder dies, however it dies.
+One process at a time writes a ledger. The lock is the system's (``fcntl.flock``), which gives it back when its holder
+dies, however it dies; so a ledger needs a POSIX system.
 """
 
 from __future__ import annotations
@@ -23,10 +21,10 @@ import os
 import sqlite3
 import stat
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from zlib import crc32
 
 import numpy as np
@@ -34,10 +32,12 @@ import numpy as np
 from understudy._types import Array
 from understudy.errors import ConfigurationError, LedgerBusyError, LedgerDamagedError, LedgerError
 
-# What the ledger holds, row by row, and the digests by which damage is noticed -----------------------
+try:
+    import fcntl
+except ImportError:  # not a POSIX system
+    fcntl = None  # type: ignore[assignment]  # then no ledger is opened
 
-
-# What the ledger holds, row by row, and the digests by which damage is noticed -----------------------
+# Rows and their digests -------------------------------------------------------------------------------
 
 
 MICRO = 1_000_000
@@ -95,6 +95,14 @@ class Position(NamedTuple):
         return f"Position({self.readings} readings)"
 
 
+Field: TypeAlias = int | float | str | bytes | tuple["Field", ...] | None
+"""What a column of a table holds, or a whole row of another table."""
+Stored: TypeAlias = float | bytes | None
+"""An output in a table: a number, eight bytes a channel, or None where it is missing."""
+OutputRow: TypeAlias = tuple[int, int, Stored, int]
+"""Stream, key, output, checksum."""
+
+
 class Budget(NamedTuple):
     """What a room may give away, in micro-nats: in total, and in each period of so many seconds."""
 
@@ -105,7 +113,7 @@ class Budget(NamedTuple):
     when_spent: str
 
 
-def digest(*values: Any) -> str:
+def digest(*values: Field) -> str:
     """A digest of a row, which tells damage (it is no signature).
 
     >>> digest(1, "a", None) == digest(1, "a", "None")
@@ -114,56 +122,55 @@ def digest(*values: Any) -> str:
     return hashlib.blake2b(repr(values).encode(), digest_size=16).hexdigest()
 
 
-def checked_outputs(stream: int, numbers: list[int], values: list[Any]) -> list[int]:
+def output_checksums(stream: int, numbers: list[int], values: Sequence[float | bytes]) -> list[int]:
     """What tells damage of outputs: a checksum for each, of its stream, its key and its value.
 
-    >>> checked_outputs(1, [7], [1.5]) == checked_outputs(1, [8], [1.5])
+    >>> output_checksums(1, [7], [1.5]) == output_checksums(1, [8], [1.5])
     False
     """
-    if type(values[0]) is bytes:
-        return [crc32(value, crc32(_HEAD(stream, key))) for key, value in zip(numbers, values, strict=True)]
-    return [crc32(_ONE(stream, key, value)) for key, value in zip(numbers, values, strict=True)]
+    return [
+        crc32(value, crc32(_HEAD(stream, key))) if isinstance(value, bytes) else crc32(_ONE(stream, key, value))
+        for key, value in zip(numbers, values, strict=True)
+    ]
 
 
-def is_as_written(stream: Any, key: Any, value: Any, check: Any) -> bool:
+def is_as_written(stream: Field, key: Field, value: Field, check: Field) -> bool:
     """Whether an output that was read is the one that was written; SQLite keeps NaN as NULL."""
     if value is None:
         value = _NAN
-    if type(stream) is not int or type(key) is not int or type(value) not in (float, bytes):
+    if not isinstance(stream, int) or not isinstance(key, int) or not isinstance(value, (float, bytes)):
         return False
-    return checked_outputs(stream, [key], [value]) == [check]
+    return output_checksums(stream, [key], [value]) == [check]
 
 
-# Outputs as the ledger keeps them: a number for one channel, eight bytes a channel for more, and a ch ---
+# Outputs -------------------------------------------------------------------------------------------
 
 
-def to_stored(stream: int, numbers: list[int], out: Array) -> Iterable[tuple[int, int, Any, int]]:
+def to_stored(stream: int, numbers: list[int], out: Array) -> Iterable[OutputRow]:
     """Rows for the ledger: stream, key, output, checksum.
 
     >>> [row[:3] for row in to_stored(1, [7], np.array([[1.5]]))]
     [(1, 7, 1.5)]
     """
-    values: list[Any]
+    values: list[float] | list[bytes]
     if out.shape[1] == 1:
-        values = out[:, 0].tolist()
-        if np.isnan(out).any():
-            values = [value if value == value else _NAN for value in values]
+        values = np.where(np.isnan(out), _NAN, out)[:, 0].tolist()  # one NaN, whatever its bits were
     else:
         values = [row.tobytes() for row in np.ascontiguousarray(out, dtype="<f8")]
-    return zip(repeat(stream), numbers, values, checked_outputs(stream, numbers, values))
+    return zip(repeat(stream), numbers, values, output_checksums(stream, numbers, values))
 
 
-def from_stored(value: Any, dim: int) -> Any:
-    """One output again, as it was to the bit."""
-    if dim == 1:
-        return np.nan if value is None else value
-    return np.frombuffer(value, dtype="<f8")
+def from_stored(value: Stored) -> Array:
+    """One output again (d,), as it was to the bit."""
+    if isinstance(value, bytes):
+        return np.frombuffer(value, dtype="<f8")
+    return np.array([np.nan if value is None else value])
 
 
-# The streams of a ledger, as they stand in its tables ------------------------------------------------
+# Streams -------------------------------------------------------------------------------------------
 
 
-def check_name(what: str, name: Any) -> None:
+def check_name(what: str, name: str) -> None:
     r"""Refuse what cannot be the name of a stream or a room: names stand in messages, in tables and on terminals.
 
     >>> check_name("name", "lab")
@@ -193,23 +200,25 @@ def all_streams(db: sqlite3.Connection) -> dict[str, StreamRow] | None:
 
 def add_stream(db: sqlite3.Connection, row: StreamRow) -> None:
     """Record a stream, with an empty state that is filled in the same transaction."""
-    options = json.dumps(row.options, sort_keys=True)
-    values = (row.id, row.name, row.room, row.design, row.secret, int(row.insecure), options)
+    values = _stream_values(row)
     db.execute("INSERT INTO streams VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*values, digest(*values)))
     db.execute("INSERT INTO states VALUES (?, 0, NULL, '', 0, NULL, 0, 0, 0, 0, 0, 0, NULL, '', '')", (row.id,))
 
 
 def set_options(db: sqlite3.Connection, row: StreamRow) -> None:
     """Record the options of a stream anew."""
-    options = json.dumps(row.options, sort_keys=True)
-    values = (row.id, row.name, row.room, row.design, row.secret, int(row.insecure), options)
-    db.execute("UPDATE streams SET options = ?, digest = ? WHERE id = ?", (options, digest(*values), row.id))
+    values = _stream_values(row)
+    db.execute("UPDATE streams SET options = ?, digest = ? WHERE id = ?", (values[-1], digest(*values), row.id))
 
 
-# The file of a ledger: made in one piece, opened with the settings relied on, and its errors as ours ---
+def _stream_values(row: StreamRow) -> tuple[Field, ...]:
+    return (*row[:-2], int(row.insecure), json.dumps(row.options, sort_keys=True))
 
 
-# The file of a ledger: made in one piece, opened with the settings relied on, and its errors as ours ---
+# The file ------------------------------------------------------------------------------------------
+
+
+# The file ------------------------------------------------------------------------------------------
 
 
 Parts = tuple[tuple[str, int, int], ...]  # path, device and number of each file
@@ -265,7 +274,7 @@ def prepare(path: str) -> None:
     name = os.path.basename(path)
     if not os.path.lexists(path):
         if os.path.lexists(path + "-wal"):
-            raise damaged(path, "the file itself, of which only the part ending in -wal is there,")
+            raise damage_error(path, "the file itself, of which only the part ending in -wal is there,")
         _create(path)
         return
     for part in (path, path + "-wal", path + "-shm"):
@@ -275,7 +284,7 @@ def prepare(path: str) -> None:
             continue
         if not stat.S_ISREG(found.st_mode):
             raise LedgerError(f"{os.path.basename(part)} is not a file; a ledger is one")
-        if os.name == "posix" and stat.S_IMODE(found.st_mode) & 0o077:
+        if stat.S_IMODE(found.st_mode) & 0o077:
             raise LedgerError(
                 f"{os.path.basename(part)} can be read by others (mode {stat.S_IMODE(found.st_mode):o}); "
                 "it holds secrets: chmod 600 it first"
@@ -283,7 +292,7 @@ def prepare(path: str) -> None:
         if found.st_nlink > 1:
             raise LedgerError(f"{name} has two names (a hard link); two processes could write it at once")
         if part == path and not found.st_size:
-            raise damaged(path, "the file, which is empty,")
+            raise damage_error(path, "the file, which is empty,")
 
 
 def _create(path: str) -> None:
@@ -363,7 +372,7 @@ def _parts(path: str) -> Parts:
     return tuple(found)
 
 
-def displaced(parts: Parts) -> str | None:
+def find_displacement(parts: Parts) -> str | None:
     """What has become of the files of an open ledger, if they are not where they were; None if they are.
 
     SQLite goes on with a file that has lost its name, and nobody will find what it writes.
@@ -402,19 +411,19 @@ def check_schema(db: sqlite3.Connection, path: str) -> str:
     with faults(path):
         found = {sql for (sql,) in db.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")}
         if TABLES[0] not in found:
-            raise damaged(path, "the file, which is no ledger,")
+            raise damage_error(path, "the file, which is no ledger,")
         meta = dict(db.execute("SELECT name, value FROM meta").fetchall())
     schema, identity = str(meta.get("schema", "")), str(meta.get("id", ""))
     if meta.get("digest") != digest(schema, identity) or not schema.isdecimal():
-        raise damaged(path, "the header")
+        raise damage_error(path, "the header")
     if int(schema) != SCHEMA:
         raise LedgerError(f"{os.path.basename(path)} is of version {schema}; this understudy knows version {SCHEMA}")
     if found != set(TABLES):
-        raise damaged(path, "the list of tables")
+        raise damage_error(path, "the list of tables")
     return identity
 
 
-def damaged(path: str, what: str) -> LedgerDamagedError:
+def damage_error(path: str, what: str) -> LedgerDamagedError:
     """The error for a ledger that is not what it should be."""
     return LedgerDamagedError(
         f"{os.path.basename(path)} is damaged: {what} is not what was written; nothing is released. "
@@ -422,7 +431,7 @@ def damaged(path: str, what: str) -> LedgerDamagedError:
     )
 
 
-def translated(error: BaseException, path: str) -> LedgerError:
+def as_ledger_error(error: BaseException, path: str) -> LedgerError:
     """An error of SQLite as one of ours, without its text."""
     code = str(getattr(error, "sqlite_errorname", ""))
     if code.endswith("_FSYNC"):  # it stands in the log, and is found there if the process dies before the next write
@@ -432,7 +441,7 @@ def translated(error: BaseException, path: str) -> LedgerError:
         )
     told = _TOLD.get("_".join(code.split("_")[:2]))
     if told is None:  # our statements are fixed, so anything else means that the file is not what they expect
-        return damaged(path, f"the file ({code or type(error).__name__})")
+        return damage_error(path, f"the file ({code or type(error).__name__})")
     return LedgerError(f"{os.path.basename(path)}: {told} ({code}); nothing was recorded and nothing released")
 
 
@@ -442,10 +451,10 @@ def faults(path: str) -> Iterator[None]:
     try:
         yield
     except ERRORS as error:
-        raise translated(error, path) from None
+        raise as_ledger_error(error, path) from None
 
 
-# One process at a time: a lock that the system gives back when its holder dies, however it dies ------
+# The lock ------------------------------------------------------------------------------------------
 
 
 _TAKEN = (errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK, errno.EDEADLK)
@@ -456,6 +465,11 @@ class Lock:
 
     def __init__(self, path: str) -> None:
         self.path, self._file = os.path.realpath(path), -1
+        if fcntl is None:
+            raise ConfigurationError(
+                "a ledger needs a POSIX system (Linux, macOS): its lock is fcntl.flock, which this Python does not "
+                "have; without it two processes could draw twice for one reading. Streams without a ledger work here"
+            )
         name = os.path.basename(path).removesuffix(".lock")
         if self.path in _HELD:
             raise LedgerBusyError(f"{name} is open in this process already; close it first, or use the open one")
@@ -464,9 +478,9 @@ class Lock:
         except OSError as error:
             raise LedgerError(f"{name} cannot be locked: {error.strerror}") from None
         try:
-            _lock(self._file)
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            holder = os.pread(self._file, 32, 0).decode("ascii", "replace").strip() if hasattr(os, "pread") else ""
+            holder = os.pread(self._file, 32, 0).decode("ascii", "replace").strip()
             self._close()
             if error.errno not in _TAKEN:
                 raise LedgerError(f"{name} cannot be locked: {error.strerror}; keep it on a local disk") from None
@@ -503,17 +517,5 @@ def _in_child() -> None:
         lock.release()
 
 
-if hasattr(os, "register_at_fork"):
+if hasattr(os, "register_at_fork"):  # POSIX
     os.register_at_fork(after_in_child=_in_child)
-
-
-def _lock(descriptor: int) -> None:
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        import msvcrt
-
-        windows: Any = msvcrt
-        windows.locking(descriptor, windows.LK_NBLCK, 1)
-        return
-    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -122,7 +122,7 @@ class Terms(NamedTuple):
     valid: Any = None
 
 
-NOTHING_ASKED = Terms()
+DEFAULT_TERMS = Terms()
 
 
 class Release(Frozen):

@@ -1,8 +1,8 @@
-"""A witness outside of the ledger: how far each stream had come, so that an older copy is noticed.
+"""The rollback guard: a record outside of the ledger of how far each stream had come, so that an older copy is noticed.
 
 Going on from an old copy of a ledger would draw again, or release a second output for the same part of
 the readings: both leak. The ledger cannot tell that it is old; a small file elsewhere can. It is written
-after each transaction, without waiting for the disk: a witness that lags behind is harmless, one that
+after each transaction, without waiting for the disk: a guard that lags behind is harmless, one that
 is ahead of its ledger is proof.
 
 It is no proof against somebody who restores both, and knows nothing of a ledger that was begun anew.
@@ -27,7 +27,7 @@ _NO_KEY = -(2**63)
 _FILES = 64  # open at once
 
 
-class Seen(NamedTuple):
+class GuardRecord(NamedTuple):
     """How far a stream had come when an output was last released."""
 
     serial: int
@@ -37,7 +37,7 @@ class Seen(NamedTuple):
     charged: int
 
 
-class Witness:
+class RollbackGuard:
     """One small file a stream, in a folder for the ledger."""
 
     def __init__(self, folder: str | None) -> None:
@@ -46,22 +46,24 @@ class Witness:
         self._warned = False
 
     @classmethod
-    def of(cls, given: str | os.PathLike[str] | bool | None, ledger: str) -> Witness:
+    def of(cls, given: str | os.PathLike[str] | bool | None, ledger: str) -> RollbackGuard:
         """In the folder that was given, or in the user's state folder; False for none."""
         if given is False:
             return cls(None)
         if given is True:
-            raise ConfigurationError("witness = True; it must be a folder, None for the usual one, or False for none")
+            raise ConfigurationError(
+                "rollback_guard = True; it must be a folder, None for the usual one, or False for none"
+            )
         base = _state_folder() if given is None else os.fspath(given)
         folder = os.path.join(base, ledger)
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
         except OSError as error:
             if given is not None:
-                raise ConfigurationError(f"the witness folder cannot be made: {error.strerror}") from None
+                raise ConfigurationError(f"the folder of the rollback guard cannot be made: {error.strerror}") from None
             warnings.warn(
-                "no witness can be kept in the user's state folder, so an older copy of this ledger would not be "
-                "noticed; give witness= a folder, or False to say that this is known",
+                "no rollback guard can be kept in the user's state folder, so an older copy of this ledger would not "
+                "be noticed; give rollback_guard= a folder, or False to say that this is known",
                 UnderstudyWarning,
                 stacklevel=4,
             )
@@ -76,7 +78,7 @@ class Witness:
             noted = [int(f.name) for f in files if f.name.isdecimal() and f.stat().st_size == _RECORD.size]
         return max(noted, default=0)
 
-    def ahead(self, stream: int, serial: int) -> Seen | None:
+    def ahead(self, stream: int, serial: int) -> GuardRecord | None:
         """How far the stream had come, if that is further than this."""
         if self._folder is None:
             return None
@@ -85,13 +87,15 @@ class Witness:
             os.lseek(descriptor, 0, os.SEEK_SET)
             record = os.read(descriptor, _RECORD.size)
         except OSError as error:
-            raise LedgerError(f"the witness cannot be read: {error.strerror}") from None
+            raise LedgerError(f"the rollback guard cannot be read: {error.strerror}") from None
         if len(record) < _RECORD.size:
             return None
         seen, count, last, kind, charged = _RECORD.unpack(record)
         if seen <= serial:
             return None
-        return Seen(seen, count, None if last == _NO_KEY else last, _KINDS[kind] if 0 <= kind < 4 else "", charged)
+        return GuardRecord(
+            seen, count, None if last == _NO_KEY else last, _KINDS[kind] if 0 <= kind < 4 else "", charged
+        )
 
     def note(self, stream: int, at: Position) -> None:
         """Remember how far the stream has come."""
@@ -105,7 +109,9 @@ class Witness:
             # what was recorded may be released; only an older copy would not be noticed
             if not self._warned:
                 self._warned = True
-                warnings.warn(f"the witness cannot be written: {error.strerror}", UnderstudyWarning, stacklevel=5)
+                warnings.warn(
+                    f"the rollback guard cannot be written: {error.strerror}", UnderstudyWarning, stacklevel=5
+                )
 
     def close(self) -> None:
         """Close the files."""
@@ -122,7 +128,7 @@ class Witness:
             try:
                 self._open[stream] = os.open(path, os.O_CREAT | os.O_RDWR | getattr(os, "O_BINARY", 0), 0o600)
             except OSError as error:
-                raise LedgerError(f"the witness cannot be opened: {error.strerror}") from None
+                raise LedgerError(f"the rollback guard cannot be opened: {error.strerror}") from None
         return self._open[stream]
 
 
@@ -132,7 +138,7 @@ def check_rollback(rollback: str) -> None:
         raise ConfigurationError(f"rollback = {rollback!r}; it must be 'refuse' or 'charge'")
 
 
-def rolled_back(what: str) -> RollbackError:
+def rollback_error(what: str) -> RollbackError:
     """The error for a ledger that is behind what was released."""
     return RollbackError(
         f"the ledger is older than what {what} has released: it was restored from a backup or rolled back. "
@@ -141,12 +147,8 @@ def rolled_back(what: str) -> RollbackError:
     )
 
 
-def _write(descriptor: int, record: bytes, at: int) -> None:  # Windows has no pwrite
-    os.lseek(descriptor, at, os.SEEK_SET)
-    os.write(descriptor, record)
-
-
-_pwrite = getattr(os, "pwrite", _write)
+def _pwrite(descriptor: int, record: bytes, at: int) -> None:
+    os.pwrite(descriptor, record, at)
 
 
 def _state_folder() -> str:

@@ -20,7 +20,7 @@ import importlib
 import math
 import sys
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -43,6 +43,13 @@ from understudy.transform.lattice import Lattice, as_lattice
 from understudy.transform.readings import as_readings, finite_or_missing, one_reading, warn_incomplete
 
 # Causal maps: readings in, readings out, one at a time or in chunks, with the state in your hand -----
+
+
+State: TypeAlias = tuple[Any, ...]
+"""What a map carries from reading to reading: a tuple of numbers, arrays and further tuples, or what a model of one's
+own carries."""
+Reading: TypeAlias = float | Array | None
+"""One reading: a number, an array (d,), or None where it is missing."""
 
 
 class CausalMap(Protocol):
@@ -93,7 +100,7 @@ def auxiliary(model: Model, rng: Any) -> Uniforms | None:
     return None
 
 
-def keyed(model: Model, rng: Any) -> Model:
+def with_key(model: Model, rng: Any) -> Model:
     """A model that computes with random numbers (particles), under the key that was given; others as they are."""
     if rng is None or not hasattr(model, "keyed"):
         return model
@@ -632,7 +639,7 @@ def transformation(source: Model, target: Model, partial: bool, rng: Any, limit:
     if partial:
         raise ConfigurationError("partial=True needs Gauss-Markov models on both sides")
     secret = None if rng is None else uniforms_from(rng)  # a Generator gives another key each time
-    return Chain(whitening(keyed(source, secret), secret), colouring(keyed(target, secret)), limit=limit)
+    return Chain(whitening(with_key(source, secret), secret), colouring(with_key(target, secret)), limit=limit)
 
 
 def _transform(source: Model, target: Model, partial: bool, rng: Any, resolution: Any = None) -> Transform:
@@ -746,7 +753,7 @@ def whiten(Y: Any, model: Model, rng: Any = None, *, partial: bool = False, out:
     """
     _check(model, partial)
     secret = None if rng is None else uniforms_from(rng)
-    return run(whitening(keyed(model, secret), secret, partial), Y, partial=partial, out=out)
+    return run(whitening(with_key(model, secret), secret, partial), Y, partial=partial, out=out)
 
 
 def colour(z: Any, model: Model, *, partial: bool = False, out: Any = None) -> Array:

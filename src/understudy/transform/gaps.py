@@ -60,14 +60,14 @@ def refill_of(models: Iterable[Model]) -> int | None:
     return needed.pop() if needed else None
 
 
-def restarting(source: Model, target: Model, rng: Any = None, limit: float | None = None) -> Transformation:
+def restarting_map(source: Model, target: Model, rng: Any = None, limit: float | None = None) -> Transformation:
     """The map from readings of `source` to readings of `target`, which goes on after missing readings.
 
     >>> import scipy.stats
     >>> import understudy as us
     >>> heavy = us.Scalar(scipy.stats.t(3.0))
     >>> low, high = (us.AutoRegressive(0.5, noise=heavy, past=[past]) for past in (0.0, 10.0))
-    >>> made = restarting(low, high)
+    >>> made = restarting_map(low, high)
     >>> _, out = made.apply(made.start(), np.array([[1.0], [0.5], [np.nan], [2.0], [1.0]]))
     >>> out[:, 0].round(6).tolist()
     [nan, 5.0, nan, nan, 2.5]
@@ -78,10 +78,10 @@ def restarting(source: Model, target: Model, rng: Any = None, limit: float | Non
         return made
     if not isinstance(made, Chain) or len(made.maps) != 2:
         raise ModelError("models that need readings in a row after a gap are whitened and coloured one after the other")
-    return Restarting(*made.maps, needed, limit)
+    return RestartingMap(*made.maps, needed, limit)
 
 
-class Restarting:
+class RestartingMap:
     """A whitening and a colouring, with readings withheld at the beginning and after each gap.
 
     The state: how many readings are still to be withheld, the state of the whitening, and that of the
@@ -138,20 +138,20 @@ class Restarting:
     def fresh(self, state: Any, z: Array) -> tuple[_State, Array]:
         """One step in which the source misses a reading and the target is given the scores z (d,)."""
         _, source, target, _ = self._checked(state)
-        return self.coloured((self.refill, _anew(self.source, source, 1), target), z)
+        return self.colour((self.refill, _anew(self.source, source, 1), target), z)
 
     def beyond(self, state: Any, z: Array) -> tuple[_State, Array]:
         """The same for a reading that came and is not taken: it has an output where it would have had one."""
         _, source, target, due = self._checked(state)
         after = _state(self.refill, _anew(self.source, source, 1), target, max(0, due - 1))
-        return (after, np.full(self.dim, np.nan)) if due else self.coloured(after, z)
+        return (after, np.full(self.dim, np.nan)) if due else self.colour(after, z)
 
     def is_behind(self, state: Any) -> bool:
         """Whether outputs are due although the law of the readings is not known again."""
         left, _, _, due = self._checked(state)
         return bool(left > due == 0)
 
-    def coloured(self, state: Any, z: Array) -> tuple[_State, Array]:
+    def colour(self, state: Any, z: Array) -> tuple[_State, Array]:
         """The target moved on by the scores z (d,) and nothing else: for a reading whose output is withheld."""
         left, source, target, due = self._checked(state)
         target, out = self.target.apply(self.target.start() if target is None else target, z[None, :])
