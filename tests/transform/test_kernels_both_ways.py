@@ -591,7 +591,8 @@ import numpy as np
 import understudy as us
 from understudy.models.gauss_markov import System
 from understudy.models.hidden_markov import HiddenMarkov
-from understudy.transform import backend, hidden
+from understudy.transform import backend
+from understudy.transform import hidden_markov as hidden
 
 sys.path.insert(0, sys.argv[1])
 from helpers import random_system, room

@@ -86,7 +86,9 @@ from understudy.models.model import Model
 from understudy.models.on_grid import OnGrid, coloured, scored
 from understudy.stream.engine import hand_over_state
 from understudy.tables.frame import DAY, hours
-from understudy.transform.core import CausalMap, colouring, disguise, gauss_markov, has_atoms, sample, transformation
+from understudy.transform.core import colouring, disguise, has_atoms, sample, transformation
+from understudy.transform.readings import CausalMap
+from understudy.models.gauss_markov import gauss_markov
 from understudy.transform.gaps import refill_of, restarting_map
 
 # A recording: raw readings with labels beside them, and how it is cut into what is learned from and w ---

@@ -39,8 +39,8 @@ from understudy.distortion.simulation import GROUPS, Plan, Simulated, simulate
 from understudy.errors import DesignError, UnderstudyWarning
 from understudy.laws.law import Law
 from understudy.models.family import Family
+from understudy.models.gauss_markov import gauss_markov, innovations
 from understudy.models.model import Model
-from understudy.transform.core import gauss_markov, innovations
 
 # Which method for which pair: the cost matrix as it fills, the best method first ---------------------
 

@@ -42,9 +42,8 @@ from understudy.laws.gaussian import Gaussian
 from understudy.laws.law import Law
 from understudy.laws.multivariate import Independent
 from understudy.laws.scalar import Scalar
-from understudy.models.gauss_markov import GaussMarkov, spectral_radius
+from understudy.models.gauss_markov import GaussMarkov, gauss_markov, innovations, spectral_radius
 from understudy.models.model import Model
-from understudy.transform.core import gauss_markov, innovations
 from understudy.transform.kalman_pair import Side, gains, white
 
 _BLOCK = 32  # readings measured at a time; a power of 2

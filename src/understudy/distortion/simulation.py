@@ -52,12 +52,12 @@ from understudy.laws.mixture import components_of, log_columns, mixture_value
 from understudy.laws.multivariate import Independent, impossible
 from understudy.laws.uniforms import SeededUniforms, Uniforms
 from understudy.models.autoregressive import AutoRegressive
-from understudy.models.gauss_markov import GaussMarkov
+from understudy.models.gauss_markov import GaussMarkov, gauss_markov, innovations
 from understudy.models.hidden_markov import HiddenMarkov
 from understudy.models.model import Model
 from understudy.models.on_grid import OnGrid, coloured
 from understudy.models.quantised import Quantised
-from understudy.transform.core import Emit, colour, colouring, gauss_markov, innovations, whiten
+from understudy.transform.core import Emit, colour, colouring, whiten
 
 # Many sequences at once: scores (T, d, N) to readings, with arrays over the N sequences --------------
 

@@ -35,13 +35,13 @@ from understudy.laws.multivariate import impossible
 from understudy.laws.uniforms import uniforms_from
 from understudy.models.autoregressive import AutoRegressive
 from understudy.models.family import Family, same_state
-from understudy.models.gauss_markov import GaussMarkov
+from understudy.models.gauss_markov import GaussMarkov, gauss_markov
 from understudy.models.hidden_markov import HiddenMarkov
 from understudy.models.iid_markov import IID
 from understudy.models.model import Model
 from understudy.models.on_grid import OnGrid, scored
 from understudy.transform.backend import integers, kernels, kernels_hidden, view
-from understudy.transform.core import broken_law, gauss_markov, whiten
+from understudy.transform.core import broken_law, whiten
 from understudy.transform.hidden_markov import bank, is_known
 from understudy.transform.kalman_pair import bad_innovation, white
 from understudy.transform.readings import finite_or_missing, infinite

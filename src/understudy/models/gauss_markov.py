@@ -31,6 +31,8 @@ import numpy as np
 from understudy._types import Array, Frozen, Plain
 from understudy.errors import ModelError, StoredFileError
 from understudy.laws.gaussian import Gaussian
+from understudy.laws.law import Law
+from understudy.models.model import Model
 from understudy.serialize import WAY_OUT, Place, construct, entries, fields, stored_array, truth
 
 # Parameters of a linear system: numbers, arrays, or something given per step, checked once -----------
@@ -589,3 +591,13 @@ def _stationary_covariance(A: Array, Q: Array) -> Array:
         P = P + A @ P @ A.T
         A = A @ A
     return (P + P.T) / 2.0
+
+
+def gauss_markov(model: Model) -> GaussMarkov | None:
+    """The Gauss-Markov form of a model, if it has one."""
+    return model if isinstance(model, GaussMarkov) else getattr(model, "gauss_markov", None)
+
+
+def innovations(model: Model) -> tuple[GaussMarkov | None, Law] | None:
+    """The recursion and the law of a model with independent innovations, if it is one."""
+    return getattr(model, "innovations", None)

@@ -71,10 +71,11 @@ from understudy.stream.policy import (
 )
 from understudy.stream.release import FORGIVEN, LARGEST_SCORE, Release, Watch
 from understudy.stream.rollback_guard import GuardRecord
-from understudy.transform.core import CausalMap, Chain, State, Transformation, transformation
+from understudy.transform.core import Chain, transformation
 from understudy.transform.gaps import RestartingMap, restarting_map
 from understudy.transform.kalman_pair import Pair
 from understudy.transform.quantised import Colouring
+from understudy.transform.readings import CausalMap, State, Transformation
 
 _T = TypeVar("_T")
 
@@ -739,7 +740,7 @@ class Transaction:
             step, state, leave = self.live.map.step, self.live.position.state, self.setup.release.one
             for y in values[at:stop]:
                 state, out = step(state, y)
-                outs.append(leave(out))
+                outs.append(leave(out))  # type: ignore[arg-type]  # one channel
             lost = sum(out != out for out in outs[at:])
             if lost and self.setup.fill:
                 return self._few_as_batch(values, kind, numbers, thetas, done)

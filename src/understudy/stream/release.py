@@ -32,10 +32,10 @@ from numpy.typing import NDArray
 from understudy._types import Array, Frozen
 from understudy.errors import ConfigurationError, ReadingError, UnderstudyError
 from understudy.laws.gaussian import Gaussian
-from understudy.models.gauss_markov import GaussMarkov, System
+from understudy.models.gauss_markov import GaussMarkov, System, gauss_markov
 from understudy.models.iid_markov import IID
 from understudy.models.model import Model
-from understudy.transform.core import gauss_markov, has_atoms
+from understudy.transform.core import has_atoms
 from understudy.transform.kalman_pair import gains
 from understudy.transform.lattice import LARGEST_DECIMAL, Lattice, as_lattice
 from understudy.transform.roundoff import STATED, Roundoff, roundoff, stated_error

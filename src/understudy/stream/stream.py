@@ -35,7 +35,7 @@ from understudy.errors import (
     SnapshotError,
     UnderstudyWarning,
 )
-from understudy.models.gauss_markov import GaussMarkov
+from understudy.models.gauss_markov import GaussMarkov, gauss_markov
 from understudy.stream import snapshot as snapshots
 from understudy.stream.cadence import TIME, Cadence, Duration, Key, Keys, number_keys
 from understudy.stream.engine import (
@@ -55,8 +55,7 @@ from understudy.stream.ledger_file import MICRO, StreamRow, from_stored
 from understudy.stream.policy import StreamDesign
 from understudy.stream.replay import FileRun
 from understudy.stream.rollback_guard import GuardRecord, check_rollback, rollback_error
-from understudy.transform.core import Reading, gauss_markov
-from understudy.transform.readings import as_readings, finite_or_missing, one_reading, warn_incomplete
+from understudy.transform.readings import Reading, as_readings, finite_or_missing, one_reading, warn_incomplete
 
 _log = logging.getLogger("understudy.stream")
 _T = TypeVar("_T")

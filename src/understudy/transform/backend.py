@@ -8,10 +8,13 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+
+from understudy._types import Array, Index
 
 
 def load_plain(name: str, path: str) -> ModuleType:
@@ -45,16 +48,12 @@ compiled, (kernels, kernels_many, kernels_hidden, kernels_rounded) = load_kernel
 )
 
 
-def view(array: Any) -> Any:
-    """What the kernels read quickest: arrays when compiled, memoryviews when plain."""
-    return array if compiled else memoryview(array)
+view: Callable[[Array | Index], Any] = np.asarray if compiled else memoryview  # type: ignore[assignment]  # of a number
+"""What the kernels read quickest: arrays when compiled, memoryviews when plain."""
+table: Callable[[Array], Any] = np.asarray if compiled else np.ndarray.tolist  # type: ignore[assignment]  # a method
+"""The same for a table that is read a few entries at a time: a list when plain."""
 
 
-def table(array: Any) -> Any:
-    """The same for a table that is read a few entries at a time: a list when plain."""
-    return array if compiled else array.tolist()
-
-
-def integers(values: Any) -> Any:
+def integers(values: Sequence[int] | Index) -> Index:
     """Indices in the machine's own size, as the compiled kernels want them."""
     return np.asarray(values, dtype=np.intp)

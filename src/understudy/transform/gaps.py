@@ -14,27 +14,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
-from understudy._types import Array
+from understudy._types import Array, Numbers
 from understudy.errors import ModelError, NumericalError, StateError
 from understudy.models.model import Model
-from understudy.transform.core import (
-    CausalMap,
-    Chain,
-    RandomisedScore,
-    Score,
-    ScoreEach,
-    Transformation,
-    counted,
-    transformation,
-    within,
-)
-from understudy.transform.readings import finite_or_missing, one_reading
-
-_State = tuple[Any, ...]
+from understudy.transform.core import Chain, RandomisedScore, Randomness, Score, ScoreEach, clip_scores, split_count, transformation
+from understudy.transform.readings import CausalMap, Reading, State, Transformation, deliver, finite_or_missing
 
 
 def refill_of(models: Iterable[Model]) -> int | None:
@@ -52,15 +39,15 @@ def refill_of(models: Iterable[Model]) -> int | None:
     """
     needed = {getattr(model, "refill", None) for model in models}
     if len(needed) > 1:
-        told = ", ".join(str(n) for n in sorted(n or 0 for n in needed))
+        numbers = ", ".join(str(n) for n in sorted(n or 0 for n in needed))
         raise ModelError(
-            f"after missing readings the models need {told} readings in a row; they must agree, or what is withheld "
+            f"after missing readings the models need {numbers} readings in a row; they must agree, or what is withheld "
             "would depend on the parameter"
         )
     return needed.pop() if needed else None
 
 
-def restarting_map(source: Model, target: Model, rng: Any = None, limit: float | None = None) -> Transformation:
+def restarting_map(source: Model, target: Model, rng: Randomness = None, limit: float | None = None) -> Transformation:
     """The map from readings of `source` to readings of `target`, which goes on after missing readings.
 
     >>> import scipy.stats
@@ -81,7 +68,7 @@ def restarting_map(source: Model, target: Model, rng: Any = None, limit: float |
     return RestartingMap(*made.maps, needed, limit)
 
 
-class RestartingMap:
+class RestartingMap(Transformation):
     """A whitening and a colouring, with readings withheld at the beginning and after each gap.
 
     The state: how many readings are still to be withheld, the state of the whitening, and that of the
@@ -93,27 +80,26 @@ class RestartingMap:
         self.source, self.target, self.refill, self.limit = source, target, refill, limit
         self.dim = source.dim
 
-    def start(self) -> _State:
+    def start(self) -> State:
         """All is to be withheld, and the colouring has not begun."""
         return self.refill, self.source.start(), None
 
-    def step(self, state: Any, y: Any) -> tuple[_State, Any]:
+    def step(self, state: State, y: Reading) -> tuple[State, Numbers]:
         """One reading; None or NaN is missing and stays so."""
         if type(y) is float and self.dim == 1 and math.isfinite(y):
             left, source, target, _ = self._checked(state)
             if not left:
                 source, z = self.source.step(source, y)
-                z = within(z, self.limit)
-                target, out = self.target.step(self.target.start() if target is None else target, z)
+                z = np.asarray(clip_scores(z, self.limit))
+                target, out = self.target.step(self._coloured(target), clip_scores(z, self.limit))
                 return (0, source, target), out
-        state, row = self.apply(state, one_reading(y, self.dim))
-        return state, row.item() if self.dim == 1 else row[0]
+        return super().step(state, y)
 
-    def apply(self, state: Any, Y: Array) -> tuple[_State, Array]:
+    def apply(self, state: State, Y: Array, out: Array | None = None) -> tuple[State, Array]:
         """A chunk (T, d), piece by piece: readings in a row, or missing ones."""
         left, source, target, due = self._checked(state)
         missing = finite_or_missing(Y)
-        out = np.full(Y.shape, np.nan)
+        made = np.full(Y.shape, np.nan)
         cuts = [0, *(np.flatnonzero(missing[1:] != missing[:-1]) + 1).tolist(), len(Y)]
         for start, stop in pairwise(cuts):
             if start == stop:
@@ -128,36 +114,40 @@ class RestartingMap:
                     source, _ = _fed(self.source, source, np.ascontiguousarray(Y[start:begins]))
                 if stop > begins:
                     source, z = self.source.apply(source, np.ascontiguousarray(Y[begins:stop]))
-                    z = within(z, self.limit)
-                    target, out[begins:stop] = self.target.apply(self.target.start() if target is None else target, z)
+                    z = np.asarray(clip_scores(z, self.limit))
+                    target, made[begins:stop] = self.target.apply(self._coloured(target), z)
             except NumericalError as error:
                 raise _numbered(error, begins) from None
             left, due = left - (begins - start), max(0, due - (stop - start))
-        return _state(left, source, target, due), out
+        return _state(left, source, target, due), deliver(made, out)
 
-    def fresh(self, state: Any, z: Array) -> tuple[_State, Array]:
+    def fresh(self, state: State, z: Array) -> tuple[State, Array]:
         """One step in which the source misses a reading and the target is given the scores z (d,)."""
         _, source, target, _ = self._checked(state)
         return self.colour((self.refill, _anew(self.source, source, 1), target), z)
 
-    def beyond(self, state: Any, z: Array) -> tuple[_State, Array]:
+    def beyond(self, state: State, z: Array) -> tuple[State, Array]:
         """The same for a reading that came and is not taken: it has an output where it would have had one."""
         _, source, target, due = self._checked(state)
         after = _state(self.refill, _anew(self.source, source, 1), target, max(0, due - 1))
         return (after, np.full(self.dim, np.nan)) if due else self.colour(after, z)
 
-    def is_behind(self, state: Any) -> bool:
+    def is_behind(self, state: State) -> bool:
         """Whether outputs are due although the law of the readings is not known again."""
         left, _, _, due = self._checked(state)
         return bool(left > due == 0)
 
-    def colour(self, state: Any, z: Array) -> tuple[_State, Array]:
+    def colour(self, state: State, z: Array) -> tuple[State, Array]:
         """The target moved on by the scores z (d,) and nothing else: for a reading whose output is withheld."""
         left, source, target, due = self._checked(state)
-        target, out = self.target.apply(self.target.start() if target is None else target, z[None, :])
+        target, out = self.target.apply(self._coloured(target), z[None, :])
         return _state(left, source, target, due), out[0]
 
-    def _checked(self, state: Any) -> tuple[int, Any, Any, int]:
+    def _coloured(self, target: State | None) -> State:
+        """The state of the colouring, which begins with its first output."""
+        return self.target.start() if target is None else target
+
+    def _checked(self, state: State) -> tuple[int, State, State | None, int]:
         whole = isinstance(state, (tuple, list)) and len(state) in (3, 4) and type(state[0]) is int
         if not whole or not 0 <= state[0] <= self.refill or not (len(state) == 3 or type(state[3]) is int):
             raise StateError(
@@ -167,22 +157,22 @@ class RestartingMap:
         return state[0], state[1], state[2], state[3] if len(state) == 4 else state[0]
 
 
-def _state(left: int, source: Any, target: Any, due: int) -> _State:
+def _state(left: int, source: State, target: State | None, due: int) -> State:
     return (left, source, target) if due == left else (left, source, target, due)
 
 
-def _anew(link: CausalMap, state: Any, missing: int) -> Any:
+def _anew(link: CausalMap, state: State, missing: int) -> State:
     """A whitening at its beginning, but that numbers of readings go on: no auxiliary uniform is used twice."""
     if isinstance(link, Chain):
         return tuple(_anew(each, part, missing) for each, part in zip(link.maps, link.checked(state), strict=True))
     if isinstance(link, RandomisedScore):
-        return counted(state)[0] + missing, link.model.start()
+        return split_count(state)[0] + missing, link.model.start()
     if isinstance(link, ScoreEach):
         return link.passed(state, missing)
     return link.start()
 
 
-def _fed(link: CausalMap, state: Any, Y: Array) -> tuple[Any, Array]:
+def _fed(link: CausalMap, state: State, Y: Array) -> tuple[State, Array]:
     """A whitening after readings of which no score is made: on a past that is not theirs there may be none."""
     if isinstance(link, Chain):
         after = []
@@ -197,7 +187,7 @@ def _fed(link: CausalMap, state: Any, Y: Array) -> tuple[Any, Array]:
     grid = getattr(link.model, "grid", None)
     for i, channel in enumerate(() if grid is None else grid.channels):
         channel.cells(Y[:, i], i)  # refuses what is off the grid, as a score would
-    k, inner = counted(state) if isinstance(link, RandomisedScore) else (0, state)
+    k, inner = split_count(state) if isinstance(link, RandomisedScore) else (0, state)
     for row in Y:
         inner = link.model.update(inner, row.item() if link.dim == 1 else row)
     return ((k + len(Y), inner) if isinstance(link, RandomisedScore) else inner), Y

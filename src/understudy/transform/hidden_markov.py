@@ -1,36 +1,37 @@
 """Hidden Markov models, whole chunks at a time.
 
-To whiten, the likelihoods of all readings under all hidden states come first, by the laws' own
-functions; then a compiled loop runs the forward recursion; then every reading is scored under its own
-mixture. With z_s the score under state s, a mixture needs no more than that:
+To whiten, the likelihoods of all readings under all hidden states come first, by the laws' own functions; then a
+compiled loop runs the forward recursion; then every reading is scored under its own mixture. With z_s the score under
+state s and pi_s its probability given the past, a mixture needs no more than that::
 
-    z = Phi^-1(sum_s pi_s Phi(z_s)).
+    z = Phi^-1(sum_s pi_s Phi(z_s))
 
-To colour is sequential. For Gaussian laws, vectors included, the loop with the inverse in it is
-compiled; other laws go through the four methods.
+To colour is sequential. For Gaussian laws, vectors included, and for atoms of one channel the loop with the inverse in
+it is compiled; other laws go through the four methods of the model.
 
-One law at many readings, and one mixture of atoms for each reading: what a hidden Markov model is made of.
+A `GaussianBank` or a `LawBank` holds the laws of all states side by side, ready to be asked about many readings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from understudy._types import Array, Mask
+from understudy._types import Array, Mask, Numbers
 from understudy.errors import NumericalError, ReadingError, StateError
 from understudy.laws.atoms import Atoms, intervals, positions, randomised_scores
 from understudy.laws.gaussian import Gaussian
+from understudy.laws.law import Law
 from understudy.laws.multivariate import Independent, impossible, mixed_probabilities
 from understudy.laws.uniforms import Uniforms
 from understudy.models.hidden_markov import HiddenMarkov
 from understudy.transform.backend import kernels_hidden, view
-from understudy.transform.readings import finite_or_missing, one_reading
+from understudy.transform.core import split_count
+from understudy.transform.readings import CausalMap, State, deliver, finite_or_missing
 
-# One law at many readings, and one mixture of atoms for each reading: what a hidden Markov model is m ---
-
+# Laws of all states -----------------------------------------------------------------------------------
 
 _HALF_LOG_2PI = 0.9189385332046727
 
@@ -38,7 +39,7 @@ _HALF_LOG_2PI = 0.9189385332046727
 class GaussianBank:
     """Gaussian laws of all states side by side: means (d, S) and lower Cholesky factors (d, d, S)."""
 
-    def __init__(self, laws: tuple[Any, ...]) -> None:
+    def __init__(self, laws: tuple[Law, ...]) -> None:
         parts = [_factors(law) for law in laws]
         self.means: Array = np.stack([mean for mean, _ in parts], axis=-1)
         self.factors: Array = np.stack([factor for _, factor in parts], axis=-1)
@@ -59,7 +60,7 @@ class GaussianBank:
 class LawBank:
     """Laws of all states that are laws of one number, independent channels or Gaussian vectors."""
 
-    def __init__(self, laws: tuple[Any, ...]) -> None:
+    def __init__(self, laws: tuple[Law, ...]) -> None:
         self._laws = [GaussianBank((law,)) if type(law) is Gaussian else law for law in laws]
 
     def under(self, Y: Array) -> tuple[Array, Array]:
@@ -76,7 +77,7 @@ class LawBank:
         return Z, G
 
 
-def _scores(law: Any, y: Array) -> Array:
+def _scores(law: Law, y: Array) -> Array:
     """Scores of one number; infinite outside the support, NaN where they cannot be computed."""
     score = getattr(law, "score_or_end", law.score)
     try:
@@ -85,7 +86,7 @@ def _scores(law: Any, y: Array) -> Array:
         return np.array([_score(law, score, reading) for reading in y.tolist()])
 
 
-def _score(law: Any, score: Any, y: float) -> float:
+def _score(law: Law, score: Callable[[float], Numbers], y: float) -> float:
     try:
         return float(score(y))
     except ReadingError:
@@ -94,24 +95,24 @@ def _score(law: Any, score: Any, y: float) -> float:
         return np.nan
 
 
-def bank(laws: tuple[Any, ...]) -> GaussianBank | LawBank:
+def bank(laws: tuple[Law, ...]) -> GaussianBank | LawBank:
     """The laws of all states, ready to be asked about many readings."""
     return GaussianBank(laws) if all(is_gaussian(law) for law in laws) else LawBank(laws)
 
 
-def is_known(law: Any, dim: int) -> bool:
+def is_known(law: Law, dim: int) -> bool:
     """Whether a bank can hold a law: any of one number, else independent channels and Gaussian vectors."""
     return dim == 1 or type(law) in (Gaussian, Independent)
 
 
-def is_gaussian(law: Any) -> bool:
+def is_gaussian(law: Law) -> bool:
     """Whether a law is Gaussian, or made of independent Gaussian channels."""
     if type(law) is Independent:
         return all(type(channel) is Gaussian for channel in law.laws)
     return type(law) is Gaussian
 
 
-def _factors(law: Any) -> tuple[Array, Array]:
+def _factors(law: Law) -> tuple[Array, Array]:
     if isinstance(law, Independent):
         normals = [channel for channel in law.laws if isinstance(channel, Gaussian)]
         return np.array([law.mean for law in normals]), np.diag([law.root.item() for law in normals])
@@ -121,7 +122,7 @@ def _factors(law: Any) -> tuple[Array, Array]:
 class AtomTables:
     """A channel with atoms: the values, and their probabilities under each state."""
 
-    def __init__(self, laws: list[Any]) -> None:
+    def __init__(self, laws: list[Atoms]) -> None:
         self.values: Array = laws[0].values
         self.probabilities: list[Array] = [law.probabilities for law in laws]
 
@@ -133,16 +134,15 @@ class AtomTables:
         return randomised_scores(p[n, i], below[n, i], above[n, i + 1], edges[n, i], edges[n, i + 1], v)
 
 
-def atom_channels(emissions: tuple[Any, ...], dim: int) -> Iterator[tuple[int, AtomTables]]:
+def atom_channels(emissions: tuple[Law, ...], dim: int) -> Iterator[tuple[int, AtomTables]]:
     """The channels that have atoms."""
     for i in range(dim):
         laws = [law.laws[i] if isinstance(law, Independent) else law for law in emissions]
         if isinstance(laws[0], Atoms):
-            yield i, AtomTables(laws)
+            yield i, AtomTables([law for law in laws if isinstance(law, Atoms)])
 
 
-# Hidden Markov models, whole chunks at a time --------------------------------------------------------
-
+# The maps ---------------------------------------------------------------------------------------------
 
 _NUMBERS = 1 << 16  # worked on at a time, which bounds the memory and stays in the processor's cache
 _DEEP = 600.0  # minus the logarithm of a tail beyond which weights that have underflowed may decide
@@ -164,23 +164,19 @@ def colouring(model: HiddenMarkov) -> HiddenValues | HiddenAtoms | None:
     return HiddenAtoms(model) if model.dim == 1 and model.atoms else None
 
 
-class _Hidden:
-    """What both maps share: one reading is a chunk of one, so both give the same bits."""
+class _Hidden(CausalMap):
+    """What all maps share: one reading is a chunk of one, so both give the same bits."""
 
     def __init__(self, model: HiddenMarkov) -> None:
         self.model, self.dim, self.states = model, model.dim, model.states
         self._laws = bank(model.emissions)
         self._transition = view(model.transition.reshape(-1))
 
-    def step(self, state: Any, y: Any) -> tuple[Any, Any]:
-        """One reading; None or NaN is missing and stays so."""
-        state, out = self.apply(state, one_reading(y, self.dim))
-        return state, out.item() if self.dim == 1 else out[0]
+    def start(self) -> State:
+        """The model's own."""
+        return self.model.start()
 
-    def apply(self, state: Any, Y: Array) -> tuple[Any, Array]:
-        raise TypeError("a map says what it does to a chunk")
-
-    def _probabilities(self, state: Any) -> Array:
+    def _probabilities(self, state: State) -> Array:
         if not isinstance(state, (tuple, list)) or len(state) != self.states:
             raise StateError(f"a state of this model is a tuple of {self.states} probabilities")
         try:
@@ -235,24 +231,20 @@ class HiddenScores(_Hidden):
         """For sensor j of several, with uniforms of its own."""
         return self if self.uniforms is None else HiddenScores(self.model, self.uniforms.sensor(j))
 
-    def start(self) -> Any:
+    def start(self) -> State:
         """The model's own, after the number of readings so far where that is needed."""
         return self.model.start() if self.uniforms is None else (0, self.model.start())
 
-    def apply(self, state: Any, Y: Array) -> tuple[Any, Array]:
+    def apply(self, state: State, Y: Array, out: Array | None = None) -> tuple[State, Array]:
         """A chunk (T, d)."""
-        k, inner = 0, state
-        if self.uniforms is not None:
-            if not isinstance(state, (tuple, list)) or len(state) != 2 or not isinstance(state[0], int):
-                raise StateError("a state of this filter is a pair: number of readings so far, and probabilities")
-            k, inner = state
-        pi, missing, out = self._probabilities(inner), finite_or_missing(Y), np.full(Y.shape, np.nan)
+        k, inner = (0, state) if self.uniforms is None else split_count(state)
+        pi, missing, made = self._probabilities(inner), finite_or_missing(Y), np.full(Y.shape, np.nan)
         for first in range(0, len(Y), self._block):
             rows = slice(first, first + self._block)
             V = None if self.uniforms is None else self.uniforms.block(k + first, len(Y[rows]), self.dim)
-            out[rows] = self._scored(pi, Y[rows], ~missing[rows], V, first)
+            made[rows] = self._scored(pi, Y[rows], ~missing[rows], V, first)
         after = tuple(pi.tolist())
-        return (after if self.uniforms is None else (k + len(Y), after)), out
+        return (after if self.uniforms is None else (k + len(Y), after)), deliver(made, out)
 
     def loglik(self, Y: Array) -> float:
         """Log-likelihood of a whole sequence (T, d), missing readings left out."""
@@ -290,24 +282,20 @@ class HiddenScores(_Hidden):
 class _Values(_Hidden):
     """z -> y by a compiled loop, which stops at the rows that are not for it: the law itself takes those."""
 
-    def start(self) -> Any:
-        """The model's own."""
-        return self.model.start()
-
-    def apply(self, state: Any, Y: Array) -> tuple[Any, Array]:
+    def apply(self, state: State, Y: Array, out: Array | None = None) -> tuple[State, Array]:
         """A chunk of scores (T, d)."""
-        pi, out = self._probabilities(state), np.empty(Y.shape)
+        pi, made = self._probabilities(state), np.empty(Y.shape)
         z = np.where(finite_or_missing(Y)[:, None], np.nan, Y)
         k = 0
         while True:
-            k += self._run(z[k:], out[k:], pi)
+            k += self._run(z[k:], made[k:], pi)
             if k == len(z):
-                return tuple(pi.tolist()), out
-            out[k] = self._plain(k, z[k], pi)
+                return tuple(pi.tolist()), deliver(made, out)
+            made[k] = self._plain(k, z[k], pi)
             k += 1
 
     def _run(self, z: Array, out: Array, pi: Array) -> int:
-        raise TypeError("a map says how its loop is run")
+        raise NotImplementedError
 
     def _plain(self, row: int, z: Array, pi: Array) -> Array:
         """One reading by the law itself; pi moves on by the recursion that whitening has, bit for bit."""

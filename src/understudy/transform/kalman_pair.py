@@ -1,24 +1,29 @@
-"""The Gauss-Markov transformation: two Kalman predictors back to back (Theorem 4 of the paper).
+"""Theorem 4 of the paper: the Gauss-Markov transformation is two Kalman predictors back to back.
 
-The source predictor turns a reading into scores on the true past; the target predictor turns the
-scores into a disguised reading on the disguised past. Whitening and colouring are the same thing
-with *white noise* as the target or the source: a Gauss-Markov model whose scores are its readings.
+The source predictor turns a reading into a score on the true past; the target predictor turns the score into a
+disguised reading on the disguised past. With xhat the filtered mean, P its covariance and L L' = S::
 
-The state is a plain tuple of numbers: an index into the gain tables, both filtered means (both
-predicted readings where each side has one state and one channel), and, once a gap has thrown the
-gains off the tables, both filtered means and covariances, until these have returned.
+    Sigma = A P A' + Q          S = C Sigma C' + R          K = Sigma C' S^-1
+    e     = y - (C (A xhat + b) + d)                        innovation of the source
+    z     = L^-1 e                                          score, N(0, I)
+    ~e    = ~L z                                            innovation of the target
+    ~y    = ~C (~A ~xhat + ~b) + ~d + ~e                    disguised reading
+    xhat  = A xhat + b + K e    and the same for ~xhat with ~e
 
-Gain tables: what the Kalman predictor of a constant system needs at each step, computed once.
+Whitening and colouring are the same with *white noise* as the target or the source: a Gauss-Markov model whose scores
+are its readings.
 
-Gains depend on the model and on which readings are missing, never on the readings themselves. For a
-constant system without gaps they form a sequence that settles: the table ends with the settled
-row, which serves for ever after. Should it not settle within the cap, the filter goes on from the
-end of the table with the covariance carried along.
+**Gains** depend on the model and on which readings are missing, never on the readings themselves. For a constant
+system without gaps they form a sequence that settles: a `Gains` table ends with the settled row, which serves for ever
+after. Should it not settle within the cap, the filter goes on from the end of the table with the covariance carried
+along.
 
-Many sensors at once through the same pair of Gauss-Markov models.
+**State.** A plain tuple of numbers: an index into the gain tables, both filtered means (both predicted readings where
+each side has one state and one channel), and, once a gap has thrown the gains off the tables, both filtered means and
+covariances, until these have returned.
 
-Sensors without gaps share their gains, so the loop runs over time with all sensors inside. A sensor
-with a gap has gains of its own and runs by itself; each sensor's output has the same bits either way.
+**Many sensors** without gaps share their gains, so the loop runs over time with all sensors inside. A sensor with a gap
+has gains of its own and runs by itself; each sensor's output has the same bits either way.
 """
 
 from __future__ import annotations
@@ -26,19 +31,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from understudy._types import Array
+from understudy._types import Array, Index, Numbers
 from understudy.errors import ModelError, NumericalError, StateError
 from understudy.models.gauss_markov import Filtered, GaussMarkov
 from understudy.transform.backend import integers, kernels, kernels_many, table, view
 from understudy.transform.lattice import Lattice
-from understudy.transform.readings import infinite, one_reading
+from understudy.transform.readings import Reading, State, Transformation, infinite
 
-# Gain tables: what the Kalman predictor of a constant system needs at each step, computed once -------
-
+# Gain tables ------------------------------------------------------------------------------------------
 
 # The covariance counts as settled when a step moves it by less than the rounding of its entries.
 SETTLED = 2.3e-16
@@ -144,14 +148,10 @@ def bad_innovation(k: int) -> ModelError:
     return ModelError(f"the innovation covariance of reading {k} is not positive definite, or not finite")
 
 
-# The Gauss-Markov transformation: two Kalman predictors back to back (Theorem 4 of the paper) --------
+# Two predictors back to back --------------------------------------------------------------------------
 
-
-State = tuple[Any, ...]
-
-# Steps of a time-varying system that are laid out at once.
 _LEAST = 1e-3  # of |A|, for filters that carry the predicted reading: x is known from it to 1e-13 of its size
-_BLOCK = 4096
+_BLOCK = 4096  # steps of a time-varying system that are laid out at once
 _EMPTY = np.empty(0)
 _FOR_EVER = 1 << 62
 _LARGEST = float(np.finfo(float).max)
@@ -190,7 +190,7 @@ class Side:
         H, g = self._line or (0.0, 0.0)
         return (q - g) / H if H else 0.0
 
-    def systems(self, k: int, stop: int) -> tuple[Any, Any]:
+    def systems(self, k: int, stop: int) -> tuple[Array, Index]:
         """System rows for readings k+1..stop and which of them each reading uses."""
         if self.gains is not None:
             return self.gains.system, _ONE
@@ -221,7 +221,7 @@ class Side:
         return filled
 
 
-class Pair:
+class Pair(Transformation):
     """The causal map from readings of `source` to readings of `target`, both Gauss-Markov."""
 
     def __init__(self, source: GaussMarkov, target: GaussMarkov, partial: bool = False) -> None:
@@ -240,15 +240,15 @@ class Pair:
         self.tables = tuple(view(_EMPTY if g is None else g.flat) for g in tables)
 
     @cached_property
-    def step(self) -> Callable[[State, Any], tuple[State, Any]]:
+    def step(self) -> Callable[[State, Reading], tuple[State, Numbers]]:
         """One reading; for scalars on the tables a single compiled call."""
-        tables = (self.source.gains, self.target.gains)
+        plain = super().step
         if not self.scalar:
-            return self._step
+            return plain
         limit = self.frozen + 1 if self.frozen >= 0 else self.limit
-        entries = [table(g.flat) for g in tables if g is not None]
-        quick: Callable[[State, Any], tuple[State, Any]] = kernels.ScalarStep(
-            *entries, limit, self.frozen, self._step
+        entries = [table(g.flat) for g in (self.source.gains, self.target.gains) if g is not None]
+        quick: Callable[[State, Reading], tuple[State, Numbers]] = kernels.ScalarStep(
+            *entries, limit, self.frozen, plain
         ).step
         return quick
 
@@ -262,16 +262,8 @@ class Pair:
             return state
         return (*state, *source.cov0.ravel().tolist(), *target.cov0.ravel().tolist())
 
-    def _step(self, state: State, y: Any) -> tuple[State, Any]:
-        state, out = self.apply(state, one_reading(y, self.dim))
-        return state, out.item() if self.dim == 1 else out[0]
-
-    def apply(self, state: State, Y: Array) -> tuple[State, Array]:
+    def apply(self, state: State, Y: Array, out: Array | None = None) -> tuple[State, Array]:
         """Disguise a chunk (T, d); a missing reading is a row with NaN."""
-        return self.advance(self.checked(state), Y)
-
-    def apply_into(self, state: State, Y: Array, out: Array) -> tuple[State, Array]:
-        """The same, into an array of that shape, which may be Y."""
         return self.advance(self.checked(state), Y, out)
 
     def advance(
@@ -293,7 +285,7 @@ class Pair:
                 lattice.rounded(out[first:k], out[first:k])
         return state, out
 
-    def checked(self, state: Any) -> State:
+    def checked(self, state: State) -> State:
         """The state as a tuple, if it can be one of this filter's; it may have been through a file."""
         if not isinstance(state, (tuple, list)) or len(state) not in (self._on, self._off):
             raise StateError(f"a state of this filter is a tuple of {self._on} or {self._off} numbers")
@@ -307,18 +299,11 @@ class Pair:
 
     def fresh(self, state: State, z: Array) -> tuple[State, Array]:
         """One step in which the source skips a reading and the target is given scores z (d,): state, output (d,)."""
-        index, *rest = self.carried(self.checked(state))
-        n, m = self.n, self.m
-        x, xt = np.array(rest[:n]), np.array(rest[n : n + m])
-        P = np.array(rest[n + m : n + m + n * n]).reshape(n, n)
-        Pt = np.array(rest[n + m + n * n :]).reshape(m, m)
-        source, target = self.source.model, self.target.model
-        after = source.skip(Filtered(index, x, P))
-        before = Filtered(index, xt, Pt)
-        y = np.reshape(target.predict(before).value(z.item() if self.dim == 1 else z), self.dim)
-        aftert = target.update(before, y.item() if self.dim == 1 else y)
-        parts = (after.mean, aftert.mean, after.cov, aftert.cov)
-        return (index + 1, *(v for part in parts for v in np.ravel(part).tolist())), y
+        before, target_before = self._filtered(state)
+        target = self.target.model
+        y = np.reshape(target.predict(target_before).value(z.item() if self.dim == 1 else z), self.dim)
+        after = target.update(target_before, y.item() if self.dim == 1 else y)
+        return _joined(self.source.model.skip(before), after), y
 
     def leap(self, state: State, count: int) -> State | None:
         """The state after so many missing readings, in strides that double; None where the systems change with time.
@@ -332,23 +317,27 @@ class Pair:
         sides = (self.source.model, self.target.model)
         if not all(model.constant for model in sides):
             return None
-        index, *rest = self.carried(self.checked(state))
-        n, m = self.n, self.m
-        means = [np.array(rest[:n]), np.array(rest[n : n + m])]
-        covs = [np.array(rest[n + m : n + m + n * n]).reshape(n, n), np.array(rest[n + m + n * n :]).reshape(m, m)]
-        for i, model in enumerate(sides):
+        moved = []
+        for model, (k, mean, cov) in zip(sides, self._filtered(state), strict=True):
             A, b, Q = model.at(1).A, model.at(1).b, model.at(1).Q
             left = count
             while left:
                 if left % 2:
-                    means[i], covs[i] = A @ means[i] + b, A @ covs[i] @ A.T + Q
+                    mean, cov = A @ mean + b, A @ cov @ A.T + Q
                 left //= 2
                 A, b, Q = A @ A, A @ b + b, A @ Q @ A.T + Q
-        parts = [*means, *covs]
-        after = (index + count, *(v for part in parts for v in part.ravel().tolist()))
+            moved.append(Filtered(k + count, mean, cov))
+        after = _joined(*moved)
         if not all(map(math.isfinite, after)):
             raise left_the_range()
         return after
+
+    def _filtered(self, state: State) -> tuple[Filtered, Filtered]:
+        """Both filters' laws of the state X."""
+        index, *rest = self.carried(self.checked(state))
+        n, m = self.n, self.m
+        x, xt, P, Pt = np.split(np.array(rest), np.cumsum([n, m, n * n]))
+        return Filtered(index, x, P.reshape(n, n)), Filtered(index, xt, Pt.reshape(m, m))
 
     def jacobians(self, Y: Array) -> tuple[Array, Array]:
         """Output, and for each row the Jacobian of its scores (1 where it is missing), without the tables."""
@@ -427,6 +416,12 @@ class Pair:
         return (index, *means, *(p for g in tables if g is not None for p in g.covariance(index).tolist()))
 
 
+def _joined(source: Filtered, target: Filtered) -> State:
+    """The state of a pair, off the tables."""
+    parts = (source.mean, target.mean, source.cov, target.cov)
+    return (source.k, *(v for part in parts for v in np.ravel(part).tolist()))
+
+
 def left_the_range() -> NumericalError:
     """The error for an output or a state that float64 cannot hold."""
     return NumericalError("the filter left the range of double precision; the model is unstable or ill-scaled")
@@ -452,10 +447,9 @@ def _roomy(mean: tuple[float, ...], d: int) -> Array:
     return np.array((*mean, *(0.0,) * d))
 
 
-# Many sensors at once through the same pair of Gauss-Markov models -----------------------------------
+# Many sensors -----------------------------------------------------------------------------------------
 
-
-_BLOCK_sensors = 1024
+_SENSOR_BLOCK = 1024  # steps of a time-varying system that are laid out at once, for many sensors
 
 
 def apply_sensors(pair: Pair, states: tuple[State, ...], Y: Array) -> tuple[tuple[State, ...], Array]:
@@ -503,7 +497,7 @@ def _together(pair: Pair, states: tuple[State, ...], Y: Array) -> tuple[tuple[St
             a, b = pair.tables
             start = index
         else:
-            stop = min(T, k + _BLOCK_sensors)
+            stop = min(T, k + _SENSOR_BLOCK)
             a = view(pair.source.table(index, index + stop - k, P))
             b = view(pair.target.table(index, index + stop - k, Pt))
             start = 0

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -26,6 +26,8 @@ from understudy._types import Array, Frozen
 from understudy.errors import ConfigurationError
 from understudy.transform.backend import kernels, view
 
+Resolution: TypeAlias = "float | Sequence[float | None] | Array | Lattice | None"
+"""A step, or one for each channel; None or 0 leaves a channel as it is."""
 MOST = 2.0**52
 """Outputs are at most so many steps; what lies beyond is clamped."""
 
@@ -100,7 +102,7 @@ class Lattice(Frozen):
         return out
 
 
-def as_lattice(resolution: Any, dim: int) -> Lattice:
+def as_lattice(resolution: Resolution, dim: int) -> Lattice:
     """The lattice that a user asks for: a step, or one for each channel (None or 0 leaves a channel as it is).
 
     >>> as_lattice(0.5, 2)
@@ -112,7 +114,7 @@ def as_lattice(resolution: Any, dim: int) -> Lattice:
     if isinstance(resolution, Lattice):
         resolution = resolution.steps
     several = isinstance(resolution, Sequence) or (isinstance(resolution, np.ndarray) and resolution.ndim > 0)
-    given = list(resolution) if several else [resolution] * dim
+    given: list[Any] = list(resolution) if several else [resolution] * dim  # type: ignore[arg-type]  # by the line above
     if isinstance(resolution, (str, bytes)) or len(given) != dim:
         raise ConfigurationError(f"resolution = {resolution!r}; it must be a step, or one for each of {dim} channels")
     steps = []

@@ -1,33 +1,28 @@
 """Readings on a grid, quickly: the maps of a `Quantised` model.
 
-On the way out a rounded process is the unrounded one, rounded: the pair of Kalman filters of `pair`, and a rounding.
-On the way in the filter runs in a compiled loop where there is one: matched moments for every model, point masses for
-one channel with noise. A reading that the loop cannot do (far out in a tail, or a missing one among point masses) is
-done by the model's own methods, and the loop goes on after it.
+On the way out a rounded process is the unrounded one, rounded: the pair of Kalman filters of
+`understudy.transform.kalman_pair`, and a rounding. On the way in the filter runs in a compiled loop where there is one:
+matched moments for every model, point masses for one channel with noise. A reading that the loop cannot do (far out in
+a tail, or a missing one among point masses) is done by the model's own methods, and the loop goes on after it. The
+state of a whitening is the number of readings so far and the state of the model.
 
-The state of a whitening is the number of readings so far and the state of the model.
+**Blocks side by side.** Each reading needs the state after the one before, so the loop waits for itself. But a filter
+forgets: begun somewhere before, from a guess, it soon has the state that it would have had, to the last bit. So long
+runs are cut into eight blocks that go side by side, each begun early enough; where a block ends exactly in the state in
+which the next one began, both are what one after the other gives, and where it does not, the readings from there on are
+done again.
 
-Each reading needs the state after the one before, so the loop waits for itself. But a filter forgets: begun somewhere
-before, from a guess, it soon has the state that it would have had, to the last bit. So long runs are cut into eight
-stretches that go side by side, each begun early enough; where a stretch ends exactly in the state in which the next one
-began, both are what one after the other gives, and where it does not, the readings from there on are done again.
-
-Polynomials for narrow cells, fitted once for a filter: what spares its loop the exponentials.
-
-In a cell of half-width h (in standard deviations) around m, the density is proportional to exp(-c t - g t^2 / 2) with
-t in (-1, 1), c = m h and g = h^2. Over the cells of one filter g hardly varies, so the mean of t over -c, and its
-variance, are polynomials of few terms in c^2 and g; so are the parts of
+**Narrow cells.** Polynomials, fitted once for a filter, spare its loop the exponentials. In a cell of half-width h (in
+standard deviations) around m, the density is proportional to exp(-c t - g t^2 / 2) with t in (-1, 1), c = m h and
+g = h^2. Over the cells of one filter g hardly varies, so the mean of t over -c, and its variance, are polynomials of
+few terms in c^2 and g; so are the parts of ::
 
     W(w, g) = int_0^1 exp(-w s - g s^2 / 2) ds = even(w^2, g) - w odd(w^2, g)
 
 of which a score is the inverse: the t with t W(c t, g t^2) = D is t_0 = -log(1 - c D) / c for g = 0, and in general
-t_0 times a polynomial in c t_0 and g t_0^2.
-
-There are two sets of degrees. The short one serves steps up to about a quarter of a standard deviation, and cells up to
-four standard deviations out; the long one steps up to a half. Each fit is compared with what it stands for; where
-neither is good enough there is no table, and the loop takes the longer way.
-
-What the filter of rounded readings comes to with time, for one state and one channel.
+t_0 times a polynomial in c t_0 and g t_0^2. There are two sets of degrees. The short one serves steps up to about a
+quarter of a standard deviation, and cells up to four standard deviations out; the long one steps up to a half. Each fit
+is compared with what it stands for; where neither is good enough there is no table, and the loop takes the longer way.
 """
 
 from __future__ import annotations
@@ -40,7 +35,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from understudy._types import Array
+from understudy._types import Array, Numbers
 from understudy.errors import NumericalError, ReadingError, StateError
 from understudy.laws.cells import NARROW_PAIRS
 from understudy.laws.uniforms import Uniforms
@@ -48,10 +43,9 @@ from understudy.models.gauss_markov import GaussMarkov
 from understudy.models.quantised import USUAL, CellState, Quantised, frozen
 from understudy.transform.backend import compiled, kernels_rounded, view
 from understudy.transform.kalman_pair import Pair, left_the_range, white
-from understudy.transform.readings import infinite, one_reading
+from understudy.transform.readings import CausalMap, Reading, State, infinite
 
-# Polynomials for narrow cells, fitted once for a filter: what spares its loop the exponentials -------
-
+# Narrow cells -----------------------------------------------------------------------------------------
 
 TOP = 0.36
 """Largest c^2 of the long polynomials: cells further out take the longer way."""
@@ -138,7 +132,11 @@ def _padded(row: Array, degrees: tuple[int, ...], full: tuple[int, ...]) -> Arra
 
 
 def _fitted(
-    f: Function, degrees: tuple[int, ...], spans: tuple[Span, Span], unit: tuple[float, float], by: Any = np.ones_like
+    f: Function,
+    degrees: tuple[int, ...],
+    spans: tuple[Span, Span],
+    unit: tuple[float, float],
+    by: Callable[[Array], Array] = np.ones_like,
 ) -> tuple[Array, float]:
     """Coefficients of x (fastest) and of (g - unit[0]) unit[1], and the largest error, by least squares.
 
@@ -215,8 +213,7 @@ def _factor(c: Array, g: Array) -> Array:
     return np.asarray((t - 1.0) / g)
 
 
-# What the filter of rounded readings comes to with time, for one state and one channel ---------------
-
+# What the filter comes to with time, for one state and one channel ------------------------------------
 
 _FORGOTTEN = 45.0  # natural logarithm: exp(-45) of a guess is beneath the last bit, with some room
 
@@ -261,21 +258,18 @@ def settled_filter(linear: GaussMarkov, step: float) -> Settled:
 
 
 def early(pole: float) -> int:
-    """How many readings before its first a stretch begins; 0 where the filter does not forget."""
+    """How many readings before its first a block begins; 0 where the filter does not forget."""
     if not pole < 0.999:
         return 0
     return 32 + math.ceil(_FORGOTTEN / -math.log(max(pole, 0.01)))
 
 
-# Readings on a grid, quickly: the maps of a `Quantised` model ----------------------------------------
+# The maps ---------------------------------------------------------------------------------------------
 
-
-State = tuple[int, CellState]
-
-# Readings in a block: many, because each block costs 70 us (and not 2^17, as eight stretches that begin at multiples
+# Readings in a block: many, because each block costs 70 us (and not 2^17, as eight blocks that begin at multiples
 # of a power of two would share a few lines of the cache); fewer where each is handled one by one.
 _BLOCK, _VARYING = 130_944, 4096
-_LANES = 8  # stretches that go side by side
+_LANES = 8  # blocks that go side by side
 _EMPTY = np.empty(0)
 _PAIRS = np.array(NARROW_PAIRS).ravel()
 _PAIRS.flags.writeable = False
@@ -296,7 +290,7 @@ def colouring(model: Quantised) -> Colouring:
     return Colouring(model)
 
 
-class Colouring:
+class Colouring(CausalMap):
     """Scores to the unrounded process, which is rounded when it leaves."""
 
     def __init__(self, model: Quantised) -> None:
@@ -304,27 +298,22 @@ class Colouring:
         self.unrounded = Pair(white(model.dim), model.linear)
         self._grid = model.grid
 
-    def start(self) -> Any:
+    def start(self) -> State:
         """That of the unrounded process."""
         return self.unrounded.start()
 
-    def step(self, state: Any, z: Any) -> tuple[Any, Any]:
+    def step(self, state: State, y: Reading) -> tuple[State, Numbers]:
         """One reading."""
-        state, y = self.unrounded.step(state, z)
-        if self.dim == 1:
-            return state, self._grid.channels[0].rounded(y)
-        return state, self._grid.rounded(y)
+        state, value = self.unrounded.step(state, y)
+        rounding = self._grid.channels[0] if self.dim == 1 else self._grid
+        return state, rounding.rounded(value)  # type: ignore[arg-type]  # a number, or an array (d,)
 
-    def apply(self, state: Any, Z: Array) -> tuple[Any, Array]:
+    def apply(self, state: State, Y: Array, out: Array | None = None) -> tuple[State, Array]:
         """A chunk (T, d)."""
-        return self.apply_into(state, Z, np.empty(Z.shape))
-
-    def apply_into(self, state: Any, Z: Array, out: Array) -> tuple[Any, Array]:
-        """The same, into an array of that shape, which may be Z."""
-        checked = self.unrounded.checked(state)
-        for first in range(0, len(Z), _BLOCK):
+        checked, out = self.unrounded.checked(state), np.empty(Y.shape) if out is None else out
+        for first in range(0, len(Y), _BLOCK):
             part = out[first : first + _BLOCK]
-            checked, _ = self.unrounded.advance(checked, Z[first : first + _BLOCK], part)
+            checked, _ = self.unrounded.advance(checked, Y[first : first + _BLOCK], part)
             for i, (step, offset, low, high) in enumerate(self._grid.channels):
                 if step:
                     column = part[:, 0] if self.dim == 1 else part[:, i].copy()
@@ -336,7 +325,7 @@ class Colouring:
         return checked, out
 
 
-class Whitening:
+class Whitening(CausalMap):
     """Readings to scores: blocks through a loop, and what it leaves by the methods of the model."""
 
     def __init__(self, model: Quantised, uniforms: Uniforms) -> None:
@@ -355,18 +344,10 @@ class Whitening:
         """No reading yet."""
         return 0, self._model.start()
 
-    def step(self, state: Any, y: Any) -> tuple[State, Any]:
-        """One reading; None or NaN is missing and stays so."""
-        state, out = self.apply(state, one_reading(y, self.dim))
-        return state, out.item() if self.dim == 1 else out[0]
-
-    def apply(self, state: Any, Y: Array) -> tuple[State, Array]:
+    def apply(self, state: State, Y: Array, out: Array | None = None) -> tuple[State, Array]:
         """A chunk (T, d)."""
-        return self.apply_into(state, Y, np.empty(Y.shape))
-
-    def apply_into(self, state: Any, Y: Array, out: Array) -> tuple[State, Array]:
-        """The same, into an array of that shape, which may be Y."""
         k, known = self._checked(state)
+        out = np.empty(Y.shape) if out is None else out
         size = _BLOCK if self._model.linear.constant else _VARYING
         room = self._room(min(size, len(Y)))
         uniforms = np.empty((min(size, len(Y)), self.dim))
@@ -385,7 +366,7 @@ class Whitening:
     ) -> CellState:
         """Scores of a block into the array `where`, which begins at the row beside it."""
         out, before = where
-        alone: dict[int, Any] = {}
+        alone: dict[int, Numbers] = {}
         k = 0
         while True:
             known, k, why = self._run(known, Y, v, room, k)
@@ -401,7 +382,7 @@ class Whitening:
             out[row] = z
         return known
 
-    def _alone(self, known: CellState, y: Array, v: Array, row: int) -> tuple[CellState, Any]:
+    def _alone(self, known: CellState, y: Array, v: Array, row: int) -> tuple[CellState, Numbers]:
         """One reading by the methods of the model."""
         model = self._model
         if np.isnan(y).any():
@@ -413,7 +394,7 @@ class Whitening:
         except (ReadingError, NumericalError) as error:
             raise type(error)(f"row {row}: {error}") from None
 
-    def _checked(self, state: Any) -> State:
+    def _checked(self, state: State) -> tuple[int, CellState]:
         """The state, if it can be one of this map's; it may have been through a file."""
         wrong = StateError("a state of this filter is the number of readings and the state of its model")
         if not (isinstance(state, (tuple, list)) and len(state) == 2 and isinstance(state[1], (tuple, list))):
@@ -451,7 +432,7 @@ class Whitening:
             out[:, i] = from_tail(out[:, i])
 
     def _run(self, known: CellState, Y: Array, v: Array, room: tuple[Array, ...], k: int) -> tuple[CellState, int, int]:
-        raise TypeError("a whitening says which loop it runs")
+        raise NotImplementedError
 
 
 def from_tail(tail: Array) -> Array:
@@ -527,7 +508,7 @@ class LineWhitening(Whitening):
         return after
 
     def _side_by_side(self, data: tuple[Any, ...], k: int, x: float, P: float) -> tuple[int, float, float]:
-        """How far the readings from k on could be done in stretches, and the state there."""
+        """How far the readings from k on could be done side by side, and the state there."""
         y, early = data[0], self._early
         length = (len(y) - k) // _LANES
         if not early or length < 4 * early:

@@ -1,23 +1,71 @@
-"""Readings as they come in: shapes, types and missing values, checked at the door.
+"""Readings and the maps that act on them: shapes, types and missing values, checked at the door.
 
-Time comes first: ``(T,)`` for a scalar model, ``(T, d)``, or ``(T, d, N)`` = time, channel, sensor.
-Errors name position, type and rule, never a value.
+Time comes first: ``(T,)`` for a scalar model, ``(T, d)``, or ``(T, d, N)`` = time, channel, sensor. A missing reading
+is NaN, or None where one reading is given. Errors name position, type and rule, never a value.
+
+A `CausalMap` takes readings in and gives readings out, one at a time or in chunks. It holds no state: the state before
+the first reading comes from `start`, and every call returns the next one.
 """
 
 from __future__ import annotations
 
 import numbers
 import warnings
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
-from understudy._types import Array
-from understudy.errors import IncompleteReadingWarning, ReadingError
+from understudy._types import Array, Mask, Numbers
+from understudy.errors import ConfigurationError, IncompleteReadingWarning, ReadingError
+
+State: TypeAlias = tuple[Any, ...]
+"""What a map carries from reading to reading: a tuple of numbers, arrays and further tuples, which a file can hold; or
+what a model of one's own carries."""
+Reading: TypeAlias = float | Array | None
+"""One reading: a number, an array (d,), or None where it is missing."""
 
 
-def as_readings(Y: Any, dim: int, name: str = "Y") -> Array:
+class CausalMap:
+    """state, input -> state, output; `step` and `apply` agree bit for bit."""
+
+    dim: int
+
+    def start(self) -> State:
+        """State before the first reading."""
+        raise NotImplementedError
+
+    def apply(self, state: State, Y: Array, out: Array | None = None) -> tuple[State, Array]:
+        """A chunk (T, d); the output is in `out` if that is given, which may be Y."""
+        raise NotImplementedError
+
+    def step(self, state: State, y: Reading) -> tuple[State, Numbers]:
+        """One reading; None or NaN is missing and stays so."""
+        state, out = self.apply(state, one_reading(y, self.dim))
+        return state, float(out[0, 0]) if self.dim == 1 else np.asarray(out[0])
+
+    def sensor(self, j: int) -> CausalMap:
+        """The map for sensor j of several: the same, unless it needs auxiliary uniforms of its own."""
+        return self
+
+
+class Transformation(CausalMap):
+    """A causal map from readings to readings, with a source that can skip while its target goes on."""
+
+    def fresh(self, state: State, z: Array) -> tuple[State, Array]:
+        """One step in which the source skips a reading and the target is given the scores z (d,)."""
+        raise NotImplementedError
+
+
+def deliver(made: Array, out: Array | None) -> Array:
+    """`made`, or `out` with what was made in it."""
+    if out is None or made is out:
+        return made
+    out[...] = made
+    return out
+
+
+def as_readings(Y: ArrayLike, dim: int, name: str = "Y") -> Array:
     """An array (T, d) or (T, d, N) of floats, NaN where a reading is missing."""
     array = _floats(Y, name)
     if array.ndim == 0 or array.size == 0:
@@ -35,7 +83,7 @@ def as_readings(Y: Any, dim: int, name: str = "Y") -> Array:
     return np.ascontiguousarray(array)
 
 
-def one_reading(y: Any, dim: int) -> Array:
+def one_reading(y: ArrayLike | None, dim: int) -> Array:
     """One reading as an array (1, d); None is missing."""
     if y is None:
         return np.full((1, dim), np.nan)
@@ -45,7 +93,7 @@ def one_reading(y: Any, dim: int) -> Array:
     return np.ascontiguousarray(array).reshape(1, dim)
 
 
-def finite_or_missing(Y: Array) -> NDArray[np.bool_]:
+def finite_or_missing(Y: Array) -> Mask:
     """Which rows (T, N or nothing) are missing, after refusing infinities."""
     bad = np.isinf(Y)
     if bad.any():
@@ -73,7 +121,36 @@ def warn_incomplete(Y: Array, partial: bool, stacklevel: int = 4) -> None:
         )
 
 
-def _floats(Y: Any, name: str) -> Array:
+def as_output(out: Array, Y: ArrayLike, name: str = "Y") -> Array:
+    """The array `out`, if results for `Y` can be written into it: what numpy calls `out`.
+
+    >>> import numpy as np
+    >>> as_output(np.empty(3), [1.0, 2.0, 3.0]).shape
+    (3,)
+    >>> as_output(np.empty(2), [1.0, 2.0, 3.0])
+    Traceback (most recent call last):
+    understudy.errors.ConfigurationError: out has shape (2,); it must have that of Y, (3,)
+    """
+    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
+        raise ConfigurationError(f"out is of type {type(out).__name__}; it must be a numpy array")
+    if out.shape != np.shape(Y):
+        raise ConfigurationError(f"out has shape {out.shape}; it must have that of {name}, {np.shape(Y)}")
+    if out.dtype != np.float64:
+        raise ConfigurationError(f"out is of type {out.dtype}; it must be float64, in the machine's byte order")
+    if not out.flags.c_contiguous:
+        raise ConfigurationError("out is not contiguous; it must be an array in C order, such as numpy.empty gives")
+    if not out.flags.writeable:
+        raise ConfigurationError("out is read-only; it must be an array that can be written to")
+    if isinstance(Y, np.ndarray) and np.may_share_memory(out, Y):
+        same = Y.dtype == out.dtype and Y.flags.c_contiguous and Y.ctypes.data == out.ctypes.data
+        if not same:
+            raise ConfigurationError(
+                f"out shares a part of its memory with {name}; it must be all of {name} or none of it"
+            )
+    return out
+
+
+def _floats(Y: ArrayLike, name: str) -> Array:
     if isinstance(Y, np.ma.MaskedArray):
         data, mask = np.ma.getdata(Y).copy(), np.ma.getmaskarray(Y)
         if data.dtype.kind == "O":

@@ -9,9 +9,10 @@ to 1e-6 and below, because that is the false-alarm rate at which our tests are r
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from understudy._types import Array
 
@@ -39,7 +40,7 @@ class Whiteness(NamedTuple):
         return min(self.tests, key=lambda t: t.p_value)
 
 
-def whiteness(z: Any, lags: int = 10) -> Whiteness:
+def whiteness(z: ArrayLike, lags: int = 10) -> Whiteness:
     """Test scores (T,), (T, d) or (T, d, N) jointly; missing ones are left out.
 
     >>> import numpy as np
@@ -106,7 +107,7 @@ def _anderson_darling(z: Array) -> float:
     return float(min(1.0, math.sqrt(3.0) * chdtrc(1.0, 2.0 * max(A2, 0.0))))
 
 
-def _correlated(a: Array, b: Array, lags: Any) -> float:
+def _correlated(a: Array, b: Array, lags: range) -> float:
     """Joint test that the channels of `a` are uncorrelated with those of `b`, `lag` readings before."""
     from scipy.special import chdtrc
 

@@ -76,7 +76,7 @@ from understudy.laws.cells import Rounded, Rounding, Truncated, truncated
 from understudy.laws.gaussian import Gaussian
 from understudy.laws.law import Law
 from understudy.models.autoregressive import AutoRegressive
-from understudy.models.gauss_markov import GaussMarkov
+from understudy.models.gauss_markov import GaussMarkov, gauss_markov
 from understudy.models.general import General
 from understudy.models.hidden_markov import HiddenMarkov
 from understudy.models.iid_markov import IID, Markov
@@ -84,7 +84,7 @@ from understudy.models.model import Model
 from understudy.models.on_grid import OnGrid
 from understudy.models.quantised import Quantised, innovation_sds
 from understudy.randomizer.causal_belief import Beliefs, rounded
-from understudy.transform.core import gauss_markov, loglik
+from understudy.transform.core import loglik
 from understudy.transform.kalman_pair import Pair, white
 
 # The models that outputs follow: the pseudo models, and where noise was added to raw readings, these  ---

@@ -42,8 +42,9 @@ from understudy.adversaries.learners.inversion import (
     trace_attack,
 )
 from understudy.errors import UnderstudyError
+from understudy.models.gauss_markov import gauss_markov
 from understudy.models.model import Model
-from understudy.transform.core import disguise, gauss_markov, has_atoms, whiten
+from understudy.transform.core import disguise, has_atoms, whiten
 
 _READINGS = 64  # of a sequence that are looked at, at most
 _LEARNED = 2000  # sequences that are learned from

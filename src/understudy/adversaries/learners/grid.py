@@ -50,10 +50,10 @@ from understudy.adversaries.learners.inversion import TraceReader, obstacle, tra
 from understudy.errors import ConfigurationError, UnderstudyError
 from understudy.identify.grid import FEWEST_CHANGES, Grid, detect_grid
 from understudy.models.family import Family
-from understudy.models.gauss_markov import GaussMarkov
+from understudy.models.gauss_markov import GaussMarkov, gauss_markov
 from understudy.models.model import Model
 from understudy.models.on_grid import OnGrid
-from understudy.transform.core import disguise, gauss_markov, loglik
+from understudy.transform.core import disguise, loglik
 from understudy.transform.readings import as_readings
 
 # Undoing "disguise, then round": the likelihood of a rounded output under a pair of parameters -------

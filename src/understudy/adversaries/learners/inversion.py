@@ -57,27 +57,16 @@ from understudy.adversaries.knowledge import Attack, Cases, Known
 from understudy.adversaries.learners.calibration import AlongChain, EvidenceAttack, chain_of, with_clock
 from understudy.errors import ConfigurationError, UnderstudyError
 from understudy.laws.law import Law
-from understudy.models.gauss_markov import GaussMarkov
+from understudy.models.gauss_markov import GaussMarkov, gauss_markov
 from understudy.models.iid_markov import Markov
 from understudy.models.model import Model
 from understudy.randomizer.causal import CausalDesign
 from understudy.randomizer.causal_belief import Beliefs, BeliefState
 from understudy.randomizer.estimation import Estimator, EstimatorState
 from understudy.transform.backend import kernels_many, view
-from understudy.transform.core import (
-    CausalMap,
-    Chain,
-    Emit,
-    NothingMissing,
-    ScoreEach,
-    ValueEach,
-    gauss_markov,
-    has_atoms,
-    transformation,
-    whiten,
-)
+from understudy.transform.core import Chain, Emit, NothingMissing, ScoreEach, ValueEach, has_atoms, transformation, whiten
 from understudy.transform.kalman_pair import Pair
-from understudy.transform.readings import as_readings
+from understudy.transform.readings import CausalMap, as_readings
 
 # Running the recursion backwards: what a theta that was estimated from the readings gives away -------
 
