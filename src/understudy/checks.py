@@ -22,7 +22,19 @@ from understudy._types import Array
 from understudy.errors import CheckError, ConfigurationError, MissingReadingError, ReadingError
 from understudy.laws.uniforms import SeededUniforms
 from understudy.models.model import Model, is_model
-from understudy.transform.core import Emit, RandomisedScore, Score, colouring, has_atoms, loglik, run, transformation, whiten, whitening, with_key
+from understudy.transform.core import (
+    Emit,
+    RandomisedScore,
+    Score,
+    colouring,
+    has_atoms,
+    loglik,
+    run,
+    transformation,
+    whiten,
+    whitening,
+    with_key,
+)
 from understudy.transform.readings import CausalMap, as_readings
 from understudy.transform.whiteness import whiteness
 

@@ -82,14 +82,14 @@ from understudy.laws.multivariate import GaussianCopula, Independent
 from understudy.laws.uniforms import uniforms_from
 from understudy.models.autoregressive import AutoRegressive
 from understudy.models.family import Family
+from understudy.models.gauss_markov import gauss_markov
 from understudy.models.model import Model
 from understudy.models.on_grid import OnGrid, coloured, scored
 from understudy.stream.engine import hand_over_state
 from understudy.tables.frame import DAY, hours
 from understudy.transform.core import colouring, disguise, has_atoms, sample, transformation
-from understudy.transform.readings import CausalMap
-from understudy.models.gauss_markov import gauss_markov
 from understudy.transform.gaps import refill_of, restarting_map
+from understudy.transform.readings import CausalMap
 
 # A recording: raw readings with labels beside them, and how it is cut into what is learned from and w ---
 

@@ -20,7 +20,16 @@ import numpy as np
 from understudy._types import Array, Numbers
 from understudy.errors import ModelError, NumericalError, StateError
 from understudy.models.model import Model
-from understudy.transform.core import Chain, RandomisedScore, Randomness, Score, ScoreEach, clip_scores, split_count, transformation
+from understudy.transform.core import (
+    Chain,
+    RandomisedScore,
+    Randomness,
+    Score,
+    ScoreEach,
+    clip_scores,
+    split_count,
+    transformation,
+)
 from understudy.transform.readings import CausalMap, Reading, State, Transformation, deliver, finite_or_missing
 
 

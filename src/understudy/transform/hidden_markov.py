@@ -116,6 +116,8 @@ def _factors(law: Law) -> tuple[Array, Array]:
     if isinstance(law, Independent):
         normals = [channel for channel in law.laws if isinstance(channel, Gaussian)]
         return np.array([law.mean for law in normals]), np.diag([law.root.item() for law in normals])
+    if not isinstance(law, Gaussian):
+        raise TypeError("a bank of Gaussian laws holds Gaussian laws only")
     return np.atleast_1d(law.mean), law.root
 
 

@@ -64,7 +64,16 @@ from understudy.randomizer.causal import CausalDesign
 from understudy.randomizer.causal_belief import Beliefs, BeliefState
 from understudy.randomizer.estimation import Estimator, EstimatorState
 from understudy.transform.backend import kernels_many, view
-from understudy.transform.core import Chain, Emit, NothingMissing, ScoreEach, ValueEach, has_atoms, transformation, whiten
+from understudy.transform.core import (
+    Chain,
+    Emit,
+    NothingMissing,
+    ScoreEach,
+    ValueEach,
+    has_atoms,
+    transformation,
+    whiten,
+)
 from understudy.transform.kalman_pair import Pair
 from understudy.transform.readings import CausalMap, as_readings
 
