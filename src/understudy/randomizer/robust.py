@@ -1,89 +1,39 @@
-"""Odds that are not known: a budget that holds for every prior in a convex hull.
+"""Priors that are not known: a budget that holds for every prior in a convex hull.
 
-The leakage I(p, P) is concave in the odds p. A randomizer that keeps its budget at two priors may break it between
-them: [[.8, .2], [.2, .8]] gives away 0.039 nats at odds of 95 to 5, either way round, and 0.193 in the middle. Here the
-budget is kept at *every* mixture of the priors that are given, or at any odds at all (`priors="all"`, the capacity).
+The leakage I(p, P) is concave in the prior p. A randomizer that keeps its budget at two priors may break it between
+them: [[.8, .2], [.2, .8]] leaks 0.039 nats at a prior of 95 to 5 percent, either way round, and 0.193 in the middle.
+Here the budget is kept at *every* mixture of the priors that are given, or at any prior at all (`priors="all"`, the
+capacity). `worst_prior` finds the prior of a hull at which a kernel leaks most, with a bound that is proven.
 
-The kernel comes from a saddle point (`saddle`), mixed with one that tells less until the bound over the whole hull
-(`hull`) is within the budget. No kernel that keeps the budget over the hull has a distortion below `lower_bound`.
-
-A design whose budget holds for every prior of a hull, and its card.
-
-A budget that holds for every prior of a hull: a saddle point in the odds and in the law of the draw.
-
-Asked for is the kernel of least cost with I(p, P) <= I_0 for every p in the hull of the columns of B. The information
-is concave in p and convex in P, so the worst odds may be named first. With s = B a, a >= 0 (the odds times a price of
-leakage), w = C h (the odds that weigh the cost: one column, or the worst of several) and q a law of the draw::
+The kernel of least cost with I(p, P) <= I_0 for every p in the hull of the columns of B is a saddle point, since the
+information is concave in p and convex in P. With s = B a, a >= 0 (the worst prior times a price of leakage), w = C h
+(the prior that weighs the cost: one column, or the worst of several) and q a law of the draw::
 
     optimum = max over a, h of min over q of  sum_i w_i least_i - sum_i s_i ln z_i - |s| I_0
     z_i = sum_j q_j exp(-w_i L_ij / s_i),      P_ij = q_j exp(-w_i L_ij / s_i) / z_i
 
-where L is the cost above the least of its row. The function is concave in (a, h), convex in q, and smooth. Its
-derivative in s_i is KL(P_i || q) - I_0: what is left of the budget. So a primal-dual interior-point
-method finds the worst odds, the price and the kernel together. For one prior this is the ordinary randomizer problem.
-
-Any a, h and q prove a lower bound (`bound`), and any kernel has a bound on what it tells (`hull`); nothing rests on the
-method having arrived.
-
-The worst odds of several: the largest mutual information of a kernel over the convex hull of priors.
-
-I(p, P) is concave in p, so the largest over a hull need not stand at one of its corners. For every law r of
-the draw, with the prior fixed or not::
-
-    I(p, P) <= sum_i p_i KL(P_i || r)
-
-and the right side is linear in p: its largest value over the hull is at a corner. At the odds that are worst, with r
-the law of the draw under them, the two meet. So the odds are moved, by the method that finds a capacity, until the
-bound at the corners and the information at the odds agree. The bound holds wherever it stops.
-
-The ends of the curve of a robust design, and what all of its kernels are measured by.
-
-Nothing told, everything told, the least that must be told: kernels that are known without a search. What a search comes
-to is held in the same form.
-
-Where the search for a robust kernel begins: ordinary problems, at the mean of the priors and beside each of them.
-
-The robust problem head-on: an interior-point method in the kernel itself.
-
-The saddle point (`saddle`) has the kernel as P_ij ~ q_j exp(-w_i L_ij / s_i). Where the cost is the worst over the
-hull, a row may have neither weight nor price at the optimum, and 0 / 0 says nothing about it: what it draws is free
-within limits. Here nothing is divided by them. With r a law of the draw, ::
-
-    least t  with   sum_i C_ij (least_i + sum_l L_il P_il) <= t     for every corner j of the cost,
-                    sum_i B_ik KL(P_i || r) <= I_0                  for every corner k of the budget
-
-is convex in (P, r, t) together, since KL is. The multipliers are the a and h of the saddle point, and prove the same
-bound. There are more unknowns, but each P_il meets only r_l, so a step costs a solve of m + K + J equations. Along the
-central path rows that are free stay in the middle of what they may do.
-
-The kernel of least cost that keeps a budget over a hull of priors, with its proof.
-
-Around the saddle point (`saddle`) stand the cases in which nothing, or everything, may be told (`robust_ends`); the
-mixing that makes a kernel keep its budget to the last bit; and attempts until the gap is closed: from a first start,
-then with the kernel itself as the unknown (`direct`), then from other starts.
-
-A robust design as a file: an ordinary one's content, and the priors of the hull.
-
-On loading the problem is solved anew. The stored kernel, which another machine may have rounded otherwise, is kept if
-it keeps the budget over the hull and costs what the file says; a file that claims anything else is refused.
+where L is the cost above the least of its row. The function is concave in (a, h), convex in q, and smooth. One
+primal-dual interior-point method (`saddle`) finds the worst prior, the price and the kernel together; for one prior
+this is the ordinary randomizer problem. Nothing rests on the method having arrived: any a, h and q prove a lower bound
+(`bound`), and the kernel is mixed with one that leaks less until its proven leakage over the hull is within the budget.
 """
 
 from __future__ import annotations
 
-import itertools
+import contextlib
 import json
 import math
 import os
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from understudy import text
-from understudy._types import Array, Progress
+from understudy._types import Array, Mask, Progress, Seed, Value
 from understudy.distortion.costs import Costs, costs
 from understudy.distortion.measures import Function
 from understudy.errors import ConfigurationError, DesignError, InfeasibleError, StoredFileError
@@ -102,7 +52,7 @@ from understudy.randomizer.measures import (
 )
 from understudy.randomizer.randomizer import Randomizer
 from understudy.randomizer.residual import Charge, charge
-from understudy.randomizer.solver import Solution, Workspace, as_cost, as_prior, closed, kernels, minimise, nats, view
+from understudy.randomizer.solver import Workspace, as_cost, as_prior, closed, kernels, minimise, nats, view
 from understudy.randomizer.storage import (
     VERSIONS,
     _charge,
@@ -186,7 +136,7 @@ class RobustDesign(Design):
         """
         return min(self._errors())
 
-    def leakage_at(self, prior: Any) -> float:
+    def leakage_at(self, prior: ArrayLike) -> float:
         """What a draw tells at given odds, in the hull or not."""
         return mutual_information(as_prior(prior, len(self.prior)), self.randomizer.kernel)
 
@@ -230,7 +180,7 @@ class RobustDesign(Design):
             f"that keeps the budget over the hull ({self.status})",
             f"leakage          at most {text.number(self.leakage, 'up')} nats over the hull "
             f"(budget {'none' if self.budget is None else format(self.budget, '.6g')}), "
-            f"reached at the odds {_odds_robust_result(self.worst_prior)}",
+            f"reached at the odds {_percentages(self.worst_prior)}",
         ]
         if self.charge is not None:
             lines.append(f"residual         {text.number(self.residual, 'up')} nats over {self.charge.readings}")
@@ -240,7 +190,7 @@ class RobustDesign(Design):
             for p, error in zip(self.priors, self._errors(), strict=True):
                 before = text.percent(prior_error(p), "down")
                 told = text.number(self.leakage_at(p), "up")
-                lines.append(f"{_odds_robust_result(p):34}{told:>10}{before:>16}{text.percent(error, 'down'):>15}")
+                lines.append(f"{_percentages(p):34}{told:>10}{before:>16}{text.percent(error, 'down'):>15}")
         lines += ["", *textwrap.wrap(self.conditions, width)]
         return "\n".join(lines)
 
@@ -303,7 +253,7 @@ _CONDITIONS = (
 )
 
 
-def _odds_robust_result(p: Array) -> str:
+def _percentages(p: Array) -> str:
     shown = " : ".join(f"{100.0 * x:.4g}" for x in np.asarray(p).tolist())
     return shown if len(shown) <= 33 else f"{shown[:30]}..."
 
@@ -313,24 +263,168 @@ def is_near(a: float, b: float) -> bool:
     return math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-12)
 
 
-# A budget that holds for every prior of a hull: a saddle point in the odds and in the law of the draw ---
+# The worst prior of a hull ---------------------------------------------------------------------------
 
+_EPS = float(np.finfo(float).eps)
+_STEPS = 150
+_LEAST = 1e-100  # weight that every corner keeps, so that no draw of its values is overlooked
+
+
+class Worst(NamedTuple):
+    """The largest leakage over a hull, at most `upper` and at least `lower`, and the prior that reaches `lower`."""
+
+    upper: float
+    lower: float
+    prior: Array
+    mixture: Array  # of the corners
+
+
+def worst_prior(kernel: ArrayLike, priors: ArrayLike | str) -> Worst:
+    """The prior in the convex hull of `priors` at which a kernel gives away most, and how much that is.
+
+    Parameters
+    ----------
+    kernel : array_like, shape (m, n)
+        A randomizer, rows sum to one.
+    priors : array_like, shape (K, m), or "all"
+        The corners of the hull; "all" is any prior, and the leakage then the capacity.
+
+    Returns
+    -------
+    Worst
+        Bounds on the largest leakage, in nats, and the prior that reaches the lower one.
+
+    Examples
+    --------
+    >>> found = worst_prior([[0.8, 0.2], [0.2, 0.8]], [[0.95, 0.05], [0.05, 0.95]])
+    >>> round(found.upper, 6), found.prior.round(6).tolist()
+    (0.192745, [0.5, 0.5])
+    >>> round(worst_prior([[0.8, 0.2], [0.2, 0.8]], [[0.95, 0.05], [0.9, 0.1]]).upper, 6)
+    0.072654
+
+    """
+    P = checked_kernel(kernel)
+    return worst(P, as_corners(priors, len(P)))
+
+
+def as_corners(priors: ArrayLike | str, m: int) -> Array:
+    """Priors (K, m) as the columns of a matrix (m, K)."""
+    if isinstance(priors, str):
+        if priors != "all":
+            raise DesignError(f"priors = {priors!r}; they must be several priors, or 'all' for any odds")
+        return np.eye(m)
+    if not isinstance(priors, Iterable):
+        raise DesignError(f"priors is a {type(priors).__name__}; it must hold several priors, or be 'all'")
+    rows = [_corner(k, prior, m) for k, prior in enumerate(priors)]
+    if not rows:
+        raise DesignError("priors is empty; there must be at least one")
+    return np.ascontiguousarray(np.stack(rows, axis=1))
+
+
+def _corner(k: int, prior: ArrayLike, m: int) -> Array:
+    try:
+        return as_prior(prior, m)
+    except DesignError as error:
+        raise DesignError(f"priors[{k}]: {error}") from error
+
+
+def worst(P: Array, B: Array, start: Array | None = None, limit: float = -1.0) -> Worst:
+    """The largest I(B a, P) over mixtures a of the columns of B; P is (m, n), B is (m, K).
+
+    For every law r of the draw I(p, P) <= sum_i p_i KL(P_i || r). The right side is linear in p, so that its largest
+    value over the hull is at a corner; at the worst prior, with r the law of the draw under it, the two meet. With a
+    `limit` the search ends once it is known whether the leakage is within that.
+    """
+    K = B.shape[1]
+    even = np.full(K, 1.0 / K)
+    found = _ascend(P, B, even if start is None else np.maximum(start / start.sum(), _LEAST), limit)
+    if start is not None and found.upper > limit >= found.lower:
+        # undecided: a start close to an edge is a bad one
+        other = _ascend(P, B, even, limit)
+        best = max(found, other, key=lambda one: one.lower)
+        found = best._replace(upper=min(found.upper, other.upper))
+    return found
+
+
+def _ascend(P: Array, B: Array, start: Array, limit: float) -> Worst:
+    K = B.shape[1]
+    units = 2.0 * (K + len(P)) * _EPS  # sums of K and m terms, each rounded
+    M = B.T @ P
+    there = B.max(axis=1) > 0.0
+    rows, corners = P[there], B[there]
+    a = best = start
+    upper, lower, slack, stalled = math.inf, -1.0, np.empty(0), 0
+    for _ in range(_STEPS):
+        p = corners @ a
+        divergences, r, _ = _divergences(p / p.sum(), rows)
+        D = corners.T @ divergences
+        value = math.fsum(a * D)
+        better = value > lower * (1.0 + 1e-15) or D.max() < upper * (1.0 - 1e-15)
+        stalled = 0 if better else stalled + 1
+        upper = min(upper, float(D.max()))
+        if value > lower:
+            lower, best = value, a
+        decided = limit >= 0.0 and (upper * (1.0 + units) <= limit or lower > limit)
+        if decided or upper - lower <= 1e-15 * upper or K == 1 or stalled > 3:
+            break
+        # the first slacks are such that none is close to zero
+        slack = slack if slack.size else 2.0 * D.max() - D
+        if float(a @ slack) < _EPS * upper:  # what is left is rounding
+            break
+        used = r > 0.0
+        try:
+            a, slack = _interior_step(a, slack, D, (M - a @ M)[:, used], r[used])
+        except np.linalg.LinAlgError:
+            break
+        if not np.isfinite(a).all():
+            break
+        a = np.maximum(a, _LEAST)
+    mixed = B @ best
+    mixed.flags.writeable = best.flags.writeable = False
+    return Worst(upper * (1.0 + units), min(lower, upper), mixed, best)
+
+
+# The saddle point ------------------------------------------------------------------------------------
 
 _ROUNDOFF = 2.0**-53
-_STEPS = 150
 _TARGET = 1e-13  # of the cost above the least possible
 _TO_THE_EDGE = 0.995
 _FAR = 1e280  # an exponent that is as good as infinite, and yet the smallest of a row
 
 
 class Problem(NamedTuple):
-    """Costs above the least of each row, infinite where forbidden; that least; corners of the odds; the budget."""
+    """Costs above the least of each row, infinite where forbidden; that least; corners of the priors; the budget."""
 
     L: Array  # (m, n)
     least: Array  # (m,)
     B: Array  # (m, K): the budget holds for the hull of these
     C: Array  # (m, J): the cost is the largest of these
     budget: float
+
+    @property
+    def limit(self) -> float:
+        """The budget, less what rounding may add."""
+        return self.budget * (1.0 - 4e-15)
+
+    @property
+    def units(self) -> float:
+        """What the sums over a kernel are off by at most, relatively."""
+        return (sum(self.L.shape) + 8) * _ROUNDOFF
+
+    @property
+    def floors(self) -> Array:
+        """What every kernel costs at each corner at least, whatever it leaks."""
+        return np.asarray(self.C.T @ self.least)
+
+    @property
+    def floor(self) -> float:
+        """A cost that no kernel goes below, rounded down."""
+        return float(self.floors.max()) * (1.0 - self.units)
+
+    def costs(self, P: Array) -> Array:
+        """The cost of a kernel at each corner."""
+        means = (P * np.where(P > 0.0, self.L, 0.0)).sum(axis=1)
+        return np.asarray(self.C.T @ (self.least + means))
 
 
 class Point(NamedTuple):
@@ -348,68 +442,117 @@ class _Values(NamedTuple):
     s: Array
     w: Array
     A: Array  # P_ij = q_j A_ij
-    mean: Array  # of L under each row of P
     deviation: Array  # L_ij - mean_i where allowed
     variance: Array
-    gq: Array
-    ga: Array
-    gh: Array
+    excess: float  # the cost above the least possible
+    slopes: Array  # in q, minus those in a, minus those in h
 
 
 def saddle(problem: Problem, start: Point) -> Point:
-    """The saddle point, as close as the interior-point method comes."""
+    """The saddle point, as close as a primal-dual interior-point method comes.
+
+    With x = (q, a, h) >= 0 and t the level of the cost, the slack of the conditions is the slope in q, minus the slope
+    in a, and t minus the slope in h. The multipliers z of x >= 0 are to be equal to it, and x z to zero.
+    """
+    n, K = start.q.size, start.a.size
+    x = np.concatenate(start[:3])
     with np.errstate(all="ignore"):  # what is not finite is noticed
-        return _followed(problem, start)
-
-
-def _followed(problem: Problem, start: Point) -> Point:
-    q, a, h = start.q, start.a, start.h
-    n, K, J = q.size, a.size, h.size
-    now = _values(problem, q, a, h)
-    t = float(now.gh.max())
-    u, v, y = np.maximum(now.gq, 0.0) + 0.1 / q, np.maximum(-now.ga, 0.0) + 0.1 / a, t - now.gh + 0.1 / h
-    centring, best, stalled = 0.2, (math.inf, Point(q, a, h)), 0
-    for step in range(1, _STEPS + 1):
-        gap = float(q @ u + a @ v + h @ y)
-        off = _residual(now, q, a, h, t, u, v, y)
-        if gap + off < best[0]:
-            best, stalled = (gap + off, Point(q, a, h, step)), 0
-        else:
-            stalled += 1
-        target = _TARGET * min(1.0, float(now.w @ now.mean))
-        if gap + off <= target or stalled > 12:
-            break
-        mu = max(centring * gap, 1e-3 * target) / (n + K + J)
-        x = _direction(problem, now, (q, a, h, t), (u, v, y), mu)
-        if x is None:
-            break
-        dq, da, dh, dt = q * x[:n], a * x[n : n + K], h * x[n + K : n + K + J], float(x[-1])
-        du = mu / q - u - u * x[:n]
-        dv = mu / a - v - v * x[n : n + K]
-        dy = mu / h - y - y * x[n + K : n + K + J]
-        room = min(_room(q, dq), _room(a, da), _room(h, dh), _room(u, du), _room(v, dv), _room(y, dy))
-        length = min(1.0, _TO_THE_EDGE * room)
-        for _ in range(12):
-            new = q + length * dq, a + length * da, h + length * dh
-            moved = t + length * dt
-            duals = u + length * du, v + length * dv, y + length * dy
-            then = _values(problem, *new)
-            left = float(sum(x @ z for x, z in zip(new, duals, strict=True)))
-            # the step may not leave the neighbourhood of the path: residuals, weighed as before, shrink with the gap
-            after = _residual(then, q, a, h, moved, *duals)
-            if after <= max((1.0 - 0.01 * length) * off, 10.0 * left) and math.isfinite(after):
+        now = _values(problem, x)
+        level = np.arange(x.size) >= n + K  # entries of h
+        t = float(-now.slopes[level].min())
+        z = np.maximum(now.slopes + t * level, 0.0) + 0.1 / x
+        centring, best, nearest, stalled = 0.2, x, math.inf, 0
+        for steps in range(1, _STEPS + 1):  # noqa: B007 - counts what was needed
+            gap = float(x @ z)
+            off = _residual(now, x, x, z, t, level)
+            stalled = 0 if gap + off < nearest else stalled + 1
+            if gap + off < nearest:
+                best, nearest = x, gap + off
+            target = _TARGET * min(1.0, now.excess)
+            if gap + off <= target or stalled > 12:
                 break
-            length /= 2.0
-        (q, a, h), t, (u, v, y), now = new, moved, duals, then
-        centring = 0.05 if length > 0.9 else 0.2 if length > 0.3 else 0.6
-    return best[1]
+            mu = max(centring * gap, 1e-3 * target) / x.size
+            direction = _direction(problem, now, x, z, t, mu)
+            if direction is None:
+                break
+            dx, dz, dt = x * direction[:-1], mu / x - z - z * direction[:-1], float(direction[-1])
+            length = min(1.0, _TO_THE_EDGE * min(_room(x, dx), _room(z, dz)))
+            for _ in range(12):
+                new, multipliers, moved = x + length * dx, z + length * dz, t + length * dt
+                then = _values(problem, new)
+                # the step may not leave the neighbourhood of the path: residuals, weighed as before, fall with the gap
+                after = _residual(then, x, new, multipliers, moved, level)
+                if after <= max((1.0 - 0.01 * length) * off, 10.0 * float(new @ multipliers)) and math.isfinite(after):
+                    break
+                length /= 2.0
+            x, z, t, now = new, multipliers, moved, then
+            centring = 0.05 if length > 0.9 else 0.2 if length > 0.3 else 0.6
+    return Point(best[:n], best[n : n + K], best[n + K :], steps)
+
+
+def _values(problem: Problem, x: Array) -> _Values:
+    L, least, B, C, budget = problem
+    n, K = L.shape[1], B.shape[1]
+    q, s, w = x[:n], B @ x[n : n + K], C @ x[n + K :]
+    allowed = np.isfinite(L)
+    costs = np.where(allowed, L, 0.0)
+    ratio = w / s
+    E = np.exp(-np.where(allowed, ratio[:, None] * costs, math.inf))
+    z = E @ q
+    A = E / z[:, None]
+    P = A * q
+    mean = (P * costs).sum(axis=1)
+    deviation = np.where(allowed, costs - mean[:, None], 0.0)
+    variance = (P * deviation**2).sum(axis=1)
+    # KL(P_i || q) - I_0: what is left of the budget
+    leaked = -np.log(z) - ratio * mean + (float(q.sum()) - 1.0 - budget)
+    slopes = np.concatenate((float(s.sum()) - s @ A, -(B.T @ leaked), -(C.T @ (least + mean))))
+    return _Values(s, w, A, deviation, variance, float(w @ mean), slopes)
+
+
+def _residual(now: _Values, weights: Array, x: Array, z: Array, t: float, level: Mask) -> float:
+    """How far the conditions are from being met, each weighed by its variable."""
+    off = np.abs(weights * (now.slopes + t * level - z)).sum()
+    return float(off + abs(x[level].sum() - 1.0))
+
+
+def _direction(problem: Problem, now: _Values, x: Array, z: Array, t: float, mu: float) -> Array | None:
+    """Newton's step for the conditions with complementarities of mu, relative to the variables."""
+    n, K = problem.L.shape[1], problem.B.shape[1]
+    q, a, h = x[:n], x[n : n + K], x[n + K :]
+    s, A, ratio, v = now.s, now.A, now.w / now.s, now.variance / now.s
+    U, W = problem.B * a, problem.C * h
+    # Phi_qq = A' diag(s) A, Phi_qs = 1 - A (1 + w/s (L - mean)), Phi_qw = A (L - mean); scaled by q, a, h
+    root = np.sqrt(s)[:, None] * A * q
+    qa = (q * (1.0 - A * (1.0 + ratio[:, None] * now.deviation))).T @ U
+    qh = (q * (A * now.deviation)).T @ W
+    # Phi_ss = -w^2 var / s^3, Phi_sw = w var / s^2, Phi_ww = -var / s
+    aa, ah, hh = -(U.T @ ((v * ratio**2)[:, None] * U)), U.T @ ((v * ratio)[:, None] * W), -(W.T @ (v[:, None] * W))
+    none = np.zeros((n + K, 1))
+    G = np.block([[root.T @ root, qa, qh], [qa.T, aa, ah], [qh.T, ah.T, hh]])
+    sign = np.where(np.arange(x.size) < n, 1.0, -1.0)
+    G[np.arange(x.size), np.arange(x.size)] += sign * x * z
+    edge = np.concatenate((none, -h[:, None]))
+    G = np.block([[G, edge], [edge.T, np.zeros((1, 1))]])
+    slack = now.slopes + t * (np.arange(x.size) >= n + K)
+    right = np.concatenate((sign * (mu - x * slack), [float(h.sum()) - 1.0]))
+    try:
+        found = np.asarray(np.linalg.solve(G, right), dtype=float)
+    except np.linalg.LinAlgError:
+        return None
+    return found if np.isfinite(found).all() else None
+
+
+def _room(x: Array, dx: Array) -> float:
+    """How much of a step may be taken with x staying positive."""
+    down = dx < 0.0
+    return float((x[down] / -dx[down]).min(initial=math.inf))
 
 
 def kernel_at(problem: Problem, point: Point) -> Array:
     """P_ij = q_j exp(-w_i L_ij / s_i) / z_i: the kernel of a point."""
-    x, q = np.where(point.q > 0.0, _exponents(problem, point), math.inf), point.q
-    x = x - x.min(axis=1, keepdims=True)
-    weights = q * np.exp(-x)
+    x = np.where(point.q > 0.0, _exponents(problem, point), math.inf)
+    weights = point.q * np.exp(-(x - x.min(axis=1, keepdims=True)))
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
@@ -454,190 +597,8 @@ def _exponents(problem: Problem, point: Point) -> Array:
     return np.where(np.isinf(problem.L), math.inf, x)
 
 
-def _values(problem: Problem, q: Array, a: Array, h: Array) -> _Values:
-    L, least, B, C, budget = problem
-    s, w = B @ a, C @ h
-    allowed = np.isfinite(L)
-    costs = np.where(allowed, L, 0.0)
-    ratio = w / s
-    x = np.where(allowed, ratio[:, None] * costs, math.inf)
-    E = np.exp(-x)
-    z = E @ q
-    A = E / z[:, None]
-    P = A * q
-    mean = (P * costs).sum(axis=1)
-    deviation = np.where(allowed, costs - mean[:, None], 0.0)
-    variance = (P * deviation**2).sum(axis=1)
-    excess = float(q.sum()) - 1.0
-    told = -np.log(z) - ratio * mean
-    gq, ga, gh = float(s.sum()) - s @ A, B.T @ (told + (excess - budget)), C.T @ (least + mean)
-    return _Values(s, w, A, mean, deviation, variance, gq, ga, gh)
+# Kernels that are known without a search -------------------------------------------------------------
 
-
-def _residual(now: _Values, q: Array, a: Array, h: Array, t: float, u: Array, v: Array, y: Array) -> float:
-    """How far the conditions are from being met, each weighed by its variable."""
-    rq, ra, rh = q * (now.gq - u), a * (now.ga + v), h * (now.gh - t + y)
-    return float(np.abs(rq).sum() + np.abs(ra).sum() + np.abs(rh).sum() + abs(h.sum() - 1.0))
-
-
-def _direction(
-    problem: Problem, now: _Values, x: tuple[Array, Array, Array, float], duals: tuple[Array, Array, Array], mu: float
-) -> Array | None:
-    """Newton's step for the conditions with complementarities of mu, relative to the variables."""
-    B, C = problem.B, problem.C
-    (q, a, h, t), (u, v, y) = x, duals
-    s, w, A = now.s, now.w, now.A
-    n, K, J = q.size, a.size, h.size
-    ratio = (w / s)[:, None]
-    G = np.empty((n + K + J + 1, n + K + J + 1))
-    # Phi_qq = A' diag(s) A, Phi_qs = 1 - A (1 + w/s (L - mean)), Phi_qw = A (L - mean); scaled by q, a, h
-    root = np.sqrt(s)[:, None] * A * q
-    G[:n, :n] = root.T @ root
-    qs, qw = q * (1.0 - A * (1.0 + ratio * now.deviation)), q * (A * now.deviation)
-    G[:n, n : n + K] = qs.T @ (B * a)
-    G[:n, n + K : -1] = qw.T @ (C * h)
-    # Phi_ss = -w^2 var / s^3, Phi_sw = w var / s^2, Phi_ww = -var / s
-    v1 = now.variance / s
-    U, W = B * a, C * h
-    G[n : n + K, n : n + K] = -(U.T @ ((v1 * (w / s) ** 2)[:, None] * U))
-    G[n : n + K, n + K : -1] = U.T @ ((v1 * (w / s))[:, None] * W)
-    G[n + K : -1, n + K : -1] = -(W.T @ (v1[:, None] * W))
-    G[n : n + K, :n] = G[:n, n : n + K].T
-    G[n + K : -1, :n] = G[:n, n + K : -1].T
-    G[n + K : -1, n : n + K] = G[n : n + K, n + K : -1].T
-    G[:n, -1] = G[-1, :n] = 0.0
-    G[n : n + K, -1] = G[-1, n : n + K] = 0.0
-    G[n + K : -1, -1] = G[-1, n + K : -1] = -h
-    G[-1, -1] = 0.0
-    at = np.arange(n + K + J)
-    G[at, at] += np.concatenate((q * u, -a * v, -h * y))
-    right = np.concatenate(
-        (mu - q * now.gq, -mu - a * now.ga, -mu - h * (now.gh - t), [float(h.sum()) - 1.0])
-    )  # fmt: skip
-    try:
-        found: Array = np.asarray(np.linalg.solve(G, right), dtype=float)
-    except np.linalg.LinAlgError:
-        return None
-    return found if np.isfinite(found).all() else None
-
-
-def _room(x: Array, dx: Array) -> float:
-    """How much of a step may be taken with x staying positive."""
-    down = dx < 0.0
-    return float((x[down] / -dx[down]).min(initial=math.inf))
-
-
-# The worst odds of several: the largest mutual information of a kernel over the convex hull of priors ---
-
-
-_STEPS_hull = 100
-_EPS = float(np.finfo(float).eps)
-_LEAST = 1e-100  # weight that every corner keeps, so that no draw of its values is overlooked
-
-
-class Worst(NamedTuple):
-    """The largest leakage over a hull, at most `upper` and at least `lower`, and the odds that reach `lower`."""
-
-    upper: float
-    lower: float
-    prior: Array
-    mixture: Array  # of the corners
-
-
-def worst_prior(kernel: Any, priors: Any) -> Worst:
-    """The odds in the convex hull of `priors` at which a kernel gives away most, and how much that is.
-
-    `priors` are several vectors of odds, or "all" for any odds at all (the capacity).
-
-    >>> found = worst_prior([[0.8, 0.2], [0.2, 0.8]], [[0.95, 0.05], [0.05, 0.95]])
-    >>> round(found.upper, 6), found.prior.round(6).tolist()
-    (0.192745, [0.5, 0.5])
-    >>> round(worst_prior([[0.8, 0.2], [0.2, 0.8]], [[0.95, 0.05], [0.9, 0.1]]).upper, 6)
-    0.072654
-    """
-    P = checked_kernel(kernel)
-    return worst(P, as_corners(priors, len(P)))
-
-
-def as_corners(priors: Any, m: int) -> Array:
-    """Priors (K, m) as the columns of a matrix (m, K)."""
-    if isinstance(priors, str):
-        if priors != "all":
-            raise DesignError(f"priors = {priors!r}; they must be several priors, or 'all' for any odds")
-        return np.eye(m)
-    try:
-        rows = [_corner(k, prior, m) for k, prior in enumerate(priors)]
-    except TypeError:
-        raise DesignError(f"priors is a {type(priors).__name__}; it must hold several priors, or be 'all'") from None
-    if not rows:
-        raise DesignError("priors is empty; there must be at least one")
-    return np.ascontiguousarray(np.stack(rows, axis=1))
-
-
-def _corner(k: int, prior: Any, m: int) -> Array:
-    try:
-        return as_prior(prior, m)
-    except DesignError as error:
-        raise DesignError(f"priors[{k}]: {error}") from error
-
-
-def worst(P: Array, B: Array, start: Array | None = None, limit: float = -1.0) -> Worst:
-    """The largest I(B a, P) over mixtures a of the columns of B; P is (m, n), B is (m, K).
-
-    With a `limit` only whether it is within that is asked, and the bounds may be far apart.
-    """
-    K = B.shape[1]
-    found = _climbed(P, B, np.full(K, 1.0 / K) if start is None else np.maximum(start / start.sum(), _LEAST), limit)
-    if start is not None and found.upper > limit >= found.lower:
-        # undecided: a start close to an edge is a bad one
-        other = _climbed(P, B, np.full(K, 1.0 / K), limit)
-        best = max(found, other, key=lambda one: one.lower)
-        found = best._replace(upper=min(found.upper, other.upper))
-    return found
-
-
-def _climbed(P: Array, B: Array, start: Array, limit: float) -> Worst:
-    K = B.shape[1]
-    units = 2.0 * (K + len(P)) * _EPS  # sums of K and m terms, each rounded
-    M = B.T @ P
-    there = B.max(axis=1) > 0.0
-    rows, corners = P[there], B[there]
-    a = best = start
-    upper, lower, slack, stalled = math.inf, -1.0, np.empty(0), 0
-    for _ in range(_STEPS_hull):
-        p = corners @ a
-        divergences, r, _ = _divergences(p / p.sum(), rows)
-        D = corners.T @ divergences
-        value = math.fsum(a * D)
-        better = value > lower * (1.0 + 1e-15) or D.max() < upper * (1.0 - 1e-15)
-        stalled = 0 if better else stalled + 1
-        upper = min(upper, float(D.max()))
-        if value > lower:
-            lower, best = value, a
-        told = limit >= 0.0 and (upper * (1.0 + units) <= limit or lower > limit)
-        if told or upper - lower <= 1e-15 * upper or K == 1 or stalled > 3:
-            break
-        # the first slacks are such that none is close to zero
-        slack = slack if slack.size else 2.0 * D.max() - D
-        if float(a @ slack) < _EPS * upper:  # what is left is rounding
-            break
-        used = r > 0.0
-        try:
-            a, slack = _interior_step(a, slack, D, (M - a @ M)[:, used], r[used])
-        except np.linalg.LinAlgError:
-            break
-        if not np.isfinite(a).all():
-            break
-        a = np.maximum(a, _LEAST)
-    mixed = B @ best
-    mixed.flags.writeable = best.flags.writeable = False
-    return Worst(upper * (1.0 + units), min(lower, upper), mixed, best)
-
-
-# The ends of the curve of a robust design, and what all of its kernels are measured by ---------------
-
-
-KEPT = 1.0 - 4e-15  # of a budget, so that no rounding breaks it
 _LEAST_TRIES = 60
 
 
@@ -645,15 +606,16 @@ class Attempt(NamedTuple):
     """A kernel of the rows that occur, in whole numbers of 2^-53, and what it comes to, costs scaled."""
 
     P: Array
-    found: Worst
+    worst: Worst
     upper: float
     lower: float
     rounding: float
-    weights: Array
+    weights: Array  # of the corners that the cost is the largest of
     price: float
+    steps: int = 0
 
 
-def prepared(cost: Array, B: Array, C: Array, budget: float) -> tuple[Problem, float, float]:
+def prepare(cost: Array, B: Array, C: Array, budget: float) -> tuple[Problem, float, float]:
     """Costs above the least of each row, in units of the best constant column; and what all kernels cost anyhow."""
     least = cost.min(axis=1)
     L = cost - least[:, None]
@@ -669,38 +631,19 @@ def prepared(cost: Array, B: Array, C: Array, budget: float) -> tuple[Problem, f
     return Problem(L / f, least / f, np.ascontiguousarray(B), np.ascontiguousarray(C), budget), scale, offset
 
 
-def floor(problem: Problem) -> float:
-    """A cost that no kernel goes below, whatever it tells."""
-    return float((problem.C.T @ problem.least).max()) * (1.0 - units_of(problem))
-
-
-def units_of(problem: Problem) -> float:
-    """What the sums over a kernel are off by at most, relatively."""
-    return (sum(problem.L.shape) + 8) * 2.0**-53
-
-
-def costs_of(problem: Problem, P: Array) -> Array:
-    """The cost of a kernel at each corner."""
-    means = (P * np.where(P > 0.0, problem.L, 0.0)).sum(axis=1)
-    return np.asarray(problem.C.T @ (problem.least + means))
-
-
-def certain(problem: Problem, P: Array, lower: float | None = None) -> Attempt:
+def _known(problem: Problem, P: Array, lower: float | None = None) -> Attempt:
     """A kernel that is known to be the best, and its cost as the bound."""
-    Q = rounded(P)
-    costs, units = costs_of(problem, Q), units_of(problem)
+    Q = round_kernel(P)
+    costs, units = problem.costs(Q), problem.units
     upper = float(costs.max())
     weights = np.zeros(costs.size)
     weights[int(costs.argmax())] = 1.0
-    found = max(upper if lower is None else lower, floor(problem)) * (1.0 - units)
-    return Attempt(Q, worst(Q, problem.B), upper * (1.0 + units), found, 4.0 * units * upper, weights, 0.0)
-
-
-# Nothing told, everything told, the least that must be told ------------------------------------------
+    bound = max(upper if lower is None else lower, problem.floor) * (1.0 - units)
+    return Attempt(Q, worst(Q, problem.B), upper * (1.0 + units), bound, 4.0 * units * upper, weights, 0.0)
 
 
 def constant(problem: Problem) -> Attempt:
-    """The best kernel that tells nothing: one column, or where several odds weigh, the best mixture of columns."""
+    """The best kernel that leaks nothing: one column, or where several priors weigh, the best mixture of columns."""
     free = np.flatnonzero(np.isfinite(problem.L).all(axis=0))
     if not free.size:
         raise InfeasibleError(
@@ -711,18 +654,18 @@ def constant(problem: Problem) -> Attempt:
     P = np.zeros(problem.L.shape)
     P[:, free[int(costs.max(axis=0).argmin())]] = 1.0
     if len(costs) == 1:
-        return certain(problem, P)
-    # a game: the draw of a column against the odds that make it dear
+        return _known(problem, P)
+    # a game: the draw of a column against the prior that makes it dear
     weights, law = _game(costs)
     mixed = np.zeros(problem.L.shape)
     mixed[:, free] = law
     lower = float((weights @ costs).min())
-    best = min((certain(problem, each, lower) for each in (P, mixed)), key=lambda a: a.upper)
+    best = min((_known(problem, each, lower) for each in (P, mixed)), key=lambda a: a.upper)
     return best._replace(weights=weights)
 
 
 def _game(costs: Array) -> tuple[Array, Array]:
-    """The mixtures of rows and of columns that make the game of this matrix: rows maximise, columns minimise."""
+    """The mixtures of rows and of columns that solve the game of this matrix: rows maximise, columns minimise."""
     from scipy.optimize import linprog
 
     k, n = costs.shape
@@ -737,297 +680,55 @@ def _game(costs: Array) -> tuple[Array, Array]:
         method="highs",
     )
     if result.x is None:
-        return np.full(k, 1.0 / k), np.full(n, 1.0 / n)  # the gap will tell
+        return np.full(k, 1.0 / k), np.full(n, 1.0 / n)  # the gap will show it
     law, weights = np.maximum(result.x[:n], 0.0), np.maximum(-result.ineqlin.marginals, 0.0)
     return weights / weights.sum(), law / law.sum()
 
 
-def cheapest(problem: Problem) -> Attempt:
-    """Each row its cheapest columns, those of a tie so that little is told."""
-    middle = problem.B.mean(axis=1)
-    m, n = problem.L.shape
-    space = Workspace(m, n, middle / middle.sum(), np.zeros(problem.L.size))
-    P = space.least_information(problem.L.ravel() == 0.0)[0].reshape(problem.L.shape)
-    return certain(problem, P)
+def _least_information(allowed: Mask, p: Array) -> tuple[Array, float]:
+    """The kernel on the allowed pairs that leaks least at a prior, and how much that is."""
+    m, n = allowed.shape
+    flat, least = Workspace(m, n, p / p.sum(), np.zeros(m * n)).least_information(allowed.ravel())  # type: ignore[arg-type]  # a mask will do
+    return flat.reshape(m, n), least
 
 
 def base_kernel(problem: Problem) -> Array:
-    """A kernel that tells less than the budget, to mix with."""
+    """A kernel that leaks less than the budget, to mix with."""
     allowed = np.isfinite(problem.L)
     if allowed.all(axis=0).any():
         return constant(problem).P
-    # the odds move towards those at which the least that must be told is most
-    m, n = allowed.shape
+    # the prior moves towards the one at which the least that must be leaked is most
     K, limit = problem.B.shape[1], problem.budget
-    a, needed = np.full(K, 1.0 / K), 0.0
-    best, told = np.empty((m, n)), math.inf
+    a, needed, leaked = np.full(K, 1.0 / K), 0.0, math.inf
+    best = np.empty(allowed.shape)
     for k in range(_LEAST_TRIES):
-        p = np.maximum(problem.B @ a, 1e-12)
-        flat, least = Workspace(m, n, p / p.sum(), np.zeros(m * n)).least_information(allowed.ravel())
-        P = flat.reshape(m, n)
+        P, least = _least_information(allowed, np.maximum(problem.B @ a, 1e-12))
         needed = max(needed, least)
         found = worst(P, problem.B, a)
-        if found.upper < told:
-            best, told = P, found.upper
-        if needed > limit or told <= limit * (1.0 - 1e-6) or K == 1:
+        if found.upper < leaked:
+            best, leaked = P, found.upper
+        if needed > limit or leaked <= limit * (1.0 - 1e-6) or K == 1:
             break
         a = a + (found.mixture - a) * (2.0 / (k + 3.0))
-    if needed > limit or told > limit * KEPT:
+    if needed > limit or leaked > problem.limit:
         raise InfeasibleError(
             f"leakage = {limit!r} nats; at the worst odds the forbidden pairs (infinite costs) need at least "
-            f"{needed:.6g} nats, and {told:.6g} are enough"
+            f"{needed:.6g} nats, and {leaked:.6g} are enough"
         )
     return best
 
 
-def rounded(P: Array) -> Array:
+def round_kernel(P: Array) -> Array:
     """The kernel as it is drawn, in whole numbers of 2^-53."""
     Q = np.array(P, order="C")
     kernels.whole(view(Q.reshape(-1)), *Q.shape)
     return Q
 
 
-# Where the search for a robust kernel begins: ordinary problems, at the mean of the priors and beside ---
-
-
-# starts: at the price of leakage of the mean of the priors, or of the dearest of them, times a factor
-STARTS = ((False, 1.0), (True, 1.0), (True, 30.0), (True, 1e3), (False, 0.1))
-
-
-def starting_point(problem: Problem, dearest: bool, factor: float) -> Point:
-    """From ordinary problems: at the mean of the priors, and at each of them beside it."""
-    B, C, n = problem.B, problem.C, problem.L.shape[1]
-    K, J = B.shape[1], C.shape[1]
-    middle, weights = B.mean(axis=1), C.mean(axis=1)
-    q, price = _law_and_price(problem, middle, weights)
-    if dearest:
-        for k, j in itertools.product(range(K), range(J)):
-            beside = _law_and_price(problem, 0.1 * middle + 0.9 * B[:, k], 0.1 * weights + 0.9 * C[:, j])
-            q, price = q + beside[0] / (K * J), max(price, beside[1])
-    q = 0.7 * q / q.sum() + 0.3 / n
-    return Point(q / q.sum(), np.full(K, factor * (price or 1.0) / K), np.full(J, 1.0 / J))
-
-
-def _law_and_price(problem: Problem, p: Array, w: Array) -> tuple[Array, float]:
-    found = ordinary(problem, p, w)
-    if found is None:
-        return np.full(problem.L.shape[1], 1.0 / problem.L.shape[1]), 0.0
-    return p @ found.kernel, 1.0 / found.slope if 0.0 < found.slope < math.inf else 0.0
-
-
-def ordinary(problem: Problem, p: Array, w: Array) -> Solution | None:
-    """The problem of one prior and other weights, which is that of costs times w / p."""
-    L = problem.L
-    with np.errstate(all="ignore"):
-        ratio = np.where(w > 0.0, w / p, 0.0)[:, None]
-        cost = np.where(np.isinf(L), math.inf, np.where(L > 0.0, np.minimum(ratio * L, 1e290), 0.0))
-    try:
-        return minimise(np.ascontiguousarray(cost), p / p.sum(), problem.budget)
-    except DesignError:
-        return None  # forbidden pairs: other odds will tell
-
-
-# The robust problem head-on: an interior-point method in the kernel itself ---------------------------
-
-
-_STEPS_direct = 200
-_TARGET_direct = 1e-14  # of the best constant column
-_TO_THE_EDGE_direct = 0.99
-
-
-class _State(NamedTuple):
-    """Kernel, law, level; multipliers of the budgets, the costs, the rows, and of P >= 0 and r >= 0."""
-
-    P: Array
-    r: Array
-    t: float
-    a: Array
-    h: Array
-    nu: Array
-    U: Array
-    v: Array
-
-
-class _DirectValues(NamedTuple):
-    """What is left of budgets and level, and the derivatives that a step needs."""
-
-    s: Array
-    log: Array  # ln(P / r) + 1, the slope of P ln(P / r)
-    budget: Array  # (K,) left
-    level: Array  # (J,) left
-    lawful: Array  # (K, n): slopes of the budgets in r
-    in_kernel: Array
-    in_law: Array
-    sums: Array
-
-
-def direct(problem: Problem, base: Array) -> tuple[Array, Point] | None:
-    """A kernel strictly within the budget and the point that proves how good it is; None without room to begin."""
-    with np.errstate(all="ignore"):  # what is not finite is noticed
-        x = _begun(problem, base)
-        return None if x is None else _followed_direct(problem, x)
-
-
-def _begun(problem: Problem, base: Array) -> _State | None:
-    """A kernel that tells less than the budget at every corner, all that is allowed drawn sometimes."""
-    B, limit = problem.B, problem.budget
-    allowed = np.isfinite(problem.L)
-    even = allowed / allowed.sum(axis=1, keepdims=True)
-    middle = B.mean(axis=1)
-    for k in range(60):
-        share = 0.5 ** (k + 1)
-        P = (1.0 - share) * base + share * even
-        r = middle @ P
-        r = 0.5 * r + 0.5 * P.mean(axis=0) if k % 2 else r
-        left = limit - _told(problem, P, r / r.sum())
-        if (left > 0.05 * limit).all() or (k > 30 and (left > 0.0).all()):
-            break
-    else:
-        return None
-    r = r / r.sum()
-    costs = _levels(problem, P)
-    mu = 1.0 / (P.size + r.size + left.size + costs.size)
-    slack = float(costs.max()) - costs + mu * costs.size
-    m = len(P)
-    U = np.where(allowed, mu / np.where(allowed, P, 1.0), 0.0)
-    return _State(P, r, float(costs.max()) + mu * costs.size, mu / left, mu / slack, np.zeros(m), U, mu / r)
-
-
-def _told(problem: Problem, P: Array, r: Array) -> Array:
-    """sum_i B_ik KL(P_i || r), for laws r of any sum."""
-    terms = np.where(P > 0.0, P * np.log(np.where(P > 0.0, P, 1.0) / r), 0.0)
-    return np.asarray(problem.B.T @ (terms.sum(axis=1) + (r.sum() - P.sum(axis=1))))
-
-
-def _levels(problem: Problem, P: Array) -> Array:
-    costs = np.where(np.isfinite(problem.L), problem.L, 0.0)
-    return np.asarray(problem.C.T @ (problem.least + (P * costs).sum(axis=1)))
-
-
-def _values_direct(problem: Problem, x: _State) -> _DirectValues:
-    allowed = np.isfinite(problem.L)
-    s, w = problem.B @ x.a, problem.C @ x.h
-    log = np.where(allowed, np.log(np.where(allowed, x.P, 1.0) / x.r), 0.0)
-    costs = np.where(allowed, problem.L, 0.0)
-    gP = np.where(allowed, s[:, None] * log + w[:, None] * costs + x.nu[:, None], 0.0)
-    gr = x.a.sum() - (s @ x.P) / x.r
-    return _DirectValues(
-        s, log, problem.budget - _told(problem, x.P, x.r), x.t - _levels(problem, x.P),
-        1.0 - (problem.B.T @ x.P) / x.r, gP, gr, x.P.sum(axis=1),
-    )  # fmt: skip
-
-
-def _residual_direct(now: _DirectValues, x: _State, y: _State) -> float:
-    """How far the conditions are from being met, each weighed by the variable y."""
-    off = np.abs(y.P * (now.in_kernel - x.U)).sum() + np.abs(y.r * (now.in_law - x.v)).sum()
-    return float(off + np.abs(now.sums - 1.0).sum() + abs(x.h.sum() - 1.0))
-
-
-def _gap(now: _DirectValues, x: _State) -> float:
-    return float((x.P * x.U).sum() + x.r @ x.v + x.a @ now.budget + x.h @ now.level)
-
-
-def _followed_direct(problem: Problem, x: _State) -> tuple[Array, Point]:
-    now = _values_direct(problem, x)
-    count = int(np.isfinite(problem.L).sum()) + x.r.size + x.a.size + x.h.size
-    best, found, stalled, centring = math.inf, x, 0, 0.2
-    for _ in range(_STEPS_direct):
-        gap, off = _gap(now, x), _residual_direct(now, x, x)
-        if gap + off < best:
-            best, found, stalled = gap + off, x, 0
-        else:
-            stalled += 1
-        if not math.isfinite(gap + off) or best <= _TARGET_direct or stalled > 12:
-            break
-        dx = _direction_direct(problem, now, x, centring * gap / count)
-        if dx is None:
-            break
-        length = min(1.0, _TO_THE_EDGE_direct * _room_direct(x, dx))
-        for _ in range(40):
-            new = _moved(x, dx, length)
-            then = _values_direct(problem, new)
-            inside = (then.budget > 0.0).all() and (then.level > 0.0).all()
-            if inside and _residual_direct(then, new, x) <= max((1.0 - 0.01 * length) * off, 10.0 * _gap(then, new)):
-                break
-            length /= 2.0
-        else:
-            break
-        x, now = new, then
-        centring = 0.05 if length > 0.9 else 0.2 if length > 0.3 else 0.6
-    return found.P, Point(found.r, found.a, found.h)
-
-
-def _moved(x: _State, dx: _State, length: float) -> _State:
-    return _State(
-        x.P + length * dx.P, x.r + length * dx.r, x.t + length * dx.t, x.a + length * dx.a, x.h + length * dx.h,
-        x.nu + length * dx.nu, x.U + length * dx.U, x.v + length * dx.v,
-    )  # fmt: skip
-
-
-def _direction_direct(problem: Problem, now: _DirectValues, x: _State, mu: float) -> _State | None:
-    """Newton's step for complementarities of mu.
-
-    The second derivatives are s_i / P_il in P, s_i P_il / r_l^2 in r, and -s_i / r_l between them; P goes first, which
-    leaves a diagonal in r, and then both, which leaves the multipliers and the level.
-    """
-    B, C, s = problem.B, problem.C, now.s
-    allowed = np.isfinite(problem.L)
-    costs = np.where(allowed, problem.L, 0.0)
-    inverse = np.where(allowed, x.P / (s[:, None] + x.U), 0.0)  # of the diagonal in P
-    cross = s[:, None] * inverse / x.r
-    # s P / r^2 - (s / r)^2 P / (s + U) = s P / r^2 * U / (s + U), without the difference
-    diagonal = (s[:, None] * x.P * x.U / (s[:, None] + x.U)).sum(axis=0) / x.r**2 + x.v / x.r
-    bP = np.where(allowed, mu / np.where(allowed, x.P, 1.0), 0.0) - now.in_kernel
-    br = mu / x.r - now.in_law
-    # rows of the system: budgets, costs, rows of the kernel
-    K, J, m = x.a.size, x.h.size, len(s)
-    fields = (now.log, costs, allowed.astype(float))
-    left = (B, C, np.eye(m))
-    in_r = [X.T @ (cross * field) for X, field in zip(left, fields, strict=True)]
-    in_r[0] = in_r[0] + now.lawful
-    R = np.concatenate(in_r)
-    size = K + J + m
-    M = np.zeros((size + 1, size + 1))
-    at = np.cumsum([0, K, J, m])
-    for i in range(3):
-        for j in range(3):
-            middle = (fields[i] * fields[j] * inverse).sum(axis=1)
-            M[at[i] : at[i + 1], at[j] : at[j + 1]] = left[i].T @ (middle[:, None] * left[j])
-    M[:size, :size] += (R / diagonal) @ R.T
-    M[np.arange(K), np.arange(K)] += now.budget / x.a
-    M[np.arange(K, K + J), np.arange(K, K + J)] += now.level / x.h
-    M[K : K + J, -1] = M[-1, K : K + J] = 1.0
-    reduced = br + (cross * bP).sum(axis=0)
-    b = np.concatenate([X.T @ (field * inverse * bP).sum(axis=1) for X, field in zip(left, fields, strict=True)])
-    b += R @ (reduced / diagonal)
-    b -= np.concatenate((now.budget - mu / x.a, now.level - mu / x.h, 1.0 - now.sums))
-    try:
-        y = np.linalg.solve(M, np.concatenate((b, [1.0 - x.h.sum()])))
-    except np.linalg.LinAlgError:
-        return None
-    da, dh, dnu, dt = y[:K], y[K : K + J], y[K + J : size], float(y[-1])
-    dr = (reduced - R.T @ y[:size]) / diagonal
-    push = (B @ da)[:, None] * now.log + (C @ dh)[:, None] * costs + np.where(allowed, dnu[:, None], 0.0)
-    dP = inverse * (bP - push) + cross * dr
-    dU = np.where(allowed, (mu - x.U * dP) / np.where(allowed, x.P, 1.0) - x.U, 0.0)
-    dv = (mu - x.v * dr) / x.r - x.v
-    found = _State(dP, dr, dt, da, dh, dnu, dU, dv)
-    return found if all(np.isfinite(part).all() for part in found) else None
-
-
-def _room_direct(x: _State, dx: _State) -> float:
-    """How much of a step may be taken with all that is positive staying so."""
-    room = math.inf
-    for u, du in ((x.P, dx.P), (x.r, dx.r), (x.a, dx.a), (x.h, dx.h), (x.U, dx.U), (x.v, dx.v)):
-        down = du < 0.0
-        room = min(room, float((u[down] / -du[down]).min(initial=math.inf)))
-    return room
-
-
-# The kernel of least cost that keeps a budget over a hull of priors, with its proof ------------------
-
+# The kernel of least cost, with its proof ------------------------------------------------------------
 
 _IDLE = 1e-9  # of its slack, below which a column is not drawn
+_PRICES = (1.0, 30.0, 0.1, 1e3)  # where searches start, in units of the price at the mean of the priors
 
 
 class Robust(NamedTuple):
@@ -1037,117 +738,108 @@ class Robust(NamedTuple):
     upper: float
     lower: float
     gap: float
-    excess: float  # of the upper bound over the cheapest pair of each row
-    rounding: float
+    optimal: bool
     worst: Worst
     weights: Array  # of the corners that the cost is the largest of
     price: float
     steps: int
 
-    @property
-    def optimal(self) -> bool:
-        """Whether the gap is closed."""
-        return closed(self.excess, self.excess - self.gap, self.rounding)
-
 
 def robust(cost: Array, B: Array, C: Array, budget: float) -> Robust:
-    """The kernel of least cost, at the worst column of C, that tells at most the budget over the hull of B."""
+    """The kernel of least cost, at the worst column of C, that leaks at most the budget over the hull of B."""
     middle = B.mean(axis=1)
     minimise(cost, middle / middle.sum(), math.inf)  # refuses costs that are none
     there = np.asarray(middle > 0.0)
-    problem, scale, offset = prepared(cost[there], B[there], C[there], budget)
-    steps = 0
-    if budget == 0.0:
-        best = constant(problem)
-    elif (cheap := cheapest(problem)).found.upper <= budget * KEPT:
-        best = cheap
-    elif scale == 0.0:
-        best = certain(problem, base_kernel(problem))  # what is allowed is free
-    else:
-        base, tries = base_kernel(problem), list[Attempt]()
-        for number, (dearest, factor) in enumerate(STARTS):
-            point = saddle(problem, starting_point(problem, dearest, factor))
-            steps += point.steps
-            tries += _attempts(problem, point, base)
-            if number == 0 and not _closed(problem, _best(tries)):
-                tries += _head_on(problem, base)
-            if _closed(problem, _best(tries)):
-                break
-        best = _best(tries)
-    found = _unscaled(problem, scale or 1.0, cost, there, best)
-    upper, lower = offset * (1.0 + 4e-16) + found.upper, offset * (1.0 - 4e-16) + found.lower
-    return found._replace(upper=upper, lower=min(lower, upper), steps=steps)
-
-
-def _unscaled(problem: Problem, f: float, cost: Array, there: NDArray[np.bool_], a: Attempt) -> Robust:
+    problem, scale, offset = prepare(cost[there], B[there], C[there], budget)
+    found = _solve(problem)
     kernel, prior = np.zeros(cost.shape), np.zeros(len(cost))
-    kernel[there], prior[there] = a.P, a.found.prior
+    kernel[there], prior[there] = found.P, found.worst.prior
     for i in np.flatnonzero(~there):
-        kernel[i, int(cost[i].argmin())] = 1.0  # never drawn: the value occurs at no odds of the hull
+        kernel[i, int(cost[i].argmin())] = 1.0  # never drawn: the value occurs at no prior of the hull
     prior.flags.writeable = False
-    gap, excess = max(0.0, a.upper - a.lower), max(0.0, a.upper - floor(problem))
+    f = scale or 1.0
+    upper = offset * (1.0 + 4e-16) + f * found.upper
+    lower = offset * (1.0 - 4e-16) + f * min(found.lower, found.upper)
     return Robust(
-        kernel, f * a.upper, f * min(a.lower, a.upper), f * gap, f * excess, f * a.rounding,
-        a.found._replace(prior=prior), a.weights, f * a.price, 0,
+        kernel, upper, min(lower, upper), f * max(0.0, found.upper - found.lower), _is_closed(problem, found),
+        found.worst._replace(prior=prior), found.weights, f * found.price, found.steps,
     )  # fmt: skip
 
 
-# Attempts --------------------------------------------------------------------------------------------
+def _solve(problem: Problem) -> Attempt:
+    if problem.budget == 0.0:
+        return constant(problem)
+    # each row its cheapest columns, those of a tie so that little is leaked
+    cheapest = _known(problem, _least_information(problem.L == 0.0, problem.B.mean(axis=1))[0])
+    if cheapest.worst.upper <= problem.limit:
+        return cheapest
+    base = base_kernel(problem)
+    tries, steps = [_attempt(problem, base, (problem.floor, 0.0), cheapest.weights, 0.0)], 0
+    for number, start in enumerate(_starts(problem)):
+        if _is_closed(problem, _best(tries)):
+            break
+        point = saddle(problem, start)
+        steps += point.steps
+        tries += _attempts(problem, point, base)
+        if number == 0 and not _is_closed(problem, _best(tries)):
+            tries += _at_the_floor(problem)
+    best = _best(tries)
+    tight = worst(best.P, problem.B)
+    return best._replace(steps=steps, worst=tight._replace(upper=min(tight.upper, best.worst.upper)))
+
+
+def _starts(problem: Problem) -> Iterator[Point]:
+    """Where searches start: the law of the draw and the price of the ordinary problem at the mean of the priors."""
+    p, w, L = problem.B.mean(axis=1), problem.C.mean(axis=1), problem.L
+    n, K, J = L.shape[1], problem.B.shape[1], problem.C.shape[1]
+    q, price = np.full(n, 1.0 / n), 1.0
+    with np.errstate(all="ignore"):
+        # other weights than the prior are other costs
+        ratio = np.where(w > 0.0, w / p, 0.0)[:, None]
+        cost = np.where(np.isinf(L), math.inf, np.where(L > 0.0, np.minimum(ratio * L, 1e290), 0.0))
+    with contextlib.suppress(DesignError):  # forbidden pairs: the search will show whether there is a kernel
+        found = minimise(np.ascontiguousarray(cost), p / p.sum(), problem.budget)
+        q = p @ found.kernel
+        price = 1.0 / found.slope if 0.0 < found.slope < math.inf else 1.0
+    q = 0.7 * q / q.sum() + 0.3 / n
+    for factor in _PRICES:
+        yield Point(q / q.sum(), np.full(K, factor * price / K), np.full(J, 1.0 / J))
+
+
+def _attempt(problem: Problem, P: Array, proof: tuple[float, float], weights: Array, price: float) -> Attempt:
+    """A kernel within the budget and a lower bound, with its rounding."""
+    found = worst(P, problem.B, None, problem.limit)
+    upper = float(problem.costs(P).max()) * (1.0 + problem.units)
+    rounding = max(proof[1], 2.0 * problem.units * upper)
+    return Attempt(P, found, upper, max(proof[0], problem.floor), rounding, weights, price)
 
 
 def _attempts(problem: Problem, point: Point, base: Array) -> list[Attempt]:
-    """What a saddle point comes to; and, if that leaves a gap, the ordinary optimum at its odds."""
+    """What a saddle point comes to, without the columns that it says are idle, and with them."""
+    few = _prune(problem, point)
+    proof = max(bound(problem, point), bound(problem, few))
     weights, price = point.h / math.fsum(point.h), math.fsum(point.a)
-    few = _pruned(problem, point)
-    lower, rounding = max(bound(problem, point), bound(problem, few))
-    units, tries = units_of(problem), list[Attempt]()
-    for each in (few, point):
-        P, found = _within(problem, each, base)
-        upper = float(costs_of(problem, P).max()) * (1.0 + units)
-        tries.append(Attempt(P, found, upper, max(lower, floor(problem)), rounding, weights, price))
-        if _closed(problem, tries[-1]):
-            return tries
-    first = _best(tries)
-    p, w = problem.B @ point.a, problem.C @ weights
-    other = ordinary(problem, p / p.sum(), w) if price > 0.0 and (p > 0.0).all() else None
-    if other is None:
-        return [first]
-    # the costs of that problem are rounded once more
-    lower = (float(w @ problem.least) + other.bound) * (1.0 - 4.0 * units)
-    second = first._replace(lower=lower, rounding=4.0 * units * upper)
-    told = worst(other.kernel, problem.B, point.a, problem.budget * KEPT)
-    if told.upper <= problem.budget * KEPT:
-        upper = float(costs_of(problem, other.kernel).max()) * (1.0 + units)
-        second = second._replace(P=other.kernel, found=told, upper=upper)
-    return [first, second]
+    return [_attempt(problem, _within(problem, each, base), proof, weights, price) for each in (few, point)]
 
 
-def _head_on(problem: Problem, base: Array) -> list[Attempt]:
-    """What the kernel comes to that is found as such; and the one to begin with, which nothing may be worse than."""
-    found, units = direct(problem, base), units_of(problem)
-    tries = [] if found is None else [found[0], _cleared(problem, found[0])]
-    q = np.full(problem.L.shape[1], 1.0 / problem.L.shape[1])
-    # without a point the bound is that no kernel goes below, whatever it tells
-    point = Point(q, np.zeros(problem.B.shape[1]), np.ones(problem.C.shape[1])) if found is None else found[1]
-    lower, rounding = bound(problem, point)
-    made = []
-    for P in (*tries, base):
-        Q = rounded(P / P.sum(axis=1, keepdims=True))
-        told = worst(Q, problem.B, None, problem.budget * KEPT)
-        if told.upper > problem.budget * KEPT:
-            Q, told = _mixed(problem, point, Q, base, told)
-        upper = float(costs_of(problem, Q).max()) * (1.0 + units)
-        lowest, most = max(lower, floor(problem)), max(rounding, units * upper)
-        made.append(Attempt(Q, told, upper, lowest, most, point.h / math.fsum(point.h), math.fsum(point.a)))
-    return made
+def _at_the_floor(problem: Problem) -> list[Attempt]:
+    """What is left to choose where one corner costs what it must cost in any case, and no other need cost more.
 
-
-def _cleared(problem: Problem, P: Array) -> Array:
-    """Only what is cheapest in rows of the corner that costs most, whatever is told: there no pair is rare but idle."""
-    floors = problem.C.T @ problem.least
-    rows = problem.C[:, floors >= floors.max() * (1.0 - 1e-15)].max(axis=1) > 0.0
-    Q = np.where(rows[:, None] & (problem.L > 0.0), 0.0, P)
-    return np.asarray(Q / Q.sum(axis=1, keepdims=True))
+    There the other corners have neither weight nor price at the optimum, and 0 / 0 says nothing about their rows. So
+    the rows of that corner keep to their cheapest columns, and the others are weighed alone.
+    """
+    floors = problem.floors
+    top = floors >= floors.max() * (1.0 - 1e-15)
+    if top.all():
+        return []
+    rows = problem.C[:, top].max(axis=1) > 0.0
+    L = np.where(rows[:, None] & (problem.L > 0.0), math.inf, problem.L)
+    rest = problem._replace(L=L, C=np.ascontiguousarray(problem.C[:, ~top]))
+    try:
+        found = _solve(rest)
+    except InfeasibleError:
+        return []
+    return [_attempt(problem, found.P, (problem.floor, 0.0), top / top.sum(), 0.0)]
 
 
 def _best(tries: list[Attempt]) -> Attempt:
@@ -1156,12 +848,12 @@ def _best(tries: list[Attempt]) -> Attempt:
     return best._replace(lower=min(low.lower, best.upper), rounding=low.rounding, weights=low.weights, price=low.price)
 
 
-def _closed(problem: Problem, a: Attempt) -> bool:
-    excess = max(0.0, a.upper - floor(problem))
-    return closed(excess, excess - (a.upper - a.lower), a.rounding)
+def _is_closed(problem: Problem, a: Attempt) -> bool:
+    excess = max(0.0, a.upper - problem.floor)
+    return closed(excess, excess - max(0.0, a.upper - a.lower), a.rounding)
 
 
-def _pruned(problem: Problem, point: Point) -> Point:
+def _prune(problem: Problem, point: Point) -> Point:
     """Without the columns that complementarity says are idle."""
     s = problem.B @ point.a
     P = kernel_at(problem, point)
@@ -1172,88 +864,96 @@ def _pruned(problem: Problem, point: Point) -> Point:
     return point._replace(q=q / q.sum()) if rows.any(axis=1).all() else point
 
 
-def _within(problem: Problem, point: Point, base: Array) -> tuple[Array, Worst]:
-    """The kernel of a point, or one that tells a little less, within the budget over the hull.
+def _within(problem: Problem, point: Point, base: Array) -> Array:
+    """The kernel of a point, or one that leaks a little less, within the budget over the hull.
 
-    At a price that is higher by a hair, or mixed with a kernel that tells less; whichever costs less.
+    At a price that is higher by as little as will do, or mixed with a kernel that leaks less; whichever costs less. The
+    leakage is convex in the kernel, so the chord shows how much of the other is needed.
     """
     P = kernel_at(problem, point)
-    Q = rounded(P)
-    limit = problem.budget * KEPT
-    found = worst(Q, problem.B, point.a, limit)
+    Q = round_kernel(P)
+    found, limit = worst(Q, problem.B, point.a, problem.limit), problem.limit
     if found.upper <= limit:
-        return Q, found
-    mixed = _mixed(problem, point, P, base, found)
-    least, spent = float(costs_of(problem, Q).max()), float(costs_of(problem, mixed[0]).max())
-    if spent - least <= 1e-11 * (least - floor(problem)):
-        return mixed  # as good as free
-    dearer = _dearer(problem, point)
-    if dearer is None:
-        return mixed
-    return min(mixed, dearer, key=lambda one: float(costs_of(problem, one[0]).max()))
-
-
-def _dearer(problem: Problem, point: Point) -> tuple[Array, Worst] | None:
-    """The kernel at a higher price of leakage, as little as will do."""
-    limit = problem.budget * KEPT
-    for more in (4.0**k * 1e-16 for k in range(20)):
-        Q = rounded(kernel_at(problem, point._replace(a=point.a * (1.0 + more))))
-        found = worst(Q, problem.B, point.a, limit)
-        if found.upper <= limit:
-            return Q, found
-    return None
-
-
-def _mixed(problem: Problem, point: Point, P: Array, base: Array, found: Worst) -> tuple[Array, Worst]:
-    """The kernel mixed with one that tells less. I is convex in the kernel, so the chord tells how much is needed."""
-    limit, share = problem.budget * KEPT, 0.0
-    lowest = worst(base, problem.B).upper
+        return Q
+    least, share, lowest = float(problem.costs(Q).max()), 0.0, worst(base, problem.B).upper
     for _ in range(64):
         needed = (found.upper - limit) / max(found.upper - lowest, 1e-300)
         # at least twice as much as before: what is needed is known to rounding only
         share = min(1.0, max(2.0 * share, share + (1.0 - share) * (1.001 * needed + 2.0**-52)))
-        Q = rounded((1.0 - share) * P + share * base)
+        Q = round_kernel((1.0 - share) * P + share * base)
         found = worst(Q, problem.B, point.a, limit)
         if found.upper <= limit:
-            return Q, found
-    return rounded(base), worst(base, problem.B)
+            break
+    else:
+        Q = round_kernel(base)
+    spent = float(problem.costs(Q).max())
+    if spent - least <= 1e-11 * (least - problem.floor):
+        return Q  # as good as free
+    for more in (4.0**k * 1e-16 for k in range(20)):
+        dearer = round_kernel(kernel_at(problem, point._replace(a=point.a * (1.0 + more))))
+        if worst(dearer, problem.B, point.a, limit).upper <= limit:
+            return dearer if float(problem.costs(dearer).max()) < spent else Q
+    return Q
 
 
-# Odds that are not known: a budget that holds for every prior in a convex hull -----------------------
+# Designs ---------------------------------------------------------------------------------------------
 
 
-def solve_robust(cost: Any, priors: Any, *, leakage: Any, prior: Any = None) -> RobustDesign:
-    """The randomizer of least expected cost whose leakage is within the budget at all odds in a hull.
+def solve_robust(
+    cost: ArrayLike, priors: ArrayLike | str, *, leakage: float | str, prior: ArrayLike | str | None = None
+) -> RobustDesign:
+    """The randomizer of least expected cost whose leakage is within the budget at every prior of a hull.
 
-    `priors` are vectors of odds; the budget holds for every mixture of them. "all" is any odds. `prior` weighs the
-    cost: odds of its own, which join the hull; "worst" for the largest expected cost over the hull; by default the mean
-    of the priors (equal odds with "all"). A `leakage` in percent is a share of the entropy of these odds.
+    Parameters
+    ----------
+    cost : array_like, shape (m, n)
+        The cost of each pseudo value for each private one; infinite where a pair is forbidden.
+    priors : array_like, shape (K, m), or "all"
+        The budget holds for every mixture of these; "all" is any prior.
+    leakage : float or str
+        The budget, as in `us.solve`; a percentage is a share of the entropy of the prior that weighs the cost.
+    prior : array_like, shape (m,), or "worst", optional
+        What weighs the cost: a prior of its own, which joins the hull; "worst" for the largest expected cost over the
+        hull; by default the mean of the priors (equal probabilities with "all").
 
+    Returns
+    -------
+    RobustDesign
+        The kernel, its distortion, and what no kernel within the budget goes below.
+
+    Raises
+    ------
+    InfeasibleError
+        If forbidden pairs need more leakage than the budget.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> found = solve_robust(1 - np.eye(2), [[0.95, 0.05], [0.05, 0.95]], leakage=0.1)
     >>> found
     RobustDesign(2 x 2, 2 priors, distortion=0.280205, leakage<=0.1, optimal)
     >>> found.worst_prior.round(6).tolist(), found.lower_bound <= found.distortion
     ([0.5, 0.5], True)
+
     """
     matrix = as_cost(cost)
-    B, C, p = _odds(priors, prior, None, matrix.shape[0])
+    B, C, p = _corners(priors, prior, None, matrix.shape[0])
     budget = nats(leakage, entropy(p))
     return _designed(robust(matrix, B, C, budget), matrix, B, C, (leakage, budget), None, None, None)
 
 
 def design_robust(
     family: Family,
-    pseudo: Iterable[Any] | None = None,
+    pseudo: Iterable[Value] | None = None,
     *,
-    priors: Any,
-    leakage: Any,
-    prior: Any = None,
+    priors: ArrayLike | str,
+    leakage: float | str,
+    prior: ArrayLike | str | None = None,
     horizon: int | None = None,
     distortion: str | Function = "mse",
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     accuracy: float = 0.01,
-    rng: Any = None,
+    rng: Seed = None,
     progress: Progress | None = None,
     resolution: Any = None,
     readings: Any = None,
@@ -1278,7 +978,7 @@ def design_robust(
         raise DesignError(
             f"family is a {type(family).__name__}; it must be a Family (us.solve_robust takes bare costs)"
         )
-    B, C, p = _odds(priors, prior, family.prior, len(family.values))
+    B, C, p = _corners(priors, prior, family.prior, len(family.values))
     budget = nats(leakage, entropy(p))
     middle = B.mean(axis=1)
     leak = charge(_with_prior(family, middle / middle.sum()), horizon, rng)
@@ -1291,7 +991,9 @@ def design_robust(
     return with_terms(made, Terms(resolution, readings, valid))
 
 
-def _odds(priors: Any, prior: Any, own: Array | None, m: int) -> tuple[Array, Array, Array]:
+def _corners(
+    priors: ArrayLike | str, prior: ArrayLike | str | None, own: Array | None, m: int
+) -> tuple[Array, Array, Array]:
     """Corners of the hull, corners of what weighs the cost, and the odds that an entropy is taken of."""
     B = as_corners(priors, m)
     if isinstance(prior, str):
@@ -1322,7 +1024,7 @@ def _designed(
     cost: Array,
     B: Array,
     C: Array,
-    demand: tuple[Any, float],
+    demand: tuple[float | str, float],
     family: Family | None,
     measured: Costs | None,
     leak: Charge | None,
