@@ -163,7 +163,7 @@ def _hourly(history: History, prior: Array, transition: Array) -> tuple[Array, A
 def describe_chain(chain: Chain, values: Sequence[Any] | None = None) -> list[str]:
     """The chain in sentences: how often each value is there, and for how long.
 
-    >>> described(Chain((0, 1), 60.0, np.array([[0.9, 0.1], [0.5, 0.5]]), np.array([0.8, 0.2]), 100))
+    >>> describe_chain(Chain((0, 1), 60.0, np.array([[0.9, 0.1], [0.5, 0.5]]), np.array([0.8, 0.2]), 100))
     ['0: 80 percent of the time, for 10 min at a time', '1: 20 percent of the time, for 2 min at a time']
     """
     long = [in_words(round(x)) if chain.period else f"{x:.0f} rows" for x in chain.durations.tolist()]
