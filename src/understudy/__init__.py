@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from understudy.randomizer.constraints import TotalVariation as TotalVariation
     from understudy.randomizer.design import Design as Design
     from understudy.randomizer.design import design as design
+    from understudy.randomizer.design import load_design as load_design
     from understudy.randomizer.design import solve as solve
     from understudy.randomizer.estimation import Estimator as Estimator
     from understudy.randomizer.frontier import Frontier as Frontier
@@ -76,7 +77,6 @@ if TYPE_CHECKING:
     from understudy.randomizer.robust import design_robust as design_robust
     from understudy.randomizer.robust import solve_robust as solve_robust
     from understudy.randomizer.robust import worst_prior as worst_prior
-    from understudy.randomizer.storage import load_design as load_design
     from understudy.stream.ledger import Ledger as Ledger
     from understudy.stream.stream import Stream as Stream
     from understudy.transform.core import Transform as Transform
@@ -150,7 +150,7 @@ _HOME = {
     "design_robust": "randomizer.robust",
     "solve_robust": "randomizer.robust",
     "worst_prior": "randomizer.robust",
-    "load_design": "randomizer.storage",
+    "load_design": "randomizer.design",
     "Ledger": "stream.ledger",
     "Stream": "stream.stream",
     "Transform": "transform.core",

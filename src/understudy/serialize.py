@@ -66,6 +66,11 @@ KINDS: dict[str, dict[str, str]] = {
         "Quantised": "models.quantised",
         "OnGrid": "models.on_grid",
     },
+    "design": {
+        "design": "randomizer.design:Design",
+        "causal design": "randomizer.causal:CausalDesign",
+        "robust design": "randomizer.robust:RobustDesign",
+    },
     "state": {
         "CellState": "models.quantised",
         "Grid": "models.particle_filter",
@@ -118,7 +123,8 @@ def class_of(group: str, kind: str) -> Any:
     >>> class_of("law", "Gaussian")
     <class 'understudy.laws.gaussian.Gaussian'>
     """
-    return getattr(importlib.import_module(f"understudy.{KINDS[group][kind]}"), kind)
+    module, _, name = KINDS[group][kind].partition(":")
+    return getattr(importlib.import_module(f"understudy.{module}"), name or kind)
 
 
 def kind_in(group: str, cls: type) -> str | None:
@@ -247,6 +253,45 @@ def construct(place: Place | str, make: Callable[_P, _T], *given: _P.args, **nam
         return make(*given, **named)
     except (ValueError, ArithmeticError) as error:  # ours are ValueErrors; numpy has some for numbers out of range
         raise StoredFileError(f"{place} breaks a rule: {error}") from None
+
+
+_WORDS = {"infinite": math.inf, "undefined": math.nan}
+
+
+def number_to_plain(x: float | None) -> float | str | None:
+    """A number as JSON can hold it; what is not finite is a word, and None stays None."""
+    if x is None or math.isfinite(x):
+        return None if x is None else float(x)
+    return "undefined" if math.isnan(x) else "infinite"
+
+
+def number_from_plain(place: Place | str, x: Json) -> float:
+    """The number that `number_to_plain` was given."""
+    if type(x) is str and x in _WORDS:
+        return _WORDS[x]
+    if type(x) is not int and type(x) is not float:
+        raise StoredFileError(f"{place} must be a number")
+    return float(x)
+
+
+def matrix_to_plain(rows: Array) -> list[Any]:
+    """An array as nested lists, infinities in words."""
+    return [matrix_to_plain(row) for row in rows] if rows.ndim > 1 else [number_to_plain(x) for x in rows.tolist()]
+
+
+def matrix_from_plain(place: Place | str, rows: Json, shape: tuple[int, ...]) -> Array:
+    """The array that `matrix_to_plain` was given, if it has this shape."""
+
+    def inner(part: Json) -> Any:
+        return [inner(x) for x in part] if type(part) is list else number_from_plain(place, part)
+
+    try:
+        found = np.array(inner(rows), dtype=float)
+    except ValueError:
+        raise StoredFileError(f"{place} is ragged; it must have the shape {shape}") from None
+    if found.shape != tuple(shape):
+        raise StoredFileError(f"{place} has the shape {found.shape}; it must be {shape}")
+    return found
 
 
 # Values of a parameter -----------------------------------------------------------------------------

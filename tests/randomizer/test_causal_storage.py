@@ -10,7 +10,8 @@ from helpers import room
 import understudy as us
 from understudy import serialize as document
 from understudy.errors import StoredFileError
-from understudy.randomizer.causal import KIND, VERSION, design_causal
+from understudy.randomizer.causal import design_causal
+from understudy.randomizer.design import VERSION
 
 
 def stored():
@@ -76,9 +77,9 @@ def test_what_does_not_hold_together_is_refused(tmp_path, field, value):
     """A file with a right fingerprint and wrong content; its content is not repeated."""
     path = tmp_path / "room.json"
     stored().save(path)
-    content = document.read(path, KIND, [VERSION]).content
+    content = document.read(path, "causal design", [VERSION]).content
     content[field] = value
-    document.write(path, content, KIND, VERSION)
+    document.write(path, content, "causal design", VERSION)
     with pytest.raises(StoredFileError):
         us.load_design(path)
 

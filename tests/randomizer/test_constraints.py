@@ -294,7 +294,7 @@ def coarse(tmp_path):
     kernel = us.Randomizer(counts / 256)
     distortion, leakage = float((60 + 61) / 512), mutual_information(found.prior, kernel.kernel)
     found.save(tmp_path / "fine.json")
-    content = read(tmp_path / "fine.json", "design", [2])
+    content = read(tmp_path / "fine.json", "design", [2]).content
     content["constraints"].append({"kind": "multiples", "of": 256})
     content["kernel"] = kernel.counts.tolist()
     content["numbers"] |= {"distortion": distortion, "leakage": leakage, "gap": distortion - found.lower_bound}
@@ -323,7 +323,7 @@ def test_a_design_stored_with_multiples_loads_with_its_kernel(coarse, tmp_path):
 def test_a_stored_kernel_off_its_lattice_is_refused(coarse):
     """The twin: a kernel that is not in these multiples is no solution of the stored design."""
     path, _ = coarse
-    content = read(path, "design", [2])
+    content = read(path, "design", [2]).content
     content["constraints"][1]["of"] = 128
     write(path, content, "design", 2)
     with pytest.raises(StoredFileError):

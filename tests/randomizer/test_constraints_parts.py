@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 import understudy as us
 from understudy.errors import InfeasibleError, StoredFileError
 from understudy.models.model import Residual
-from understudy.randomizer.constrained_design import constraints_from_plain, constraints_to_plain
 from understudy.randomizer.constrained_solver import (
     Goal,
     Multipliers,
@@ -32,6 +31,7 @@ from understudy.randomizer.constrained_solver import (
     write_program,
 )
 from understudy.randomizer.constraints import (
+    Constraint,
     ErrorAtLeast,
     Floor,
     Forbidden,
@@ -265,7 +265,8 @@ def test_another_kernel_that_keeps_everything_is_accepted(tmp_path):
 
 def test_plain_values_and_back():
     """Every kind."""
-    assert constraints_from_plain(json.loads(json.dumps(constraints_to_plain(EVERY)))) == EVERY
+    stored = json.loads(json.dumps([one.to_dict() for one in EVERY]))
+    assert tuple(map(Constraint.from_dict, stored)) == EVERY
 
 
 # --- approximate models -----------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from robust_cases import Approximate, look, mixtures, mutual, robust_cases
 import understudy as us
 from understudy.errors import ConfigurationError, DesignError, InfeasibleError, StoredFileError
 from understudy.randomizer.measures import capacity
-from understudy.randomizer.robust import design_robust, load_robust, solve_robust, worst_prior
+from understudy.randomizer.robust import design_robust, solve_robust, worst_prior
 from understudy.serialize import fingerprint
 
 INF = math.inf
@@ -315,21 +315,21 @@ def test_a_file_comes_back_and_is_checked(tmp_path):
     """Saved, loaded, the same bits; a claim that was edited is refused, and so is a kernel that overspends."""
     found, path = made(), tmp_path / "robust.json"
     found.save(path)
-    again = load_robust(path)
+    again = us.load_design(path)
     assert np.array_equal(again.randomizer.kernel, found.randomizer.kernel)
     assert (again.worst_leakage, again.distortion, again.status) == (found.leakage, found.distortion, found.status)
     assert again.fingerprint == found.fingerprint
     bad = replace(found, lower_bound=0.0)
     bad.save(path)
     with pytest.raises(StoredFileError, match="lower_bound is not what"):
-        load_robust(path)
+        us.load_design(path)
     telling = replace(found, randomizer=us.Randomizer(np.eye(2, 3), found.values, found.pseudo))
     telling.save(path)
     with pytest.raises(StoredFileError, match="not a solution"):
-        load_robust(path)
+        us.load_design(path)
     found.save(path, models=False)
-    assert load_robust(path).family is None
-    assert load_robust(path, family=us.Family(room, values=[0, 1])).family is not None
+    assert us.load_design(path).family is None
+    assert us.load_design(path, family=us.Family(room, values=[0, 1])).family is not None
 
 
 def test_percent_and_bits_are_budgets_too():

@@ -9,10 +9,13 @@ from dataclasses import fields
 import numpy as np
 import pytest
 from helpers import OwnGaussMarkov, room, same_bits
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 import understudy as us
 from understudy.errors import StoredFileError, UnderstudyError
+from understudy.randomizer import design, inverse, solver
 from understudy.serialize import fingerprint
 from understudy.stream.release import Terms
 
@@ -264,7 +267,7 @@ LIES = {
     "a negative prior": (lambda c: c.update(prior=[0.1, 0.2, 0.9, -0.2]), "does not hold together"),
     "a short prior": (lambda c: c.update(prior=[0.5, 0.5]), "prior has the shape"),
     "cheaper costs": (lambda c: c.update(cost=[[0.5 * x for x in row] for row in c["cost"]]), f"{GIVE}|not a solution"),
-    "negative costs": (lambda c: c["cost"][0].__setitem__(0, -1.0), "does not hold together"),
+    "negative costs": (lambda c: c["cost"][0].__setitem__(0, -1.0), "costs are not those"),
     "ragged costs": (lambda c: c["cost"][0].append(0.5), "ragged|shape"),
     "costs in words": (lambda c: c["cost"][0].__setitem__(0, "nothing"), "cost"),
     "another status": (replaced(status="inexact"), f"status or iterations {GIVE}"),
@@ -299,15 +302,92 @@ def test_a_prior_that_is_none_is_refused(tmp_path):
 
 
 def test_small_lies_are_not_believed(tmp_path):
-    """A figure that is off by less than two machines may differ is put right."""
+    """A figure of the kernel that is off by less than two machines may differ is put right."""
     path = tmp_path / "design.json"
     made = bare()
     made.save(path)
     rewrite(path, set_number("leakage", 1.0 - 1e-8))
-    rewrite(path, set_number("lower_bound", 1.0 + 1e-8))
+    rewrite(path, set_number("distortion", 1.0 - 1e-8))
     loaded = us.load_design(path)
     assert loaded.leakage == made.leakage
-    assert loaded.lower_bound == made.lower_bound
+    assert loaded.distortion == made.distortion
+
+
+# --- the certificate --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("claim", ["lower_bound", "gap"])
+@pytest.mark.parametrize("by", [1e-9, 1e-6])
+def test_a_bound_that_is_not_proved_is_refused(tmp_path, claim, by):
+    """Above the optimum by 1e-9 of it: within the tolerance of an optimum, and beyond what the multipliers prove."""
+    path = tmp_path / "design.json"
+    made = bare()
+    made.save(path)
+
+    def overclaim(content):
+        content["numbers"][claim] += by * made.distortion * (1.0 if claim == "lower_bound" else -1.0)
+
+    rewrite(path, overclaim)
+    with pytest.raises(StoredFileError, match="lower_bound"):
+        us.load_design(path)
+
+
+def test_a_leakage_bound_that_is_not_proved_is_refused(tmp_path):
+    """The same for the least leakage at a distortion."""
+    path = tmp_path / "design.json"
+    forbidding().save(path)
+    assert us.load_design(path).leakage_lower_bound > 0.0
+    rewrite(path, set_number("leakage_lower_bound", 1.0 + 1e-8))
+    with pytest.raises(StoredFileError, match="leakage_lower_bound"):
+        us.load_design(path)
+
+
+def test_a_kernel_that_overspends_is_refused(tmp_path):
+    """By 1e-9 of the budget: the kernel is the optimal one of a demand that is as much larger."""
+    path = tmp_path / "design.json"
+    cost, prior = bare().cost, bare().prior
+    us.solve(cost, prior=prior, leakage=0.25 * (1.0 + 1e-9)).save(path)
+    assert us.load_design(path).leakage > 0.25
+    rewrite(path, lambda content: content.update(demand=["leakage", 0.25]))
+    with pytest.raises(StoredFileError, match="not a solution"):
+        us.load_design(path)
+
+
+@pytest.mark.parametrize("name", ["the paper's room", "bare costs", "forbidden pairs", "a tiny budget", "huge offsets"])
+def test_loading_solves_nothing(tmp_path, monkeypatch, name):
+    """The proof is one evaluation at the stored multiplier: no solver is called."""
+    made = DESIGNS[name]()
+    made.save(tmp_path / "design.json")
+
+    def no_solver(*args):
+        pytest.fail("a solver was called")
+
+    for place in (design, inverse, solver):
+        for solve in ("minimise", "least_leakage", "least_distortion", "least_told", "at_slope"):
+            monkeypatch.setattr(place, solve, no_solver, raising=False)
+    monkeypatch.setattr(solver.Workspace, "interior", no_solver)
+    with pytest.raises(pytest.fail.Exception):
+        us.solve(1.0 - np.eye(3), leakage=0.1)
+    assert us.load_design(tmp_path / "design.json").lower_bound == made.lower_bound
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=60, deadline=None)
+def test_every_solution_proves_itself(tmp_path_factory, seed):
+    """Random problems, some with ties and forbidden pairs: what the solver claims is proved from the kernel."""
+    rng = np.random.default_rng(seed)
+    m, n = rng.integers(2, 10, 2)
+    cost = rng.random((m, n)) ** rng.integers(1, 4)
+    if seed % 3 == 0:
+        cost = np.where(rng.random((m, n)) < 0.2, INF, cost)
+        cost[:, 0] = rng.random(m)
+    if seed % 4 == 0:
+        cost = np.round(cost, 1)
+    prior = rng.dirichlet(np.ones(m))
+    made = us.solve(cost, prior=prior, leakage=float(rng.uniform(0.0, 1.2) * math.log(min(m, n))))
+    path = tmp_path_factory.mktemp("designs") / "design.json"
+    made.save(path)
+    assert us.load_design(path).lower_bound == made.lower_bound
 
 
 def test_a_changed_byte_is_noticed(tmp_path):

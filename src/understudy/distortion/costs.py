@@ -24,23 +24,24 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy._types import Array, Frozen, Progress
+from understudy._types import Array, Frozen, Plain, Progress, Value
 from understudy.distortion.exact import Filters, Linear, continuous, distances, linear_form, mean_readings, separate
 from understudy.distortion.measures import Function, Measure
 from understudy.distortion.quadrature import FLOOR, Integral, Integrand, Laws, Staircase, noise_of, staircases, together
 from understudy.distortion.simulation import GROUPS, Plan, Simulated, simulate
-from understudy.errors import DesignError, UnderstudyWarning
+from understudy.errors import DesignError, StoredFileError, UnderstudyWarning
 from understudy.laws.law import Law
 from understudy.models.family import Family
 from understudy.models.gauss_markov import gauss_markov, innovations
 from understudy.models.model import Model
+from understudy.serialize import fields, matrix_from_plain, matrix_to_plain, number_from_plain, number_to_plain
 
 # Which method for which pair: the cost matrix as it fills, the best method first ---------------------
 
@@ -340,6 +341,49 @@ class Costs(Frozen):
         for array in (matrix, error, method, groups):
             if array is not None:
                 array.flags.writeable = False
+
+    def to_dict(self) -> Plain:
+        """How the costs were found, as a stored design keeps it; the matrix itself stands beside it."""
+        groups = self._groups
+        return {
+            "error": matrix_to_plain(self.error),
+            "method": self.method.tolist(),
+            "groups": None if groups is None else matrix_to_plain(groups),
+            "mean_reading": number_to_plain(float(self.mean_reading)),
+            "mean_reading_error": number_to_plain(float(self.mean_reading_error)),
+            "horizon": self.horizon,
+            "distortion": self.distortion,
+            "replications": self.replications,
+        }
+
+    @classmethod
+    def from_dict(cls, plain: Plain, matrix: Array, values: Sequence[Value], pseudo: Sequence[Value]) -> Costs:
+        """The costs again, for the matrix and the values that stood beside them."""
+        names = ("error", "method", "groups", "mean_reading", "mean_reading_error")
+        given = fields("costs", plain, *names, "horizon", "distortion", "replications", kind=False)
+        method = np.array(given["method"], dtype=str)
+        horizon, groups, count = given["horizon"], given["groups"], given["replications"]
+        if (
+            method.shape != matrix.shape
+            or not np.isin(method, (EXACT, QUADRATURE, MONTE_CARLO)).all()
+            or not (horizon is None or (type(horizon) is int and horizon > 0))
+            or not (type(count) is int and count >= 0 and type(given["distortion"]) is str)
+        ):
+            raise StoredFileError("costs does not say how the costs were found")
+        return cls(
+            matrix,
+            matrix_from_plain("costs.error", given["error"], matrix.shape),
+            method,
+            None if groups is None else matrix_from_plain("costs.groups", groups, (len(groups), *matrix.shape)),
+            (
+                number_from_plain("mean_reading", given["mean_reading"]),
+                number_from_plain("mean_reading", given["mean_reading_error"]),
+            ),
+            {
+                "horizon": horizon, "distortion": given["distortion"], "replications": count,
+                "values": tuple(values), "pseudo": tuple(pseudo),
+            },
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         m, n = self.matrix.shape

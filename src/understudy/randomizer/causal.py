@@ -34,13 +34,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from understudy._types import Array, Frozen, Progress
+from understudy._types import Array, Frozen, Plain, Progress
 from understudy.distortion.costs import Costs, costs
 from understudy.distortion.measures import Function
-from understudy.errors import ConfigurationError, DesignError, InfeasibleError, ModelError, StoredFileError
+from understudy.errors import ConfigurationError, DesignError, InfeasibleError, StoredFileError
 from understudy.models.family import Family
 from understudy.models.model import Model
-from understudy.models.probe import probe
 from understudy.randomizer.causal_belief import (
     Beliefs,
     BeliefState,
@@ -54,25 +53,31 @@ from understudy.randomizer.causal_belief import (
     play,
 )
 from understudy.randomizer.causal_guarantee import CausalCard, causal_card
-from understudy.randomizer.design import Choices, begun_or_opened
+from understudy.randomizer.design import (
+    SHARED_FIELDS,
+    VERSION,
+    Choices,
+    begun_or_opened,
+    floating_for,
+    model_to_plain,
+    release_for,
+    shared_content,
+    shared_parts,
+    stored_terms,
+)
 from understudy.randomizer.measures import entropy
 from understudy.randomizer.residual import is_approximate
 from understudy.randomizer.solver import as_cost, nats
-from understudy.randomizer.storage import (
-    VERSIONS,
-    _costs,
-    _family,
-    _list,
-    _matrix,
-    _number,
-    _plain,
-    _plain_costs,
-    holding_together,
-    plain_release,
-    terms_of,
-    with_release,
+from understudy.serialize import (
+    entries,
+    fingerprint,
+    matrix_from_plain,
+    number_from_plain,
+    number_to_plain,
+    truth,
+    value_to_plain,
+    write,
 )
-from understudy.serialize import read, value_from_plain, value_to_plain, write
 from understudy.stream.engine import Clock
 from understudy.stream.release import Release, Terms
 from understudy.stream.stream import Stream
@@ -184,6 +189,9 @@ class CausalDesign(Frozen):
     >>> state, pseudo in (0, 1), charge == made.first_charge
     (BeliefState(decisions=1), True, True)
     """
+
+    kind = "causal"
+    file_kind = "causal design"
 
     __slots__ = (
         "_fingerprint", "_floating", "_given", "_release", "_rows", "beliefs", "costs", "decision_every", "demand",
@@ -319,16 +327,12 @@ class CausalDesign(Frozen):
         >>> stream
         Stream('stream', epoch 1, 3 readings)
         """
-        from understudy.randomizer.design import Choices
-
         choices = Choices(name, room, share, every, rng, gaps, period, tolerance, None, fill)
         return causal_stream(self, theta, ledger, choices)
 
     @property
     def release(self) -> Release:
         """The public lattice on which readings leave, the form and the range of those that come in."""
-        from understudy.randomizer.design import release_for
-
         if not self._release:
             self._release.append(release_for(self.family, self.values, self.pseudo, self.terms))
         return self._release[0]
@@ -336,8 +340,6 @@ class CausalDesign(Frozen):
     @property
     def floating(self) -> Roundoff | None:
         """What rounding leaves of the private values in outputs on the lattice; None where it leaves nothing."""
-        from understudy.randomizer.design import floating_for
-
         if not self._floating:
             self._floating.append(floating_for(self.family, self.values, self.pseudo, self.release))
         return self._floating[0]
@@ -357,7 +359,55 @@ class CausalDesign(Frozen):
 
         Parameters are stored, never code; ``models=False`` leaves the models out, and the family is wanted on loading.
         """
-        return save(self, path, models)
+        return write(path, self.to_content(models), self.file_kind, VERSION)
+
+    def to_content(self, models: bool = True) -> Plain:
+        """What a file holds of the design. Kernels follow from the belief, and are not kept."""
+        distortion, weights = self._given or (None, None)
+        given = None
+        if isinstance(distortion, str):
+            given = [distortion, None if weights is None else np.asarray(weights, dtype=float).tolist()]
+        return shared_content(self, self.beliefs.prior, self.beliefs.cost, models) | {
+            "transitions": self.beliefs.transitions.tolist(),
+            "slope": number_to_plain(self.slope),
+            "decision_every": self.decision_every,
+            "demand": [self.demand[0], number_to_plain(float(self.demand[1]))],
+            "estimated": self.estimated,
+            "given": given,
+            "long_run": {name: getattr(self.long_run, name) for name in (*_RUN, "how", "places")},
+        }
+
+    @classmethod
+    def from_content(cls, content: Plain, family: Family | None) -> CausalDesign:
+        """The design in a file; the long run that it claims is worked out again."""
+        if content.keys() != _FIELDS:
+            raise StoredFileError("the fields are not those of a causal design")
+        parts = shared_parts(content, family)
+        if parts.family is None:
+            raise StoredFileError("the file holds no models; give the family that the design was made for")
+        m, count = len(parts.values), len(entries("transitions", content["transitions"]))
+        transitions = matrix_from_plain("transitions", content["transitions"], (count, m, m))
+        beliefs = Beliefs(parts.prior, transitions, parts.cost, number_from_plain("slope", content["slope"]))
+        every, given = content["decision_every"], content["given"]
+        if type(every) is not int or every < 1:
+            raise StoredFileError("decision_every must be a whole number")
+        name, value = content["demand"]
+        if name not in ("rate", "slope"):
+            raise StoredFileError("demand must be of rate or slope")
+        if given is not None:
+            distortion, weights = given
+            if type(distortion) is not str:
+                raise StoredFileError("given must name a distortion")
+            given = distortion, None if weights is None else np.array(weights, dtype=float)
+        choices = {
+            "costs": parts.costs,
+            "decision_every": every,
+            "demand": (name, number_from_plain("demand", value)),
+            "estimated": truth("estimated", content["estimated"]),
+            "given": given,
+            "terms": stored_terms(content, parts.family),
+        }
+        return cls(parts.family, beliefs, parts.pseudo, _proved(content["long_run"], beliefs), choices)
 
     @property
     def policy(self) -> Any:
@@ -396,10 +446,8 @@ class CausalDesign(Frozen):
         return self._print({})
 
     def _print(self, more: dict[str, Any]) -> str:
-        from understudy.serialize import fingerprint, value_to_plain
-
         values, pseudo = ([value_to_plain(v) for v in those] for those in (self.values, self.pseudo))
-        models = [_told(self.family.model(v)) for v in (*self.values, *self.pseudo)]
+        models = [model_to_plain(self.family.model(v)) for v in (*self.values, *self.pseudo)]
         return fingerprint({"causal": self.numbers, "values": values, "pseudo": pseudo, "models": models, **more})
 
     def _checked(self, belief: Sequence[float]) -> list[float]:
@@ -502,15 +550,6 @@ def _check_path(family: Family, pseudo: Sequence[Any]) -> None:
             )
     family.along(family.values)  # members that cannot follow each other are refused, saying why
     family.along(pseudo)
-
-
-def _told(model: Model) -> dict[str, Any]:
-    from understudy.serialize import to_plain
-
-    try:
-        return to_plain(model)
-    except ModelError:
-        return {"kind": type(model).__name__, "dim": int(model.dim), "functions": True}
 
 
 def _positions(values: Sequence[Any]) -> dict[Any, int]:
@@ -651,92 +690,14 @@ def causal_stream(design: CausalDesign, theta: Any, ledger: Any, choices: Choice
 # A causal design as a file: what it rests on, as numbers, never code ---------------------------------
 
 
-KIND, VERSION = "causal design", 2
-
-_FIELDS = {
-    "values", "pseudo", "prior", "transitions", "cost", "slope", "decision_every", "demand", "estimated", "given",
-    "long_run", "costs", "family", "probes", "release",
-}  # fmt: skip
+_FIELDS = SHARED_FIELDS | {"transitions", "slope", "decision_every", "demand", "estimated", "given", "long_run"}
 _RUN = ("rate", "distortion", "rate_error", "distortion_error")
 _SIX = 6.0  # standard errors by which a simulation may be off: less than once in 10^8
 
 
-def save(design: CausalDesign, path: str | os.PathLike[str], models: bool = True) -> str:
-    """Write a causal design; see `CausalDesign.save`."""
-    beliefs, settled = design.beliefs, design.long_run
-    distortion, weights = design._given or (None, None)
-    given = None
-    if isinstance(distortion, str):
-        given = [distortion, None if weights is None else np.asarray(weights, dtype=float).tolist()]
-    members = (*design.values, *design.pseudo)
-    content: dict[str, Any] = {
-        "values": [value_to_plain(value) for value in design.values],
-        "pseudo": [value_to_plain(value) for value in design.pseudo],
-        "prior": beliefs.prior.tolist(),
-        "transitions": beliefs.transitions.tolist(),
-        "cost": [[_plain(x) for x in row] for row in beliefs.cost.tolist()],
-        "slope": _plain(beliefs.slope),
-        "decision_every": design.decision_every,
-        "demand": [design.demand[0], _plain(float(design.demand[1]))],
-        "estimated": design.estimated,
-        "given": given,
-        "long_run": {name: getattr(settled, name) for name in (*_RUN, "how", "places")},
-        "costs": None if design.costs is None else _plain_costs(design.costs),
-        "family": design.family.to_dict(design.pseudo) if models else None,
-        "probes": [probe(design.family.model(value)) for value in members],
-        "release": plain_release(design),
-    }
-    return write(path, content, KIND, VERSION)
-
-
-def load_causal(path: str | os.PathLike[str], family: Family | None = None) -> CausalDesign:
-    """Read a causal design that `CausalDesign.save` wrote, and check it; `us.load_design` does so for both kinds."""
-    content = with_release(read(path, KIND, VERSIONS))
-    if content.keys() != _FIELDS:
-        raise StoredFileError(f"{os.fspath(path)!s}: the fields are not those of a causal design")
-    with holding_together(path):
-        return _design(content, family)
-
-
-def _design(content: dict[str, Any], family: Family | None) -> CausalDesign:
-    values = [value_from_plain(value) for value in _list("values", content["values"])]
-    pseudo = [value_from_plain(value) for value in _list("pseudo", content["pseudo"])]
-    m, n = len(values), len(pseudo)
-    cost = as_cost(_matrix("cost", content["cost"], (m, n)))
-    attached = _family(content, values, pseudo, family)
-    if attached is None:
-        raise StoredFileError("the file holds no models; give the family that the design was made for")
-    prior = _matrix("prior", content["prior"], (m,))
-    if not np.array_equal(attached.prior, prior):
-        raise StoredFileError("the family has another prior than the design was made for")
-    count = len(_list("transitions", content["transitions"]))
-    transitions = _matrix("transitions", content["transitions"], (count, m, m))
-    beliefs = Beliefs(prior, transitions, cost, _number("slope", content["slope"]))
-    every, estimated, given = content["decision_every"], content["estimated"], content["given"]
-    if type(every) is not int or every < 1 or type(estimated) is not bool:
-        raise StoredFileError("decision_every must be a whole number, and estimated true or false")
-    name, value = content["demand"]
-    if name not in ("rate", "slope"):
-        raise StoredFileError("demand must be of rate or slope")
-    if given is not None:
-        distortion, weights = given
-        if type(distortion) is not str:
-            raise StoredFileError("given must name a distortion")
-        given = distortion, None if weights is None else np.array(weights, dtype=float)
-    choices = {
-        "costs": None if content["costs"] is None else _costs(content["costs"], cost, values, pseudo),
-        "decision_every": every,
-        "demand": (name, _number("demand", value)),
-        "estimated": estimated,
-        "given": given,
-        "terms": terms_of(content, attached),
-    }
-    return CausalDesign(attached, beliefs, pseudo, _settled(content["long_run"], beliefs), choices)
-
-
-def _settled(plain: dict[str, Any], beliefs: Beliefs) -> LongRun:
+def _proved(plain: Plain, beliefs: Beliefs) -> LongRun:
     """The long run as the file has it, if it is that of the beliefs."""
-    rate, distortion, *errors = (_number(name, plain[name]) for name in _RUN)
+    rate, distortion, *errors = (number_from_plain(name, plain[name]) for name in _RUN)
     claim = LongRun(rate, distortion, errors[0], errors[1], plain["how"], plain["places"])
     truth = long_run(beliefs)
     for name in ("rate", "distortion"):

@@ -34,10 +34,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from understudy import text
-from understudy._types import Array, Value
-from understudy.errors import DesignError
+from understudy._types import Array, Json, Plain, Value
+from understudy.errors import DesignError, StoredFileError
 from understudy.randomizer.measures import checked_kernel
 from understudy.randomizer.solver import as_prior
+from understudy.serialize import truth, value_from_plain, value_to_plain
 
 # What every constraint on a randomizer is, and a kernel in whole numbers to check it with ------------
 
@@ -81,6 +82,9 @@ class Exact:
         return other
 
 
+_NESTED = {"pairs", "groups"}  # fields that hold values of a family, in tuples of tuples
+
+
 @dataclass(frozen=True, slots=True)
 class Constraint:
     """What a randomizer has to keep; the kinds are below."""
@@ -121,6 +125,35 @@ class Constraint:
     def kept(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
         """Whether a kernel keeps it, with a share of the limit to spare; rows and columns by position."""
         raise NotImplementedError
+
+    def to_dict(self) -> Plain:
+        """The constraint as JSON can hold it.
+
+        >>> Forbidden([(0, "door")]).to_dict()
+        {'kind': 'forbidden', 'pairs': [[0, 'door']], 'positions': False}
+        """
+        plain: Plain = {"kind": self.name}
+        for one in fields(self):
+            given = getattr(self, one.name)
+            nested = one.name in _NESTED
+            plain[one.name] = [[value_to_plain(x) for x in group] for group in given] if nested else given
+        return plain
+
+    @staticmethod
+    def from_dict(plain: Json) -> Constraint:
+        """The constraint that `to_dict` wrote, of whatever kind.
+
+        >>> Constraint.from_dict({"kind": "local_dp", "epsilon": 1.0})
+        LocalDP(epsilon=1.0)
+        """
+        given: Plain = dict(plain) if type(plain) is dict else {}
+        kind = STORED.get(str(given.pop("kind", None)))
+        if kind is None or given.keys() != {one.name for one in fields(kind)}:
+            raise StoredFileError("constraints holds one that is not known; a newer understudy may have written it")
+        for name in _NESTED & given.keys():
+            given[name] = tuple(tuple(value_from_plain(x) for x in group) for group in given[name])
+        truth("positions", given.get("positions", False))
+        return kind(**given)
 
     def placed(self, values: Sequence[Value], pseudo: Sequence[Value]) -> Constraint:
         """The same with rows and columns by their positions; a `DesignError` where one is not there."""
@@ -485,6 +518,25 @@ def shown(constraint: Constraint) -> str:
     """
     first = fields(constraint)[0].name
     return f"{type(constraint).__name__}({getattr(constraint, first)!r})"
+
+
+# What a constraint costs: the distortion with it less the distortion without it, with proven bounds ---
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """The price of a constraint, in units of the distortion: proven to be between `at_least` and `at_most`.
+
+    Where a distortion was asked for, it is the leakage that the constraint costs, in nats.
+    """
+
+    constraint: Constraint
+    price: float
+    at_least: float
+    at_most: float
+
+    def __repr__(self) -> str:
+        return f"Price({shown(self.constraint)}, {self.price:.6g})"
 
 
 # How messages name the rows and columns of a problem: by their values where these are known, else by  ---

@@ -13,26 +13,50 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 from understudy import text
-from understudy._types import Array, Progress
+from understudy._types import Array, Json, Plain, Progress, Value
 from understudy.distortion.costs import Costs, costs
 from understudy.distortion.measures import Function
-from understudy.errors import ConfigurationError, DesignError, InfeasibleError, ModelError, UnderstudyWarning
+from understudy.errors import (
+    ConfigurationError,
+    DesignError,
+    InfeasibleError,
+    ModelError,
+    StoredFileError,
+    UnderstudyWarning,
+)
 from understudy.models.family import Family
 from understudy.models.model import Model
+from understudy.models.probe import probe, same_probe
+from understudy.randomizer.certificate import is_proved, prove, proven_leakage
 from understudy.randomizer.constrained_solver import least_distortion
-from understudy.randomizer.constraints import Constraint
+from understudy.randomizer.constraints import Constraint, Exact, Multiples, Names, Price, as_constraints, shown
 from understudy.randomizer.guarantee import Guarantee, Released, released
-from understudy.randomizer.inverse import least_leakage
+from understudy.randomizer.inverse import least_leakage, meets
 from understudy.randomizer.measures import capacity, entropy, mutual_information
-from understudy.randomizer.randomizer import Randomizer
-from understudy.randomizer.residual import Charge, charge, rounded_up
-from understudy.randomizer.solver import Solution, as_cost, as_prior, bounds_of, minimise, nats
-from understudy.serialize import fingerprint, to_plain, value_to_plain
+from understudy.randomizer.randomizer import BITS, Randomizer
+from understudy.randomizer.residual import Charge, charge, is_approximate, rounded_up
+from understudy.randomizer.solver import TOLERANCE, Solution, as_cost, as_prior, bounds_of, information, minimise, nats
+from understudy.serialize import (
+    KINDS,
+    class_of,
+    entries,
+    fingerprint,
+    kind_of_file,
+    matrix_from_plain,
+    matrix_to_plain,
+    number_from_plain,
+    number_to_plain,
+    read,
+    to_plain,
+    value_from_plain,
+    value_to_plain,
+    write,
+)
 from understudy.stream.cadence import Cadence
 from understudy.stream.engine import REFUSE, WITHHOLD, Clock
 from understudy.stream.ledger import Ledger
@@ -42,10 +66,6 @@ from understudy.stream.release import DEFAULT_TERMS, Release, Terms, floating_po
 from understudy.stream.stream import Stream, new_secret, period_of
 from understudy.transform.gaps import refill_of
 from understudy.transform.roundoff import Roundoff
-
-if TYPE_CHECKING:
-    from understudy.randomizer.constrained_design import Price
-
 
 # A design: the randomizer, what it costs, what it gives away, and the proof of both ------------------
 
@@ -75,6 +95,9 @@ class Design:
     >>> solved.lower_bound <= solved.distortion and solved.leakage <= 0.2
     True
     """
+
+    kind: ClassVar[str] = "constant"
+    file_kind: ClassVar[str] = "design"
 
     randomizer: Randomizer
     prior: Array
@@ -181,10 +204,34 @@ class Design:
         return released(self.release, self.floating, horizon)
 
     def price_of(self, constraint: Constraint) -> Price:
-        """What one of the constraints costs: the distortion with it less that without it, and proven bounds."""
-        from understudy.randomizer.constrained_design import price_of
+        """What one of the constraints costs: the distortion with it less that without it, and proven bounds.
 
-        return price_of(self, constraint)
+        The problem is solved again without it.
+
+        >>> import understudy as us
+        >>> from understudy.randomizer.constraints import Floor
+        >>> us.solve([[0, 1, 2], [2, 1, 0]], leakage=0.3, constraints=[Floor(0.05)]).price_of(Floor(0.05))
+        Price(Floor(0.05), 0.020902)
+        """
+        if not isinstance(constraint, Constraint):
+            raise DesignError(
+                f"price_of: {constraint!r} is no constraint; it must be one of the design's, as in Floor(0.05)"
+            )
+        if constraint not in self.constraints:
+            raise DesignError(f"{shown(constraint)} is no constraint of the design, so it has no price there")
+        rest = tuple(one for one in self.constraints if one != constraint)
+        cost, p = np.array(self.cost), np.array(self.prior)
+        if rest or self.demand == ("leakage", math.inf):
+            without = _solved_with(cost, p, self.demand, rest, self.family, self.costs, self.charge)
+        else:
+            without = solved(cost, p, self.demand, self.family, self.costs, self.charge)
+        if self.demand[0] == "distortion_at_most":
+            high = max(0.0, self.leakage - without.leakage_lower_bound)
+            low = self.leakage_lower_bound - without.leakage
+            return Price(constraint, self.leakage - without.leakage, low, high)
+        high = max(0.0, self.distortion - without.lower_bound)
+        low = max(0.0, self.lower_bound - without.distortion)
+        return Price(constraint, min(max(self.distortion - without.distortion, low), high), low, high)
 
     # What a stream asks of a design: `understudy.stream.policy` -----------------------------------------
 
@@ -304,18 +351,54 @@ class Design:
         Parameters are stored, never code. Models that hold a function cannot be; ``models=False`` leaves all
         models out, and `us.load_design` then wants the family.
         """
-        from understudy.randomizer.storage import save
+        return write(path, self.to_content(models), self.file_kind, VERSION)
 
-        return save(self, path, models)
+    def to_content(self, models: bool = True) -> Plain:
+        """What a file holds of the design; without models, probes of them alone."""
+        name, value = self.demand
+        content = shared_content(self, self.prior, self.cost, models) | {
+            "kernel": self.randomizer.counts.tolist(),
+            "numbers": {number: number_to_plain(getattr(self, number)) for number in _NUMBERS},
+            "demand": [name, value if isinstance(value, str) else number_to_plain(float(value))],
+            "status": self.status,
+            "iterations": self.iterations,
+        }
+        # these only where there is one, so that files of exact models are what they always were
+        if self.charge is not None:
+            content["charge"] = self.charge.to_dict()
+        if self.constraints:
+            content["constraints"] = [one.to_dict() for one in self.constraints]
+        return content
+
+    @classmethod
+    def from_content(cls, content: Plain, family: Family | None) -> Design:
+        """The design in a file, if what it claims is proved; see `load_design`."""
+        if content.keys() - {"charge", "constraints"} != FIELDS:
+            raise StoredFileError("the fields are not those of a design")
+        parts = shared_parts(content, family)
+        leak = stored_charge(content.get("charge"), parts)
+        name, value = content["demand"]
+        if name not in ("leakage", "error_at_least", "distortion_at_most"):
+            raise StoredFileError("demand must be of leakage, error_at_least or distortion_at_most")
+        demand = name, stored_demand(value)
+        randomizer = stored_randomizer(content["kernel"], parts)
+        claim = _Claim(content)
+        beside = tuple(Constraint.from_dict(one) for one in entries("constraints", content.get("constraints", [])))
+        if beside or name == "error_at_least":
+            made = _compared(parts, randomizer, demand, beside, leak)
+        else:
+            made = _certified(parts, randomizer, demand, leak, claim)
+        claim.check(made)
+        return with_terms(made, stored_terms(content, parts.family))
 
 
 _SLOTS = tuple(vars(Design)[one.name].__set__ for one in fields(Design))
 
 
 def quickly(*given: Any) -> Design:
-    """What the constructor makes of all fields but the last three, in half the time: through the slots themselves."""
+    """What the constructor makes of all fields but the last two, in half the time: through the slots themselves."""
     made = object.__new__(Design)
-    for put, value in zip(_SLOTS, (*given, (), DEFAULT_TERMS, {}), strict=True):
+    for put, value in zip(_SLOTS, (*given, DEFAULT_TERMS, {}), strict=True):
         put(made, value)
     return made
 
@@ -329,6 +412,8 @@ def total(leakage: float, charge: Charge | None) -> float:
 
 
 _D = TypeVar("_D", bound=Design)
+Demand: TypeAlias = tuple[str, Any]
+"""What is asked for, leakage, error_at_least or distortion_at_most, and how much."""
 
 
 def solve(
@@ -366,7 +451,7 @@ def solve(
     matrix = as_cost(cost)
     p = as_prior(prior, matrix.shape[0])
     if constraints:
-        beside = _constraints(constraints)
+        beside = as_constraints(constraints)
         return _solved_with(matrix, p, _at_most_one(leakage, error_at_least, distortion_at_most, beside), beside)
     demand = _one_demand(leakage, error_at_least, distortion_at_most)
     return solved(matrix, p, demand, None, None)
@@ -418,7 +503,7 @@ def design(
     >>> found.randomizer.kernel.round(3).tolist()
     [[0.866, 0.0, 0.0, 0.0, 0.0, 0.134], [0.134, 0.0, 0.0, 0.0, 0.0, 0.866]]
     """
-    beside = _constraints(constraints) if constraints else ()
+    beside = as_constraints(constraints) if constraints else ()
     demand = _at_most_one(leakage, error_at_least, distortion_at_most, beside)
     if not isinstance(family, Family):
         raise DesignError(f"family is a {type(family).__name__}; it must be a Family (us.solve takes bare costs)")
@@ -481,20 +566,33 @@ def solved(
         budget = None
         error = _number(name, wanted)
         solution = least_distortion(cost, p, error) if leak is None else _charged(cost, p, name, error, leak)
+    return _designed(solution, (cost, p, demand, proven, budget), family, found, leak)
+
+
+def _designed(
+    solution: Solution,
+    problem: tuple[Array, Array, Demand, float, float | None],
+    family: Family | None,
+    found: Costs | None,
+    leak: Charge | None,
+    constraints: tuple[Constraint, ...] = (),
+) -> Design:
+    """The design of a solution: of costs and a prior, a demand, a leakage that is proven, and a budget."""
+    cost, p, demand, proven, budget = problem
     names = (None, None) if found is None else (found.values, found.pseudo)
     randomizer = Randomizer._certified(solution.kernel, *names)
     error = 0.0 if found is None else found.expected(p[:, None] * solution.kernel)[1]
     p.setflags(write=False)
     cost.setflags(write=False)
     distortion, lower = bounds_of(solution)
-    if name == "distortion_at_most":
-        distortion = min(distortion, wanted)  # met exactly: `least_leakage` has made sure of it
+    if demand[0] == "distortion_at_most":
+        distortion = min(distortion, demand[1])  # met exactly: the solver has made sure of it
         lower = min(lower, distortion)
     gap = max(solution.excess - solution.bound, 0.0)
     status = "optimal" if solution.optimal else "inexact"
     return quickly(
         randomizer, p, cost, distortion, lower, gap, solution.leakage, budget, demand, status,
-        solution.iterations, solution.slope, proven, error, family, found, leak,
+        solution.iterations, solution.slope, proven, error, family, found, leak, constraints,
     )  # fmt: skip
 
 
@@ -521,12 +619,6 @@ def _at_most_one(
     return _one_demand(leakage, error_at_least, distortion_at_most)
 
 
-def _constraints(given: Any) -> tuple[Any, ...]:
-    from understudy.randomizer.constraints import as_constraints
-
-    return as_constraints(given)
-
-
 def _solved_with(
     cost: Array,
     p: Array,
@@ -537,9 +629,14 @@ def _solved_with(
     leak: Charge | None = None,
 ) -> Design:
     """A design that keeps constraints; what makes it is loaded when one is asked for."""
-    from understudy.randomizer.constrained_design import Asked, solved_with
+    from understudy.randomizer.constrained_design import Asked, answer, effective
 
-    return solved_with(cost, p, Asked(demand, constraints, leak), family, found)
+    asked = Asked(demand, constraints, leak)
+    names = (tuple(range(len(p))), tuple(range(cost.shape[1]))) if found is None else (found.values, found.pseudo)
+    kept = [one for one in effective(asked, p, *names) if not isinstance(one, Multiples)]
+    solution, proven, budget = answer(cost, p, asked, kept, None if found is None else Names(*map(tuple, names)))
+    spent = total(solution.leakage, leak) if demand[0] == "distortion_at_most" else budget
+    return _designed(solution, (cost, p, demand, proven, spent), family, found, leak, constraints)
 
 
 def _number(name: str, value: Any) -> float:
@@ -585,7 +682,7 @@ def fingerprint_of(design: Design, former: bool = False) -> str:
         "pseudo": [value_to_plain(value) for value in design.pseudo],
         "kernel": design.randomizer.counts.tolist(),
         "prior": design.prior.tolist(),
-        "models": [_told(model_of(design, value)) for value in (*design.values, *design.pseudo)],
+        "models": [model_to_plain(model_of(design, value)) for value in (*design.values, *design.pseudo)],
     }
     if design.charge is not None:
         told["charge"] = [[repr(nats) for nats in design.charge.charged], design.charge.horizon]
@@ -594,7 +691,8 @@ def fingerprint_of(design: Design, former: bool = False) -> str:
     return fingerprint(told)
 
 
-def _told(model: Model) -> dict[str, Any]:
+def model_to_plain(model: Model) -> Plain:
+    """The model in a fingerprint; one that holds a function is told by its kind alone."""
     try:
         return to_plain(model)
     except ModelError:
@@ -790,3 +888,338 @@ def _draws_of(design: Design) -> str:
     """What streams must have in common to share a draw: the kernel, and what its rows and columns stand for."""
     names = [value_to_plain(value) for value in (*design.values, *design.pseudo)]
     return fingerprint({"kernel": design.randomizer.counts.tolist(), "names": names})
+
+
+# A design as a file: versioned JSON with a fingerprint, parameters only, never code -------------------
+
+
+VERSION, VERSIONS = 2, (1, 2)
+"""Of files of designs; version 1, of understudy 0.1, says nothing about the release: the default serves."""
+
+_NUMBERS = (
+    "distortion", "lower_bound", "gap", "leakage", "leakage_lower_bound", "budget", "slope", "distortion_error",
+)  # fmt: skip
+SHARED_FIELDS = {"values", "pseudo", "prior", "cost", "costs", "family", "probes", "release"}
+FIELDS = SHARED_FIELDS | {"kernel", "numbers", "demand", "status", "iterations"}
+_NO_SOLUTION = "the kernel is not a solution for the prior, the costs and the demand"
+_DEARER, _DEARER_IN_MULTIPLES = 1e-6, 1e-2  # what a stored kernel may cost above one that is found anew
+
+
+def load_design(path: str | os.PathLike[str], family: Family | None = None) -> Any:
+    """Read a design that `Design.save` or `CausalDesign.save` wrote, and check it.
+
+    Parameters
+    ----------
+    path : str or path
+        A file that ``save`` wrote, by this version or by 0.1.
+    family : Family, optional
+        Where the file holds no models, the family to attach; without it the design has none: its randomizer and its
+        guarantee are there, its streams are not. Where the file holds models, the family takes their place. It must be
+        the one that the design was made for, which is checked as far as a probe of its models can.
+
+    Returns
+    -------
+    Design, CausalDesign or RobustDesign
+
+    Raises
+    ------
+    StoredFileError
+        If the file is damaged, was edited, or claims what it does not prove.
+
+    Notes
+    -----
+    Nothing is solved again for a design with a leakage or a distortion. The counts of each row of the kernel sum to
+    2^53 exactly, its mutual information keeps the budget with rounding allowed for, and the lower bound is proved anew
+    by one dual evaluation at the stored multiplier (`understudy.randomizer.certificate`). Files hold no multipliers of
+    other constraints, so a design with constraints or with an error that was asked for is compared with one that is
+    found anew, each constraint being checked exactly; a robust design likewise, and the long run of a causal one.
+    The costs are taken as they stand: that they are those of the models is not checked.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import understudy as us
+    >>> family = us.Family({0: us.IID(us.Gaussian(0.0, 1.0)), 1: us.IID(us.Gaussian(3.0, 1.0))})
+    >>> made = us.design(family, leakage=0.3, distortion="mae")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = made.save(os.path.join(folder, "room.json"))
+    ...     loaded = us.load_design(os.path.join(folder, "room.json"))
+    >>> loaded
+    Design(2 x 2, distortion=0.400758, leakage=0.3, optimal)
+    >>> bool((loaded.randomizer.kernel == made.randomizer.kernel).all())
+    True
+
+    """
+    kind = kind_of_file(path)
+    kind = kind if kind in KINDS["design"] else "design"
+    document = read(path, kind, VERSIONS)
+    content = {"release": None, **document.content} if document.version == 1 else document.content
+    try:
+        return class_of("design", kind).from_content(content, family)
+    except StoredFileError:
+        raise
+    except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError, ConfigurationError) as error:
+        # which kind of thing was wrong is told, never the content
+        raise StoredFileError(
+            f"{os.fspath(path)!s}: the design does not hold together ({type(error).__name__}); "
+            "it was not written by this program, or by another version of it"
+        ) from None
+
+
+class Stored(Protocol):
+    """What every kind of design has, and every file of one holds."""
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """The values of the private parameter."""
+        ...
+
+    @property
+    def pseudo(self) -> tuple[Any, ...]:
+        """The pseudo values."""
+        ...
+
+    @property
+    def family(self) -> Family | None:
+        """The models, if there are any."""
+        ...
+
+    @property
+    def costs(self) -> Costs | None:
+        """How the costs were found, if they were."""
+        ...
+
+    @property
+    def release(self) -> Release:
+        """The lattice on which readings leave."""
+        ...
+
+
+class StoredParts(NamedTuple):
+    """What the files of all kinds of designs hold, checked."""
+
+    values: list[Value]
+    pseudo: list[Value]
+    prior: Array
+    cost: Array
+    family: Family | None
+    costs: Costs | None
+
+
+def shared_content(design: Stored, prior: Array, cost: Array, models: bool) -> Plain:
+    """What the files of all kinds of designs hold; beside each model a probe, by which a family is known again."""
+    family = design.family
+    return {
+        "values": [value_to_plain(value) for value in design.values],
+        "pseudo": [value_to_plain(value) for value in design.pseudo],
+        "prior": prior.tolist(),
+        "cost": matrix_to_plain(cost),
+        "costs": None if design.costs is None else design.costs.to_dict(),
+        "family": family.to_dict(design.pseudo) if models and family is not None else None,
+        "probes": None if family is None else [probe(family.model(v)) for v in (*design.values, *design.pseudo)],
+        "release": None if family is None else design.release.to_plain(),
+    }
+
+
+def shared_parts(content: Plain, family: Family | None, any_prior: bool = False) -> StoredParts:
+    """What `shared_content` wrote, with the family that is given in place of the stored one, if it is the same."""
+    values = [value_from_plain(value) for value in entries("values", content["values"])]
+    pseudo = [value_from_plain(value) for value in entries("pseudo", content["pseudo"])]
+    cost = as_cost(matrix_from_plain("cost", content["cost"], (len(values), len(pseudo))))
+    prior = as_prior(matrix_from_plain("prior", content["prior"], (len(values),)), len(values))
+    if family is not None and any_prior and not np.array_equal(family.prior, prior):
+        family = Family(family.model, family.values, prior, family.about)
+    attached = _attached(content, values, pseudo, family)
+    if attached is not None and not np.array_equal(attached.prior, prior):
+        raise StoredFileError("the family has another prior than the design was made for")
+    plain = content["costs"]
+    return StoredParts(
+        values, pseudo, prior, cost, attached, None if plain is None else Costs.from_dict(plain, cost, values, pseudo)
+    )
+
+
+def _attached(content: Plain, values: list[Value], pseudo: list[Value], family: Family | None) -> Family | None:
+    probes = content["probes"]
+    if probes is None:
+        if family is not None:
+            raise StoredFileError("the design was made from bare costs; there is no family to attach")
+        return None
+    if family is None:
+        if content["family"] is None:
+            return None
+        family = Family.from_dict(content["family"])
+    if len(family.values) != len(values) or not all(map(_same_value, family.values, values)):
+        raise StoredFileError("the family has other values than the design was made for")
+    members = [*values, *pseudo]
+    if len(probes) != len(members):
+        raise StoredFileError("probes must hold one entry for each value and pseudo value")
+    for position, (value, expected) in enumerate(zip(members, probes, strict=True)):
+        if not same_probe(probe(family.model(value)), expected):
+            where = f"value {position}" if position < len(values) else f"pseudo value {position - len(values)}"
+            raise StoredFileError(f"the model of {where} is not the one that the design was made for")
+    return family
+
+
+def _same_value(a: Value, b: Value) -> bool:
+    return type(a) is type(b) and bool(np.array_equal(a, b))  # type: ignore[arg-type]  # any object will do
+
+
+def stored_randomizer(counts: Json, parts: StoredParts) -> Randomizer:
+    """The kernel of a file, exactly: whole numbers, none negative, that sum to 2^53 in each row."""
+    rows = [[x if type(x) is int else -1 for x in entries("kernel", row)] for row in entries("kernel", counts)]
+    if any(min(row, default=-1) < 0 or sum(row) != 1 << BITS for row in rows):
+        raise StoredFileError("kernel must hold whole numbers that sum to 2^53 in each row")
+    kernel = matrix_from_plain("kernel", [[x / (1 << BITS) for x in row] for row in rows], parts.cost.shape)
+    return Randomizer(kernel, parts.values, parts.pseudo)
+
+
+def stored_charge(plain: Json, parts: StoredParts) -> Charge | None:
+    """What the models are charged with, if the file says so and they are what it says."""
+    there = (parts.prior > 0.0).tolist()
+    models = [] if parts.family is None else [parts.family.model(value) for value in parts.family.values]
+    approximate = [is_approximate(model) for model in models]
+    if plain is None:
+        if any(a and b for a, b in zip(approximate, there, strict=bool(models))):
+            raise StoredFileError(
+                "the models are approximate, and the design was made without a charge for what they give away; "
+                "make it again"
+            )
+        return None
+    if type(plain) is not dict or parts.costs is None:
+        raise StoredFileError("charge must say what the models give away, in a design that was made from models")
+    made = Charge.from_dict(plain, parts.prior, parts.costs.horizon)
+    exact_but_charged = [x > 0.0 and not a for x, a in zip(made.charged, approximate, strict=bool(models))]
+    if models and (any(exact_but_charged) or not any(approximate)):
+        raise StoredFileError("charge is for models that are approximate, and those of the family are not")
+    return made
+
+
+def stored_demand(value: Json) -> str | float:
+    """How much was asked for: in words, or a number."""
+    if type(value) is str and value not in ("infinite", "undefined"):
+        return value
+    return number_from_plain("demand", value)
+
+
+def stored_terms(content: Plain, family: Family | None) -> Terms:
+    """What a file says about the readings that leave and come in."""
+    plain = content["release"]
+    if plain is None or family is None:
+        return Terms()
+    if plain.keys() != {"resolution", "readings", "valid"}:
+        raise StoredFileError("release must say resolution, readings and valid")
+    return Terms(plain["resolution"], plain["readings"], tuple(plain["valid"]))
+
+
+class _Claim:
+    """The figures that a file states."""
+
+    def __init__(self, content: Plain) -> None:
+        plain = content["numbers"]
+        budget = plain["budget"]
+        self.numbers = {name: number_from_plain(name, plain[name]) for name in _NUMBERS if name != "budget"}
+        self.budget = None if budget is None else number_from_plain("budget", budget)
+        self.status, self.iterations = content["status"], content["iterations"]
+        if type(self.iterations) is not int:
+            raise StoredFileError("status or iterations is not what the kernel, the prior and the costs give")
+
+    def __getitem__(self, name: str) -> float:
+        return self.numbers[name]
+
+    def check(self, made: Design) -> None:
+        """Refuse a file that states something else than its kernel, prior and costs give."""
+        for name, claim in {**self.numbers, "budget": self.budget}.items():
+            truth = getattr(made, name)
+            scale = made.distortion - made.lower_bound if name == "gap" else 0.0
+            # the slope of constraints is known to fewer digits than the rest, and no part of a proof
+            if not (made.constraints and name == "slope") and not agree(claim, truth, scale):
+                raise StoredFileError(f"{name} is not what the kernel, the prior and the costs give")
+        if self.status != made.status:
+            raise StoredFileError("status or iterations is not what the kernel, the prior and the costs give")
+
+
+def agree(claim: float | None, truth: float | None, scale: float = 0.0) -> bool:
+    """Whether two figures are the same, as another machine may round them."""
+    if claim is None or truth is None:
+        return claim is truth
+    if math.isnan(claim) or math.isnan(truth):
+        return math.isnan(claim) and math.isnan(truth)
+    return math.isclose(claim, truth, rel_tol=1e-6, abs_tol=1e-12 * abs(truth) + abs(scale) + 1e-30)
+
+
+def _certified(parts: StoredParts, stored: Randomizer, demand: Demand, leak: Charge | None, claim: _Claim) -> Design:
+    """The design of a stored kernel, if that keeps the demand and proves the bounds that are claimed."""
+    (name, wanted), p, cost, kernel = demand, parts.prior, parts.cost, stored.kernel
+    leakage = information(p, kernel.reshape(-1))
+    slope, iterations = claim["slope"], claim.iterations
+    budget = total(leakage, leak)
+    if name == "leakage":
+        budget = nats(wanted, entropy(p))
+        left = budget if leak is None else leak.left_for_the_draw(budget)
+        proof = prove(cost, p, kernel, left, slope, iterations)
+    else:
+        # the budget is what the kernel tells, and a little more for rounding
+        proof = prove(cost, p, kernel, leakage * (1.0 + 1e-14), slope, iterations)
+        if not meets(proof.solution, cost, p, _number(name, wanted)):
+            raise StoredFileError(_NO_SOLUTION)
+    solution = proof.solution
+    leak_gap = 0.0
+    if name == "distortion_at_most":
+        least = proven_leakage(cost, p, kernel, wanted, slope)
+        if not is_proved(claim["leakage_lower_bound"], least.value, leakage, least.rounding):
+            raise StoredFileError("leakage_lower_bound is not what the kernel, the prior and the costs give")
+        leak_gap = leakage - claim["leakage_lower_bound"] - TOLERANCE * leakage - 1e-14
+    closed = solution.optimal and leak_gap <= 0.0
+    if claim.status == "optimal" and not closed:
+        raise StoredFileError(_NO_SOLUTION)
+    made = _designed(solution, (cost, p, demand, claim["leakage_lower_bound"], budget), parts.family, parts.costs, leak)
+    rounding = proof.rounding + 1e-15 * made.distortion
+    bound = solution.excess - claim["gap"]
+    if not is_proved(bound, solution.bound, solution.excess, rounding) or not is_proved(
+        claim["lower_bound"], made.lower_bound, solution.excess, rounding
+    ):
+        raise StoredFileError("lower_bound is not what the kernel, the prior and the costs give")
+    # what was claimed is proved; a gap that was not closed when the file was written stays so
+    inexact = claim.status == "inexact" and (claim["gap"] > TOLERANCE * solution.excess or leak_gap > 0.0)
+    lower = claim["lower_bound"] if agree(claim["lower_bound"], made.lower_bound) else made.lower_bound
+    gap = claim["gap"] if agree(claim["gap"], made.gap, made.distortion - made.lower_bound) else made.gap
+    status = "inexact" if inexact else made.status
+    return replace(made, randomizer=stored, lower_bound=lower, gap=gap, status=status)
+
+
+def _compared(
+    parts: StoredParts, stored: Randomizer, demand: Demand, constraints: tuple[Constraint, ...], leak: Charge | None
+) -> Design:
+    """The design of a stored kernel that keeps all constraints, exactly, and costs no more than one found anew."""
+    from understudy.randomizer.constrained_design import Asked, effective
+
+    if constraints:
+        fresh = _solved_with(parts.cost, parts.prior, demand, constraints, parts.family, parts.costs, leak)
+    else:
+        fresh = solved(parts.cost, parts.prior, demand, parts.family, parts.costs, leak)
+    exact, p = Exact(fresh.prior, stored.kernel), fresh.prior
+    kept = effective(Asked(demand, constraints, leak), p, stored.values, stored.pseudo)
+    drawn = (stored.kernel > 0.0) & (p[:, None] > 0.0)
+    distortion = math.fsum(((p[:, None] * stored.kernel)[drawn] * fresh.cost[drawn]).tolist())
+    leakage = information(p, stored.kernel.reshape(-1))
+    spent = total(leakage, leak)
+    name, wanted = demand
+    inverse = name == "distortion_at_most"
+    coarse = any(isinstance(one, Multiples) for one in constraints)
+    dearer = _DEARER_IN_MULTIPLES if coarse else _DEARER
+    if (
+        not all(one.kept(exact) for one in kept)
+        or (fresh.budget is not None and not inverse and spent > fresh.budget)
+        or (inverse and (distortion > wanted * (1.0 + 1e-15) or leakage > fresh.leakage * (1.0 + dearer) + 1e-12))
+        or (not inverse and distortion > fresh.distortion * (1.0 + dearer))
+        or distortion < fresh.lower_bound * (1.0 - 1e-12)
+    ):
+        raise StoredFileError("the kernel is not a solution for the prior, the costs, the demand and the constraints")
+    if (fresh.randomizer.kernel == stored.kernel).all():
+        return replace(fresh, randomizer=stored)
+    gap = max(distortion - fresh.lower_bound, 0.0)
+    budget = spent if inverse else fresh.budget
+    status = "inexact" if coarse else fresh.status
+    return replace(
+        fresh, randomizer=stored, distortion=distortion, leakage=leakage, budget=budget, gap=gap, status=status
+    )

@@ -35,7 +35,7 @@ def least_leakage(cost: Array, p: Array, limit: float) -> tuple[Solution, float]
             f"distortion_at_most = {limit:.6g}; the least that any randomizer reaches is {everything.lowest:.6g}"
         )
     nothing, proven = least_told(cost, p)
-    if _meets(nothing, cost, p, limit):
+    if meets(nothing, cost, p, limit):
         return nothing, proven
     x = limit - everything.lowest
     if x == 0.0:
@@ -45,7 +45,7 @@ def least_leakage(cost: Array, p: Array, limit: float) -> tuple[Solution, float]
     budget = 0.5 * (low + high)
     for _ in range(_ROUNDS):
         solution = minimise(cost, p, budget)
-        if _meets(solution, cost, p, limit):
+        if meets(solution, cost, p, limit):
             high, best = budget, solution
         else:
             low = budget
@@ -65,7 +65,7 @@ def least_leakage(cost: Array, p: Array, limit: float) -> tuple[Solution, float]
     return best._replace(optimal=best.optimal and closed), proven
 
 
-def _meets(solution: Solution, cost: Array, p: Array, limit: float) -> bool:
+def meets(solution: Solution, cost: Array, p: Array, limit: float) -> bool:
     """Whether a kernel costs no more than the limit: in whole fractions where rounding could decide."""
     upper, _ = bounds_of(solution)
     if upper <= limit or upper > limit * (1.0 + 1e-9) or cost.size > 100_000:

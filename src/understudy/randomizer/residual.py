@@ -29,11 +29,12 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from understudy._types import Array, Value
-from understudy.errors import DesignError, InfeasibleError
+from understudy._types import Array, Plain, Value
+from understudy.errors import DesignError, InfeasibleError, StoredFileError
 from understudy.models.family import Family
 from understudy.models.model import Model, Residual
 from understudy.randomizer.measures import prior_error
+from understudy.serialize import fields, matrix_from_plain, number_to_plain
 from understudy.text import counted, first_readings, number
 
 _SEED = 20230203  # a design that is computed twice is the same design
@@ -51,6 +52,9 @@ class Approximate(Protocol):
     def residual(self, T: int, *, rng: Seed = None) -> Residual:
         """The divergence of the true law of T readings from the model's."""
         ...
+
+
+_LONGEST = 500  # characters of how residuals were found, in a stored charge
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -89,6 +93,31 @@ class Charge:
         total = rounded_up(sum((w * Fraction(x) for w, x in there), Fraction(0)))
         moved = rounded_up(sum((w * Fraction(_variation(x)) for w, x in there), Fraction(0)))
         return cls(nats, total, moved, horizon, how)
+
+    def to_dict(self) -> Plain:
+        """The charge as a stored design keeps it."""
+        return {
+            "charged": [number_to_plain(x) for x in self.charged],
+            "total": self.total,
+            "variation": self.variation,
+            "horizon": self.horizon,
+            "how": self.how,
+        }
+
+    @classmethod
+    def from_dict(cls, plain: Plain, prior: Array, horizon: int | None) -> Charge:
+        """The charge again, for the prior and the horizon of its design; its sums are worked out anew."""
+        given = fields("charge", plain, "charged", "total", "variation", "horizon", "how", kind=False)
+        charged = matrix_from_plain("charge.charged", given["charged"], prior.shape).tolist()
+        if type(given["horizon"]) is not int or given["horizon"] != horizon:
+            raise StoredFileError("charge.horizon must be the horizon of the design")
+        how = given["how"]
+        if type(how) is not str or len(how) > _LONGEST or not how.isprintable():
+            raise StoredFileError(f"charge.how must be a few words, at most {_LONGEST} characters")
+        made = cls.of(prior, charged, given["horizon"], how)
+        if made.total != given["total"] or made.variation != given["variation"]:
+            raise StoredFileError("charge is not what its residuals and the prior give")
+        return made
 
     def __repr__(self) -> str:
         return f"Charge({number(self.total, 'up')} nats over {self.readings})"

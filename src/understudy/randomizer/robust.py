@@ -23,23 +23,32 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from understudy import text
-from understudy._types import Array, Mask, Progress, Seed, Value
+from understudy._types import Array, Mask, Plain, Progress, Seed, Value
 from understudy.distortion.costs import Costs, costs
 from understudy.distortion.measures import Function
 from understudy.errors import ConfigurationError, DesignError, InfeasibleError, StoredFileError
 from understudy.models.family import Family
-from understudy.models.probe import probe
-from understudy.randomizer.design import Design, total, with_terms
+from understudy.randomizer.design import (
+    FIELDS,
+    Design,
+    agree,
+    shared_parts,
+    stored_charge,
+    stored_demand,
+    stored_randomizer,
+    stored_terms,
+    total,
+    with_terms,
+)
 from understudy.randomizer.measures import (
     _divergences,
     _interior_step,
@@ -53,24 +62,7 @@ from understudy.randomizer.measures import (
 from understudy.randomizer.randomizer import Randomizer
 from understudy.randomizer.residual import Charge, charge
 from understudy.randomizer.solver import Workspace, as_cost, as_prior, closed, kernels, minimise, nats, view
-from understudy.randomizer.storage import (
-    VERSIONS,
-    _charge,
-    _costs,
-    _family,
-    _kernel,
-    _list,
-    _matrix,
-    _number,
-    _plain,
-    _plain_charge,
-    _plain_costs,
-    holding_together,
-    plain_release,
-    terms_of,
-    with_release,
-)
-from understudy.serialize import read, value_from_plain, value_to_plain, write
+from understudy.serialize import matrix_from_plain, number_from_plain
 from understudy.stream.policy import DESIGN_PRIOR
 from understudy.stream.release import Terms
 
@@ -90,6 +82,9 @@ class RobustDesign(Design):
     told. `weighed` says which odds weigh the distortion: "stated" for `prior`, "worst" for those of the hull that make
     it largest, which `prior` then are.
     """
+
+    kind: ClassVar[str] = "robust"
+    file_kind: ClassVar[str] = "robust design"
 
     priors: Array
     worst_prior: Array
@@ -227,9 +222,42 @@ class RobustDesign(Design):
         """The card as JSON."""
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
-    def save(self, path: str | os.PathLike[str], models: bool = True) -> str:
-        """Write the design to a JSON file and return its fingerprint; see `Design.save`."""
-        return save(self, path, models)
+    def to_content(self, models: bool = True) -> Plain:
+        """What a file holds of the design: an ordinary one's content, and the priors of the hull."""
+        content = Design.to_content(self, models)
+        return content | {
+            "numbers": {name: content["numbers"][name] for name in _NUMBERS},
+            "demand": content["demand"][1],
+            "charge": content.get("charge"),
+            "priors": self.priors.tolist(),
+            "weighed": self.weighed,
+        }
+
+    @classmethod
+    def from_content(cls, content: Plain, family: Family | None) -> RobustDesign:
+        """The design in a file, compared with one that is found anew; the family may have any prior."""
+        if content.keys() != _FIELDS:
+            raise StoredFileError("the fields are not those of a robust design")
+        parts = shared_parts(content, family, any_prior=True)
+        m = len(parts.values)
+        corners = matrix_from_plain("priors", content["priors"], (len(content["priors"]), m))
+        B = np.stack([as_prior(corner, m) for corner in corners], axis=1)
+        if content["weighed"] not in ("stated", "worst"):
+            raise StoredFileError("weighed must be stated or worst")
+        C = B if content["weighed"] == "worst" else parts.prior[:, None]
+        leak = stored_charge(content["charge"], parts)
+        budget = number_from_plain("budget", content["numbers"]["budget"])
+        left = budget if leak is None else min(_charge_at(leak, p).left_for_the_draw(budget) for p in B.T)
+        demand = stored_demand(content["demand"]), budget
+        found = robust(parts.cost, B, C, left)
+        fresh = _designed(found, parts.cost, B, C, demand, parts.family, parts.costs, leak)
+        made = _stored_kernel(fresh, stored_randomizer(content["kernel"], parts), left, C)
+        for name in _NUMBERS:
+            if not agree(number_from_plain(name, content["numbers"][name]), getattr(made, name)):
+                raise StoredFileError(f"{name} is not what the kernel, the priors and the costs give")
+        if content["status"] != made.status or type(content["iterations"]) is not int:
+            raise StoredFileError("status or iterations is not what the kernel, the priors and the costs give")
+        return with_terms(made, stored_terms(content, parts.family))
 
     def _hull(self) -> str:
         if self.any_odds:
@@ -256,11 +284,6 @@ _CONDITIONS = (
 def _percentages(p: Array) -> str:
     shown = " : ".join(f"{100.0 * x:.4g}" for x in np.asarray(p).tolist())
     return shown if len(shown) <= 33 else f"{shown[:30]}..."
-
-
-def is_near(a: float, b: float) -> bool:
-    """Whether two figures of a stored design are the same, as another machine may round them."""
-    return math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-12)
 
 
 # The worst prior of a hull ---------------------------------------------------------------------------
@@ -1049,95 +1072,12 @@ def _designed(
 # A robust design as a file: an ordinary one's content, and the priors of the hull --------------------
 
 
-KIND, VERSION_robust_storage = "robust design", 2
-
 _NUMBERS = ("distortion", "lower_bound", "leakage", "budget", "distortion_error")
-_FIELDS = {
-    "values", "pseudo", "kernel", "prior", "priors", "weighed", "cost", "numbers", "demand", "status", "iterations",
-    "costs", "family", "probes", "charge", "release",
-}  # fmt: skip
+_FIELDS = FIELDS | {"priors", "weighed", "charge"}
 
 
-def save(design: RobustDesign, path: str | os.PathLike[str], models: bool = True) -> str:
-    """Write a robust design; see `RobustDesign.save`."""
-    demand = design.demand[1]
-    content: dict[str, Any] = {
-        "values": [value_to_plain(value) for value in design.values],
-        "pseudo": [value_to_plain(value) for value in design.pseudo],
-        "kernel": design.randomizer.counts.tolist(),
-        "prior": design.prior.tolist(),
-        "priors": design.priors.tolist(),
-        "weighed": design.weighed,
-        "cost": [[_plain(x) for x in row] for row in design.cost.tolist()],
-        "numbers": {name: _plain(getattr(design, name)) for name in _NUMBERS},
-        "demand": demand if isinstance(demand, str) else _plain(float(demand)),
-        "status": design.status,
-        "iterations": design.iterations,
-        "costs": None if design.costs is None else _plain_costs(design.costs),
-        "family": None,
-        "probes": None,
-        "charge": None if design.charge is None else _plain_charge(design.charge),
-        "release": plain_release(design),
-    }
-    if design.family is not None:
-        content["probes"] = [probe(design.family.model(value)) for value in (*design.values, *design.pseudo)]
-        if models:
-            content["family"] = design.family.to_dict(design.pseudo)
-    return write(path, content, KIND, VERSION_robust_storage)
-
-
-def load_robust(path: str | os.PathLike[str], family: Family | None = None) -> RobustDesign:
-    """Read a design that `RobustDesign.save` wrote, and check it; `family` is as in `us.load_design`.
-
-    >>> import os, tempfile
-    >>> from understudy.randomizer.robust import solve_robust
-    >>> made = solve_robust([[0, 1], [1, 0]], [[0.9, 0.1], [0.1, 0.9]], leakage=0.2)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = made.save(os.path.join(folder, "room.json"))
-    ...     load_robust(os.path.join(folder, "room.json"))
-    RobustDesign(2 x 2, 2 priors, distortion=0.194827, leakage<=0.2, optimal)
-    """
-    content = with_release(read(path, KIND, VERSIONS))
-    if content.keys() != _FIELDS:
-        raise StoredFileError(f"{os.fspath(path)!s}: the fields are not those of a robust design")
-    with holding_together(path):
-        return _design(content, family)
-
-
-def _design(content: dict[str, Any], family: Family | None) -> RobustDesign:
-    values = [value_from_plain(value) for value in _list("values", content["values"])]
-    pseudo = [value_from_plain(value) for value in _list("pseudo", content["pseudo"])]
-    m = len(values)
-    cost = as_cost(_matrix("cost", content["cost"], (m, len(pseudo))))
-    prior = as_prior(_matrix("prior", content["prior"], (m,)), m)
-    corners = _matrix("priors", content["priors"], (len(content["priors"]), m))
-    B = np.stack([as_prior(corner, m) for corner in corners], axis=1)
-    if content["weighed"] not in ("stated", "worst"):
-        raise StoredFileError("weighed must be stated or worst")
-    C = B if content["weighed"] == "worst" else prior[:, None]
-    attached = _family(content, values, pseudo, _at(family, prior))
-    found = None if content["costs"] is None else _costs(content["costs"], cost, values, pseudo)
-    leak = _charge(content["charge"], prior, attached, found)
-    budget = _number("budget", content["numbers"]["budget"])
-    demand = content["demand"] if type(content["demand"]) is str else _number("demand", content["demand"])
-    left = budget if leak is None else min(_charge_at(leak, p).left_for_the_draw(budget) for p in B.T)
-    fresh = _designed(robust(cost, B, C, left), cost, B, C, (demand, budget), attached, found, leak)
-    made = _with_kernel(fresh, Randomizer(_kernel(content["kernel"], cost.shape), values, pseudo), left, C)
-    for name in _NUMBERS:
-        if not is_near(_number(name, content["numbers"][name]), getattr(made, name)):
-            raise StoredFileError(f"{name} is not what the kernel, the priors and the costs give")
-    if content["status"] != made.status or type(content["iterations"]) is not int:
-        raise StoredFileError("status or iterations is not what the kernel, the priors and the costs give")
-    return with_terms(made, terms_of(content, attached))
-
-
-def _at(family: Family | None, prior: Any) -> Family | None:
-    if family is None or np.array_equal(family.prior, prior):
-        return family
-    return Family(family.model, family.values, prior, family.about)
-
-
-def _with_kernel(fresh: RobustDesign, stored: Randomizer, budget: float, C: Any) -> RobustDesign:
+def _stored_kernel(fresh: RobustDesign, stored: Randomizer, budget: float, C: Array) -> RobustDesign:
+    """The design with the stored kernel, if that keeps the budget over the hull and costs as little."""
     if np.array_equal(fresh.randomizer.kernel, stored.kernel):
         return replace(fresh, randomizer=stored)
     told = worst(stored.kernel, np.ascontiguousarray(fresh.priors.T))

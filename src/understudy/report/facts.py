@@ -28,7 +28,6 @@ from understudy.models.family import Family
 from understudy.randomizer.causal import CausalDesign
 from understudy.randomizer.causal_belief import Beliefs, as_transitions, long_run, play
 from understudy.randomizer.causal_guarantee import CausalCard, causal_card
-from understudy.randomizer.constrained_design import constraints_to_plain
 from understudy.randomizer.design import Design, solved, total
 from understudy.randomizer.frontier import Frontier
 from understudy.randomizer.guarantee import Guarantee
@@ -100,7 +99,7 @@ def facts(design: AnyDesign) -> dict[str, Any]:
 
 def _constraints(design: Design) -> list[dict[str, Any]]:
     """What the randomizer keeps beside its demand: kind, limits, and the sentence on the card."""
-    plain = constraints_to_plain(design.constraints)
+    plain = [one.to_dict() for one in design.constraints]
     return [{**told, "words": one.words} for told, one in zip(plain, design.constraints, strict=True)]
 
 
