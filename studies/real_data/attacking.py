@@ -23,7 +23,7 @@ from understudy.adversaries.audit import REFERENCES, named
 from understudy.adversaries.knowledge import Cases, Known
 from understudy.adversaries.statistics import Judged, figures, judged
 from understudy.identify.history import History
-from understudy.tables.frame import DAY, SECOND
+from understudy.tables.times import DAY, SECOND
 
 LEVEL = 0.95
 

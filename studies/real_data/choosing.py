@@ -25,7 +25,7 @@ from understudy.adversaries.statistics import judged
 from understudy.errors import UnderstudyError
 from understudy.identify.history import History, Segment
 from understudy.models.family import Family
-from understudy.tables.frame import DAY
+from understudy.tables.times import DAY
 
 QUICK = ("windowed", "logistic", "neighbours", "changes", "hmm")
 FOLDS = 3

@@ -20,7 +20,7 @@ def fitted(files, tmp_path_factory):
     from understudy.cli.file_commands import read
 
     columns = fitting.Columns(["co2"], "occupancy", "date", model="grey-box")
-    found = fitting.fitted(read(str(files / "history.csv"), fitting.roles(columns)).frame(), columns)
+    found = fitting.fitted(read(str(files / "history.csv"), fitting.roles(columns)), columns)
     path = tmp_path_factory.mktemp("fitted") / "family.json"
     fitting.stored(found, path)
     return path
@@ -76,8 +76,8 @@ def test_every_format_gives_the_same_columns(files, tmp_path, kind):
 
             pq.write_table(pa.Table.from_pylist(records), path)
     found = read(str(path), roles)
-    assert (found.numbers["co2"] == plain.numbers["co2"]).all()
-    assert found.texts["occupancy"] == plain.texts["occupancy"]
+    assert (found.numbers("co2") == plain.numbers("co2")).all()
+    assert found.entries("occupancy").names == plain.entries("occupancy").names
     assert len(found) == 1500
 
 
@@ -88,7 +88,7 @@ def test_a_file_may_be_written_otherwise(files, tmp_path):
     path = tmp_path / "history.dat"
     path.write_text((files / "history.csv").read_text().replace(",", ";"))
     found = read(str(path), Roles(["co2"], "occupancy", "date", format="csv", delimiter=";"))
-    assert (found.numbers["co2"] == read(str(files / "history.csv"), Roles(["co2"], "occupancy")).numbers["co2"]).all()
+    assert (found.numbers("co2") == read(str(files / "history.csv"), Roles(["co2"], "occupancy")).numbers("co2")).all()
 
 
 def test_what_came_out_is_told(files, tmp_path, understudy, monkeypatch):
@@ -127,7 +127,7 @@ def test_only_what_was_typed_reaches_the_fit(files, tmp_path, understudy, monkey
     seen = {}
 
     def fit(frame, **options):
-        seen.update(options, columns=sorted(frame))
+        seen.update(options, columns=sorted(frame.names))
         return family()
 
     monkeypatch.setattr(identifier, "fit", fit)
@@ -160,7 +160,7 @@ def test_errors_of_a_file_name_file_line_column_and_rule(files, tmp_path, unders
         "fit", files / "history.csv", "--reading", "co", "--private", "occupancy", "-o", tmp_path / "f"
     )
     refused(missing, "history.csv has no column 'co'", "wanted are 'co', 'occupancy'", "4 fields")
-    refused(with_line(5, "yesterday,400.0,0,0"), "bad.csv, line 5, column 'date'", "no time")
+    refused(with_line(5, "yesterday,400.0,0,0"), "bad.csv, line 5, column 'date'", "not a time")
     bad.write_text("date,co2,light,occupancy\n")
     refused(understudy("fit", bad, *COLUMNS, "-o", tmp_path / "f.json"), "bad.csv has no rows")
     refused(understudy("fit", bad, *COLUMNS, "-o", tmp_path / "none" / "f.json"), "--out", "there is no folder")

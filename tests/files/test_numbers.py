@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from understudy.tables import columns as arrow
 from understudy.tables import columns as numbers
-from understudy.tables.columns import ArrowColumn, NumberFormat, Texts, parsed
+from understudy.tables.columns import ArrowColumn, NumberFormat, Texts, numbers_of
 
 WHOLE = st.integers(-99_999, 99_999)
 
@@ -77,7 +77,7 @@ def test_both_readers_take_the_same_texts_for_numbers(texts):
 
 def test_what_is_a_number():
     """Python's underscores, hexadecimal numbers and commas are none; infinities are told apart."""
-    found, faults = parsed(["1.5", "1_0", "0x1", "1,5", "-inf", "1e400", "NULL", ".5", "5."])
+    found, faults = numbers_of(["1.5", "1_0", "0x1", "1,5", "-inf", "1e400", "NULL", ".5", "5."])
     assert faults == {
         1: "is not a number",
         2: "is not a number",

@@ -37,13 +37,12 @@ def test_iso_texts_are_what_python_takes_them_for(moments, zone, between, spec):
     ]
     texts = [moment.isoformat(between, spec) for moment in moments]
     wanted = [nanoseconds(moment) for moment in moments]
-    assert [times.one(text) for text in texts] == wanted
-    found, faults = Texts(texts).times()
-    assert (found.tolist(), faults) == (wanted, {})
+    found = Texts(texts).times()
+    assert (found.ns.tolist(), found.unknown) == (wanted, {})
     column = ArrowColumn(arrow.needed("this test").array(texts))
-    assert column.cut(0, len(texts)).times()[0].tolist() == wanted
-    assert column.cut(len(texts) - 1, len(texts)).times()[0].tolist() == wanted[-1:]
-    assert Values(texts).times()[0].tolist() == wanted
+    assert column.cut(0, len(texts)).times().ns.tolist() == wanted
+    assert column.cut(len(texts) - 1, len(texts)).times().ns.tolist() == wanted[-1:]
+    assert Values(texts).times().ns.tolist() == wanted
 
 
 @pytest.mark.parametrize(
@@ -51,17 +50,17 @@ def test_iso_texts_are_what_python_takes_them_for(moments, zone, between, spec):
 )
 def test_what_is_no_time_is_refused(text):
     """The 29th of February of an ordinary year, month 13 and words are no times, however they are read."""
-    assert times.one(text) is None
-    assert Texts([text, text]).times()[1] == dict.fromkeys([0, 1], times.NOT_A_TIME)
+    for column in (Texts([text, text]), Values([text, text]), ArrowColumn(arrow.needed("this test").array([text] * 2))):
+        assert column.times().faults == dict.fromkeys([0, 1], times.NOT_A_TIME)
 
 
 def test_nine_digits_and_leap_days():
     """Nanoseconds are kept, and leap years are those of the Gregorian calendar."""
-    assert times.from_texts(["1970-01-01T00:00:00.123456789"])[0].tolist() == [123_456_789]
+    assert times.of_entries(["1970-01-01T00:00:00.123456789"]).ns.tolist() == [123_456_789]
     days = ["2000-02-29", "2024-02-29", "1900-02-28", "1900-03-01"]
     wanted = np.array(days, dtype="datetime64[ns]").astype(np.int64).tolist()
-    assert times.from_texts(days)[0].tolist() == wanted
-    assert times.from_texts(["1900-02-29"])[1]
+    assert times.of_entries(days).ns.tolist() == wanted
+    assert times.of_entries(["1900-02-29"]).faults
 
 
 @pytest.mark.parametrize(("unit", "factor"), [("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)])
@@ -71,25 +70,25 @@ def test_numbers_since_1970_tell_their_unit(unit, factor):
     wanted = [s * 10**9 for s in seconds]
     given_numbers = [s * factor for s in seconds]
     pa = arrow.needed("this test")
-    assert times.from_numbers(np.array(given_numbers)).tolist() == wanted
-    assert Texts([str(n) for n in given_numbers]).times()[0].tolist() == wanted
-    assert Values(given_numbers).times()[0].tolist() == wanted
-    assert ArrowColumn(pa.array(given_numbers)).times()[0].tolist() == wanted
-    assert ArrowColumn(pa.array(given_numbers, pa.timestamp(unit))).times()[0].tolist() == wanted
-    assert ArrowColumn(pa.array(given_numbers, pa.timestamp(unit, "UTC"))).times()[0].tolist() == wanted
+    assert times.of_array(np.array(given_numbers)).ns.tolist() == wanted
+    assert Texts([str(n) for n in given_numbers]).times().ns.tolist() == wanted
+    assert Values(given_numbers).times().ns.tolist() == wanted
+    assert ArrowColumn(pa.array(given_numbers)).times().ns.tolist() == wanted
+    assert ArrowColumn(pa.array(given_numbers, pa.timestamp(unit))).times().ns.tolist() == wanted
+    assert ArrowColumn(pa.array(given_numbers, pa.timestamp(unit, "UTC"))).times().ns.tolist() == wanted
 
 
 def test_fractions_of_seconds():
     """Seconds with decimals are kept to the microsecond."""
-    assert Texts(["1700000000.25"]).times()[0].tolist() == [1_700_000_000_250_000_000]
-    assert times.from_numbers(np.array([1_700_000_000.25])).tolist() == [1_700_000_000_250_000_000]
+    assert Texts(["1700000000.25"]).times().ns.tolist() == [1_700_000_000_250_000_000]
+    assert times.of_array(np.array([1_700_000_000.25])).ns.tolist() == [1_700_000_000_250_000_000]
 
 
 def test_times_of_day_and_dates():
     """A time of day is counted from midnight, a date is its midnight; a column of nulls has no times."""
-    assert Texts(["00:05:00", "9:30"]).times()[0].tolist() == [300 * 10**9, 34_200 * 10**9]
+    assert Texts(["00:05:00", "9:30"]).times().ns.tolist() == [300 * 10**9, 34_200 * 10**9]
     pa = arrow.needed("this test")
-    assert ArrowColumn(pa.array([dt.date(1970, 1, 2)])).times()[0].tolist() == [86_400 * 10**9]
+    assert ArrowColumn(pa.array([dt.date(1970, 1, 2)])).times().ns.tolist() == [86_400 * 10**9]
     found = ArrowColumn(pa.array([dt.datetime(1970, 1, 1), None])).times()
-    assert found[1] == {1: times.NO_TIME}
-    assert ArrowColumn(pa.array([True])).times()[1] == {0: times.NOT_A_TIME}
+    assert found.unknown == {1: times.NO_TIME}
+    assert ArrowColumn(pa.array([True])).times().unknown == {0: times.NOT_A_TIME}

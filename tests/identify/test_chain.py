@@ -15,7 +15,7 @@ from understudy.errors import ConfigurationError, StoredFileError
 from understudy.identify.chain import Chain, chain_of
 from understudy.identify.chain import describe_chain as described
 from understudy.identify.history import History, Segment
-from understudy.tables.frame import SECOND
+from understudy.tables.times import SECOND
 
 ALPHA = 1e-6
 

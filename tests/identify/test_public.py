@@ -12,7 +12,7 @@ import understudy as us
 from understudy.errors import ConfigurationError, StoredFileError
 from understudy.identify.public_inputs import Offset, clock_values, fit_offset, without_offset
 from understudy.identify.resample import intake
-from understudy.tables.frame import SECOND
+from understudy.tables.times import SECOND
 
 NAMES = {"reading": "co2", "private": "people", "time": "time"}
 

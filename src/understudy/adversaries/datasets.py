@@ -86,7 +86,7 @@ from understudy.models.gauss_markov import gauss_markov
 from understudy.models.model import Model
 from understudy.models.on_grid import OnGrid, coloured, scored
 from understudy.stream.engine import hand_over_state
-from understudy.tables.frame import DAY, hours
+from understudy.tables.times import DAY, hours
 from understudy.transform.core import colouring, disguise, has_atoms, sample, transformation
 from understudy.transform.gaps import refill_of, restarting_map
 from understudy.transform.readings import CausalMap

@@ -17,11 +17,8 @@ written as empty readings. The summary counts them.
 **Interrupted runs.** With a ledger, the same file again gives the same file: draws are recorded before anything is
 written, and a run that was interrupted is replayed from its beginning.
 
-What is told after a file was disguised: counts, places of bad rows, charges. No reading, no value, no distortion.
-
-The work on a file: what is wrong with its rows is said, and they are disguised, segment by segment.
-
-The file that is written: under its name when it is whole, and not before (see `understudy._paths`).
+Output appears under its name when it is whole, and not before (`understudy._paths`). The summary says counts, places of
+bad rows and charges: no reading, no value, no distortion.
 """
 
 from __future__ import annotations
@@ -42,9 +39,11 @@ import numpy as np
 from understudy._paths import STANDARD, NewFile, Path, check_paths, write_whole
 from understudy._types import Array
 from understudy.apply.binding import Binding, bind, family_of
+from understudy.apply.output_format import forms_of
 from understudy.apply.segments import (
     LONGEST_GAP,
     Batch,
+    Labels,
     Player,
     Prepared,
     Terms,
@@ -52,19 +51,18 @@ from understudy.apply.segments import (
     carried,
     check_segments,
     known_before,
-    labels_of,
     out_of_order,
     prepared,
     understood,
 )
 from understudy.apply.segments import ReadingSequence as Readings
 from understudy.errors import ConfigurationError, ReadingError, StoredFileError, UnderstudyWarning
+from understudy.identify.history import Bins
 from understudy.stream.ledger import Ledger
-from understudy.tables.columns import NumberFormat, batches
+from understudy.tables.columns import Column, Layout, NumberFormat, batches
 from understudy.tables.delimited import MARK
-from understudy.tables.frame import SECOND, in_words
-from understudy.tables.output_format import Layout, forms_of
 from understudy.tables.table import Source, Writer, format_of, make_writer, title
+from understudy.tables.times import SECOND, Kind, in_words
 
 # What is told after a file was disguised: counts, places of bad rows, charges. No reading, no value,  ---
 
@@ -166,6 +164,7 @@ class Work:
         self._readings = Readings(bound.period, longest_gap, terms.timed(bound))
         self._segment: str | None = None
         self._latest: int | None = None  # the time of the last row
+        self._kind: Kind | None = None  # of all times
         self._done: set[str] = set()
         self._bad: list[BadRow] = []
         self.rows = self._missing = self._skipped = self._filled = self._draws = self._replayed = self.moved = 0
@@ -200,6 +199,7 @@ class Work:
             batch = replace(batch, segments=carried(batch.segments, self._segment))
         if not self.rows:
             check_segments(batch, self.bound)
+        self._check_kind(batch)
         late: list[int] = []
         for segment, start, stop in self._stretches(batch):
             if batch.times is None:
@@ -216,6 +216,13 @@ class Work:
         if batch.faults:
             self._report(batch)
         return batch
+
+    def _check_kind(self, batch: Batch) -> None:
+        """Refuse rows whose times are of another kind than those of the rows before them."""
+        self._kind = self._kind or batch.kind
+        if batch.kind is not None and self._kind is not None and batch.kind is not self._kind:
+            rule = f"is {batch.kind.value}, and the first is {self._kind.value}"
+            raise ReadingError(f"{self._name}, {BadRow(int(batch.lines[0]), self.bound.time, rule)}")
 
     def _report(self, batch: Batch) -> None:
         unlabelled = set(batch.unlabelled)
@@ -264,7 +271,7 @@ class Work:
             self.withheld += int((np.isnan(out).any(axis=1) & ~missing).sum()) - (self.late - late)
         return out
 
-    def on_time(self, batch: Batch) -> dict[str, Any]:
+    def on_time(self, batch: Batch) -> dict[str, Column]:
         """The columns of a batch that was disguised: an output carries the time of its slot, not that of the row."""
         if not self._moved_times or self.bound.time is None:
             return batch.columns
@@ -547,7 +554,8 @@ def _through(
     """All rows from one file to the other."""
     bound, design = work.bound, work.terms.design
     about = family_of(design).about or {}
-    labels = None if bound.private is None else labels_of(design.values, about.get("bins"))
+    bins = about.get("bins")
+    labels = None if bound.private is None else Labels(design.values, None if bins is None else Bins.from_plain(bins))
     writer: Writer | None = None
     for rows in aligned(batches(file.reader.rows(bound.wanted, bound.private), file.reader.batch), bound):
         batch = work.checked(understood(rows, bound, labels))

@@ -14,7 +14,8 @@ from understudy.errors import ConfigurationError, DesignError
 from understudy.identify.grid import Cells
 from understudy.identify.public_inputs import Offset, clock_names
 from understudy.models.family import Family
-from understudy.tables.frame import SECOND, seconds
+from understudy.tables.table import check_names
+from understudy.tables.times import SECOND, seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,39 +52,6 @@ class Binding:
     def check(self, names: Sequence[str], file: str) -> None:
         """Refuse a file that lacks a column, or has one twice."""
         check_names(self.wanted, names, file)
-
-
-def check_names(wanted: Sequence[str], names: Sequence[str], file: str) -> None:
-    """Refuse a file that lacks a column, or has one twice.
-
-    What stands in its first line is not shown: where the header is missing, that is a reading and a private value.
-
-    >>> check_names(["co2", "people"], ["431.0", "3"], "room.csv")
-    Traceback (most recent call last):
-    understudy.errors.ConfigurationError: room.csv has no column 'co2'; wanted are 'co2', 'people', and its first line \
-has 2 fields: it must hold the names of the columns
-    """
-    for name in wanted:
-        if name not in names:
-            count = f"{len(names)} field{'s' * (len(names) != 1)}"
-            why = "" if any(each in names for each in wanted) else ": it must hold the names of the columns"
-            raise ConfigurationError(
-                f"{file} has no column {name!r}; wanted are {', '.join(map(repr, wanted))}, and its first line has "
-                f"{count}{hint(names) or why}"
-            )
-        if list(names).count(name) > 1:
-            raise ConfigurationError(f"{file} has the column {name!r} twice; which is meant cannot be told")
-
-
-def hint(names: Sequence[str]) -> str:
-    """What to try where the header was read as one column, although others stand in it.
-
-    >>> hint(["time;co2"]), hint(["time", "co2"])
-    ("; --delimiter ';' reads more", '')
-    """
-    found = [mark for mark in ";\t|," if len(names) == 1 and mark in names[0]]
-    shown = "$'\\t'" if found[:1] == ["\t"] else f"'{found[0]}'" if found else ""
-    return f"; --delimiter {shown} reads more" if found else ""
 
 
 def family_of(design: Any) -> Family:

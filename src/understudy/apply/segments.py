@@ -1,54 +1,45 @@
-"""Streams that rows are given to: one for a file, or one for each segment of it.
+"""Rows of a file as the sequences that a design knows, segment by segment.
 
-Rows as a sequence of readings: in order, one period apart, with missing ones where the clock shows a gap.
+A `Batch` is some rows as numbers: readings, times, private values by position, public inputs, and what is wrong with
+which row. `prepared` puts readings into the form in which the family was fitted: taken together over its period (the
+mean, or the last for sample-and-hold sensors), on its grid, without the public offset. Rows stay: each gets the
+disguised reading of the block of time that it lies in, as a sensor with that period would show it.
 
-Time must grow from row to row. Where the family has a period, each row is put into a slot (`understudy.stream.cadence`,
-as in live streams): slots that stay empty are missing readings, and a row that comes late into a full slot has no
-output. Within a gap the private parameter is taken for what it was before it.
+A `ReadingSequence` puts them in order, one period apart. Time must grow from row to row. Where the family has a period,
+each row is put into a slot (`understudy.stream.cadence`, as in live streams): slots that stay empty are missing
+readings, and a row that comes late into a full slot has no output. Within a gap the private parameter is taken for what
+it was before it.
 
-Rows as the family knows readings: taken together over its period, on its grid, without the public offset.
-
-A family that was fitted to means (or to the last reading, for sensors that hold theirs) over a longer period than that
-of the rows is applied to the same. Rows stay: each gets the disguised reading of the stretch that it lies in, as a
-sensor with that period would show it.
-
-A batch of rows as numbers: readings, times, private values, public inputs, and what is wrong with which row.
-
-From what stands in the private column to the values of a design.
-
-A file says 1, "1", 1.0 or true; a design has a value 1, 1.0, "1" or a bin "1-2". Two are the same if they are equal, or
-equal as texts, or equal as numbers; what is in a bin is that bin. Anything else is no value of the design.
+A `Player` is the stream that the readings of one segment are given to, with its run in the ledger.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import hashlib
-import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from understudy._types import Array, Index, Ints
+from understudy._types import Array, Index, Ints, Mask, Value
 from understudy.apply.binding import Binding
 from understudy.errors import ConfigurationError, ModelError, ReadingError, UnderstudyWarning
 from understudy.identify import resample
-from understudy.identify.history import Bins
+from understudy.identify.history import Bins, known_positions
 from understudy.randomizer.causal import causal_stream
 from understudy.randomizer.design import Choices, stream
 from understudy.stream.cadence import Cadence, Places
 from understudy.stream.engine import WITHHOLD, PrivateValues
 from understudy.stream.ledger import Ledger
 from understudy.stream.release import Release
-from understudy.tables.columns import BATCH, MISSING, Column, Labels, Rows, joined
-from understudy.tables.frame import SECOND, in_words
+from understudy.tables.columns import BATCH, Column, Rows, joined
+from understudy.tables.times import SECOND, Faults, Kind, in_words
 from understudy.transform.gaps import refill_of
 
-# Rows as a sequence of readings: in order, one period apart, with missing ones where the clock shows  ---
+# Rows as a sequence of readings ----------------------------------------------------------------------
 
 
 LONGEST_GAP = 100_000
@@ -70,7 +61,7 @@ class Piece(NamedTuple):
         return f"Piece({len(self.Y)} readings)"
 
 
-def out_of_order(times: Ints, unknown: NDArray[np.bool_] | None, last: int | None) -> list[int]:
+def out_of_order(times: Ints, unknown: Mask | None, last: int | None) -> list[int]:
     """Rows whose time does not come after all before; times that are `unknown` do not count.
 
     >>> out_of_order(np.array([1, 3, 2, 3, 4]), None, None)
@@ -128,7 +119,7 @@ class ReadingSequence:
                 return int(times[0]) - int(beside[0])
         return int(times[0]) + round(_phase(times, self.period), -6)
 
-    def pieces(self, Y: Array, times: Ints | None, theta: Index | None, lines: Any, name: str) -> Iterator[Piece]:
+    def pieces(self, Y: Array, times: Ints | None, theta: Index | None, lines: Ints, name: str) -> Iterator[Piece]:
         """Readings in order. A stream with times finds its slots itself; for others missing ones are put in between.
 
         Those are given a few at a time where gaps are many.
@@ -159,7 +150,7 @@ class ReadingSequence:
             yield self._filled(Y, times, theta, steps[start:stop], was, rows, whole)
             start = stop
 
-    def _places(self, Y: Array, times: Ints | None, lines: Any, name: str) -> Places | None:
+    def _places(self, Y: Array, times: Ints | None, lines: Ints, name: str) -> Places | None:
         """The slots of rows; None where there are none, or all rows take one after the other."""
         if times is None or self.cadence is None or self.cadence.is_regular(times, self.last):
             return None
@@ -337,7 +328,7 @@ class Player:
         return self.stream.epoch - self._epoch, self.stream.spent - self._spent
 
 
-def _digest(*parts: Any) -> str:
+def _digest(*parts: Array | Ints | Index | None) -> str:
     """A name for a run: that of what it begins with, so that the same file again is the same run."""
     found = hashlib.blake2b(digest_size=16)
     for part in parts:
@@ -346,7 +337,7 @@ def _digest(*parts: Any) -> str:
     return "file:" + found.hexdigest()
 
 
-# Rows as the family knows readings: taken together over its period, on its grid, without the public o ---
+# Rows as the family knows readings -------------------------------------------------------------------
 
 
 class Prepared(NamedTuple):
@@ -355,9 +346,9 @@ class Prepared(NamedTuple):
     Y: Array
     times: Ints | None
     theta: Index | None
-    lines: Any
+    lines: Ints
     offset: Array | None
-    which: Any  # None where rows and readings are one and the same
+    which: Index | None  # None where rows and readings are one and the same
     moved: int  # readings that were off the grid
 
     def __repr__(self) -> str:
@@ -372,10 +363,10 @@ class Prepared(NamedTuple):
 
 
 def prepared(
-    bound: Binding, Y: Array, times: Ints | None, theta: Index | None, inputs: Array | None, lines: Any
+    bound: Binding, Y: Array, times: Ints | None, theta: Index | None, inputs: Array | None, lines: Ints
 ) -> Prepared:
     """Readings of one segment, in order."""
-    which: Any = None
+    which: Index | None = None
     if bound.resampling is not None and times is not None and bound.period is not None:
         codes = np.zeros(len(Y), dtype=np.intp) if theta is None else theta
         public = np.empty((len(Y), 0)) if inputs is None else inputs
@@ -413,10 +404,10 @@ def aligned(parts: Iterable[Rows], bound: Binding) -> Iterator[Rows]:
     waiting: list[Rows] = []
     for part in parts:
         rows = joined([*waiting, part])
-        times, wrong = rows.columns[bound.time].times()
-        place = times // bound.period
+        found = rows.columns[bound.time].times()
+        place = found.ns // bound.period
         known = np.ones(len(rows), dtype=bool)
-        known[list(wrong)] = False
+        known[list(found.unknown)] = False
         earlier = np.flatnonzero(known & (place != place[known][-1])) if known.any() else np.arange(0)
         cut = int(earlier[-1]) + 1 if earlier.size else 0
         if cut:
@@ -425,10 +416,18 @@ def aligned(parts: Iterable[Rows], bound: Binding) -> Iterator[Rows]:
     yield from waiting
 
 
-# A batch of rows as numbers: readings, times, private values, public inputs, and what is wrong with w ---
+# A batch of rows as numbers --------------------------------------------------------------------------
 
 
 Fault = tuple[str | None, str]
+"""The column that is wrong, None for the whole row, and the rule that it breaks."""
+
+
+class Labels(NamedTuple):
+    """The values of the design, and the bins of its family."""
+
+    values: Sequence[Value]
+    bins: Bins | None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -436,14 +435,15 @@ class Batch:
     """Rows as numbers: readings, times, private values by position, segments, and what is wrong, by row."""
 
     columns: dict[str, Column]
-    lines: NDArray[np.int64]
+    lines: Ints
     Y: Array
     inputs: Array | None  # public ones
     times: Ints | None
+    kind: Kind | None  # of the times
     theta: Index | None
     segments: list[str] | None
     faults: dict[int, Fault]
-    unplaced: NDArray[np.bool_] | None  # rows without a time
+    unplaced: Mask | None  # rows without a time
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -462,62 +462,50 @@ def understood(rows: Rows, bound: Binding, labels: Labels | None) -> Batch:
     faults: dict[int, Fault] = {i: (None, rule) for i, rule in rows.faults.items()}
     columns = dict(rows.columns)
 
-    def add(name: str, found: dict[int, str]) -> None:
+    def add(name: str, found: Faults) -> None:
         for i, rule in found.items():
             faults.setdefault(i, (name, rule))
 
-    times, unplaced = None, None
+    def numbers(name: str) -> Array:
+        found, wrong = columns[name].numbers()
+        add(name, wrong)
+        return found
+
+    times, kind, unplaced = None, None, None
     if bound.time is not None:
-        times, wrong = columns[bound.time].times()
+        found = columns[bound.time].times()
+        times, kind, wrong = found.ns, found.kind, found.unknown
         if wrong:
             unplaced = np.zeros(len(rows), dtype=bool)
             unplaced[list(wrong)] = True
             # what cannot be read may be anything, the private value in the wrong column too
             columns[bound.time] = columns[bound.time].without(sorted(wrong))
         add(bound.time, wrong)
-    parts = []
-    for name in bound.readings:
-        y, wrong = columns[name].numbers()
-        add(name, wrong)
-        parts.append(y)
-    Y = parts[0][:, None] if len(parts) == 1 else np.column_stack(parts)
+    Y = np.column_stack([numbers(name) for name in bound.readings])
     theta = None
     if labels is not None and bound.private is not None:
-        theta = columns[bound.private].positions(labels)
-        if theta.size and theta.min() < 0:
-            add(bound.private, dict.fromkeys(np.flatnonzero(theta < 0).tolist(), "holds no value of the design"))
-    inputs = _inputs(bound, columns, add)
-    segments = _segments(bound, columns, add)
-    return Batch(columns, rows.lines, Y, inputs, times, theta, segments, faults, unplaced)
+        theta = known_positions(columns[bound.private].entries(), labels.values, labels.bins)
+        unknown = theta < 0
+        if unknown.any():
+            theta = np.where(unknown, -1, theta)
+            add(bound.private, dict.fromkeys(np.flatnonzero(unknown).tolist(), "holds no value of the design"))
+    inputs = None
+    if bound.offset is not None and bound.inputs:
+        inputs = np.column_stack([numbers(name) for name in bound.inputs])
+        for name, u in zip(bound.inputs, inputs.T, strict=True):
+            add(name, dict.fromkeys(np.flatnonzero(np.isnan(u)).tolist(), "is missing, and the offset needs it"))
+    segments = None
+    if bound.segment:
+        parts = [_segment_names(columns[name]) for name in bound.segment]
+        for name, texts in zip(bound.segment, parts, strict=True):
+            add(name, {i: "is missing" for i, text in enumerate(texts) if not text})
+        segments = ["/".join(texts) if all(texts) else "" for texts in zip(*parts, strict=True)]
+    return Batch(columns, rows.lines, Y, inputs, times, kind, theta, segments, faults, unplaced)
 
 
-Add = Callable[[str, dict[int, str]], None]
-
-
-def _inputs(bound: Binding, columns: dict[str, Column], add: Add) -> Array | None:
-    """Public inputs, a column each."""
-    if bound.offset is None:
-        return None
-    parts = []
-    for name in bound.inputs:
-        u, wrong = columns[name].numbers()
-        add(name, wrong)
-        add(name, dict.fromkeys(np.flatnonzero(np.isnan(u)).tolist(), "is missing, and the offset needs it"))
-        parts.append(u)
-    return np.column_stack(parts) if parts else None
-
-
-def _segments(bound: Binding, columns: dict[str, Column], add: Add) -> list[str] | None:
-    """The segment of each row, "" where it has none; several columns make one name."""
-    if not bound.segment:
-        return None
-    parts = [columns[name].texts() for name in bound.segment]
-    for name, texts in zip(bound.segment, parts, strict=True):
-        if "" in texts:
-            add(name, dict.fromkeys([i for i, text in enumerate(texts) if not text], "is missing"))
-    if len(parts) == 1:
-        return parts[0]
-    return ["/".join(texts) if all(texts) else "" for texts in zip(*parts, strict=True)]
+def _segment_names(column: Column) -> list[str]:
+    """The text of each cell, by which the ledger knows its stream; "" where the cell is missing."""
+    return [text if name else "" for text, name in zip(column.texts(), column.entries().names, strict=True)]
 
 
 def check_segments(batch: Batch, bound: Binding) -> None:
@@ -557,72 +545,3 @@ def carried(segments: list[str], before: str | None) -> list[str]:
         last = text or last
         out.append(last)
     return out
-
-
-# From what stands in the private column to the values of a design ------------------------------------
-
-
-_TRUTH = {"true": 1.0, "false": 0.0}
-
-
-def labels_of(values: Sequence[Any], bins: Any = None) -> Labels:
-    """Where each label stands among the values; -1 for one that is no value of the design, or missing.
-
-    `bins` are those of the family, as plain values.
-
-    >>> found = labels_of([0, 1])
-    >>> found["1"], found[1.0], found["true"], found["2"], found[None]
-    (1, 1, 1, -1, -1)
-    >>> from understudy.identify.history import bins_from
-    >>> people = labels_of(["0", "1-2", "3+"], bins_from("0,1-2,3+").to_plain())
-    >>> people["2"], people[7], people["3+"]
-    (1, 2, 2)
-    """
-    exact: dict[Any, int] = {}
-    numeric: dict[float, int] = {}
-    for i, value in enumerate(values):
-        exact.setdefault(_plain(value), i)
-        number = _number(value)
-        if number is not None:
-            numeric.setdefault(number, i)
-    held = None if bins is None else Bins.from_plain(bins)
-    places = [] if held is None else [exact.get(name, -1) for name in held.names]
-
-    def position(label: Any) -> int:
-        text = label.strip() if isinstance(label, str) else _plain(label)
-        if text in exact:
-            return exact[text]
-        if label is None or text.lower() in MISSING:
-            return -1
-        number = _number(label)
-        if held is not None:
-            return _binned(held, places, text, number)
-        return -1 if number is None else numeric.get(number, -1)
-
-    return Labels(position)
-
-
-def _binned(bins: Bins, places: list[int], text: str, number: float | None) -> int:
-    tried: list[Any] = [] if number is None else [number]
-    if bins.groups:
-        tried.insert(0, text)
-    for label in tried:
-        bin_ = int(bins.place([label])[0])
-        if bin_ >= 0:
-            return places[bin_]
-    return -1
-
-
-def _plain(value: Any) -> Any:
-    """A text, so that 1, 1.0 and true are told apart where a design has them all."""
-    return value if isinstance(value, str) else repr(value)
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, str):
-        value = _TRUTH.get(value.strip().lower(), value)
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None

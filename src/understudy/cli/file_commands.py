@@ -17,8 +17,7 @@ import json
 import math
 import re
 import warnings as _warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
@@ -28,20 +27,22 @@ import numpy as np
 
 import understudy as us
 from understudy._paths import check_paths, write_whole
-from understudy._types import Array
+from understudy._types import Array, Index
 from understudy.adversaries.datasets import Recording
 from understudy.adversaries.results import Audit, load_audit
 from understudy.adversaries.statistics import Scores, scored
 from understudy.apply.binding import bind
 from understudy.cli.options import quantity, readings
 from understudy.cli.terminal import filled, print_json, progress, say, show, warn
-from understudy.errors import ConfigurationError, ReadingError, UnderstudyError, UnderstudyWarning
+from understudy.errors import ConfigurationError, ReadingError, UnderstudyWarning
 from understudy.identify.history import History, Segment
 from understudy.report import audit_page
 from understudy.report.audit_page import failed, mark, verdict
 from understudy.report.facts import HEAD, AnyDesign, about, candidates, doubts, misfit, remarks, unit, warnings
 from understudy.report.facts import span as span_facts
 from understudy.serialize import read_plain
+from understudy.tables.table import Source, Table, format_of, read_table, title
+from understudy.tables.times import seconds
 
 if TYPE_CHECKING:
     from understudy.apply.apply_file import Summary
@@ -52,8 +53,6 @@ if TYPE_CHECKING:
 
 _HELD = 0.2  # the share of a history that is kept for trying the filter on
 _FEWEST = 10  # rows on either side
-_ALL = slice(None)
-_ROW = re.compile(r"column ('[^']*'), row (\d+) \(counted from 0\)")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -82,98 +81,37 @@ class Roles:
         return name in self.public and name.startswith("clock")
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class TextColumns:
-    """The columns of a file, as texts and, where they are readings, as numbers."""
-
-    name: str
-    texts: dict[str, list[str]]
-    numbers: dict[str, Any]
-    lines: Any
-
-    def __len__(self) -> int:
-        return len(next(iter(self.texts.values())))
-
-    def frame(self, rows: slice | Any = _ALL) -> dict[str, Any]:
-        """What `us.fit` takes."""
-        found: dict[str, Any] = {}
-        for name, texts in self.texts.items():
-            found[name] = self.numbers[name][rows] if name in self.numbers else _some(texts, rows)
-        return found
-
-
-def read(source: str, roles: Roles) -> TextColumns:
+def read(source: str, roles: Roles) -> Table:
     """All rows of a file, of the columns that are needed."""
-    from understudy.apply.binding import check_names
-    from understudy.tables.columns import joined
-    from understudy.tables.table import Source, format_of
-
-    with (
-        Source(source, format_of(source, roles.format), roles.delimiter) as file,
-        progress(f"reading {file.name}") as told,
-    ):
-        check_names(roles.names, file.reader.names, file.name)
-        parts, count = [], 0
-        for rows in file.reader.rows(roles.names):
-            if rows.faults:
-                k = min(rows.faults)
-                raise ReadingError(f"{file.name}, line {rows.lines[k]}: {rows.faults[k]}")
-            parts.append(rows)
-            count += len(rows)
-            told(file.share(count) or 0.0)
-    if not count:
-        raise ReadingError(f"{file.name} has no rows below its header")
-    whole = joined(parts)
-    numbers = {}
-    for name in (*roles.readings, *roles.public):
-        if name not in whole.columns:
-            continue
-        numbers[name], faults = whole.columns[name].numbers()
-        if faults:
-            k = min(faults)
-            raise ReadingError(f"{file.name}, line {whole.lines[k]}, column {name!r}: a reading {faults[k]}")
-    return TextColumns(file.name, {name: whole.columns[name].texts() for name in roles.names}, numbers, whole.lines)
+    with progress(f"reading {title(source)}") as told:
+        return read_table(source, roles.names, roles.format, roles.delimiter, told)
 
 
-@contextmanager
-def located(columns: TextColumns, rows: Any = _ALL) -> Iterator[None]:
-    """Errors that name a row of the frame as errors that name file and line."""
-    try:
-        yield
-    except UnderstudyError as error:
-        lines = columns.lines[rows]
-        words = _ROW.sub(lambda row: f"{columns.name}, line {lines[int(row[2])]}, column {row[1]}", str(error), count=1)
-        raise type(error)(words) from None
-
-
-def parted(columns: TextColumns, roles: Roles) -> tuple[Any, Any]:
+def parted(table: Table, roles: Roles) -> tuple[Index, Index]:
     """Which rows to fit to and which to try the filter on: the last fifth, or the last segments."""
-    total = len(columns)
+    total = len(table)
     if roles.segment is not None:
-        order = list(dict.fromkeys(columns.texts[roles.segment]))
+        names = table.entries(roles.segment).names
+        order = list(dict.fromkeys(names))
         held = set(order[len(order) - max(1, round(_HELD * len(order))) :])
         if len(held) < len(order):
-            last = np.array([name in held for name in columns.texts[roles.segment]])
+            last = np.array([name in held for name in names])
             return np.flatnonzero(~last), np.flatnonzero(last)
     cut = total - max(1, round(_HELD * total))
     if cut < _FEWEST or total - cut < _FEWEST:
         raise ConfigurationError(
-            f"{columns.name} has {total} rows; a fifth of them is held out, which is too few: name another file by --on"
+            f"{table.name} has {total} rows; a fifth of them is held out, which is too few: name another file by --on"
         )
     return np.arange(cut), np.arange(cut, total)
 
 
-def write_rows(columns: TextColumns, rows: Any, path: Path) -> None:
-    """Some rows as a CSV file that its owner alone can read, for they hold the private column."""
+def write_rows(table: Table, path: Path) -> None:
+    """The rows as a CSV file that its owner alone can read, for they hold the private column."""
     lines = StringIO(newline="")
     writer = csv.writer(lines, lineterminator="\n")
-    writer.writerow(columns.texts)
-    writer.writerows(zip(*(_some(texts, rows) for texts in columns.texts.values()), strict=True))
+    writer.writerow(table.names)
+    writer.writerows(zip(*(table.column(name).texts() for name in table.names), strict=True))
     write_whole(path, lines.getvalue(), private=True)
-
-
-def _some(texts: list[str], rows: Any) -> list[str]:
-    return texts[rows] if isinstance(rows, slice) else [texts[k] for k in rows]
 
 
 # ``understudy fit``: from a file with readings and labels to a family of models, and whether they fit ---
@@ -200,9 +138,7 @@ class Columns:
 def fit(source: str, columns: Columns, out: Path, as_json: bool, strict: bool) -> bool:
     """Read, fit, write, and say what came out; whether the exit status is to be 0."""
     check_paths({"HISTORY": source}, {"--out": out})
-    found = read(source, roles(columns))
-    with located(found):
-        family = fitted(found.frame(), columns)
+    family = fitted(read(source, roles(columns)), columns)
     mark = stored(family, out)
     about = family.about or {}
     if as_json:
@@ -224,7 +160,7 @@ def roles(columns: Columns) -> Roles:
     return Roles(c.readings, c.private, c.time, c.segment, tuple(c.public or ()), c.format, c.delimiter)
 
 
-def fitted(frame: Any, columns: Columns) -> us.Family:
+def fitted(table: Table, columns: Columns) -> us.Family:
     """The family that fits best; only what was typed is passed on."""
     from understudy.identify.fit import fit
 
@@ -242,7 +178,7 @@ def fitted(frame: Any, columns: Columns) -> us.Family:
         rest["grid"] = None if columns.grid == "none" else steps(columns.grid, len(columns.readings))
     reading: Any = columns.readings[0] if len(columns.readings) == 1 else list(columns.readings)
     with progress("fitting the models") as told:
-        return fit(frame, reading=reading, private=columns.private, progress=told, **rest)
+        return fit(table, reading=reading, private=columns.private, progress=told, **rest)
 
 
 def steps(text: str, channels: int) -> Any:
@@ -372,7 +308,6 @@ def apply(path: Path, source: str, target: str, how: How, as_json: bool) -> None
     if aside and as_json:
         raise ConfigurationError("--json and -o - are given; both go to the standard output, name a file for one")
     from understudy.apply.apply_file import written
-    from understudy.tables.table import format_of
 
     kind = format_of(target, how.format if aside else None)
     check_paths({"DESIGN": path, "READINGS": source}, written(target, kind, "--out"), ("--ledger", how.ledger))
@@ -444,7 +379,6 @@ def loudly(design: AnyDesign, how: How) -> list[str]:
 def disguised(design: AnyDesign, source: str, target: str, how: How) -> tuple[Summary, list[str]]:
     """The file, disguised: what came of it, and warnings on the way."""
     from understudy.apply.apply_file import apply_file
-    from understudy.tables.table import title
 
     if how.estimate and isinstance(design, us.CausalDesign):
         design = estimating(design)
@@ -494,8 +428,6 @@ def span(option: str, text: str) -> Any:
     """
     if re.fullmatch(r"[0-9]+", text):
         return int(text)
-    from understudy.tables.frame import seconds
-
     try:
         return dt.timedelta(seconds=seconds(text))
     except ConfigurationError:
@@ -548,10 +480,9 @@ def recorded(design: AnyDesign, source: str, files: Files) -> Rows:
     return rows_of(design, read(source, names), names)
 
 
-def rows_of(design: AnyDesign, columns: TextColumns, names: Roles, rows: Any = slice(None)) -> Rows:
-    """Some rows of a labelled file that has been read."""
-    with located(columns, rows):
-        history = _history(design, columns.frame(rows), names)
+def rows_of(design: AnyDesign, table: Table, names: Roles) -> Rows:
+    """The rows of a labelled file that has been read."""
+    history = _history(design, table, names)
     return Rows(_recording(history, design), history.notes)
 
 
@@ -559,16 +490,15 @@ def beside(design: AnyDesign, source: str, released: str, files: Files) -> Besid
     """A released file, row by row beside its labels; NaN where nothing was released."""
     names = _names(design, files)
     raw = _has(source, names)
-    columns = read(source, names if raw else replace(names, readings=()))
+    table = read(source, names if raw else replace(names, readings=()))
     # a release has no private column: the readings stand in for it, as one must be named
     out = read(released, Roles(names.readings, names.readings[0], names.time, None, (), files.format, files.delimiter))
-    with located(columns):
-        shown = _history(design, _placed(columns, out, names), names, as_it_is=True)
-        if not raw:
-            labelled = _recording(shown, design)
-            return Beside(labelled, labelled.Y, False, shown.notes)
-        history = _history(design, columns.frame(), names)
-    return Beside(_recording(history, design), _lined_up(history, shown, out.name, columns.name), True, history.notes)
+    shown = _history(design, _placed(table, out, names), names, as_it_is=True)
+    if not raw:
+        labelled = _recording(shown, design)
+        return Beside(labelled, labelled.Y, False, shown.notes)
+    history = _history(design, table, names)
+    return Beside(_recording(history, design), _lined_up(history, shown, out.name, table.name), True, history.notes)
 
 
 def _names(design: AnyDesign, files: Files) -> Roles:
@@ -587,15 +517,13 @@ def _names(design: AnyDesign, files: Files) -> Roles:
 
 def _has(source: str, names: Roles) -> bool:
     """Whether a labelled file has the readings too; the standard input cannot be looked into beforehand."""
-    from understudy.tables.table import Source, format_of
-
     if source == "-":
         return True
     with Source(source, format_of(source, names.format), names.delimiter) as file:
         return any(name in file.reader.names for name in names.readings)
 
 
-def _history(design: AnyDesign, frame: Any, names: Roles, as_it_is: bool = False) -> History:
+def _history(design: AnyDesign, table: Table, names: Roles, as_it_is: bool = False) -> History:
     """The rows as the family's own history was understood; a release keeps its digits (`as_it_is`)."""
     from understudy.identify.fit import read_again
     from understudy.models.family import Family
@@ -609,51 +537,46 @@ def _history(design: AnyDesign, frame: Any, names: Roles, as_it_is: bool = False
     }  # fmt: skip
     if as_it_is:
         known["grid"] = None
-    return read_again(frame, Family(family.model, family.values, family.prior, about=known))
+    return read_again(table, Family(family.model, family.values, family.prior, about=known))
 
 
-def _placed(columns: TextColumns, out: TextColumns, names: Roles) -> dict[str, Any]:
+def _placed(table: Table, out: Table, names: Roles) -> Table:
     """The labelled rows with released readings in the place of their own."""
-    frame = columns.frame()
-    rows = _matched(columns, out, names)
+    rows = _matched(table, out, names)
     for name in names.readings:
-        found = np.full(len(columns), np.nan)
-        there = rows >= 0
-        found[there] = np.asarray(out.numbers[name])[rows[there]]
-        frame[name] = found
-    return frame
+        found = np.full(len(table), np.nan)
+        found[rows >= 0] = out.numbers(name)[rows[rows >= 0]]
+        table = table.having(name, found)
+    return table
 
 
-def _matched(columns: TextColumns, out: TextColumns, names: Roles) -> Any:
+def _matched(table: Table, out: Table, names: Roles) -> Index:
     """For each labelled row the row of the release, -1 where there is none: by time, or by order without times."""
-    if names.time is None or columns.texts[names.time] == out.texts[names.time]:
-        if len(columns) != len(out):
+    if names.time is None:
+        if len(table) != len(out):
             raise ConfigurationError(
-                f"{out.name} has {len(out)} rows and {columns.name} has {len(columns)}; without times they must be the "
+                f"{out.name} has {len(out)} rows and {table.name} has {len(table)}; without times they must be the "
                 "same rows, in the same order"
             )
-        return np.arange(len(columns))
-    from understudy.tables.frame import as_instants, of_array
-
-    ours, theirs = (as_instants(of_array(names.time, part.texts[names.time])) for part in (columns, out))
-    if len(columns) == len(out) and bool((ours.ns == theirs.ns).all()):
-        return np.arange(len(columns))
-    at = {int(ns): k for k, ns in enumerate(theirs.ns.tolist()) if not theirs.missing[k]}
-    known = {int(ns) for k, ns in enumerate(ours.ns.tolist()) if not ours.missing[k]}
+        return np.arange(len(table))
+    ours, theirs = table.times(names.time), out.times(names.time)
+    if len(table) == len(out) and bool((ours.ns == theirs.ns).all() and (ours.missing == theirs.missing).all()):
+        return np.arange(len(table))
+    at = {ns: k for k, ns in enumerate(theirs.ns.tolist()) if not theirs.missing[k]}
     if names.segment is not None or len(at) < int((~theirs.missing).sum()):
         raise ConfigurationError(
-            f"{out.name} and {columns.name} have not the same rows in the same order, and times are not unique; "
+            f"{out.name} and {table.name} have not the same rows in the same order, and times are not unique; "
             "which row belongs to which cannot be told"
         )
+    known = set(ours.ns[~ours.missing].tolist())
     strange = [k for ns, k in at.items() if ns not in known]
     if strange:
         raise ReadingError(
-            f"{out.name}, line {out.lines[min(strange)]}: {columns.name} has no row of this time; each released row "
+            f"{out.name}, line {out.line(min(strange))}: {table.name} has no row of this time; each released row "
             "needs a label"
         )
-    return np.array(
-        [-1 if gone else at.get(ns, -1) for ns, gone in zip(ours.ns.tolist(), ours.missing.tolist(), strict=True)]
-    )
+    rows = [-1 if gone else at.get(ns, -1) for ns, gone in zip(ours.ns.tolist(), ours.missing.tolist(), strict=True)]
+    return np.array(rows, dtype=np.intp)
 
 
 def _lined_up(history: History, released: History, name: str, labelled: str) -> Array:
@@ -897,7 +820,7 @@ def tell_audit(audit: Audit, design: AnyDesign, notes: list[str]) -> None:
     say(filled(outcome))
     say()
     alone = audit_page.by_clock(audit)
-    for clock, title in ((False, ""), (True, " with the clock")):
+    for clock, words in ((False, ""), (True, " with the clock")):
         rows = audit_page.ordered(row for row in audit.of() if row.clock == clock)
         if rows:
             told = f", which alone has {alone.balanced}" if clock and alone is not None else ", the strongest first"
@@ -906,7 +829,7 @@ def tell_audit(audit: Audit, design: AnyDesign, notes: list[str]) -> None:
                 (row.title or row.adversary, *_figures(row), audit_page.chance(row.corrected), mark(audit, row))
                 for row in rows
             ]
-            show(f"Adversaries on the disguised output{title}{told}", head, lines, right=(1, 2, 3, 4))
+            show(f"Adversaries on the disguised output{words}{told}", head, lines, right=(1, 2, 3, 4))
             say()
     _compared(audit)
     if audit.bound is not None:
@@ -940,9 +863,9 @@ def _compared(audit: Audit) -> None:
         say()
 
 
-def _listed(title: str, items: Any) -> None:
+def _listed(heading: str, items: Any) -> None:
     if items:
-        say(f"\n{title}")
+        say(f"\n{heading}")
         for item in items:
             say(filled(str(item), "  - "))
 

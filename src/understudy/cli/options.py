@@ -247,7 +247,7 @@ def readings(option: str, text: str, period: float | None) -> int:
     if re.fullmatch(r"\s*[0-9]+\s*", text):
         count = float(text)
     else:
-        from understudy.tables.frame import seconds
+        from understudy.tables.times import seconds
 
         try:
             time = seconds(text)

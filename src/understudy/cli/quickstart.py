@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from understudy._paths import check_paths
+from understudy.adversaries.results import Audit
 from understudy.apply.apply_file import SIDECAR
 from understudy.cli import design_commands, file_commands
 from understudy.cli.design_commands import tell as tell_design
-from understudy.cli.file_commands import Columns, rows_of
+from understudy.cli.file_commands import Columns, Roles, rows_of
 from understudy.cli.terminal import print_json, say, show, warn
 from understudy.errors import ConfigurationError, UnderstudyError
 from understudy.report import audit_page
 from understudy.report.facts import AnyDesign, facts, misfit, warnings
+from understudy.tables.table import Table
 
 LEDGER, FAMILY, DESIGN, REPORT, HELD, OUT, AUDIT = (
     "room.db", "family.json", "design.json", "report.html", "heldout.csv", "disguised.csv", "audit.html",
@@ -48,11 +50,11 @@ def quickstart(
 
     roles = file_commands.roles(columns)
     found = file_commands.read(source, roles)
-    whole = slice(None)
-    before, after = (whole, None) if on is not None else file_commands.parted(found, roles)
     step("read", f"{len(found)} rows of {found.name}")
-    with file_commands.located(found, before):
-        family = file_commands.fitted(found.frame(before), columns)
+    before, after = found, None
+    if on is None:
+        before, after = (found.take(rows) for rows in file_commands.parted(found, roles))
+    family = file_commands.fitted(before, columns)
     file_commands.stored(family, out / FAMILY)
     about = family.about or {}
     model = (about.get("model") or {}).get("name") or "as given"
@@ -65,8 +67,8 @@ def quickstart(
     step("report", str(out / REPORT))
     why, applied = obstacle(about, accept, out), None
     if not why:
-        if on is None:
-            file_commands.write_rows(found, after, out / HELD)
+        if after is not None:
+            file_commands.write_rows(after, out / HELD)
         between = "," if on is None else columns.delimiter
         how = file_commands.How(columns.private, columns.time, out / LEDGER, accept_misfit=accept, delimiter=between)
         try:
@@ -77,9 +79,9 @@ def quickstart(
             why = f"nothing was disguised: {error}"
     found_out = None
     if audit and not why:
-        judged = (found, after) if on is None else (file_commands.read(on, roles), whole)
+        judged = file_commands.read(on or source, roles) if after is None else after
         try:
-            found_out = audited(design, roles, (found, before), judged, out)
+            found_out = audited(design, roles, before, judged, out)
             step("audit", f"{out / AUDIT}; {outcome(found_out)}")
         except UnderstudyError as error:
             why = f"no audit was made: {error}"
@@ -96,15 +98,15 @@ def quickstart(
     return not why
 
 
-def audited(design: AnyDesign, roles: Any, learned: tuple[Any, Any], judged: tuple[Any, Any], out: Path) -> Any:
+def audited(design: AnyDesign, roles: Roles, learned: Table, judged: Table, out: Path) -> Audit:
     """Attack the design on rows that it has not seen, by adversaries who know those that it was made from."""
-    train, rows = (rows_of(design, columns, roles, which).recording for columns, which in (learned, judged))
+    train, rows = (rows_of(design, table, roles).recording for table in (learned, judged))
     made = file_commands.attacked(design, rows, {"train": train}, file_commands.Asked())
     file_commands.written(made.audit, design, file_commands.Outputs(page=out / AUDIT), made.scores)
     return made.audit
 
 
-def outcome(audit: Any) -> str:
+def outcome(audit: Audit) -> str:
     """An audit in a few words."""
     best, raw = (audit_page.strongest(audit, data, False) for data in ("disguised", "raw"))
     if best is None:

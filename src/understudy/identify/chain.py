@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from understudy._types import Array
 from understudy.errors import ConfigurationError, StoredFileError
 from understudy.identify.history import History
-from understudy.tables.frame import hours, in_words
+from understudy.tables.times import hours, in_words
 
 _HOURS = 24
 

@@ -42,7 +42,7 @@ from understudy.identify.public_inputs import CLOCK, Offset, clock_names, fit_of
 from understudy.identify.resample import intake
 from understudy.identify.selection import FREE, Choice, choose, makers
 from understudy.models.family import Family
-from understudy.tables.frame import Table
+from understudy.tables.table import Table
 
 if TYPE_CHECKING:
     from understudy.identify.candidates import Candidate

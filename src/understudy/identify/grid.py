@@ -35,7 +35,7 @@ from understudy._types import Array
 from understudy.errors import ConfigurationError, ModelError, ReadingError
 from understudy.identify.history import History, Segment
 from understudy.stream.release import COARSE, as_form
-from understudy.tables.frame import in_words
+from understudy.tables.times import in_words
 from understudy.transform.readings import as_readings, finite_or_missing
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -26,9 +26,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy._types import Array
+from understudy._types import Array, Value
 from understudy.errors import ConfigurationError, ReadingError
-from understudy.tables.frame import MISSING_WORDS, Column, as_numbers
+from understudy.tables.columns import Entries, as_text, number, plain
+from understudy.tables.table import Table
+from understudy.tables.times import Entry, Faults
 
 # Labelled history: readings with the private parameter beside them, ready for fitting ----------------
 
@@ -330,6 +332,12 @@ class Bins:
         inside = (x[:, None] >= np.array(self.low)) & (x[:, None] <= np.array(self.high))
         return np.where(inside.any(axis=1), inside.argmax(axis=1), -1).astype(np.intp)
 
+    def places(self, text: str, amount: float | None) -> list[int]:
+        """The bins that hold a label, by its text where bins are groups, and by its number, if it has one."""
+        tried: list[str | float] = [text] if self.groups else []
+        tried += [] if amount is None else [amount]
+        return [place for place in (int(self.place([each])[0]) for each in tried) if place >= 0]
+
     def to_plain(self) -> dict[str, Any]:
         """As JSON can hold it."""
         if self.groups:
@@ -431,99 +439,126 @@ def suggested(counts: Array) -> Bins:
     return _from_edges(np.concatenate([[first], cuts]))
 
 
-def as_labels(column: Column, bins: Any = None, values: Sequence[Any] | None = None) -> Labels:
+def as_labels(table: Table, name: str, bins: Any = None, values: Sequence[Value] | None = None) -> Labels:
     """The labels of a column, in bins if they are given or needed; `values` are those that are known, if they are.
 
-    >>> from understudy.tables.frame import of_array
-    >>> found = as_labels(of_array("people", [0, 2, None, 1]))
+    >>> found = as_labels(Table({"people": [0, 2, None, 1]}), "people")
     >>> found.values, found.positions.tolist()
     ((0, 1, 2), [0, 2, -1, 1])
     """
+    entries = table.entries(name, "private")
+    missing = np.array([entry is None for entry in entries.distinct], dtype=bool)[entries.codes]
+    if missing.all():
+        raise ReadingError(f"column {name!r} has no label in any row; at least two different ones are needed")
     notes = []
-    labels, there = _plain(column), np.flatnonzero(~column.missing)
-    if not there.size:
-        raise ReadingError(f"column {column.name!r} has no label in any row; at least two different ones are needed")
-    if column.missing.any():
-        notes.append(f"{int(column.missing.sum())} rows have no label in {column.name!r}; their readings are not used")
+    if missing.any():
+        notes.append(f"{int(missing.sum())} rows have no label in {name!r}; their readings are not used")
     if values is not None:
         made = None if bins is None else bins_from(bins)
-        return Labels(tuple(values), positions_of(column, values, made), made, tuple(notes))
-    numeric = labels.dtype.kind == "f"
+        positions = known_positions(entries, values, made)
+        unknown = dict.fromkeys(
+            np.flatnonzero(positions == UNKNOWN).tolist(), "has a label that is none of the known values"
+        )
+        table.refuse(name, unknown, "each label is one of the known values or missing")
+        return Labels(tuple(values), positions, made, tuple(notes))
+    labels = _learned(table, name, entries)
+    there = [label for label in labels if label is not None]
+    numeric = all(isinstance(label, float) for label in there)
+    distinct = sorted(set(there))
     automatic = isinstance(bins, str) and bins == "auto"
-    distinct = (
-        np.unique(labels[there]) if labels.dtype != object else np.array(sorted(set(labels[there])), dtype=object)
-    )
-    if numeric and (automatic or (bins is None and distinct.size > MOST_VALUES)):
-        bins = suggested(labels[there])
+    if numeric and (automatic or (bins is None and len(distinct) > MOST_VALUES)):
+        bins = suggested(np.array([labels[code] for code in entries.codes[~missing]], dtype=float))
         notes.append(
-            f"{column.name!r} takes {distinct.size} values; they were put together as {', '.join(bins.names)} "
+            f"{name!r} takes {len(distinct)} values; they were put together as {', '.join(bins.names)} "
             f"(bins={','.join(bins.names)!r} says the same, any other choice takes its place)"
         )
     elif automatic:
         bins = None
-    positions = np.full(len(column), -1, dtype=np.intp)
     if bins is not None:
         made = bins_from(bins)
         if not (numeric or made.groups):
-            raise ConfigurationError(f"bins are of numbers and {column.name!r} holds {column.kind}; give named groups")
-        positions[there] = made.place(labels[there])
-        outside = there[positions[there] < 0]
-        if outside.size:
-            raise ReadingError(
-                f"column {column.name!r}, row {outside[0]} (counted from 0) is in none of the bins "
-                f"{', '.join(made.names)}; each label must be in one ({outside.size} such rows)"
-            )
+            raise ConfigurationError(f"bins are of numbers and {name!r} holds other labels; give named groups")
+        places = [-1 if label is None else int(made.place([label])[0]) for label in labels]
+        positions = np.array(places, dtype=np.intp)[entries.codes]
+        outside = dict.fromkeys(np.flatnonzero((positions < 0) & ~missing).tolist(), "is in none of the bins")
+        table.refuse(name, outside, f"each label must be in one of {', '.join(made.names)}")
         return Labels(made.names, positions, made, tuple(notes))
-    if distinct.size > _MOST_NAMES:
+    if len(distinct) > _MOST_NAMES:
         raise ConfigurationError(
-            f"{column.name!r} takes {distinct.size} values; a label takes at most {_MOST_NAMES}: put them in bins"
+            f"{name!r} takes {len(distinct)} values; a label takes at most {_MOST_NAMES}: put them in bins"
         )
-    positions[there] = np.searchsorted(distinct, labels[there])
-    return Labels(tuple(_value(x) for x in distinct.tolist()), positions, None, tuple(notes))
+    of_label = {label: k for k, label in enumerate(distinct)}
+    positions = np.array([-1 if label is None else of_label[label] for label in labels], dtype=np.intp)[entries.codes]
+    return Labels(tuple(_value(x) for x in distinct), positions, None, tuple(notes))
 
 
-def positions_of(column: Column, values: Sequence[Any], bins: Any = None) -> NDArray[np.intp]:
-    """The place of each label among known values, through the bins they were made with; -1 where it is missing.
+def _learned(table: Table, name: str, entries: Entries) -> list[Any]:
+    """Each different label: all are truth values, or all are numbers, or all are names; None is missing."""
+    there = [entry for entry in entries.distinct if entry is not None]
+    for k, entry in enumerate(entries.distinct):
+        faults: Faults = {}
+        if isinstance(entry, (list, dict, bytes)):
+            faults = dict.fromkeys(np.flatnonzero(entries.codes == k).tolist(), "is no label")
+        elif number(entry) in (math.inf, -math.inf):
+            faults = dict.fromkeys(np.flatnonzero(entries.codes == k).tolist(), "is infinite")
+        table.refuse(name, faults, "a label is a finite number, a name or a truth value")
+    read: Callable[[Entry], Value] = as_text
+    if all(_truth(entry) is not None for entry in there):
+        read = _truth
+    elif all(number(entry) is not None for entry in there):
+        read = number
+    return [None if entry is None else read(entry) for entry in entries.distinct]
 
-    A label that is not known is refused by its row, without saying what it is.
 
-    >>> from understudy.tables.frame import of_array
-    >>> positions_of(of_array("people", [0, 5, None]), ("0", "1-2", "3+"), bins_from("0,1-2,3+").to_plain()).tolist()
-    [0, 2, -1]
+def _truth(entry: Entry) -> bool | None:
+    """A truth value, or the word for one."""
+    if isinstance(entry, str):
+        return {"true": True, "false": False}.get(entry.lower())
+    return entry if isinstance(entry, bool) else None
+
+
+UNKNOWN = -2
+"""The position of a label that is none of the known values; -1 is that of a missing one."""
+
+
+def known_positions(entries: Entries, values: Sequence[Value], bins: Bins | None = None) -> NDArray[np.intp]:
+    """The place of each label among known values, through the bins they were made with.
+
+    A table says 1, "1", 1.0 or true; a family has a value 1, 1.0, "1" or a bin "1-2". What is in a bin is that bin; two
+    are the same if they are equal as texts, or equal as numbers. Anything else is no known value.
+
+    >>> labels = Table({"people": ["0", 5, 1.0, None, "many", True]}).entries("people")
+    >>> known_positions(labels, ("0", "1-2", "3+"), bins_from("0,1-2,3+")).tolist()
+    [0, 2, 1, -1, -2, 1]
     """
-    labels, there = _plain(column), np.flatnonzero(~column.missing)
-    found = np.full(len(column), -1, dtype=np.intp)
-    if bins is not None:
-        made = bins if isinstance(bins, Bins) else Bins.from_plain(bins)
-        if labels.dtype.kind != "f" and not made.groups:
-            raise ReadingError(f"column {column.name!r} holds {column.kind}; its bins are of numbers")
-        found[there] = made.place(labels[there])
-    else:
-        where = {_comparable(value): k for k, value in enumerate(values)}
-        if labels.dtype == object:  # text, but of numbers when the values were learned, or the other way round
-            where = {str(value): k for value, k in where.items()} if where.keys() - set(labels[there]) else where
-        found[there] = [where.get(_comparable(label), -1) for label in labels[there].tolist()]
-    unknown = there[found[there] < 0]
-    if unknown.size:
-        raise ReadingError(
-            f"column {column.name!r}, row {unknown[0]} (counted from 0) has a label that is none of the known values; "
-            f"each label is one of them or missing ({unknown.size} such rows)"
-        )
-    return found
+    exact: dict[str, int] = {}
+    numeric: dict[float, int] = {}
+    for k, value in enumerate(values):
+        exact.setdefault(value if isinstance(value, str) else repr(value), k)
+        amount = _amount(value)
+        if amount is not None:
+            numeric.setdefault(amount, k)
+
+    def position(label: Entry) -> int:
+        amount, text = _amount(label), label if isinstance(label, str) else repr(label)
+        places = [] if bins is None else bins.places(text, amount)
+        if places and bins is not None:
+            return exact.get(bins.names[places[0]], UNKNOWN)
+        if text in exact:
+            return exact[text]
+        if plain(label) is None:
+            return -1
+        return UNKNOWN if amount is None or bins is not None else numeric.get(amount, UNKNOWN)
+
+    return np.array([position(label) for label in entries.words], dtype=np.intp)[entries.codes]
 
 
-def _plain(column: Column) -> NDArray[Any]:
-    """Numbers as float, truth as bool, text as text unless all of it is numbers."""
-    if column.kind == "truth":
-        return column.values
-    if column.kind == "number":
-        return as_numbers(column, "a label")
-    if column.kind == "text":
-        try:
-            return np.array([np.nan if x.lower() in MISSING_WORDS else float(x) for x in map(str, column.values)])
-        except ValueError:
-            return column.values
-    raise ReadingError(f"column {column.name!r} holds values of the kind {column.kind}; a label is a number or a name")
+def _amount(value: Entry | Value) -> float | None:
+    """A label or a value as a finite number; true is 1."""
+    if isinstance(value, (str, bool)) and _truth(value) is not None:
+        return float(bool(_truth(value)))
+    amount = number(plain(value)) if isinstance(value, (str, int, float, np.generic)) else None
+    return amount if amount is not None and math.isfinite(amount) else None
 
 
 def _comparable(label: Any) -> Any:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from understudy._types import Array
 from understudy.errors import ConfigurationError, StoredFileError
-from understudy.tables.frame import DAY, hours
+from understudy.tables.times import DAY, hours
 
 if TYPE_CHECKING:
     from understudy.identify.history import History

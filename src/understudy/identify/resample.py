@@ -21,11 +21,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy._types import Array
+from understudy._types import Array, Ints, Mask
 from understudy.errors import ConfigurationError, ReadingError
 from understudy.identify.history import History, Segment, as_labels
 from understudy.identify.public_inputs import CLOCK, clock_names, clock_values
-from understudy.tables.frame import DAY, SECOND, Column, Table, as_instants, as_numbers, in_words, seconds
+from understudy.tables.table import Table
+from understudy.tables.times import DAY, SECOND, Kind, Period, in_words, seconds
 
 # One period: the spacing of rows, rows placed on it, and coarser rows made by resampling -------------
 
@@ -202,7 +203,7 @@ def counted(n: int, what: str, several: str | None = None) -> str:
     return f"{n} {what if n == 1 else several or what + 's'}"
 
 
-def in_order(rows: Rows, groups: Groups, period: Any) -> tuple[list[tuple[str, Rows]], float | None]:
+def in_order(rows: Rows, groups: Groups, period: Period | None) -> tuple[list[tuple[str, Rows]], float | None]:
     """Without times: rows as they stand, one period apart."""
     step = None if period is None else seconds(period)
     stretches = []
@@ -212,16 +213,22 @@ def in_order(rows: Rows, groups: Groups, period: Any) -> tuple[list[tuple[str, R
     return [(name, part._replace(ns=np.empty(0, dtype=np.int64))) for name, part in stretches], step
 
 
-def times(column: Column, groups: Groups, notes: list[str]) -> tuple[NDArray[np.int64], NDArray[np.bool_], str | None]:
+def times(table: Table, name: str, groups: Groups, notes: list[str]) -> tuple[Ints, Mask, str | None]:
     """Nanoseconds of each row, which rows have no time, and the zone; times of day are counted on past midnight."""
-    found = as_instants(column)
-    notes += found.notes
+    found = table.times(name)
+    if found.unit != "s":
+        notes.append(f"the numbers in {name!r} were taken for times in {found.unit}, since 1970")
+    if len(found.zones) > 1:
+        notes.append(
+            f"the times have {len(found.zones)} zones; the hour of the day is counted in {found.zone}, "
+            "the most frequent"
+        )
     if found.missing.all():
-        raise ReadingError(f"column {column.name!r} has no time in any row")
+        raise ReadingError(f"column {name!r} has no time in any row")
     if found.missing.any():
-        notes.append(f"{counted(int(found.missing.sum()), 'row')} without a time in {column.name!r} dropped")
+        notes.append(f"{counted(int(found.missing.sum()), 'row')} without a time in {name!r} dropped")
     ns = found.ns.copy()
-    if found.of_day:
+    if found.kind is Kind.OF_DAY:
         nights = 0
         for _, which in groups:
             there = which[~found.missing[which]]
@@ -239,7 +246,7 @@ def in_time(
     rows: Rows,
     missing: NDArray[np.bool_],
     groups: Groups,
-    period: Any,
+    period: Period | None,
     last: bool,
     notes: list[str],
 ) -> tuple[list[tuple[str, Rows]], float]:
@@ -321,7 +328,7 @@ def intake(
     private: str,
     time: str | None = None,
     segment: str | Iterable[str] | None = None,
-    period: Any = None,
+    period: Period | None = None,
     bins: Any = None,
     public: str | Iterable[str] = (),
     actuators: str | Iterable[str] = (),
@@ -362,14 +369,14 @@ def intake(
         for name in publics
         if _ACTUATOR.search(name)
     ]
-    labels = as_labels(table.column(private, "private"), bins, values)
+    labels = as_labels(table, private, bins, values)
     if len(labels.values) < 2:
         raise ConfigurationError(f"the private parameter {private!r} takes one value only; there is nothing to hide")
     notes += labels.notes
     if time is None and CLOCK in publics:
         raise ConfigurationError("public names 'clock' and there is no time column; it is the time of day")
     Y = _readings(table, readings, notes)
-    columns = {name: as_numbers(table.column(name, "public"), "a public input") for name in publics if name != CLOCK}
+    columns = {name: table.numbers(name, "public", "a public input") for name in publics if name != CLOCK}
     U = np.column_stack(list(columns.values())) if columns else np.empty((len(table), 0))
     groups = _groups(table, keys, notes)
     zone: str | None = None
@@ -378,7 +385,7 @@ def intake(
         rows = Rows(np.zeros(len(table), dtype=np.int64), Y, labels.positions, U)
         stretches, step = in_order(rows, groups, period)
     else:
-        ns, missing, zone = times(table.column(time, "time"), groups, notes)
+        ns, missing, zone = times(table, time, groups, notes)
         rows = Rows(ns, Y, labels.positions, U)
         stretches, step = in_time(rows, missing, groups, period, last, notes)
     segments = _segments(stretches, CLOCK in publics, zone, notes)
@@ -424,7 +431,7 @@ def _roles(
 
 
 def _readings(table: Table, names: tuple[str, ...], notes: list[str]) -> NDArray[np.float64]:
-    Y = np.column_stack([as_numbers(table.column(name, "reading")) for name in names])
+    Y = np.column_stack([table.numbers(name) for name in names])
     gone = np.isnan(Y)
     for name, count in zip(names, gone.sum(axis=0).tolist(), strict=True):
         if count:
@@ -443,21 +450,14 @@ def _groups(table: Table, keys: tuple[str, ...], notes: list[str]) -> Groups:
     everything = np.arange(len(table))
     if not keys:
         return [("1", everything)]
-    columns = [table.column(key, "segment") for key in keys]
-    missing = np.any([column.missing for column in columns], axis=0)
-    if missing.any():
-        notes.append(f"{counted(int(missing.sum()), 'row')} without an entry in {', '.join(keys)} dropped")
+    names = [table.entries(key, "segment").names for key in keys]
     found: dict[tuple[str, ...], list[int]] = {}
-    texts = [_texts(column) for column in columns]
-    for k in np.flatnonzero(~missing).tolist():
-        found.setdefault(tuple(text[k] for text in texts), []).append(k)
-    return [("/".join(key), np.array(rows)) for key, rows in found.items()]
-
-
-def _texts(column: Column) -> list[str]:
-    if column.kind == "number":
-        return [f"{x:.12g}" for x in column.values.tolist()]
-    return [str(x) for x in column.values.tolist()]
+    for k, key in enumerate(zip(*names, strict=True)):
+        found.setdefault(key, []).append(k)
+    missing = sum(len(rows) for key, rows in found.items() if not all(key))
+    if missing:
+        notes.append(f"{counted(missing, 'row')} without an entry in {', '.join(keys)} dropped")
+    return [("/".join(key), np.array(rows)) for key, rows in found.items() if all(key)]
 
 
 def _segments(stretches: list[tuple[str, Rows]], clock: bool, zone: str | None, notes: list[str]) -> list[Segment]:

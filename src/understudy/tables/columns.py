@@ -1,109 +1,128 @@
-"""Columns of a batch of rows, as numbers, times and labels, and as what a writer needs.
+"""Columns of a table: one rule for what a cell means, whatever the table came from.
 
-A `Texts` is a column of a CSV file, a `Values` one of JSON lines. Columns of pyarrow are in
-`understudy.tables.columns`; they give the same answers, quicker.
+A column of a CSV file is a `Texts`, one of JSON lines or of a dataframe a `Values`, one of Parquet (and of CSV, where
+pyarrow is installed) an `ArrowColumn`. They give the same answers to the same questions: `numbers`, `times`, `entries`
+for labels and names. `understudy.tables.times` has the rules for times; the others are these:
 
-Numbers from texts, and texts from numbers.
+| cell | as a reading | as a label |
+|---|---|---|
+| nothing, null, NaN, NaT; the words NA, N/A, NaN, NaT, <NA>, null, none; ``-`` | missing | missing |
+| ``431``, ``-4.5``, ``.5``, ``1e3``, the same as a number | the number | the number, if all labels are numbers |
+| ``inf``, ``1e999``, an infinity | refused: is infinite | refused |
+| ``1,5``, ``1_000``, ``0x10``, digits of other scripts, any other text | refused: is not a number | a name |
+| true, false | refused | a truth value, if all labels are; so are the words |
+| a date, a time | refused | a name, its ISO text |
+| a list, a mapping, bytes | refused | refused |
 
-An output is written with a fixed number of decimals, which is that of its design (`tables.output_format`). Its
-text is a function of the output alone: the sign, the digits before the point, and always as many after it. The texts of
-the readings that came in have no part in it. A sensor of six significant digits writes 85.1234 and 115.123; outputs
-with the decimals of such readings would tell the level behind them.
+Words count in small and capital letters, blanks around a text do not count, and a category is what it holds. Messages
+name the type and the rule, never what stands in the cell.
 
-To round an output to some decimals costs no privacy: it happens after the filter. It is the rounding of *readings* that
-leaks, where the model does not know of it.
-
-pyarrow, where it is installed: Parquet needs it, CSV is quicker with it.
-
-Columns of pyarrow: texts of a CSV file, and the typed columns of Parquet.
-
-Rows of a file, some at a time: what every reader gives.
+An output is written with a fixed number of decimals, which is that of its design (`NumberFormat`). Its text is a
+function of the output alone: the texts of the readings that came in have no part in it. A sensor of six significant
+digits writes 85.1234 and 115.123; outputs with the decimals of such readings would tell the level behind them.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import decimal
 import importlib
 import math
+import numbers
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy._types import Array, Index, Ints
-from understudy.errors import MissingExtraError
+from understudy._types import Array, Index, Ints, Mask
+from understudy.errors import ConfigurationError, MissingExtraError
 from understudy.tables import times
+from understudy.tables.times import Entry, Faults, Kind, Times
 
-# Numbers from texts, and texts from numbers ----------------------------------------------------------
+if TYPE_CHECKING:
+    import narwhals as nw
+    import pyarrow as pa
 
-
-MISSING = frozenset(["", "na", "n/a", "nan", "null", "none"])
-"""Texts, in small letters, that stand for a reading that is not there."""
-
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
-_BLANKS = " \t"
+# What a cell means -----------------------------------------------------------------------------------
 
 
-class NumberFormat(NamedTuple):
-    """So many decimals, zeros at the end included.
-
-    >>> NumberFormat(1).texts([431.04, -0.01])
-    ['431.0', '0.0']
-    >>> NumberFormat(2).rounded(np.array([431.256, np.nan])).tolist()
-    [431.26, nan]
-    """
-
-    decimals: int
-
-    @property
-    def whole(self) -> bool:
-        """Whether numbers are written without a point."""
-        return self.decimals == 0
-
-    def texts(self, values: Iterable[float]) -> list[str]:
-        """The numbers as text."""
-        given: list[float] = values.tolist() if isinstance(values, np.ndarray) else list(values)
-        form = f"%.{self.decimals}f"
-        texts = [form % value for value in given]
-        nothing = form % -0.0
-        return [text[1:] if text == nothing else text for text in texts] if nothing in texts else texts
-
-    def rounded(self, values: Array) -> Array:
-        """The numbers that the texts stand for; what is missing stays so."""
-        with np.errstate(over="ignore"):
-            found = np.round(values, self.decimals) + 0.0
-        return np.where(np.isfinite(found), found, values)
-
-
-def parsed(texts: Sequence[str | None]) -> tuple[Array, dict[int, str]]:
-    """Numbers from texts, NaN where there is none, and what is wrong with those that are not numbers.
-
-    >>> parsed(["431.5", " 7", "", "NaN", "1_000"])[0].tolist()
-    [431.5, 7.0, nan, nan, nan]
-    >>> parsed(["431.5", "many", "1e999"])[1]
-    {1: 'is not a number', 2: 'is infinite'}
-    """
-    out = np.full(len(texts), np.nan)
-    faults: dict[int, str] = {}
-    for i, text in enumerate(texts):
-        if text is None:
-            continue
-        bare = text.strip(_BLANKS)
-        if _NUMBER.fullmatch(bare):
-            out[i] = float(bare)
-        elif bare.lower() not in MISSING:
-            infinite = bare.lstrip("+-").lower() in ("inf", "infinity")
-            faults[i] = INFINITE if infinite else "is not a number"
-    return no_infinities(out, faults)
-
-
+MISSING = frozenset(["", "-", "na", "n/a", "nan", "nat", "<na>", "null", "none"])
+"""Texts, in small letters, that stand for a cell that is not there."""
 INFINITE = "is infinite"
+NOT_A_NUMBER = "is not a number"
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_BLANKS = " \t"
+_NO_FRACTION = re.compile(r"\.0+$")
 
 
-def no_infinities(values: Array, faults: dict[int, str]) -> tuple[Array, dict[int, str]]:
+def plain(cell: Entry | np.generic | numbers.Number) -> Entry:
+    """A cell as a plain value of Python, a text without blanks around it; None where it is missing.
+
+    >>> [plain(cell) for cell in (" 7", "-", "n/a", float("nan"), np.int64(3), decimal.Decimal("0.5"))]
+    ['7', None, None, None, 3, 0.5]
+    """
+    if isinstance(cell, str):
+        text = cell.strip(_BLANKS)
+        return None if text.lower() in MISSING else text
+    if isinstance(cell, float):
+        return None if math.isnan(cell) else float(cell)
+    if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
+        return None
+    if isinstance(cell, np.datetime64):
+        return plain(str(cell))
+    if isinstance(cell, np.timedelta64):
+        return plain(cell.astype("timedelta64[us]").item())
+    if isinstance(cell, np.generic):
+        return plain(cell.item())
+    if isinstance(cell, numbers.Real) and not isinstance(cell, int):
+        return plain(float(cell))
+    return plain(float(cell)) if isinstance(cell, decimal.Decimal) else cell  # type: ignore[return-value]  # an entry
+
+
+def number(entry: Entry) -> float | None:
+    """The number that a plain value is, or that its text says; None if it is none. It may be infinite.
+
+    >>> [number(entry) for entry in ("1e3", 5, "-inf", "1,5", "0x10", True)]
+    [1000.0, 5.0, -inf, None, None, None]
+    """
+    if isinstance(entry, str):
+        if _NUMBER.fullmatch(entry):
+            return float(entry)
+        infinite = entry.lstrip("+-").lower() in ("inf", "infinity") and len(entry) <= 9
+        return float(entry) if infinite else None
+    if isinstance(entry, bool) or not isinstance(entry, (int, float)):
+        return None
+    try:
+        return float(entry)
+    except OverflowError:
+        return math.inf
+
+
+def numbers_of(cells: Iterable[Entry]) -> tuple[Array, Faults]:
+    """Numbers of cells, NaN where one is missing, and what is wrong with those that are none.
+
+    >>> numbers_of(["431.5", " 7", "", "NaN", "-", 5])[0].tolist()
+    [431.5, 7.0, nan, nan, nan, 5.0]
+    >>> numbers_of(["431.5", "many", True, "1e999"])[1]
+    {1: 'is not a number', 2: 'is a bool, not a number', 3: 'is infinite'}
+    """
+    found: list[float] = []
+    faults: Faults = {}
+    for i, cell in enumerate(cells):
+        entry = plain(cell)
+        value = math.nan if entry is None else number(entry)
+        if value is None:
+            kind = "dict" if isinstance(entry, dict) else type(entry).__name__
+            faults[i] = NOT_A_NUMBER if isinstance(entry, str) else f"is a {kind}, not a number"
+        found.append(math.nan if value is None else value)
+    return no_infinities(np.array(found, dtype=float), faults)
+
+
+def no_infinities(values: Array, faults: Faults) -> tuple[Array, Faults]:
     """Infinite readings are faults; they become missing."""
     infinite = np.isinf(values)
     if infinite.any():
@@ -112,27 +131,62 @@ def no_infinities(values: Array, faults: dict[int, str]) -> tuple[Array, dict[in
     return values, faults
 
 
-# Columns of a batch of rows, as numbers, times and labels, and as what a writer needs ----------------
+def as_text(value: Entry) -> str:
+    """A value in a field of a CSV file.
+
+    >>> as_text(True), as_text(1.5), as_text("door"), as_text(None)
+    ('true', '1.5', 'door', '')
+    """
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.isoformat() if isinstance(value, dt.date) else str(value)
 
 
-Faults = dict[int, str]
+def as_json(value: Entry) -> Entry:
+    """A value that JSON can hold: times as text, NaN as null.
+
+    >>> as_json(float("nan")), as_json(dt.date(2026, 3, 1))
+    (None, '2026-03-01')
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if value is None or isinstance(value, (str, int, float, list, dict)):
+        return value
+    return as_text(value)
 
 
-class Labels(dict[Hashable, int]):
-    """From what stands in the private column to the position of the value, -1 where it is none; found once each."""
+# Columns ---------------------------------------------------------------------------------------------
 
-    def __init__(self, position: Callable[[Any], int]) -> None:
-        super().__init__()
-        self._position = position
 
-    def __missing__(self, label: Any) -> int:
-        found = self._position(label)
-        if len(self) < 100_000:  # a column of readings, named by mistake, must not fill the memory
-            self[label] = found
-        return found
+class Entries(NamedTuple):
+    """What stands in a column, each different entry at least once; and for each row, which of them.
+
+    `words` are the entries as they stand, without blanks: a family may have a value of the name "none".
+    """
+
+    words: list[Entry]
+    codes: Index
+
+    @property
+    def distinct(self) -> list[Entry]:
+        """The entries as plain values, None where one is missing."""
+        return [plain(word) for word in self.words]
 
     def __repr__(self) -> str:
-        return "Labels()"
+        return f"Entries({len(self.words)} in {len(self.codes)} rows)"
+
+    @property
+    def names(self) -> list[str]:
+        """The entry of each row as a name, such as that of a segment: "" where it is missing.
+
+        >>> Values([1, 1.0, None, "b"]).entries().names
+        ['1', '1', '', 'b']
+        """
+        whole = [int(e) if isinstance(e, float) and e.is_integer() else e for e in self.distinct]
+        texts = [as_text(entry) for entry in whole]
+        return [texts[code] for code in self.codes.tolist()]
 
 
 class Column(Protocol):
@@ -141,6 +195,10 @@ class Column(Protocol):
     def __len__(self) -> int: ...
 
     def cut(self, start: int, stop: int) -> Column:
+        """Rows that follow each other."""
+        ...
+
+    def take(self, rows: Index) -> Column:
         """Some of the rows."""
         ...
 
@@ -148,19 +206,19 @@ class Column(Protocol):
         """Readings, NaN where there is none, and what is wrong with the others."""
         ...
 
-    def times(self) -> tuple[Ints, Faults]:
+    def times(self) -> Times:
         """Nanoseconds since 1970, and what is wrong with the others."""
         ...
 
-    def positions(self, labels: Labels) -> Index:
-        """Where each label stands among the values."""
+    def entries(self) -> Entries:
+        """Labels or names."""
         ...
 
     def texts(self) -> list[str]:
         """For a CSV file."""
         ...
 
-    def values(self) -> list[Any]:
+    def values(self) -> list[Entry]:
         """For JSON."""
         ...
 
@@ -193,52 +251,60 @@ class Texts:
         return f"Texts({len(self)})"
 
     def cut(self, start: int, stop: int) -> Texts:
-        """Some of the rows."""
+        """Rows that follow each other."""
         return Texts(self.given[start:stop])
+
+    def take(self, rows: Index) -> Texts:
+        """Some of the rows."""
+        return Texts([self.given[k] for k in rows.tolist()])
 
     def numbers(self) -> tuple[Array, Faults]:
         """Readings from their texts."""
-        return parsed(self.given)
+        return numbers_of(self.given)
 
-    def times(self) -> tuple[Ints, Faults]:
+    def times(self) -> Times:
         """Times from their texts."""
-        return times.from_texts(self.given)
+        return times.of_entries([plain(text) for text in self.given])
 
-    def positions(self, labels: Labels) -> Index:
+    def entries(self) -> Entries:
         """Labels, without blanks around them."""
-        return np.fromiter(map(labels.__getitem__, self.given), dtype=np.intp, count=len(self.given))
+        places: dict[str, int] = {}
+        codes = (places.setdefault(text, len(places)) for text in self.given)
+        found = np.fromiter(codes, dtype=np.intp, count=len(self.given))
+        return Entries([text.strip(_BLANKS) for text in places], found)
 
     def texts(self) -> list[str]:
         """As they stand."""
         return self.given
 
-    def values(self) -> list[Any]:
+    def values(self) -> list[Entry]:
         """As they stand; nothing is null."""
         return [text or None for text in self.given]
 
     def without(self, rows: list[int]) -> Texts:
         """Empty fields."""
-        return Texts(_emptied(self.given, rows, ""))
+        gone = set(rows)
+        return Texts(["" if i in gone else text for i, text in enumerate(self.given)])
 
     def at(self, moved: dict[int, int]) -> Texts:
         """Texts of the same form."""
         copy = list(self.given)
         for i, time in moved.items():
-            copy[i] = times.written_like(copy[i].strip(" \t"), time)
+            copy[i] = times.written_like(copy[i].strip(_BLANKS), time)
         return Texts(copy)
 
 
 class Values:
-    """A column of JSON lines: numbers, texts, true, false, null.
+    """A column of values: of JSON lines, or of a dataframe (its numbers and times as an array, times in UTC).
 
-    >>> Values([431.5, None, "431"]).numbers()
-    (array([431.5,   nan,   nan]), {2: 'is a str, not a number'})
+    >>> Values([431.5, None, "431", "many"]).numbers()
+    (array([431.5,   nan, 431. ,   nan]), {3: 'is not a number'})
     """
 
-    __slots__ = ("given",)
+    __slots__ = ("given", "zone")
 
-    def __init__(self, given: list[Any]) -> None:
-        self.given = given
+    def __init__(self, given: Sequence[Entry] | NDArray[np.generic], zone: str | None = None) -> None:
+        self.given, self.zone = given, zone
 
     def __len__(self) -> int:
         return len(self.given)
@@ -246,104 +312,76 @@ class Values:
     def __repr__(self) -> str:
         return f"Values({len(self)})"
 
+    def _array(self, kinds: str) -> NDArray[np.generic] | None:
+        """The array, if it is one of these kinds."""
+        return self.given if isinstance(self.given, np.ndarray) and self.given.dtype.kind in kinds else None
+
     def cut(self, start: int, stop: int) -> Values:
+        """Rows that follow each other."""
+        return Values(self.given[start:stop], self.zone)
+
+    def take(self, rows: Index) -> Values:
         """Some of the rows."""
-        return Values(self.given[start:stop])
+        if isinstance(self.given, np.ndarray):
+            return Values(self.given[rows], self.zone)
+        return Values([self.given[k] for k in rows.tolist()])
 
     def numbers(self) -> tuple[Array, Faults]:
-        """Readings; a text is none."""
-        faults: Faults = {}
-        out = np.full(len(self.given), np.nan)
-        for i, value in enumerate(self.given):
-            if type(value) is float or (type(value) is int and abs(value) < 2**1000):
-                out[i] = value
-            elif value is not None:
-                faults[i] = f"is a {type(value).__name__}, not a number"
-        return no_infinities(out, faults)
+        """Readings."""
+        array = self._array("iuf")
+        return numbers_of(self.values()) if array is None else no_infinities(array.astype(float), {})
 
-    def times(self) -> tuple[Ints, Faults]:
-        """Times from texts or numbers."""
-        if set(map(type, self.given)) <= {int, float}:
-            found = times.from_numbers(np.array(self.given)) if self.given else np.zeros(0, dtype=np.int64)
-            if found is not None:
-                return found, {}
-        return times.from_texts([_time_text(value) for value in self.given])
+    def times(self) -> Times:
+        """Times from texts, numbers, datetimes or durations."""
+        array = self._array("iufMm")
+        if array is None:
+            return times.of_entries([plain(value) for value in self.values()])
+        return times.of_array(array, self.zone)
 
-    def positions(self, labels: Labels) -> Index:
-        """Labels of any type that has a hash."""
-        return np.fromiter((labels[_hashed(value)] for value in self.given), dtype=np.intp, count=len(self.given))
+    def entries(self) -> Entries:
+        """Labels of any type; 1 and true are not the same, although Python takes them for equal."""
+        places: dict[tuple[str, Entry], int] = {}
+        words: list[Entry] = []
+        codes = np.empty(len(self), dtype=np.intp)
+        for i, value in enumerate(self.values()):
+            key = type(value).__name__, value if not isinstance(value, (list, dict)) else None
+            codes[i] = places.setdefault(key, len(places))
+            if len(words) < len(places):
+                words.append(value.strip(_BLANKS) if isinstance(value, str) else plain(value))
+        return Entries(words, codes)
 
     def texts(self) -> list[str]:
         """As JSON has them, texts without quotes."""
-        return ["" if value is None else as_text(value) for value in self.given]
+        return [as_text(value) for value in self.values()]
 
-    def values(self) -> list[Any]:
-        """As they are."""
-        return self.given
+    def values(self) -> list[Entry]:
+        """As they are; times of an array as texts."""
+        if not isinstance(self.given, np.ndarray):
+            return list(self.given)
+        if self.given.dtype.kind in "Mm":
+            return [_NO_FRACTION.sub("", text) for text in self.given.astype(str).tolist()]
+        found: list[Entry] = self.given.tolist()
+        return found
 
     def without(self, rows: list[int]) -> Values:
         """Null."""
-        return Values(_emptied(self.given, rows, None))
+        gone = set(rows)
+        return Values([None if i in gone else value for i, value in enumerate(self.values())])
 
     def at(self, moved: dict[int, int]) -> Values:
         """Texts of the same form, or numbers of the same unit."""
-        copy = list(self.given)
+        copy = self.values()
         for i, time in moved.items():
-            text = times.written_like(copy[i] if type(copy[i]) is str else repr(copy[i]), time)
-            copy[i] = text if type(copy[i]) is str else float(text) if "." in text else int(text)
+            was = copy[i]
+            text = times.written_like(was.strip(_BLANKS) if isinstance(was, str) else repr(was), time)
+            copy[i] = text if isinstance(was, str) else float(text) if "." in text else int(text)
         return Values(copy)
-
-
-def _emptied(given: list[Any], rows: list[int], nothing: Any) -> list[Any]:
-    copy = list(given)
-    for i in rows:
-        copy[i] = nothing
-    return copy
-
-
-def _time_text(value: Any) -> str | None:
-    if type(value) is str:
-        return value
-    return repr(value) if type(value) in (int, float) else None
-
-
-def as_text(value: Any) -> str:
-    """A value in a field of a CSV file.
-
-    >>> as_text(True), as_text(1.5), as_text("door")
-    ('true', '1.5', 'door')
-    """
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (dt.datetime, dt.date)):
-        return value.isoformat()
-    return str(value)
-
-
-def as_json(value: Any) -> Any:
-    """A value that JSON can hold: times as text, NaN as null.
-
-    >>> as_json(float("nan")), as_json(dt.date(2026, 3, 1))
-    (None, '2026-03-01')
-    """
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if value is None or isinstance(value, (str, int, float, list, dict)) else as_text(value)
-
-
-def _hashed(value: Any) -> Hashable:
-    """1 and true are not the same label, although Python takes them for equal."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value if isinstance(value, (str, int, float)) else None
 
 
 # pyarrow, where it is installed: Parquet needs it, CSV is quicker with it ----------------------------
 
 
-def found() -> Any:
+def found() -> ModuleType | None:
     """The module pyarrow, or None."""
     try:
         return importlib.import_module("pyarrow")
@@ -351,7 +389,7 @@ def found() -> Any:
         return None
 
 
-def needed(what: str) -> Any:
+def needed(what: str) -> ModuleType:
     """The module pyarrow; says how to install it where it is missing."""
     module = found()
     if module is None:
@@ -359,15 +397,9 @@ def needed(what: str) -> Any:
     return module
 
 
-def part(name: str) -> Any:
+def part(name: str) -> ModuleType:
     """A part of pyarrow that is there, such as "compute"."""
     return importlib.import_module(f"pyarrow.{name}")
-
-
-# Columns of pyarrow: texts of a CSV file, and the typed columns of Parquet ---------------------------
-
-
-_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
 class ArrowColumn:
@@ -375,7 +407,7 @@ class ArrowColumn:
 
     __slots__ = ("array",)
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: pa.Array) -> None:
         # few functions of pyarrow know views of texts
         self.array = array.cast("string") if str(array.type) == "string_view" else array
 
@@ -386,174 +418,208 @@ class ArrowColumn:
         return f"ArrowColumn({self.array.type}, {len(self)})"
 
     def cut(self, start: int, stop: int) -> ArrowColumn:
-        """Some of the rows, without a copy."""
+        """Rows that follow each other, without a copy."""
         return ArrowColumn(self.array.slice(start, stop - start))
 
+    def take(self, rows: Index) -> ArrowColumn:
+        """Some of the rows."""
+        return ArrowColumn(self.array.take(needed("this column").array(rows)))
+
     @property
-    def is_text(self) -> bool:
-        """Whether it holds texts."""
-        types = part("types")
-        kind = self.array.type
-        return bool(types.is_string(kind) or types.is_large_string(kind))
+    def _flat(self) -> pa.Array:
+        """The array, with what its codes stand for where it has codes."""
+        return self.array.dictionary_decode() if part("types").is_dictionary(self.array.type) else self.array
+
+    @property
+    def _absent(self) -> Mask:
+        """Where there is null."""
+        return np.asarray(self.array.is_null().to_numpy(zero_copy_only=False), dtype=bool)
 
     def numbers(self) -> tuple[Array, Faults]:
         """Readings; a whole column at once where all texts are numbers."""
-        types, kind = part("types"), self.array.type
-        if self.is_text:
-            return self._from_texts()
+        types, array = part("types"), self._flat
+        kind = array.type
+        if _is_text(kind):
+            return _from_texts(array)
         if types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind):
-            return no_infinities(_doubles(self.array), {})
-        if types.is_null(kind):
-            return np.full(len(self), np.nan), {}
+            return no_infinities(_doubles(array), {})
         rule = f"is of type {kind}, not a number"
-        absent = self._absent()
-        return np.full(len(self), np.nan), {i: rule for i in range(len(self)) if absent is None or not absent[i]}
+        return np.full(len(self), np.nan), dict.fromkeys(np.flatnonzero(~self._absent).tolist(), rule)
 
-    def _from_texts(self) -> tuple[Array, Faults]:
-        pa = needed("this column")
-        try:
-            found = _doubles(self.array.cast(pa.float64()))
-        except pa.ArrowInvalid:  # a text that is no number to pyarrow: look at each
-            return parsed(self.array.to_pylist())
-        if np.isinf(found).any():  # "inf" is a number to pyarrow
-            return parsed(self.array.to_pylist())
-        return found, {}
-
-    def times(self) -> tuple[Ints, Faults]:
+    def times(self) -> Times:
         """Times of any type that has them."""
-        types, kind = part("types"), self.array.type
-        if self.is_text:
-            letters = _letters(self.array)
-            quick = None if letters is None else times.from_bytes(letters)
-            return (quick, {}) if quick is not None else times.from_texts(self.array.to_pylist())
-        if types.is_null(kind):
-            return np.zeros(len(self), dtype=np.int64), dict.fromkeys(range(len(self)), times.NO_TIME)
-        absent = self._absent()
-        faults = {} if absent is None else dict.fromkeys(np.flatnonzero(absent).tolist(), times.NO_TIME)
-        array = self.array.fill_null(0) if faults and not types.is_temporal(kind) else self.array
-        found: Ints | None = None
-        if types.is_timestamp(kind):
-            found = _whole(array) * _NANOSECONDS[kind.unit]
-            if found.size and kind.unit != "ns" and np.abs(found // _NANOSECONDS[kind.unit] - _whole(array)).any():
-                found = None  # beyond 64 bits
-        elif types.is_date(kind):
-            found = _whole(array.cast("timestamp[s]")) * 10**9
-        elif types.is_integer(kind) or types.is_floating(kind):
-            found = times.from_numbers(array.to_numpy(zero_copy_only=False))
-        if found is None:
-            return np.zeros(len(self), dtype=np.int64), dict.fromkeys(range(len(self)), times.NOT_A_TIME)
-        return found, faults
+        types, array = part("types"), self._flat
+        kind, absent = array.type, self._absent
+        if _is_text(kind):
+            quick = _quick_times(array, absent)
+            return quick or times.of_entries([plain(text) for text in array.to_pylist()])
+        if types.is_timestamp(kind) or types.is_date(kind) or types.is_duration(kind):
+            return times.of_array(array.to_numpy(zero_copy_only=False), getattr(kind, "tz", None))
+        if types.is_time(kind):
+            clock = array.cast("time64[ns]").view("int64").fill_null(0)
+            return times.of_day(clock.to_numpy(zero_copy_only=False), absent)
+        if types.is_decimal(kind):
+            return times.of_array(_doubles(array))
+        if not (types.is_integer(kind) or types.is_floating(kind)):
+            wrong = dict.fromkeys(np.flatnonzero(~absent).tolist(), times.NOT_A_TIME)
+            return Times(np.zeros(len(self), dtype=np.int64), absent, None, wrong)
+        there = times.of_array(array.drop_null().to_numpy(zero_copy_only=False))
+        if not absent.any():
+            return there
+        ns, rows = np.zeros(len(self), dtype=np.int64), np.flatnonzero(~absent)
+        ns[rows] = there.ns
+        missing = absent.copy()
+        missing[rows] = there.missing
+        return there._replace(ns=ns, missing=missing, faults={int(rows[i]): r for i, r in there.faults.items()})
 
-    def positions(self, labels: Labels) -> Index:
+    def entries(self) -> Entries:
         """Labels, each different one looked up once."""
         types = part("types")
         if types.is_nested(self.array.type):  # a list or a mapping is no label
-            return np.full(len(self), labels[None], dtype=np.intp)
+            return Entries([[], None], self._absent.astype(np.intp))
         array = self.array if types.is_dictionary(self.array.type) else self.array.dictionary_encode()
-        known = [labels[_label(value)] for value in _listed(array.dictionary)]
-        places = np.array([*known, labels[None]], dtype=np.intp)
-        codes = array.indices
-        if codes.null_count:
-            codes = codes.fill_null(len(known)) if len(known) < 2**7 - 1 else codes.cast("int64").fill_null(len(known))
-        return np.asarray(places[codes.to_numpy(zero_copy_only=False)])
+        cells = ArrowColumn(array.dictionary).cells()
+        words = [cell.strip(_BLANKS) if isinstance(cell, str) else plain(cell) for cell in cells]
+        codes = array.indices.cast("int64").fill_null(len(words)).to_numpy(zero_copy_only=False)
+        return Entries([*words, None], np.asarray(codes, dtype=np.intp))
 
     def texts(self) -> list[str]:
         """As text; what is not there is empty."""
-        if self.is_text:
-            return ["" if text is None else text for text in self.array.to_pylist()]
-        types = part("types")
-        if types.is_timestamp(self.array.type):
-            return Texts(["" if t is None else t for t in _iso(self.array)]).texts()
-        return ["" if value is None else as_text(value) for value in _listed(self.array)]
+        return [as_text(value) for value in self.cells()]
 
-    def values(self) -> list[Any]:
+    def values(self) -> list[Entry]:
         """As JSON can hold them."""
-        types = part("types")
-        if types.is_timestamp(self.array.type):
-            return _iso(self.array)
-        return [as_json(value) for value in _listed(self.array)]
+        return [as_json(value) for value in self.cells()]
 
-    def _absent(self) -> NDArray[np.bool_] | None:
-        """Where there is null."""
-        if not self.array.null_count:
-            return None
-        return np.asarray(self.array.is_null().to_numpy(zero_copy_only=False), dtype=bool)
+    def cells(self) -> list[Entry]:
+        """Values of Python, timestamps as texts; whole numbers for times that Python has none for."""
+        array = self._flat
+        if part("types").is_timestamp(array.type):
+            return _iso(array)
+        try:
+            return array.to_pylist()  # type: ignore[no-any-return]  # a list
+        except (OverflowError, ValueError):
+            width = "int32" if array.type.bit_width == 32 else "int64"
+            return array.view(width).to_pylist()  # type: ignore[no-any-return]  # a list
 
     def at(self, moved: dict[int, int]) -> ArrowColumn:
         """Times of the same type; texts and numbers of the same form."""
-        pa, types, kind = needed("this column"), part("types"), self.array.type
-        if self.is_text:
+        pa, types, array = needed("this column"), part("types"), self._flat
+        kind = array.type
+        if _is_text(kind):
             return ArrowColumn(pa.array(Texts(self.texts()).at(moved).given, kind))
-        if types.is_timestamp(kind):
-            whole = _whole(self.array).copy()
-            whole[list(moved)] = [time // _NANOSECONDS[kind.unit] for time in moved.values()]
-            return ArrowColumn(pa.array(whole, mask=self._absent()).cast(kind))
         if types.is_integer(kind) or types.is_floating(kind):
-            return ArrowColumn(pa.array(Values(self.array.to_pylist()).at(moved).given).cast(kind, safe=False))
+            return ArrowColumn(pa.array(Values(array.to_pylist()).at(moved).given).cast(kind, safe=False))
+        if types.is_temporal(kind):
+            ns = self.times().ns.copy()
+            ns[list(moved)] = list(moved.values())
+            whole = (
+                "time64[ns]" if types.is_time(kind) else "duration[ns]" if types.is_duration(kind) else "timestamp[ns]"
+            )
+            made = pa.array(ns, mask=self._absent).view(whole)
+            if types.is_timestamp(kind):
+                made = made.cast(pa.timestamp("ns", kind.tz))
+            return ArrowColumn(made.cast(kind, safe=False))
         return self
 
     def without(self, rows: list[int]) -> ArrowColumn:
         """Null."""
         gone = np.zeros(len(self), dtype=bool)
         gone[rows] = True
-        pa, compute = needed("this column"), part("compute")
-        return ArrowColumn(compute.if_else(pa.array(gone), pa.scalar(None, self.array.type), self.array))
+        pa, compute, array = needed("this column"), part("compute"), self._flat
+        return ArrowColumn(compute.if_else(pa.array(gone), pa.scalar(None, array.type), array))
 
 
-def _listed(array: Any) -> list[Any]:
-    """Values of Python; whole numbers for times that Python has none for."""
-    try:
-        return array.to_pylist()  # type: ignore[no-any-return]  # a list
-    except (OverflowError, ValueError):
-        width = "int32" if array.type.bit_width == 32 else "int64"
-        return array.view(width).to_pylist()  # type: ignore[no-any-return]  # a list
+def _is_text(kind: pa.DataType) -> bool:
+    types = part("types")
+    return bool(types.is_string(kind) or types.is_large_string(kind))
 
 
-def _doubles(array: Any) -> Array:
+def _from_texts(array: pa.Array) -> tuple[Array, Faults]:
+    """Numbers of texts; one by one where a text is no number to pyarrow, or infinite, which it takes for a number."""
     pa = needed("this column")
-    if array.type != pa.float64():
-        types = part("types")
-        if types.is_decimal(array.type):
-            # the double nearest to it, as of a text: pyarrow multiplies by a power of ten, which is often one ulp off
-            array = array.cast(pa.string())
+    try:
+        found = _doubles(array.cast(pa.float64()))
+    except pa.ArrowInvalid:
+        return numbers_of(array.to_pylist())
+    return numbers_of(array.to_pylist()) if np.isinf(found).any() else (found, {})
+
+
+def _quick_times(array: pa.Array, absent: Mask) -> Times | None:
+    """Times of texts all at once, where all are of the extended form and have a zone, or none has; otherwise None."""
+    pa, compute = needed("this column"), part("compute")
+    for kind, zone in ((Kind.LOCAL, None), (Kind.ZONED, "UTC")):
+        try:
+            ns = array.cast(pa.timestamp("ns", zone)).view("int64").fill_null(0).to_numpy(zero_copy_only=False)
+        except pa.ArrowInvalid:
+            continue
+        if zone is None or not len(array):
+            return Times(ns, absent, None if absent.all() else kind, {})
+        tails = compute.utf8_slice_codeunits(array.drop_null(), -6).value_counts().to_pylist()
+        return Times(ns, absent, kind, {}, times.zones_of({tail["values"]: tail["counts"] for tail in tails}))
+    return None
+
+
+def _doubles(array: pa.Array) -> Array:
+    pa, types = needed("this column"), part("types")
+    if types.is_decimal(array.type):
+        # the double nearest to it, as of a text: pyarrow multiplies by a power of ten, which is often one ulp off
+        array = array.cast(pa.string())
+    if array.type != pa.float64() and not types.is_float16(array.type):
         # a whole number of more than 53 bits is rounded
-        array = array.cast(pa.float64(), safe=False) if not types.is_float16(array.type) else array
+        array = array.cast(pa.float64(), safe=False)
     return np.asarray(array.to_numpy(zero_copy_only=False), dtype=float)
 
 
-def _whole(array: Any) -> Ints:
-    if array.null_count:
-        array = array.cast("int64").fill_null(0)
-    return np.asarray(array.view("int64").to_numpy(zero_copy_only=False))
-
-
-def _letters(array: Any) -> NDArray[np.uint8] | None:
-    """Texts of one length, a row of letters each, without a copy; None if their lengths differ."""
-    if array.null_count or not len(array):
-        return None
-    kind = np.int64 if str(array.type) == "large_string" else np.int32
-    _, offsets, data = array.buffers()
-    ends = np.frombuffer(offsets, dtype=kind)[array.offset : array.offset + len(array) + 1]
-    length = int(ends[1] - ends[0])
-    if not length or (np.diff(ends) != length).any():
-        return None
-    return np.frombuffer(data, dtype=np.uint8)[int(ends[0]) : int(ends[-1])].reshape(len(array), length)
-
-
-def _iso(array: Any) -> list[Any]:
+def _iso(array: pa.Array) -> list[Entry]:
     """Times as ISO texts, with a Z where they have a zone."""
     compute = part("compute")
     zone = array.type.tz
     bare = array if zone is None else array.cast(f"timestamp[{array.type.unit}]", safe=False)
     texts = compute.replace_substring(bare.cast("string"), " ", "T")
-    texts = compute.replace_substring_regex(texts, r"\.0+$", "").to_pylist()
-    return texts if zone is None else [None if text is None else text + "Z" for text in texts]
+    found: list[str | None] = compute.replace_substring_regex(texts, r"\.0+$", "").to_pylist()
+    return [text if text is None or zone is None else text + "Z" for text in found]
 
 
-def _label(value: Any) -> Any:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value if isinstance(value, (str, int, float)) else None if value is None else str(value)
+# Columns of dataframes -------------------------------------------------------------------------------
+
+
+def column_of(name: str, given: Sequence[Entry] | NDArray[np.generic] | nw.Series[Any]) -> Column:
+    """A column out of a list, an array, or a series of pandas, polars or pyarrow.
+
+    >>> column_of("co2", [400.0, None, "420"]).numbers()[0].tolist()
+    [400.0, nan, 420.0]
+    """
+    if isinstance(given, (list, tuple, range)):
+        return Values(list(given))
+    if not isinstance(given, np.ndarray):
+        import narwhals as nw
+
+        try:
+            return _of_series(nw.from_native(given, series_only=True))
+        except TypeError:
+            given = np.asarray(given)
+    if given.ndim != 1:
+        raise ConfigurationError(f"column {name!r} has shape {given.shape}; a column has one axis")
+    return Values(given if given.dtype.kind in "iufMm" else given.tolist())
+
+
+def _of_series(series: nw.Series[Any]) -> Column:
+    """A series as an array where it is one of numbers or of times, as a list otherwise."""
+    import narwhals as nw
+
+    dtype = series.dtype
+    if series.implementation.is_pyarrow():
+        return ArrowColumn(series.to_arrow())
+    zone = getattr(dtype, "time_zone", None)
+    if zone is not None:
+        series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+    exact = dtype.is_float() or dtype in (nw.Datetime, nw.Duration) or dtype.is_integer()
+    if exact and not (dtype.is_integer() and series.is_null().any()):  # as floats these would lose digits
+        array = series.to_numpy()
+        if array.dtype.kind in "iufMm":
+            return Values(array, zone)
+    return Values(series.to_list(), zone)
 
 
 # Rows of a file, some at a time: what every reader gives ---------------------------------------------
@@ -570,8 +636,8 @@ class Rows:
     """Some rows: the columns that were asked for, the line of each in the file, and what is wrong with whole rows."""
 
     columns: dict[str, Column]
-    lines: NDArray[np.int64]
-    faults: dict[int, str] = field(default_factory=dict)
+    lines: Ints
+    faults: Faults = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -613,7 +679,7 @@ def joined(parts: list[Rows]) -> Rows:
     """Rows one below the other."""
     if len(parts) == 1:
         return parts[0]
-    faults: dict[int, str] = {}
+    faults: Faults = {}
     at = 0
     for part in parts:
         faults |= {at + i: rule for i, rule in part.faults.items()}
@@ -622,11 +688,75 @@ def joined(parts: list[Rows]) -> Rows:
     return Rows(columns, np.concatenate([part.lines for part in parts]), faults)
 
 
-def _stacked(parts: list[Any]) -> Column:
-    kinds = {type(part) for part in parts}
-    if kinds == {Values}:
-        return Values([value for part in parts for value in part.given])
-    if Texts in kinds:
+def _stacked(parts: list[Column]) -> Column:
+    arrays = [part.array for part in parts if isinstance(part, ArrowColumn)]
+    if len(arrays) == len(parts):
+        return ArrowColumn(needed("this column").concat_arrays(arrays))
+    if any(isinstance(part, Texts) for part in parts):
         return Texts([text for part in parts for text in part.texts()])
+    return Values([value for part in parts for value in part.values()])
 
-    return ArrowColumn(needed("this column").concat_arrays([part.array for part in parts]))
+
+# Rows that are written -------------------------------------------------------------------------------
+
+
+class NumberFormat(NamedTuple):
+    """So many decimals, zeros at the end included.
+
+    >>> NumberFormat(1).texts([431.04, -0.01])
+    ['431.0', '0.0']
+    >>> NumberFormat(2).rounded(np.array([431.256, np.nan])).tolist()
+    [431.26, nan]
+    """
+
+    decimals: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether numbers are written without a point."""
+        return self.decimals == 0
+
+    def texts(self, values: Iterable[float]) -> list[str]:
+        """The numbers as text."""
+        given: list[float] = values.tolist() if isinstance(values, np.ndarray) else list(values)
+        form = f"%.{self.decimals}f"
+        texts = [form % value for value in given]
+        nothing = form % -0.0
+        return [text[1:] if text == nothing else text for text in texts] if nothing in texts else texts
+
+    def rounded(self, values: Array) -> Array:
+        """The numbers that the texts stand for; what is missing stays so."""
+        with np.errstate(over="ignore"):
+            found = np.round(values, self.decimals) + 0.0
+        return np.where(np.isfinite(found), found, values)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Names of the columns that leave, in the order of the source; those that are readings have a channel and a form.
+
+    >>> layout = Layout(("time", "co2"), ("co2",), (NumberFormat(1),))
+    >>> layout.kept, layout.channel("co2"), layout.channel("time")
+    (('time',), 0, None)
+    """
+
+    names: tuple[str, ...]
+    readings: tuple[str, ...]
+    forms: tuple[NumberFormat, ...]
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """Columns that leave as they are."""
+        return tuple(name for name in self.names if name not in self.readings)
+
+    def channel(self, name: str) -> int | None:
+        """The channel of a reading; None for a column that leaves as it is."""
+        return self.readings.index(name) if name in self.readings else None
+
+    def texts(self, channel: int, y: Array, missing: str) -> list[str]:
+        """The outputs of a channel as texts."""
+        form, there = self.forms[channel], ~np.isnan(y)
+        if there.all():
+            return form.texts(y)
+        texts = iter(form.texts(y[there]))
+        return [next(texts) if known else missing for known in there.tolist()]

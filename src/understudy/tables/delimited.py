@@ -1,34 +1,33 @@
-"""CSV files, a block of lines at a time.
+"""CSV files and JSON lines, read and written a block of lines at a time.
 
-Python's csv module defines what a file means. Where pyarrow is installed, it reads the blocks in which nothing unusual
-happens: as many rows as lines, each with as many fields as the header. All others (a blank line, a quoted line break, a
-row that is too short) go through the csv module, which knows the line of each row.
+Python's csv module defines what a CSV file means. Where pyarrow is installed, it reads the blocks in which nothing
+unusual happens: as many rows as lines, each with as many fields as the header. All others (a blank line, a quoted line
+break, a row that is too short) go through the csv module, which knows the line of each row. JSON lines hold an object
+a line, with the same names in each.
 
-Whole lines of a file of texts, a few megabytes at a time, with the number of the first.
-
-CSV files written: the texts of time and kept columns as they came, readings in the form that the design gives them.
-
-A line of comment would break most readers of CSV, so the mark that the readings are disguised stands in a file
-beside it, ``<file>.meta.json``.
-
-JSON lines: an object a line, with the same names in each; and such lines written, each with its mark.
+What is written are the texts of time and kept columns as they came, and readings in the form that the design gives
+them. A line of comment would break most readers of CSV, so the mark that the readings are disguised stands in a file
+beside it, ``<file>.meta.json``; each JSON line has the mark in it.
 """
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import StringIO
-from typing import IO, Any, Literal, NamedTuple
+from typing import IO, TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from understudy._types import Array
 from understudy.errors import ConfigurationError, ReadingError
 from understudy.tables import columns as arrow
-from understudy.tables.columns import Column, Rows, Texts, Values, as_json
-from understudy.tables.output_format import Layout
+from understudy.tables.columns import ArrowColumn, Column, Layout, Rows, Texts, Values, as_json
+from understudy.tables.times import Entry
+
+if TYPE_CHECKING:
+    import _csv
 
 # Whole lines of a file of texts, a few megabytes at a time, with the number of the first -------------
 
@@ -52,6 +51,14 @@ def _outside(raw: bytes, quote: bytes) -> int:
     return int(ends[-1]) + 1 if ends.size else 0
 
 
+class Bytes(Protocol):
+    """An open file of bytes, packed or not."""
+
+    def read(self, size: int, /) -> bytes:
+        """So many bytes, or what is left."""
+        ...
+
+
 class Block(NamedTuple):
     """Whole lines, and the number of the first of them, from 1."""
 
@@ -70,9 +77,7 @@ class Block(NamedTuple):
             raise ReadingError(f"{name}, line {line}: the text is not UTF-8") from None
 
 
-def blocks(
-    file: IO[bytes], name: str, quote: bytes = b"", size: int = BLOCK, *, blank: bytes = b"\r\n"
-) -> Iterator[Block]:
+def blocks(file: Bytes, name: str, quote: bytes = b"", size: int = BLOCK, *, blank: bytes = b"\r\n") -> Iterator[Block]:
     r"""The file in blocks that end with a line; with a `quote`, where no quoted field is open.
 
     Blocks of nothing but `blank` characters are left out, and a file that has hardly anything else is refused.
@@ -130,7 +135,7 @@ class CsvReader:
     [['431.0', '432.5']]
     """
 
-    def __init__(self, file: IO[bytes], name: str, delimiter: str = ",") -> None:
+    def __init__(self, file: Bytes, name: str, delimiter: str = ",") -> None:
         if len(delimiter) != 1 or delimiter in '"\r\n':
             raise ConfigurationError(f"delimiter = {delimiter!r}; it must be one character, not a quote or a line end")
         self.name, self.delimiter = name, delimiter
@@ -181,15 +186,13 @@ class CsvReader:
         except (csv.Error, ReadingError):
             return 0  # told by its line when it is read
 
-    def _reader(self, text: StringIO) -> Any:
+    def _reader(self, text: StringIO) -> _csv.Reader:
         csv.field_size_limit(LONGEST)
         return csv.reader(text, delimiter=self.delimiter)
 
     def _quick(self, block: Block, wanted: Sequence[str], places: list[int]) -> Rows | None:
         """By pyarrow; None where the block has anything that is better told by lines."""
-        pa, pc = arrow.found(), arrow.part("csv")
-        from understudy.tables.columns import ArrowColumn
-
+        pa, pc = arrow.needed("this file"), arrow.part("csv")
         if b"\0" in block.raw or (b"\r" in block.raw and block.raw.count(b"\r") != block.raw.count(b"\r\n")):
             return None
         lines = block.raw.count(b"\n") + (not block.raw.endswith(b"\n"))
@@ -241,15 +244,14 @@ class CsvReader:
         return Rows(columns, np.array(lines, dtype=np.int64), faults)
 
 
-# CSV files written: the texts of time and kept columns as they came, readings in the form that the de ---
+# CSV files written ---------------------------------------------------------------------------------
 
 
 class CsvWriter:
     r"""A header, and rows.
 
     >>> import io
-    >>> from understudy.tables.columns import Texts
-    >>> from understudy.tables.columns import NumberFormat
+    >>> from understudy.tables.columns import NumberFormat, Texts
     >>> file = io.BytesIO()
     >>> writer = CsvWriter(file, Layout(("time", "co2"), ("co2",), (NumberFormat(1),)))
     >>> writer.write({"time": Texts(["1", "2"])}, np.array([[431.04], [np.nan]]))
@@ -267,19 +269,12 @@ class CsvWriter:
 
     def _texts(self, name: str, columns: Mapping[str, Column], Y: Array) -> list[str]:
         channel = self._layout.channel(name)
-        if channel is None:
-            return columns[name].texts()
-        form, y = self._layout.forms[channel], Y[:, channel]
-        there = ~np.isnan(y)
-        if there.all():
-            return form.texts(y)
-        texts = iter(form.texts(y[there]))
-        return [next(texts) if known else "" for known in there.tolist()]
+        return columns[name].texts() if channel is None else self._layout.texts(channel, Y[:, channel], "")
 
     def close(self) -> None:
         """Nothing is held back."""
 
-    def _write(self, rows: Any) -> None:
+    def _write(self, rows: Iterable[Sequence[str]]) -> None:
         table = list(rows)
         text = self._plain(table)
         if text is None:
@@ -288,7 +283,7 @@ class CsvWriter:
             text = self._quoted(table, csv.QUOTE_ALL)
         self._file.write(text.encode("utf-8"))
 
-    def _plain(self, table: list[Any]) -> str | None:
+    def _plain(self, table: list[Sequence[str]]) -> str | None:
         """The lines where no field needs quotes, which is much the quicker way; None where one does."""
         width = len(self._layout.names)
         text = "\n".join(map(self._delimiter.join, table)) + "\n"
@@ -296,13 +291,13 @@ class CsvWriter:
         # an empty field that is alone would be a blank line
         return text if width > 1 and fields and '"' not in text and text.count("\n") == len(table) else None
 
-    def _quoted(self, table: list[Any], quoting: Literal[0, 1]) -> str:
+    def _quoted(self, table: list[Sequence[str]], quoting: Literal[0, 1]) -> str:
         file = StringIO()
         csv.writer(file, delimiter=self._delimiter, lineterminator="\n", quoting=quoting).writerows(table)
         return file.getvalue()
 
 
-# JSON lines: an object a line, with the same names in each; and such lines written, each with its mar ---
+# JSON lines ----------------------------------------------------------------------------------------
 
 
 MARK = "disguised"
@@ -320,7 +315,7 @@ class JsonLinesReader:
     [[431.0, None]]
     """
 
-    def __init__(self, file: IO[bytes], name: str) -> None:
+    def __init__(self, file: Bytes, name: str) -> None:
         self.name = name
         self.total: int | None = None
         self.batch: int | None = None
@@ -334,9 +329,9 @@ class JsonLinesReader:
                 if line.strip():
                     self._first = block
                     found = _object(line)
-                    if not isinstance(found, dict):
+                    if isinstance(found, str):
                         raise ReadingError(f"{self.name}, line {block.line + i}: {found}")
-                    return tuple(found)
+                    return tuple(name for name, _ in found.pairs)
         raise ReadingError(f"{self.name} is empty; each line must hold a JSON object")
 
     def rows(self, wanted: Sequence[str], labels: str | None = None) -> Iterator[Rows]:
@@ -350,15 +345,17 @@ class JsonLinesReader:
         yield from self._blocks
 
     def _block(self, block: Block, wanted: Sequence[str]) -> Rows:
-        fields: list[list[Any]] = [[] for _ in wanted]
+        fields: list[list[Entry]] = [[] for _ in wanted]
         lines: list[int] = []
         faults: dict[int, str] = {}
         for i, line in enumerate(block.raw.split(b"\n")):
             if not line.strip():
                 continue
             found = _object(line)
+            if isinstance(found, _Object) and len(found) < len(found.pairs):
+                found = "the line has a name twice; which is meant cannot be told"
             if isinstance(found, str):
-                faults[len(lines)], found = found, {}
+                faults[len(lines)], found = found, _Object([])
             lines.append(block.line + i)
             for column, name in zip(fields, wanted, strict=True):
                 column.append(found.get(name))
@@ -366,18 +363,33 @@ class JsonLinesReader:
         return Rows(columns, np.array(lines, dtype=np.int64), faults)
 
 
-def _object(line: bytes) -> dict[str, Any] | str:
+class _Object(dict[str, Entry]):
+    """An object of JSON that still knows whether a name came twice."""
+
+    __slots__ = ("pairs",)
+
+    def __init__(self, pairs: list[tuple[str, Entry]]) -> None:
+        super().__init__(pairs)
+        self.pairs = pairs
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_Object)
+
+
+def _object(line: bytes) -> _Object | str:
     """The object of a line, or what is wrong with it."""
     try:
-        found = json.loads(line)
+        found = _DECODER.decode(line.removeprefix(_MARK).decode("utf-8"))
     except (ValueError, RecursionError):  # the text of the error would quote the line
         return "the line is not JSON"
+    if not isinstance(found, _Object):
+        return "the line is not a JSON object"
     if b"\\ud" in line.lower() and _halved(found):
         return "the line has one half of a surrogate pair, which is no character"
-    return found if isinstance(found, dict) else "the line is not a JSON object"
+    return found
 
 
-def _halved(found: Any) -> bool:
+def _halved(found: _Object) -> bool:
     """Whether a text in it cannot be written as UTF-8."""
     try:
         json.dumps(found, ensure_ascii=False).encode("utf-8")
@@ -404,9 +416,7 @@ class JsonLinesWriter:
         channel = self._layout.channel(name)
         if channel is None:
             return [json.dumps(as_json(value), ensure_ascii=False) for value in columns[name].values()]
-        there = ~np.isnan(Y[:, channel])
-        texts = iter(self._layout.forms[channel].texts(Y[there, channel]))
-        return [next(texts) if known else "null" for known in there.tolist()]
+        return self._layout.texts(channel, Y[:, channel], "null")
 
     def close(self) -> None:
         """Nothing is held back."""

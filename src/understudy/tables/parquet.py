@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from understudy._types import Array
+from understudy._types import Array, Plain
 from understudy.errors import ReadingError
 from understudy.tables import columns as arrow
-from understudy.tables.columns import WIDE, ArrowColumn, Column, NumberFormat, Rows
-from understudy.tables.output_format import Layout
+from understudy.tables.columns import WIDE, ArrowColumn, Column, Layout, NumberFormat, Rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MARK = b"understudy"
 _GROUP = 4 * WIDE  # rows of a row group, the usual million
@@ -27,7 +29,7 @@ _GROUP = 4 * WIDE  # rows of a row group, the usual million
 class ParquetReader:
     """Names, types and rows of a Parquet file; lines are numbers of rows, from 1."""
 
-    def __init__(self, file: Any, name: str) -> None:
+    def __init__(self, file: IO[bytes] | pa.BufferReader, name: str) -> None:
         pa = arrow.needed("Parquet")
         self.name, self._source = name, file
         try:
@@ -39,7 +41,7 @@ class ParquetReader:
         self.total: int | None = self._file.metadata.num_rows
         self.batch: int | None = WIDE
 
-    def _opened(self, coded: Sequence[str]) -> Any:
+    def _opened(self, coded: Sequence[str]) -> pa.parquet.ParquetFile:
         # pages as they are needed: a row group may be the whole file
         return arrow.part("parquet").ParquetFile(
             self._source, read_dictionary=list(coded), buffer_size=1 << 20, pre_buffer=False
@@ -58,34 +60,33 @@ class ParquetReader:
         except (pa.ArrowInvalid, OSError):
             raise ReadingError(f"{self.name} is damaged after row {first - 1}") from None
 
-    def type_of(self, name: str) -> Any:
+    def type_of(self, name: str) -> pa.DataType:
         """The type of a column; texts for one that is kept as codes."""
         types, kind = arrow.part("types"), self.schema.field(name).type
         return kind.value_type if types.is_dictionary(kind) else kind
 
     @property
-    def compressions(self) -> dict[str, str]:
-        """The compression of each column, as in the first row group."""
+    def _chunks(self) -> list[pa.parquet.ColumnChunkMetaData]:
+        """What is known of the columns of the first row group."""
         metadata = self._file.metadata
         if not metadata.num_row_groups:
-            return {}
+            return []
         group = metadata.row_group(0)
-        columns = [group.column(i) for i in range(group.num_columns)]
-        return {column.path_in_schema: column.compression.lower() for column in columns}
+        return [group.column(i) for i in range(group.num_columns)]
+
+    @property
+    def compressions(self) -> dict[str, str]:
+        """The compression of each column."""
+        return {column.path_in_schema: column.compression.lower() for column in self._chunks}
 
     @property
     def encoded(self) -> set[str]:
         """Columns that are kept as codes of a dictionary throughout."""
-        metadata = self._file.metadata
-        if not metadata.num_row_groups:
-            return set()
-        group = metadata.row_group(0)
-        columns = [group.column(i) for i in range(group.num_columns)]
         # numbers that are all different begin with a dictionary, outgrow it, and go on without
-        return {c.path_in_schema for c in columns if c.has_dictionary_page and not _outgrown(c)}
+        return {c.path_in_schema for c in self._chunks if c.has_dictionary_page and not _outgrown(c)}
 
 
-def _outgrown(column: Any) -> bool:
+def _outgrown(column: pa.parquet.ColumnChunkMetaData) -> bool:
     return "PLAIN" in column.encodings and column.total_uncompressed_size > 4 * column.num_values
 
 
@@ -96,12 +97,12 @@ class ParquetWriter:
         self,
         file: IO[bytes],
         layout: Layout,
-        types: Mapping[str, Any],
-        mark: Mapping[str, Any],
+        types: Mapping[str, pa.DataType],
+        mark: Plain,
         source: ParquetReader | None = None,
     ) -> None:
         pa = arrow.needed("Parquet")
-        told = {MARK: json.dumps(dict(mark)).encode("utf-8")}
+        told = {MARK: json.dumps(mark).encode("utf-8")}
         names = layout.names
         fields = [pa.field(n, types[n], metadata=told if n in layout.readings else None) for n in names]
         self.schema = pa.schema(fields, metadata=told)
@@ -156,17 +157,15 @@ _LARGEST = 2.0**62
 _CODECS = ("snappy", "gzip", "brotli", "zstd", "lz4", "lz4_raw")
 
 
-def _as_array(column: Column, kind: Any) -> Any:
+def _as_array(column: Column, kind: pa.DataType) -> pa.Array:
     pa, types = arrow.needed("Parquet"), arrow.part("types")
     if isinstance(column, ArrowColumn):
-        array = column.array
-        if types.is_dictionary(array.type):
-            array = array.dictionary_decode()
+        array = column.array.dictionary_decode() if types.is_dictionary(column.array.type) else column.array
         return array if array.type == kind else array.cast(kind)
     return pa.array(column.texts() if types.is_string(kind) else column.values(), type=kind)
 
 
-def _readings(y: Array, kind: Any, form: NumberFormat) -> Any:
+def _readings(y: Array, kind: pa.DataType, form: NumberFormat) -> pa.Array:
     """Outputs of one channel: doubles, or whole numbers where the design knows no decimals; null if missing."""
     pa, types = arrow.needed("Parquet"), arrow.part("types")
     missing = np.isnan(y)

@@ -1,25 +1,47 @@
-"""Files of rows by their format: CSV, gzipped CSV, Parquet, JSON lines; ``-`` is standard input and output."""
+"""Tables: the columns of a file or of a dataframe, with the rules of `understudy.tables.columns`.
+
+`us.fit`, `understudy fit` and `understudy audit` need all rows: a `Table`. `Table(frame)` is one of a dataframe
+(pandas, polars, pyarrow; through narwhals) or of a mapping from names to arrays, `read_table` one of a file.
+`understudy apply` takes the rows of the same files some at a time: a `Source` has a reader for each format, CSV,
+gzipped CSV, Parquet and JSON lines; ``-`` is standard input and output. Its outputs go to a writer (`make_writer`).
+"""
 
 from __future__ import annotations
 
 import gzip
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from typing import IO, Any, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from understudy._paths import STANDARD, Path
-from understudy._types import Array
+from understudy._types import Array, Index, Ints, Plain, Progress
 from understudy.errors import ConfigurationError, ReadingError
 from understudy.tables import columns
-from understudy.tables.columns import Column, Rows
-from understudy.tables.output_format import Layout
+from understudy.tables.columns import Column, Entries, Layout, Rows, Values, column_of, joined
+from understudy.tables.times import Entry, Faults, Times
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from narwhals.typing import IntoFrame
+
+    from understudy.tables.delimited import Bytes
+
+    Frame: TypeAlias = IntoFrame | Mapping[str, Sequence[Entry] | NDArray[np.generic]]
 
 FORMATS = ("csv", "csv.gz", "parquet", "jsonl")
 _ENDINGS = {
     ".csv": "csv", ".txt": "csv", ".tsv": "csv", ".csv.gz": "csv.gz", ".gz": "csv.gz", ".parquet": "parquet",
     ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl",
 }  # fmt: skip
+
+
+# Files by their format ---------------------------------------------------------------------------
 
 
 class Reader(Protocol):
@@ -30,7 +52,7 @@ class Reader(Protocol):
     total: int | None
     batch: int | None
 
-    def rows(self, wanted: Sequence[str], labels: str | None = None) -> Any:
+    def rows(self, wanted: Sequence[str], labels: str | None = None) -> Iterator[Rows]:
         """All rows, of some columns, some at a time."""
         ...
 
@@ -80,11 +102,12 @@ class Source:
     """A file to read, open; close it, or use it in a `with`."""
 
     def __init__(self, path: Path, kind: str, delimiter: str = ",") -> None:
-        self.name, self._files = title(path), []  # type: str, list[IO[bytes]]
+        self.name = title(path)
+        self._files: list[IO[bytes]] = []
         self.size: int | None = None
         try:
             self._raw = self._opened(path, kind)
-            file: Any = gzip.GzipFile(fileobj=self._raw) if kind == "csv.gz" else self._raw
+            file = gzip.GzipFile(fileobj=self._raw) if kind == "csv.gz" else self._raw
             self.reader = _reader(file, self.name, kind, delimiter)
         except IsADirectoryError:
             self.close()
@@ -96,7 +119,7 @@ class Source:
             self.close()
             raise
 
-    def _opened(self, path: Path, kind: str) -> Any:
+    def _opened(self, path: Path, kind: str) -> IO[bytes] | pa.BufferReader:
         if os.fspath(path) != STANDARD:
             file = open(path, "rb")  # noqa: SIM115  # closed by `close`
             self._files.append(file)
@@ -121,11 +144,11 @@ class Source:
     def __enter__(self) -> Source:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self.close()
 
 
-def _reader(file: Any, name: str, kind: str, delimiter: str) -> Reader:
+def _reader(file: Bytes | pa.BufferReader, name: str, kind: str, delimiter: str) -> Reader:
     if kind == "parquet":
         from understudy.tables.parquet import ParquetReader
 
@@ -148,7 +171,7 @@ def make_writer(
     layout: Layout,
     source: Source,
     first: Rows,
-    mark: Mapping[str, Any],
+    mark: Plain,
     delimiter: str = ",",
 ) -> Writer:
     """A writer of some format for rows such as the first ones."""
@@ -175,11 +198,201 @@ def make_writer(
 
 def _type_of_kept(column: Column) -> str:
     """The type of a column that has none: whole numbers, numbers or texts, as far as the first rows tell."""
-    from understudy.tables.columns import Values
-
     if isinstance(column, Values):
-        kinds = {type(value) for value in column.given if value is not None}
+        kinds = {type(value) for value in column.values() if value is not None}
         for names, kind in (({int}, "int64"), ({int, float}, "float64"), ({bool}, "bool")):
             if kinds and kinds <= names:
                 return kind
     return "string"
+
+
+# All rows of a file or of a frame --------------------------------------------------------------------
+
+
+_Columns: TypeAlias = dict[str, Callable[[], Column]]
+
+
+class Table:
+    """What is needed of all rows: names, columns, and how an error names a place.
+
+    >>> table = Table({"co2": [400.0, None, 420.0], "people": ["0", "1", "1"]})
+    >>> table.names, len(table), table.numbers("co2").tolist()
+    (('co2', 'people'), 3, [400.0, nan, 420.0])
+    """
+
+    __slots__ = ("_columns", "_hidden", "_length", "_lines", "name", "names")
+
+    def __init__(self, frame: Frame) -> None:
+        self.name = "the frame"
+        self._lines: Ints | None = None
+        self._hidden: _Columns = {}
+        if isinstance(frame, Mapping):
+            lengths = {len(frame[name]) for name in frame}
+            if len(lengths) > 1:
+                raise ConfigurationError("the columns of the mapping differ in length; they must agree")
+            self._length = max(lengths, default=0)
+            self._columns: _Columns = {name: partial(column_of, name, frame[name]) for name in frame}
+        else:
+            self._length, self._columns, self._hidden = _of_frame(frame)
+        self.names = tuple(self._columns)
+
+    def __repr__(self) -> str:
+        return f"Table({self.name}, {len(self.names)} columns)"
+
+    def __len__(self) -> int:
+        return self._length
+
+    @staticmethod
+    def of_rows(name: str, rows: Rows) -> Table:
+        """The rows of a file."""
+        made = Table({})
+        made.name, made._length, made._lines, made.names = name, len(rows), rows.lines, tuple(rows.columns)
+        made._columns = {each: partial(_same, column) for each, column in rows.columns.items()}
+        return made
+
+    def take(self, rows: Index) -> Table:
+        """Some of the rows."""
+        lines = np.arange(len(self)) if self._lines is None else self._lines
+        some = {name: self.column(name).take(rows) for name in self.names}
+        return Table.of_rows(self.name, Rows(some, lines[rows]))
+
+    def having(self, name: str, values: Sequence[Entry] | NDArray[np.generic]) -> Table:
+        """The same table with one more column, which takes the place of one of its name."""
+        if len(values) != len(self):
+            raise ConfigurationError(
+                f"{name} has {len(values)} entries and the frame {len(self)} rows; they must agree"
+            )
+        made = Table({})
+        made.name, made._length, made._lines, made._hidden = self.name, len(self), self._lines, self._hidden
+        made._columns = {**self._columns, name: partial(column_of, name, values)}
+        made.names = tuple(made._columns)
+        return made
+
+    def column(self, name: str, role: str = "a column") -> Column:
+        """One column by its name; `role` says in an error what it was wanted for."""
+        found = self._columns.get(name) or self._hidden.get(name)
+        if found is None:
+            raise ConfigurationError(
+                f"{role} is {name!r}; no such column is among the {len(self.names)} of {self.name}"
+            )
+        return found()
+
+    def place(self, name: str, row: int) -> str:
+        """How an error names a cell: by line of a file, by row of a frame; never by what stands there."""
+        if self._lines is None:
+            return f"column {name!r}, row {row} (counted from 0)"
+        return f"{self.name}, line {self._lines[row]}, column {name!r}"
+
+    def line(self, row: int) -> int:
+        """The line of a row in its file; the row itself, from 0, in a frame."""
+        return row if self._lines is None else int(self._lines[row])
+
+    def refuse(self, name: str, faults: Faults, rule: str) -> None:
+        """Refuse the first of the rows that are wrong, if there are any."""
+        if faults:
+            first = min(faults)
+            more = f" ({len(faults)} such rows)" if len(faults) > 1 else ""
+            raise ReadingError(f"{self.place(name, first)} {faults[first]}; {rule}{more}")
+
+    def numbers(self, name: str, role: str = "reading", what: str = "a reading") -> Array:
+        """A column as numbers, NaN where one is missing; refuses what is none.
+
+        >>> Table({"co2": ["400", "-", "420.5"]}).numbers("co2").tolist()
+        [400.0, nan, 420.5]
+        """
+        found, faults = self.column(name, role).numbers()
+        self.refuse(name, faults, f"{what} is a finite number or missing")
+        return found
+
+    def times(self, name: str) -> Times:
+        """A column as times, some of them missing; refuses what is none.
+
+        >>> found = Table({"time": ["2021-09-07 00:00 +08:00", "2021-09-07 00:05 +08:00"]}).times("time")
+        >>> np.diff(found.ns).tolist(), found.zone
+        ([300000000000], '+08:00')
+        """
+        found = self.column(name, "time").times()
+        self.refuse(name, found.faults, "times are ISO texts such as 2015-02-04 17:51:00, datetimes or numbers")
+        return found
+
+    def entries(self, name: str, role: str = "a column") -> Entries:
+        """A column as labels or names."""
+        return self.column(name, role).entries()
+
+
+def _same(column: Column) -> Column:
+    return column
+
+
+def _of_frame(frame: IntoFrame) -> tuple[int, _Columns, _Columns]:
+    """Rows and columns of a dataframe; and the index of a pandas frame, by its name or as "index"."""
+    import narwhals as nw
+
+    try:
+        known = nw.from_native(frame)
+    except TypeError:
+        raise ConfigurationError(
+            f"the frame is of type {type(frame).__name__}; it must be a dataframe (pandas, polars, a pyarrow table "
+            "or another that narwhals knows) or a mapping from names to arrays"
+        ) from None
+    except nw.exceptions.DuplicateError:
+        raise ConfigurationError("the frame has two columns of one name; names must be distinct") from None
+    whole = known.collect() if isinstance(known, nw.LazyFrame) else known
+    index = nw.maybe_get_index(whole)
+    hidden: _Columns = (
+        {} if index is None else {str(each): partial(column_of, "index", index) for each in (index.name, "index")}
+    )
+    return len(whole), {name: partial(column_of, name, whole[name]) for name in whole.columns}, hidden
+
+
+def read_table(
+    path: Path, wanted: Sequence[str], kind: str | None = None, delimiter: str = ",", progress: Progress | None = None
+) -> Table:
+    """All rows of a file, of the columns that are needed; refuses a row that has not as many fields as the header."""
+    with Source(path, format_of(path, kind), delimiter) as file:
+        check_names(wanted, file.reader.names, file.name)
+        parts, count = [], 0
+        for rows in file.reader.rows(wanted):
+            if rows.faults:
+                first = min(rows.faults)
+                raise ReadingError(f"{file.name}, line {rows.lines[first]}: {rows.faults[first]}")
+            parts.append(rows)
+            count += len(rows)
+            if progress is not None:
+                progress(file.share(count) or 0.0)
+    if not count:
+        raise ReadingError(f"{file.name} has no rows below its header")
+    return Table.of_rows(file.name, joined(parts))
+
+
+def check_names(wanted: Sequence[str], names: Sequence[str], file: str) -> None:
+    """Refuse a file that lacks a column, or has one twice.
+
+    What stands in its first line is not shown: where the header is missing, that is a reading and a private value.
+
+    >>> check_names(["co2", "people"], ["431.0", "3"], "room.csv")
+    Traceback (most recent call last):
+    understudy.errors.ConfigurationError: room.csv has no column 'co2'; wanted are 'co2', 'people', and its first line \
+has 2 fields: it must hold the names of the columns
+    """
+    for name in wanted:
+        if name not in names:
+            count = f"{len(names)} field{'s' * (len(names) != 1)}"
+            why = "" if any(each in names for each in wanted) else ": it must hold the names of the columns"
+            raise ConfigurationError(
+                f"{file} has no column {name!r}; wanted are {', '.join(map(repr, wanted))}, and its first line has "
+                f"{count}{hint(names) or why}"
+            )
+        if list(names).count(name) > 1:
+            raise ConfigurationError(f"{file} has the column {name!r} twice; which is meant cannot be told")
+
+
+def hint(names: Sequence[str]) -> str:
+    """What to try where the header was read as one column, although others stand in it.
+
+    >>> hint(["time;co2"]), hint(["time", "co2"])
+    ("; --delimiter ';' reads more", '')
+    """
+    found = [mark for mark in ";\t|," if len(names) == 1 and mark in names[0]]
+    shown = "$'\\t'" if found[:1] == ["\t"] else f"'{found[0]}'" if found else ""
+    return f"; --delimiter {shown} reads more" if found else ""

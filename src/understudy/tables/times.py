@@ -1,98 +1,296 @@
-"""Times of readings as whole numbers of nanoseconds since 1970, UTC.
+"""Times of rows as whole nanoseconds since 1970, periods in words, and the hour on the wall.
 
-Texts are ISO 8601 (``2026-03-01T12:00:00Z``, ``2026-03-01 12:00``, with a fraction of up to nine digits); a time
-without a zone is taken for UTC. Numbers are counted from 1970, in the unit that their size tells: 1.7e9 is seconds,
-1.7e12 milliseconds, and so on by thousands. A time of day alone ("00:05:00") is counted from midnight, for files with a
-column that separates the days. Texts of one length are read all at once.
+Every entrance (a dataframe, CSV, JSON lines, Parquet) reads times by these rules:
+
+| what stands there | what it is |
+|---|---|
+| ``2026-03-01T12:00:00Z``, ``2026-03-01 12:00``, ``2026-03-01`` | ISO 8601, extended; up to nine decimals of a second |
+| ``20260301T120000Z`` | ISO 8601, basic |
+| ``20260301`` | a date, where all numbers of the column are dates from 1900 to 2199; otherwise a number |
+| ``+01:00``, ``+0100``, ``+01``, ``Z`` after a time | its zone; the time is kept in UTC |
+| ``00:05:00``, ``9:30``, a time of day | counted from midnight, for files with a column that separates days |
+| 1.7e9, 1.7e12, 1.7e15, 1.7e18 | seconds, milli-, micro- and nanoseconds since 1970, told by their size |
+| a datetime, a date, a duration | itself; a duration is counted from the beginning |
+
+A time without a zone is kept as it stands, as if it were UTC. The times of a column are all of one kind: with a zone,
+without one, times of day, or numbers. The first row decides, and rows of another kind are faults.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import re
+from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from enum import Enum
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy._types import Ints
+from understudy._types import Index, Ints, Mask
+from understudy.errors import ConfigurationError
 
+SECOND = 10**9
+DAY = 86_400 * SECOND
+Faults: TypeAlias = dict[int, str]
+"""What is wrong with some rows: the rule that each breaks, never what stands there."""
+Entry: TypeAlias = (
+    "bool | int | float | str | bytes | dt.datetime | dt.date | dt.time | dt.timedelta | list[Entry] | "
+    "dict[str, Entry] | None"
+)
+"""What a cell of a table can hold."""
 NOT_A_TIME = "is not a time (ISO 8601, or a number since 1970)"
 NO_TIME = "has no time"
-SECOND = 10**9
+
 _FURTHEST = 2**63 - 1
 _ISO = re.compile(
-    r"([0-9]{4})-([0-9]{2})-([0-9]{2})(?:[T ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]{1,9}))?)?"
-    r" ?(Z|z|[+-][0-9]{2}:?[0-9]{2}|[+-][0-9]{2})?)?",
-    re.ASCII,
+    r"([0-9]{4})(-?)([0-9]{2})\2([0-9]{2})"
+    r"(?:[T ]([0-9]{2})(?:(:?)([0-9]{2})(?:\6([0-9]{2})(?:[.,]([0-9]{1,9}))?)?)? ?(Z|z|[+-][0-9]{2}(?::?[0-9]{2})?)?)?"
 )
-_OF_DAY = re.compile(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]{1,9}))?)?", re.ASCII)
-_EPOCH = re.compile(r"([+-]?)([0-9]+)(?:\.([0-9]+))?", re.ASCII)
-_DAYS = np.array([31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
-# where digits stand in 2026-03-01T12:00:00, and what stands between them
-_PLACES = {"year": (0, 4), "month": (5, 7), "day": (8, 10), "hour": (11, 13), "minute": (14, 16), "second": (17, 19)}
-_BETWEEN = {4: b"-", 7: b"-", 10: b"T ", 13: b":", 16: b":"}
+_DATE = re.compile(r"(?:19|20|21)[0-9]{6}")
+_OF_DAY = re.compile(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]{1,9}))?)?")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.([0-9]*))?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_UNITS = {"s": SECOND, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
-def from_texts(texts: Sequence[str | None]) -> tuple[Ints, dict[int, str]]:
-    """Nanoseconds of each text, and what is wrong with the others.
+class Kind(Enum):
+    """In which way a time is written."""
 
-    >>> from_texts(["1970-01-01 00:00:01", "1970-01-01T01:00:01.5+01:00", "yesterday", ""])
-    (array([1000000000, 1500000000,          0,          0]), {2: 'is not a time (ISO 8601, or a number since 1970)', \
-3: 'has no time'})
+    ZONED = "a time with a zone"
+    LOCAL = "a time without a zone"
+    OF_DAY = "a time of day"
+    NUMBER = "a number"
+
+
+class Times(NamedTuple):
+    """The times of a column: nanoseconds, rows without one, of which kind, their zones, and what is wrong."""
+
+    ns: Ints
+    missing: Mask
+    kind: Kind | None
+    faults: Faults
+    zones: Counter[str] = Counter()  # noqa: RUF012  # never changed
+    unit: str = "s"
+
+    @property
+    def zone(self) -> str | None:
+        """The most frequent zone; UTC for numbers that are counted from 1970, None for others and for wall clocks."""
+        return self.zones.most_common(1)[0][0] if self.zones else None
+
+    @property
+    def unknown(self) -> Faults:
+        """Rows that have no usable time, missing ones among them."""
+        return {**dict.fromkeys(np.flatnonzero(self.missing).tolist(), NO_TIME), **self.faults}
+
+
+# Times of cells one by one ---------------------------------------------------------------------------
+
+
+class _Instant(NamedTuple):
+    ns: int
+    kind: Kind
+    zone: str | None = None
+    unit: str = "s"
+
+
+def of_entries(entries: Sequence[Entry]) -> Times:
+    """The times of cells, None where one is missing.
+
+    >>> found = of_entries(["1970-01-01 00:00:01", "yesterday", None, "19700101T000002"])
+    >>> found.ns.tolist(), found.faults
+    ([1000000000, 0, 0, 2000000000], {1: 'is not a time (ISO 8601, or a number since 1970)'})
     """
-    quick = _all_at_once(texts)
-    if quick is not None:
-        return quick, {}
-    out, faults = np.zeros(len(texts), dtype=np.int64), {}
-    for i, text in enumerate(texts):
-        bare = "" if text is None else text.strip(" \t")
-        found = one(bare)
+    ns, missing = np.zeros(len(entries), dtype=np.int64), np.zeros(len(entries), dtype=bool)
+    faults: Faults = {}
+    zones: Counter[str] = Counter()
+    first: _Instant | None = None
+    dates = _all_dates(entries)
+    for i, entry in enumerate(entries):
+        if entry is None:
+            missing[i] = True
+            continue
+        found = _instant(entry, dates)
         if found is None:
-            faults[i] = NOT_A_TIME if bare else NO_TIME
-        else:
-            out[i] = found
-    return out, faults
+            faults[i] = NOT_A_TIME
+            continue
+        first = first or found
+        if found.kind is not first.kind:
+            faults[i] = f"is {found.kind.value}, and the first is {first.kind.value}"
+            continue
+        ns[i] = found.ns
+        if found.zone is not None:
+            zones[found.zone] += 1
+    return Times(ns, missing, first and first.kind, faults, zones, "s" if first is None else first.unit)
 
 
-def one(text: str) -> int | None:
-    """Nanoseconds of one text; None if it is no time."""
+def _all_dates(entries: Sequence[Entry]) -> bool:
+    """Whether the numbers among the cells are all dates without marks."""
+    numbers = [str(e) for e in entries if type(e) is int or (isinstance(e, str) and _NUMBER.fullmatch(e))]
+    return bool(numbers) and all(_DATE.fullmatch(n) and _of_iso(n) for n in numbers)
+
+
+def _instant(entry: Entry, dates: bool) -> _Instant | None:
+    """One time; None if it is none."""
+    if isinstance(entry, bool):
+        return None
+    if isinstance(entry, (int, float)):
+        return _of_number(entry, dates)
+    if isinstance(entry, str):
+        if _NUMBER.fullmatch(entry):
+            return _of_number(_as_number(entry), dates)
+        return _of_iso(entry) or _of_day(entry)
+    if isinstance(entry, dt.datetime) and entry.tzinfo is not None:
+        utc = _of_iso(entry.astimezone(dt.UTC).replace(tzinfo=None).isoformat())
+        return None if utc is None else _Instant(utc.ns, Kind.ZONED, _zone_name(entry))
+    if isinstance(entry, dt.date):  # datetimes too
+        return _of_iso(entry.isoformat())
+    if isinstance(entry, dt.time):
+        return _of_day(entry.replace(tzinfo=None).isoformat())
+    if isinstance(entry, dt.timedelta):
+        return _fits(_Instant(entry // dt.timedelta(microseconds=1) * 1000, Kind.NUMBER))
+    return None
+
+
+def _as_number(text: str) -> int | float:
+    return int(text) if text.lstrip("+-").isdigit() and len(text) <= 20 else float(text)
+
+
+def _zone_name(moment: dt.datetime) -> str:
+    name: str = getattr(moment.tzinfo, "key", None) or moment.isoformat()[-6:]
+    return "UTC" if name == "+00:00" else name
+
+
+def _of_iso(text: str) -> _Instant | None:
     found = _ISO.fullmatch(text)
     if found is None:
-        return _of_day(text) if ":" in text else _number(text)
-    year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
-    if not (1 <= month <= 12 and 1 <= day <= _length(year, month) and hour < 24 and minute < 60 and second < 60):
         return None
-    seconds = _days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - _zone(found[8])
-    return _fits(seconds * SECOND + int((found[7] or "").ljust(9, "0")))
+    year, _, month, day, hour, _, minute, second, fraction, zone = found.groups()
+    shift = _shift(zone)
+    try:
+        moment = dt.datetime(int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0))
+    except ValueError:
+        return None
+    if shift is None:
+        return None
+    since = moment - dt.datetime(1970, 1, 1)
+    ns = (since.days * 86_400 + since.seconds - shift) * SECOND + int((fraction or "").ljust(9, "0"))
+    if zone is None:
+        return _fits(_Instant(ns, Kind.LOCAL))
+    return _fits(_Instant(ns, Kind.ZONED, "UTC" if zone in "Zz" else zone))
 
 
-def from_numbers(values: Any) -> Ints | None:
-    """Nanoseconds of whole or other numbers since 1970; None if one of them is not finite or too large.
+def _of_day(text: str) -> _Instant | None:
+    found = _OF_DAY.fullmatch(text)
+    if found is None:
+        return None
+    hour, minute, second = (int(part or 0) for part in found.groups()[:3])
+    if hour >= 24 or minute >= 60 or second >= 60:
+        return None
+    seconds = hour * 3600 + minute * 60 + second
+    return _Instant(seconds * SECOND + int((found[4] or "").ljust(9, "0")), Kind.OF_DAY)
 
-    >>> from_numbers(np.array([1_700_000_000, 1_700_000_060])).tolist()
+
+def _of_number(number: int | float, dates: bool) -> _Instant | None:
+    if dates:
+        return _of_iso(str(number))
+    if not abs(number) < 2.0**63:  # NaN and infinities among them
+        return None
+    unit = _unit(abs(number))
+    zone = "UTC" if abs(number) * _UNITS[unit] > 1e8 * SECOND else None
+    if isinstance(number, int):
+        return _fits(_Instant(number * _UNITS[unit], Kind.NUMBER, zone, unit))
+    # whole microseconds: a double has no more digits than that
+    return _fits(_Instant(round(number * (_UNITS[unit] / 1000)) * 1000, Kind.NUMBER, zone, unit))
+
+
+def _unit(size: float) -> str:
+    """The unit of a number of this size."""
+    return next((unit for unit, limit in (("s", 1e11), ("ms", 1e14), ("us", 1e17)) if size < limit), "ns")
+
+
+def _fits(found: _Instant) -> _Instant | None:
+    return found if abs(found.ns) <= _FURTHEST else None
+
+
+def _shift(zone: str | None) -> int | None:
+    """Seconds that a zone is ahead of UTC; None if no zone is so far ahead."""
+    if zone is None or zone in "Zz":
+        return 0
+    digits = zone[1:].replace(":", "").ljust(4, "0")
+    if int(digits[:2]) >= 24 or int(digits[2:]) >= 60:
+        return None
+    ahead = int(digits[:2]) * 3600 + int(digits[2:]) * 60
+    return -ahead if zone[0] == "-" else ahead
+
+
+# Times of a whole array ------------------------------------------------------------------------------
+
+
+def of_array(values: NDArray[np.generic], zone: str | None = None) -> Times:
+    """The times of an array of numbers, datetimes (of UTC, if they have a zone) or durations.
+
+    >>> of_array(np.array([1_700_000_000, 1_700_000_060])).ns.tolist()
     [1700000000000000000, 1700000060000000000]
     """
-    numbers = np.asarray(values)
-    if numbers.dtype.kind == "f":
-        numbers = numbers.astype(float)
-    if numbers.dtype.kind == "f" and not np.isfinite(numbers).all():
-        return None
-    if not len(numbers):
-        return np.zeros(0, dtype=np.int64)
-    size = max(abs(float(numbers[0])), 1.0)
-    factor = _factor(size)
-    if float(np.abs(numbers.astype(float)).max()) * factor > 0.999 * _FURTHEST:
-        return None
-    if numbers.dtype.kind == "f":
-        # whole microseconds: a double has no more digits than that
-        return np.rint(numbers * (factor / 1000)).astype(np.int64) * 1000
-    return numbers.astype(np.int64) * factor
+    if values.dtype.kind in "iuf":
+        return _of_numbers(values)
+    if values.dtype.kind not in "Mm":
+        return Times(
+            np.zeros(len(values), dtype=np.int64), np.zeros(len(values), dtype=bool), None,
+            dict.fromkeys(range(len(values)), NOT_A_TIME),
+        )  # fmt: skip
+    missing = np.isnat(values)
+    found = values.astype(f"{values.dtype.kind}8[ns]")
+    there = ~missing
+    far = there & (found.astype(values.dtype) != values)  # beyond 64 bits
+    ns = np.where(missing | far, 0, found.astype(np.int64))
+    zones = Counter({zone.removeprefix("UTC") if zone[3:] else zone: int(there.sum())} if zone else {})
+    kind = Kind.NUMBER if values.dtype.kind == "m" else Kind.LOCAL if zone is None else Kind.ZONED
+    return Times(ns, missing, kind, dict.fromkeys(np.flatnonzero(far).tolist(), NOT_A_TIME), zones)
 
 
-def _factor(size: float) -> int:
-    """Nanoseconds in the unit of a number of this size."""
-    return next((10**power for power, limit in ((9, 1e11), (6, 1e14), (3, 1e17)) if size < limit), 1)
+def of_day(nanoseconds: Ints, missing: Mask) -> Times:
+    """Times of day that are known already."""
+    return Times(np.where(missing, 0, nanoseconds), missing, Kind.OF_DAY, {})
+
+
+def _of_numbers(values: NDArray[np.generic]) -> Times:
+    whole = values.dtype.kind != "f"
+    numbers = values if whole else values.astype(float)
+    size = np.abs(numbers.astype(float))
+    missing = np.isnan(size)
+    there = size[~missing]
+    if whole and there.size and there.min() >= 19_000_101 and there.max() < 22_000_000:
+        entries: list[Entry] = numbers.tolist()
+        if _all_dates(entries):
+            return of_entries(entries)
+    factors = np.select([size < 1e11, size < 1e14, size < 1e17], [SECOND, 10**6, 10**3], 1)
+    far = ~missing & ~(size * factors <= 0.999 * _FURTHEST)
+    kept = np.where(missing | far, 0, numbers)
+    ns = kept.astype(np.int64) * factors
+    if not whole:
+        ns = np.rint(kept * (factors / 1000)).astype(np.int64) * 1000
+    unit = _unit(float(there[0])) if there.size else "s"
+    zones = Counter({"UTC": int((size * factors > 1e8 * SECOND).sum())})
+    faults = dict.fromkeys(np.flatnonzero(far).tolist(), NOT_A_TIME)
+    return Times(np.where(missing | far, 0, ns), missing, Kind.NUMBER, faults, +zones, unit)
+
+
+def zones_of(tails: dict[str, int]) -> Counter[str]:
+    """The zones at the ends of texts that are times with one, from the last six letters of each and how many have them.
+
+    >>> zones_of({"+01:00": 3, "00:00Z": 1, ":00+02": 1})
+    Counter({'+01:00': 3, 'UTC': 1, '+02': 1})
+    """
+    zones: Counter[str] = Counter()
+    for tail, count in tails.items():
+        at = max(tail.rfind("+"), tail.rfind("-"))
+        zones["UTC" if at < 0 else tail[at:]] += count
+    return zones
+
+
+# Times that are written ------------------------------------------------------------------------------
 
 
 def written_like(text: str, nanoseconds: int) -> str:
@@ -102,145 +300,118 @@ def written_like(text: str, nanoseconds: int) -> str:
     ('2026-03-01 12:00:00+01:00', '08:07:00')
     >>> written_like("1772362807", 1_772_362_800 * SECOND), written_like("1772362807.5", 1_772_362_800 * SECOND)
     ('1772362800', '1772362800.0')
+    >>> written_like("20260301T120007Z", 1_772_366_400 * SECOND), written_like("20260302", 1_772_323_200 * SECOND)
+    ('20260301T120000Z', '20260301')
     """
-    iso = _ISO.fullmatch(text)
-    day = None if iso is not None else _OF_DAY.fullmatch(text)
-    if iso is None and day is None:
+    day, iso = _OF_DAY.fullmatch(text), _ISO.fullmatch(text)
+    if day is None and (iso is None or (_NUMBER.fullmatch(text) and not _near_date(text, nanoseconds))):
         return _number_like(text, nanoseconds)
-    zone = None if iso is None else iso[8]
-    local = str(np.datetime64(nanoseconds + _zone(zone) * SECOND, "ns"))  # 2026-03-01T12:00:00.000000000
-    second, fraction = (iso[6], iso[7]) if iso is not None else (day[3], day[4]) if day is not None else (None, None)
+    zone = None if iso is None else iso[10]
+    local = str(np.datetime64(nanoseconds + (_shift(zone) or 0) * SECOND, "ns"))  # 2026-03-01T12:00:00.000000000
+    second, fraction = (iso[8], iso[9]) if iso is not None else (day[3], day[4]) if day is not None else (None, None)
     digits = local[20:].rstrip("0").ljust(len(fraction or ""), "0")
     time = local[11:16] + (local[16:19] if second or digits or local[17:19] != "00" else "")
     time += f".{digits}" if digits else ""
     if iso is None:
         return time
-    if iso[4] is None and local[11:] == "00:00:00.000000000":
-        return local[:10]
-    return f"{local[:10]}{text[10:11] or 'T'}{time}{zone or ''}"
+    date = local[:10] if iso[2] else local[:10].replace("-", "")
+    if iso[5] is None and local[11:] == "00:00:00.000000000":
+        return date
+    time = time if iso[2] else time.replace(":", "")
+    return f"{date}{text[len(date) : len(date) + 1] or 'T'}{time}{zone or ''}"
+
+
+def _near_date(text: str, nanoseconds: int) -> bool:
+    """Whether eight digits were read as a date: it is nearer to the time than the number is."""
+    date = _of_iso(text)
+    return date is not None and abs(date.ns - nanoseconds) < abs(int(text) * SECOND - nanoseconds)
 
 
 def _number_like(text: str, nanoseconds: int) -> str:
-    found = _EPOCH.fullmatch(text)
+    found = _NUMBER.fullmatch(text)
     if found is None:
         return text
-    whole, rest = divmod(abs(nanoseconds), _factor(max(float(found[2]), 1.0)))
-    places = len(str(_factor(max(float(found[2]), 1.0)))) - 1
-    digits = str(rest).rjust(places, "0").rstrip("0").ljust(len(found[3] or ""), "0") if places else ""
+    factor = _UNITS[_unit(abs(float(text)))]
+    whole, rest = divmod(abs(nanoseconds), factor)
+    places = len(str(factor)) - 1
+    digits = str(rest).rjust(places, "0").rstrip("0").ljust(len(found[1] or ""), "0") if places else ""
     return f"{'-' if nanoseconds < 0 else ''}{whole}{'.' + digits if digits else ''}"
 
 
-def _number(text: str) -> int | None:
-    found = _EPOCH.fullmatch(text)
-    if found is None or len(found[2]) > 19:
-        return None
-    factor = _factor(max(float(found[2]), 1.0))
-    whole = int(found[2]) * factor + int((found[3] or "0").ljust(9, "0")[:9]) * factor // SECOND
-    return _fits(-whole if found[1] == "-" else whole)
+# Periods, and the hour of the day --------------------------------------------------------------------
 
 
-def _of_day(text: str) -> int | None:
-    found = _OF_DAY.fullmatch(text)
-    if found is None:
-        return None
-    hour, minute, second = (int(part or 0) for part in found.groups()[:3])
-    if hour >= 24 or minute >= 60 or second >= 60:
-        return None
-    return (hour * 3600 + minute * 60 + second) * SECOND + int((found[4] or "").ljust(9, "0"))
+_PERIODS = {"ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0, "hour": 3600.0, "d": 86400.0, "day": 86400.0}
+_PERIOD = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)?\s*([a-z]*?)s?\s*", re.IGNORECASE)
+Period: TypeAlias = "str | float | dt.timedelta | np.timedelta64"
+"""A period: words such as "15min", a number of seconds, or a duration."""
 
 
-def _fits(nanoseconds: int) -> int | None:
-    return nanoseconds if abs(nanoseconds) <= _FURTHEST else None
+def seconds(period: Period) -> float:
+    """A period in seconds: a number of them, a timedelta, or words.
+
+    >>> seconds(60), seconds("15 min"), seconds("1h"), seconds("30s")
+    (60.0, 900.0, 3600.0, 30.0)
+    """
+    found = None
+    if isinstance(period, dt.timedelta):
+        found = period.total_seconds()
+    elif isinstance(period, np.timedelta64):
+        found = float(period / np.timedelta64(1, "s"))
+    elif isinstance(period, str):
+        match = _PERIOD.fullmatch(period)
+        unit = match and (match[2].lower() or "s")
+        if match and unit in _PERIODS and period.strip():
+            found = float(match[1] or 1.0) * _PERIODS[unit]
+    elif not isinstance(period, bool) and isinstance(period, (int, float, np.integer, np.floating)):
+        found = float(period)
+    if found is None or not 1e-6 <= found < 1e9:
+        raise ConfigurationError(
+            f"period = {period!r}; it must be a number of seconds above 0, or a text such as '30s', '15min' or '1h'"
+        )
+    return found
 
 
-def _zone(text: str | None) -> int:
-    """Seconds that a zone is ahead of UTC."""
-    if text is None or text in "Zz":
-        return 0
-    digits = text[1:].replace(":", "").ljust(4, "0")
-    ahead = int(digits[:2]) * 3600 + int(digits[2:]) * 60
-    return -ahead if text[0] == "-" else ahead
+def in_words(period: float) -> str:
+    """A period as people say it.
+
+    >>> in_words(900.0), in_words(60.0), in_words(45.0), in_words(7200.0)
+    ('15 min', '60 s', '45 s', '2 h')
+    """
+    for unit, size in (("h", 3600.0), ("min", 60.0)):
+        if period >= 2.0 * size and period % size == 0.0:
+            return f"{period / size:.0f} {unit}"
+    if period > 120.0:
+        return f"{period / 60.0:.3g} min" if period < 7200.0 else f"{period / 3600.0:.3g} h"
+    return f"{period:.6g} s"
 
 
-def _days(year: Any, month: Any, day: Any) -> Any:
-    """Days since 1970 of a date of the Gregorian calendar."""
-    # years from March on, so that the leap day is the last
-    y = year - (month <= 2)
-    era = y // 400
-    of_era = y - era * 400
-    of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
-    return era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
+def hours(ns: Ints, zone: str | None) -> Index:
+    """Hour of the day, 0 to 23, on the clock on the wall.
+
+    >>> hours(np.array([0, 23 * 3600 * SECOND]), "+02:00").tolist()
+    [2, 1]
+    """
+    if zone is None or zone == "UTC":
+        local = ns
+    elif re.fullmatch(r"[+-]\d\d(?::?\d\d)?", zone):
+        local = ns + (_shift(zone) or 0) * SECOND
+    else:
+        local = ns + _zoned(ns, zone)
+    return ((local // (3600 * SECOND)) % 24).astype(np.intp)
 
 
-def _length(year: Any, month: int) -> int:
-    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    return 28 if month == 2 and not leap else int(_DAYS[month - 1])
+def _zoned(ns: Ints, zone: str) -> Ints:
+    """What a named zone adds to UTC; it changes on whole quarters of an hour."""
+    import zoneinfo
 
-
-def _all_at_once(texts: Sequence[str | None]) -> Ints | None:
-    """The same for texts that all have one of the usual forms; None where they have not."""
-    if not len(texts) or texts[0] is None:
-        return None
-    length = len(texts[0])
     try:
-        raw = "".join(texts).encode("ascii")  # type: ignore[arg-type]  # a None among them ends here
-    except (TypeError, UnicodeEncodeError):
-        return None
-    if len(raw) != length * len(texts) or set(map(len, texts)) != {length}:  # type: ignore[arg-type]  # no None is left
-        return None
-    return from_bytes(np.frombuffer(raw, dtype=np.uint8).reshape(len(texts), length))
-
-
-def from_bytes(letters: NDArray[np.uint8]) -> Ints | None:
-    """Nanoseconds of texts of one length, a row of letters each, if all are times of the usual form."""
-    length = letters.shape[1]
-    if length < 10:
-        return None
-    end = length
-    ahead: Any = 0
-    if length > 19 and (letters[:, -1] == ord("Z")).all():
-        end -= 1
-    elif length > 22 and (letters[:, -3] == ord(":")).all() and np.isin(letters[:, -6], list(b"+-")).all():
-        parts = _digits(letters[:, [-5, -4]]), _digits(letters[:, [-2, -1]])
-        if parts[0] is None or parts[1] is None:
-            return None
-        ahead = np.where(letters[:, -6] == ord("-"), -1, 1) * (parts[0] * 3600 + parts[1] * 60)
-        end -= 6
-    if end not in (10, 16, 19) and not (20 < end <= 29 and (letters[:, 19] == ord(".")).all()):
-        return None
-    for place, allowed in _BETWEEN.items():
-        if place < end and not np.isin(letters[:, place], list(allowed)).all():
-            return None
-    found: dict[str, Any] = {}
-    for name, (first, last) in _PLACES.items():
-        found[name] = _digits(letters[:, first:last]) if last <= end else np.int64(0)
-        if found[name] is None:
-            return None
-    fraction = _digits(letters[:, 20:end]) if end > 20 else np.int64(0)
-    if fraction is None or not _valid(found):
-        return None
-    seconds = _days(found["year"], found["month"], found["day"]) * 86_400
-    seconds = seconds + found["hour"] * 3600 + found["minute"] * 60 + found["second"] - ahead
-    if int(np.abs(seconds).max()) >= _FURTHEST // SECOND:
-        return None
-    return np.asarray(seconds * SECOND + fraction * 10 ** (29 - max(end, 20)), dtype=np.int64)
-
-
-def _digits(letters: NDArray[np.uint8]) -> Any:
-    values = letters - np.uint8(48)  # what is below wraps round to above
-    if (values > 9).any():
-        return None
-    total = np.zeros(len(values), dtype=np.int64)
-    for column in range(values.shape[1]):
-        total = total * 10 + values[:, column]
-    return total
-
-
-def _valid(found: dict[str, Any]) -> bool:
-    year, month, day = found["year"], found["month"], found["day"]
-    if (month < 1).any() or (month > 12).any() or (day < 1).any() or (day > _DAYS[month - 1]).any():
-        return False
-    leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
-    if ((month == 2) & (day == 29) & ~leap).any():
-        return False
-    return bool((found["hour"] < 24).all() and (found["minute"] < 60).all() and (found["second"] < 60).all())
+        found = zoneinfo.ZoneInfo(zone)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError):
+        raise ConfigurationError(
+            f"the zone {zone!r} is not known on this machine; install the package tzdata"
+        ) from None
+    quarters, which = np.unique(ns // (900 * SECOND), return_inverse=True)
+    moments = (dt.datetime.fromtimestamp(int(q) * 900, tz=dt.UTC) for q in quarters)
+    shifts = [found.utcoffset(moment.astimezone(found)) or dt.timedelta() for moment in moments]
+    return np.array([round(s.total_seconds()) * SECOND for s in shifts], dtype=np.int64)[which]

@@ -1,4 +1,4 @@
-"""Which columns leave, in which order, and how their numbers are written.
+"""How the numbers of an output are written.
 
 The form of an output is a function of the design alone: as many decimals as tell the values of its lattice apart, zeros
 at the end included, in every row of every file. It is never learned from the rows that are being disguised: a sensor
@@ -8,7 +8,6 @@ that prints six significant digits names the parameter by the decimals of its re
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -18,29 +17,6 @@ from understudy.tables.columns import NumberFormat
 
 MOST_DECIMALS = 15
 _ENDLESS = 9
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Names of the columns that leave, in the order of the source; those that are readings have a channel and a form.
-
-    >>> layout = Layout(("time", "co2"), ("co2",), (NumberFormat(1),))
-    >>> layout.kept, layout.channel("co2"), layout.channel("time")
-    (('time',), 0, None)
-    """
-
-    names: tuple[str, ...]
-    readings: tuple[str, ...]
-    forms: tuple[NumberFormat, ...]
-
-    @property
-    def kept(self) -> tuple[str, ...]:
-        """Columns that leave as they are."""
-        return tuple(name for name in self.names if name not in self.readings)
-
-    def channel(self, name: str) -> int | None:
-        """The channel of a reading; None for a column that leaves as it is."""
-        return self.readings.index(name) if name in self.readings else None
 
 
 def forms_of(design: Any, decimals: int | None = None) -> tuple[NumberFormat, ...]:
