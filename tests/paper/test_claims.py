@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import understudy as us
-from understudy.paper import claims, relative
+from understudy.paper import claims
 from understudy.paper import setting as room
 from understudy.paper.setting import Settings
 
@@ -34,22 +34,22 @@ def test_the_distortion_by_simulation_is_not_near_the_claim():
     out = us.disguise(Y, source=room.room(0), target=room.room(1))
     each = np.abs(out - Y).mean(axis=(0, 1))
     np.testing.assert_allclose(each, each[0], rtol=1e-9)
-    e = relative.designed().guarantee.bayes_error
+    e = claims.design_for().guarantee.bayes_error
     assert e * each[0] == pytest.approx(17.3458539, abs=1e-6)
 
 
 def test_no_reading_gives_the_claim(outcome):
     """None of those tried is within 0.1 of 0.8 percent, and the names are distinct."""
-    readings = relative.tried()
+    readings = claims.readings_of_section_v()
     assert len({reading.name for reading in readings}) == len(readings) > 30
     assert not any(reading.near for reading in readings)
-    assert relative.Reading("twin", "one that would", 0.79).near
+    assert claims.Reading("twin", "one that would", 0.79).near
     assert outcome.numbers["readings_near"] == 0
 
 
 def test_what_would_be_needed_gives_the_claim(outcome):
     """Each of the solved values, put back into the set-up, gives 0.8 percent."""
-    needed = relative.needed()
+    needed = claims.needed_for_claim()
     changes = (
         {"b": needed["b"]},
         {"start": needed["start"]},
@@ -57,7 +57,7 @@ def test_what_would_be_needed_gives_the_claim(outcome):
         {"leakage": needed["leakage"]},
     )
     for change in changes:
-        assert relative.percent(relative.designed(**change)) == pytest.approx(0.8, abs=1e-6)
+        assert claims.relative_percent(claims.design_for(**change)) == pytest.approx(0.8, abs=1e-6)
     assert needed["b"] == pytest.approx(0.1668, abs=1e-4)
 
 
@@ -66,7 +66,8 @@ def test_what_would_be_needed_gives_the_claim(outcome):
 )
 def test_a_small_distortion_at_03_would_be_small_at_zero_too(change):
     """For absolute distortion the ratio of the two is 2 e in every room."""
-    ratio = relative.percent(relative.designed(**change)) / relative.percent(relative.designed(0.0, **change))
+    percent, design = claims.relative_percent, claims.design_for
+    ratio = percent(design(**change)) / percent(design(0.0, **change))
     assert ratio == pytest.approx(2 * 0.13358602535, rel=1e-6)
 
 
@@ -78,8 +79,8 @@ def test_predictors_that_start_at_zero_by_simulation():
 
     Y = us.sample(room.room(1), room.HORIZON, n=3, rng=1)
     out = us.disguise(Y, source=started_at_zero(1), target=started_at_zero(0))
-    e = relative.designed().guarantee.bayes_error
-    (found,) = (r.percent for r in relative.tried() if r.name == "zero_predictors")
+    e = claims.design_for().guarantee.bayes_error
+    (found,) = (r.percent for r in claims.readings_of_section_v() if r.name == "zero_predictors")
     np.testing.assert_allclose(e * np.abs(out - Y).mean(axis=(0, 1)), found, rtol=1e-9)
 
 
@@ -93,8 +94,8 @@ def test_a_pseudo_predictor_fed_with_raw_readings_by_simulation():
         K = P / (P + 0.1)
         x, pseudo = room.A * (x + K * (y - x)) + room.B, room.A * (pseudo + K * (y - pseudo))
         P = room.A**2 * (1 - K) * P + 0.1
-    e = relative.designed().guarantee.bayes_error
-    (found,) = (r.percent for r in relative.tried() if r.name == "fed_with_raw")
+    e = claims.design_for().guarantee.bayes_error
+    (found,) = (r.percent for r in claims.readings_of_section_v() if r.name == "fed_with_raw")
     assert e * np.mean(change) == pytest.approx(found)
 
 

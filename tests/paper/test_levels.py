@@ -10,36 +10,36 @@ from helpers import ALPHA
 from scipy.stats import binomtest
 
 import understudy as us
-from understudy.paper import levels
 from understudy.paper import setting as room
+from understudy.paper import tradeoff
 from understudy.paper.setting import Settings
 
 
 @pytest.fixture(scope="module")
 def outcome():
-    return levels.compute(Settings(quick=True))
+    return tradeoff.compute_levels(Settings(quick=True))
 
 
 @pytest.fixture(scope="module")
 def design():
-    family = room.family(levels.VALUES)
-    return us.design(family, levels.PSEUDO, leakage="20%", horizon=room.HORIZON, distortion="mae")
+    family = room.family(tradeoff.VALUES)
+    return us.design(family, tradeoff.PSEUDO, leakage="20%", horizon=room.HORIZON, distortion="mae")
 
 
 def test_the_numbers_are_the_golden_ones(outcome):
-    for name, (value, tolerance) in levels.GOLDEN.items():
+    for name, (value, tolerance) in tradeoff.GOLDEN_LEVELS.items():
         assert outcome.numbers[name] == pytest.approx(value, abs=tolerance), name
 
 
 def test_quick_and_full_find_the_same(outcome):
-    full = levels.compute(Settings())
+    full = tradeoff.compute_levels(Settings())
     assert {**full.numbers, "points": 0} == {**outcome.numbers, "points": 0}
     assert full.numbers["points"] > 60
 
 
 def test_the_three_bounds_stand_in_their_order_and_the_papers_says_something(outcome):
     n = outcome.numbers
-    for share in levels.SHARES:
+    for share in tradeoff.SHARES:
         # Theorem 3 with its one bit in nats
         paper = (math.log(5) - share / 100 * math.log(5) - math.log(2)) / math.log(5)
         assert n[f"fano_paper_{share}"] == pytest.approx(paper, abs=1e-9)
@@ -64,8 +64,8 @@ def test_who_sees_the_pseudo_value_is_wrong_as_often_as_stated(design):
 def test_values_between_the_private_ones_bring_nothing(design):
     """They cost what their neighbours cost on average, so they can be left out of the offer."""
     assert not design.randomizer.kernel[:, 1::2].any()
-    family = room.family(levels.VALUES)
-    without = us.design(family, levels.VALUES, leakage="20%", horizon=room.HORIZON, distortion="mae")
+    family = room.family(tradeoff.VALUES)
+    without = us.design(family, tradeoff.VALUES, leakage="20%", horizon=room.HORIZON, distortion="mae")
     assert without.distortion == pytest.approx(design.distortion, rel=1e-9)
     cost = design.cost
     np.testing.assert_allclose(cost[:, 1::2], 0.5 * (cost[:, :-1:2] + cost[:, 2::2]), rtol=1e-9, atol=1e-9)

@@ -28,7 +28,7 @@ from rich.table import Table
 from understudy._paths import NewFile, check_paths
 from understudy._version import __version__
 from understudy.cli.terminal import print_json
-from understudy.paper.run import CATALOGUE, chosen, glance
+from understudy.paper.run import CATALOGUE, choose, glance
 from understudy.paper.run import run as compute
 from understudy.paper.setting import Outcome, Settings
 from understudy.stream.inspection import backup as private_copy
@@ -185,7 +185,7 @@ Told = Callable[[str, float], None]
 
 def run(out: Path, quick: bool, figures: list[str], seed: int, as_json: bool = False) -> None:
     """Compute, showing how far it is, and say what came out and where it is."""
-    names = chosen(figures)
+    names = choose(figures)
     # a program reads the standard output; how far it is goes to the error stream then
     console = Console(highlight=False, stderr=as_json)
     began = time.perf_counter()

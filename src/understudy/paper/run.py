@@ -281,11 +281,20 @@ def _words(text: str) -> str:
 # Computing the results, one after the other, and writing them to a folder ----------------------------
 
 
-# The order of the report. Each is a module with `compute(settings) -> Outcome`.
-CATALOGUE = (
-    "claims", "estimates", "tradeoff", "adversary", "disguised", "structure",
-    "noise", "examples", "schedule", "downstream", "levels",
-)  # fmt: skip
+CATALOGUE = {
+    "claims": "claims:compute",
+    "estimates": "estimates:compute",
+    "tradeoff": "tradeoff:compute",
+    "adversary": "adversary:compute",
+    "disguised": "estimates:compute_disguised",
+    "structure": "structure:compute",
+    "noise": "noise:compute",
+    "examples": "examples:compute",
+    "schedule": "schedule:compute",
+    "downstream": "downstream:compute",
+    "levels": "tradeoff:compute_levels",
+}
+"""The results in the order of the report: name -> module and function, ``(settings) -> Outcome``."""
 
 Told = Callable[[str, float], None]
 
@@ -293,10 +302,10 @@ Told = Callable[[str, float], None]
 _COMPUTING = 0.6
 
 
-def chosen(names: Iterable[str]) -> tuple[str, ...]:
+def choose(names: Iterable[str]) -> tuple[str, ...]:
     """The results with these names, in the order of the report; all of them for none.
 
-    >>> chosen(["levels", "tradeoff"])
+    >>> choose(["levels", "tradeoff"])
     ('tradeoff', 'levels')
     """
     wanted = list(names)
@@ -308,7 +317,8 @@ def chosen(names: Iterable[str]) -> tuple[str, ...]:
 
 def compute(name: str, settings: Settings) -> Outcome:
     """One result by its name."""
-    outcome: Outcome = importlib.import_module(f"understudy.paper.{name}").compute(settings)
+    module, _, function = CATALOGUE[name].partition(":")
+    outcome: Outcome = getattr(importlib.import_module(f"understudy.paper.{module}"), function)(settings)
     return outcome
 
 
@@ -319,7 +329,7 @@ def run(
 
     The fraction is 1.0 once, when the result is in the folder.
     """
-    names = chosen(names)
+    names = choose(names)
     prepare(out)
     outcomes: list[Outcome] = []
     for name in names:
