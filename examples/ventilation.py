@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import understudy as us
-from understudy.models.controlled import Controlled
+from understudy.models.family import Controlled
 from understudy.randomizer.causal_belief import Beliefs, posteriors
 
 PEOPLE = (0, 4, 10)

@@ -7,7 +7,7 @@ of column j.
 import numpy as np
 
 import understudy as us
-from understudy.models.controlled import Controlled
+from understudy.models.family import Controlled
 from understudy.models.quantised import Quantised
 
 # Only the mean is moved ------------------------------------------------------------------------------

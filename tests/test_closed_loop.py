@@ -22,7 +22,7 @@ from helpers import dense, dense_scores
 from scipy import stats
 
 import understudy as us
-from understudy.models.controlled import Controlled
+from understudy.models.family import Controlled
 from understudy.transform.whiteness import whiteness
 
 HOME = Path(__file__).parent.parent

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from understudy.laws.multivariate import Independent as Independent
     from understudy.laws.scalar import Scalar as Scalar
     from understudy.models.autoregressive import AutoRegressive as AutoRegressive
-    from understudy.models.controlled import Controlled as Controlled
+    from understudy.models.family import Controlled as Controlled
     from understudy.models.family import Family as Family
     from understudy.models.gauss_markov import GaussMarkov as GaussMarkov
     from understudy.models.gauss_markov import PerStep as PerStep
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from understudy.models.model import Model as Model
     from understudy.models.model import Residual as Residual
     from understudy.models.nonlinear import Nonlinear as Nonlinear
-    from understudy.models.on_grid import OnGrid as OnGrid
+    from understudy.models.quantised import OnGrid as OnGrid
     from understudy.models.quantised import Quantised as Quantised
     from understudy.randomizer.causal import CausalDesign as CausalDesign
     from understudy.randomizer.causal import design_causal as design_causal
@@ -107,7 +107,7 @@ _HOME = {
     "Independent": "laws.multivariate",
     "Scalar": "laws.scalar",
     "AutoRegressive": "models.autoregressive",
-    "Controlled": "models.controlled",
+    "Controlled": "models.family",
     "Family": "models.family",
     "GaussMarkov": "models.gauss_markov",
     "PerStep": "models.gauss_markov",
@@ -118,7 +118,7 @@ _HOME = {
     "Model": "models.model",
     "Residual": "models.model",
     "Nonlinear": "models.nonlinear",
-    "OnGrid": "models.on_grid",
+    "OnGrid": "models.quantised",
     "Quantised": "models.quantised",
     "CausalDesign": "randomizer.causal",
     "design_causal": "randomizer.causal",

@@ -64,7 +64,7 @@ KINDS: dict[str, dict[str, str]] = {
         "IID": "models.iid_markov",
         "HiddenMarkov": "models.hidden_markov",
         "Quantised": "models.quantised",
-        "OnGrid": "models.on_grid",
+        "OnGrid": "models.quantised",
     },
     "design": {
         "design": "randomizer.design:Design",
@@ -72,7 +72,7 @@ KINDS: dict[str, dict[str, str]] = {
         "robust design": "randomizer.robust:RobustDesign",
     },
     "state": {
-        "CellState": "models.quantised",
+        "CellState": "models.cell_filter",
         "Grid": "models.particle_filter",
         "Cloud": "models.particle_filter",
         "MarkovState": "models.iid_markov",

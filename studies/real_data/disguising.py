@@ -22,7 +22,7 @@ from understudy.identify.history import History
 from understudy.laws.cells import Rounded
 from understudy.models.autoregressive import AutoRegressive
 from understudy.models.family import Family
-from understudy.models.on_grid import OnGrid
+from understudy.models.quantised import OnGrid
 
 Positions = NDArray[np.intp]
 

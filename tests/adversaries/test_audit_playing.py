@@ -28,7 +28,7 @@ from understudy.adversaries.datasets import (
 from understudy.adversaries.datasets import disguise_on_grid as disguised
 from understudy.adversaries.datasets import transition_counts as transitions_of
 from understudy.errors import ConfigurationError
-from understudy.models.on_grid import OnGrid
+from understudy.models.quantised import OnGrid
 
 RATE = 1e-6
 

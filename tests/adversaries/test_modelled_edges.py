@@ -10,8 +10,7 @@ from understudy.adversaries.learners.bayes import Exact, Oracle, Redraws, Smooth
 from understudy.adversaries.learners.calibration import fit_logistic, surprise
 from understudy.adversaries.learners.grid import Digits, Inverted
 from understudy.adversaries.learners.hmm import Hidden
-from understudy.models.on_grid import OnGrid
-from understudy.models.quantised import Quantised
+from understudy.models.quantised import OnGrid, Quantised
 
 LEARNERS = (Exact(), Oracle(), Smoother(), Hidden(), Redraws(), Inverted(), Digits())
 HEAVY = us.Scalar(scipy.stats.t(4.0, 0.0, 2.0))

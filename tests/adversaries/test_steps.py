@@ -9,8 +9,7 @@ from helpers import random_system
 
 import understudy as us
 from understudy.adversaries.learners.bayes import gaussian_logs, refusal, sequence_logs, step_logs
-from understudy.models.on_grid import OnGrid
-from understudy.models.quantised import Quantised
+from understudy.models.quantised import OnGrid, Quantised
 
 HEAVY = us.Scalar(scipy.stats.t(4.0, 0.0, 2.0))
 

@@ -14,7 +14,7 @@ from understudy.identify.grid import hold_period as held_for
 from understudy.identify.grid import put_on_grid as behind
 from understudy.identify.grid import snap_to_grid as snapped
 from understudy.identify.history import History, Segment
-from understudy.models.on_grid import OnGrid
+from understudy.models.quantised import OnGrid
 
 
 def history(*columns, period=60.0):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import understudy as us
 from understudy.errors import ModelError, StateError
-from understudy.models.controlled import Controlled, Steered
+from understudy.models.family import Controlled, Steered
 
 FLOWS = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=40)
 

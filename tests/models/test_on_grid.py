@@ -14,7 +14,7 @@ from scipy import stats
 import understudy as us
 from understudy.errors import LawError, ModelError, ReadingError
 from understudy.laws.cells import Rounded, Rounding
-from understudy.models.on_grid import OnGrid, coloured, scored
+from understudy.models.quantised import OnGrid, coloured, scored
 
 ALPHA = 1e-6
 

@@ -16,8 +16,9 @@ from helpers import random_system, room, same_bits
 
 import understudy as us
 from understudy.laws.cells import Channel, Rounding
+from understudy.models.cell_filter import USUAL
 from understudy.models.gauss_markov import System
-from understudy.models.quantised import USUAL, Quantised
+from understudy.models.quantised import Quantised
 from understudy.transform import backend
 from understudy.transform.kalman_pair import SETTLED, gains, scalar_gains
 from understudy.transform.quantised import _NO_TABLE, _PAIRS, narrow, settled_filter

@@ -84,7 +84,7 @@ from understudy.models.autoregressive import AutoRegressive
 from understudy.models.family import Family
 from understudy.models.gauss_markov import gauss_markov
 from understudy.models.model import Model
-from understudy.models.on_grid import OnGrid, coloured, scored
+from understudy.models.quantised import OnGrid, coloured, scored
 from understudy.stream.engine import hand_over_state
 from understudy.tables.times import DAY, hours
 from understudy.transform.core import colouring, disguise, has_atoms, sample, transformation

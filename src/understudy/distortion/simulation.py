@@ -55,8 +55,7 @@ from understudy.models.autoregressive import AutoRegressive
 from understudy.models.gauss_markov import GaussMarkov, gauss_markov, innovations
 from understudy.models.hidden_markov import HiddenMarkov
 from understudy.models.model import Model
-from understudy.models.on_grid import OnGrid, coloured
-from understudy.models.quantised import Quantised
+from understudy.models.quantised import OnGrid, Quantised, coloured
 from understudy.transform.core import Emit, colour, colouring, whiten
 
 # Many sequences at once: scores (T, d, N) to readings, with arrays over the N sequences --------------

@@ -723,8 +723,7 @@ def put_on_grid(candidate: Candidate, cells: Channels) -> Candidate:
     why = obstacle(candidate, cells)
     if why is not None:
         raise ConfigurationError(f"{candidate.name} {why}")
-    from understudy.models.on_grid import OnGrid
-    from understudy.models.quantised import Quantised
+    from understudy.models.quantised import OnGrid, Quantised
 
     rows = [(None, 0.0, None, None) if cell is None else tuple(cell) for cell in cells]
     step, offset, low, high = rows[0] if len(rows) == 1 else (list(column) for column in zip(*rows, strict=True))

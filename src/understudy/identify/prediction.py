@@ -39,7 +39,7 @@ from understudy.models.gauss_markov import GaussMarkov, gauss_markov
 from understudy.models.hidden_markov import HiddenMarkov
 from understudy.models.iid_markov import IID
 from understudy.models.model import Model
-from understudy.models.on_grid import OnGrid, scored
+from understudy.models.quantised import OnGrid, scored
 from understudy.transform.backend import integers, kernels, kernels_hidden, view
 from understudy.transform.core import broken_law, whiten
 from understudy.transform.hidden_markov import bank, is_known

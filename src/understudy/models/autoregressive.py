@@ -10,16 +10,18 @@ Gauss-Markov one in companion form and inherits everything, missing readings inc
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from understudy._types import Array, Frozen, Plain
+from understudy._types import Array, Frozen, Numbers, Plain
 from understudy.errors import MissingReadingError, ModelError
 from understudy.laws.gaussian import Gaussian
 from understudy.laws.law import Law
 from understudy.laws.scalar import Shifted
-from understudy.models.gauss_markov import GaussMarkov, as_array, as_float, spectral_radius
+from understudy.models.gauss_markov import Filtered, GaussMarkov, as_array, as_float, spectral_radius
 from understudy.models.iid_markov import law_dim
 from understudy.serialize import Place, construct, fields, from_plain, stored_array, to_plain, truth
 
@@ -53,10 +55,10 @@ class AutoRegressive(Frozen):
 
     def __init__(
         self,
-        coefficients: Any,
-        intercept: Any = 0.0,
+        coefficients: ArrayLike,
+        intercept: ArrayLike = 0.0,
         noise: Law | None = None,
-        past: Any = None,
+        past: ArrayLike | None = None,
         *,
         allow_unstable: bool = False,
     ) -> None:
@@ -115,8 +117,9 @@ class AutoRegressive(Frozen):
     def __repr__(self) -> str:
         return f"AutoRegressive(order={self.order}, dim={self.dim})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _remade, (self.coefficients, self.intercept, self.noise, self.past, self.allow_unstable)
+    def __reduce__(self) -> tuple[Callable[..., AutoRegressive], tuple[Array, Array, Law, Array]]:
+        make = partial(AutoRegressive, allow_unstable=self.allow_unstable)
+        return make, (self.coefficients, self.intercept, self.noise, self.past)
 
     @property
     def atoms(self) -> bool:
@@ -146,27 +149,27 @@ class AutoRegressive(Frozen):
 
     # The state is that of the Gauss-Markov model, or the last p readings, the latest first.
 
-    def start(self) -> Any:
+    def start(self) -> Filtered | Array:
         """The past."""
         return self.past if self.gauss_markov is None else self.gauss_markov.start()
 
-    def predict(self, state: Any) -> Law:
+    def predict(self, state: Filtered | Array) -> Law:
         """Noise, moved to the prediction."""
-        if self.gauss_markov is not None:
+        if self.gauss_markov is not None and isinstance(state, Filtered):
             return self.gauss_markov.predict(state)
         # yhat_k = intercept + sum_i Phi_i y_{k-i}
-        mean = self.intercept + np.einsum("pij,pj->i", self.coefficients, state)
+        mean = self.intercept + np.einsum("pij,pj->i", self.coefficients, np.asarray(state))
         return Shifted(self.noise, mean.item() if self.dim == 1 else mean)
 
-    def update(self, state: Any, y: Any) -> Any:
+    def update(self, state: Filtered | Array, y: Numbers) -> Filtered | Array:
         """The new reading comes first, the oldest is dropped."""
-        if self.gauss_markov is not None:
+        if self.gauss_markov is not None and isinstance(state, Filtered):
             return self.gauss_markov.update(state, y)
         return np.concatenate([np.reshape(y, (1, self.dim)), state[:-1]])
 
-    def skip(self, state: Any) -> Any:
+    def skip(self, state: Filtered | Array) -> Filtered | Array:
         """Exact for Gaussian noise; refused for any other."""
-        if self.gauss_markov is not None:
+        if self.gauss_markov is not None and isinstance(state, Filtered):
             return self.gauss_markov.skip(state)
         raise MissingReadingError(
             "a reading is missing, and an AutoRegressive model has an exact law across a gap for Gaussian noise only; "
@@ -174,12 +177,8 @@ class AutoRegressive(Frozen):
         )
 
 
-def _remade(coefficients: Any, intercept: Any, noise: Law, past: Any, allow_unstable: bool) -> AutoRegressive:
-    return AutoRegressive(coefficients, intercept, noise, past, allow_unstable=allow_unstable)
-
-
-def _coefficients(given: Any, d: int) -> Array:
-    given = as_float("coefficients", given)
+def _coefficients(coefficients: ArrayLike, d: int) -> Array:
+    given = as_float("coefficients", coefficients)
     shape = given.shape
     if len(shape) < 2:
         Phi = as_array("coefficients", np.atleast_1d(given), 1)
@@ -196,7 +195,7 @@ def _coefficients(given: Any, d: int) -> Array:
     return _vector("coefficients", given, (shape[0], d, d))
 
 
-def _vector(name: str, given: Any, shape: tuple[int, ...]) -> Array:
+def _vector(name: str, given: ArrayLike, shape: tuple[int, ...]) -> Array:
     array = as_float(name, given)
     if array.ndim == 0 and (array == 0.0 or int(np.prod(shape)) == 1):
         array = np.full(shape, array.item())

@@ -1,37 +1,48 @@
-"""A family: what each value of the private parameter does to the law of the readings.
+"""A family: what each value of the private parameter does to the law of the readings; and parameters that move.
 
-A parameter that moves: the model of y when theta follows a path (paper, first remark).
+`Family` is the map from a value to a model, with the prior of the values.
 
-theta_k enters the step into x_k, the law of Y_k given the past; the predictor's state continues
-through the switches. Members of the path must therefore share the kind and the size of their state.
+`along` is the model of y when theta follows a path (paper, first remark). theta_k enters the step into x_k, the law
+of Y_k given the past; the predictor's state continues through the switches. Members of the path must therefore share
+the kind and the size of their state. Gauss-Markov members make one Gauss-Markov model, whose matrices change with the
+step, and rounded ones with one grid the same model behind that grid. Hidden Markov members with as many hidden states
+make a `HiddenPath`, any others a `Path`. A `HiddenMarkov` model moves its probabilities when a reading has been seen;
+along a path that move is the next member's, so the state kept there is the filtered one, moved when the next reading
+is asked for. Models that are approximate and models with an `emit` of their own are refused: what such a path gives
+away is not known, and could not be charged.
 
-Gauss-Markov members make one Gauss-Markov model, whose matrices change with the step, and rounded ones with
-one grid the same model behind that grid. Hidden Markov members with as many hidden states make a `HiddenPath`, any
-others a `Path`. Models that are approximate and models with an `emit` of their own are refused: what such
-a path gives away is not known, and could not be charged.
+`Controlled` is a system that is acted on: a fan, a valve, the weather. The model of step k depends on an input u_k
+that is known before reading k and not earlier, because somebody chose it in the light of the readings before. Given
+the inputs the readings are Gauss-Markov, whatever chose them::
 
-Hidden Markov models along a path of the parameter.
+    X_k = A(u_k) X_{k-1} + b(u_k) + W_k      Y_k = C(u_k) X_k + d(u_k) + V_k
 
-A `HiddenMarkov` model moves its probabilities when a reading has been seen, into the hidden state of the next. Along a
-path that move is the next member's: the entry of step k governs the move into the hidden state of reading k. So the
-state kept here is the filtered one, and is moved when the next reading is asked for.
+so an input that multiplies the state (air exchange does) is as exact as one that is added to it. The private
+parameter, if it moves, is a part of the *setting* of a step as well: room(theta_k, u_k). What may enter which side of
+a transformation is a matter of privacy, not of filtering. The source may be steered by anything that is known before
+the reading. The target may be steered by the pseudo parameter, by the disguised past, and by what is public and
+independent of the parameter and of the readings: clock, weather, fresh random numbers. A target that is steered by an
+input which reacted to raw readings gives the parameter away.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from understudy._types import Array, Frozen, Json, Plain, Value
-from understudy.errors import FamilyError, MissingReadingError, ModelError, StoredFileError
+from understudy._types import Array, Frozen, Json, Numbers, Plain, Value
+from understudy.errors import FamilyError, MissingReadingError, ModelError, StateError, StoredFileError
+from understudy.laws.gaussian import Gaussian
 from understudy.laws.law import Law
 from understudy.laws.multivariate import reweighted
-from understudy.models.gauss_markov import GaussMarkov, PerStep
+from understudy.models.gauss_markov import Filtered, GaussMarkov, PerStep
 from understudy.models.hidden_markov import HiddenMarkov, HiddenState
 from understudy.models.model import Model, is_model
+from understudy.models.quantised import Quantised
 from understudy.serialize import (
     construct,
     entries,
@@ -44,7 +55,7 @@ from understudy.serialize import (
     value_to_plain,
 )
 
-# A parameter that moves: the model of y when theta follows a path (paper, first remark) --------------
+# A parameter that moves -------------------------------------------------------------------------------
 
 
 class Path(Frozen):
@@ -80,7 +91,7 @@ class Path(Frozen):
         """Law under the member of this step."""
         return self._member(state).predict(state[2])
 
-    def update(self, state: tuple[int, int, Any], y: Any) -> tuple[int, int, Any]:
+    def update(self, state: tuple[int, int, Any], y: Numbers) -> tuple[int, int, Any]:
         """Update under the member of this step."""
         return state[0] + 1, 0, self._member(state).update(state[2], y)
 
@@ -112,11 +123,8 @@ def along(members: Sequence[Model]) -> Model:
                 f"{type(other).__name__} of {other.dim}; members of a path must share type, channels and the "
                 "dimension of their state (of a General model, the memory)"
             )
-    from understudy.models.hidden_markov import HiddenMarkov
-    from understudy.models.quantised import Quantised
-
     if type(first) is Quantised:
-        return _rounded(members)
+        return _rounded([member for member in members if isinstance(member, Quantised)])
     for attribute, why in (("residual", "are approximate"), ("emit", "feed back something else than they release")):
         if hasattr(first, attribute):
             raise FamilyError(
@@ -137,13 +145,13 @@ def _switched(members: Sequence[GaussMarkov]) -> GaussMarkov:
     return GaussMarkov(A, C, Q, R, b, d, members[0].mean0, members[0].cov0)
 
 
-def _rounded(members: Sequence[Any]) -> Model:
+def _rounded(members: Sequence[Quantised]) -> Model:
     """The switched model behind the grid that all members, of one type, share."""
     first = members[0]
     if any(m.grid.channels != first.grid.channels or m.given["method"] != first.given["method"] for m in members):
         raise FamilyError("the path is of Quantised models with several grids or methods; members must share both")
     behind = _switched([m.linear for m in members])
-    return type(first)(behind, **first.grid.given, method=first.given["method"])  # type: ignore[no-any-return]  # a model
+    return type(first)(behind, **first.grid.given, method=first.given["method"])
 
 
 def same_state(one: Model, other: Model) -> bool:
@@ -169,7 +177,7 @@ def _shape(state: Any) -> Any:
     return type(state), np.shape(state) if isinstance(state, np.ndarray) else None
 
 
-# A family: what each value of the private parameter does to the law of the readings ------------------
+# A family ---------------------------------------------------------------------------------------------
 
 
 class Family(Frozen):
@@ -194,7 +202,7 @@ class Family(Frozen):
         self,
         models: Callable[[Any], Model] | Mapping[Any, Model],
         values: Iterable[Any] | None = None,
-        prior: Any = None,
+        prior: ArrayLike | None = None,
         about: Mapping[str, Any] | None = None,
     ) -> None:
         self.about: dict[str, Any] | None = None if about is None else as_about(about)
@@ -274,7 +282,7 @@ class Family(Frozen):
     def __repr__(self) -> str:
         return f"Family({len(self.values)} values, dim={self.dim})"
 
-    def model(self, value: Any) -> Model:
+    def model(self, value: Value) -> Model:
         """The model of one value, which need not be among `values` if the family is a function."""
         key = _key(value)
         if key in self._cache:
@@ -328,7 +336,7 @@ class _StoredModels(Mapping[Any, Model]):
         return len(self._members)
 
 
-def as_about(about: Any) -> dict[str, Any]:
+def as_about(about: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of what is said about a family, if JSON can hold it.
 
     >>> as_about({"period": 60.0, "readings": ("co2",)})
@@ -343,7 +351,7 @@ def as_about(about: Any) -> dict[str, Any]:
     return copy
 
 
-def _own(value: Any) -> Any:
+def _own(value: Value) -> Value:
     """A value that the user cannot change afterwards."""
     if isinstance(value, np.ndarray):
         value = value.copy()
@@ -351,7 +359,7 @@ def _own(value: Any) -> Any:
     return value
 
 
-def _key(value: Any) -> Hashable:
+def _key(value: Value) -> Hashable:
     """What stands for a value in a dictionary; an array is as good a value as a tuple."""
     if isinstance(value, np.ndarray):
         return value.shape, value.dtype.str, value.tobytes()
@@ -362,7 +370,7 @@ def _key(value: Any) -> Hashable:
     return value
 
 
-def _probabilities(given: Any, size: int) -> Array:
+def _probabilities(given: ArrayLike | None, size: int) -> Array:
     if given is None:
         given = np.full(size, 1.0 / size)
     try:
@@ -383,7 +391,7 @@ def _probabilities(given: Any, size: int) -> Array:
     return p
 
 
-# Hidden Markov models along a path of the parameter --------------------------------------------------
+# Hidden Markov models along a path --------------------------------------------------------------------
 
 
 class HiddenPath(Frozen):
@@ -410,7 +418,7 @@ class HiddenPath(Frozen):
     def __repr__(self) -> str:
         return f"HiddenPath(states={self.members[0].states}, steps={self.steps}, dim={self.dim})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[HiddenPath], tuple[tuple[HiddenMarkov, ...]]]:
         return HiddenPath, (self.members,)
 
     # The state: readings so far, and the probabilities of the hidden state at the last of them, given all of them.
@@ -423,7 +431,7 @@ class HiddenPath(Frozen):
         """The mixture of the laws of this step's member."""
         return self._member(state).predict(self._moved(state))
 
-    def update(self, state: tuple[int, HiddenState], y: Any) -> tuple[int, HiddenState]:
+    def update(self, state: tuple[int, HiddenState], y: Numbers) -> tuple[int, HiddenState]:
         """Bayes' rule under this step's member."""
         laws = self._member(state).emissions
         return state[0] + 1, tuple(reweighted(self._moved(state), [float(law.logpdf(y)) for law in laws]))
@@ -440,3 +448,181 @@ class HiddenPath(Frozen):
         if state[0] >= self.steps:
             raise ModelError(f"the path has {self.steps} steps; there is no step {state[0] + 1}")
         return self.members[state[0]]
+
+
+# A setting that becomes known one step ahead ----------------------------------------------------------
+
+
+# Models of settings that are kept at a time: a damper has a hundred positions or so.
+_KEPT = 4096
+_FIRST = "the first setting"
+
+
+class Steered(NamedTuple):
+    """Law of X_k given the first k readings, and the setting of the next step; it shows neither."""
+
+    filtered: Filtered
+    setting: tuple[Hashable, ...]
+
+    def __repr__(self) -> str:
+        return f"Steered(readings={self.filtered.k})"
+
+
+class Controlled(Frozen):
+    """A Gauss-Markov model whose setting is given step by step.
+
+    `models(*setting)` is the model of one step; a setting is one or several numbers or names. `first` is the setting of
+    reading 1. A setting holds until `steered` gives another, which it does before the reading that it is for. All
+    models must have the same numbers of states and channels, and speak of the same state.
+
+    It is a model like any other: `us.Transform`, `us.whiten` and the checks take it.
+
+    >>> import understudy as us
+    >>> def room(people, flow):
+    ...     stays = 0.95 - 0.3 * flow
+    ...     return us.GaussMarkov(stays, 1.0, 0.1, 0.1, b=10.0 * people, mean0=100.0, cov0=1.0)
+    >>> model = Controlled(room, 1, 0.0)
+    >>> transform = us.Transform(source=model, target=model)
+    >>> source, target = transform.start()
+    >>> state = model.steered(source, 1, 0.5), model.steered(target, 0.6, 0.5)
+    >>> state, y_out = transform.step(state, 90.0)
+    >>> round(y_out, 9)
+    86.0
+    """
+
+    __slots__ = ("_kept", "_models", "atoms", "dim", "first", "states")
+
+    def __init__(self, models: Callable[..., GaussMarkov], *first: Hashable) -> None:
+        if not callable(models):
+            raise ModelError(
+                f"models is of type {type(models).__name__}; it must be a function of the setting of a step"
+            )
+        self._models = models
+        self._kept: dict[Hashable, GaussMarkov] = {}
+        self.atoms: bool = False
+        made = _made(models, first, _FIRST)
+        self.dim: int = made.dim
+        self.states: int = made.states
+        self.first: tuple[Any, ...] = first
+        self._kept[_setting_key(first)] = made
+
+    def __repr__(self) -> str:
+        return f"Controlled(states={self.states}, dim={self.dim})"
+
+    def model(self, *setting: Hashable) -> GaussMarkov:
+        """The model of a step with this setting."""
+        key = _setting_key(setting)
+        found = self._kept.get(key)
+        if found is None:
+            found = _made(self._models, setting, "a setting")
+            if (found.states, found.dim) != (self.states, self.dim):
+                raise ModelError(
+                    f"a setting gives {found.states} states and {found.dim} channels, the first {self.states} and "
+                    f"{self.dim}; they must agree"
+                )
+            if len(self._kept) >= _KEPT:
+                self._kept.clear()
+            self._kept[key] = found
+        return found
+
+    def along(self, settings: Iterable[tuple[Any, ...]]) -> GaussMarkov:
+        """The same model for settings that are known from the start: one tuple for each reading.
+
+        >>> import understudy as us
+        >>> model = Controlled(lambda flow: us.GaussMarkov(0.9 - flow, 1.0, 0.1, 0.1, mean0=0.0, cov0=1.0), 0.0)
+        >>> model.along([(0.0,), (0.2,), (0.1,)])
+        GaussMarkov(states=1, dim=1, per step)
+        """
+        if not isinstance(settings, Iterable):
+            raise ModelError(f"settings is of type {type(settings).__name__}; it must hold one tuple for each reading")
+        members = []
+        for k, setting in enumerate(settings):
+            if not (isinstance(setting, (tuple, list)) or (isinstance(setting, np.ndarray) and setting.ndim)):
+                raise ModelError(
+                    f"setting {k} is of type {type(setting).__name__}; it must be a tuple, which holds all that the "
+                    "model of a step depends on"
+                )
+            members.append(self._known(tuple(setting), k + 1))
+        if not members:
+            raise ModelError("settings is empty; it must hold one setting for each reading")
+        return along(members)  # type: ignore[return-value]  # Gauss-Markov members make a Gauss-Markov model
+
+    # The recursion --------------------------------------------------------------------------------
+
+    def start(self) -> Steered:
+        """Law of X_0 by the first setting, which holds until another is given."""
+        return Steered(self.model(*self.first).start(), self.first)
+
+    def steered(self, state: Steered, *setting: Hashable) -> Steered:
+        """The state with the setting of the next step. Before reading 1 the law of X_0 is that of its setting."""
+        k = _checked_state(state).filtered.k
+        made = self._known(setting, k + 1)
+        return Steered(made.start() if k == 0 else state.filtered, setting)
+
+    def predict(self, state: Steered) -> Gaussian:
+        """Law of the next reading under its setting."""
+        return self._of(state).predict(state.filtered)
+
+    def update(self, state: Steered, y: Numbers) -> Steered:
+        """State after a reading; the setting holds."""
+        return Steered(self._of(state).update(state.filtered, y), state.setting)
+
+    def skip(self, state: Steered) -> Steered:
+        """State after a missing reading; the setting holds."""
+        return Steered(self._of(state).skip(state.filtered), state.setting)
+
+    def _of(self, state: Steered) -> GaussMarkov:
+        return self._known(_checked_state(state).setting, state.filtered.k + 1)
+
+    def _known(self, setting: tuple[Any, ...], reading: int) -> GaussMarkov:
+        """The model of a setting at run time, where a matrix may tell the parameter: errors name no number of it."""
+        try:
+            return self.model(*setting)
+        except _NoModelError as error:
+            raise ModelError(f"the setting of reading {reading}: {error}") from None
+        except ModelError:
+            raise ModelError(
+                f"the setting of reading {reading} gives a model that breaks a rule, or of another size"
+            ) from None
+
+
+class _NoModelError(ModelError):
+    """The function of the setting gave no model; the message shows nothing of the setting."""
+
+
+def _made(models: Callable[..., GaussMarkov], setting: tuple[Any, ...], which: str) -> GaussMarkov:
+    try:
+        made = models(*setting)
+    except ModelError:
+        raise
+    except Exception as error:
+        # what the function says may quote the setting, of which the private parameter is a part; the first setting is
+        # configuration, and there it may
+        kinds = ", ".join(type(part).__name__ for part in setting)
+        raise _NoModelError(
+            f"the function of the setting raised {type(error).__name__} for {which} of types ({kinds}); it must "
+            "take as many numbers or names as are given, and return the model of a step"
+        ) from (error if which == _FIRST else None)
+    if not isinstance(made, GaussMarkov):
+        # other models move their state when a reading has come, and so before the next setting is known
+        raise _NoModelError(f"{which} gives a {type(made).__name__}; the model of a step must be a GaussMarkov")
+    return made
+
+
+def _setting_key(setting: tuple[Any, ...]) -> Hashable:
+    try:
+        hash(setting)
+    except TypeError:
+        kinds = ", ".join(type(part).__name__ for part in setting)
+        raise _NoModelError(
+            f"a setting is of types ({kinds}); it must hold numbers, names or tuples of these"
+        ) from None
+    return setting
+
+
+def _checked_state(state: Steered) -> Steered:
+    if not isinstance(state, Steered):
+        raise StateError(
+            f"a state of this model is of type {type(state).__name__}; it must come from start() or a step"
+        )
+    return state

@@ -23,12 +23,14 @@ and a callable is asked with the number of the reading, k = 1, 2, ...
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from understudy._types import Array, Frozen, Plain
+from understudy._types import Array, Frozen, Numbers, Plain
 from understudy.errors import ModelError, StoredFileError
 from understudy.laws.gaussian import Gaussian
 from understudy.laws.law import Law
@@ -51,7 +53,7 @@ class PerStep(Sequence[Any]):
 
     __slots__ = ("_values",)
 
-    def __init__(self, values: Any) -> None:
+    def __init__(self, values: Iterable[Any]) -> None:
         self._values = tuple(values)
         if not self._values:
             raise ModelError("PerStep is empty; it must hold one value for each step")
@@ -59,7 +61,7 @@ class PerStep(Sequence[Any]):
     def __len__(self) -> int:
         return len(self._values)
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int | slice) -> Any:
         return self._values[index]
 
     def __iter__(self) -> Iterator[Any]:
@@ -69,25 +71,33 @@ class PerStep(Sequence[Any]):
         return f"PerStep({len(self)} steps)"
 
 
+Given: TypeAlias = "ArrayLike | PerStep | Callable[[int], ArrayLike]"
+"""A parameter as a user gives it: for all steps, one for each step, or a function of the step."""
+
+
+_T = TypeVar("_T")
+
+
 class Parameter:
     """One parameter of a system over time; ``parameter.at(k)`` is its checked value at reading k."""
 
     __slots__ = ("_covariance", "_function", "_rank", "_shape", "_values", "name", "steps")
 
-    def __init__(self, name: str, given: Any, rank: int, size: int | None = None) -> None:
+    def __init__(self, name: str, given: Given, rank: int, size: int | None = None) -> None:
         self.name = name
         self._rank = rank
-        self._function: Callable[[int], Any] | None = given if callable(given) else None
+        self._function: Callable[[int], ArrayLike] | None = None
         self._values: tuple[Array, ...] = ()
         self._shape: tuple[int, ...] | None = None
         self._covariance = False
         self.steps: int | None = None
-        if self._function is not None:
+        if callable(given):
+            self._function = given
             return
         values = None if type(given) in (int, float) else per_step(name, given, rank, size)
-        if values is None:
+        if values is None and not isinstance(given, PerStep):
             self._values = (as_array(name, given, rank),)
-        else:
+        elif values is not None:
             self._values = _once(lambda v: as_array(name, v, rank), values)
             self.steps = len(self._values)
 
@@ -133,7 +143,7 @@ class Parameter:
         return self._values[k - 1]
 
 
-def per_step(name: str, given: Any, rank: int, size: int | None) -> Any:
+def per_step(name: str, given: ArrayLike | PerStep, rank: int, size: int | None) -> Sequence[ArrayLike] | None:
     """The sequence of values if `given` is one per step, else None."""
     if isinstance(given, PerStep):
         return given
@@ -149,9 +159,11 @@ def per_step(name: str, given: Any, rank: int, size: int | None) -> Any:
     return values
 
 
-def as_array(name: str, given: Any, rank: int) -> Array:
+def as_array(name: str, given: ArrayLike, rank: int) -> Array:
     """A finite array with `rank` axes; a number becomes the array with one entry."""
-    if type(given) in (int, float) and math.isfinite(given):  # the same as below, ten times as quick
+    if (
+        isinstance(given, (int, float)) and type(given) in (int, float) and math.isfinite(given)
+    ):  # the same as below, ten times as quick
         array = np.full((1,) * rank, given, dtype=float)
         array.flags.writeable = False
         return array
@@ -213,7 +225,7 @@ def _once(function: Callable[[Any], Array], values: Sequence[Any]) -> tuple[Arra
     return tuple(done[id(v)] if id(v) in done else done.setdefault(id(v), function(v)) for v in values)
 
 
-def as_float(name: str, given: Any) -> Array:
+def as_float(name: str, given: ArrayLike) -> Array:
     """Numbers as an array of floats of its own, or an error that names the parameter."""
     try:
         array = np.asarray(given)
@@ -294,14 +306,14 @@ class GaussMarkov(Frozen):
 
     def __init__(
         self,
-        A: Any,
-        C: Any,
-        Q: Any,
-        R: Any,
-        b: Any = 0.0,
-        d: Any = 0.0,
-        mean0: Any = None,
-        cov0: Any = None,
+        A: Given,
+        C: Given,
+        Q: Given,
+        R: Given,
+        b: Given = 0.0,
+        d: Given = 0.0,
+        mean0: ArrayLike | None = None,
+        cov0: ArrayLike | None = None,
         *,
         allow_unstable: bool = False,
     ) -> None:
@@ -378,9 +390,9 @@ class GaussMarkov(Frozen):
         kind = "constant" if self.constant else "per step"
         return f"GaussMarkov(states={self.states}, dim={self.dim}, {kind})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Callable[[], GaussMarkov], tuple[()]]:
         # a copy is made anew, so that its arrays are read-only again and nothing worked out comes along
-        return _remade, (self.given,)
+        return partial(GaussMarkov, **self.given), ()
 
     @property
     def given(self) -> dict[str, Any]:
@@ -391,14 +403,14 @@ class GaussMarkov(Frozen):
     @classmethod
     def from_continuous(
         cls,
-        A: Any,
-        C: Any,
-        Q: Any,
-        R: Any,
-        b: Any = 0.0,
-        d: Any = 0.0,
-        mean0: Any = None,
-        cov0: Any = None,
+        A: ArrayLike,
+        C: ArrayLike,
+        Q: ArrayLike,
+        R: ArrayLike,
+        b: ArrayLike = 0.0,
+        d: ArrayLike = 0.0,
+        mean0: ArrayLike | None = None,
+        cov0: ArrayLike | None = None,
         *,
         period: float,
         allow_unstable: bool = False,
@@ -499,7 +511,7 @@ class GaussMarkov(Frozen):
         C, d, R = system.C, system.d, system.R
         return Gaussian(C @ x + d, C @ P @ C.T + R)
 
-    def update(self, state: Filtered, y: Any) -> Filtered:
+    def update(self, state: Filtered, y: Numbers) -> Filtered:
         """xhat_{k|k} = xhat_{k|k-1} + K (y - C xhat_{k|k-1} - d), Joseph form for the covariance."""
         system = self.at(state.k + 1)
         x, P = self._moved(state, system)
@@ -524,7 +536,7 @@ class GaussMarkov(Frozen):
 
     # Checks ---------------------------------------------------------------------------------------
 
-    def _initial(self, mean0: Any, cov0: Any) -> tuple[Array, Array]:
+    def _initial(self, mean0: ArrayLike | None, cov0: ArrayLike | None) -> tuple[Array, Array]:
         n = self.states
         if mean0 is None or cov0 is None:
             if self._system is None or spectral_radius(self._system.A) >= 1.0 - _UNIT_ROOT:
@@ -575,11 +587,7 @@ def _no_law(k: int, smallest: float) -> ModelError:
     )
 
 
-def _remade(given: dict[str, Any]) -> GaussMarkov:
-    return GaussMarkov(**given)
-
-
-def _zeros(given: Any, size: int) -> Any:
+def _zeros(given: _T, size: int) -> _T | Array:
     """The number 0 stands for a vector of zeros; no other number stands for a longer vector."""
     return np.zeros(size) if isinstance(given, (int, float)) and given == 0 else given
 

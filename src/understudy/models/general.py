@@ -6,19 +6,23 @@ joint density of the sequence and conditions it itself; `laws.density` does the 
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from understudy._types import Array, Frozen
+from understudy._types import Array, Frozen, Numbers
 from understudy.errors import LawError, MissingReadingError, ModelError, NumericalError, ReadingError
 from understudy.laws._quadrature import Asked, Stretch
 from understudy.laws.law import Law
 from understudy.laws.numeric import MOST, FromDensity, check_accuracy, check_size, supports_of
-from understudy.models.iid_markov import law_dim
+from understudy.models.iid_markov import law_dim, takes_k
+
+Hint: TypeAlias = "ArrayLike | Callable[[Array], ArrayLike] | None"
+"""A centre or a scale, or a function of the past that gives it."""
 
 
 class Past(NamedTuple):
@@ -104,16 +108,28 @@ class General(Frozen):
         *,
         joint: Callable[[Array], Any] | None = None,
         dim: int = 1,
-        support: Any = None,
+        support: ArrayLike | None = None,
         initial: Law | None = None,
         memory: int | None = None,
         steps: int | None = None,
         normalise: bool = False,
         accuracy: float = 1e-9,
-        centre: Any = None,
-        scale: Any = None,
+        centre: Hint = None,
+        scale: Hint = None,
     ) -> None:
-        self._given = (conditional, joint, dim, support, initial, memory, steps, normalise, accuracy, centre, scale)
+        self._given: dict[str, Any] = {
+            "conditional": conditional,
+            "joint": joint,
+            "dim": dim,
+            "support": support,
+            "initial": initial,
+            "memory": memory,
+            "steps": steps,
+            "normalise": normalise,
+            "accuracy": accuracy,
+            "centre": centre,
+            "scale": scale,
+        }
         _check_functions(conditional, joint)
         _check_counts(memory, steps, joint)
         try:
@@ -132,7 +148,7 @@ class General(Frozen):
         self.conditional, self.joint, self.initial = conditional, joint, initial
         self.dim, self.memory, self.steps = dim, memory, steps
         self.normalise, self.centre, self.scale = normalise, centre, scale
-        self._takes_k = conditional is not None and _takes_k(conditional)
+        self._takes_k = conditional is not None and takes_k(conditional, 2, "conditional")
         try:
             self._first: Law = self._checked_first() if initial is None else initial
             steady: Law | None = None
@@ -147,13 +163,13 @@ class General(Frozen):
     def __repr__(self) -> str:
         return f"General(dim={self.dim})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _again, self._given
+    def __reduce__(self) -> tuple[Callable[[], General], tuple[()]]:
+        return partial(General, **self._given), ()
 
     def __copy__(self) -> General:
         return self  # a value, and its first law may have taken seconds
 
-    def __deepcopy__(self, memo: Any) -> General:
+    def __deepcopy__(self, memo: dict[int, Any]) -> General:
         return self
 
     def start(self) -> Past:
@@ -169,7 +185,7 @@ class General(Frozen):
             return self._first
         return self._steady if self._steady is not None else self._law(k + 1, past)
 
-    def update(self, state: Past, y: Any) -> Past:
+    def update(self, state: Past, y: Numbers) -> Past:
         """The past with one more reading."""
         k, past = state
         reading = np.asarray(y, dtype=float)
@@ -263,7 +279,7 @@ class General(Frozen):
         Asked(function, self._name(k)).search(candidates)
 
 
-def _check_functions(conditional: Any, joint: Any) -> None:
+def _check_functions(conditional: Callable[..., Any] | None, joint: Callable[..., Any] | None) -> None:
     if (conditional is None) == (joint is None):
         raise ModelError("exactly one of conditional= and joint= must be given: a model has one density")
     for name, function in (("conditional", conditional), ("joint", joint)):
@@ -271,7 +287,7 @@ def _check_functions(conditional: Any, joint: Any) -> None:
             raise ModelError(f"{name} is of type {type(function).__name__}; it must be a function")
 
 
-def _check_counts(memory: Any, steps: Any, joint: Any) -> None:
+def _check_counts(memory: int | None, steps: int | None, joint: Callable[..., Any] | None) -> None:
     for name, count, least in (("memory", memory, 0), ("steps", steps, 1)):
         whole = isinstance(count, (int, np.integer)) and not isinstance(count, bool)
         if count is not None and not (whole and count >= least):
@@ -280,17 +296,7 @@ def _check_counts(memory: Any, steps: Any, joint: Any) -> None:
         raise ModelError("steps= says how many readings joint= takes; it goes with joint=, and without memory=")
 
 
-def _takes_k(conditional: Callable[..., Any]) -> bool:
-    """Whether the function has a third argument, for k."""
-    try:
-        parameters = inspect.signature(conditional).parameters.values()
-    except ValueError:
-        return False  # a builtin without a signature takes no k
-    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return len(positional) > 2 or any(p.kind is p.VAR_POSITIONAL for p in parameters)
-
-
-def _hint(name: str, given: Any, k: int, past: Array, tiles: int) -> Any:
+def _hint(name: str, given: Hint, k: int, past: Array, tiles: int) -> Array | None:
     """A centre or a scale, for each number that the density takes."""
     if given is None:
         return None
@@ -304,20 +310,3 @@ def _hint(name: str, given: Any, k: int, past: Array, tiles: int) -> Any:
 def _frozen(array: Array) -> Array:
     array.flags.writeable = False
     return array
-
-
-def _again(*given: Any) -> General:
-    conditional, joint, dim, support, initial, memory, steps, normalise, accuracy, centre, scale = given
-    return General(
-        conditional,
-        joint=joint,
-        dim=dim,
-        support=support,
-        initial=initial,
-        memory=memory,
-        steps=steps,
-        normalise=normalise,
-        accuracy=accuracy,
-        centre=centre,
-        scale=scale,
-    )

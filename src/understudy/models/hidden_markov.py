@@ -9,15 +9,16 @@ probabilities before reading k (row vectors) and p_s the density of the reading 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from understudy._types import Array, Frozen, Plain
+from understudy._types import Array, Frozen, Numbers, Plain
 from understudy.errors import ModelError
 from understudy.laws.atoms import Atoms, positions
 from understudy.laws.gaussian import Gaussian
-from understudy.laws.law import Law
+from understudy.laws.law import Law, has_atoms
 from understudy.laws.multivariate import (
     ChannelMixture,
     GaussianMixture,
@@ -56,7 +57,7 @@ class HiddenMarkov(Frozen):
 
     __slots__ = ("atoms", "dim", "emissions", "initial", "laws", "states", "transition")
 
-    def __init__(self, transition: Any, initial: Any, laws: Any) -> None:
+    def __init__(self, transition: ArrayLike, initial: ArrayLike, laws: Sequence[Law]) -> None:
         self.laws: tuple[Law, ...] = _laws(laws)
         self.states = S = len(self.laws)
         self.dim = law_dim(self.laws[0], "the law of state 0")
@@ -68,7 +69,7 @@ class HiddenMarkov(Frozen):
         for array in (self.transition, self.initial):
             array.flags.writeable = False
         self.emissions: tuple[Law, ...] = _emissions(self.laws, self.dim)
-        self.atoms = any(getattr(law, "atoms", False) for law in self.emissions)
+        self.atoms = any(has_atoms(law) for law in self.emissions)
 
     def to_dict(self, place: Place) -> Plain:
         """The chain and the laws of its states; see `understudy.serialize`."""
@@ -89,7 +90,7 @@ class HiddenMarkov(Frozen):
     def __repr__(self) -> str:
         return f"HiddenMarkov(states={self.states}, dim={self.dim})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[HiddenMarkov], tuple[Array, Array, tuple[Law, ...]]]:
         return HiddenMarkov, (self.transition, self.initial, self.laws)
 
     def start(self) -> HiddenState:
@@ -105,7 +106,7 @@ class HiddenMarkov(Frozen):
             return GaussianMixture(state, [mean for mean, _ in given], [cov for _, cov in given])
         return ChannelMixture(state, self.emissions)
 
-    def update(self, state: HiddenState, y: Any) -> HiddenState:
+    def update(self, state: HiddenState, y: Numbers) -> HiddenState:
         """Bayes' rule, then one step of the chain."""
         return self._moved(reweighted(state, [float(law.logpdf(y)) for law in self.emissions]))
 
@@ -113,13 +114,13 @@ class HiddenMarkov(Frozen):
         """One step of the chain."""
         return self._moved(state)
 
-    def _moved(self, p: Any) -> HiddenState:
+    def _moved(self, p: Sequence[float]) -> HiddenState:
         # pi_{k+1} = p A, added up in a fixed order, and normalised so that long gaps do not drift
         pi = (np.reshape(p, (-1, 1)) * self.transition).sum(axis=0)
         return tuple((pi / pi.sum()).tolist())
 
 
-def _laws(given: Any) -> tuple[Law, ...]:
+def _laws(given: Sequence[Law]) -> tuple[Law, ...]:
     try:
         laws = tuple(given)
     except TypeError:
@@ -135,7 +136,7 @@ def _laws(given: Any) -> tuple[Law, ...]:
     return laws
 
 
-def _numbers(name: str, given: Any, shape: tuple[int, ...]) -> Array:
+def _numbers(name: str, given: ArrayLike, shape: tuple[int, ...]) -> Array:
     try:
         array = np.array(given, dtype=float)
     except (TypeError, ValueError):
@@ -156,7 +157,7 @@ def _probabilities(name: str, p: Array) -> Array:
     return p if abs(total - 1.0) <= p.size * float(np.finfo(float).eps) else p / total
 
 
-def _emissions(laws: tuple[Any, ...], d: int) -> tuple[Law, ...]:
+def _emissions(laws: tuple[Law, ...], d: int) -> tuple[Law, ...]:
     """The laws in the form that is computed with: in each channel, atoms on the same values in every state."""
     if d == 1:
         return tuple(_common([law.laws[0] if isinstance(law, Independent) else law for law in laws], "the reading"))
@@ -166,30 +167,32 @@ def _emissions(laws: tuple[Any, ...], d: int) -> tuple[Law, ...]:
                 f"the law of state {s} is of type {type(law).__name__} and dim {d}, which cannot be taken apart "
                 "channel by channel; Gaussian, Independent, GaussianMixture and GaussianCopula can"
             )
-    if not any(getattr(law, "atoms", False) for law in laws):
+    if not any(has_atoms(law) for law in laws):
         return laws
+    independent = [law for law in laws if isinstance(law, Independent)]
     for s, law in enumerate(laws):
         if not isinstance(law, Independent):
             raise ModelError(f"the law of state {s} has no atoms and others have; write it as Independent channels")
-    columns = [_common([law.laws[i] for law in laws], f"channel {i}") for i in range(d)]
+    columns = [_common([law.laws[i] for law in independent], f"channel {i}") for i in range(d)]
     return tuple(Independent(*row) for row in zip(*columns, strict=True))
 
 
-def _common(laws: list[Any], where: str) -> list[Any]:
+def _common(laws: list[Law], where: str) -> list[Law]:
     """Atoms on the values of all of them; what has no atoms stays as it is."""
-    kinds = [bool(getattr(law, "atoms", False)) for law in laws]
+    kinds = [has_atoms(law) for law in laws]
     if not any(kinds):
         return laws
+    atoms = [law for law in laws if isinstance(law, Atoms)]
     for s, law in enumerate(laws):
         if not isinstance(law, Atoms):
             raise ModelError(
                 f"{where} has Atoms in state {kinds.index(True)} and a law of type {type(law).__name__} in state {s}; "
                 "all states must have Atoms there, or none"
             )
-    values = np.unique(np.concatenate([law.values for law in laws]))
+    values = np.unique(np.concatenate([law.values for law in atoms]))
     values.flags.writeable = False
-    spread = []
-    for law in laws:
+    spread: list[Law] = []
+    for law in atoms:
         p = np.zeros(values.size)
         p[positions(values, law.values)] = law.probabilities
         spread.append(Atoms.trusted(values, p))

@@ -1,6 +1,7 @@
-"""Independent, identically distributed readings (paper, Section IV-A).
+"""Independent readings (paper, Section IV-A) and Markovian readings (Section IV-B).
 
-Markovian readings (paper, Section IV-B): the next reading depends on the last one alone.
+`IID`: every reading is a draw from one law. `Markov`: the law of the next reading depends on the last one alone, by a
+function that the user gives.
 """
 
 from __future__ import annotations
@@ -9,22 +10,20 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from understudy._types import Frozen, Plain
+from understudy._types import Frozen, Numbers, Plain
 from understudy.errors import MissingReadingError, ModelError
-from understudy.laws.law import Law, is_law
+from understudy.laws.law import Law, dimension, has_atoms, is_law
 from understudy.serialize import Place, construct, fields, from_plain, to_plain
 
-# Independent, identically distributed readings (paper, Section IV-A) ---------------------------------
 
-
-def law_dim(law: Any, what: str) -> int:
+def law_dim(law: Law, what: str) -> int:
     """Dimension of a law; refuses what is not one."""
     if not is_law(law):
         raise ModelError(
             f"{what} is of type {type(law).__name__}; it must be a law, with score, value and logpdf "
             "(a frozen scipy.stats distribution becomes one with us.Scalar)"
         )
-    return int(getattr(law, "dim", 1))
+    return dimension(law)
 
 
 class IID(Frozen):
@@ -58,7 +57,7 @@ class IID(Frozen):
     @property
     def atoms(self) -> bool:
         """Whether the law has atoms, so that scores need auxiliary uniforms."""
-        return bool(getattr(self.law, "atoms", False))
+        return has_atoms(self.law)
 
     @property
     def innovations(self) -> tuple[None, Law]:
@@ -73,7 +72,7 @@ class IID(Frozen):
         """The law, always."""
         return self.law
 
-    def update(self, state: None, y: Any) -> None:
+    def update(self, state: None, y: Numbers) -> None:
         """A reading changes nothing."""
         return
 
@@ -82,14 +81,11 @@ class IID(Frozen):
         return
 
 
-# Markovian readings (paper, Section IV-B): the next reading depends on the last one alone ------------
-
-
 class MarkovState(NamedTuple):
     """How many readings there were, the last one seen (None before the first), how many missing since."""
 
     k: int
-    last: Any
+    last: Numbers | None
     missing: int
 
 
@@ -125,8 +121,8 @@ class Markov(Frozen):
         self.initial = initial
         self.transition = transition
         self.gap = gap
-        self._transition_takes_k = _takes_k(transition, 1, "transition")
-        self._gap_takes_k = gap is not None and _takes_k(gap, 2, "gap")
+        self._transition_takes_k = takes_k(transition, 1, "transition")
+        self._gap_takes_k = gap is not None and takes_k(gap, 2, "gap")
 
     def __repr__(self) -> str:
         return f"Markov(dim={self.dim})"
@@ -134,7 +130,7 @@ class Markov(Frozen):
     @property
     def atoms(self) -> bool:
         """Whether the initial law has atoms, and so all: transitions must be of the same kind."""
-        return bool(getattr(self.initial, "atoms", False))
+        return has_atoms(self.initial)
 
     def start(self) -> MarkovState:
         """No reading yet."""
@@ -150,7 +146,7 @@ class Markov(Frozen):
             return self.initial
         return self.transition(last, *(clock if self._transition_takes_k else ()))
 
-    def update(self, state: MarkovState, y: Any) -> MarkovState:
+    def update(self, state: MarkovState, y: Numbers) -> MarkovState:
         """Only the last reading matters."""
         k, _, _ = state
         return MarkovState(k + 1, y, 0)
@@ -166,10 +162,10 @@ class Markov(Frozen):
         return MarkovState(k + 1, last, missing + 1)
 
 
-def _takes_k(function: Any, arguments: int, name: str) -> bool:
+def takes_k(function: Callable[..., Any], arguments: int, name: str) -> bool:
     """Whether `function` takes one more positional argument than `arguments`."""
     if not callable(function):
-        raise ModelError(f"{name} is of type {type(function).__name__}; it must be a function that returns a law")
+        raise ModelError(f"{name} is of type {type(function).__name__}; it must be a function")
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except ValueError:

@@ -6,9 +6,8 @@ new one and leave the old one alone.
 
 A reading of a model with ``dim == 1`` is a float; with ``dim > 1`` it is an array ``(dim,)``.
 
-What an approximate source model gives away beyond the randomizer.
-
-If the model of theta_i is not exactly the law of its readings, the scores are not exactly white, and
+`Residual` is what an approximate source model gives away beyond the randomizer. If the model of theta_i is not
+exactly the law of its readings, the scores are not exactly white, and
 
     I(Theta; ~Y) <= I(Theta; ~Theta) + sum_i p_i KL(true law under theta_i || model i)
 
@@ -20,16 +19,21 @@ divergence, so that a design can charge it.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from understudy._types import Array
+from understudy._types import Array, Numbers
 from understudy.laws.law import Law
 
-# What a model is: the law of a whole measurement sequence, as a causal recursion ---------------------
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    State = TypeVarWithDefault("State", default=Any)
+else:
+    State = TypeVar("State")
 
 
 @runtime_checkable
-class Model(Protocol):
+class Model(Protocol[State]):
     """A causal recursion: the state before y_1, and what each reading does to it.
 
     Optional: ``emit(state, z) -> (state, y)``, for a model that must feed back something else than
@@ -44,19 +48,19 @@ class Model(Protocol):
         """Number of channels of a reading."""
         ...
 
-    def start(self) -> Any:
+    def start(self) -> State:
         """State before y_1."""
         ...
 
-    def predict(self, state: Any) -> Law:
+    def predict(self, state: State) -> Law:
         """Law of the next reading given the past."""
         ...
 
-    def update(self, state: Any, y: Any) -> Any:
+    def update(self, state: State, y: Numbers) -> State:
         """State after the reading `y`."""
         ...
 
-    def skip(self, state: Any) -> Any:
+    def skip(self, state: State) -> State:
         """State after a missing reading."""
         ...
 

@@ -32,17 +32,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from understudy._types import Array, Frozen
+from understudy._types import Array, Frozen, Numbers, Seed
 from understudy.errors import ModelError, ReadingError, StateError
 from understudy.laws.law import Law
 from understudy.laws.multivariate import ShiftedMixture
 from understudy.laws.uniforms import Uniforms
 from understudy.models.model import Residual
 from understudy.models.particle_filter import (
+    Ahead,
     Cloud,
     Dice,
     Extent,
@@ -136,7 +139,7 @@ class Diagnosis(NamedTuple):
         return f"Diagnosis(steps={len(self.ess)})"
 
 
-def diagnose(model: Any, Y: Any) -> Diagnosis:
+def diagnose(model: Nonlinear, Y: ArrayLike) -> Diagnosis:
     """Run a `Nonlinear` model and a second one beside it over a record."""
     readings = _record(Y, model.dim)
     rng = np.random.default_rng(0)
@@ -158,7 +161,7 @@ def diagnose(model: Any, Y: Any) -> Diagnosis:
     return Diagnosis(*out)
 
 
-def residual(model: Any, T: int, sequences: int, rng: np.random.Generator) -> Residual:
+def residual(model: Nonlinear, T: int, sequences: int, rng: np.random.Generator) -> Residual:
     """Sum over T readings of the divergence of a reference from a `Nonlinear` model, over records of the true law."""
     reference, how = _reference(model)
     Y = model.simulate(T, n=sequences, rng=rng).Y
@@ -174,7 +177,7 @@ def residual(model: Any, T: int, sequences: int, rng: np.random.Generator) -> Re
     return Residual.estimated(totals, T, f"{how}, {sequences} sequences")
 
 
-def _reference(model: Any) -> tuple[Any, str]:
+def _reference(model: Nonlinear) -> tuple[Nonlinear, str]:
     if model.method == "point-mass":
         return model.using(points=2 * model.points), f"against a grid of {2 * model.points} points"
     if model.states == 1 and not model.system.move.noisy:
@@ -186,7 +189,7 @@ def _reference(model: Any) -> tuple[Any, str]:
     return model.using(particles=many), f"against {many} particles"
 
 
-def _record(Y: Any, dim: int) -> Array:
+def _record(Y: ArrayLike, dim: int) -> Array:
     try:
         array = np.asarray(Y, dtype=float)
     except (TypeError, ValueError):
@@ -255,7 +258,7 @@ class Nonlinear(Frozen):
         read: Callable[..., Any],
         process_noise: Law,
         reading_noise: Law,
-        initial: Any,
+        initial: Law | ArrayLike,
         particles: int = 1000,
         method: str = "particles",
         seed: int = 0,
@@ -272,13 +275,13 @@ class Nonlinear(Frozen):
         self._system = system(move, read, process_noise, reading_noise, initial)
         self.dim: int = self._system.noise.dim
         self.states: int = self._system.states
-        self._filter: Any = (
+        self._filter: ParticleFilter | PointMassFilter = (
             ParticleFilter(self._system, self.particles, self._dice)
             if method == "particles"
             else PointMassFilter(self._system, self.points)
         )
         # The step that was last asked for, so that predict and update do not both compute it.
-        self._memo: dict[str, Any] = {}
+        self._memo: dict[str, tuple[Cloud, Ahead]] = {}
         self._check_functions()
         self._start: Cloud = self._filter.start()
 
@@ -286,8 +289,8 @@ class Nonlinear(Frozen):
         size = f"{self.particles} particles" if self.method == "particles" else f"{self.points} points"
         return f"Nonlinear(states={self.states}, dim={self.dim}, {size})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _remade, (self._given(),)
+    def __reduce__(self) -> tuple[Callable[[], Nonlinear], tuple[()]]:
+        return partial(Nonlinear, **self._given()), ()
 
     def _given(self) -> dict[str, Any]:
         parts = self._system
@@ -305,12 +308,12 @@ class Nonlinear(Frozen):
 
     def keyed(self, key: bytes) -> Nonlinear:
         """The same model with its randomness from another key, 16 to 64 bytes and secret."""
-        return _remade({**self._given(), "key": key})
+        return Nonlinear(**{**self._given(), "key": key})
 
     def using(self, *, method: str | None = None, particles: int | None = None, points: int | None = None) -> Nonlinear:
         """The same model, computed otherwise: by another method or with another number of points."""
         changes = {"method": method, "particles": particles, "points": points}
-        return _remade({**self._given(), **{name: value for name, value in changes.items() if value is not None}})
+        return Nonlinear(**{**self._given(), **{name: value for name, value in changes.items() if value is not None}})
 
     @property
     def twin_key(self) -> bytes:
@@ -330,19 +333,17 @@ class Nonlinear(Frozen):
 
     def predict(self, state: Cloud) -> ShiftedMixture:
         """The reading noise, moved to where the state may be read."""
-        law: ShiftedMixture = self._ahead(state).law
-        return law
+        return self._ahead(state).law
 
-    def update(self, state: Cloud, y: Any) -> Cloud:
+    def update(self, state: Cloud, y: Numbers) -> Cloud:
         """Weights times likelihood; then particles are drawn anew if few still count, or the grid is laid anew."""
         return self.seen(state, y)[0]
 
     def skip(self, state: Cloud) -> Cloud:
         """The move alone."""
-        after: Cloud = self._filter.without(state[0] + 1, self._ahead(state))
-        return after
+        return self._filter.without(state[0] + 1, self._ahead(state))
 
-    def seen(self, state: Cloud, y: Any) -> tuple[Cloud, float]:
+    def seen(self, state: Cloud, y: Numbers) -> tuple[Cloud, float]:
         """The state after a reading, as `update` gives it, and the effective sample size that its weights left."""
         ahead, k = self._ahead(state), state[0] + 1
         if not np.isfinite(np.asarray(y, dtype=float)).all():
@@ -353,7 +354,7 @@ class Nonlinear(Frozen):
             raise ReadingError(f"reading number {k} is outside what any state of the model can give")
         return self._filter.after(k, ahead, log_weights, y), effective_size(log_weights)
 
-    def _ahead(self, state: Cloud) -> Any:
+    def _ahead(self, state: Cloud) -> Ahead:
         kept = self._memo.get("last")
         if kept is not None and kept[0] is state:
             return kept[1]
@@ -365,21 +366,21 @@ class Nonlinear(Frozen):
 
     # The true law, and how far this one is from it --------------------------------------------------
 
-    def simulate(self, T: int, *, n: int = 1, rng: Any = None) -> Simulated:
+    def simulate(self, T: int, *, n: int = 1, rng: Seed = None) -> Simulated:
         """Draw n sequences of T states and readings from the true model, not from its approximation.
 
         `rng` is a numpy Generator or a seed; None draws afresh.
         """
         return self._system.simulated(_count("T", T, 1), _count("n", n, 1), np.random.default_rng(rng))
 
-    def diagnose(self, Y: Any) -> Diagnosis:
+    def diagnose(self, Y: ArrayLike) -> Diagnosis:
         """How the points fare on a record: effective sample size, log-likelihood and divergence, by reading.
 
         `Y` is (T,) or (T, d), NaN where a reading is missing. See `Diagnosis`.
         """
         return diagnose(self, Y)
 
-    def residual(self, T: int, *, sequences: int | None = None, rng: Any = None) -> Residual:
+    def residual(self, T: int, *, sequences: int | None = None, rng: Seed = None) -> Residual:
         """Divergence of the true law of T readings from this model: what it gives away beyond the randomizer.
 
         `sequences` records are drawn from the true model (16, or 4 for point masses, whose divergence is tiny);
@@ -407,11 +408,7 @@ class Nonlinear(Frozen):
         parts.read.check(moved if parts.move.noisy else moved + noise)
 
 
-def _remade(given: dict[str, Any]) -> Nonlinear:
-    return Nonlinear(**given)
-
-
-def _count(name: str, value: Any, fewest: int) -> int:
+def _count(name: str, value: int, fewest: int) -> int:
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not whole or value < fewest:
         raise ModelError(f"{name} = {value!r}; it must be a whole number of at least {fewest}")

@@ -57,12 +57,12 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
-from understudy._types import Array, Frozen
+from understudy._types import Array, Frozen, Index, Numbers
 from understudy.errors import LawError, ModelError, NumericalError, ReadingError
 from understudy.laws.gaussian import Gaussian
-from understudy.laws.law import Law, is_law
+from understudy.laws.law import Law, dimension, has_atoms
 from understudy.laws.multivariate import ReadingNoise, ShiftedMixture
 from understudy.laws.uniforms import Uniforms
 from understudy.models.iid_markov import law_dim
@@ -137,7 +137,7 @@ class Function(Frozen):
         return x.shape[-1:] if self.dim == 1 else (self.dim, x.shape[-1])
 
 
-def _arguments(function: Any) -> tuple[bool, bool]:
+def _arguments(function: Callable[..., Any]) -> tuple[bool, bool]:
     """Whether a function takes k (an argument of that name, or a second one without a default), and noise."""
     if isinstance(function, np.ufunc):
         return False, False
@@ -168,7 +168,7 @@ class System(NamedTuple):
     read: Function
     process: Law
     noise: ReadingNoise
-    initial: Any
+    initial: Law | Array
 
     @property
     def states(self) -> int:
@@ -177,7 +177,7 @@ class System(NamedTuple):
 
     def begun(self, z: Array) -> Array:
         """X_0 from standard normals (n, N)."""
-        if is_law(self.initial):
+        if not isinstance(self.initial, np.ndarray):
             return pushed(self.initial, z)
         points = np.repeat(self.initial[:, None], z.shape[1], axis=1)
         return points[0] if self.states == 1 else points
@@ -194,7 +194,7 @@ class System(NamedTuple):
     @property
     def inputs(self) -> int:
         """Numbers in the process noise."""
-        return int(getattr(self.process, "dim", 1))
+        return dimension(self.process)
 
     def simulated(self, T: int, n: int, rng: np.random.Generator) -> Simulated:
         """N sequences of T steps of the model itself."""
@@ -207,16 +207,18 @@ class System(NamedTuple):
         return Simulated(X, Y)
 
 
-def system(move: Any, read: Any, process: Any, noise: Any, initial: Any) -> System:
+def system(
+    move: Callable[..., Any], read: Callable[..., Any], process: Law, noise: Law, initial: Law | ArrayLike
+) -> System:
     """A system out of what a user gives, checked."""
     inputs, d = law_dim(process, "process_noise"), law_dim(noise, "reading_noise")
-    if getattr(noise, "atoms", False):
+    if has_atoms(noise):
         raise ModelError("reading_noise has atoms; a reading needs noise with a density")
     try:
         reading_noise = ReadingNoise(noise)
     except LawError as error:
         raise ModelError(str(error)) from None
-    start: Law | Array = initial if is_law(initial) else _vector(initial)
+    start: Law | Array = initial if isinstance(initial, Law) else _vector(initial)
     n = start.size if isinstance(start, np.ndarray) else law_dim(start, "initial")
     moves = Function(move, "move", n, noisy=True)
     if not moves.noisy and inputs != n:
@@ -227,7 +229,7 @@ def system(move: Any, read: Any, process: Any, noise: Any, initial: Any) -> Syst
     return System(moves, Function(read, "read", d), process, reading_noise, start)
 
 
-def _vector(initial: Any) -> Array:
+def _vector(initial: ArrayLike) -> Array:
     try:
         x = np.atleast_1d(np.array(initial, dtype=float))
     except (TypeError, ValueError):
@@ -240,7 +242,7 @@ def _vector(initial: Any) -> Array:
     return x
 
 
-def pushed(law: Any, z: Array) -> Array:
+def pushed(law: Law, z: Array) -> Array:
     """Standard normals (m, N) through a law: (N,) for one number, else (m, N)."""
     out = np.asarray(law.value(z[0] if len(z) == 1 else z), dtype=float)
     if not np.isfinite(out).all():
@@ -266,7 +268,7 @@ class Cloud(NamedTuple):
         return f"Cloud(k={self.k}, {self.log_weights.size} points)"
 
 
-def cloud(k: int, points: Any, log_weights: Any) -> Cloud:
+def cloud(k: int, points: Array, log_weights: Array) -> Cloud:
     """A cloud whose arrays are read-only."""
     x, w = np.array(points, dtype=float), np.array(log_weights, dtype=float)
     x.flags.writeable = w.flags.writeable = False
@@ -299,7 +301,7 @@ def effective_size(log_weights: Array) -> float:
     return float(1.0 / (w * w).sum())
 
 
-def systematic(log_weights: Array, u: float) -> NDArray[np.intp]:
+def systematic(log_weights: Array, u: float) -> Index:
     """Which points are drawn, N of them in their order: point i about N w_i times.
 
     >>> systematic(np.log([0.5, 0.25, 0.25, 1e-30]), 0.5).tolist()
@@ -311,7 +313,7 @@ def systematic(log_weights: Array, u: float) -> NDArray[np.intp]:
     return np.asarray(np.minimum(chosen, N - 1))
 
 
-def order(points: Array) -> NDArray[np.intp]:
+def order(points: Array) -> Index:
     """The points in their order along Morton's curve: neighbours on it are neighbours in space.
 
     Coordinates count by rank, so units do not matter. One state is simply sorted.
@@ -382,7 +384,7 @@ class Dice(Frozen):
         return np.asarray(ndtri(np.clip(u, 2.0**-54, 1.0 - 2.0**-53)))
 
 
-def key_of(seed: Any) -> bytes:
+def key_of(seed: int) -> bytes:
     """The key that a seed stands for."""
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
         raise ModelError(f"seed is of type {type(seed).__name__}; it must be a whole number (a key goes to keyed)")
@@ -404,12 +406,29 @@ def _lattice(m: int, N: int) -> Array:
 # The filter ----------------------------------------------------------------------------------------
 
 
+LogDensity = Callable[[Array], Array]
+
+
+class Extent(NamedTuple):
+    """Where mass lies: the ends of the core, and the ends of all of it."""
+
+    low: float
+    high: float
+    far_low: float
+    far_high: float
+
+
 class Ahead(NamedTuple):
-    """What is known of step k before its reading: the points of X_k, their weights, the law of Y_k."""
+    """What is known of step k before its reading: the points of X_k, their weights, the law of Y_k.
+
+    A point-mass filter also keeps the density of X_k, and where its mass lies.
+    """
 
     points: Array
     log_weights: Array
     law: ShiftedMixture
+    density: LogDensity = normalised
+    places: Sequence[Extent] = ()
 
 
 class ParticleFilter(Frozen):
@@ -432,7 +451,7 @@ class ParticleFilter(Frozen):
         points = self.system.moved(k, x, z)
         return Ahead(points, log_weights, self.system.law(k, points, log_weights))
 
-    def after(self, k: int, ahead: Ahead, log_weights: Array, y: Any) -> Cloud:
+    def after(self, k: int, ahead: Ahead, log_weights: Array, y: Numbers) -> Cloud:
         """The points with the weights that the reading left them."""
         return self._settled(k, ahead.points, log_weights)
 
@@ -454,8 +473,6 @@ class ParticleFilter(Frozen):
 # Grids that go where the mass is: for integrals of densities over the whole line ---------------------
 
 
-LogDensity = Callable[[Array], Array]
-
 _CORE, _FAR = 6.0, 45.0  # nats below the highest mass: the ends of the core, and of the grid
 OPEN = 30.0
 """An end of a grid that is no deeper than this is not the end."""
@@ -467,15 +484,6 @@ _LOOKS = 40
 _WANTED = 23.0  # minus log of the error that a grid may have (1e-10)
 FINEST = 8.0
 """A grid is made at most so many times finer than was asked for."""
-
-
-class Extent(NamedTuple):
-    """Where mass lies: the ends of the core, and the ends of all of it."""
-
-    low: float
-    high: float
-    far_low: float
-    far_high: float
 
 
 class Grid(NamedTuple):
@@ -641,7 +649,7 @@ class Smooth(Frozen):
     __slots__ = ("extent", "law", "reach", "scale")
 
     def __init__(self, law: Law, name: str) -> None:
-        if getattr(law, "atoms", False):
+        if has_atoms(law):
             raise ModelError(f"{name} has atoms; a point-mass filter needs a density")
         try:
             ends = [float(law.value(z)) for z in (-_CORE_SCORE, _CORE_SCORE, -_FAR_SCORE, _FAR_SCORE)]
@@ -702,16 +710,6 @@ def predicted(targets: Array, log_weights: Array, noise: Smooth) -> LogDensity:
     return log_density
 
 
-class PointMassAhead(NamedTuple):
-    """What is known of step k before its reading: the density of X_k, its grid, the law of Y_k."""
-
-    points: Array
-    log_weights: Array
-    law: ShiftedMixture
-    density: LogDensity
-    places: list[Extent]
-
-
 class PointMassFilter(Frozen):
     """The recursion on grids of `count` points, or more where the noises are narrow."""
 
@@ -727,13 +725,13 @@ class PointMassFilter(Frozen):
 
     def start(self) -> Cloud:
         """The law of X_0 on a grid."""
-        if not is_law(self.system.initial):
+        if isinstance(self.system.initial, np.ndarray):
             N = self.count
             return cloud(0, self.system.begun(np.empty((1, N))), np.full(N, -math.log(N)))
         law = Smooth(self.system.initial, "initial")
         return self._grid(0, law.log_density, [law.extent])
 
-    def ahead(self, state: Cloud) -> PointMassAhead:
+    def ahead(self, state: Cloud) -> Ahead:
         """The density moved and spread by the noise."""
         k, x, log_weights = state[0] + 1, state[1], state[2]
         targets = self.system.move.at(k, x)
@@ -746,9 +744,9 @@ class PointMassFilter(Frozen):
             if count > self.count or finer == 1.0:
                 break
             count = math.ceil(finer * self.count)
-        return PointMassAhead(points, log_weights, law, density, places)
+        return Ahead(points, log_weights, law, density, places)
 
-    def after(self, k: int, ahead: PointMassAhead, log_weights: Array, y: Any) -> Cloud:
+    def after(self, k: int, ahead: Ahead, log_weights: Array, y: Numbers) -> Cloud:
         """The density times the likelihood, on a grid laid anew."""
 
         def posterior(x: Array) -> Array:
@@ -763,11 +761,11 @@ class PointMassFilter(Frozen):
             raise ReadingError(f"reading number {k} is outside what any state of the model can give")
         return self._grid(k, posterior, [extent])
 
-    def without(self, k: int, ahead: PointMassAhead) -> Cloud:
+    def without(self, k: int, ahead: Ahead) -> Cloud:
         """The density as it was moved."""
         return self._grid(k, ahead.density, ahead.places)
 
-    def _grid(self, k: int, density: LogDensity, places: list[Extent]) -> Cloud:
+    def _grid(self, k: int, density: LogDensity, places: Sequence[Extent]) -> Cloud:
         """A grid that resolves the density and the noise of the move to come."""
         points, log_weights = on_grid(density, places, self.count)
         targets = self.system.move.at(max(k, 1), points)

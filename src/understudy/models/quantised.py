@@ -1,318 +1,66 @@
-"""A Gauss-Markov process seen through a sensor that rounds: integer ppm, multiples of 5, tenths of a degree.
+"""Readings on a grid: integer ppm, multiples of 5, tenths of a degree. Two models, which data tell apart.
 
-The two sides of a transformation meet it differently.
+`Quantised` is a Gauss-Markov process seen through a sensor that rounds. The two sides of a transformation meet it
+differently. *Out* (`emit`): the scores are coloured by the ordinary Kalman recursion, which feeds back its own
+*unrounded* reading; only what is released is rounded. That is exact for any step: rounding is something the sensor
+does to a process that does not notice it. *In* (`predict`, `update`): only the cells of the past readings are known,
+and given these the next unrounded reading is not normal. Two filters are offered (`cell_filter`). `moments` takes it
+for normal, with the right mean and variance; `point-mass` (one state) keeps the whole density. What the first gives
+away is computed by `residual` and charged: in the paper's room 5e-12 nats a reading at a quarter of an innovation
+standard deviation, 2e-7 at one and 1.5e-4 at four. Never jitter a reading inside its cell and go on as if it had not
+been rounded: 1e-3 nats at a quarter of one.
 
-*Out* (`emit`): the scores are coloured by the ordinary Kalman recursion, which feeds back its own *unrounded*
-reading; only what is released is rounded. That is exact for any step: rounding is something the sensor does to a
-process that does not notice it.
+`OnGrid` is a process that lives on a grid: each reading is the rounded draw of a model that goes on from what was
+*reported*,
 
-*In* (`predict`, `update`): only the cells of the past readings are known, and given these the next unrounded reading
-is not normal. Two filters are offered. `moments` takes it for normal, with the right mean and variance; `point-mass`
-(one state) keeps the whole density. What the first gives away is computed by `residual` and charged: in the paper's
-room 5e-12 nats a reading at a quarter of an innovation standard deviation, 2e-7 at one and 1.5e-4 at four.
+    y_k = round(draw from the law of `model` given y_1, ..., y_{k-1}).
 
-Never jitter a reading inside its cell and go on as if it had not been rounded: 1e-3 nats at a quarter of one.
-
-What a filter of rounded readings keeps, and the moment-matched Kalman update.
-
-Given the cells of the past readings, the state of a Gauss-Markov model is not normal. The moment-matched filter
-takes it for normal, with the mean and the covariance that it has: the joint normal law of state and reading is
-restricted to the cell, channel by channel, and replaced by the normal law with the same moments.
-
-A point-mass filter for one state seen through rounded readings: exact, up to a quadrature that is.
-
-The law of X_k given the cells so far is a density; it is kept as weighted points. One step::
-
-    p(x) = sum_j w_j N(x; A x_j + b, Q)                     the move into X_k
-    w_i ~ p(x_i) prod_l Pr(Y_l in its cell | x_i) h_i       the reading, at new points x_i with quadrature weights h_i
-
-Everything under the sum is smooth on the scale 1/sigma^2 = 1/Q + A^2/Q + sum_l C_l^2/R_l, and equidistant points at
-a spacing of r sigma sum it with a relative error of exp(-2 pi^2 / r^2): 6e-16 for r = 0.75. Where R = 0 the cell is
-where the state is, and Gauss-Legendre points fill it. The points go as far as prior and likelihood both reach.
-
-A reading of probability below 1e-11 lies where the points do not reach; it falls back on matched moments.
+This is an exact model of readings on a grid, whatever the model inside: heavy tails, free noise, hidden states. For
+steps that are small against the innovations the two models hardly differ. Across a missing reading the model inside
+goes on as if that one had not been rounded: exact for readings in a row, and nearly so over gaps where steps are
+small. Autoregressions inside can be exact there too (`refill`).
 """
 
 from __future__ import annotations
 
 import math
-from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from understudy._types import Array, Frozen, Plain
+from understudy._types import Array, Frozen, Index, Ints, Numbers, Plain, Seed
 from understudy.errors import ModelError, StateError, StoredFileError
 from understudy.laws.cells import (
     GRID_FIELDS,
     CellLaw,
     CellMixture,
+    PerChannel,
+    Rounded,
     Rounding,
-    conditioned,
-    known,
-    log_probability,
     stored_grid,
 )
-from understudy.models.gauss_markov import Filtered, GaussMarkov, System
+from understudy.laws.gaussian import Gaussian
+from understudy.models.autoregressive import AutoRegressive
+from understudy.models.cell_filter import (
+    CellState,
+    frozen,
+    innovation_sds,
+    matched,
+    moved,
+    point_mass_obstacle,
+    predicted,
+    reading_law,
+    skipped,
+    updated,
+)
+from understudy.models.gauss_markov import Filtered, GaussMarkov
+from understudy.models.model import Model, Residual, is_model
+from understudy.models.quantised_residual import residual
 from understudy.serialize import Place, construct, fields, from_plain, to_plain
 
-if TYPE_CHECKING:
-    from understudy.models.model import Residual
-
-
-# What a filter of rounded readings keeps, and the moment-matched Kalman update -----------------------
-
-
-NOTHING = np.empty(0)
-NOTHING.flags.writeable = False
-
-
-class CellState(NamedTuple):
-    """What is known of X_k after k readings.
-
-    `mean` (n,) and `cov` (n, n). A point-mass filter (one state) also keeps its points, their weights, which sum to
-    one, and their spacing (0 if they are not equidistant); without points the law is normal. On the way out (`emit`)
-    mean and covariance are those of the ordinary Kalman filter on the unrounded readings, and there are no points.
-    """
-
-    k: int
-    mean: Array
-    cov: Array
-    points: Array = NOTHING
-    weights: Array = NOTHING
-    spacing: float = 0.0
-
-
-def moved(mean: Array, cov: Array, system: System) -> tuple[Array, Array]:
-    """xhat_{k|k-1} = A xhat_{k-1|k-1} + b, Sigma_{k|k-1} = A Sigma_{k-1|k-1} A' + Q."""
-    A, b, Q = system.A, system.b, system.Q
-    return A @ mean + b, A @ cov @ A.T + Q
-
-
-def reading_law(x: Array, P: Array, system: System) -> tuple[Array, Array]:
-    """Mean and covariance of the unrounded reading, C x + d and C P C' + R."""
-    C, d, R = system.C, system.d, system.R
-    return C @ x + d, C @ P @ C.T + R
-
-
-def matched(x: Array, P: Array, system: System, y: Any, grid: Rounding) -> tuple[Array, Array]:
-    """Mean and covariance of the state after a reading, from those before it."""
-    C = system.C
-    n = len(x)
-    # the joint law of state and reading
-    size = n + grid.dim
-    mean, cov = np.empty(size), np.empty((size, size))
-    mean[:n], cov[:n, :n] = x, P
-    cov[n:, :n] = across = C @ P
-    cov[:n, n:] = across.T
-    mean[n:], cov[n:, n:] = C @ x + system.d, across @ C.T + system.R
-    readings = [float(y)] if grid.dim == 1 else np.asarray(y, dtype=float).tolist()
-    for i, channel in enumerate(grid.channels):
-        at = n + i
-        _, shift, variance = known(channel, i, (float(mean[at]), math.sqrt(cov[at, at])), readings[i])
-        mean, cov = conditioned(mean, cov, at, shift, variance)
-    x, P = mean[:n], cov[:n, :n]
-    return frozen(x), frozen(0.5 * (P + P.T))
-
-
-def frozen(array: Array) -> Array:
-    """The array, of its own and read-only."""
-    array = np.array(array, dtype=float)
-    array.flags.writeable = False
-    return array
-
-
-# A point-mass filter for one state seen through rounded readings: exact, up to a quadrature that is ---
-
-
-_UNLIKELY = 1e-11
-
-
-class Fineness(NamedTuple):
-    """How finely a density is kept."""
-
-    ratio: float = 0.75
-    """Spacing of the points over the scale sigma."""
-    reach: float = 8.3
-    """How many standard deviations of a noise are followed."""
-    least: float = 1e-17
-    """Weights at the ends that are less than this part of the largest one are dropped."""
-    most: int = 4000
-    """Points; more would be needed only where the start is very uncertain, and the law is then taken for normal."""
-
-
-USUAL = Fineness()
-REFERENCE = Fineness(0.55, 9.5, 1e-21, 40_000)
-
-
-class Scalars(NamedTuple):
-    """A system of one state, in plain numbers and vectors over the channels."""
-
-    A: float
-    b: float
-    Q: float
-    C: Array
-    d: Array
-    R: Array
-
-    @property
-    def scale(self) -> float:
-        """The length on which everything is smooth; R = 0 does not count."""
-        noisy = self.R > 0.0
-        rate = (1.0 + self.A**2) / self.Q + float((self.C[noisy] ** 2 / self.R[noisy]).sum())
-        return 1.0 / math.sqrt(rate)
-
-
-def scalars(system: System) -> Scalars:
-    """The system, if it has one state and channels whose noises are independent."""
-    return Scalars(
-        float(system.A.item()),
-        float(system.b.item()),
-        float(system.Q.item()),
-        system.C[:, 0],
-        system.d,
-        np.diag(system.R),
-    )
-
-
-def point_mass_obstacle(system: System, grid: Rounding) -> str | None:
-    """Why there is no point-mass filter for this system; None if there is one."""
-    if system.A.shape[0] != 1:
-        return f"the model has {system.A.shape[0]} states, and the point-mass filter is for one"
-    if not grid.everywhere:
-        return "a channel is not rounded"
-    R = system.R
-    if np.any(R - np.diag(np.diag(R))):
-        return "the noises of the channels are correlated (R is not diagonal)"
-    if not system.Q.item() > 0.0:
-        return "there is no state noise (Q = 0)"
-    s = scalars(system)
-    if grid.dim > 1 and not (s.R > 0.0).all():
-        return "a channel has no noise (R has a zero on its diagonal)"
-    widths = [c.step + 2.0 * USUAL.reach * math.sqrt(r) for c, r in zip(grid.channels, s.R, strict=True) if r > 0.0]
-    spacing = USUAL.ratio * s.scale
-    if any(width > 1000.0 * spacing * abs(c) > 0.0 for width, c in zip(widths, s.C, strict=False)):
-        return "the noise of a reading is too small beside its step for a grid of points (and not zero)"
-    return None
-
-
-def predicted(state: CellState, system: System, grid: Rounding, fineness: Fineness = USUAL) -> CellLaw | CellMixture:
-    """Law of the next reading."""
-    s = scalars(system)
-    if grid.dim == 1:
-        if not state.points.size:  # a normal state: exact
-            return CellLaw(*reading_law(*moved(state.mean, state.cov, system), system), grid)
-        centres = s.C[:, None] * (s.A * state.points + s.b) + s.d[:, None]
-        return CellMixture(state.weights, centres, np.sqrt(s.C**2 * s.Q + s.R), grid)
-    window = _reached(state, s, fineness)
-    count = _count(window, s, fineness)
-    if count > fineness.most:
-        return CellLaw(*reading_law(*moved(state.mean, state.cov, system), system), grid)
-    x, _ = _equidistant(window, count)
-    weights = prior(state, s, x)
-    return CellMixture(weights / weights.sum(), s.C[:, None] * x + s.d[:, None], np.sqrt(s.R), grid)
-
-
-def updated(state: CellState, system: System, y: Any, grid: Rounding, fineness: Fineness = USUAL) -> CellState:
-    """What is known after a reading."""
-    found = _posterior(state, scalars(system), np.reshape(y, grid.dim).tolist(), grid, fineness)
-    if found is None:
-        mean, cov = matched(*moved(state.mean, state.cov, system), system, y, grid)
-        return CellState(state.k + 1, mean, cov)
-    return _kept(state.k + 1, *found, fineness)
-
-
-def skipped(state: CellState, system: System, fineness: Fineness = USUAL) -> CellState:
-    """What is known after a missing reading: the move alone."""
-    mean, cov = moved(state.mean, state.cov, system)
-    s = scalars(system)
-    window = _reached(state, s, fineness)
-    count = _count(window, s, fineness)
-    if not state.points.size or count > fineness.most:
-        return CellState(state.k + 1, frozen(mean), frozen(cov))
-    x, spacing = _equidistant(window, count)
-    return _kept(state.k + 1, x, prior(state, s, x), spacing, fineness)
-
-
-def prior(state: CellState, s: Scalars, x: Array) -> Array:
-    """Density of X_k before its reading, at points x."""
-    if not state.points.size:
-        mean, variance = s.A * float(state.mean.item()) + s.b, s.A**2 * float(state.cov.item()) + s.Q
-        return np.asarray(np.exp(-0.5 * (x - mean) ** 2 / variance) / math.sqrt(2.0 * math.pi * variance))
-    t = (x[:, None] - (s.A * state.points + s.b)) / math.sqrt(s.Q)
-    return np.asarray(np.exp(-0.5 * t * t) @ state.weights / math.sqrt(2.0 * math.pi * s.Q))
-
-
-def _reached(state: CellState, s: Scalars, fineness: Fineness) -> tuple[float, float]:
-    """Where X_k may be before its reading."""
-    if state.points.size:
-        first, last = sorted((s.A * float(state.points[0]) + s.b, s.A * float(state.points[-1]) + s.b))
-        room = fineness.reach * math.sqrt(s.Q)
-    else:
-        first = last = s.A * float(state.mean.item()) + s.b
-        room = fineness.reach * math.sqrt(s.A**2 * float(state.cov.item()) + s.Q)
-    return first - room, last + room
-
-
-def _count(window: tuple[float, float], s: Scalars, fineness: Fineness) -> int:
-    return 2 + int(min((window[1] - window[0]) / (fineness.ratio * s.scale), 1e9))
-
-
-@cache
-def _legendre(count: int) -> tuple[Array, Array]:
-    return np.polynomial.legendre.leggauss(count)
-
-
-def _equidistant(window: tuple[float, float], count: int) -> tuple[Array, float]:
-    spacing = (window[1] - window[0]) / (count - 1)
-    return np.asarray(window[0] + spacing * np.arange(count), dtype=float), spacing
-
-
-def _posterior(
-    state: CellState, s: Scalars, y: list[float], grid: Rounding, fineness: Fineness
-) -> tuple[Array, Array, float] | None:
-    """Points, weights and spacing after a reading; None where the points do not reach."""
-    first, last = _reached(state, s, fineness)
-    cells = [channel.cells(y[i], i) for i, channel in enumerate(grid.channels)]
-    for i, cell in enumerate(cells):
-        C, d, r = float(s.C[i]), float(s.d[i]), fineness.reach * math.sqrt(s.R[i])
-        if C:
-            low, high = sorted(((float(cell.lower) - r - d) / C, (float(cell.upper) + r - d) / C))
-            first, last = max(first, low), min(last, high)
-    if not first < last:
-        return None
-    if grid.dim == 1 and s.R[0] == 0.0:
-        # the reading is the state: Gauss-Legendre points fill what the cell leaves
-        spacing, width = 0.0, (last - first) / math.sqrt(s.Q)
-        t, h = _legendre(12 + int(min(4.0 * width, 200.0)))
-        x = 0.5 * (first + last) + 0.5 * (last - first) * t
-        weights = prior(state, s, x) * (0.5 * (last - first) * h)
-    else:
-        count = _count((first, last), s, fineness)
-        if count > fineness.most:
-            return None
-        x, spacing = _equidistant((first, last), count)
-        weights = prior(state, s, x) * spacing
-        for i, cell in enumerate(cells):
-            q, sd = s.C[i] * x + s.d[i], math.sqrt(s.R[i])
-            half = np.full(x.shape, cell.half / sd)
-            weights = weights * np.exp(log_probability((cell.lower - q) / sd, (cell.upper - q) / sd, half))
-    if not float(weights.sum()) > _UNLIKELY:
-        return None
-    return x, weights, spacing
-
-
-def _kept(k: int, x: Array, weights: Array, spacing: float, fineness: Fineness) -> CellState:
-    """The state with these points, without the ends that weigh nothing."""
-    there = np.flatnonzero(weights > fineness.least * weights.max())
-    keep = slice(int(there[0]), int(there[-1]) + 1)
-    x, weights = x[keep], weights[keep] / weights[keep].sum()
-    mean = float(weights @ x)
-    variance = float(weights @ (x - mean) ** 2)
-    return CellState(k, frozen(np.array([mean])), frozen(np.array([[variance]])), frozen(x), frozen(weights), spacing)
-
-
-# A Gauss-Markov process seen through a sensor that rounds: integer ppm, multiples of 5, tenths of a d ---
+# A rounded process --------------------------------------------------------------------------------------
 
 
 METHODS = ("auto", "moments", "point-mass")
@@ -350,11 +98,11 @@ class Quantised(Frozen):
 
     def __init__(
         self,
-        model: Any,
-        step: Any,
-        offset: Any = 0.0,
-        low: Any = None,
-        high: Any = None,
+        model: Model,
+        step: PerChannel,
+        offset: PerChannel = 0.0,
+        low: PerChannel = None,
+        high: PerChannel = None,
         *,
         method: str = "auto",
     ) -> None:
@@ -390,8 +138,8 @@ class Quantised(Frozen):
     def __repr__(self) -> str:
         return f"Quantised({self.model!r}, {self.method})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _remade, (self.given,)
+    def __reduce__(self) -> tuple[Callable[[], Quantised], tuple[()]]:
+        return partial(Quantised, **self.given), ()
 
     @property
     def given(self) -> dict[str, Any]:
@@ -414,7 +162,7 @@ class Quantised(Frozen):
             return predicted(state, system, self.grid)
         return CellLaw(*reading_law(*moved(state.mean, state.cov, system), system), self.grid)
 
-    def update(self, state: CellState, y: Any) -> CellState:
+    def update(self, state: CellState, y: Numbers) -> CellState:
         """What is known after a reading, of which the cell counts."""
         system = self.linear.at(state.k + 1)
         if self.method == "point-mass":
@@ -429,7 +177,7 @@ class Quantised(Frozen):
         mean, cov = moved(state.mean, state.cov, system)
         return CellState(state.k + 1, frozen(mean), frozen(cov))
 
-    def emit(self, state: CellState, z: Any) -> tuple[CellState, Any]:
+    def emit(self, state: CellState, z: Numbers) -> tuple[CellState, Numbers]:
         """The next reading, rounded, and the state after what it was before."""
         if state.points.size:
             raise StateError("this state belongs to the filter of readings that come in; emit starts from start()")
@@ -439,27 +187,9 @@ class Quantised(Frozen):
         released = self.grid.channels[0].rounded(y) if self.dim == 1 else self.grid.rounded(np.asarray(y))
         return CellState(after.k, frozen(after.mean), frozen(after.cov)), released
 
-    def residual(self, T: int, *, sequences: int = 16, rng: Any = None) -> Residual:
+    def residual(self, T: int, *, sequences: int = 16, rng: Seed = None) -> Residual:
         """Divergence of the true law of T readings from the filter's, by simulation; see `Residual`."""
-        from understudy.models.quantised_residual import residual
-
-        return residual(self, T, sequences=sequences, rng=rng)
-
-
-def innovation_sds(linear: GaussMarkov, count: int = 200) -> np.ndarray[Any, Any]:
-    """Smallest standard deviation of each channel of the unrounded innovations, over the first readings."""
-    state: Filtered = linear.start()
-    least = np.full(linear.dim, math.inf)
-    for k in range(1, min(count, linear.steps or count) + 1):
-        system = linear.at(k)
-        x, P = moved(state.mean, state.cov, system)
-        S = system.C @ P @ system.C.T + system.R
-        now = np.sqrt(np.diag(S))
-        if linear.constant and np.allclose(now, least, rtol=1e-12, atol=0.0):
-            break
-        least = np.minimum(least, now)
-        state = linear.update(state, system.C @ x + system.d)
-    return least
+        return residual(self.linear, self.grid, self.method, T, sequences=sequences, rng=rng)
 
 
 def _chosen(linear: GaussMarkov, grid: Rounding, method: str) -> tuple[str, str]:
@@ -483,5 +213,175 @@ def _chosen(linear: GaussMarkov, grid: Rounding, method: str) -> tuple[str, str]
     return "point-mass", f"point-mass: {why}"
 
 
-def _remade(given: dict[str, Any]) -> Quantised:
-    return Quantised(**given)
+# A process that lives on the grid -------------------------------------------------------------------------
+
+
+class OnGrid(Frozen):
+    """The model, on a grid: `step`, `offset`, `low` and `high` are numbers, or one for each channel, as in `Quantised`.
+
+    >>> import scipy.stats
+    >>> import understudy as us
+    >>> noise = us.Scalar(scipy.stats.t(3.0, 0.0, 5.0))
+    >>> sensor = OnGrid(us.AutoRegressive(0.9, intercept=60.0, noise=noise, past=[600.0]), step=5.0)
+    >>> sensor
+    OnGrid(AutoRegressive(order=1, dim=1))
+    >>> us.colour([0.0, 1.0, -0.5], sensor).tolist()
+    [600.0, 605.0, 600.0]
+    """
+
+    __slots__ = ("dim", "grid", "model")
+
+    atoms = True
+
+    def __init__(
+        self,
+        model: Model,
+        step: PerChannel,
+        offset: PerChannel = 0.0,
+        low: PerChannel = None,
+        high: PerChannel = None,
+    ) -> None:
+        if not is_model(model) or getattr(model, "atoms", False) or hasattr(model, "emit"):
+            raise ModelError(
+                f"model is of type {type(model).__name__}; a process on a grid needs a model of continuous readings "
+                "that goes on from what it has read"
+            )
+        self.model: Model = model
+        self.dim: int = model.dim
+        self.grid = Rounding(model.dim, step, offset, low, high)
+        if not self.grid.everywhere:
+            raise ModelError(f"step = {step!r}; a process on a grid has a step in every channel")
+
+    def to_dict(self, place: Place) -> Plain:
+        """The model and its grid; see `understudy.serialize`."""
+        return {"model": to_plain(self.model, place=place), **self.grid.to_dict()}
+
+    @classmethod
+    def from_dict(cls, plain: Plain, place: Place) -> OnGrid:
+        """The model again."""
+        given = fields(place, plain, "model", *GRID_FIELDS)
+        kinds = ("GaussMarkov", "AutoRegressive", "IID", "HiddenMarkov")
+        model = from_plain(given["model"], "model", place / "model", among=kinds)
+        return construct(place, cls, model, **stored_grid(given, place))
+
+    def __repr__(self) -> str:
+        return f"OnGrid({self.model!r})"
+
+    def __reduce__(self) -> tuple[Callable[[], OnGrid], tuple[()]]:
+        return partial(OnGrid, **self.given), ()
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The arguments that make the same model again."""
+        return {"model": self.model, **self.grid.given}
+
+    @property
+    def steps(self) -> int | None:
+        """For how many readings the model is given; None if for ever."""
+        return getattr(self.model, "steps", None)
+
+    @property
+    def defers_gaps(self) -> bool:
+        """Whether the model inside only counts what is missing."""
+        return bool(getattr(self.model, "defers_gaps", False))
+
+    @property
+    def refill(self) -> int | None:
+        """How many readings in a row an autoregression inside needs after a gap, whatever its noise is.
+
+        A missing reading was rounded before it was gone on from, which the law across a gap does not know.
+        """
+        order: int | None = getattr(self.model, "order", None)
+        return getattr(self.model, "refill", None) if order is None else order
+
+    def start(self) -> Any:
+        """That of the model inside."""
+        return self.model.start()
+
+    def predict(self, state: Any) -> Rounded:
+        """The law of the model inside, rounded."""
+        return Rounded(self.model.predict(state), self.grid)
+
+    def update(self, state: Any, y: Any) -> Any:
+        """On from what was reported."""
+        return self.model.update(state, y)
+
+    def skip(self, state: Any) -> Any:
+        """As the model inside does."""
+        return self.model.skip(state)
+
+
+def coloured(z: Array, model: OnGrid) -> Array | None:
+    """Scores (T, d, N) to readings, each step for all N sequences; None where the model inside has no such way.
+
+    >>> import scipy.stats
+    >>> import understudy as us
+    >>> inside = us.AutoRegressive(0.5, noise=us.Scalar(scipy.stats.t(3.0)))
+    >>> coloured(np.zeros((2, 1, 3)), OnGrid(inside, step=0.1)).shape
+    (2, 1, 3)
+    """
+    inside = model.model
+    if type(inside) is GaussMarkov:
+        return _predicted(z, inside, model.grid)
+    if type(inside) is not AutoRegressive:
+        return None
+    past = np.repeat(inside.past[:, :, None], z.shape[2], axis=2)
+    Y = np.empty(z.shape)
+    for k in range(len(z)):
+        # yhat_k = intercept + sum_i Phi_i y_{k-i}
+        mean = inside.intercept[:, None] + np.einsum("pij,pjn->in", inside.coefficients, past)
+        law = Rounded(inside.noise, model.grid, mean[0] if model.dim == 1 else mean)
+        Y[k] = law.value(z[k, 0] if model.dim == 1 else z[k])
+        past = np.concatenate([Y[k][None], past[:-1]])
+    return Y
+
+
+def _predicted(z: Array, inside: GaussMarkov, grid: Rounding) -> Array:
+    """The same for a Gauss-Markov model, whose covariances are those of all sequences."""
+    Y, one = np.empty(z.shape), z.shape[1] == 1
+    x, P = np.repeat(inside.mean0[:, None], z.shape[2], axis=1), inside.cov0
+    for k in range(len(z)):
+        A, b, Q, C, d, R = inside.at(k + 1)
+        x, P = A @ x + b[:, None], A @ P @ A.T + Q
+        S, mean = C @ P @ C.T + R, C @ x + d[:, None]
+        law = Rounded(Gaussian(0.0, S[0, 0]) if one else Gaussian(np.zeros(len(S)), S), grid, mean[0] if one else mean)
+        Y[k] = law.value(z[k, 0] if one else z[k])
+        K = np.linalg.solve(S, C @ P).T
+        x, P = x + K @ (Y[k] - mean), P - K @ S @ K.T
+        P = 0.5 * (P + P.T)
+    return Y
+
+
+def scored(Y: Array, which: Index | Ints, members: Sequence[OnGrid], v: Array) -> Array | None:
+    """Readings (T, d) to scores, all of one member at once; `which` tells the member of each reading, `v` are uniforms.
+
+    A reading whose predecessors are not all there has none: NaN. None where the models inside are no autoregressions of
+    one order.
+
+    >>> import scipy.stats
+    >>> import understudy as us
+    >>> sensor = OnGrid(us.AutoRegressive(0.5, noise=us.Scalar(scipy.stats.t(3.0))), step=0.5)
+    >>> scored(np.array([[0.0], [0.5], [0.0]]), np.zeros(3, dtype=int), [sensor], np.full((3, 1), 0.5)).shape
+    (3, 1)
+    """
+    inside: list[Any] = [member.model for member in members]
+    if any(type(m) is not AutoRegressive or m.order != inside[0].order for m in inside):
+        return None
+    order, d = inside[0].order, members[0].dim
+    z = np.full(Y.shape, np.nan)
+    there = np.asarray(~np.isnan(Y).any(axis=1))
+    whole = there[order:].copy()
+    for lag in range(1, order + 1):
+        whole &= there[order - lag : len(Y) - lag]
+    at = order + np.flatnonzero(whole)
+    for k, (member, model) in enumerate(zip(members, inside, strict=True)):
+        rows = at[np.asarray(which)[at] == k]
+        if not rows.size:
+            continue
+        past = np.stack([Y[rows - lag] for lag in range(1, order + 1)])
+        # yhat_k = intercept + sum_i Phi_i y_{k-i}
+        mean = model.intercept[:, None] + np.einsum("pij,pnj->in", model.coefficients, past)
+        law = Rounded(model.noise, member.grid, mean[0] if d == 1 else mean)
+        found = law.score(Y[rows, 0], v[rows, 0]) if d == 1 else np.asarray(law.score(Y[rows].T, v[rows].T)).T
+        z[rows] = np.reshape(found, (rows.size, d))
+    return z

@@ -29,30 +29,28 @@ wide beside the readings: then the first readings do not stand for those that fo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from understudy._types import Array
+from understudy._types import Array, Numbers, Seed
 from understudy.errors import ModelError
 from understudy.laws.cells import CellLaw, Channel, Rounding, conditioned, known, scores, truncated
-from understudy.models.gauss_markov import Filtered, GaussMarkov, System
-from understudy.models.model import Residual
-from understudy.models.quantised import (
+from understudy.models.cell_filter import (
     REFERENCE,
     USUAL,
     CellState,
     Fineness,
+    innovation_sds,
     moved,
     point_mass_obstacle,
     predicted,
     updated,
 )
-
-if TYPE_CHECKING:
-    from understudy.models.quantised import Quantised
-
+from understudy.models.gauss_markov import Filtered, GaussMarkov, System
+from understudy.models.model import Residual
 
 # Filters of rounded readings that are set against each other: what each expects next, cell by cell ---
 
@@ -84,7 +82,7 @@ class Contender(Protocol):
         ...
 
 
-def _between(edges: Array, q: Any, s: float, rounded: bool) -> Array:
+def _between(edges: Array, q: Numbers, s: float, rounded: bool) -> Array:
     """What a normal law with each of the means q puts between the edges (its density there), (edges, means)."""
     from scipy.special import erfc
 
@@ -399,39 +397,39 @@ def _readings(linear: GaussMarkov, time: int) -> tuple[Array, Array]:
 
 RULES = ("moments", "kalman", "jitter", "point-mass")
 _FEWEST, _MOST = 100, 2000  # readings that are simulated; what follows is like the second half of them
-_STRETCHES = 4  # later ones a sequence, where readings drift on
+_BLOCKS = 4  # later ones a sequence, where readings drift on
 _POPULATION = 1000
 _FAR = 9.5  # standard deviations within which cells are summed
 
 Maker = Callable[[np.random.Generator], Contender]
 
 
-def residual(model: Quantised, T: int, *, sequences: int = 16, rng: Any = None) -> Residual:
-    """Divergence of the true law of T readings from the filter of `model`.
+def residual(
+    linear: GaussMarkov, grid: Rounding, method: str, T: int, *, sequences: int = 16, rng: Seed = None
+) -> Residual:
+    """Divergence of the true law of T readings from a filter: method "moments" or "point-mass".
 
     A constant model settles, and only its first readings are simulated (at least 100); the rest are counted at the
     mean of the second half of these. Where readings drift on, to an end of the range or to another place in a wide
-    cell, later stretches are simulated too.
+    cell, later blocks are simulated too.
 
     >>> import understudy as us
-    >>> from understudy.models.quantised import Quantised
     >>> room = us.GaussMarkov(A=0.95, C=1.0, Q=0.1, R=0.1, b=10.0, mean0=100.0, cov0=1.0)
-    >>> found = Quantised(room, step=0.5, method="moments").residual(1000, sequences=4, rng=1)
+    >>> found = residual(room, Rounding(1, step=0.5), "moments", 1000, sequences=4, rng=1)
     >>> 5e-8 < found.per_reading < 5e-7
     True
     """
     for name, count, least in (("T", T, 1), ("sequences", sequences, 2)):
         if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < least:
             raise ModelError(f"{name} = {count!r}; it must be a whole number of at least {least}")
-    linear, grid = model.linear, model.grid
     generator = np.random.default_rng(rng)
     simulated = min(T, _settling(linear)) if linear.constant else T
     # point masses are right wherever readings drift to
-    rest = settled_by(linear, grid, simulated, T) if model.method == "moments" else simulated
+    rest = settled_by(linear, grid, simulated, T) if method == "moments" else simulated
     if rest > simulated >= T // 2:
         simulated = rest = T
     truth, name = _truth(linear, grid)
-    use = contender(linear, grid, model.method)
+    use = contender(linear, grid, method)
     total = []
     for j, seed in enumerate(generator.spawn(sequences)):
         first = _divergences(linear, grid, (truth, use), simulated, seed)[0]
@@ -440,23 +438,26 @@ def residual(model: Quantised, T: int, *, sequences: int = 16, rng: Any = None) 
         if rest > simulated:
             # integral of D(t) dt = that of D(t) t dln(t), by one time in each of many equal parts of the logarithm
             span = math.log(rest / simulated)
-            parts = (np.arange(_STRETCHES) + (j + seed.random(_STRETCHES)) / sequences) / _STRETCHES
+            parts = (np.arange(_BLOCKS) + (j + seed.random(_BLOCKS)) / sequences) / _BLOCKS
             times = (simulated * np.exp(span * parts)).tolist()
-            total[-1] += span * sum(t * _around(model, t, simulated, seed) for t in times) / _STRETCHES
-            later = _around(model, rest, simulated, seed) if rest < T else 0.0
+            around = partial(_around, linear, grid, method, simulated, seed)
+            total[-1] += span * sum(t * around(t) for t in times) / _BLOCKS
+            later = around(rest) if rest < T else 0.0
         total[-1] += (T - rest) * later
-    how = f"{name}, {sequences} sequences of {simulated} readings" + " and later stretches" * (rest > simulated)
+    how = f"{name}, {sequences} sequences of {simulated} readings" + " and later blocks" * (rest > simulated)
     return Residual.estimated(np.array(total), T, how)
 
 
-def _around(model: Quantised, time: float, readings: int, rng: np.random.Generator) -> float:
-    """Mean divergence of a reading around a later time: at the end of a stretch, when the filters have settled."""
+def _around(
+    linear: GaussMarkov, grid: Rounding, method: str, readings: int, rng: np.random.Generator, time: float
+) -> float:
+    """Mean divergence of a reading around a later time: at the end of a block, when the filters have settled."""
     before, counted = readings // 3, readings // 6
-    begun = started_at(model.linear, max(0, int(time) - before))
-    if saturated(begun, model.grid):
+    begun = started_at(linear, max(0, int(time) - before))
+    if saturated(begun, grid):
         return 0.0
-    makers = _truth(begun, model.grid)[0], contender(begun, model.grid, model.method)
-    return float(_divergences(begun, model.grid, makers, before + counted, rng)[0, before:].mean())
+    makers = _truth(begun, grid)[0], contender(begun, grid, method)
+    return float(_divergences(begun, grid, makers, before + counted, rng)[0, before:].mean())
 
 
 class Row(NamedTuple):
@@ -472,12 +473,12 @@ class Row(NamedTuple):
 
 def residual_table(
     linear: GaussMarkov,
-    ratios: Any = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0),
+    ratios: Sequence[float] = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0),
     rules: tuple[str, ...] = RULES,
     *,
     readings: int = 100,
     sequences: int = 16,
-    rng: Any = 0,
+    rng: Seed = 0,
 ) -> list[Row]:
     """Divergence a reading of several filters, in the settled state, for several steps (one channel).
 
@@ -491,8 +492,6 @@ def residual_table(
     >>> [row.rule for row in rows if row.kl < 1e-6]
     ['moments']
     """
-    from understudy.models.quantised import innovation_sds
-
     if linear.dim != 1 or not linear.constant:
         raise ModelError("the table is for a constant model of one channel")
     sd = float(innovation_sds(linear)[0])

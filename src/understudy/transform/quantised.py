@@ -39,8 +39,9 @@ from understudy._types import Array, Numbers
 from understudy.errors import NumericalError, ReadingError, StateError
 from understudy.laws.cells import NARROW_PAIRS
 from understudy.laws.uniforms import Uniforms
+from understudy.models.cell_filter import USUAL, CellState, frozen
 from understudy.models.gauss_markov import GaussMarkov
-from understudy.models.quantised import USUAL, CellState, Quantised, frozen
+from understudy.models.quantised import Quantised
 from understudy.transform.backend import compiled, kernels_rounded, view
 from understudy.transform.kalman_pair import Pair, left_the_range, white
 from understudy.transform.readings import CausalMap, Reading, State, infinite

@@ -76,13 +76,13 @@ from understudy.laws.cells import Rounded, Rounding, Truncated, truncated
 from understudy.laws.gaussian import Gaussian
 from understudy.laws.law import Law
 from understudy.models.autoregressive import AutoRegressive
+from understudy.models.cell_filter import innovation_sds
 from understudy.models.gauss_markov import GaussMarkov, gauss_markov
 from understudy.models.general import General
 from understudy.models.hidden_markov import HiddenMarkov
 from understudy.models.iid_markov import IID, Markov
 from understudy.models.model import Model
-from understudy.models.on_grid import OnGrid
-from understudy.models.quantised import Quantised, innovation_sds
+from understudy.models.quantised import OnGrid, Quantised
 from understudy.randomizer.causal_belief import Beliefs, rounded
 from understudy.transform.core import loglik
 from understudy.transform.kalman_pair import Pair, white

@@ -52,7 +52,7 @@ from understudy.identify.grid import FEWEST_CHANGES, Grid, detect_grid
 from understudy.models.family import Family
 from understudy.models.gauss_markov import GaussMarkov, gauss_markov
 from understudy.models.model import Model
-from understudy.models.on_grid import OnGrid
+from understudy.models.quantised import OnGrid
 from understudy.transform.core import disguise, loglik
 from understudy.transform.readings import as_readings
 
