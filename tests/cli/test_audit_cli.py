@@ -13,8 +13,17 @@ import pytest
 from cli_cases import refused, write_rows
 
 import understudy as us
-from understudy.adversaries.results import load_audit
-from understudy.report.audit_page import failed
+from understudy.adversaries.results import Outcome, failed, load_audit, mark
+from understudy.text import (
+    AUDIT_ESTIMATED,
+    DATA,
+    NO_AUDIT,
+    THEOREM_AND_EXPERIMENT,
+    UNCHANGED,
+    best_of,
+    error_bound,
+    row_verdict,
+)
 
 QUICK = ("--adversaries", "windowed", "--seed", "1")
 SMALL = ("--adversaries", "windowed,changes", "--seed", "1", "--n", "1000")
@@ -73,8 +82,8 @@ def test_a_simulated_audit_says_what_was_found(simulated):
     assert out.index(rows[0].shown) < out.index(rows[-1].shown) < out.index("For comparison") < out.index("blind")
     for row in rows:
         assert str(row.balanced) in out
-        assert ("finds something" if row.found else "finds nothing") in out
-    assert "By the theorem any guess is wrong with probability at least" in one_line(out)
+        assert mark(audit, row) in out
+    assert error_bound(audit.bound, audit.moving) in one_line(out)
     assert f"Page written to {folder / 'a.html'}" in one_line(out)
 
 
@@ -98,8 +107,8 @@ def test_an_audit_goes_into_the_report(simulated, files, tmp_path, understudy):
     told = understudy("report", files / "design.json", "--audit", folder / "a.json", "-o", out)
     assert told.status == 0, told.err
     page = out.read_text(encoding="utf-8")
-    assert "What was tried on the disguised output" in page
-    assert "No audit has been made" not in page
+    assert THEOREM_AND_EXPERIMENT in page
+    assert NO_AUDIT not in page
     refused(understudy("report", files / "design.json", "--audit", folder / "a.json", "--json"), "-o report.html")
     refused(understudy("report", files / "design.json", "--audit", files / "design.json", "-o", out), "no audit")
     refused(understudy("report", files / "design.json", "--audit", tmp_path / "none.json", "-o", out), "none.json")
@@ -244,7 +253,7 @@ def test_a_release_that_is_not_disguised_is_found(files, tmp_path, understudy):
     command = ("audit", files / "causal.json", days, "--released", plain, *QUICK, "--strict")
     told = understudy(*command, "-o", out)
     assert told.status == 1, told.err
-    assert "found out something about the private value from what was released" in one_line(told.out)
+    assert "learns something" in one_line(told.out)
     assert 'role="alert"' in out.read_text(encoding="utf-8")
 
 
@@ -292,11 +301,11 @@ def test_a_short_release_of_raw_readings_does_not_pass(files, tmp_path, understu
     command = ("audit", files / "causal.json", labelled, "--released", released, *QUICK, "-o", out)
     told = understudy(*command, "--private", "occupancy")
     assert told.status == 0, told.err
-    assert "Cannot be told from so few stretches of time" in one_line(told.out)
-    assert "not testable" in told.out
-    assert ("The output equals the readings" in one_line(told.out)) is (changed == 0.0)
-    assert "No adversary found out anything" not in one_line(told.out)
-    assert "Cannot be told from so few stretches" in out.read_text(encoding="utf-8")
+    assert "Not testable" in one_line(told.out)
+    assert row_verdict(Outcome.NOT_TESTABLE, False) in told.out
+    assert (UNCHANGED in one_line(told.out)) is (changed == 0.0)
+    assert row_verdict(Outcome.NOTHING, False) not in one_line(told.out)
+    assert "Not testable" in out.read_text(encoding="utf-8")
     assert understudy(*command, "--private", "occupancy", "--strict").status == 1
 
 
@@ -322,9 +331,9 @@ def test_words_of_the_terminal(simulated, files, understudy, monkeypatch):
     audit = load_audit(folder / "a.json")
     for row in audit.of():
         assert f"{max(0.0, row.nats.low):.3f}" in out
-    assert "The best of 2 adversaries was chosen afterwards" in one_line(out)
-    assert "noise that is independent from reading to reading" in one_line(out)
+    assert best_of(2) in one_line(out)
+    assert DATA["noise"] in one_line(out)
     guessed = replace(audit, estimated=True, bound=None)
     monkeypatch.setattr("understudy.adversaries.audit.audit", lambda *a, **k: guessed)
     told = understudy("audit", files / "design.json")
-    assert "No guarantee, audit only" in one_line(told.out)
+    assert AUDIT_ESTIMATED in one_line(told.out)

@@ -14,22 +14,12 @@ from matplotlib.figure import Figure as Sheet
 from page_cases import parsed, words
 
 import understudy as us
-from understudy.adversaries.results import Audit, Row
+from understudy import text
+from understudy.adversaries.results import Audit, Outcome, Row, failed, row_outcome, verdict, warns
 from understudy.adversaries.statistics import Figure, scored
 from understudy.adversaries.utility import measure
 from understudy.errors import ConfigurationError
-from understudy.report.audit_page import (
-    audit_html,
-    audit_report,
-    chance,
-    failed,
-    gains,
-    learned,
-    mark,
-    premise,
-    sentence,
-    verdict,
-)
+from understudy.report.audit_page import audit_html, audit_report, learned, premise, right_guesses
 from understudy.report.design_page import privacy_report
 from understudy.report.figures import plot_audit
 from understudy.report.svg import Guide, Line, bells, dots, memories
@@ -133,65 +123,73 @@ def test_the_page_is_sound_and_loads_nothing(kind):
 @pytest.mark.parametrize("kind", ["none", "design", "causal"])
 def test_theorem_and_experiment_stand_apart(designs, kind):
     """Each under its own heading; with the design its card with every measure, and the trade-off."""
-    text = words(audit_report(AUDITS["replayed"], designs[kind]))
-    assert "what no adversary can do" in text
-    assert "what these adversaries did" in text
-    assert "The experiment: what was measured" in text
-    assert ("The theorem: the guarantee card" in text) == (kind != "none")
-    assert ("nothing on this curve was measured" in text) == (kind != "none")
+    page = audit_report(AUDITS["replayed"], designs[kind])
+    shown = words(page)
+    assert text.THEOREM_AND_EXPERIMENT in shown
+    assert text.error_bound(0.3, moving=False) in shown
+    assert ("understudy-card" in page.partition("<main>")[2]) == (kind != "none")
+    assert ('id="frontier"' in page) == (kind != "none")
     if kind == "design":
         for measure_ in designs[kind].guarantee.measures:
-            assert measure_.title in text
-            assert measure_.shown in text
-    assert "What is not protected" in text
-    assert "Adversaries that were not tried may get more" in text
-    assert "never drive ventilation or alarms" in text
+            assert f'data-name="{measure_.name}"' in page
+            assert measure_.title in shown
+            assert measure_.shown in shown
+    for item in (*text.audit_not_protected(False, None), text.NOT_PROTECTED["safety"]):
+        assert item in shown
 
 
 def test_the_figures_are_those_of_the_audit():
     """The best adversary with its interval, the clock, raw and noise, utility, notes, and who was not run."""
-    text = words(audit_report(AUDITS["replayed"]))
+    shown = words(audit_report(AUDITS["replayed"]))
     for told in (
         "62 of 100 [58, 66]", "57 of 100 [53, 61]", "97 of 100 [93, 101]", "0.380 [0.340, 0.420]",
         "The rows were sorted.", "grid: there is no grid.", "at least 30 percent", "0.620 [0.580, 0.660]",
         "worst error", "faster than 10 min", "2.66 percent of the mean reading", "<0.0001",
         "38 percent [34, 42], the best adversary",
     ):  # fmt: skip
-        assert told in text, told
+        assert told in shown, told
 
 
 def test_the_verdict_comes_first_and_warns_where_it_must():
     """A bound that is beaten, something found in a release, nobody who could be run: warnings; otherwise none."""
-    for kind, warned, told in (
-        ("broken", True, "Do not rely on the bound"),
-        ("released", True, "found out something"),
-        ("no adversary", True, "nothing is known"),
-        ("not testable", True, "Cannot be told from so few stretches of time"),
-        ("as the clock tells", False, "no more than the time of day tells"),
-        ("replayed", False, "beyond what the time of day tells, as they may: none did better than the theorem allows"),
-        ("nothing", False, "no proof that nothing is there"),
+    for kind, warned, outcome in (
+        ("broken", True, Outcome.BROKEN),
+        ("released", True, Outcome.FOUND),
+        ("no adversary", True, Outcome.NONE_RUN),
+        ("not testable", True, Outcome.NOT_TESTABLE),
+        ("as the clock tells", False, Outcome.CLOCK_ONLY),
+        ("replayed", False, Outcome.FOUND),
+        ("nothing", False, Outcome.NOTHING),
     ):
-        outcome, warning = verdict(AUDITS[kind])
-        assert told in outcome
-        assert warning is warned
-        page = audit_report(AUDITS[kind])
-        secret = AUDITS[kind].how == "released"  # which is a warning of its own
+        made = AUDITS[kind]
+        assert made.outcome == outcome
+        assert warns(made) is warned
+        page = audit_report(made)
+        secret = made.how == "released"  # which is a warning of its own
         assert ('role="alert"' in page) is (warned or secret)
-        assert page.index(outcome[:40]) < page.index("At a glance")
+        assert verdict(made) in words(page)
+        assert verdict(made) in " ".join(made.text().split())
+        assert page.index('class="box') < page.index("At a glance")
+    assert len({verdict(AUDITS[kind]) for kind in AUDITS}) >= 7
 
 
 def test_figures_of_one_release_are_called_secret():
     """Its distortion tells about its draws; means over fresh draws do not."""
-    assert "Keep this page secret" in audit_report(AUDITS["released"])
-    assert "Keep this page secret" not in audit_report(AUDITS["replayed"])
+    assert text.ONE_RELEASE in audit_report(AUDITS["released"])
+    assert text.ONE_RELEASE not in audit_report(AUDITS["replayed"])
 
 
 def test_a_simulation_says_nothing_about_the_sensor():
     """And says so, first among what is not protected."""
-    text = words(audit_report(AUDITS["simulated"]))
-    assert "Your sensor. The readings were simulated" in text
-    assert "they fit by definition" in text
-    assert "Your sensor." not in words(audit_report(AUDITS["replayed"]))
+    first, *others = text.audit_not_protected(True, None)
+    assert others == text.audit_not_protected(False, None)
+    shown = words(audit_report(AUDITS["simulated"]))
+    assert first in shown
+    assert shown.index(first) < shown.index(others[0])
+    assert first not in words(audit_report(AUDITS["replayed"]))
+    scores = scores_of(us.IID(us.Gaussian(0.0, 1.0)))
+    for kind, told in (("simulated", False), ("replayed", True)):
+        assert (text.FIT_LEAD in words(audit_report(AUDITS[kind], scores=scores))) is told
 
 
 def test_hostile_names_stay_text():
@@ -216,8 +214,8 @@ def test_it_fits_into_the_report_of_the_design(designs):
     """In the place that is kept for it, once, and the report stays sound."""
     page = privacy_report(designs["design"], audit_html(AUDITS["replayed"]))
     found = parsed(page)
-    assert "No audit has been made" not in page
-    assert page.count("What was tried on the disguised output") == 1
+    assert text.NO_AUDIT not in page
+    assert page.count(text.THEOREM_AND_EXPERIMENT) == 1
     ids = [attributes["id"] for _, attributes in found.starts if "id" in attributes]
     assert [attributes["href"][1:] for tag, attributes in found.starts if tag == "a"] == ids
 
@@ -262,9 +260,9 @@ def test_the_figure_of_matplotlib_has_every_adversary():
     """The strongest on top, each kind of data in the legend, lines for who sees less or more; nothing is refused."""
     ax = plot_audit(AUDITS["replayed"], Sheet().subplots())
     assert [text.get_text() for text in ax.get_yticklabels()] == ["exact Bayes", "windowed estimator"]
-    told = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert told[:3] == ["disguised output", "raw, as much independent noise", "raw, as large a held offset"]
-    assert set(told[3:]) == {"raw readings", "blind", "told the played value"}
+    told = [each.get_text() for each in ax.get_legend().get_texts()]
+    assert told[:3] == [text.DATA_SHORT[data] for data in ("disguised", "noise", "offset")]
+    assert set(told[3:]) == {"raw readings", "blind", "oracle"}
     timed = plot_audit(AUDITS["replayed"], Sheet().subplots(), clock=True)
     assert [text.get_text() for text in timed.get_yticklabels()] == ["exact Bayes", "windowed estimator"]
     assert "the clock alone" in [text.get_text() for text in timed.get_legend().get_texts()]
@@ -276,59 +274,71 @@ def test_the_figure_of_matplotlib_has_every_adversary():
         plot_audit(AUDITS["no adversary"], Sheet().subplots())
 
 
-def test_what_the_clock_tells_is_shown_apart():
+def test_what_the_clock_gives_is_shown_apart():
     """With it and without: an adversary that uses the clock is compared with the clock, not with chance."""
-    text = words(audit_report(AUDITS["replayed"]))
-    assert "From the disguised output (exact Bayes) 62 of 100" in text
-    assert "From the clock and the disguised output (exact Bayes) 64 of 100" in text
-    assert "finds nothing; finds nothing beyond the clock" in text
-    pictures = re.findall(r"<svg.*?</svg>", audit_report(AUDITS["replayed"]), re.DOTALL)
+    page = audit_report(AUDITS["replayed"])
+    rows = dict(right_guesses(AUDITS["replayed"]))
+    for data, clock, share in (("disguised", "", "62 of 100"), ("disguised", "the clock and ", "64 of 100")):
+        name = f"From {clock}{text.DATA[data]} (exact Bayes)"
+        assert rows[name].startswith(share)
+        assert f"{name} {share}" in words(page)
+    marks = [text.row_verdict(Outcome.NOTHING, clock) for clock in (False, True)]
+    assert "; ".join(marks) in words(page)
+    pictures = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
     assert ["the clock alone" in picture for picture in pictures] == [False, True, False]
 
 
-def test_more_than_the_played_value_tells_is_pointed_at():
+def test_more_than_the_oracle_knows_is_pointed_at():
     """Right models do not allow it; whether it may be chance is said. Up to a tie nothing is."""
     assert premise(AUDITS["replayed"]) == ""
     oracle = row("disguised", "oracle", 0.6, reference=True)
-    for value, told in ((0.61, ""), (0.65, "It may be chance"), (0.75, "So the models are not right")):
+    told = []
+    for value in (0.61, 0.65, 0.75):
         made = audited(rows=(row("disguised", "exact", value), oracle))
-        assert told in premise(made)
-        assert bool(premise(made)) is bool(told)
+        told.append(premise(made))
+        assert bool(told[-1]) is (value > 0.62)
+        assert not told[-1] or f"{100.0 * value:.3g} of 100" in told[-1]
+    best = [row("disguised", "exact", value).balanced for value in (0.65, 0.75)]
+    chance, sure = (text.beats_oracle("exact", each, oracle.balanced, False) for each in best)
+    assert told[1:] == [chance, sure]
+    assert "chance" in chance
+    assert "chance" not in sure
 
 
-def test_a_value_that_moves_may_tell_more_than_the_played_one():
+def test_a_value_that_moves_may_be_guessed_better_than_by_the_oracle():
     """A rhythm that is no Markov chain is another reason than wrong models, and both are named."""
     rows = (row("disguised", "exact", 0.75), row("disguised", "oracle", 0.6, reference=True))
-    assert "With right models nobody can" in premise(audited(rows=rows))
-    moving = premise(audited(rows=rows, moving=True))
-    assert "nobody can" not in moving
-    assert "either the models are not right, or the private value moves more regularly than the chain" in moving
+    still, moving = (premise(audited(rows=rows, moving=moves)) for moves in (False, True))
+    assert "Markov chain" in moving
+    assert "Markov chain" not in still
+    assert all("models are not right" in words for words in (still, moving))
 
 
 def test_doubts_about_the_models_stand_on_top():
     """A design whose models failed their gate says so beside the verdict."""
     bad = us.design(family(passed=False, per="run"), leakage=0.1, horizon=50, distortion="mae")
     page = audit_report(AUDITS["replayed"], bad)
-    assert page.index(WARNING) < page.index("How many of 100 guesses are right")
+    assert page.index(WARNING) < page.index("Right guesses of 100")
 
 
 def test_words():
     """Small things that are said in many places."""
-    assert chance(0.0) == "<0.0001"
-    assert sentence("") == ""
-    assert "cannot be told from nothing" in gains(AUDITS["nothing"])
-    assert gains(AUDITS["no adversary"]) == ""
+    assert text.p_value(0.0) == "<0.0001"
+    assert text.sentence("") == ""
+    assert learned(AUDITS["nothing"])
+    assert "at least" not in learned(AUDITS["nothing"])
+    assert learned(AUDITS["no adversary"]) == ""
+    own = text.adversary_does("mine")
+    assert all(text.adversary_does(row.adversary) != own for row in AUDITS["replayed"].rows)
 
 
 def test_nothing_to_be_found_is_not_nothing_found():
     """Where no p could be small enough the page warns, rows say so, and a strict reader refuses, in every use."""
     made = AUDITS["not testable"]
-    assert mark(made, made.rows[0]) == "not testable"
-    page = words(audit_report(made))
-    assert "Cannot be told from so few stretches of time" in page
-    assert "No adversary found out anything" not in page
-    assert "not testable" in made.text()
-    assert "cannot be told from so few stretches" in " ".join(made.text().split())
+    assert row_outcome(made, made.rows[0]) == made.outcome == Outcome.NOT_TESTABLE
+    assert verdict(made) in words(audit_report(made))
+    assert verdict(made) in " ".join(made.text().split())
+    assert verdict(AUDITS["nothing"]) not in words(audit_report(made))
     for how in ("simulated", "replayed", "released"):
         assert failed(replace(made, how=how))
     assert not failed(replace(AUDITS["nothing"], how="released"))
@@ -336,7 +346,8 @@ def test_nothing_to_be_found_is_not_nothing_found():
     alone = (row("disguised", "exact", 0.9, found=True), row("disguised", "exact", 0.9, clock=True, testable=False))
     assert failed(audited(rows=alone, how="replayed"))
     same = tuple(replace(each, p=math.nan) for each in alone[1:])
-    assert "not beyond what the time of day tells" in verdict(audited(rows=same))[0]
+    assert audited(rows=same).outcome == audited(rows=alone).outcome == Outcome.NOT_TESTABLE
+    assert verdict(audited(rows=same)) != verdict(audited(rows=alone))  # the value hardly varies
 
 
 def test_an_output_that_equals_the_readings_is_refused():
@@ -345,41 +356,41 @@ def test_an_output_that_equals_the_readings_is_refused():
     for size, equal in ((0.0, True), (1e-9, False)):
         told = replace(made, distortion=(Figure(0.0, 0.0, 0.0), Figure(size, 0.0, size)), mean_reading=(1.0, 1.0))
         assert failed(told) is equal
-        assert ("equals the readings" in verdict(told)[0]) is equal
-        assert verdict(told)[1] is equal
-        assert ("EQUALS the readings" in " ".join(told.text().split())) is equal
+        assert told.unchanged is equal
+        assert (text.UNCHANGED in verdict(told)) is equal
+        assert warns(told) is equal
+        assert (text.UNCHANGED in " ".join(told.text().split())) is equal
     assert not failed(replace(made, distortion=(), how="released"))  # the readings are not known
 
 
-def test_what_the_clock_tells_is_no_finding():
+def test_what_the_clock_gives_is_no_finding():
     """Found without the clock only: no warning, no failure, and named so. Untried with the clock it stays a finding."""
     made = AUDITS["as the clock tells"]
     assert not failed(made)
-    assert mark(made, made.rows[0]) == "finds no more than the clock tells"
-    page = words(audit_report(made))
-    assert "finds no more than the clock tells; finds nothing beyond the clock" in page
-    assert "found, as the clock tells" in made.text()
-    assert "no more than the time of day tells" in " ".join(made.text().split())
+    assert made.outcome == row_outcome(made, made.rows[0]) == Outcome.CLOCK_ONLY
+    both = (text.row_verdict(Outcome.CLOCK_ONLY, False), text.row_verdict(Outcome.NOTHING, True))
+    assert "; ".join(both) in words(audit_report(made))
+    assert both[0] in made.text()
     beyond = replace(made, rows=(made.rows[0], replace(made.rows[1], found=True), *made.rows[2:]))
     assert failed(beyond)
-    assert "beyond what the time of day tells" in verdict(beyond)[0]
-    assert mark(beyond, beyond.rows[0]) == "finds something"
+    assert beyond.outcome == row_outcome(beyond, beyond.rows[0]) == Outcome.FOUND
+    assert "beyond the clock" in verdict(beyond)
     other = replace(made, rows=(made.rows[0], replace(made.rows[1], adversary="windowed"), *made.rows[2:]))
     assert failed(other)
-    assert verdict(other)[1]
-    assert "were not tried with it" in verdict(other)[0]
+    assert warns(other)
+    assert other.outcome == Outcome.WITHOUT_CLOCK
 
 
 def test_what_was_learned_at_least_is_the_lower_end():
     """Not the estimate, never below nothing; that the best of several was chosen afterwards is said."""
     made = audited(rows=(row("disguised", "exact", 0.8), row("disguised", "windowed", 0.6)), budget=None)
     low = (0.8 - 0.55) / math.log(2.0)
-    assert f"at least {low:.3g} bit a guess was learned" in gains(made)
-    assert "exact, the best of 2, chosen afterwards" in gains(made)
-    assert "chosen afterwards" not in gains(audited(rows=made.rows[:1]))
+    assert f"at least {low:.3g} bit" in learned(made)
+    assert "the best of 2" in learned(made)
+    assert "the best of" not in learned(audited(rows=made.rows[:1]))
     page = words(audit_report(made))
-    assert "Nats a guess, at least The disguised output exact 0.800 [0.760, 0.840] 0.200 [0.160, 0.240] 0.250" in page
-    assert page.count("The best of 2 adversaries was chosen afterwards") >= 3
+    assert "The disguised output exact 0.800 [0.760, 0.840] 0.200 [0.160, 0.240] 0.250" in page
+    assert page.count(text.best_of(2)) >= 3
     poor = words(audit_report(audited(rows=(row("disguised", "exact", 0.51),))))
     assert "0.490 [0.450, 0.530] 0.000" in poor
 
@@ -387,45 +398,48 @@ def test_what_was_learned_at_least_is_the_lower_end():
 def test_who_looks_at_nothing_is_counted_over_the_values_that_were_judged():
     """One of three values does not occur: chance is a half, as the blind row says."""
     made = audited(values=3)
-    assert ("Without looking at anything", "50 of 100") in learned(made)
+    assert ("Without any data", "50 of 100") in right_guesses(made)
     ax = plot_audit(made, Sheet().subplots())
     assert [line.get_xdata()[0] for line in ax.get_lines() if line.get_label() == "blind"] == [0.5]
     none = audited(values=3, rows=(row("disguised", "exact", 0.5), row("disguised", "blind", 0.0, reference=True)))
-    assert any("does not occur among the judged" in told for _, told in learned(none))
+    assert any(told.startswith("0 of 100, ") for _, told in right_guesses(none))
 
 
 def test_what_bounds_a_causal_design_is_said():
     """Its rate bounds the whole path, and a single guess is not bounded here; of an estimated one nothing is."""
     rows = (row("disguised", "smoother", 0.7, found=True),)
-    told = {"rows": rows, "bound": None, "design": "CausalDesign(2 x 2)", "budget": 0.0123, "moving": True}
+    told = {"rows": rows, "bound": None, "causal": True, "budget": 0.0123, "moving": True}
     for how in ("simulated", "replayed"):
         made = audited(how=how, **told)
-        for text in (verdict(made)[0], " ".join(made.text().split())):
-            assert "The rate of the design, 0.0123 nats a decision, bounds what the whole path" in text
-            assert "no bound on the error of a single guess here" in text
-            assert ("if its models and its chain are right" in text) is (how == "replayed")
-        page = words(audit_report(made))
-        assert "what the whole path tells is at most 0.0123 nats a decision" in page
-        assert "No theorem bounds it" not in page
+        known = text.rate_bound(0.0123, how == "simulated")
+        assert "0.0123 nats a decision" in known
+        for shown in (verdict(made), " ".join(made.text().split()), words(audit_report(made))):
+            assert known in shown
+            assert text.rate_bound(0.0123, how != "simulated") not in shown
     still = audited(rows=rows, bound=None, moving=True)  # a design of one draw has no rate
-    assert "No theorem bounds it for this use" in verdict(still)[0]
+    assert "nats a decision" not in verdict(still)
     guessed = audited(estimated=True, **told)
-    for text in (verdict(guessed)[0], guessed.text(), words(audit_report(guessed))):
-        assert "No guarantee, audit only" in text
-        assert "The rate of the design" not in text
-    assert verdict(guessed)[1]
-    assert "no guarantee, audit only: the private value is estimated" in words(audit_report(guessed))
+    for shown in (verdict(guessed), " ".join(guessed.text().split()), words(audit_report(guessed))):
+        assert text.AUDIT_ESTIMATED in shown
+        assert text.rate_bound(0.0123, False) not in shown
+    assert warns(guessed)
 
 
-def test_the_noise_is_said_to_be_independent():
-    """Wherever its figure stands, with the offset that is held beside it."""
-    page = words(audit_report(AUDITS["replayed"]))
-    text = AUDITS["replayed"].text()
-    for told in (page, text):
-        assert "noise that is independent from reading to reading" in told
-        assert "that is held for an epoch" in told
-    assert "From raw readings with as much noise that is independent from reading to reading (exact Bayes) 90" in page
-    assert "From raw readings with an offset of the same size that is held for an epoch (exact Bayes) 70" in page
-    picture = re.findall(r"<svg.*?</svg>", audit_report(AUDITS["replayed"]), re.DOTALL)[0]
-    assert "raw, held offset: 0.700" in picture
+def test_files_of_0_1_know_causal_designs_by_their_name():
+    """They have no field for it; what is written now has."""
+    plain = audited(design="CausalDesign(2 x 2)").plain()
+    assert plain["causal"] is False
+    assert Audit.from_plain(plain).causal is False
+    del plain["causal"]
+    assert Audit.from_plain(plain).causal is True
+
+
+def test_the_kinds_of_noise_are_named():
+    """Wherever a figure stands that was measured with noise or with an offset."""
+    page, written = audit_report(AUDITS["replayed"]), AUDITS["replayed"].text()
+    for data, share in (("noise", "90"), ("offset", "70")):
+        assert text.DATA[data] in written
+        assert f"From {text.DATA[data]} (exact Bayes) {share}" in words(page)
+    picture = re.findall(r"<svg.*?</svg>", page, re.DOTALL)[0]
+    assert f"{text.DATA_SHORT['offset']}: 0.700" in picture
     assert max(float(x) for x in re.findall(r'<text x="([0-9]+)" y="16">', picture)) < 800.0

@@ -12,8 +12,9 @@ from cli_cases import STAY, WARNING, about, family
 from page_cases import parsed, words
 
 import understudy as us
+from understudy import text
 from understudy.report.design_page import privacy_report
-from understudy.report.facts import UNTESTED, facts, frontier_of, misfit, span, tradeoff, warnings
+from understudy.report.facts import facts, fits, frontier_of, misfit, tradeoff, warnings
 from understudy.report.svg import Curves, curve, heat_map, ticks
 
 
@@ -76,64 +77,66 @@ def test_pictures_are_xml(designs, kind):
         ElementTree.fromstring(picture)  # noqa: S314  # our own
 
 
-def test_the_officer_s_part_says_what_is_hidden_and_what_not(designs):
-    """Private column, readings, odds, the guarantee with its conditions, every measure, and what stays open."""
+def test_the_first_part_says_what_is_hidden_and_what_not(designs):
+    """Private column, readings, prior, the guarantee with its conditions, every measure, and what stays open."""
     design = designs["fitted"]
-    text = words(privacy_report(design))
+    page = privacy_report(design)
+    shown = words(page)
     for sentence in (
-        "This design hides occupancy in co2",
+        text.hides("occupancy", ["co2"]),
         design.guarantee.headline,
-        "0: 60 percent, 1: 40 percent",
-        "The column date leaves as it is",
-        "Only the columns named above are filtered",
-        "Never drive ventilation or alarms",
-        "tested, and they fit",
-        "No audit has been made of this design",
+        text.prior_words([0, 1], [0.6, 0.4]),
+        text.time_column("date"),
+        text.UNFILTERED,
+        text.NOT_PROTECTED["safety"],
+        " ".join(text.models_fact(True)),
+        text.NO_AUDIT,
     ):
-        assert sentence in text
+        assert sentence in shown
     for measure in design.guarantee.measures:
-        assert measure.title in text
-        assert measure.shown in text
+        assert f'data-name="{measure.name}"' in page
+        assert measure.shown in shown
     for item in (*design.guarantee.conditions, *design.guarantee.not_protected):
-        assert " ".join(item.split()) in text
+        assert " ".join(item.split()) in shown
 
 
-def test_the_engineer_s_part_has_the_numbers(designs):
+def test_the_second_part_has_the_numbers(designs):
     """Kernel, proof, costs, candidates, gate and notes."""
     design = designs["fitted"]
-    text = words(privacy_report(design))
-    assert f"{design.randomizer.kernel[0, 0]:.4f}" in text
-    assert f"{design.lower_bound:.8g}" in text
-    assert f"{design.cost[0, 1]:.5g}" in text
-    assert "3 rows with the time of an earlier one were dropped" in text
-    assert "✓ passed" in text
-    assert "How the parameter moved from one reading to the next" in text
+    shown = words(privacy_report(design))
+    assert f"{design.randomizer.kernel[0, 0]:.4f}" in shown
+    assert f"{design.lower_bound:.8g}" in shown
+    assert f"{design.cost[0, 1]:.5g}" in shown
+    assert all(note in shown for note in design.family.about["notes"])
+    assert "✓ passed" in shown
+    assert f"{design.family.about['chain']['transition'][0][1]:.5f}" in shown
 
 
 def test_a_misfit_is_the_first_thing_that_is_said(designs):
     """Before anything else, again at the guarantee and at the gate; a family that fits has no warning."""
     page = privacy_report(designs["misfit"])
     assert page.count(WARNING) >= 2
-    assert page.index(WARNING) < page.index("This design hides")
+    assert page.index(WARNING) < page.index("At a glance")
     assert 'role="alert"' in page
     assert "✗ failed" in page
-    assert "do NOT fit" in page
+    assert text.models_fact(False)[1] in page
     assert 'role="alert"' not in privacy_report(designs["fitted"])
 
 
 def test_models_that_nobody_tested_say_so(designs):
     """Given models, bare costs, and a family without a gate."""
     for kind in ("models", "bare"):
-        assert UNTESTED in privacy_report(designs[kind])
-    assert misfit(about(gate=None)) == [UNTESTED]
+        assert text.UNTESTED in privacy_report(designs[kind])
+    assert misfit(about(gate=None)) == [text.UNTESTED]
+    assert [fits(about(gate=gate)) for gate in (None, {"passed": False}, {"passed": True})] == [None, False, True]
 
 
 def test_an_estimated_parameter_has_no_guarantee_on_its_page():
     """No number of the card reads as a bound."""
     made = us.design_causal(family(), STAY, rate=0.01, distortion="mae", accept_estimated_theta=True)
-    text = words(privacy_report(made))
-    assert "No guarantee, audit only" in text
-    assert text.index("No guarantee, audit only") < text.index("At a glance")
+    page = privacy_report(made)
+    assert page.index(text.NO_GUARANTEE) < page.index("At a glance")
+    assert 'data-holds="false"' in page
 
 
 def test_hostile_names_stay_text():
@@ -216,7 +219,8 @@ def test_ticks_are_round_and_few():
 
 def test_spans_in_words():
     """As people say them."""
-    assert [span(x) for x in (None, 0.25, 60.0, 5400.0, 172800.0)] == ["unknown", "0.25 s", "1 min", "90 min", "2 days"]
+    shown = [text.span(x) for x in (None, 0.25, 60.0, 5400.0, 172800.0)]
+    assert shown == ["unknown", "0.25 s", "1 min", "90 min", "2 days"]
 
 
 def test_what_a_moving_value_costs_is_found_along_its_paths(designs):
@@ -229,6 +233,7 @@ def test_what_a_moving_value_costs_is_found_along_its_paths(designs):
     apart = abs(found.distortion - exact.true)
     assert apart < 5.0 * np.hypot(found.error, exact.true_error)  # 1e-6
     assert found.readings == 1440
-    assert "Where the value moves as it did in the data" in words(privacy_report(design))
+    shown = moving(design)
+    assert text.price_of_moving(f"{shown.distortion:.3g} ppm", shown.error, 8, 1440) in words(privacy_report(design))
     assert moving(designs["bare"]) is None
     assert moving(designs["models"]) is None

@@ -48,6 +48,7 @@ from understudy.adversaries.statistics import (
 )
 from understudy.adversaries.utility import measure
 from understudy.errors import ConfigurationError
+from understudy.randomizer.causal import CausalDesign
 
 # The adversaries by name. They are loaded when they are asked for, as some need packages of their own ---
 
@@ -213,8 +214,8 @@ def audit(
         level=1.0 - confidence, guesses=judge.guesses, learned=material.learn["disguised"].guesses, how=material.how,
         values=judge.m, moving=not judge.once, notes=notes, skipped=skipped, distortion=distortion, mean_reading=means,
         noise=noisy, utility=utility_of(material, recording, utility, alarm, confidence),
-        seconds=time.perf_counter() - started, design=repr(design), budget=_budget(design),
-        estimated=estimated,
+        seconds=time.perf_counter() - started, design=repr(design), budget=_budget(design), estimated=estimated,
+        causal=isinstance(design, CausalDesign),
     )  # fmt: skip
 
 
@@ -421,7 +422,7 @@ def _powerless(rows: list[Row]) -> list[str]:
 
 
 def _budget(design: Any) -> float | None:
-    return float(design.rate if hasattr(design, "decision_every") else design.leakage)
+    return float(design.rate if isinstance(design, CausalDesign) else design.leakage)
 
 
 # How far the output is from the readings: distortion by channel, and what is left for honest use -----

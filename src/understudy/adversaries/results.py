@@ -1,9 +1,9 @@
 """What an audit found: figures with intervals, adversary by adversary.
 
 An `Audit` holds aggregate figures and nothing else: no reading, no private value, no path. It can be shown to whoever
-may know how well the design holds.
-
-An audit as plain text: a table that fits a terminal, then what must be known beside it.
+may know how well the design holds. What a program decides on is its `Outcome`; nothing found and nothing to be found
+are two outcomes, for where no p-value could have been small enough nothing counts as found, whatever the output leaks.
+The sentences stand in `understudy.text`; `Audit.text` puts them around tables that fit a terminal.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ import json
 import math
 import os
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
+from understudy import text
 from understudy._paths import write_whole
 from understudy._types import Plain
 from understudy.adversaries.statistics import Figure, as_json, from_json
@@ -120,6 +122,8 @@ class Audit:
     """What the design lets out, in nats: of a draw, or a decision where the private value moves."""
     estimated: bool = False
     """The design accepts private values that the edge estimates: there is no guarantee, only this audit."""
+    causal: bool = False
+    """The design decides as time goes by: its leakage is a rate, by decision."""
 
     def __repr__(self) -> str:
         best = self.best
@@ -179,9 +183,28 @@ class Audit:
         """Whether an adversary does better than the design's bound allows."""
         return any(row.beats for row in self.of())
 
+    @property
+    def outcome(self) -> Outcome:
+        """What came out, by those adversaries that `found` counts."""
+        if self.best is None:
+            return Outcome.NONE_RUN
+        if self.broken or self.found:
+            return Outcome.BROKEN if self.broken else Outcome.FOUND
+        if not self.testable:
+            return Outcome.NOT_TESTABLE
+        alone = [row for row in self.of() if row.found and not row.clock]
+        if not alone:
+            return Outcome.NOTHING
+        return Outcome.CLOCK_ONLY if all(_as_clock(self, row) for row in alone) else Outcome.WITHOUT_CLOCK
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether the output equals the readings, in all that was judged; False where the readings are not known."""
+        return bool(self.distortion) and all(figure.value == 0.0 for figure in self.distortion)
+
     def text(self) -> str:
-        """The audit as plain text: one table, and what must be known beside it."""
-        return text(self)
+        """The audit as plain text: a table for each kind of data, and what must be known beside it."""
+        return audit_text(self)
 
     def plain(self) -> Plain:
         """The audit as JSON can hold it; what is not a number is None."""
@@ -210,7 +233,10 @@ class Audit:
             raise ConfigurationError(f"this audit has version {plain.get('version')!r}; this software reads {VERSION}")
         try:
             rows = [{**row, **{key: _NEW_NAMES.get(row[key], row[key]) for key in _NAMED}} for row in plain["rows"]]
-            found: Audit = from_json(cls, {**plain, "rows": rows})
+            causal = plain.get(
+                "causal", str(plain["design"]).startswith("Causal")
+            )  # files of 0.1 have the design's repr
+            found: Audit = from_json(cls, {**plain, "rows": rows, "causal": causal})
             return found
         except (KeyError, TypeError, ValueError, AttributeError) as wrong:
             raise ConfigurationError(f"this audit is damaged: {type(wrong).__name__}") from None
@@ -221,131 +247,175 @@ def load_audit(path: str | os.PathLike[str]) -> Audit:
     return Audit.from_plain(read_plain(path))
 
 
-# An audit as plain text: a table that fits a terminal, then what must be known beside it -------------
+# What decides on an audit ---------------------------------------------------------------------------------------------
 
 
-ESTIMATED = (
-    "No guarantee, audit only: the design's streams estimate the private value from the readings, and then no theorem "
-    "holds. The figures are all that is known."
-)
-"""What is said of a design that accepts estimated values."""
-_HEADS = ("adversary", "balanced accuracy", "error", "gain over the clock", "nats", "adjusted p-value", "")
-_NAMES = {
-    "disguised": "disguised output",
-    "raw": "raw readings",
-    "noise": "raw readings with noise of equal distortion: noise that is independent from reading to reading",
-    "offset": "raw readings with an offset of equal distortion that is held for an epoch",
-}
+class Outcome(StrEnum):
+    """What came out of an audit, or of one adversary."""
+
+    NONE_RUN = "none run"
+    """No adversary could be run."""
+    BROKEN = "broken"
+    """An adversary does better than the design's bound allows."""
+    FOUND = "found"
+    """Something was learned; beyond the clock, where adversaries had it."""
+    NOT_TESTABLE = "not testable"
+    """Nothing was found, and nothing could have been."""
+    CLOCK_ONLY = "clock only"
+    """What was learned is no more than the clock gives."""
+    WITHOUT_CLOCK = "without clock"
+    """Something was learned without the clock, and was not tried with it."""
+    NOTHING = "nothing"
+    REFERENCE = "reference"
+    """Attacks nothing, and stands for comparison."""
 
 
-def as_clock(audit: Audit, row: Row) -> bool:
+def row_outcome(audit: Audit, row: Row) -> Outcome:
+    """What came out of one adversary."""
+    if row.reference:
+        return Outcome.REFERENCE
+    if row.beats:
+        return Outcome.BROKEN
+    if row.found:
+        return Outcome.CLOCK_ONLY if _as_clock(audit, row) else Outcome.FOUND
+    return Outcome.NOTHING if row.testable else Outcome.NOT_TESTABLE
+
+
+def failed(audit: Audit) -> bool:
+    """Whether a strict reader would refuse.
+
+    The bound is beaten, or nothing can be tested; of a release also, that something was learned from it, beyond the
+    clock where that is known, or that it equals the readings.
+    """
+    if audit.broken or not audit.testable:
+        return True
+    return audit.how == "released" and (audit.outcome in (Outcome.FOUND, Outcome.WITHOUT_CLOCK) or audit.unchanged)
+
+
+def warns(audit: Audit) -> bool:
+    """Whether the outcome is a warning."""
+    if audit.estimated or (audit.how == "released" and audit.unchanged):
+        return True
+    if audit.outcome == Outcome.FOUND:
+        return audit.how == "released"
+    return audit.outcome not in (Outcome.CLOCK_ONLY, Outcome.NOTHING)
+
+
+def strongest(audit: Audit, data: str = "disguised", clock: bool = False) -> Row | None:
+    """The adversary of highest balanced accuracy among those that use the clock, or do not; references do not count."""
+    rows = [row for row in audit.of(data) if row.clock == clock]
+    return max(rows, key=lambda row: _sortable(row.balanced.value), default=None)
+
+
+def ordered(rows: Iterable[Row]) -> list[Row]:
+    """The strongest first; references behind the others."""
+    return sorted(rows, key=lambda row: (row.reference, -_sortable(row.balanced.value), row.shown))
+
+
+def blind(audit: Audit) -> float:
+    """The balanced accuracy without the output, over the values that were judged."""
+    row = audit.row("blind")
+    known = row is not None and math.isfinite(row.balanced.value)
+    return row.balanced.value if row is not None and known else 1.0 / max(audit.values, 1)
+
+
+def by_clock(audit: Audit) -> Row | None:
+    """The reference that uses the clock alone, if there was one."""
+    found = [row for row in audit.of(references=True) if row.adversary == "clock"]
+    return found[0] if found and not math.isnan(found[0].balanced.value) else None
+
+
+def tried(audit: Audit) -> int:
+    """How many adversaries the best one was chosen from."""
+    return max(sum(row.clock == clock for row in audit.of()) for clock in (False, True))
+
+
+def _as_clock(audit: Audit, row: Row) -> bool:
     """Whether an adversary without the clock found something, and nothing beyond the clock once it had that too."""
     other = audit.row(row.adversary, row.data, clock=True)
     return row.found and not row.clock and other is not None and not other.found
 
 
-def clock_only(audit: Audit) -> bool:
-    """Whether all that was found is what the clock tells: found without it, and by nobody beyond it."""
-    alone = [row for row in audit.of() if row.found and not row.clock]
-    return bool(alone) and not audit.found and all(as_clock(audit, row) for row in alone)
+def _sortable(x: float) -> float:
+    return -math.inf if math.isnan(x) else x
 
 
-def unchanged(audit: Audit) -> bool:
-    """Whether the output equals the readings, in all that was judged; False where the readings are not known."""
-    return bool(audit.distortion) and all(figure.value == 0.0 for figure in audit.distortion)
+# An audit in words ----------------------------------------------------------------------------------------------------
+
+_HEADS = ("adversary", "balanced accuracy", "error", "gain over the clock", "nats", "adjusted p-value", "verdict")
 
 
-def causal(audit: Audit) -> bool:
-    """Whether the design decides as time goes by: its leakage is then a rate, by decision."""
-    return audit.design.startswith("Causal")
+def verdict(audit: Audit) -> str:
+    """The outcome in a few sentences."""
+    lead = [text.AUDIT_ESTIMATED] if audit.estimated else []
+    if audit.how == "released" and audit.unchanged:
+        lead.append(text.UNCHANGED)
+    rows = audit.of()
+    facts = text.Findings(
+        level=audit.level,
+        clock=any(row.clock for row in rows),
+        released=audit.how == "released",
+        bounded=audit.bound is not None,
+        estimated=audit.estimated,
+        undefined=all(math.isnan(row.p) for row in (tuple(row for row in rows if row.clock) or rows)),
+        beating=[row.shown for row in rows if row.beats],
+        rate=rate(audit),
+    )
+    return " ".join([*lead, text.outcome(audit.outcome, facts)])
 
 
 def rate(audit: Audit) -> str:
-    """What is known of a causal design by theorem, in a sentence; nothing of others, or where nothing is.
-
-    >>> from understudy.adversaries.results import Audit
-    >>> rate(Audit((), None, 0.5, 0.99, 0.01, 0, 0, "simulated", 2, True, design="CausalDesign()", budget=0.01))[:74]
-    'The rate of the design, 0.01 nats a decision, bounds what the whole path o'
-    """
-    if not causal(audit) or audit.estimated:
+    """What is known of a causal design by theorem, in a sentence; empty for others, or where nothing is."""
+    if not audit.causal or audit.estimated:
         return ""
-    size = "" if audit.budget is None else f", {audit.budget:.4g} nats a decision,"
-    when = "" if audit.how == "simulated" else ", if its models and its chain are right"
-    return (
-        f"The rate of the design{size} bounds what the whole path of the private value tells, on average{when}. There "
-        "is no bound on the error of a single guess here: of that the figures are all that is known."
-    )
+    return text.rate_bound(audit.budget, audit.how == "simulated")
 
 
-def text(audit: Audit, width: int = 120) -> str:
-    """The whole audit in words and columns."""
-    parts = [textwrap.fill(headline(audit), width)]
-    if audit.estimated:
-        parts.insert(0, textwrap.fill(ESTIMATED, width))
-    for data, name in _NAMES.items():
+def judged(audit: Audit) -> str:
+    """How much the figures rest on, in a sentence."""
+    return text.judged_on(audit.learned, audit.guesses, max((row.blocks for row in audit.of()), default=0))
+
+
+def mark(audit: Audit, row: Row) -> str:
+    """The verdict on an adversary, in a few words."""
+    return text.row_verdict(row_outcome(audit, row), row.clock)
+
+
+def audit_text(audit: Audit, width: int = 120) -> str:
+    """The whole audit in words and columns, for a terminal."""
+    parts = [textwrap.fill(f"{_best(audit)} {verdict(audit)}".lstrip(), width)]
+    for data, name in text.DATA.items():
         rows = audit.of(data, references=True)
         if rows:
             parts.append(f"{name}\n{_table(audit, rows)}")
-    sizes = f"{audit.guesses:,} guesses judged, {audit.learned:,} to learn from; intervals at {audit.confidence:.0%}"
-    notes = [f"- {line}" for line in (f"{sizes}.", *_told(audit), *audit.notes)]
+    notes = [f"- {line}" for line in (*_notes(audit), *audit.notes)]
     notes += [f"- not run: {name}, as {reason}" for name, reason in audit.skipped.items()]
     parts.append("\n".join(textwrap.fill(note, width, subsequent_indent="  ") for note in notes))
     return "\n\n".join(parts)
 
 
-def headline(audit: Audit) -> str:
-    """What came out, in a few sentences."""
-    best = audit.best
+def _best(audit: Audit) -> str:
+    best, raw = audit.best, audit.best_on("raw")
     if best is None:
-        return "No adversary was run on the disguised output."
-    share, low, high = (100.0 * x for x in best.balanced)
-    said = f"The best adversary, {best.shown}, is right {share:.1f} percent of the time, balanced over the values"
-    said += f" ({low:.1f} to {high:.1f})"
-    raw = audit.best_on("raw")
+        return ""
+    found = f"The best adversary, {best.shown}, has a balanced accuracy of {text.share_in_percent(best.balanced)}"
     if raw is not None:
-        said += f"; on the raw readings the best, {raw.shown}, is right {100.0 * raw.balanced.value:.1f} percent"
-    said += "."
-    if audit.how == "released" and unchanged(audit):
-        said += " The output EQUALS the readings in all that was judged."
-    if audit.broken:
-        return f"{said} It does BETTER than the design's bound allows: a premise fails."
-    if audit.bound is not None:
-        said += f" None errs less often than the bound of {100.0 * audit.bound:.2f} percent, beyond its interval."
-    return f"{said} {_outcome(audit)}"
+        found += f"; on the raw readings the best, {raw.shown}, has {text.share_in_percent(raw.balanced)}"
+    return f"{found}."
 
 
-def _outcome(audit: Audit) -> str:
-    if audit.found:
-        beyond = " beyond the clock" if any(row.clock for row in audit.of()) else ""
-        return f"They found something in the output{beyond}."
-    if not audit.testable:
-        return "Whether they found anything cannot be told from so few stretches of time."
-    if clock_only(audit):
-        return "They found something in the output, but no more than the time of day tells."
-    if audit.found_alone:
-        return "They found something in the output; whether it is more than the time of day tells was not tried."
-    return "None found anything in the output."
-
-
-def _told(audit: Audit) -> list[str]:
-    told = []
+def _notes(audit: Audit) -> list[str]:
+    found = [judged(audit), f"intervals are at {audit.confidence:.0%}."]
     if audit.distortion:
-        each = [
-            f"{figure.value:.4g} [{figure.low:.4g}, {figure.high:.4g}]"
-            + (f" ({figure.value / mean:.1%} of the mean reading)" if mean > 0.0 else "")
-            for figure, mean in zip(audit.distortion, audit.mean_reading, strict=True)
-        ]
-        told.append(f"mean absolute distortion: {', '.join(each)}.")
+        each = zip(audit.distortion, audit.mean_reading, strict=True)
+        found.append(f"mean absolute distortion: {'; '.join(text.distortion_fact(*pair) for pair in each)}.")
     if audit.bound is not None:
-        told.append(f"bound on the error of every adversary, if the premises hold: {audit.bound:.6g}.")
-    known = rate(audit)
-    if known:
-        told.append(known)
-    told.append(f"error of the best guess without the output: {audit.prior_error:.4g}.")
-    told.append(
-        "nats: an estimate with its interval. At least the lower end was learned; the best was chosen afterwards."
-    )
-    return told
+        found.append(f"by the theorem {text.error_bound(audit.bound, audit.moving)}.")
+    if rate(audit):
+        found.append(rate(audit))
+    found.append(f"error of the best guess without the output: {audit.prior_error:.4g}.")
+    found.append("nats: an estimate with its interval. At least the lower end was learned.")
+    return [*found, *([text.best_of(tried(audit))] if tried(audit) > 1 else [])]
 
 
 def _table(audit: Audit, rows: Sequence[Row]) -> str:
@@ -356,14 +426,7 @@ def _table(audit: Audit, rows: Sequence[Row]) -> str:
 
 
 def _cells(audit: Audit, row: Row) -> tuple[str, ...]:
-    found = "found, as the clock tells" if as_clock(audit, row) else "found" if row.found else ""
-    mark = "BEATS THE BOUND" if row.beats else found
-    if not mark and not row.reference and not row.testable:
-        mark = "not testable"
-    p = row.corrected
-    chance = "" if p != p else f"{p:.2g}" if p > 1e-12 else "<1e-12"
-    gain = "" if row.gain.value != row.gain.value else f"{row.gain.value:+.3f}"
-    return (
-        f"{row.shown}{' (reference)' if row.reference else ''}", str(row.balanced), str(row.error), gain,
-        str(row.nats), chance, mark,
-    )  # fmt: skip
+    gain = "" if math.isnan(row.gain.value) else f"{row.gain.value:+.3f}"
+    figures = (str(row.balanced), str(row.error), gain, str(row.nats))
+    chance = "" if row.reference else text.p_value(row.corrected)
+    return (row.shown, *figures, chance, mark(audit, row))

@@ -36,6 +36,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy import text
 from understudy._types import Array, Plain
 from understudy.adversaries.statistics import Figure, Sums, as_json, from_json, of_blocks, squares
 from understudy.errors import ConfigurationError
@@ -346,7 +347,7 @@ class Utility:
 
     def text(self) -> str:
         """The figures in sentences, one a line."""
-        return "\n".join(lines(self))
+        return "\n".join(utility_sentences(self))
 
     @classmethod
     def from_plain(cls, plain: Plain) -> Utility:
@@ -574,44 +575,22 @@ __all__ = ["Alarm", "Band", "Channel", "Figure", "Spectrum", "Utility", "measure
 # Utility in plain sentences --------------------------------------------------------------------------
 
 
-def lines(utility: Utility, unit: str = "") -> list[str]:
+def utility_sentences(utility: Utility, unit: str = "") -> list[str]:
     """The figures in sentences, a few for each channel.
 
-    >>> from understudy.adversaries.utility import measure
-    >>> lines(measure([[400.0], [410.0]], [[401.0], [412.0]]), " ppm")[0]
+    >>> utility_sentences(measure([[400.0], [410.0]], [[401.0], [412.0]]), " ppm")[0]
     'channel 1: a released reading is off by 1.5 ppm on average, 0.37 percent of the mean reading.'
     """
     found = []
     for c in utility.channels:
+        found.append(text.reading_error(c.name, c.mean_absolute.value, c.relative.value, unit))
         if math.isnan(c.mean_absolute.value):
-            found.append(f"{c.name}: no reading has an output beside it.")
             continue
-        share = "" if math.isnan(c.relative.value) else f", {100.0 * c.relative.value:.2g} percent of the mean reading"
-        found.append(f"{c.name}: a released reading is off by {c.mean_absolute.value:.3g}{unit} on average{share}.")
         if c.daily is not None:
-            found.append(f"{c.name}: a daily mean is off by {c.daily.value:.3g}{unit} on average ({_many(c.days)}).")
+            found.append(text.daily_error(c.name, c.daily.value, c.days, unit))
         if c.alarm is not None:
-            found.append(f"{c.name}: {_alarm_words(c.alarm, unit)}")
+            shares = (c.alarm.reported.value, c.alarm.false.value, c.alarm.missed.value)
+            found.append(text.alarm_error(c.name, f"{c.alarm.threshold:g}{unit}", shares, c.alarm.episodes))
         if c.spectrum is not None:
-            found.append(
-                f"{c.name}: the spectrum of the output is {c.spectrum.distance.value:.2g} dB from that of the readings."
-            )
+            found.append(text.spectrum_error(c.name, c.spectrum.distance.value))
     return found + [f"{name}: {figure.value:.4g}." for name, figure in utility.own.items()]
-
-
-def _alarm_words(alarm: Alarm, unit: str) -> str:
-    above = f"above {alarm.threshold:g}{unit}"
-    if not alarm.episodes:
-        return f"readings are never {above}; the output is, {_share(alarm.false)} of the time."
-    return (
-        f"of the time {above}, {_share(alarm.reported)} is reported; of the other time, {_share(alarm.false)} is "
-        f"reported as such by mistake; {_share(alarm.missed)} of {alarm.episodes} episodes are missed whole."
-    )
-
-
-def _share(figure: Figure) -> str:
-    return "-" if math.isnan(figure.value) else f"{100.0 * figure.value:.3g} percent"
-
-
-def _many(days: int) -> str:
-    return f"{days} day{'s' * (days != 1)}"

@@ -26,20 +26,31 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import understudy as us
+from understudy import text
 from understudy._paths import check_paths, write_whole
 from understudy._types import Array, Index
 from understudy.adversaries.datasets import Recording
-from understudy.adversaries.results import Audit, load_audit
+from understudy.adversaries.results import (
+    Audit,
+    Row,
+    by_clock,
+    failed,
+    judged,
+    load_audit,
+    mark,
+    ordered,
+    strongest,
+    tried,
+    verdict,
+)
 from understudy.adversaries.statistics import Scores, scored
+from understudy.adversaries.utility import utility_sentences
 from understudy.apply.binding import bind
 from understudy.cli.options import quantity, readings
 from understudy.cli.terminal import filled, print_json, progress, say, show, warn
 from understudy.errors import ConfigurationError, ReadingError, UnderstudyWarning
 from understudy.identify.history import History, Segment
-from understudy.report import audit_page
-from understudy.report.audit_page import failed, mark, verdict
-from understudy.report.facts import HEAD, AnyDesign, about, candidates, doubts, misfit, remarks, unit, warnings
-from understudy.report.facts import span as span_facts
+from understudy.report.facts import HEAD, AnyDesign, about, candidates, doubts, fits, misfit, remarks, unit, warnings
 from understudy.serialize import read_plain
 from understudy.tables.table import Source, Table, format_of, read_table, title
 from understudy.tables.times import seconds
@@ -146,12 +157,12 @@ def fit(source: str, columns: Columns, out: Path, as_json: bool, strict: bool) -
     else:
         tell_fit(family)
         say(f"Family written to {out}")
-        if misfit(about) and about.get("gate") is not None and offers_free(about.get("model") or {}):
+        if fits(about) is False and offers_free(about.get("model") or {}):
             say("Noise of any shape may fit where this one does not: --model free")
         say(f"Next: understudy design {out} --leakage 0.1bit --distortion mae -o design.json")
     for words in doubts(about):
         warn(words)
-    return not (strict and misfit(about))
+    return not (strict and not fits(about))
 
 
 def roles(columns: Columns) -> Roles:
@@ -224,7 +235,7 @@ def tell_fit(family: us.Family) -> None:
     private = about.get("private") or "the private parameter"
     say(f"Hidden:   {private}, one of {len(family.values)} values ({odds})")
     readings = ", ".join(about.get("readings") or []) or f"{family.dim} channels"
-    say(f"Readings: {readings}" + (f", one every {span_facts(about['period'])}" if about.get("period") else ""))
+    say(f"Readings: {readings}" + (f", one every {text.span(about['period'])}" if about.get("period") else ""))
     model = about.get("model") or {}
     say(f"Model:    {model.get('name') or 'as given'}")
     compared(model)
@@ -344,7 +355,7 @@ def refuse(design: AnyDesign, path: Path, how: How) -> None:
             f"--estimate-private: {path} draws once a run; only a design for a value that moves can follow one, "
             "`understudy design FAMILY --per day`"
         )
-    if known.get("gate") is not None and misfit(known) and not how.accept_misfit:
+    if fits(known) is False and not how.accept_misfit:
         raise ConfigurationError(
             f"{path}: the models do not fit the data. {misfit(known)[0]} Nothing was written; "
             "--accept-misfit applies the design all the same, without that guarantee"
@@ -816,33 +827,30 @@ def attached(path: Path) -> str:
 
 def tell_audit(audit: Audit, design: AnyDesign, notes: list[str]) -> None:
     """The outcome, the adversaries by strength, what they are compared with, utility and notes."""
-    outcome, _ = verdict(audit)
-    say(filled(outcome))
+    say(filled(verdict(audit)))
     say()
-    alone = audit_page.by_clock(audit)
+    alone = by_clock(audit)
     for clock, words in ((False, ""), (True, " with the clock")):
-        rows = audit_page.ordered(row for row in audit.of() if row.clock == clock)
+        rows = ordered(row for row in audit.of() if row.clock == clock)
         if rows:
             told = f", which alone has {alone.balanced}" if clock and alone is not None else ", the strongest first"
-            head = ("adversary", "balanced accuracy", "wrong", "nats, at least", "p for all", "verdict")
+            head = ("adversary", "balanced accuracy", "wrong", "nats, at least", "adjusted p-value", "verdict")
             lines = [
-                (row.title or row.adversary, *_figures(row), audit_page.chance(row.corrected), mark(audit, row))
+                (row.title or row.adversary, *_figures(row), text.p_value(row.corrected), mark(audit, row))
                 for row in rows
             ]
             show(f"Adversaries on the disguised output{words}{told}", head, lines, right=(1, 2, 3, 4))
             say()
     _compared(audit)
     if audit.bound is not None:
-        say(filled(f"By the theorem {audit_page.bound(audit)}."))
-    say(filled(audit_page.judged(audit)))
+        say(filled(f"By the theorem {text.error_bound(audit.bound, audit.moving)}."))
+    say(filled(judged(audit)))
     wide = f"In brackets: {100.0 * audit.confidence:g} percent intervals."
-    nats = "Nats: learned beyond the odds with a guess, at least; the lower end of the interval."
-    say(filled(f"{wide} {nats} {audit_page.chosen(audit)}".rstrip()))
+    nats = "Nats: learned beyond the prior with a guess, at least; the lower end of the interval."
+    say(filled(f"{wide} {nats} {text.best_of(tried(audit))}".rstrip()))
     if audit.utility is not None:
-        from understudy.adversaries.utility import lines as sentences
-
         say("\nWhat is left for honest use")
-        for line in sentences(audit.utility, unit(about(design))):
+        for line in utility_sentences(audit.utility, unit(about(design))):
             say(filled(line, "  - "))
     _listed("What must be known beside the figures", audit.notes)
     _listed("Not tried", [f"{name}: {reason}" for name, reason in audit.skipped.items()])
@@ -852,12 +860,12 @@ def tell_audit(audit: Audit, design: AnyDesign, notes: list[str]) -> None:
 
 def _compared(audit: Audit) -> None:
     """References, and the best adversaries on readings that are not disguised."""
-    lines = [(row.shown, *_figures(row)) for row in audit_page.ordered(audit.of(references=True)) if row.reference]
+    lines = [(row.shown, *_figures(row)) for row in ordered(audit.of(references=True)) if row.reference]
     for clock in (False, True):
         for data in ("noise", "offset", "raw"):
-            best = audit_page.strongest(audit, data, clock)
+            best = strongest(audit, data, clock)
             if best is not None:
-                lines.append((f"best on {audit_page.DATA[data]}: {best.shown}", *_figures(best)))
+                lines.append((f"best on {text.DATA[data]}: {best.shown}", *_figures(best)))
     if lines:
         show("For comparison", ("who", "balanced accuracy", "wrong", "nats, at least"), lines, right=(1, 2, 3))
         say()
@@ -870,8 +878,8 @@ def _listed(heading: str, items: Any) -> None:
             say(filled(str(item), "  - "))
 
 
-def _figures(row: Any) -> tuple[str, str, str]:
-    return str(row.balanced), _bare(row.error.value), audit_page.at_least(row.nats)
+def _figures(row: Row) -> tuple[str, str, str]:
+    return str(row.balanced), _bare(row.error.value), text.at_least(row.nats)
 
 
 def _bare(x: float) -> str:

@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from understudy._paths import check_paths
-from understudy.adversaries.results import Audit
+from understudy.adversaries.results import Audit, strongest
 from understudy.apply.apply_file import SIDECAR
 from understudy.cli import design_commands, file_commands
 from understudy.cli.design_commands import tell as tell_design
 from understudy.cli.file_commands import Columns, Roles, rows_of
 from understudy.cli.terminal import print_json, say, show, warn
 from understudy.errors import ConfigurationError, UnderstudyError
-from understudy.report import audit_page
-from understudy.report.facts import AnyDesign, facts, misfit, warnings
+from understudy.report.facts import AnyDesign, facts, fits, warnings
 from understudy.tables.table import Table
 
 LEDGER, FAMILY, DESIGN, REPORT, HELD, OUT, AUDIT = (
@@ -58,7 +57,7 @@ def quickstart(
     file_commands.stored(family, out / FAMILY)
     about = family.about or {}
     model = (about.get("model") or {}).get("name") or "as given"
-    gate = "not tested" if about.get("gate") is None else "fits" if not misfit(about) else "does NOT fit"
+    gate = {None: "not tested", True: "fits", False: "does NOT fit"}[fits(about)]
     step("fit", f"{model}; on held-out data it {gate}")
     design, notes = design_commands.made(family, wanted)
     design.save(out / DESIGN)
@@ -108,7 +107,7 @@ def audited(design: AnyDesign, roles: Roles, learned: Table, judged: Table, out:
 
 def outcome(audit: Audit) -> str:
     """An audit in a few words."""
-    best, raw = (audit_page.strongest(audit, data, False) for data in ("disguised", "raw"))
+    best, raw = (strongest(audit, data, False) for data in ("disguised", "raw"))
     if best is None:
         return "no adversary could be tried without the clock"
     before = "" if raw is None else f", {raw.balanced.value:.3f} without disguise"
@@ -119,7 +118,7 @@ def outcome(audit: Audit) -> str:
 
 def obstacle(about: dict[str, Any], accept: bool, out: Path) -> str:
     """Why the last step is not taken; nothing if it is."""
-    if about.get("gate") is None or not misfit(about) or accept:
+    if fits(about) is not False or accept:
         return ""
     return (
         "nothing was disguised, because the models do not fit. --accept-misfit does it all the same; first read "

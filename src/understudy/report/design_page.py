@@ -1,33 +1,32 @@
-"""The report of a design: one page, for those who decide first and for those who check below. It opens offline.
+"""The page of a design: first for those who decide, then for those who check. It opens offline.
+
+The first half says what is hidden, from whom, how well, and what is not protected; nothing in it assumes that the
+reader knows what a model is, and every number has its conditions beside it. The second half has the randomizer with its
+proof, the trade-off, the models, the gate and the data.
+
+Facts come from `understudy.report.facts`, sentences from `understudy.text`.
 
 >>> import understudy as us
 >>> family = us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[0, 3])
 >>> page = privacy_report(us.design(family, leakage=0.3, distortion="mae"))
->>> page.startswith("<!DOCTYPE html>"), "What is not protected" in page, "<svg" in page
+>>> page.startswith("<!DOCTYPE html>"), 'id="open"' in page, "<svg" in page
 (True, True, True)
-
-The second half of the report, for whoever has to check: randomizer, trade-off, models, the gate, and the data.
-
-The first half of the report, for whoever has to decide: what is hidden, from whom, how well, and what is not.
-
-Every number here has its conditions beside it. Nothing assumes that the reader knows what a model is.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
-from typing import Any
 
 import numpy as np
 
-from understudy import _html
-from understudy import text as card
+from understudy import _html, text
 from understudy._html import box, bullets, details, figure, pairs, paragraphs, table
+from understudy._types import Json, Plain, Value
 from understudy._version import __version__
 from understudy.randomizer.causal import CausalDesign
-from understudy.randomizer.design import Design
 from understudy.report.facts import (
     HEAD,
     AnyDesign,
@@ -37,66 +36,161 @@ from understudy.report.facts import (
     day,
     doubts,
     fingerprint,
-    measure_name,
-    misfit,
+    fits,
     moving,
-    relative_distortion,
+    price,
+    prior_of,
+    readings_of,
     remarks,
-    span,
     tradeoff,
     unit,
     warnings,
 )
 from understudy.report.svg import Curves, curve, heat_map
-
-# The second half of the report, for whoever has to check: randomizer, trade-off, models, the gate, an ---
-
-
-_HOW = {
-    "exact": "exact, by enumeration of the beliefs",
-    "merged": "by enumeration of the beliefs, good to 1e-6",
-    "grid": "on a grid of beliefs, good to 1e-6",
-    "simulation": "simulated, with the standard error given",
-}
+from understudy.text import label
 
 
-def randomizer(design: AnyDesign) -> str:
+def privacy_report(design: AnyDesign, audit: str = "") -> str:
+    """The page of a design as HTML that loads nothing from elsewhere.
+
+    Parameters
+    ----------
+    design : Design or CausalDesign
+        The design to describe.
+    audit : str
+        The HTML of an audit (`us.report.audit_html`), which takes the place that is kept for it.
+
+    Returns
+    -------
+    str
+        A whole page.
+
+    """
+    known = about(design)
+    return _html.report(
+        text.page_title("Privacy report", known.get("private"), readings_of(known)),
+        made_by(design),
+        [
+            ("summary", "Summary", _summary(design)),
+            ("guarantee", "Guarantee", _guarantee(design)),
+            ("open", "What is not protected here", _not_protected(known)),
+            ("randomizer", "Randomizer", _randomizer(design)),
+            ("frontier", "Trade-off", frontier(design)),
+            ("costs", "Distortion of each pair", _distortions(design)),
+            ("models", "Models", _models(design)),
+            ("gate", "Fit of the models", _gate(known)),
+            ("data", "Data", _data(design)),
+            ("audit", "Audit", audit or paragraphs(text.NO_AUDIT)),
+        ],
+    )
+
+
+def made_by(design: AnyDesign | None) -> str:
+    """The version of the software, and the beginning of the design's fingerprint."""
+    mark = None if design is None else fingerprint(design)
+    return f"understudy {__version__}" + ("" if mark is None else f", design {mark[:23]}…")
+
+
+# For those who decide -------------------------------------------------------------------------------------------------
+
+
+def _summary(design: AnyDesign) -> str:
+    """Warnings first, then the whole matter in a few sentences and a table."""
+    found = warnings(design)
+    title = text.WARNING_TITLES[False if fits(about(design)) is False else None]
+    alarm = box(found, warning=True, lead=title) if found else ""
+    return alarm + paragraphs(*sentences(design), _price_of_moving(design)) + _glance(design)
+
+
+def sentences(design: AnyDesign) -> tuple[str, ...]:
+    """What is hidden, how, how much leaks and what it costs, a sentence or two each."""
+    known = about(design)
+    return text.hides(known.get("private"), readings_of(known)), _leakage(design), price(design).words
+
+
+def _leakage(design: AnyDesign) -> str:
+    """How much leaks, per what, under which conditions."""
+    if not isinstance(design, CausalDesign) or design.estimated:
+        return card_of(design).headline
+    count = day(design)
+    a_day = None if count is None else design.rate * count
+    return text.moving_leakage(_every(design), design.rate, a_day, design.first_charge)
+
+
+def _price_of_moving(design: AnyDesign) -> str:
+    """What it costs where the value moves as it did in the data; empty if that is not known."""
+    found = moving(design)
+    if found is None:
+        return ""
+    size = f"{found.distortion:.3g}{'' if price(design).measure == 'mse' else unit(about(design))}"
+    return text.price_of_moving(size, found.error, found.sequences, found.readings)
+
+
+def _guarantee(design: AnyDesign) -> str:
+    """The card with all measures."""
+    lead = box([text.READ_WARNING_FIRST], warning=True) if warnings(design) else ""
+    return lead + card_of(design).html()
+
+
+def _not_protected(known: Plain) -> str:
+    """What this data set leaves open, apart from what the card lists."""
+    items = [text.time_column(known["time"])] if known.get("time") else []
+    items.append(text.UNFILTERED)
+    if any("hour" in str(key) for key in known.get("chain") or {}):
+        items.append(text.CLOCK_KNOWN)
+    return bullets(items)
+
+
+def _glance(design: AnyDesign) -> str:
+    known = about(design)
+    rows = text.glance(known.get("private"), design.values, prior_of(design), readings_of(known))
+    if known.get("period"):
+        rows.append(("A reading every", text.span(float(known["period"]))))
+    drawn = _every(design) if isinstance(design, CausalDesign) else "once an epoch"
+    rows += [("Drawn", f"one of {len(design.pseudo)} values, {drawn}"), ("Leakage is counted per", _per(design))]
+    if not isinstance(design, CausalDesign):
+        g = design.guarantee
+        bounded = text.right_guesses(g.guess_before, g.guess_after)
+        rows.append(("Right guesses", bounded if g.holds else "no bound: the parameter is estimated from the readings"))
+    return pairs("At a glance", [*rows, text.models_fact(fits(known))])
+
+
+def _per(design: AnyDesign) -> str:
+    per = about(design).get("per")
+    if not isinstance(design, CausalDesign):
+        return f"{per or 'run'}: {text.bits_and_nats(design.total_leakage)} on average"
+    count = day(design)
+    if per == "day" and count is not None:
+        return f"day ({count:g} decisions): {text.bits_and_nats(design.rate * count)} on average"
+    return f"{per or 'decision'}: {text.bits_and_nats(design.rate)} on average"
+
+
+def _every(design: CausalDesign) -> str:
+    return text.every_readings(design.decision_every, about(design).get("period"))
+
+
+# For those who check --------------------------------------------------------------------------------------------------
+
+
+def _randomizer(design: AnyDesign) -> str:
     """The kernel as a map and as a table, and the proof that goes with it."""
-    first = isinstance(design, CausalDesign)
-    kernel = (
-        design.kernel(design.beliefs.prior.tolist()) if isinstance(design, CausalDesign) else design.randomizer.kernel
-    )
-    rows, columns = (
-        [card.label(v) for v in design.values],
-        [card.label(v) for v in design.pseudo],
-    )
-    when = "At the first decision, before anything is known; later ones depend on the draws so far. " if first else ""
-    stays = [float(kernel[i, columns.index(name)]) for i, name in enumerate(rows) if name in columns]
-    words = "Map of the randomizer: how often each true value (rows) plays each other value (columns)."
-    if stays:
-        words += f" The truth is played with probability {min(stays):.3f} to {max(stays):.3f}."
-    picture = figure(
-        heat_map(rows, columns, kernel.tolist(), words),
-        f"{when}A row for each true value, a column for each that is played.",
-    )
-    head = ("true value", *columns)
-    lines = [[name, *(_probability(x) for x in row)] for name, row in zip(rows, kernel.tolist(), strict=True)]
-    shown = table("Probability that the true value plays the one above", head, lines, numbers=range(1, len(head)))
-    return picture + details("The same as a table", shown) + _proof(design)
-
-
-def _proof(design: AnyDesign) -> str:
+    when = ""
     if isinstance(design, CausalDesign):
-        return paragraphs(
-            f"Each draw is optimal for what everybody who saw the earlier ones believes, at one slope for all "
-            f"({design.slope:.6g} nats for a unit of distortion). Rate and distortion of the long run: "
-            f"{_HOW.get(design.long_run.how, design.long_run.how)}."
-        )
-    gap = "none" if design.gap == 0.0 else f"{design.gap:.2g}"
-    return paragraphs(
-        f"Proof of the optimum: no randomizer within the budget has a distortion below {design.lower_bound:.8g}; this "
-        f"one has {design.distortion:.8g} (gap {gap}, status {design.status})."
+        kernel = design.kernel(prior_of(design))
+        when = "At the first decision, before any draw; later ones depend on the earlier draws. "
+        proof = text.causal_proof(design.slope, design.long_run.how)
+    else:
+        kernel = design.randomizer.kernel
+        proof = text.optimum_proof(design.lower_bound, design.distortion, design.gap, design.status)
+    rows, columns = [label(v) for v in design.values], [label(v) for v in design.pseudo]
+    stays = [float(kernel[i, columns.index(name)]) for i, name in enumerate(rows) if name in columns]
+    picture = figure(
+        heat_map(rows, columns, kernel.tolist(), text.kernel_words(stays)),
+        f"{when}A row for each true value, a column for each pseudo value.",
     )
+    caption = "Probability of each pseudo value given the true value"
+    shown = _matrix(caption, "true value", design.values, design.pseudo, kernel.tolist(), _probability)
+    return picture + details("The same as a table", shown) + paragraphs(proof)
 
 
 def frontier(design: AnyDesign) -> str:
@@ -104,171 +198,133 @@ def frontier(design: AnyDesign) -> str:
     found = tradeoff(design)
     causal = isinstance(design, CausalDesign)
     here = (design.rate if isinstance(design, CausalDesign) else design.total_leakage), design.distortion
-    name = measure_name(None if design.costs is None else design.costs.distortion)
-    squared = design.costs is not None and design.costs.distortion == "mse"
-    y = name + ("" if squared or not unit(about(design)) else f",{unit(about(design))}")
+    measure = price(design).measure
+    name = text.measure_name(measure)
+    y = name if measure == "mse" or not unit(about(design)) else f"{name},{unit(about(design))}"
     x = "leakage, nats a decision" if causal else "leakage, nats"
     errors = None if found.errors is None else [100.0 * e for e in found.errors]
     drawn = Curves(found.leakages, found.distortions, errors, here, (x, y, "wrong guesses, at least, %"))
-    words = (
-        f"The {name} falls from {found.distortions[0]:.4g} where nothing leaks to {found.distortions[-1]:.4g} at "
-        f"{found.leakages[-1]:.3g} nats. This design is at {here[0]:.3g} nats and {here[1]:.4g}."
-    )
-    told = (
-        "Solid, left: distortion. Dashed, right: how often the best guess is wrong at least."
-        if errors
-        else "Distortion against leakage."
-    )
+    words = text.tradeoff_words(name, found.distortions[0], found.distortions[-1], found.leakages[-1], here)
+    caption = "Distortion against leakage."
+    if errors:
+        caption = "Solid, left: distortion. Dashed, right: error of the best guess, at least."
     head = ["leakage, nats", "bit", name] + (["wrong guesses, at least"] if found.errors is not None else [])
     lines = []
     for k, (nats, d) in enumerate(zip(found.leakages, found.distortions, strict=True)):
-        line = [f"{nats:.4g}", f"{nats / math.log(2.0):.4g}", f"{d:.5g}"]
-        lines.append(line + ([card.percent(found.errors[k], "down")] if found.errors is not None else []))
+        error = [] if found.errors is None else [text.percent(found.errors[k], "down")]
+        lines.append([f"{nats:.4g}", f"{nats / math.log(2.0):.4g}", f"{d:.5g}", *error])
     shown = table("The trade-off", head, lines, numbers=range(len(head)), named=False)
-    return figure(curve(drawn, words), told) + details("The same as a table", shown)
+    return figure(curve(drawn, words), caption) + details("The same as a table", shown)
 
 
-def distortions(design: AnyDesign) -> str:
-    """What each pair costs."""
-    found = design.costs
+def _distortions(design: AnyDesign) -> str:
+    """The distortion of each pair."""
+    costs = design.costs
     cost = design.beliefs.cost if isinstance(design, CausalDesign) else design.cost
-    rows, columns = (
-        [card.label(v) for v in design.values],
-        [card.label(v) for v in design.pseudo],
-    )
-    lines = [
-        [name, *("forbidden" if math.isinf(x) else f"{x:.5g}" for x in row)]
-        for name, row in zip(rows, np.asarray(cost).tolist(), strict=True)
-    ]
-    name = measure_name(None if found is None else found.distortion)
-    how = ""
-    if found is not None:
-        time = "in the limit of long sequences" if found.horizon is None else f"over {found.horizon} readings"
-        how = f"Found {time}: {', '.join(sorted(set(found.method.ravel().tolist())))}."
-    head = ("true value", *columns)
-    return table(
-        f"The {name} when the true value plays the one above", head, lines, numbers=range(1, len(head))
-    ) + paragraphs(how)
+    name = text.measure_name(None if costs is None else costs.distortion)
+    caption = f"The {name} of each pseudo value given the true value"
+    shown = _matrix(caption, "true value", design.values, design.pseudo, np.asarray(cost).tolist(), _cost)
+    how = "" if costs is None else text.costs_found(costs.horizon, costs.method.ravel().tolist())
+    return shown + paragraphs(how)
 
 
-def models(design: AnyDesign) -> str:
+def _models(design: AnyDesign) -> str:
     """The model that was chosen, what it was chosen over, and its parameters."""
     model = about(design).get("model") or {}
     if not model:
-        kinds = (
-            sorted({type(design.family.model(v)).__name__ for v in design.values}) if design.family is not None else []
-        )
-        return paragraphs(
-            f"The models were given, not fitted: {', '.join(kinds)}."
-            if kinds
-            else "The design was made from bare costs."
-        )
+        family = design.family
+        kinds = [] if family is None else sorted({type(family.model(v)).__name__ for v in design.values})
+        return paragraphs(text.models_given(kinds))
     parts = paragraphs(f"Chosen: {model.get('reason') or model.get('name')}.")
     rows = candidates(model)
     if rows:
-        caption = "Candidates, by log-likelihood per reading on blocks of time that were held out"
+        caption = "Candidates, by log-likelihood per reading on held-out blocks of time"
         parts += table(caption, HEAD, rows, numbers=(1, 2, 3, 4))
     parts += bullets(remarks(model))
     if model.get("parameters"):
-        parts += details("Parameters", f"<pre>{_json(model['parameters'])}</pre>")
+        shown = json.dumps(model["parameters"], indent=1, ensure_ascii=False, default=str)
+        parts += details("Parameters", f"<pre>{escape(shown)}</pre>")
     return parts
 
 
-def gate(design: AnyDesign) -> str:
-    """Whether the models fit what was held out, test by test."""
-    known = about(design)
-    found = known.get("gate")
-    found_wrong = doubts(known)
-    alarm = box(found_wrong, warning=True) if found_wrong else paragraphs("All tests on held-out data were passed.")
+def _gate(known: Plain) -> str:
+    """Whether the models fit held-out data, test by test."""
+    found, wrong = known.get("gate"), doubts(known)
+    parts = box(wrong, warning=True) if wrong else paragraphs(text.GATE_PASSED)
     if not found:
-        return alarm
+        return parts
+    if found.get("scores") and found.get("false_alarm"):
+        parts += paragraphs(text.gate_size(found["scores"], found["false_alarm"]))
     lines = []
     for v in found.get("verdicts") or ():
-        where = v.get("class") if v.get("class") is not None else "all"
-        lines.append(
-            [
-                str(v.get("name", "")), card.label(where), *(_number(v.get(key)) for key in ("value", "p", "limit")),
-                "passed" if v.get("passed") else "failed", str(v.get("sentence") or ""),
-            ]
-        )  # fmt: skip
-    head = ("Test", "Value", "Statistic", "p", "Limit", "Verdict", "In words")
-    if found.get("scores") and found.get("false_alarm"):
-        alarm += paragraphs(
-            f"{found['scores']} scores of held-out readings were tested. A right model fails some test by chance with "
-            f"a probability of about {found['false_alarm']:g}; one that passes is not proven right."
-        )
-    return alarm + (table("Scores on held-out data, test by test", head, lines, numbers=(2, 3, 4)) if lines else "")
+        numbers = [_number(v.get(key)) for key in ("value", "p", "limit")]
+        where = label("all" if v.get("class") is None else v["class"])
+        passed = "passed" if v.get("passed") else "failed"
+        lines.append([str(v.get("name", "")), where, *numbers, passed, str(v.get("sentence") or "")])
+    head = ("Test", "Value", "Statistic", "p-value", "Limit", "Verdict", "In words")
+    return parts + (table("Scores on held-out data, test by test", head, lines, numbers=(2, 3, 4)) if lines else "")
 
 
-def data(design: AnyDesign) -> str:
+def _data(design: AnyDesign) -> str:
     """Columns, period, grid, how the parameter moves, and what was done to the data."""
     known = about(design)
     if not known:
-        return paragraphs("Nothing is known about the data: the design was made from models alone.")
-    rows = [
-        ("Readings", ", ".join(map(str, known.get("readings") or ()))),
-        ("Private column", str(known.get("private"))),
-    ]
-    rows += [
-        (name, str(known[key])) for key, name in (("time", "Time column"), ("segment", "Segments by")) if known.get(key)
-    ]
+        return paragraphs(text.NO_DATA)
+    rows = [("Readings", ", ".join(readings_of(known))), ("Private column", str(known.get("private")))]
+    names = (("time", "Time column"), ("segment", "Segments by"))
+    rows += [(name, str(known[key])) for key, name in names if known.get(key)]
     if known.get("period"):
-        rows.append(("Period", span(float(known["period"]))))
+        rows.append(("Period", text.span(float(known["period"]))))
     public = (known.get("public") or {}).get("columns")
     if public:
-        rows.append(("Public inputs, taken off and put back", ", ".join(map(str, public))))
-    if known.get("bins"):
-        names = known["bins"].get("names") if isinstance(known["bins"], dict) else known["bins"]
-        rows.append(("Bins", ", ".join(map(str, names or ()))))
-    if known.get("resampling"):
-        how = known["resampling"]
-        rows.append(("Resampled", f"{how.get('how')} of the rows in {span(how.get('period'))}"))
-    rows += [(f"Grid of {name}", words) for name, words in _grids(known)]
-    parts = pairs("The data", rows)
-    parts += _chain(design)
+        rows.append(("Public inputs, subtracted and added again", ", ".join(map(str, public))))
+    bins = known.get("bins")
+    if bins:
+        rows.append(("Bins", ", ".join(map(str, (bins.get("names") if isinstance(bins, dict) else bins) or ()))))
+    how = known.get("resampling")
+    if how:
+        rows.append(("Resampled", f"{how.get('how')} of the rows in {text.span(how.get('period'))}"))
+    grids = zip(readings_of(known), known.get("grid") or (), strict=False)
+    rows += [(f"Grid of {name}", _grid(grid)) for name, grid in grids]
     notes = [str(note) for note in known.get("notes") or ()]
-    return parts + ("<h3>What was done to the data</h3>" + bullets(notes) if notes else "")
+    done = f"<h3>What was done to the data</h3>{bullets(notes)}" if notes else ""
+    return pairs("The data", rows) + _chain(design) + done
 
 
-def _grids(known: dict[str, Any]) -> list[tuple[str, str]]:
-    found = []
-    for name, grid in zip(known.get("readings") or (), known.get("grid") or (), strict=False):
-        words = (
-            "none found"
-            if not grid
-            else f"multiples of {grid.get('step'):g}" + (f" from {grid['offset']:g}" if grid.get("offset") else "")
-        )
-        found.append((str(name), words))
-    return found
+def _grid(grid: Plain | None) -> str:
+    if not grid:
+        return "none found"
+    return f"multiples of {grid.get('step'):g}" + (f" from {grid['offset']:g}" if grid.get("offset") else "")
 
 
 def _chain(design: AnyDesign) -> str:
+    values = design.values
     if isinstance(design, CausalDesign):
         T = design.beliefs.transitions
-        names = [card.label(v) for v in design.values]
         which = "" if len(T) == 1 else f" (the first of {len(T)}, which take turns)"
-        lines = [[name, *(f"{x:.4f}" for x in row)] for name, row in zip(names, T[0].tolist(), strict=True)]
-        head = ("from", *names)
-        return table(
-            f"How the parameter moves from one decision to the next{which}", head, lines, numbers=range(1, len(head))
-        )
+        caption = f"Transitions of the parameter from one decision to the next{which}"
+        return _matrix(caption, "from", values, values, T[0].tolist(), lambda x: f"{x:.4f}")
     matrix = (about(design).get("chain") or {}).get("transition")
-    if not isinstance(matrix, list):
+    if not isinstance(matrix, list) or len(matrix) != len(values):
         return ""
-    names = [card.label(v) for v in design.values]
-    if len(matrix) != len(names):
-        return ""
-    lines = [[name, *(f"{x:.5f}" for x in row)] for name, row in zip(names, matrix, strict=True)]
-    head = ("from", *names)
-    return table("How the parameter moved from one reading to the next", head, lines, numbers=range(1, len(head)))
+    caption = "Transitions of the parameter from one reading to the next"
+    return _matrix(caption, "from", values, values, matrix, lambda x: f"{x:.5f}")
 
 
-def _json(parameters: Any) -> str:
+def _matrix(
+    caption: str,
+    corner: str,
+    rows: Iterable[Value],
+    columns: Sequence[Value],
+    cells: Iterable[Sequence[float]],
+    shown: Callable[[float], str],
+) -> str:
+    """Numbers by value and pseudo value, or by value and value."""
+    lines = [[label(name), *(shown(x) for x in row)] for name, row in zip(rows, cells, strict=True)]
+    return table(caption, (corner, *map(label, columns)), lines, numbers=range(1, len(columns) + 1))
 
-    return escape(json.dumps(parameters, indent=1, ensure_ascii=False, default=str))
 
-
-def _number(x: Any) -> str:
+def _number(x: Json) -> str:
     if x is None:
         return "-"
     if isinstance(x, bool):
@@ -280,218 +336,5 @@ def _probability(x: float) -> str:
     return "0" if x == 0.0 else "<0.0001" if x < 1e-4 else f"{x:.4f}"
 
 
-# The first half of the report, for whoever has to decide: what is hidden, from whom, how well, and wh ---
-
-
-_MISFIT = "Warning: the models do not fit"
-_UNTESTED = "Warning: the models were not tested, or not all of them"
-_REMINDER = "The bounds below are those of models that fit. Read the warning above first."
-
-
-def page_title(design: AnyDesign) -> str:
-    """The heading of the page."""
-    known = about(design)
-    if not known.get("private"):
-        return "Privacy report"
-    return f"Privacy report: {card.label(known['private'])} behind {_listed(known.get('readings') or ['the readings'])}"
-
-
-def summary(design: AnyDesign) -> str:
-    """Warnings first, then the whole matter in a few sentences and a table."""
-    found = warnings(design)
-    known = about(design)
-    lead = _MISFIT if known.get("gate") is not None and misfit(known) else _UNTESTED
-    alarm = box(found, warning=True, lead=lead) if found else ""
-    return alarm + paragraphs(*sentences(design), moved(design)) + _glance(design)
-
-
-def sentences(design: AnyDesign) -> tuple[str, ...]:
-    """What is hidden, how, how much leaks and what it costs, a sentence or two each."""
-    known = about(design)
-    private = card.label(known.get("private") or "the private parameter")
-    columns = _listed(known.get("readings") or ["the readings"])
-    hidden = (
-        f"This design hides {private} in {columns}. The true readings are replaced by readings with the law that they "
-        "would have had under another value, drawn at random: an understudy plays the part. The law is exact if the "
-        "models are right."
-    )
-    return hidden, leaks(design), costs(design)
-
-
-def leaks(design: AnyDesign) -> str:
-    """How much leaks, per what, under which conditions."""
-    if isinstance(design, Design):
-        return design.guarantee.headline
-    if design.estimated:
-        return card_of(design).headline
-    every = _every(design)
-    count = day(design)
-    a_day = "" if count is None else f", which is {_bits(design.rate * count)} a day"
-    return (
-        f"A new value is drawn {every}, with memory of the draws before. In the long run a draw tells "
-        f"{_bits(design.rate)} more on average than was known from those before it{a_day}; the very first one tells "
-        f"{_bits(design.first_charge)}. This holds if the parameter moves as assumed, the models are right and "
-        "decisions come from the clock."
-    )
-
-
-def costs(design: AnyDesign) -> str:
-    """What the disguise does to the readings."""
-    known, found = about(design), design.costs
-    name = measure_name(None if found is None else found.distortion)
-    relative = relative_distortion(design)
-    share = "" if relative is None else f", {100.0 * relative:.3g} percent of the mean reading"
-    error = "" if not design.distortion_error > 0.0 else f" (standard error {design.distortion_error:.2g})"
-    squared = found is not None and found.distortion == "mse"
-    size = f"{design.distortion:.4g}{'' if squared else unit(known)}{error}{share}"
-    stays = " That is for values that stay so long; those that move cost another amount." if _causal(design) else ""
-    over = "" if found is None or found.horizon is None else f" over the first {found.horizon} readings"
-    return (
-        f"The price: the {name} of a released reading is {size}, on average{over}.{stays} Never drive "
-        "ventilation or alarms from released readings."
-    )
-
-
-def moved(design: AnyDesign) -> str:
-    """What it costs where the value moves as it did in the data; nothing if that is not known."""
-    found = moving(design)
-    if found is None:
-        return ""
-    squared = design.costs is not None and design.costs.distortion == "mse"
-    size = f"{found.distortion:.3g}{'' if squared else unit(about(design))}"
-    return (
-        f"Where the value moves as it did in the data, the same error is about {size} (standard error "
-        f"{found.error:.2g}; {found.sequences} simulated sequences of {found.readings} readings, by the models)."
-    )
-
-
-def guarantee(design: AnyDesign) -> str:
-    """The card with all measures."""
-    lead = box([_REMINDER], warning=True) if warnings(design) else ""
-    return lead + card_of(design).html()
-
-
-def not_protected(design: AnyDesign) -> str:
-    """What this data set leaves open, apart from what the card lists."""
-    known = about(design)
-    items = []
-    if known.get("time"):
-        items.append(f"The column {known['time']} leaves as it is: when readings come, and which are missing, is seen.")
-    items.append(
-        "Only the columns named above are filtered. Whatever else is passed on (with --keep, or in another file) may "
-        "give the same fact away."
-    )
-    chain = known.get("chain") or {}
-    if any(key for key in chain if "hour" in str(key)):
-        items.append(
-            "The time of day alone tells much about most private parameters. The bounds limit what the readings add to "
-            "the stated odds, not what the clock tells by itself."
-        )
-    return bullets(items)
-
-
-def _glance(design: AnyDesign) -> str:
-    known = about(design)
-    prior = design.beliefs.prior if isinstance(design, CausalDesign) else design.prior
-    odds = ", ".join(
-        f"{card.label(v)}: {card.percent(p, 'near')}" for v, p in zip(design.values, prior.tolist(), strict=True)
-    )
-    rows = [
-        (
-            "Hidden",
-            f"{card.label(known.get('private') or 'the private parameter')}, one of {len(design.values)} values",
-        ),
-        ("Odds beforehand", odds),
-        ("Filtered columns", _listed(known.get("readings") or ["not named"])),
-    ]
-    if known.get("period"):
-        rows.append(("A reading every", span(float(known["period"]))))
-    rows += [("Drawn", _drawn(design)), ("Leakage is counted per", _per(design))]
-    if isinstance(design, Design):
-        g = design.guarantee
-        rows.append(
-            (
-                "Right guesses",
-                f"{card.percent(g.guess_before, 'down')} without the readings, "
-                f"at most {card.percent(g.guess_after, 'up')} with them"
-                if g.holds
-                else "no bound: the parameter is estimated from the readings",
-            )
-        )
-    gate = known.get("gate")
-    verdict = (
-        "not tested"
-        if gate is None
-        else "tested, and they fit"
-        if gate.get("passed")
-        else "tested, and they do NOT fit"
-    )
-    rows.append(("The models were", verdict))
-    return pairs("At a glance", rows)
-
-
-def _drawn(design: AnyDesign) -> str:
-    played = f"one of {len(design.pseudo)} values"
-    return f"{played}, {_every(design)}" if isinstance(design, CausalDesign) else f"{played}, once an epoch"
-
-
-def _per(design: AnyDesign) -> str:
-    per = about(design).get("per") or ("decision" if _causal(design) else "run")
-    if not isinstance(design, CausalDesign):
-        return f"{per}: {_bits(design.total_leakage)} on average"
-    count = day(design)
-    if per == "day" and count is not None:
-        return f"day ({count:g} decisions): {_bits(design.rate * count)} on average"
-    return f"{per}: {_bits(design.rate)} on average"
-
-
-def _every(design: CausalDesign) -> str:
-    period = about(design).get("period")
-    n = design.decision_every
-    readings = "at every reading" if n == 1 else f"every {n} readings"
-    return f"{readings} ({span(float(period) * n)})" if period else readings
-
-
-def _bits(nats: float) -> str:
-    return f"{card.number(nats / math.log(2.0), 'up')} bit ({card.number(nats, 'up')} nats)"
-
-
-def _causal(design: Any) -> bool:
-    return isinstance(design, CausalDesign)
-
-
-def _listed(names: Any) -> str:
-    words = [card.label(name) for name in names]
-    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
-
-
-# The report of a design: one page, for those who decide first and for those who check below. It opens ---
-
-
-_NO_AUDIT = (
-    "No audit has been made of this design. A theorem says what cannot be learned if its conditions hold; an audit "
-    "says what adversaries did learn from real readings. They stand apart, and one does not replace the other."
-)
-
-
-def privacy_report(design: AnyDesign, audit: str = "") -> str:
-    """The page of a design, or of a causal one, as HTML that loads nothing from elsewhere.
-
-    `audit` is the HTML of an audit, which takes the place that is kept for it.
-    """
-    title = page_title(design)
-    sections = [
-        ("summary", "In short", summary(design)),
-        ("guarantee", "What is guaranteed", guarantee(design)),
-        ("open", "What is not protected here", not_protected(design)),
-        ("randomizer", "The randomizer", randomizer(design)),
-        ("frontier", "The trade-off", frontier(design)),
-        ("costs", "What each pair costs", distortions(design)),
-        ("models", "The models", models(design)),
-        ("gate", "Do the models fit?", gate(design)),
-        ("data", "The data", data(design)),
-        ("audit", "Audit", audit or _html.paragraphs(_NO_AUDIT)),
-    ]
-    mark = fingerprint(design)
-    made = f"understudy {__version__}" + ("" if mark is None else f", design {mark[:23]}…")
-    return _html.report(title, made, sections)
+def _cost(x: float) -> str:
+    return "forbidden" if math.isinf(x) else f"{x:.5g}"

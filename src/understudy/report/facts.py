@@ -1,30 +1,23 @@
-"""What there is to say about a design, as plain data: the page, the terminal and programs take it from here.
+"""What is true of a design, as plain data: pages, the terminal and programs take it from here.
 
 A design that was made from files knows its columns, its period and what its leakage is per; one that was made from
 models alone knows less. What is not known is None, and is left out by whoever shows it.
 
-What a design costs where the private value moves: days simulated with the chain that was seen in the data.
-
-Designs are found with the distortion of values that stay, over a stated number of readings. People come and go,
-and then readings change by another amount, often a larger one. Here both paths are played: the private one by its
-chain, the pseudo one by the design, and the same scores are coloured along each, which is what the filter does.
-
-The trade-off of a design that is at hand: other leakages, the same costs, nothing simulated again.
-
-The classes of models that were compared, as a table for a page or a terminal.
+Designs are found with the distortion of values that stay, over a stated number of readings. Where people come and go,
+readings change by another amount, often a larger one: `moving` simulates days with the chain that was seen in the data.
+`tradeoff` gives the designs that other leakages would have given, with the costs that are at hand.
 """
 
 from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from understudy import text
-from understudy._types import Array
-from understudy.models.family import Family
+from understudy._types import Array, Json, Plain, Value
 from understudy.randomizer.causal import CausalDesign
 from understudy.randomizer.causal_belief import Beliefs, as_transitions, long_run, play
 from understudy.randomizer.causal_guarantee import CausalCard, causal_card
@@ -34,36 +27,23 @@ from understudy.randomizer.guarantee import Guarantee
 from understudy.randomizer.solver import minimise
 from understudy.transform.core import colour
 
-# What there is to say about a design, as plain data: the page, the terminal and programs take it from ---
-
-
 AnyDesign = Design | CausalDesign
 
 _DAY = 86_400.0
-UNTESTED = (
-    "Whether the models fit the sensor was not tested. Every bound is for readings that have the law of the models; "
-    "where they have not, more leaks."
-)
-_MISFIT = (
-    "The models do not fit the data that was held out. Every bound is for readings that have the law of the models, "
-    "and these have not."
-)
-NOTHING = (
-    "This design hides nothing: the best guess of the private value need never be wrong. Ask for less leakage, or for "
-    "wrong guesses."
-)
 _NEVER = 1e-9  # a share of wrong guesses that is none
-_MEASURES = {"mae": "mean absolute error", "mse": "mean squared error"}
 
 
-def about(design: AnyDesign) -> dict[str, Any]:
+def about(design: AnyDesign) -> Plain:
     """What the family says of the data that it was fitted to; empty if it was not fitted."""
-    family: Family | None = design.family
-    found = getattr(family, "about", None)
-    return found if isinstance(found, dict) else {}
+    return {} if design.family is None or design.family.about is None else design.family.about
 
 
-def facts(design: AnyDesign) -> dict[str, Any]:
+def readings_of(known: Plain) -> list[str]:
+    """The columns that are filtered; empty where they are not known."""
+    return [str(name) for name in known.get("readings") or ()]
+
+
+def facts(design: AnyDesign) -> Plain:
     """Everything on the first page, as plain data for JSON.
 
     >>> import understudy as us
@@ -78,9 +58,9 @@ def facts(design: AnyDesign) -> dict[str, Any]:
         "kind": "causal" if causal else "one draw",
         "private": known.get("private"),
         "values": [_plain(value) for value in design.values],
-        "odds": [float(p) for p in _prior(design)],
+        "odds": prior_of(design),
         "pseudo": [_plain(value) for value in design.pseudo],
-        "readings": list(known.get("readings") or []) or None,
+        "readings": readings_of(known) or None,
         "time": known.get("time"),
         "period_seconds": known.get("period"),
         "per": known.get("per") or ("decision" if causal else "run"),
@@ -97,7 +77,7 @@ def facts(design: AnyDesign) -> dict[str, Any]:
     }
 
 
-def _constraints(design: Design) -> list[dict[str, Any]]:
+def _constraints(design: Design) -> list[Plain]:
     """What the randomizer keeps beside its demand: kind, limits, and the sentence on the card."""
     plain = [one.to_dict() for one in design.constraints]
     return [{**told, "words": one.words} for told, one in zip(plain, design.constraints, strict=True)]
@@ -109,8 +89,8 @@ def fingerprint(design: AnyDesign) -> str | None:
 
 
 def warnings(design: AnyDesign) -> list[str]:
-    """What must stand wherever the design is shown, in plain words; empty if there is nothing to warn of."""
-    return [*nothing_hidden(design), *(doubts(about(design)) if about(design) else [UNTESTED])]
+    """What must stand wherever the design is shown; empty if there is nothing to warn of."""
+    return [*nothing_hidden(design), *(doubts(about(design)) if about(design) else [text.UNTESTED])]
 
 
 def nothing_hidden(design: AnyDesign) -> list[str]:
@@ -121,33 +101,39 @@ def nothing_hidden(design: AnyDesign) -> list[str]:
     >>> [len(nothing_hidden(us.design(family, leakage=x, distortion="mae"))) for x in ("100%", 0.3)]
     [1, 0]
     """
-    return [NOTHING] if _guesses(design)["at_least"] <= _NEVER else []
+    return [text.NOTHING_HIDDEN] if _guesses(design)["at_least"] <= _NEVER else []
 
 
-def doubts(known: dict[str, Any]) -> list[str]:
-    """All that speaks against the fit: the gate's warning, and the values that it could not test.
+def fits(known: Plain) -> bool | None:
+    """Whether the models passed their gate, from what a family says of itself; None where they were not tested.
 
-    >>> doubts({"gate": {"passed": True, "warning": None, "untested": ["3+"]}})
-    ['Of 3+ too few readings were held out: whether their models fit was not tested.']
-    """
-    untested = (known.get("gate") or {}).get("untested") or ()
-    names = ", ".join(text.label(value) for value in untested)
-    few = f"Of {names} too few readings were held out: whether their models fit was not tested."
-    return [*misfit(known), *([few] if names else [])]
-
-
-def misfit(known: dict[str, Any]) -> list[str]:
-    """The warning of the gate, in plain words, from what a family says of itself.
-
-    >>> misfit({"gate": {"passed": True, "warning": None}}), len(misfit({"gate": None}))
-    ([], 1)
+    >>> fits({"gate": {"passed": True}}), fits({"gate": {"passed": False}}), fits({"gate": None})
+    (True, False, None)
     """
     gate = known.get("gate")
-    if gate is None:
-        return [UNTESTED]
-    if gate.get("passed"):
-        return []
-    return [str(gate.get("warning") or _MISFIT)]
+    return None if gate is None else bool(gate.get("passed"))
+
+
+def untested_values(known: Plain) -> list[Value]:
+    """The values that the gate could not test."""
+    return list((known.get("gate") or {}).get("untested") or ())
+
+
+def doubts(known: Plain) -> list[str]:
+    """All that speaks against the fit: the gate's warning, and the values that it could not test.
+
+    >>> len(doubts({"gate": {"passed": True, "untested": ["3+"]}})), len(doubts({"gate": None}))
+    (1, 1)
+    """
+    values = untested_values(known)
+    return [*misfit(known), *([text.untested_values(values)] if values else [])]
+
+
+def misfit(known: Plain) -> list[str]:
+    """The warning of the gate, or that there was none; empty where the models fit."""
+    if fits(known) is None:
+        return [text.UNTESTED]
+    return [] if fits(known) else [str(known["gate"].get("warning") or text.MISFIT)]
 
 
 def card_of(design: AnyDesign) -> Guarantee | CausalCard:
@@ -163,41 +149,29 @@ def day(design: CausalDesign) -> float | None:
     return _DAY / (float(period) * design.decision_every) if period else None
 
 
-def span(seconds: float | None) -> str:
-    """A duration in words.
-
-    >>> span(60.0), span(900.0), span(86400.0), span(90.0), span(0.5), span(None)
-    ('1 min', '15 min', '1 day', '90 s', '0.5 s', 'unknown')
-    """
-    if seconds is None:
-        return "unknown"
-    for size, name in ((_DAY, "day"), (3600.0, "h"), (60.0, "min")):
-        count = seconds / size
-        if count >= 1.0 and abs(count - round(count)) < 1e-9:
-            return f"{round(count)} {name}" + ("s" if name == "day" and round(count) > 1 else "")
-    return f"{seconds:g} s"
-
-
-def unit(known: dict[str, Any]) -> str:
-    """The unit of the readings with a space before it, if there is one for all; else nothing."""
+def unit(known: Plain) -> str:
+    """The unit of the readings with a space before it, if there is one for all; otherwise empty."""
     units = {u for u in known.get("units") or () if u}
     return f" {units.pop()}" if len(units) == 1 else ""
 
 
-def measure_name(name: str | None) -> str:
-    """What a distortion is called in a sentence.
-
-    >>> measure_name("mae"), measure_name("tolerant"), measure_name(None)
-    ('mean absolute error', 'distortion (tolerant)', 'distortion')
-    """
-    return "distortion" if name is None else _MEASURES.get(name, f"distortion ({name})")
+def prior_of(design: AnyDesign) -> list[float]:
+    """The prior, at the first decision of a causal design."""
+    prior: Array = design.beliefs.prior if isinstance(design, CausalDesign) else design.prior
+    return [float(p) for p in prior]
 
 
-def _prior(design: AnyDesign) -> Any:
-    return design.beliefs.prior if isinstance(design, CausalDesign) else design.prior
+def price(design: AnyDesign) -> text.Price:
+    """The distortion as it is shown."""
+    costs, causal = design.costs, isinstance(design, CausalDesign)
+    measure, horizon = (None, None) if costs is None else (costs.distortion, costs.horizon)
+    relative = relative_distortion(design)
+    return text.Price(
+        measure, design.distortion, design.distortion_error, relative, unit(about(design)), horizon, causal
+    )
 
 
-def _leakage(design: Design) -> dict[str, Any]:
+def _leakage(design: Design) -> Plain:
     nats = design.total_leakage
     share = design.guarantee.share
     return {
@@ -209,7 +183,7 @@ def _leakage(design: Design) -> dict[str, Any]:
     }
 
 
-def _causal_leakage(design: CausalDesign) -> dict[str, Any]:
+def _causal_leakage(design: CausalDesign) -> Plain:
     count = day(design)
     return {
         "nats_a_decision": design.rate,
@@ -223,9 +197,9 @@ def _causal_leakage(design: CausalDesign) -> dict[str, Any]:
     }
 
 
-def _guesses(design: AnyDesign) -> dict[str, Any]:
+def _guesses(design: AnyDesign) -> Plain:
     """Of the best adversary; of a moving parameter at the time, and afterwards with all draws seen."""
-    found: dict[str, Any] = card_of(design).to_dict()["wrong_guesses"]
+    found: Plain = card_of(design).to_dict()["wrong_guesses"]
     if isinstance(design, Design):
         return {"blind": found["before"], "at_least": found["after_at_least"]}
     return {
@@ -235,7 +209,7 @@ def _guesses(design: AnyDesign) -> dict[str, Any]:
     }
 
 
-def _distortion(design: AnyDesign) -> dict[str, Any]:
+def _distortion(design: AnyDesign) -> Plain:
     costs = design.costs
     relative = relative_distortion(design)
     return {
@@ -258,21 +232,21 @@ def relative_distortion(design: AnyDesign) -> float | None:
     return size / abs(design.costs.mean_reading)
 
 
-def _gate(known: dict[str, Any]) -> dict[str, Any] | None:
+def _gate(known: Plain) -> Plain | None:
     gate = known.get("gate")
     return None if gate is None else {"passed": bool(gate.get("passed")), "warning": gate.get("warning")}
 
 
-def _plain(value: Any) -> Any:
-    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+def _plain(value: Value) -> Json:
+    if isinstance(value, np.generic):
         value = value.item()
     return value if isinstance(value, (bool, int, float, str)) else text.label(value)
 
 
-# What a design costs where the private value moves: days simulated with the chain that was seen in th ---
+# Values that move ----------------------------------------------------------------------------------------------------
 
 
-_DAY_page_paths, _LONGEST, _SEQUENCES, _SEED = 86_400.0, 1440, 8, 20230206
+_LONGEST, _SEQUENCES, _SEED = 1440, 8, 20230206
 
 
 class Moving(NamedTuple):
@@ -301,7 +275,7 @@ def moving(design: AnyDesign, sequences: int = _SEQUENCES) -> Moving | None:
         return None
     T = as_transitions(matrix, len(design.values))[0]
     period = known.get("period")
-    count = min(_LONGEST, max(2, round(_DAY_page_paths / float(period)))) if period else _LONGEST
+    count = min(_LONGEST, max(2, round(_DAY / float(period)))) if period else _LONGEST
     rng = np.random.default_rng(_SEED)
     each = np.empty(sequences)
     for s in range(sequences):
@@ -313,7 +287,7 @@ def moving(design: AnyDesign, sequences: int = _SEQUENCES) -> Moving | None:
     return Moving(float(each.mean()), float(each.std(ddof=1) / math.sqrt(sequences)), count, sequences)
 
 
-def _paths(design: AnyDesign, T: Array, count: int, rng: np.random.Generator) -> tuple[list[object], list[object]]:
+def _paths(design: AnyDesign, T: Array, count: int, rng: np.random.Generator) -> tuple[list[Value], list[Value]]:
     """A private path, and the pseudo path that the design plays for it."""
     values, pseudo = design.values, design.pseudo
     if isinstance(design, CausalDesign):
@@ -332,13 +306,12 @@ def _paths(design: AnyDesign, T: Array, count: int, rng: np.random.Generator) ->
     return path, [drawn] * count
 
 
-# The trade-off of a design that is at hand: other leakages, the same costs, nothing simulated again ---
+# The trade-off ------------------------------------------------------------------------------------------------------
 
 
 _POINTS = 25
 _SLOPES = (0.05, 0.5, 2.0, 5.0, 50.0)  # over the scale of the costs; more are put where the curve has gaps
 _MORE, _MORE_SIMULATED = 16, 5
-_SEED_page_frontier = 20230205
 
 
 class Tradeoff(NamedTuple):
@@ -357,7 +330,10 @@ def tradeoff(design: Design | CausalDesign) -> Tradeoff:
     >>> round(found.distortions[0], 6), round(found.distortions[-1], 6), round(found.errors[0], 6)
     (0.5, 0.0, 0.5)
     """
-    return _of_draws(design) if isinstance(design, Design) else _of_chain(design)
+    if isinstance(design, CausalDesign):
+        return _of_chain(design)
+    made = frontier_of(design)
+    return Tradeoff(made.leakages.tolist(), made.distortions.tolist(), made.errors.tolist())
 
 
 def frontier_of(design: Design) -> Frontier:
@@ -373,23 +349,18 @@ def frontier_of(design: Design) -> Frontier:
     ends = 0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, _POINTS))
     budgets = [total(x, design.charge) for x in (ends * saturation * (1.0 + 1e-12)).tolist()]
     if not np.isfinite(matrix[prior > 0.0]).all(axis=0).any():
-        budgets = budgets[1:]  # forbidden pairs: something must be told
+        budgets = budgets[1:]  # forbidden pairs: something must leak
     made = [
         solved(matrix.copy(), prior.copy(), ("leakage", b), design.family, design.costs, design.charge) for b in budgets
     ]
     return Frontier(made, total(saturation, design.charge))
 
 
-def _of_draws(design: Design) -> Tradeoff:
-    made = frontier_of(design)
-    return Tradeoff(made.leakages.tolist(), made.distortions.tolist(), made.errors.tolist())
-
-
 def _of_chain(design: CausalDesign) -> Tradeoff:
     b = design.beliefs
 
     def at(slope: float) -> tuple[float, float]:
-        settled = long_run(Beliefs(b.prior, b.transitions, b.cost, slope), _SEED_page_frontier)
+        settled = long_run(Beliefs(b.prior, b.transitions, b.cost, slope), _SEED)
         return settled.rate, settled.distortion
 
     found = {slope: at(slope) for slope in (s / b.scale for s in _SLOPES)}
@@ -403,13 +374,13 @@ def _of_chain(design: CausalDesign) -> Tradeoff:
     return Tradeoff([rate for rate, _ in points], [d for _, d in points], None)
 
 
-# The classes of models that were compared, as a table for a page or a terminal -----------------------
+# Candidates of a fit ------------------------------------------------------------------------------------------------
 
 
 HEAD = ("model", "log-likelihood", "behind", "± (1 s.e.)", "parameters", "verdict")
 
 
-def candidates(model: dict[str, Any]) -> list[tuple[str, ...]]:
+def candidates(model: Plain) -> list[tuple[str, ...]]:
     """A row for each candidate, best first; the last cell says which was chosen and which cannot be used.
 
     >>> found = candidates({"name": "grey-box", "table": [{"name": "grey-box", "score": -2.8, "behind": 0.0}]})
@@ -428,7 +399,7 @@ def candidates(model: dict[str, Any]) -> list[tuple[str, ...]]:
     return rows
 
 
-def remarks(model: dict[str, Any]) -> list[str]:
+def remarks(model: Plain) -> list[str]:
     """Why candidates cannot be used, each reason once with those it is about.
 
     >>> remarks({"table": [{"name": "a", "note": "is slow"}, {"name": "b", "note": "is slow"}]})
@@ -441,5 +412,5 @@ def remarks(model: dict[str, Any]) -> list[str]:
     return [f"{'; '.join(names)}: {note}" for note, names in found.items()]
 
 
-def _number(x: Any) -> str:
+def _number(x: Json) -> str:
     return f"{x:.4f}" if isinstance(x, (int, float)) else "-"

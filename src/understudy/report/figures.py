@@ -70,15 +70,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy._types import Array, Frozen
-from understudy.adversaries.results import Audit
+from understudy.adversaries.results import Audit, blind, by_clock, ordered
 from understudy.distortion.costs import MONTE_CARLO, Costs
 from understudy.errors import ConfigurationError, DesignError, MissingExtraError
 from understudy.randomizer.causal_belief import Beliefs, Errors, Fixed, errors
 from understudy.randomizer.design import Design
 from understudy.randomizer.frontier import Frontier
 from understudy.randomizer.measures import entropy
-from understudy.report.audit_page import blind, by_clock, ordered
-from understudy.text import label
+from understudy.text import DATA_SHORT, label
 
 # What the figures share: colours that people who see fewer of them can tell apart, and axes to draw o ---
 
@@ -871,11 +870,11 @@ def plot_memory(found: Comparison, three: Any = None) -> Any:
 # An audit as a figure: what each adversary makes of the output, of raw readings, and of readings with ---
 
 
-_STYLES_audit_figure = {
-    "disguised": (BLUE, "o", BLUE, "disguised output"),
-    "noise": (GREY, "^", "white", "raw, as much independent noise"),
-    "offset": (GREY, "v", "white", "raw, as large a held offset"),
-    "raw": (ROSE, "s", "white", "raw readings"),
+_OF_DATA = {
+    "disguised": (BLUE, "o", BLUE),
+    "noise": (GREY, "^", "white"),
+    "offset": (GREY, "v", "white"),
+    "raw": (ROSE, "s", "white"),
 }
 _NAMES = {
     "balanced": "balanced accuracy",
@@ -901,25 +900,23 @@ def plot_audit(audit: Audit, ax: Axes | None = None, figure: str = "balanced", c
     """
     if figure not in _NAMES:
         raise ConfigurationError(f"figure = {figure!r}; it must be one of {', '.join(_NAMES)}")
-    found = {
-        data: {row.adversary: row for row in audit.of(data) if row.clock == clock} for data in _STYLES_audit_figure
-    }
+    found = {data: {row.adversary: row for row in audit.of(data) if row.clock == clock} for data in _OF_DATA}
     order = [row.adversary for row in ordered(found["disguised"].values())]
     order += [key for rows in found.values() for key in rows if key not in order]
     order = list(dict.fromkeys(order))
     if not order:
         raise ConfigurationError(f"the audit has no adversaries to draw {'with' if clock else 'without'} the clock")
     ax = axes(ax)
-    kinds = [data for data in _STYLES_audit_figure if found[data]]
+    kinds = [data for data in _OF_DATA if found[data]]
     for place, data in enumerate(kinds):
-        colour, marker, face, title = _STYLES_audit_figure[data]
+        colour, marker, face = _OF_DATA[data]
         points = [(y, getattr(found[data][key], figure)) for y, key in enumerate(order) if key in found[data]]
         points = [(y, value) for y, value in points if math.isfinite(value.value)]
         # side by side, so that intervals do not hide each other
         at = [y + 0.22 * (place - (len(kinds) - 1) / 2.0) for y, _ in points]
         ends = [[_reach(v.value, v.low) for _, v in points], [_reach(v.high, v.value) for _, v in points]]
         style = {"ls": "none", "marker": marker, "ms": 5, "mfc": face, "mew": 1.2, "elinewidth": 1.4, "zorder": 3}
-        ax.errorbar([v.value for _, v in points], at, xerr=ends, color=colour, label=title, **style)
+        ax.errorbar([v.value for _, v in points], at, xerr=ends, color=colour, label=DATA_SHORT[data], **style)
     for x, words, dashes in _guides(audit, figure, clock):
         ax.axvline(x, color="#222222", lw=1.0, ls=dashes, label=words, zorder=1)
     titles = {row.adversary: row.title or row.adversary for rows in found.values() for row in rows.values()}
@@ -948,7 +945,7 @@ def _guides(audit: Audit, figure: str, clock: bool) -> list[tuple[float, str, ob
         return [(alone.balanced.value, "the clock alone", (0, (5, 2)))]
     lines: list[tuple[float, str, object]] = [(blind(audit), "blind", (0, (1, 1.5)))]
     if oracle is not None and math.isfinite(oracle.balanced.value):
-        lines.append((oracle.balanced.value, "told the played value", (0, (6, 2, 1, 2))))
+        lines.append((oracle.balanced.value, "oracle", (0, (6, 2, 1, 2))))
     return lines
 
 

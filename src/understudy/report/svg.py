@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from html import escape
 
 from understudy.adversaries.statistics import EDGE, Figure, ScoreRow
+from understudy.text import DATA_SHORT
 
 # Small pictures inside a page: a map of probabilities, and curves. Plain SVG in the colours of the pa ---
 
@@ -38,7 +39,7 @@ def heat_map(rows: Sequence[str], columns: Sequence[str], values: Sequence[Seque
     wide = _CELL if written else max(8, 720 // len(columns))
     high = _ROW if written else max(8, 480 // len(rows))
     width, height = _NAMES + wide * len(columns) + 8, 48 + high * len(rows)
-    parts = [f'<text class="faint" x="{_NAMES}" y="14">played instead</text>']
+    parts = [f'<text class="faint" x="{_NAMES}" y="14">pseudo value</text>']
     every = -(-len(columns) // (_WRITTEN if not written else len(columns) or 1))
     for j in range(0, len(columns), max(1, every)):
         x = _NAMES + wide * (j + 0.5)
@@ -51,7 +52,7 @@ def heat_map(rows: Sequence[str], columns: Sequence[str], values: Sequence[Seque
             parts.append(f'<text x="{_NAMES - 10}" y="{y + high / 2 + 4:.1f}" text-anchor="end">{name}</text>')
         for j, p in enumerate(row):
             x = _NAMES + wide * j
-            told = f"{rows[i]} plays {columns[j]}: {_probability(p)}"
+            told = f"{columns[j]} given {rows[i]}: {_probability(p)}"
             parts.append(
                 f'<rect class="cell" x="{x + 1}" y="{y + 1}" width="{wide - 2}" height="{high - 2}" '
                 f'fill-opacity="{0.04 + 0.5 * p:.3f}"><title>{escape(told)}</title></rect>'
@@ -163,13 +164,7 @@ def _probability(x: float) -> str:
 # Pictures of an audit inside a page: adversaries with their intervals, and the scores of the readings ---
 
 
-KINDS = ("disguised", "noise", "offset", "raw")
-_TITLES = {
-    "disguised": "disguised output",
-    "noise": "raw, independent noise",
-    "offset": "raw, held offset",
-    "raw": "raw readings",
-}
+KINDS = tuple(DATA_SHORT)
 _WIDTH, _NAMES_AUDIT, _RIGHT_AUDIT, _ROW_AUDIT = 860, 236, 26, 40
 _PANEL, _HIGH, _GAP = 270, 170, 20
 _PER_ROW = 3
@@ -320,7 +315,7 @@ def _panels(panels: Sequence[tuple[str, list[str]]], words: str) -> str:
 def _whisker(kind: str, figure: Figure, px: Callable[[float], float], y: float, name: str) -> list[str]:
     x = px(figure.value)
     ends = [px(e) if math.isfinite(e) else x for e in (figure.low, figure.high)]
-    told = escape(f"{name}, {_TITLES[kind]}: {figure}")
+    told = escape(f"{name}, {DATA_SHORT[kind]}: {figure}")
     place = f'x1="{ends[0]:.1f}" x2="{ends[1]:.1f}" y1="{y:.1f}" y2="{y:.1f}"'
     line = f'<line class="interval {kind}" {place}/>'
     return [line, _marker(kind, x, y, told)]
@@ -338,11 +333,11 @@ def _marker(kind: str, x: float, y: float, told: str = "") -> str:
 
 
 def _legend(kinds: Sequence[str]) -> list[str]:
-    wide = [52 + 7.2 * len(_TITLES[kind]) for kind in kinds]
+    wide = [52 + 7.2 * len(DATA_SHORT[kind]) for kind in kinds]
     parts, x = [], max(0.0, min(float(_NAMES_AUDIT), _WIDTH - sum(wide)))
     for kind, step in zip(kinds, wide, strict=True):
         parts.append(_marker(kind, x + 6, 12))
-        parts.append(f'<text x="{x + 18:.0f}" y="16">{_TITLES[kind]}</text>')
+        parts.append(f'<text x="{x + 18:.0f}" y="16">{DATA_SHORT[kind]}</text>')
         x += step
     return parts
 
