@@ -35,7 +35,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -61,6 +61,7 @@ from understudy.randomizer.solver import FORBIDDEN, Point, Solution, Workspace, 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
     from scipy.sparse import csr_array
+
 
 TOLERANCE = 1e-7
 """A kernel counts as optimal up to this gap, relative to what it costs above the least possible."""
@@ -620,6 +621,10 @@ _OTHER = 1e-6  # a change of a sum of probabilities that is less is none
 _SMALL = 4_000  # entries of a matrix up to which scipy is quicker with all of them than with those that count
 
 
+Matrix: TypeAlias = "csr_array | Array"
+"""Of a linear program: sparse where that is quicker."""
+
+
 class Linear(NamedTuple):
     """Minimise c x subject to A x <= b, E x = e and bounds; x are the unknowns (k, n) in one row.
 
@@ -627,9 +632,9 @@ class Linear(NamedTuple):
     """
 
     c: Array
-    A: csr_array
+    A: Matrix
     b: Array
-    E: csr_array
+    E: Matrix
     e: Array
     lowest: Array
     highest: Array
@@ -692,43 +697,41 @@ def _write_linear(problem: Program, shift: bool) -> Linear:
     highest[:m] = problem.allowed
     if not problem.G[:, m].any():
         highest[m], law = 0.0, law[:0]  # nothing is said of the law of the draw
-    A = _sparse(np.repeat(G[:, :, None], n, axis=2), apart=True), _sparse(np.repeat(F[:, :, None], n, axis=2))
-    E = _sparse(np.repeat(sums[:, :, None], n, axis=2)), _sparse(np.repeat(law[:, :, None], n, axis=2), apart=True)
-    b, e = np.concatenate([np.zeros(len(G) * n), problem.f]), np.concatenate([np.ones(m), np.zeros(len(law) * n)])
-    at = problem.shift if shift else 0
-    return Linear(c.ravel(), _stack(A, k * n), b, _stack(E, k * n), e, lowest.ravel(), highest.ravel(), at)
+    b, e = np.concatenate([np.zeros(len(G) * n), problem.f]), np.concatenate([np.zeros(len(law) * n), np.ones(m)])
+    dense = b.size * k * n <= _SMALL
+    A, E = _matrix(G, F, n, dense), _matrix(law, sums, n, dense)
+    return Linear(c.ravel(), A, b, E, e, lowest.ravel(), highest.ravel(), problem.shift if shift else 0)
 
 
-_Entries = tuple[Array, Index, Index, int]
-
-
-def _sparse(rows: Array, apart: bool = False) -> _Entries:
-    """The entries of rows (R, k, n), where they stand, and how many rows there are; `apart`, one for each column."""
-    n = rows.shape[2]
-    i, v, j = np.nonzero(rows)
-    return rows[i, v, j], i * n + j if apart else i, v * n + j, len(rows) * (n if apart else 1)
-
-
-def _stack(parts: Sequence[_Entries], columns: int) -> csr_array:
-    """A sparse matrix of several sets of rows."""
+def _matrix(local: Array, across: Array, n: int, dense: bool) -> Matrix:
+    """Rows (R, k) that hold in each of n columns, and rows (K, k) over all columns, as one matrix."""
     from scipy.sparse import csr_array
 
-    starts = np.cumsum([0, *(part[3] for part in parts)])
-    where = np.concatenate([part[1] + start for part, start in zip(parts, starts, strict=False)])
-    data, which = (np.concatenate([part[k] for part in parts]) for k in (0, 2))
-    return csr_array((data, (where, which)), shape=(int(starts[-1]), columns))
+    if dense:
+        return np.vstack([np.kron(local, np.eye(n)), np.kron(across, np.ones((1, n)))])
+    (i, v), (h, u), j = np.nonzero(local), np.nonzero(across), np.arange(n)
+    data = np.repeat(np.concatenate([local[i, v], across[h, u]]), n)
+    where = np.concatenate([(i[:, None] * n + j).ravel(), np.repeat(h, n) + len(local) * n])
+    which = (np.concatenate([v, u])[:, None] * n + j).ravel()
+    return csr_array((data, (where, which)), shape=(len(local) * n + len(across), local.shape[1] * n))
+
+
+def _twice(A: Matrix) -> Matrix:
+    """A matrix that acts on two copies of the unknowns."""
+    from scipy.sparse import block_diag, csr_array
+
+    return np.kron(np.eye(2), A) if isinstance(A, np.ndarray) else csr_array(block_diag([A, A]))
 
 
 def _call_highs(linear: Linear) -> OptimizeResult | None:
     """The optimum, or None where there is none."""
     from scipy.optimize import linprog
 
-    small = linear.A.shape[0] * linear.A.shape[1] <= _SMALL
-    A, E = (linear.A.toarray(), linear.E.toarray()) if small else (linear.A, linear.E)
+    A, b, E, e = linear.A, linear.b, linear.E, linear.e
     bounds = np.stack([linear.lowest, linear.highest], axis=1)
     for method, options, most in _ATTEMPTS:
         c = np.clip(linear.c, -most, most)
-        result = linprog(c, A_ub=A, b_ub=linear.b, A_eq=E, b_eq=linear.e, bounds=bounds, method=method, options=options)
+        result = linprog(c, A_ub=A, b_ub=b, A_eq=E, b_eq=e, bounds=bounds, method=method, options=options)
         if result.x is not None:
             return result
         if result.status == _INFEASIBLE:
@@ -743,7 +746,7 @@ def has_other_optima(problem: Program, vertex: Vertex) -> bool:
     has a price. If a sum of probabilities with random weights has the same least and largest value among these, there
     is one kernel only. Both values are found at once, by a program in two copies of the unknowns.
     """
-    from scipy.sparse import block_diag, csr_array, vstack
+    from scipy.sparse import vstack
 
     result, linear, (m, n, k) = vertex.result, vertex.program, problem.shape
     lower, upper, rows = result.lower, result.upper, result.ineqlin
@@ -758,19 +761,18 @@ def has_other_optima(problem: Program, vertex: Vertex) -> bool:
     weights[:m] = np.random.default_rng(0).uniform(0.5, 1.5, (m, n))
     if linear.shift:
         weights[linear.shift] = weights[:m].sum(axis=0)
-    rest = np.where(free, 0.0, x)
+    lowest, highest = np.minimum(linear.lowest, x)[free], np.maximum(linear.highest, x)[free]
+    goal, x = weights.ravel()[free], x[free]
     A, E = linear.A[:, free], linear.E[:, free]
-    b, e = linear.b - linear.A @ rest, linear.e - linear.E @ rest
-    equal = vstack([E, A[priced]])
-    goal, one = weights.ravel()[free], (np.minimum(linear.lowest, x)[free], np.maximum(linear.highest, x)[free])
+    slack, equal = np.maximum(rows.residual[~priced], 0.0), A[priced]
     twice = Linear(
         np.concatenate([goal, -goal]),
-        csr_array(block_diag([A[~priced]] * 2)),
-        np.tile(np.maximum(b[~priced], (A @ x[free])[~priced]), 2),
-        csr_array(block_diag([equal] * 2)),
-        np.tile(equal @ x[free], 2) if len(e) else np.empty(0),
-        np.tile(one[0], 2),
-        np.tile(one[1], 2),
+        _twice(A[~priced]),
+        np.tile(A[~priced] @ x + slack, 2),
+        _twice(np.vstack([E, equal]) if isinstance(E, np.ndarray) else vstack([E, equal])),
+        np.tile(np.concatenate([E @ x, equal @ x]), 2),
+        np.tile(lowest, 2),
+        np.tile(highest, 2),
         0,
     )
     found = _call_highs(twice)
