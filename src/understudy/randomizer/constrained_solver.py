@@ -1088,7 +1088,7 @@ def _attainable(one: ErrorAtLeast, p: Array) -> ErrorAtLeast:
 # The problem ----------------------------------------------------------------------------------------
 
 _IDLE = 1e-11  # columns that are drawn less often are not drawn
-_HUGE = 1e5  # costs, over that of telling nothing, beyond which a linear program loses its digits
+_HUGE = (1e5, 1e3)  # costs, over that of telling nothing, beyond which a linear program loses its digits
 _NOISE = 1e-12  # entries of a linear program that are less are its rounding
 _ROOM = 1e-13  # less than this is none
 _SILENT = 1e-12  # nats; less cannot be told
@@ -1286,9 +1286,9 @@ class Problem:
             raise self.impossible()
         self.steps += int(found.result.nit)
         P, bound = _clean(found.X[: len(self.p)], _NOISE), lower_bound(program, found.by)
-        if program.cost.max() > _HUGE:
+        for most in _HUGE if program.cost.max() > _HUGE[0] else ():
             # who cuts costs off makes every kernel cheaper: what is proven of them holds of the true ones
-            cheaper = program._replace(cost=np.minimum(program.cost, _HUGE))
+            cheaper = program._replace(cost=np.minimum(program.cost, most))
             other = solve_linear(cheaper)
             if other is not None:
                 P = min(P, _clean(other.X[: len(self.p)], _NOISE), key=self.expected)
