@@ -170,7 +170,7 @@ def test_the_weighed_sum_is_minimised_with_proof():
     )
     found = interior_point(rows, interior_start(rows, np.full((4, 5), 0.2)), Goal(1.0, 0.1))
     assert found.value - found.bound <= 1e-8 * found.value
-    corner = solve_linear(rows).X[:4]
+    corner = solve_linear(rows).P
     for share in np.linspace(0.0, 1.0, 11):
         P = (1.0 - share) * corner + share * 0.2
         value = float((0.25 * rows.cost * P).sum()) + 0.1 * information(p, np.ascontiguousarray(P).reshape(-1))

@@ -64,7 +64,7 @@ def test_the_multipliers_of_the_linear_program_prove_its_optimum():
     for floor in (0.0, 0.02):
         p = problem(floor=floor)
         found = solve_linear(p)
-        cost = float((p.p[:, None] * p.cost * found.X[: len(p.p)]).sum())
+        cost = float((p.p[:, None] * p.cost * found.P).sum())
         assert lower_bound(p, found.by) <= cost
         assert lower_bound(p, found.by) == pytest.approx(cost, rel=1e-11)
 
@@ -76,11 +76,11 @@ def test_any_multipliers_prove_a_bound(seed, floor, size):
     p = problem(floor=floor)
     found = solve_linear(p)
     rng = np.random.default_rng(seed)
-    cost = float((p.p[:, None] * p.cost * found.X[: len(p.p)]).sum())
+    cost = float((p.p[:, None] * p.cost * found.P).sum())
     w = rng.random((len(p.p), p.cost.shape[1])) * size if floor else np.empty(0)
     near = Multipliers(found.by.z * rng.uniform(0.5, 1.5, found.by.z.shape), found.by.y * rng.uniform(0.5, 1.5), w)
     far = Multipliers(rng.random(found.by.z.shape) * size, rng.random(found.by.y.shape) * size, w)
-    told = information(p.p, np.ascontiguousarray(found.X[: len(p.p)]).reshape(-1))
+    told = information(p.p, np.ascontiguousarray(found.P).reshape(-1))
     q = rng.dirichlet(np.ones(p.cost.shape[1]))
     for by in (near, far):
         assert lower_bound(p, by) <= cost * (1.0 + 1e-12)
@@ -92,7 +92,7 @@ def test_the_interior_method_and_the_linear_program_agree():
     """With a budget that does not bind, both find the same cost, and the bound of each is below the other's."""
     p = problem()
     found = solve_linear(p)
-    cost = float((p.p[:, None] * p.cost * found.X[:4]).sum())
+    cost = float((p.p[:, None] * p.cost * found.P).sum())
     centred = interior_point(p, interior_start(p, np.full((4, 5), 0.2)), Goal(budget=2.0))
     assert centred.value == pytest.approx(cost, rel=1e-6)
     assert centred.bound <= cost * (1.0 + 1e-12)
@@ -103,7 +103,7 @@ def test_both_ends_of_the_curve_agree():
     """The least information at a cost, and the least cost within that information."""
     p = problem([LocalDP(2.0)])
     uniform = np.full((4, 5), 0.2)
-    middle = 0.7 * solve_linear(p).X[:4] + 0.3 * uniform
+    middle = 0.7 * solve_linear(p).P + 0.3 * uniform
     limit = 1.01 * float((p.p[:, None] * p.cost * middle).sum())
     told = interior_point(p, interior_start(p, middle), Goal(0.0, 1.0, limit=limit))
     assert told.value - told.bound <= 1e-8 * told.value

@@ -85,6 +85,7 @@ class Program(NamedTuple):
     F: Array
     f: Array
     shift: int = 0  # the unknown t of local DP, whose rows t_j <= P_ij are the first; 0 where there is none
+    pairs: int = 0  # how many pairs of rows there are: each has the last unknowns, two rows of G and one of F
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -150,7 +151,8 @@ def write_program(
             local.append((scaled, -ones, unknowns))
             sums.append((unknowns, 1.0, most))
         unknowns += 1
-    for pair in pairs if TotalVariation in strictest else ():
+    pairs = pairs if TotalVariation in strictest else ()
+    for pair in pairs:
         local.append((-eye[list(pair)], np.ones(2), unknowns))
         sums.append((unknowns, -1.0, strictest[TotalVariation] - 1.0))
         unknowns += 1
@@ -164,7 +166,7 @@ def write_program(
     for row, (unknown, sign, _) in zip(F, sums, strict=True):
         row[unknown] = sign
     limits = np.array([limit for _, _, limit in sums])
-    return Program(p, np.where(allowed, cost, 0.0), allowed, floor, G, F, limits, shift)
+    return Program(p, np.where(allowed, cost, 0.0), allowed, floor, G, F, limits, shift, len(pairs))
 
 
 def _strictest(constraints: Iterable[Constraint]) -> dict[type[Constraint], float]:
@@ -628,7 +630,7 @@ Matrix: TypeAlias = "csr_array | Array"
 class Linear(NamedTuple):
     """Minimise c x subject to A x <= b, E x = e and bounds; x are the unknowns (k, n) in one row.
 
-    Where `shift` is set, x has s_ij = P_ij - t_j >= 0 in place of P_ij: as many rows of local DP fewer.
+    With `shift` x has s_ij = P_ij - t_j >= 0 in place of P_ij: bounds in place of rows.
     """
 
     c: Array
@@ -642,9 +644,9 @@ class Linear(NamedTuple):
 
 
 class Vertex(NamedTuple):
-    """The solution of a linear program: all unknowns (k, n), the multipliers of the rows, and what HiGHS said."""
+    """The solution of a linear program: the kernel, the multipliers of the rows, and what HiGHS said."""
 
-    X: Array
+    P: Array
     by: Multipliers
     program: Linear
     result: OptimizeResult
@@ -666,19 +668,28 @@ def solve_linear(problem: Program, near: Array | None = None, reach: float = _CL
     result = _call_highs(linear)
     if result is None:
         return None
-    X = result.x.reshape(k, n).copy()
+    X, bounds = result.x.reshape(k, n), np.maximum(result.lower.marginals.reshape(k, n), 0.0)
     prices = np.maximum(-result.ineqlin.marginals, 0.0)
-    rows = len(prices) - len(problem.F)
+    rows, pairs = len(prices) - len(problem.F), problem.pairs
     z, y = prices[:rows].reshape(-1, n), prices[rows:]
+    if pairs:
+        z = np.vstack([z[:-pairs], np.stack([bounds[-pairs:], z[-pairs:]], axis=1).reshape(-1, n)])
     if linear.shift:
-        X[:m] += X[linear.shift]
-        z = np.vstack([np.maximum(result.lower.marginals.reshape(k, n)[:m], 0.0), z])
-    return Vertex(X, Multipliers(z, y, np.empty(0)), linear, result)
+        z = np.vstack([bounds[:m], z])
+    P = X[:m] + X[linear.shift] if linear.shift else X[:m]
+    return Vertex(P, Multipliers(z, y, np.empty(0)), linear, result)
 
 
-def _write_linear(problem: Program, shift: bool) -> Linear:
-    """A program as sparse matrices."""
-    (m, n, k), G, F = problem.shape, problem.G, problem.F
+def _write_linear(problem: Program, shift: bool, overlap: bool = True) -> Linear:
+    """A program as matrices, with s_ij = P_ij - t_j where that serves, and with v_j = P_ij - o_j for pairs of rows."""
+    (m, n, k), G, F, f, pairs = problem.shape, problem.G, problem.F, problem.f, problem.pairs
+    if pairs and overlap:
+        # v_j >= 0, P_ij - P_kj <= v_j, sum_j v_j <= tau
+        other = G[-2 * pairs + 1 :: 2].copy()
+        other[:, :m] -= G[-2 * pairs :: 2, :m]
+        other[:, m:] *= -1.0
+        G = np.vstack([G[: -2 * pairs], other])
+        F, f = np.vstack([F[:-pairs], -F[-pairs:]]), np.append(f[:-pairs], f[-pairs:] + 1.0)
     shift = shift and problem.shift > 0 and problem.floor == 0.0 and bool(problem.allowed.all())
     c = np.zeros((k, n))
     c[:m] = problem.p[:, None] * problem.cost
@@ -697,7 +708,7 @@ def _write_linear(problem: Program, shift: bool) -> Linear:
     highest[:m] = problem.allowed
     if not problem.G[:, m].any():
         highest[m], law = 0.0, law[:0]  # nothing is said of the law of the draw
-    b, e = np.concatenate([np.zeros(len(G) * n), problem.f]), np.concatenate([np.zeros(len(law) * n), np.ones(m)])
+    b, e = np.concatenate([np.zeros(len(G) * n), f]), np.concatenate([np.zeros(len(law) * n), np.ones(m)])
     dense = b.size * k * n <= _SMALL
     A, E = _matrix(G, F, n, dense), _matrix(law, sums, n, dense)
     return Linear(c.ravel(), A, b, E, e, lowest.ravel(), highest.ravel(), problem.shift if shift else 0)
@@ -783,7 +794,7 @@ def roomiest(problem: Program) -> tuple[Array, float] | None:
     """Unknowns that keep every row and every bound with the most room, and that room; None where there are none."""
     from scipy.sparse import block_array, coo_array, csr_array
 
-    (m, n, k), linear = problem.shape, _write_linear(problem, shift=False)
+    (m, n, k), linear = problem.shape, _write_linear(problem, shift=False, overlap=False)
     entries = np.flatnonzero(problem.allowed.ravel())
     # P_ij - room >= floor for allowed pairs, and room in every row
     unit = coo_array((-np.ones(entries.size), (np.arange(entries.size), entries)), shape=(entries.size, k * n))
@@ -1275,7 +1286,7 @@ class Problem:
         if centre.value - bound > _SLACK * centre.value and information(self.p, P.reshape(-1)) < self.budget:
             # the budget is not what binds: of the kernels that are all as cheap, one close by
             close = solve_linear(program, P)
-            Q = P if close is None else _clean(close.X[:m], _NOISE)
+            Q = P if close is None else _clean(close.P, _NOISE)
             P = Q if information(self.p, Q.reshape(-1)) < self.budget else P
         return Answer(P, self.inner(program, P, start[:m]), bound, 1.0 / centre.by.nu)
 
@@ -1285,13 +1296,13 @@ class Problem:
         if found is None:
             raise self.impossible()
         self.steps += int(found.result.nit)
-        P, bound = _clean(found.X[: len(self.p)], _NOISE), lower_bound(program, found.by)
+        P, bound = _clean(found.P, _NOISE), lower_bound(program, found.by)
         for most in _HUGE if program.cost.max() > _HUGE[0] else ():
             # who cuts costs off makes every kernel cheaper: what is proven of them holds of the true ones
             cheaper = program._replace(cost=np.minimum(program.cost, most))
             other = solve_linear(cheaper)
             if other is not None:
-                P = min(P, _clean(other.X[: len(self.p)], _NOISE), key=self.expected)
+                P = min(P, _clean(other.P, _NOISE), key=self.expected)
                 bound = max(bound, lower_bound(cheaper, other.by))
         return Answer(P, self.inner(program, P), bound, vertex=found)
 
@@ -1373,7 +1384,7 @@ class Problem:
                 (P, *_), program = self._with_pairs(weigh, margin=-_CLOSE_BY)
                 for reach in _REACHES:
                     close = solve_linear(program, P, reach)
-                    Q = None if close is None else _clean(close.X[:m], _NOISE)
+                    Q = None if close is None else _clean(close.P, _NOISE)
                     if Q is None or self.expected(Q) > dear * (1.0 + 0.1 * TIE):
                         continue
                     kernel = make_exact(Q, self.inner(program, Q), program.floor, check)

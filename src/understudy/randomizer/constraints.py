@@ -2,7 +2,7 @@
 
 Each is a frozen value. `words` says it for the card, and `holds` checks a kernel in whole numbers: the entries of a
 kernel are whole numbers of 2^-53, those of a prior are binary fractions, and an exponential is replaced by a
-fraction that is below it by 1e-58 of itself. What holds, holds exactly.
+fraction that is below it by 1e-58 of itself (`Exact`, `exponential`). What holds, holds exactly.
 
     LocalDP(1.0)                no draw is more than e times likelier under one value than under another
     MaximalLeakage(0.3)         sum_j max_i P_ij <= e^0.3
@@ -13,11 +13,8 @@ fraction that is below it by 1e-58 of itself. What holds, holds exactly.
     Forbidden([(0, 0.4)])       pairs of value and pseudo value that are never drawn
     Same([[0, 1]])              values whose rows coincide
 
-The measures look at the values that can occur, as in `measures`; the last three are about every row.
-
-What every constraint on a randomizer is, and a kernel in whole numbers to check it with.
-
-How messages name the rows and columns of a problem: by their values where these are known, else by position.
+The measures look at the values that can occur, as in `measures`; the last three are about every row. A new kind is a
+class here with `words` and `kept`, an entry in `KINDS`, and its rows in `constrained_solver.write_program`.
 """
 
 from __future__ import annotations
@@ -40,7 +37,7 @@ from understudy.randomizer.measures import checked_kernel
 from understudy.randomizer.solver import as_prior
 from understudy.serialize import truth, value_from_plain, value_to_plain
 
-# What every constraint on a randomizer is, and a kernel in whole numbers to check it with ------------
+# What every constraint is --------------------------------------------------------------------------
 
 
 _DIGITS = Context(prec=60, Emax=999_999, Emin=-999_999)
@@ -208,7 +205,7 @@ def position(what: str, wanted: Value, known: Sequence[Value], kind: str) -> int
     raise DesignError(f"{what}: {wanted!r} is no {kind} of the design")
 
 
-# Constraints on a randomizer beside its leakage: other measures, full support, and what people have t ---
+# The kinds -----------------------------------------------------------------------------------------
 
 
 # Beyond this an epsilon protects nobody, and its exponential is no number for a linear program.
@@ -539,7 +536,7 @@ class Price:
         return f"Price({shown(self.constraint)}, {self.price:.6g})"
 
 
-# How messages name the rows and columns of a problem: by their values where these are known, else by  ---
+# How messages name rows and columns ----------------------------------------------------------------
 
 
 class Names(NamedTuple):

@@ -1,29 +1,22 @@
-"""The randomizer problem: min sum p_i P_ij L_ij subject to I(Theta; ~Theta) <= I_0 (paper, problem (OP)).
+"""Problem (OP) of the paper and its Theorem 2: the randomizer of least distortion within a budget of leakage.
 
-This is the distortion-rate function of information theory. Its saddle form::
+    min sum_ij p_i P_ij L_ij   subject to   I(Theta; ~Theta) <= I_0,   rows of P sum to one
+
+L_ij is the distortion of playing pseudo value j for private value i. Theorem 2: the objective is linear in the kernel
+P, and the constraint is convex. This is the distortion-rate function of information theory. Its saddle form::
 
     D(I_0) = max over beta of min over q >= 0 of [ -sum_i p_i ln sum_j q_j exp(-beta L_ij) + sum q - 1 - I_0 ] / beta
 
-has the law q of the pseudo parameter and the slope beta of the curve as its only unknowns. An interior-point
-method finds both at once (`interior`), or on a growing set of columns (`columns`). Here stand the
-cases around it: nothing may leak, more may leak than is of use, pairs are forbidden.
+has the law q of the pseudo parameter and the slope beta of the curve as its only unknowns. The chapter in order:
 
-The kernels of the randomizer problem: compiled where they were built, else plain.
-
-Running the interior-point method and its certificate on one cost matrix.
-
-The loops are in `_kernels`; here stand the arrays they work in, the linear algebra of sizes too large for
-them, and the order of attempts. Costs are those that `_kernels.prepare` made: shifted, scaled, flat.
-
-Column generation: solve on the few pseudo values that are used, and prove that the others could not help.
-
-At the optimum few columns are used. The problem is solved on some of them; at its (q, beta) every
-other column has a price c_j, and one with c_j <= 1 could not help. Those above are let in, and so on. The
-lower bound is that of all columns. A problem that wants most of its columns is solved whole.
-
-Checking what a user gives for a randomizer problem, once.
-
-How much may leak: what users write, in nats.
+- what a user gives: costs, a prior (`as_cost`, `as_prior`), and how much may leak (`nats`);
+- the interior-point method for q and beta at once, and the certificate of its answer (`Workspace`, `at_slope`). The
+  loops are in `_kernels`, compiled where they were built; here stand the arrays they work in and the order of attempts;
+- column generation for large problems (`generate`): at the optimum few columns are used. The problem is solved on some
+  of them. At its (q, beta) every other column has a price c_j, and one with c_j <= 1 could not help. Those above are
+  let in, and so on. The lower bound is that of all columns;
+- the problem (`minimise`, `minimise_at`, `least_told`), with its special cases: nothing may leak, more may leak than is
+  of use, pairs are forbidden.
 """
 
 from __future__ import annotations
@@ -41,7 +34,7 @@ from understudy._types import Array, Index
 from understudy.errors import DesignError, InfeasibleError
 from understudy.transform.backend import load_kernels
 
-# The kernels of the randomizer problem: compiled where they were built, else plain -------------------
+# Compiled kernels ---------------------------------------------------------------------------------
 
 
 compiled: bool
@@ -54,7 +47,110 @@ def view(array: Any) -> Any:
     return array if compiled else memoryview(array)
 
 
-# Running the interior-point method and its certificate on one cost matrix ----------------------------
+# What a user gives: costs and a prior -------------------------------------------------------------
+
+
+def as_cost(cost: ArrayLike) -> Array:
+    """A cost matrix (m, n), row major; its entries are looked at by the solver."""
+    if type(cost) is np.ndarray and cost.dtype == np.float64 and cost.ndim == 2 and cost.size:
+        return cost.copy()  # the usual case, in a microsecond less
+    try:
+        array = np.asarray(cost)
+    except ValueError:
+        raise DesignError("cost is ragged; it must be a matrix, a row for each value") from None
+    if array.dtype.kind not in "fiu" or array.ndim != 2 or array.size == 0 or isinstance(cost, np.ma.MaskedArray):
+        raise DesignError(
+            f"cost has shape {array.shape} and type {array.dtype}; it must be a matrix of numbers (none masked), "
+            "a row for each value and a column for each pseudo value"
+        )
+    return np.array(array, dtype=float, order="C")
+
+
+def as_prior(prior: ArrayLike | None, m: int) -> Array:
+    """A prior over m values; equally likely without one."""
+    if prior is None:
+        return np.full(m, 1.0 / m)
+    if type(prior) is np.ndarray and prior.dtype == np.float64 and prior.shape == (m,):
+        return _checked(prior.copy(), prior, m)
+    try:
+        array = np.asarray(prior)
+    except ValueError:
+        raise DesignError("prior is ragged; it must hold one probability for each row of the costs") from None
+    if array.dtype.kind not in "fiu" or array.shape != (m,) or isinstance(prior, np.ma.MaskedArray):
+        raise DesignError(
+            f"prior has shape {array.shape} and type {array.dtype}; it must hold one probability "
+            f"for each of the {m} rows of the costs"
+        )
+    return _checked(np.array(array, dtype=float), prior, m)
+
+
+def _checked(p: Array, prior: ArrayLike, m: int) -> Array:
+    """Probabilities that sum to 1, from ones that nearly do; `prior` is what the user gave."""
+    entries = p.tolist()
+    total = math.fsum(entries)
+    if not (min(entries) >= 0.0 and total < math.inf):
+        raise DesignError(f"prior is {prior!r}; probabilities must be finite and not negative")
+    if abs(total - 1.0) > 1e-9:
+        raise DesignError(f"prior sums to {total:.12g}; probabilities must sum to 1")
+    if abs(total - 1.0) > 1e-15 * m:
+        p /= total
+    return p
+
+
+# How much may leak --------------------------------------------------------------------------------
+
+
+_WRITTEN = re.compile(r"\s*([-+]?[0-9]*\.?[0-9]*(?:[eE][-+]?[0-9]+)?)\s*([A-Za-z%]*)\s*")
+_UNITS = {"nat": 1.0, "nats": 1.0, "bit": math.log(2.0), "bits": math.log(2.0)}
+
+
+def nats(leakage: float | str | None, entropy: float) -> float:
+    """A budget in nats: a number, "0.3 nats", "0.4 bit", or "40%" of the entropy of the private parameter.
+
+    >>> nats(0.3, entropy=0.7), round(nats("0.4 bit", entropy=0.7), 6), nats("50%", entropy=0.7)
+    (0.3, 0.277259, 0.35)
+    """
+    if isinstance(leakage, str):
+        return _written(leakage, entropy)
+    try:
+        if leakage is None or isinstance(leakage, (bool, np.bool_)):
+            raise TypeError
+        value = float(leakage)
+    except (TypeError, ValueError):
+        raise _wrong(leakage) from None
+    if not value >= 0.0:
+        raise DesignError(f"leakage = {leakage!r}; it must be 0 or more")
+    return value
+
+
+def _written(leakage: str, entropy: float) -> float:
+    match = _WRITTEN.fullmatch(leakage)
+    number, unit = match.groups() if match else ("", "")
+    unit = unit.lower()
+    try:
+        value = float(number)
+    except ValueError:
+        raise _wrong(leakage) from None
+    if not (value >= 0.0 and math.isfinite(value)):
+        raise DesignError(f"leakage = {leakage!r}; it must be 0 or more")
+    if unit in ("%", "percent"):
+        if value > 100.0:
+            raise DesignError(f"leakage = {leakage!r}; a share of the entropy is at most 100%")
+        # all of it, rounded up: what tells everything then keeps the budget
+        return value / 100.0 * entropy if value < 100.0 else entropy * (1.0 + 1e-14)
+    if unit not in _UNITS:
+        raise _wrong(leakage)
+    return value * _UNITS[unit]
+
+
+def _wrong(leakage: float | str | None) -> DesignError:
+    return DesignError(
+        f'leakage = {leakage!r}; it must be a number of nats, or written with its unit: "0.3 nats", "0.4 bit", '
+        '"40%" (of the entropy)'
+    )
+
+
+# The interior-point method and its certificate ----------------------------------------------------
 
 
 SMALL, FORBIDDEN, MANY = kernels.limits()
@@ -267,14 +363,14 @@ def _both(p: Array, P: Array) -> list[float]:
     return both
 
 
-# Column generation: solve on the few pseudo values that are used, and prove that the others could not ---
+# Column generation --------------------------------------------------------------------------------
 
 
 # Up to the first size of its smaller side a problem is solved whole at once, up to the second if need be.
 FEW = 256
 WHOLE = 2048
 
-_FIRST_columns = 64
+_FIRST_COLUMNS = 64
 _ROUNDS = 40
 _ROWS = 256
 
@@ -286,7 +382,7 @@ def generate(space: Workspace, budget: float, best: int, base: Array) -> tuple[F
     needed = np.asarray(B.any(axis=0))
     chosen = needed.copy()
     # the cheapest columns of some rows
-    chosen[L[np.linspace(0, m - 1, _FIRST_columns).astype(int)].argmin(axis=1)] = True
+    chosen[L[np.linspace(0, m - 1, _FIRST_COLUMNS).astype(int)].argmin(axis=1)] = True
     steps, slope = 0, 0.0
     for _ in range(_ROUNDS):
         J = np.flatnonzero(chosen)
@@ -335,7 +431,7 @@ def _most_wanted(c: Array, most: int) -> Index:
     return order[: min(most, int((c > 0.0).sum()))]
 
 
-# The randomizer problem: min sum p_i P_ij L_ij subject to I(Theta; ~Theta) <= I_0 (paper, problem (OP ---
+# The problem --------------------------------------------------------------------------------------
 
 
 # Costs too small to divide by are lifted by this.
@@ -487,106 +583,3 @@ def _bad_cost(code: int, cost: Array, position: int) -> DesignError:
         return InfeasibleError(f"row {i} of the costs is infinite throughout; each value needs an allowed pair")
     what = "is not a number" if code == 1 else f"is {cost[i, j]:.6g}"
     return DesignError(f"the cost in row {i}, column {j} {what}; costs must be 0 or more (infinite = forbidden)")
-
-
-# Checking what a user gives for a randomizer problem, once -------------------------------------------
-
-
-def as_cost(cost: ArrayLike) -> Array:
-    """A cost matrix (m, n), row major; its entries are looked at by the solver."""
-    if type(cost) is np.ndarray and cost.dtype == np.float64 and cost.ndim == 2 and cost.size:
-        return cost.copy()  # the usual case, in a microsecond less
-    try:
-        array = np.asarray(cost)
-    except ValueError:
-        raise DesignError("cost is ragged; it must be a matrix, a row for each value") from None
-    if array.dtype.kind not in "fiu" or array.ndim != 2 or array.size == 0 or isinstance(cost, np.ma.MaskedArray):
-        raise DesignError(
-            f"cost has shape {array.shape} and type {array.dtype}; it must be a matrix of numbers (none masked), "
-            "a row for each value and a column for each pseudo value"
-        )
-    return np.array(array, dtype=float, order="C")
-
-
-def as_prior(prior: ArrayLike | None, m: int) -> Array:
-    """A prior over m values; equally likely without one."""
-    if prior is None:
-        return np.full(m, 1.0 / m)
-    if type(prior) is np.ndarray and prior.dtype == np.float64 and prior.shape == (m,):
-        return _checked(prior.copy(), prior, m)
-    try:
-        array = np.asarray(prior)
-    except ValueError:
-        raise DesignError("prior is ragged; it must hold one probability for each row of the costs") from None
-    if array.dtype.kind not in "fiu" or array.shape != (m,) or isinstance(prior, np.ma.MaskedArray):
-        raise DesignError(
-            f"prior has shape {array.shape} and type {array.dtype}; it must hold one probability "
-            f"for each of the {m} rows of the costs"
-        )
-    return _checked(np.array(array, dtype=float), prior, m)
-
-
-def _checked(p: Array, prior: ArrayLike, m: int) -> Array:
-    """Probabilities that sum to 1, from ones that nearly do; `prior` is what the user gave."""
-    entries = p.tolist()
-    total = math.fsum(entries)
-    if not (min(entries) >= 0.0 and total < math.inf):
-        raise DesignError(f"prior is {prior!r}; probabilities must be finite and not negative")
-    if abs(total - 1.0) > 1e-9:
-        raise DesignError(f"prior sums to {total:.12g}; probabilities must sum to 1")
-    if abs(total - 1.0) > 1e-15 * m:
-        p /= total
-    return p
-
-
-# How much may leak: what users write, in nats --------------------------------------------------------
-
-
-_WRITTEN = re.compile(r"\s*([-+]?[0-9]*\.?[0-9]*(?:[eE][-+]?[0-9]+)?)\s*([A-Za-z%]*)\s*")
-_UNITS = {"nat": 1.0, "nats": 1.0, "bit": math.log(2.0), "bits": math.log(2.0)}
-
-
-def nats(leakage: float | str | None, entropy: float) -> float:
-    """A budget in nats: a number, "0.3 nats", "0.4 bit", or "40%" of the entropy of the private parameter.
-
-    >>> nats(0.3, entropy=0.7), round(nats("0.4 bit", entropy=0.7), 6), nats("50%", entropy=0.7)
-    (0.3, 0.277259, 0.35)
-    """
-    if isinstance(leakage, str):
-        return _written(leakage, entropy)
-    try:
-        if leakage is None or isinstance(leakage, (bool, np.bool_)):
-            raise TypeError
-        value = float(leakage)
-    except (TypeError, ValueError):
-        raise _wrong(leakage) from None
-    if not value >= 0.0:
-        raise DesignError(f"leakage = {leakage!r}; it must be 0 or more")
-    return value
-
-
-def _written(leakage: str, entropy: float) -> float:
-    match = _WRITTEN.fullmatch(leakage)
-    number, unit = match.groups() if match else ("", "")
-    unit = unit.lower()
-    try:
-        value = float(number)
-    except ValueError:
-        raise _wrong(leakage) from None
-    if not (value >= 0.0 and math.isfinite(value)):
-        raise DesignError(f"leakage = {leakage!r}; it must be 0 or more")
-    if unit in ("%", "percent"):
-        if value > 100.0:
-            raise DesignError(f"leakage = {leakage!r}; a share of the entropy is at most 100%")
-        # all of it, rounded up: what tells everything then keeps the budget
-        return value / 100.0 * entropy if value < 100.0 else entropy * (1.0 + 1e-14)
-    if unit not in _UNITS:
-        raise _wrong(leakage)
-    return value * _UNITS[unit]
-
-
-def _wrong(leakage: float | str | None) -> DesignError:
-    return DesignError(
-        f'leakage = {leakage!r}; it must be a number of nats, or written with its unit: "0.3 nats", "0.4 bit", '
-        '"40%" (of the entropy)'
-    )
