@@ -71,7 +71,7 @@ def test_options_that_are_repeated_add_up(understudy):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--local-dp", "99"), "--local-dp 99.0: it must be a number between 0 and 20"),
+        (("--local-dp", "99"), "--local-dp 99.0: LocalDP: epsilon = 99.0; it must be a number between 0 and 20"),
         (("--maximal-leakage", "30%"), "--maximal-leakage 30%: nats or bits are wanted"),
         (("--pointwise-leakage", "much"), "--pointwise-leakage much: nats or bits are wanted"),
         (("--forbid", "0"), "--forbid 0: pairs are wanted"),

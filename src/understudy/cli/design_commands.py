@@ -15,6 +15,7 @@ The paper's room (Section V), which the commands work on when they are given not
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -27,13 +28,111 @@ import understudy as us
 from understudy._paths import check_paths, write_whole
 from understudy._types import Array
 from understudy.cli.file_commands import loaded
-from understudy.cli.options import NOTHING, Kept, budget, chosen, kept, numbers, quantity, readings
+from understudy.cli.options import budget, chosen, numbers, quantity, readings
 from understudy.cli.terminal import check_plot, filled, print_json, progress, save_figure, say, warn
 from understudy.errors import ConfigurationError, DesignError
-from understudy.randomizer.constraints import Floor
+from understudy.randomizer import constraints
+from understudy.randomizer.constraints import Constraint, Floor
+from understudy.randomizer.solver import nats
 from understudy.report.design_page import sentences
 from understudy.report.facts import AnyDesign, about, card_of, doubts, facts, frontier_of, nothing_hidden, warnings
 from understudy.text import label
+
+# Constraints as typed: other measures, a floor, pairs and groups -----------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TypedConstraints:
+    """What was typed; None where nothing was."""
+
+    local_dp: float | None = None
+    maximal_leakage: str | None = None
+    pointwise_leakage: str | None = None
+    total_variation: float | None = None
+    floor: float | None = None
+    forbid: Sequence[str] | None = None
+    same: Sequence[str] | None = None
+
+    @property
+    def options(self) -> list[str]:
+        """The options that were given."""
+        return ["--" + name.replace("_", "-") for name in self.__slots__ if getattr(self, name) is not None]
+
+
+NO_CONSTRAINTS = TypedConstraints()
+
+
+def constraints_of(typed: TypedConstraints, values: Any, pseudo: Any) -> tuple[Constraint, ...]:
+    """The constraints; values and pseudo values are known by their names.
+
+    >>> constraints_of(TypedConstraints(local_dp=1.0, forbid=["1:0.2"], same=["0,1"]), (0, 1), (0, 0.2, 1))
+    (LocalDP(epsilon=1.0), Forbidden(pairs=((1, 0.2),), positions=False), Same(groups=((0, 1),), positions=False))
+    """
+    found: list[Constraint] = []
+    if typed.local_dp is not None:
+        found.append(_constraint("--local-dp", constraints.LocalDP, typed.local_dp))
+    if typed.maximal_leakage is not None:
+        amount = _nats("--maximal-leakage", typed.maximal_leakage)
+        found.append(_constraint("--maximal-leakage", constraints.MaximalLeakage, amount))
+    if typed.pointwise_leakage is not None:
+        amount = _nats("--pointwise-leakage", typed.pointwise_leakage)
+        found.append(_constraint("--pointwise-leakage", constraints.PointwiseLeakage, amount))
+    if typed.total_variation is not None:
+        found.append(_constraint("--total-variation", constraints.TotalVariation, typed.total_variation))
+    if typed.floor is not None:
+        found.append(_constraint("--floor", constraints.Floor, typed.floor))
+    if typed.forbid is not None:
+        pairs = [pair for text in typed.forbid for pair in _pairs(text, values, pseudo)]
+        found.append(constraints.Forbidden(tuple(dict.fromkeys(pairs))))
+    if typed.same is not None:
+        groups = [group for text in typed.same for group in text.split(";")]
+        found.append(
+            constraints.Same(tuple(tuple(_named("--same", x, values) for x in group.split(",")) for group in groups))
+        )
+    return tuple(found)
+
+
+def _constraint(option: str, kind: Any, value: Any) -> Constraint:
+    try:
+        made: Constraint = kind(value)
+    except DesignError as error:
+        raise ConfigurationError(f"{option} {value}: {error}") from None
+    return made
+
+
+def _nats(option: str, text: str) -> float:
+    if "%" in text or "percent" in text:
+        raise ConfigurationError(f"{option} {text}: nats or bits are wanted, as in 0.3 or '0.4 bit'")
+    try:
+        return nats(budget(text), 0.0)
+    except DesignError:
+        raise ConfigurationError(f"{option} {text}: nats or bits are wanted, as in 0.3 or '0.4 bit'") from None
+
+
+def _pairs(text: str, values: Any, pseudo: Any) -> tuple[tuple[Any, Any], ...]:
+    found = []
+    for part in text.split(","):
+        value, colon, drawn = part.rpartition(":")
+        if not colon:
+            raise ConfigurationError(f"--forbid {text}: pairs are wanted, true value and played one, as in 0:1,2:0")
+        found.append((_named("--forbid", value, values), _named("--forbid", drawn, pseudo)))
+    return tuple(found)
+
+
+def _named(option: str, name: str, known: Any) -> Any:
+    name = name.strip()
+    for value in known:
+        if str(value) == name or (isinstance(value, (int, float)) and _number(name) == value):
+            return value
+    raise ConfigurationError(f"{option}: {name!r} is none of {', '.join(map(str, known))}")
+
+
+def _number(name: str) -> float | None:
+    try:
+        return float(name)
+    except ValueError:
+        return None
+
 
 # ``understudy design family.json``: the randomizer for a family that was fitted, and what its leakage ---
 
@@ -99,7 +198,7 @@ class Wanted:
     per: str | None = None
     decision_every: str | None = None
     causal: bool = False
-    also: Kept = NOTHING
+    also: TypedConstraints = NO_CONSTRAINTS
     asked: Asked = DEFAULT_TERMS
 
 
@@ -183,7 +282,7 @@ def _one_draw(family: us.Family, pseudo: list[Any] | None, wanted: Wanted, notes
         "distortion_at_most": _most(family, wanted, notes),
     }
     given = {name: value for name, value in demands.items() if value is not None}
-    also = kept(wanted.also, family.values, family.values if pseudo is None else pseudo)
+    also = constraints_of(wanted.also, family.values, family.values if pseudo is None else pseudo)
     if len(given) != 1 and not (also and not given):
         options = " and ".join("--" + name.replace("_", "-") for name in given) or "no demand"
         raise ConfigurationError(
@@ -441,7 +540,7 @@ def of_the_room(wanted: Wanted, room_: Room) -> us.Design:
     pseudo = numbers("--pseudo", wanted.pseudo or "0,.2,.4,.6,.8,1")
     rest: dict[str, Any] = {"horizon": wanted.horizon or 50, "distortion": wanted.distortion}
     rest |= wanted.asked.arguments()
-    return us.design(family, pseudo, **asked, constraints=kept(wanted.also, family.values, pseudo), **rest)
+    return us.design(family, pseudo, **asked, constraints=constraints_of(wanted.also, family.values, pseudo), **rest)
 
 
 def told(design: AnyDesign) -> dict[str, Any]:

@@ -19,17 +19,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
 from understudy._paths import write_whole
-from understudy._types import Array, Progress
 from understudy.errors import ConfigurationError, MissingExtraError, UnderstudyWarning
+
+if TYPE_CHECKING:
+    from understudy._types import Array, Progress
 
 # What commands say and where: results on the standard output, progress and warnings on the error stre ---
 
@@ -134,9 +135,12 @@ _PAUSE = 0.06  # seconds between readings on a terminal
 def spark(values: Array, low: float, high: float, width: int, blocks: str = _BLOCKS) -> str:
     """A curve of at most `width` letters, whose heights go from `low` to `high`.
 
+    >>> import numpy as np
     >>> spark(np.array([0.0, 1.0, 2.0, 3.0]), 0.0, 3.0, 4), spark(np.arange(100.0), 0.0, 99.0, 5)
     ('▁▃▆█', '▂▃▅▆▇')
     """
+    import numpy as np
+
     means = [float(part.mean()) for part in np.array_split(values, min(width, len(values)))]
     top = len(blocks) - 1
     scale = top / (high - low) if high > low else 0.0
@@ -163,6 +167,8 @@ def _table(console: Console, streams: Mapping[str, Array], shown: int, seen: int
     table.add_column(f"readings 1 to {shown}", no_wrap=True, min_width=wide)
     for k in at:
         table.add_column(f"{k}", justify="right", min_width=6)
+    import numpy as np
+
     first = np.concatenate([values[:shown] for values in streams.values()])
     blocks = _BLOCKS if console.encoding.lower().startswith("utf") else _ASCII
     for name, values in streams.items():
