@@ -314,7 +314,7 @@ def test_the_former_name_of_the_rollback_guard_is_understood(design, tmp_path):
     """A ledger that was begun with witness= goes on with rollback_guard=, and the folder still tells."""
     with us.Ledger(tmp_path / "a", witness=tmp_path / "w") as ledger:
         design.stream(1, ledger, "a").step(FULL)
-        old = (tmp_path / "a").read_bytes()
+    old = (tmp_path / "a").read_bytes()
     with us.Ledger(tmp_path / "a", rollback_guard=tmp_path / "w") as ledger:
         us.Stream.open(ledger, design, "a").step(FULL)
     (tmp_path / "a").write_bytes(old)

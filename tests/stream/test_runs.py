@@ -203,10 +203,10 @@ def test_damage_to_a_run_is_noticed(tmp_path):
     data = rows()
     with opened(tmp_path) as ledger:
         fed(clocked("causal", ledger).run("today.csv"), data, [50])
-        ledger._connection().execute("UPDATE batches SET rows = 49 WHERE rows = 50")
+        ledger.connection().execute("UPDATE batches SET rows = 49 WHERE rows = 50")
         with pytest.raises(LedgerDamagedError, match="a batch"):
             clocked("causal", ledger).run("today.csv")
-        ledger._connection().execute("UPDATE runs SET finished = 1")
+        ledger.connection().execute("UPDATE runs SET finished = 1")
         with pytest.raises(LedgerDamagedError, match="a run"):
             clocked("causal", ledger).run("today.csv")
 

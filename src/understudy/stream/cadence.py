@@ -250,8 +250,8 @@ _Numbers = TypeVar("_Numbers", list[int], Ints)
 def _growing(numbers: _Numbers, count: int) -> _Numbers:
     if len(numbers) != count:
         raise ReadingError(f"{len(numbers)} keys for {count} reading{'s' * (count != 1)}; each reading needs one")
-    grows = (np.diff(numbers) > 0).all() if isinstance(numbers, np.ndarray) else all(map(lt, numbers, numbers[1:]))
-    if not grows:
+    array = isinstance(numbers, np.ndarray)
+    if not (np.all(numbers[1:] > numbers[:-1]) if array else all(map(lt, numbers, numbers[1:]))):
         i = next(i for i in range(1, count) if numbers[i] <= numbers[i - 1])
         raise ReadingError(f"key {i} does not come after key {i - 1}; keys of a batch must grow")
     for end in (numbers[0], numbers[-1]):
