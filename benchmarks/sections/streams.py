@@ -103,7 +103,7 @@ def _race(folder: Path, size: int, rounds: int, budget: float) -> list[Row]:
     Y = us.sample(SOURCE.model(), most, rng=np.random.default_rng(5))
     ours = Ours(folder, Y)
     ours.batches(size, 3)
-    state = ours.ledger._rows("SELECT * FROM states")[0]  # its text is as long as those to come
+    state = ours.ledger.rows("SELECT * FROM states")[0]  # its text is as long as those to come
     values = Y.tolist()
     filed = [(1, key, values[key], 1_000_000_007) for key in range(most)]
     contenders: dict[str, Callable[[int, int], int]] = {
@@ -120,7 +120,7 @@ def _race(folder: Path, size: int, rounds: int, budget: float) -> list[Row]:
         rounds,
     )
     mine, *peers = found.values()
-    kept = ours.ledger._rows("SELECT count(*), max(key) FROM outputs")[0]
+    kept = ours.ledger.rows("SELECT count(*), max(key) FROM outputs")[0]
     failure = "" if kept == (ours.at, ours.at - 1) else "readings are missing"
     rows = [row(mine, failure=failure)]
     for peer in peers:

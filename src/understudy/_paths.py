@@ -20,7 +20,8 @@ import unicodedata
 from collections.abc import Mapping
 from contextlib import suppress
 from itertools import combinations
-from typing import IO, Any
+from types import TracebackType
+from typing import IO, TypeAlias
 
 from understudy.errors import ConfigurationError, StoredFileError
 
@@ -33,6 +34,8 @@ _NO_FOLDER_FLUSH = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES)
 _LINKS = 40
 
 Path = str | os.PathLike[str]
+Identity: TypeAlias = tuple[int, int] | str | None
+"""Device and number of a file, or the name that it will have; None for a terminal or a pipe."""
 
 
 # Paths of a command --------------------------------------------------------------------------------
@@ -69,7 +72,7 @@ def check_paths(
             )
 
 
-def _ledger(name: str, path: Path | None) -> list[tuple[str, Path, Any]]:
+def _ledger(name: str, path: Path | None) -> list[tuple[str, Path, Identity]]:
     if path is None:
         return []
     real = os.path.realpath(path)
@@ -77,7 +80,7 @@ def _ledger(name: str, path: Path | None) -> list[tuple[str, Path, Any]]:
     return [(name, part, _identity(part, None)) for name, part in parts]
 
 
-def _identity(path: Path, descriptor: int | None) -> Any:
+def _identity(path: Path, descriptor: int | None) -> Identity:
     """The same for two paths of one file; None for a terminal or a pipe."""
     try:
         if descriptor is not None and os.fspath(path) == STANDARD:
@@ -151,7 +154,9 @@ class NewFile:
     def __enter__(self) -> NewFile:
         return self
 
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.discard()
         if isinstance(error, OSError):
             raise self._fault(error) from error

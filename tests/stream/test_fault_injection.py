@@ -250,7 +250,7 @@ def test_an_error_that_is_swallowed_is_found(design, readings, folder, monkeypat
     """The twin that must fail: a ledger that takes a failed commit for a good one."""
 
     def careless(self, work):
-        db = self._connection()
+        db = self.connection()
         if db.in_transaction:
             db.execute("ROLLBACK")
         db.execute("BEGIN IMMEDIATE")
@@ -373,13 +373,13 @@ def test_a_ledger_that_returns_before_its_commit_is_found(design, readings, fold
     """The twin that must fail: each transaction is committed when the next one begins."""
 
     def late(self, work):
-        db = self._connection()
+        db = self.connection()
         self._settled()
         db.execute("BEGIN IMMEDIATE")
         return work(db)
 
     def settle(self):
-        db = self._connection()
+        db = self.connection()
         if db.in_transaction:
             db.execute("COMMIT")
         return db

@@ -45,11 +45,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from understudy._types import Array
+from understudy._types import Array, Numbers
 from understudy.errors import ConfigurationError
 from understudy.models.gauss_markov import GaussMarkov
 from understudy.models.model import Model
@@ -130,7 +131,7 @@ class Prior(NamedTuple):
 
 def _prior(model: GaussMarkov, steps: int) -> Prior:
     """Mean and covariance of X_k for k <= steps, bounded."""
-    A, b, Q = model.row(1)[: model.states**2].reshape(model.states, -1), *_drift(model)
+    A, b, Q, *_ = _matrices(model)
     count, doublings = _blocks(steps + 1)
     stack, power = _powers(A, count)
     drift = np.concatenate((np.zeros((1, len(A))), np.cumsum(stack @ b, axis=0)))
@@ -163,53 +164,35 @@ def _prior(model: GaussMarkov, steps: int) -> Prior:
     return Prior(np.maximum(largest, later), (means, later), np.asarray(cov * _SLACK))
 
 
-def _drift(model: GaussMarkov) -> tuple[Array, Array]:
-    n = model.states
-    row = model.row(1)
-    return row[n * n : n * n + n], row[n * n + n : 2 * n * n + n].reshape(n, n)
-
-
 # Stored gains against the same recursion in 50 digits ----------------------------------------------------------------
 
-_Matrix = list[list[Decimal]]
+_Matrix: TypeAlias = NDArray[np.object_]
+"""Numbers of 50 digits, which numpy adds and multiplies as it does floats."""
 
 
-def _exact(values: Array) -> _Matrix:
-    return [[Decimal(float(v)) for v in row] for row in np.atleast_2d(values)]
-
-
-def _times(X: _Matrix, Y: _Matrix) -> _Matrix:
-    columns = list(zip(*Y, strict=True))
-    return [[sum(map(Decimal.__mul__, row, column), Decimal(0)) for column in columns] for row in X]
-
-
-def _plus(X: _Matrix, Y: _Matrix, sign: int = 1) -> _Matrix:
-    if sign < 0:
-        return [[a - b for a, b in zip(r, s, strict=True)] for r, s in zip(X, Y, strict=True)]
-    return [[a + b for a, b in zip(r, s, strict=True)] for r, s in zip(X, Y, strict=True)]
-
-
-def _turn(X: _Matrix) -> _Matrix:
-    return [list(row) for row in zip(*X, strict=True)]
+def _exact(values: ArrayLike) -> _Matrix:
+    digits: _Matrix = np.vectorize(lambda v: Decimal(float(v)), otypes=[object])(np.atleast_2d(values))
+    return digits
 
 
 def _cholesky(S: _Matrix) -> _Matrix:
     d = len(S)
-    L = [[Decimal(0)] * d for _ in range(d)]
+    L = _exact(np.zeros((d, d)))
     for i in range(d):
         for j in range(i + 1):
-            t = S[i][j] - sum((L[i][e] * L[j][e] for e in range(j)), Decimal(0))
-            L[i][j] = t.sqrt() if i == j else t / L[j][j]
+            t = S[i, j] - sum(L[i, :j] * L[j, :j])
+            L[i, j] = t.sqrt() if i == j else t / L[j, j]
     return L
 
 
 def _solve(L: _Matrix, B: _Matrix) -> _Matrix:
     """L^-1 B by forward substitution."""
-    rows: _Matrix = []
-    for i, row in enumerate(B):
-        rest = [b - sum((L[i][e] * rows[e][c] for e in range(i)), Decimal(0)) for c, b in enumerate(row)]
-        rows.append([t / L[i][i] for t in rest])
-    return rows
+    X = B.copy()
+    for i in range(len(B)):
+        for e in range(i):
+            X[i] = X[i] - L[i, e] * X[e]
+        X[i] = X[i] / L[i, i]
+    return X
 
 
 _NAMES = ("G", "K", "h", "H", "g", "M", "b", "L")
@@ -249,43 +232,33 @@ def _table(model: GaussMarkov, gains: Gains, line: bool) -> Table:
 def _measure(model: GaussMarkov, gains: Gains, line: bool) -> Table:
     n, d = model.states, model.dim
     system = model.row(1)
-    ends = np.cumsum([n * n, n, n * n, d * n, d, d * d])
-    parts = np.split(system, ends[:-1])
-    shapes = [(n, n), (n, 1), (n, n), (d, n), (d, 1), (d, d)]
-    A, b, Q, C, dd, R = (_exact(p.reshape(s)) for p, s in zip(parts, shapes, strict=True))
-    P = _exact(model.cov0)
-    At, Ct, one = _turn(A), _turn(C), _exact(np.eye(n))
-    H, g = _times(C, A), _plus(_times(C, b), dd)
-    rows: dict[str, list[Any]] = {name: [] for name in _NAMES}
+    A, b, Q, C, offset, R = (_exact(m[:, None] if m.ndim == 1 else m) for m in _matrices(model))
+    P, one = _exact(model.cov0), _exact(np.eye(n))
+    H, g = C @ A, C @ b + offset
+    rows: dict[str, list[Array]] = {name: [] for name in _NAMES}
     errors: dict[str, list[Array]] = {name: [] for name in _NAMES}
     covariances: list[Array] = []
     stored = gains.flat.reshape(gains.rows, gains.width)
     most = _MOST_ROWS.get(n, 384)
     settled = False
     for k in range(most):
-        Sigma = _plus(_times(_times(A, P), At), Q)
-        D = _times(C, Sigma)
-        L = _cholesky(_plus(_times(D, Ct), R))
-        Mt = _solve(L, D)
-        # K = M L^-1, from L' K' = M': the substitution runs on the reversed system
-        back = [row[::-1] for row in _turn(L)[::-1]]
-        K = _turn(_solve(back, Mt[::-1])[::-1])
-        J = _plus(one, _times(K, C), -1)
-        exact = {"G": _times(J, A), "K": K, "h": _plus(_times(J, b), _times(K, dd), -1), "H": H, "g": g}
-        exact |= {"M": _turn(Mt), "b": b, "L": L}
+        # Sigma = A P A' + Q,   L L' = C Sigma C' + R,   M = Sigma C' L'^-1,   K = M L^-1,   P = (I - K C) Sigma
+        Sigma = A @ P @ A.T + Q
+        L = _cholesky(C @ Sigma @ C.T + R)
+        Mt = _solve(L, C @ Sigma)
+        K = _solve(L.T[::-1, ::-1], Mt[::-1])[::-1].T  # from L' K' = M': the substitution on the reversed system
+        J = one - K @ C
+        exact = {"G": J @ A, "K": K, "h": J @ b - K @ offset, "H": H, "g": g, "M": Mt.T, "b": b, "L": L}
         if line:
-            exact = _line_gains(exact, A[0][0])
+            exact = _line_gains(exact, A[0, 0])
         gap = _differences(exact, _stored_row(stored[min(k, gains.rows - 1)], n, d, line))
         for name in _NAMES:
-            rows[name].append(np.array(exact[name], dtype=float))
+            rows[name].append(exact[name].astype(float))
             errors[name].append(gap[name])
-        covariances.append(np.array(P, dtype=float))
-        old, P = P, _times(J, Sigma)
-        still = all(
-            (P[i][j] - old[i][j]) ** 2 <= Decimal(2) ** -144 * Sigma[i][i] * Sigma[j][j]
-            for i in range(n)
-            for j in range(n)
-        )
+        covariances.append(P.astype(float))
+        old, P = P, J @ Sigma
+        scale = np.outer(np.diag(Sigma), np.diag(Sigma))
+        still = bool(((P - old) ** 2 <= Decimal(2) ** -144 * scale).all())
         if still and k >= gains.rows - 1:
             settled = gains.frozen
             break
@@ -295,25 +268,26 @@ def _measure(model: GaussMarkov, gains: Gains, line: bool) -> Table:
     start = 0.0
     if line:
         x0 = Decimal(float(model.mean0[0]))
-        Hf, gf = float(H[0][0]), float(g[0][0])
         # as `Side.predicted` computes it
         computed = (system[3] * system[0]) * float(model.mean0[0]) + (system[3] * system[1] + system[4])
-        start = abs(float(Decimal(float(computed)) - (H[0][0] * x0 + g[0][0]))) + UNIT**2 * (abs(Hf) + abs(gf))
+        exact_start = H[0, 0] * x0 + g[0, 0]
+        size = abs(float(H[0, 0])) + abs(float(g[0, 0]))
+        start = abs(float(Decimal(float(computed)) - exact_start)) + UNIT**2 * size
     return Table(whole, error, np.array(covariances), start, line, settled)
 
 
 def _line_gains(exact: dict[str, _Matrix], A: Decimal) -> dict[str, _Matrix]:
     """The gains of a model of one state, for the predicted reading q = H x + g in place of x."""
-    G, K, h, H, g, M, b = (exact[name][0][0] for name in ("G", "K", "h", "H", "g", "M", "b"))
-    numbers = {"G": G, "K": H * K, "h": H * h + g - G * g, "H": Decimal(1), "g": Decimal(0), "M": H * M}
-    return {name: [[value]] for name, value in numbers.items()} | {"b": [[H * b + g - A * g]], "L": exact["L"]}
+    G, K, h, H, g, M, b = (exact[name] for name in ("G", "K", "h", "H", "g", "M", "b"))
+    line = {"G": G, "K": H * K, "h": H * h + g - G * g, "H": _exact(1.0), "g": _exact(0.0), "M": H * M}
+    return line | {"b": H * b + g - A * g, "L": exact["L"]}
 
 
 def _stored_row(row: Array, n: int, d: int, line: bool) -> dict[str, _Matrix]:
     """A row of the gain table by its names; r stands for 1 / diag L."""
     if line:
         G, u, v, _, s, w, L, r, _ = (_exact(value) for value in row)
-        return {"G": G, "K": v, "h": u, "H": [[Decimal(1)]], "g": [[Decimal(0)]], "M": w, "b": s, "L": L, "r": r}
+        return {"G": G, "K": v, "h": u, "H": _exact(1.0), "g": _exact(0.0), "M": w, "b": s, "L": L, "r": r}
     m = n + d
     parts = np.split(row, np.cumsum([n * m, d * n, n * m, d, n, n, d * d, d]))
     GK, AM = parts[0].reshape(n, m), parts[2].reshape(n, m)
@@ -324,12 +298,12 @@ def _stored_row(row: Array, n: int, d: int, line: bool) -> dict[str, _Matrix]:
 
 def _differences(exact: dict[str, _Matrix], stored: dict[str, _Matrix]) -> dict[str, Array]:
     """How far a stored row is off, in the combinations that count; see `Table.error`."""
-    change = {name: _plus(stored[name], exact[name], -1) for name in _NAMES}
-    change["G"] = _plus(change["G"], _times(change["K"], exact["H"]))
-    change["h"] = _plus(change["h"], _times(change["K"], exact["g"]))
-    sizes = {name: np.abs(np.array(value, dtype=float)) for name, value in change.items()}
+    change = {name: stored[name] - exact[name] for name in _NAMES}
+    change["G"] = change["G"] + change["K"] @ exact["H"]
+    change["h"] = change["h"] + change["K"] @ exact["g"]
+    sizes = {name: np.abs(value.astype(float)) for name, value in change.items()}
     for i, r in enumerate(stored["r"][0]):
-        sizes["L"][i, i] = max(sizes["L"][i, i], abs(float(1 / r - exact["L"][i][i])))
+        sizes["L"][i, i] = max(sizes["L"][i, i], abs(float(1 / r - exact["L"][i, i])))
     return sizes
 
 
@@ -420,14 +394,11 @@ def _side(model: GaussMarkov, gains: Gains, line: bool, steps: int) -> Side:
 
 def _predictor(model: GaussMarkov) -> tuple[Array, Array]:
     """H = C A and g = C b + d, to double precision."""
-    n, d = model.states, model.dim
-    row = model.row(1)
-    A, b = row[: n * n].reshape(n, n), row[n * n : n * n + n]
-    C, offset = row[2 * n * n + n :][: d * n].reshape(d, n), row[2 * n * n + n + d * n :][:d]
+    A, b, _, C, offset, _ = _matrices(model)
     return C @ A, C @ b + offset
 
 
-def _fixed(reach: Array, step: Any, size: Array) -> Array:
+def _fixed(reach: Array, step: Callable[[Array], Array], size: Array) -> Array:
     """An error B with reach @ step(size + B) <= B: by induction over the steps no error leaves it."""
     B = np.zeros(len(reach))
     for _ in range(4):
@@ -585,8 +556,9 @@ def _relative(exact: Array, error: Array) -> float:
     return float(np.minimum(np.abs(product).sum(axis=2).max(axis=1), np.abs(product).sum(axis=1).max(axis=1)).max())
 
 
-def _both(X: Array) -> Array:
-    return X + X.T
+def _geometric(share: float, steps: int) -> float:
+    """At least the sum over j < steps of (1 - share)^j."""
+    return float(steps) if share * steps < 1e-6 else min(float(steps), 1.0 / share)
 
 
 def _yardstick(model: GaussMarkov, gains: Gains, side: Side, steps: int) -> Yardstick | None:
@@ -606,9 +578,7 @@ def _yardstick(model: GaussMarkov, gains: Gains, side: Side, steps: int) -> Yard
     share = 0.0
     if np.linalg.eigvalsh(Q)[0] > 1e-14 * np.trace(Q):
         share = min(1.0, (1.0 - 1e-9) / float(np.abs(np.linalg.eigvals(np.linalg.solve(Q, X))).max()))
-    gather = steps if share * steps < 1e-6 else min(float(steps), 1.0 / share)
-    pole = math.sqrt(1.0 - share)
-    geometric = steps if share * steps < 1e-6 else min(float(steps), 1.0 / (1.0 - pole))
+    gather, geometric = _geometric(share, steps), _geometric(1.0 - math.sqrt(1.0 - share), steps)
     sd = np.sqrt(np.diag(X))
     reading = np.sqrt(np.diag(C @ X @ C.T + R))
     inverse = float(1.0 / np.sqrt(np.linalg.eigvalsh(S)[:, 0].min()))
@@ -626,7 +596,8 @@ def _yardstick(model: GaussMarkov, gains: Gains, side: Side, steps: int) -> Yard
     predicted = _relative(before, _gamma(2 * n + 1) * (np.outer(moved, moved) + np.abs(Q)))
     kept = rest @ sd
     local = _gamma(2 * n + 2 * d + 2) * (np.outer(kept, kept) + gain @ np.abs(R) @ gain.T)
-    local = local + _gamma(d + 1) * (_both((np.eye(n) + gain @ np.abs(C)) @ np.outer(left, left)))
+    once = (np.eye(n) + gain @ np.abs(C)) @ np.outer(left, left)
+    local = local + _gamma(d + 1) * (once + once.T)
     step = predicted + _relative(after, local)
     errors = _gamma(2 * n + 1) * (np.outer(seen, seen) + np.abs(R)) + _gamma(d + 3) * np.outer(reading, reading)
     innovation = _relative(S, errors)
@@ -644,10 +615,7 @@ def _yardstick(model: GaussMarkov, gains: Gains, side: Side, steps: int) -> Yard
 
 
 def _matrices(model: GaussMarkov) -> tuple[Array, ...]:
-    n, d = model.states, model.dim
-    parts = np.split(model.row(1), np.cumsum([n * n, n, n * n, d * n, d]))
-    shapes = [(n, n), (n,), (n, n), (d, n), (d,), (d, d)]
-    return tuple(part.reshape(shape) for part, shape in zip(parts, shapes, strict=True))
+    return tuple(model.at(1))
 
 
 def _score_error_gaps(model: GaussMarkov, side: Side, rod: Yardstick, largest: Array) -> float:
@@ -739,7 +707,7 @@ def _line_gaps(model: GaussMarkov, gains: Gains, side: Side, steps: int, largest
         return Line(A, 0.0, C, R, variance, least, _gamma(8), mean, reading, 0.0, predicted + tabled)
     # Sigma <- A^2 P + Q with P = J^2 Sigma + K^2 R: a relative error passes on with the factor 1 - Q / Sigma
     share = Q / variance if variance else 1.0
-    gather = float(steps) if share * steps < 1e-6 else min(float(steps), 1.0 / share)
+    gather = _geometric(share, steps)
     stored = gains.flat.reshape(gains.rows, gains.width)[:, -1]
     off = np.abs(stored[np.minimum(np.arange(len(P)), gains.rows - 1)] - P) + 2.0 * UNIT * P
     covariance = (_gamma(4) + _gamma(5) + 4.0 * _gamma(2)) * gather + float((A * A * off / before).max()) + 1e-14
@@ -765,10 +733,6 @@ def _scalar_gaps(source: Line, target: Line, largest: float, steps: int, ratio: 
     Each rounding error of the source meets the readings that follow: the k-th of them finds J^k of it at most, so that
     they add up to 1 / (1 - J) however they lie. `ratio` bounds L of the target by that of the source at the same step.
     """
-
-    def geometric(a: float) -> float:
-        return float(steps) if (1.0 - a) * steps < 1e-6 else min(float(steps), 1.0 / (1.0 - a))
-
     a, at = abs(source.A), abs(target.A)
     J = source.R / source.S(source.least)
     L, Lt, M = math.sqrt(source.S(source.variance)), math.sqrt(target.S(target.variance)), math.sqrt(target.variance)
@@ -783,9 +747,11 @@ def _scalar_gaps(source: Line, target: Line, largest: float, steps: int, ratio: 
     total = 0.0
     if target.H:
         each = target.step + seen * ratio / abs(target.C) + M * (own + SCORE * (target.covariance + _gamma(6)))
-        sums = geometric(max(a, at)) * carried / (1.0 - J) if carried else 0.0
-        total = abs(target.H) * (sums / abs(target.C) + geometric(at) * each)
-    total += carried * geometric(a) + ratio * seen + Lt * (own + SCORE * (target.covariance / 2.0 + _gamma(8)))
+        sums = _geometric(1.0 - max(a, at), steps) * carried / (1.0 - J) if carried else 0.0
+        total = abs(target.H) * (sums / abs(target.C) + _geometric(1.0 - at, steps) * each)
+    total += (
+        carried * _geometric(1.0 - a, steps) + ratio * seen + Lt * (own + SCORE * (target.covariance / 2.0 + _gamma(8)))
+    )
     total += target.predicted
     return total * (1.0 + 1e-6) if total < 1e-7 * (target.reading + Lt) else math.inf
 
@@ -804,7 +770,7 @@ def _innovation_ratio(source: GaussMarkov, target: GaussMarkov, first: Line, sec
 
 
 def output_error(
-    source: GaussMarkov, target: GaussMarkov, largest: Any = np.inf, steps: int = 1_000_000, *, gaps: bool = True
+    source: GaussMarkov, target: GaussMarkov, largest: ArrayLike = np.inf, steps: int = 1_000_000, *, gaps: bool = True
 ) -> Array:
     """Bound on the rounding error of each channel of the disguised readings, (d,), over the first `steps`.
 
@@ -846,7 +812,7 @@ def output_error(
     for side in (first, second):
         if not side.table.settled and steps > len(side.table.P):
             return np.full(d, np.inf)
-    A = target.row(1)[: target.states**2].reshape(target.states, -1)
+    A = target.at(1).A
     rows = max(len(first.table.P), len(second.table.P))
     known = f"roundoff scores {pair.scalar} {steps} {rows} {limit.tolist()}"
     if known not in source.memo:
@@ -930,7 +896,7 @@ def _log_ratio(readings: float, error: Array, step: Array, slope: Array) -> floa
     return float(-readings * np.log1p(-share).sum()) * _SLACK
 
 
-def leakage(readings: float, error: Any, step: Any, slope: Any) -> float:
+def leakage(readings: float, error: ArrayLike, step: ArrayLike, slope: ArrayLike) -> float:
     """Nats that rounding errors add to the leakage of a whole path of readings, at most.
 
     Parameters
@@ -951,7 +917,7 @@ def leakage(readings: float, error: Any, step: Any, slope: Any) -> float:
     return a if math.isinf(a) else (a * math.tanh(0.5 * a) + readings * _RARE) * _SLACK
 
 
-def variation(readings: float, error: Any, step: Any, slope: Any) -> float:
+def variation(readings: float, error: ArrayLike, step: ArrayLike, slope: ArrayLike) -> float:
     """The largest total variation between the paths of two private values, under the same draw.
 
     >>> variation(50, error=3e-12, step=2.0**-12, slope=100.0) < 1e-5
@@ -1026,7 +992,7 @@ class Roundoff:
 def roundoff(
     pairs: Iterable[tuple[GaussMarkov, GaussMarkov]],
     steps: Sequence[float],
-    largest: Any = np.inf,
+    largest: ArrayLike = np.inf,
     *,
     gaps: bool | None = None,
     horizon: int = 2**30,
@@ -1105,7 +1071,7 @@ def stated_error(
     d, h = target.dim, 1e-4
     draws = np.random.default_rng(rng).standard_normal((steps, d))
 
-    def shaped(z: Array) -> Any:
+    def shaped(z: Array) -> Numbers:
         return float(z[0]) if d == 1 else z
 
     own, past = np.zeros(d), np.zeros(d)
