@@ -13,7 +13,8 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 
-from understudy.report.figures import compare_memory, plot_memory
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+from memory_cases import compare_memory, plot_memory  # the path comes first
 
 # A middle tone: it has a contrast of 3 or more on white and on near-black.
 INK = "#7d7d7d"

@@ -1,62 +1,31 @@
-"""What the figures share: colours that people who see fewer of them can tell apart, and axes to draw on.
+"""Figures with matplotlib (the extra `plot`): of designs, of what adversaries learn, and of readings over time.
 
-The trade-off as a curve: what a leakage costs, and what it does to an adversary's guesses.
+Each function draws onto the axes that it is given, or onto a figure of its own, and returns the axes. Colours follow
+Paul Tol's schemes; lines differ in dashes and markers as well, so that they can be distinguished without colour.
 
-Figures that set one thing beside another: exact against simulated, the filter against noise, bound against bound.
-
-A `Line` is what is compared: some points with a name, and with standard errors if they were simulated. Lines differ in
-colour, in dashes and in markers, so that they can be told apart without colour.
+- Designs: `plot_frontier`, `plot_bounds`, `plot_kernel`, `plot_costs`.
+- Comparisons of `Line`, points with a name and perhaps standard errors: exact against simulated, the filter against
+  noise, bound against bound.
+- Adversaries: an `ErrorCurve` holds counts, not rates, so that every point has its exact binomial confidence band and a
+  test can ask whether so few wrong guesses could come by chance; `plot_audit` draws an audit.
+- Readings over time: `Trace` and `plot_traces`, `plot_series`.
+- Diagnostics: if a model is right, the scores of its readings are independent standard normals, and the sum of their
+  squares at one step, the *normalised innovation squared* (NIS), is chi-square.
 
 >>> from matplotlib.figure import Figure
 >>> lines = [Line("filter", [10, 100], [8.0, 22.0]), Line("noise", [10, 100], [54.0, 590.0])]
 >>> ax = plot_costs_over_time(lines, Figure().subplots(), unit="ppm")
 >>> ax.get_ylabel(), ax.get_yscale(), [text.get_text() for text in ax.get_legend().get_texts()]
 ('mean absolute distortion (ppm)', 'log', ['filter', 'noise'])
-
-How often adversaries are wrong, by leakage, beside what theory says they must be.
-
-An `ErrorCurve` holds counts, not rates, so that every point has its exact binomial confidence band and a test can
-ask whether an adversary was right too often: whether so few wrong guesses could come by chance from somebody who is
-wrong as often as the bound says.
-
 >>> bounds = Bounds(np.array([0.3]), exact=np.array([0.1336]), fano=np.array([0.1336]), fano_paper=np.array([-0.43]))
 >>> curve = ErrorCurve(1000, {"best": np.array([131])}, bounds)
 >>> curve.rates("best").tolist(), [round(float(x[0]), 3) for x in curve.band("best")]
 ([0.131], [0.105, 0.161])
->>> bool(curve.chances("best")[0] > 1e-6)
-True
-
-Matrices as heat maps with their numbers written in: the randomizer, and what each pair costs.
-
-Readings and estimates over time, as lines over the number of the reading.
-
-A `Trace` is a line with its name. Two traces that belong together share a colour and differ in their dashes, so that
-the figure can be read in print and by people who see fewer colours.
-
->>> from matplotlib.figure import Figure
 >>> true = Trace("true", np.array([100.0, 105.0, 109.8]))
 >>> out = Trace("disguised", np.array([100.0, 101.0, 102.0]), colour=ROSE, dashes="dashed")
 >>> ax = plot_traces([true, out], Figure().subplots(), ylabel="CO2 (ppm)")
 >>> ax.lines[1].get_xdata().tolist(), ax.get_xlabel()
 ([1, 2, 3], 'reading k')
-
-Why memory matters: three ways to draw for a parameter that moves, on the binary symmetric Markov source.
-
-The private bit flips with probability p at each step, and playing the wrong bit costs 1. Compared are the causal
-randomizer (`us.design_causal`), independent draws at every step, and independent draws once an epoch, held in
-between. For each the leakage rate is that of the sequence, sum I(Theta_k; ~Theta_k given the pseudo past) a step, and
-the adversaries are exact: one filters, the other smooths.
-
-An audit as a figure: what each adversary makes of the output, of raw readings, and of readings with noise.
-
-Is a stream what its model says? Pictures of scores, of innovations, and of what an adversary makes of readings.
-
-If a model is right, the scores of its readings are independent standard normals: their histogram is the bell curve
-and no score tells anything about a later one. The same holds for the innovations of a Kalman filter, divided by their
-predicted spread; the sum of their squares at one step, the *normalised innovation squared* (NIS), is then chi-square.
-
-Each function takes arrays by the name under which they are shown, time first; what follows time (channels, sensors) is
-pooled. Series differ in their dashes and markers as well as in colour.
 """
 
 from __future__ import annotations
@@ -67,19 +36,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from understudy._types import Array, Frozen
 from understudy.adversaries.results import Audit, blind, by_clock, ordered
 from understudy.distortion.costs import MONTE_CARLO, Costs
 from understudy.errors import ConfigurationError, DesignError, MissingExtraError
-from understudy.randomizer.causal_belief import Beliefs, Errors, Fixed, errors
 from understudy.randomizer.design import Design
 from understudy.randomizer.frontier import Frontier
 from understudy.randomizer.measures import entropy
 from understudy.text import DATA_SHORT, label
 
-# What the figures share: colours that people who see fewer of them can tell apart, and axes to draw o ---
+# Colours and axes -----------------------------------------------------------------------------------------------------
 
 
 Axes = Any  # matplotlib's, which is not there for everybody
@@ -109,7 +77,7 @@ def distortion_label(name: str | None) -> str:
     return "distortion" if name is None else _DISTORTIONS.get(name, f"distortion ({name})")
 
 
-# The trade-off as a curve: what a leakage costs, and what it does to an adversary's guesses ----------
+# The trade-off --------------------------------------------------------------------------------------------------------
 
 
 # A gap between curve and lower bound is drawn from this share of the height of the figure on.
@@ -234,7 +202,7 @@ def _error_axis(ax: Axes, x: Array, percent: Array, marker: str) -> Axes:
     return beside
 
 
-# Figures that set one thing beside another: exact against simulated, the filter against noise, bound  ---
+# Comparisons ----------------------------------------------------------------------------------------------------------
 
 
 # After Paul Tol's bright scheme; each has dashes and a marker of its own as well.
@@ -252,7 +220,9 @@ class Line(Frozen):
 
     __slots__ = ("error", "label", "marked", "x", "y")
 
-    def __init__(self, label: str, x: Any, y: Any, error: Any = None, marked: Iterable[float] = ()) -> None:
+    def __init__(
+        self, label: str, x: ArrayLike, y: ArrayLike, error: ArrayLike | None = None, marked: Iterable[float] = ()
+    ) -> None:
         self.label = label
         self.x, self.y = _points(x, label), _points(y, label)
         self.error = None if error is None else _points(error, label)
@@ -265,7 +235,7 @@ class Line(Frozen):
         return f"Line({self.label!r}, {self.x.size} points)"
 
 
-def _points(values: Any, label: str) -> Array:
+def _points(values: ArrayLike, label: str) -> Array:
     array = np.array(values, dtype=float)
     if array.ndim != 1 or not array.size:
         raise DesignError(f"line {label!r} has an array of shape {array.shape}; it must be (n,), with n at least 1")
@@ -325,12 +295,12 @@ def add_root_axis(ax: Axes, mean: float) -> Axes:
     'root mean square distortion, % of the mean reading'
     """
 
-    def root(square: Any) -> Any:
+    def root(square: ArrayLike) -> Array:
         # a scale starts a little below zero
-        return 100.0 / mean * np.sign(square) * np.sqrt(np.abs(square))
+        return np.asarray(100.0 / mean * np.sign(square) * np.sqrt(np.abs(square)))
 
-    def square(root: Any) -> Any:
-        return np.sign(root) * (mean / 100.0 * np.asarray(root)) ** 2
+    def square(root: ArrayLike) -> Array:
+        return np.asarray(np.sign(root) * (mean / 100.0 * np.asarray(root)) ** 2)
 
     beside = ax.secondary_yaxis("right", functions=(root, square))
     low, high = ax.get_ylim()
@@ -431,7 +401,7 @@ def _cycle() -> Iterable[dict[str, Any]]:
         yield from _STYLES
 
 
-# How often adversaries are wrong, by leakage, beside what theory says they must be -------------------
+# Errors of adversaries ------------------------------------------------------------------------------------------------
 
 
 _GREEN, _BLACK = "#228833", "#222222"
@@ -574,7 +544,7 @@ def plot_error_ratios(
     return ax
 
 
-# Matrices as heat maps with their numbers written in: the randomizer, and what each pair costs -------
+# Matrices as heat maps ------------------------------------------------------------------------------------------------
 
 
 # Beyond so many rows or columns numbers would not be readable; a scale of colours stands for them.
@@ -689,7 +659,7 @@ def _cost(x: float, error: float) -> str:
     return f"{x:.{digits}f}\n±{error:.{digits}f}"
 
 
-# Readings and estimates over time, as lines over the number of the reading ---------------------------
+# Readings over time ---------------------------------------------------------------------------------------------------
 
 
 # Solid lines lie below and are wider, so that a dashed one on the same values leaves both to be seen.
@@ -736,138 +706,7 @@ def plot_traces(
     return ax
 
 
-def trace_panels(columns: int = 1, width: float = 4.6, height: float = 3.4) -> tuple[Any, list[Axes]]:
-    """A figure with axes side by side, outside pyplot, so that no window keeps it.
-
-    >>> figure, axes = panels(2)
-    >>> len(axes)
-    2
-    """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError("a figure needs matplotlib (the extra `plot`): pip install matplotlib") from None
-    figure = Figure(figsize=(width * columns, height), layout="constrained")
-    return figure, list(figure.subplots(1, columns, squeeze=False)[0])
-
-
-__all__ = ["BLUE", "ROSE", "Trace", "panels", "plot_traces"]
-
-
-# Why memory matters: three ways to draw for a parameter that moves, on the binary symmetric Markov so ---
-
-
-WAYS = ("with memory", "independent, every step", "independent, every epoch")
-_STYLES_causal_figure = dict(zip(WAYS, ((BLUE, "o"), (ROSE, "^"), (GREY, "s")), strict=True))
-_HAMMING = [[0.0, 1.0], [1.0, 0.0]]
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """What `compare_memory` measured: for each way its points, from little distortion to much."""
-
-    flip: float
-    epoch: int
-    points: dict[str, tuple[Errors, ...]]
-
-    def column(self, way: str, name: str) -> Array:
-        """One number of all points of a way: "rate", "distortion", "filtering", "smoothing" or one's standard error."""
-        return np.array([getattr(point, name) for point in self.points[way]])
-
-    def at(self, name: str, value: float) -> dict[str, dict[str, float]]:
-        """All ways at an equal "rate" or an equal "distortion", interpolated between their points.
-
-        NaN where a way does not reach it.
-        """
-        found = {}
-        for way in self.points:
-            x = self.column(way, name)
-            order = np.argsort(x)
-            others = ("rate", "distortion", "filtering", "smoothing")
-            inside = x.min() <= value <= x.max()
-            found[way] = {
-                other: float(np.interp(value, x[order], self.column(way, other)[order])) if inside else math.nan
-                for other in others
-            }
-        return found
-
-
-def source(flip: float, kernel: Any = None, slope: float = 0.0) -> Beliefs:
-    """The binary symmetric Markov source with Hamming costs, drawn for at a slope, or by one kernel."""
-    T = [[1.0 - flip, flip], [flip, 1.0 - flip]]
-    if kernel is None:
-        return Beliefs([0.5, 0.5], T, _HAMMING, slope)
-    return Fixed([0.5, 0.5], T, _HAMMING, kernel)
-
-
-def compare_memory(
-    flip: float,
-    epoch: int = 10,
-    flips_of_draws: Iterable[float] = (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45),
-    steps: int = 600,
-    sequences: int = 60,
-    rng: Any = 1,
-) -> Comparison:
-    """Measure the three ways for a source that flips with probability `flip`; an epoch has `epoch` steps.
-
-    `flips_of_draws` are the probabilities with which a draw is the wrong bit, a point each. A quarter of the steps at
-    each end of a sequence is left out.
-
-    >>> found = compare_memory(0.02, flips_of_draws=[0.1, 0.3], steps=100, sequences=10)
-    >>> found.column("with memory", "distortion").round(6).tolist()
-    [0.1, 0.3]
-    """
-    if not 0.0 < flip < 0.5:
-        raise ConfigurationError(f"flip = {flip!r}; it must be between 0 and 1/2")
-    points: dict[str, list[Errors]] = {way: [] for way in WAYS}
-    for D in flips_of_draws:
-        kernel = [[1.0 - D, D], [D, 1.0 - D]]
-        memory, same = source(flip, slope=math.log((1.0 - D) / D)), source(flip, kernel)
-        for way, beliefs, every in zip(WAYS, (memory, same, same), (1, 1, epoch), strict=True):
-            points[way].append(errors(beliefs, steps, sequences, rng, every, margin=steps // 4))
-    return Comparison(flip, epoch, {way: tuple(found) for way, found in points.items()})
-
-
-def plot_memory(found: Comparison, three: Any = None) -> Any:
-    """Distortion by leakage, errors of the adversaries by leakage, and errors by distortion: three axes.
-
-    Full lines are of the adversary who waits until the end and smooths, dashed ones of the one who filters.
-
-    >>> from matplotlib.figure import Figure
-    >>> found = compare_memory(0.02, flips_of_draws=[0.1, 0.3], steps=100, sequences=10)
-    >>> drawn = plot_memory(found, Figure().subplots(1, 3))
-    >>> [ax.get_xlabel() for ax in drawn]
-    ['leakage (nats a step)', 'leakage (nats a step)', 'distortion (share of wrong bits)']
-    """
-    if three is None:
-        axes(None).figure.clear()  # says how to install matplotlib where it is missing
-        from matplotlib import pyplot as plt
-
-        plt.close(plt.gcf())
-        three = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained")[1]
-    first, second, third = three
-    for way in found.points:
-        colour, marker = _STYLES_causal_figure[way]
-        style = {"color": colour, "marker": marker, "ms": 4, "mfc": "none", "lw": 1.3}
-        rate, cost = found.column(way, "rate"), found.column(way, "distortion")
-        label = f"{way} of {found.epoch}" if way == WAYS[2] else way
-        first.plot(rate, cost, label=label, **style)
-        for ax, x in ((second, rate), (third, cost)):
-            ax.plot(x, found.column(way, "smoothing"), label=f"{label}: smoothing", **style)
-            ax.plot(x, found.column(way, "filtering"), label=f"{label}: filtering", ls=(0, (4, 2)), **style)
-    first.set(xlabel="leakage (nats a step)", ylabel="distortion (share of wrong bits)")
-    second.set(xlabel="leakage (nats a step)", ylabel="adversary's error", title="at equal leakage")
-    third.set(xlabel="distortion (share of wrong bits)", ylabel="adversary's error", title="at equal distortion")
-    first.set_title(f"a bit that stays with probability {1.0 - found.flip:.4g}")
-    for ax in (first, second, third):
-        ax.set_ylim(0.0, 0.52)
-        ax.spines[["top", "right"]].set_visible(False)
-    first.legend(frameon=False, fontsize=8)
-    third.legend(frameon=False, fontsize=6)
-    return three
-
-
-# An audit as a figure: what each adversary makes of the output, of raw readings, and of readings with ---
+# Audits ---------------------------------------------------------------------------------------------------------------
 
 
 _OF_DATA = {
@@ -953,7 +792,7 @@ def _reach(high: float, low: float) -> float:
     return max(0.0, high - low) if math.isfinite(high) and math.isfinite(low) else 0.0
 
 
-# Is a stream what its model says? Pictures of scores, of innovations, and of what an adversary makes  ---
+# Diagnostics of scores ------------------------------------------------------------------------------------------------
 
 
 # Colour, dashes, marker; after Paul Tol's schemes. No two series differ by colour alone.
@@ -971,7 +810,7 @@ _SHOWN, _BARS = 4.5, 46
 _TWO_SIDES = {0.05: 1.959964, 1e-6: 4.891638}
 
 
-def plot_scores(scores: Mapping[str, Any], ax: Axes | None = None) -> Axes:
+def plot_scores(scores: Mapping[str, ArrayLike], ax: Axes | None = None) -> Axes:
     """Histograms of scores, on the bell curve that they have if the model is right.
 
     The share that lies outside -4.5 .. 4.5 stands in the legend, where there is any to speak of.
@@ -1000,7 +839,7 @@ def plot_scores(scores: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     return _legend(ax)
 
 
-def plot_autocorrelation(scores: Mapping[str, Any], ax: Axes | None = None, lags: int = 20) -> Axes:
+def plot_autocorrelation(scores: Mapping[str, ArrayLike], ax: Axes | None = None, lags: int = 20) -> Axes:
     """Correlation of each score with those before it, averaged over channels and sensors.
 
     The band holds a lag of white scores with 95 percent; the dotted lines hold it up to one false alarm in a million.
@@ -1035,7 +874,7 @@ def plot_autocorrelation(scores: Mapping[str, Any], ax: Axes | None = None, lags
     return _legend(ax)
 
 
-def plot_nis(nis: Mapping[str, Any], dim: int = 1, ax: Axes | None = None) -> Axes:
+def plot_nis(nis: Mapping[str, ArrayLike], dim: int = 1, ax: Axes | None = None) -> Axes:
     """The normalised innovation squared of single streams over time, with the bounds that hold 95 percent of it.
 
     `nis` holds a stream (T,) by name, `dim` is the number of channels. The scale is logarithmic.
@@ -1092,7 +931,11 @@ def plot_shares(shares: Mapping[str, float], due: float, ax: Axes | None = None)
 
 
 def plot_series(
-    series: Mapping[str, Any], ax: Axes | None = None, x: Any = None, step: bool = False, dots: bool = False
+    series: Mapping[str, ArrayLike],
+    ax: Axes | None = None,
+    x: ArrayLike | None = None,
+    step: bool = False,
+    dots: bool = False,
 ) -> Axes:
     """Series over time by name: readings, schedules (`step`), estimates (`dots`). The first reading is number 1.
 
@@ -1113,7 +956,7 @@ def plot_series(
     return _legend(ax)
 
 
-def autocorrelation(z: Any, lags: int) -> Array:
+def autocorrelation(z: ArrayLike, lags: int) -> Array:
     """Mean product of scores `lag` apart, over their mean square, for lags 1..lags; the mean is taken as zero.
 
     >>> autocorrelation([1.0, -1.0, 1.0, -1.0], 2).tolist()
@@ -1125,7 +968,7 @@ def autocorrelation(z: Any, lags: int) -> Array:
     return np.array([float((scores[lag:] * scores[:-lag]).sum()) / square for lag in range(1, lags + 1)])
 
 
-def _flat(values: Any) -> Array:
+def _flat(values: ArrayLike) -> Array:
     flat = np.asarray(values, dtype=float).ravel()
     return np.asarray(flat[~np.isnan(flat)])
 
