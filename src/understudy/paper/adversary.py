@@ -25,8 +25,7 @@ from understudy._types import Ints as Index
 from understudy.paper import setting as room
 from understudy.paper.estimates import Setup
 from understudy.paper.setting import Outcome, Settings, Table
-from understudy.report.figures import Bounds, ErrorCurve, plot_error_ratios, plot_errors
-from understudy.report.figures import trace_panels as panels
+from understudy.report.figures import Bounds, ErrorCurve, panels, plot_error_ratios, plot_errors
 
 Adversary = Callable[[us.Design, Array], Index]
 

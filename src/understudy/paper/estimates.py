@@ -35,8 +35,7 @@ import understudy as us
 from understudy._types import Array
 from understudy.paper import setting as room
 from understudy.paper.setting import Outcome, Settings, Table
-from understudy.report.figures import BLUE, ROSE, Trace, plot_traces
-from understudy.report.figures import trace_panels as panels
+from understudy.report.figures import BLUE, ROSE, Trace, panels, plot_traces
 
 # Fig. "Estimates of occupancy" (Section II-B): what averaging makes of raw and of noisy readings -----
 
@@ -188,7 +187,7 @@ def _traces(setup: Setup, rng: np.random.Generator) -> dict[str, list[Trace]]:
 
 
 def _draw(drawn: dict[str, dict[str, list[Trace]]]) -> Any:
-    figure, axes = panels(3, width=4.0)
+    figure, axes = panels(3, width=4.0, height=3.4)
     shown = (
         ("room", "consistent", r"$(\bar Y - a\bar{\bar Y})/b$, room of Section V"),
         ("room", "printed", r"$(\bar Y - \bar{\bar Y})/a$ as printed, same room"),
@@ -344,7 +343,7 @@ def _says_one(mean: float, sd: float) -> float:
 
 
 def _draw_readings(Y: Array, out: Array) -> Any:
-    figure, (ax,) = panels(1, width=6.0)
+    figure, (ax,) = panels(1, width=6.0, height=3.4)
     traces = (
         Trace(rf"true, $\Theta$ = {THETA}", Y),
         Trace(rf"disguised, $\tilde\Theta$ = {PSEUDO}", out, colour=ROSE, dashes="dashed"),
@@ -354,7 +353,7 @@ def _draw_readings(Y: Array, out: Array) -> Any:
 
 
 def _draw_estimates(Y: Array, out: Array) -> Any:
-    figure, axes = panels(2, width=4.8)
+    figure, axes = panels(2, width=4.8, height=3.4)
     setup = Setup()
     titles = (r"$(\bar Y - a\bar{\bar Y})/b$, consistent with the model", r"$(\bar Y - \bar{\bar Y})/a$, as printed")
     for ax, estimator, title in zip(axes, ESTIMATORS, titles, strict=True):

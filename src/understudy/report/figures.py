@@ -902,7 +902,7 @@ def plot_nis(nis: Mapping[str, ArrayLike], dim: int = 1, ax: Axes | None = None)
         ax.plot(np.arange(1, len(y) + 1), y, label=name, zorder=3, **style)
     ax.set_yscale("log")
     ax.set(xlabel="reading k", ylabel="normalised innovation squared")
-    ax.set_xlim(0, max(len(values) for values in nis.values()) + 1)
+    ax.set_xlim(0, max(np.size(values) for values in nis.values()) + 1)
     return _legend(ax)
 
 
