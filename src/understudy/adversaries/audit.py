@@ -207,7 +207,7 @@ def audit(
         raise ConfigurationError(f"no adversary could be run: {skipped}")
     distortion, means, noisy = distances(material, confidence)
     judge = material.judge["disguised"]
-    estimated = bool(getattr(design, "estimated", False))
+    estimated = bool(design.estimated)
     notes = (*material.notes, *_notes(material, rows, recording, estimated))
     return Audit(
         rows=tuple(rows), bound=material.bound, prior_error=material.prior_error, confidence=float(confidence),
@@ -368,7 +368,7 @@ def _material(
     if recording is None:
         if train is not None:
             raise ConfigurationError("train goes with readings; a simulation has its own")
-        return simulated(design, n, rng, tell, hasattr(design, "decision_every"))
+        return simulated(design, n, rng, tell, design.kind == "causal")
     learned = train
     notes: tuple[str, ...] = ()
     if train is not None and not isinstance(train, Recording):
@@ -422,7 +422,7 @@ def _powerless(rows: list[Row]) -> list[str]:
 
 
 def _budget(design: Any) -> float | None:
-    return float(design.rate if isinstance(design, CausalDesign) else design.leakage)
+    return float(design.rate if design.kind == "causal" else design.leakage)
 
 
 # How far the output is from the readings: distortion by channel, and what is left for honest use -----

@@ -691,7 +691,7 @@ class Stage:
                 "the design has no models (us.solve makes none); an audit needs one from us.design"
             )
         self.design, self.family = design, design.family
-        self.causal = hasattr(design, "decision_every")
+        self.causal = design.kind == "causal"
         self.every: int | None = design.decision_every if self.causal else epoch
         self.sources: list[Model] = [self.family.model(value) for value in design.values]
         self.targets: list[Model] = [self.family.model(value) for value in design.pseudo]
@@ -1237,7 +1237,7 @@ def released(
 def _prepared(design: Any, recording: Recording, epoch: int | None) -> tuple[Stage, int, list[str]]:
     if epoch is not None and (isinstance(epoch, bool) or not isinstance(epoch, (int, np.integer)) or epoch < 1):
         raise ConfigurationError(f"epoch = {epoch!r}; it must be a whole number of readings, at least 1")
-    causal = hasattr(design, "decision_every")
+    causal = design.kind == "causal"
     notes: list[str] = []
     if causal and epoch is not None:
         raise ConfigurationError("a causal design decides every so many readings by itself; epoch is not for it")

@@ -87,7 +87,7 @@ def bind(
             f"reading = {list(readings)!r}; the design has {family.dim} channel{'s' * (family.dim != 1)}, and each "
             "needs a column"
         )
-    estimated = bool(getattr(design, "estimated", False))
+    estimated = bool(design.estimated)
     private = private or about.get("private")
     if private is None and not estimated:
         raise ConfigurationError(

@@ -232,7 +232,7 @@ class Terms:
     @property
     def causal(self) -> bool:
         """Whether the design decides by its clock, with memory."""
-        return hasattr(self.design, "decision_every")
+        return bool(self.design.kind == "causal")
 
     @property
     def refill(self) -> int | None:

@@ -240,6 +240,11 @@ class CausalDesign(Frozen):
         return self.family.values
 
     @property
+    def prior(self) -> Array:
+        """The probabilities of the private values at the first decision."""
+        return self.beliefs.prior
+
+    @property
     def slope(self) -> float:
         """Nats that a unit of distortion is worth."""
         return self.beliefs.slope
@@ -367,7 +372,7 @@ class CausalDesign(Frozen):
         given = None
         if isinstance(distortion, str):
             given = [distortion, None if weights is None else np.asarray(weights, dtype=float).tolist()]
-        return shared_content(self, self.beliefs.prior, self.beliefs.cost, models) | {
+        return shared_content(self, self.beliefs.cost, models) | {
             "transitions": self.beliefs.transitions.tolist(),
             "slope": number_to_plain(self.slope),
             "decision_every": self.decision_every,

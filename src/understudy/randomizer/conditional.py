@@ -20,7 +20,7 @@ import textwrap
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -57,6 +57,8 @@ class ConditionalDesign:
     means over the clock, weighed by `weights`; no randomizers with a mean leakage within the budget (with the split
     "same leakage": each within it) have a mean distortion below `lower_bound`. `slope` is the one that all curves have.
     """
+
+    kind: ClassVar[str] = "conditional"
 
     times: tuple[Hashable, ...]
     designs: tuple[Design, ...]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -33,8 +33,17 @@ from understudy.models.family import Family
 from understudy.models.model import Model
 from understudy.models.probe import probe, same_probe
 from understudy.randomizer.certificate import is_proved, prove, proven_leakage
-from understudy.randomizer.constrained_solver import least_distortion
-from understudy.randomizer.constraints import Constraint, Exact, Multiples, Names, Price, as_constraints, shown
+from understudy.randomizer.constrained_solver import Problem, least_distortion, least_leakage_within
+from understudy.randomizer.constraints import (
+    Constraint,
+    ErrorAtLeast,
+    Exact,
+    Multiples,
+    Names,
+    Price,
+    as_constraints,
+    shown,
+)
 from understudy.randomizer.guarantee import Guarantee, Released, released
 from understudy.randomizer.inverse import least_leakage, meets
 from understudy.randomizer.measures import capacity, entropy, mutual_information
@@ -61,7 +70,7 @@ from understudy.stream.cadence import Cadence
 from understudy.stream.engine import REFUSE, WITHHOLD, Clock
 from understudy.stream.ledger import Ledger
 from understudy.stream.ledger_file import StreamRow, check_name
-from understudy.stream.policy import DESIGN_PRIOR
+from understudy.stream.policy import DESIGN_PRIOR, StreamDesign
 from understudy.stream.release import DEFAULT_TERMS, Release, Terms, floating_point, release_of
 from understudy.stream.stream import Stream, new_secret, period_of
 from understudy.transform.gaps import refill_of
@@ -98,6 +107,7 @@ class Design:
 
     kind: ClassVar[str] = "constant"
     file_kind: ClassVar[str] = "design"
+    estimated: ClassVar[bool] = False  # the private value is given, never estimated from the readings
 
     randomizer: Randomizer
     prior: Array
@@ -356,7 +366,7 @@ class Design:
     def to_content(self, models: bool = True) -> Plain:
         """What a file holds of the design; without models, probes of them alone."""
         name, value = self.demand
-        content = shared_content(self, self.prior, self.cost, models) | {
+        content = shared_content(self, self.cost, models) | {
             "kernel": self.randomizer.counts.tolist(),
             "numbers": {number: number_to_plain(getattr(self, number)) for number in _NUMBERS},
             "demand": [name, value if isinstance(value, str) else number_to_plain(float(value))],
@@ -628,15 +638,51 @@ def _solved_with(
     found: Costs | None = None,
     leak: Charge | None = None,
 ) -> Design:
-    """A design that keeps constraints; what makes it is loaded when one is asked for."""
-    from understudy.randomizer.constrained_design import Asked, answer, effective
-
-    asked = Asked(demand, constraints, leak)
-    names = (tuple(range(len(p))), tuple(range(cost.shape[1]))) if found is None else (found.values, found.pseudo)
-    kept = [one for one in effective(asked, p, *names) if not isinstance(one, Multiples)]
-    solution, proven, budget = answer(cost, p, asked, kept, None if found is None else Names(*map(tuple, names)))
+    """A design that keeps constraints besides one demand."""
+    size = tuple(range(len(p))), tuple(range(cost.shape[1]))
+    names = Names(*size) if found is None else Names(tuple(found.values), tuple(found.pseudo))
+    kept = [one for one in _effective(demand, constraints, leak, p, names) if not isinstance(one, Multiples)]
+    solution, proven, budget = _answer(cost, p, demand, leak, kept, None if found is None else names)
     spent = total(solution.leakage, leak) if demand[0] == "distortion_at_most" else budget
     return _designed(solution, (cost, p, demand, proven, spent), family, found, leak, constraints)
+
+
+def _effective(
+    demand: Demand, constraints: tuple[Constraint, ...], leak: Charge | None, p: Array, names: Names
+) -> tuple[Constraint, ...]:
+    """The constraints that the draw itself has to keep, by position.
+
+    An error that was asked for is one, and is raised by what the models help a guess.
+    """
+    name, wanted = demand
+    given = [*constraints, *([ErrorAtLeast(wanted)] if name == "error_at_least" else ())]
+    placed = [one.placed(*names) for one in given]
+    if leak is None:
+        return tuple(placed)
+    return tuple(
+        ErrorAtLeast(leak.asked_of_the_draw(one.error, p)) if isinstance(one, ErrorAtLeast) else one for one in placed
+    )
+
+
+def _answer(
+    cost: Array, p: Array, demand: Demand, leak: Charge | None, kept: Sequence[Constraint], names: Names | None
+) -> tuple[Solution, float, float | None]:
+    """The solution, a leakage that is proven, and the budget that was asked for, if one was."""
+    name, wanted = demand
+    if name == "distortion_at_most":
+        return *least_leakage_within(cost, p, kept, _number(name, wanted), names), None
+    budget = nats(wanted, entropy(p)) if name == "leakage" else math.inf
+    left = budget if leak is None else leak.left_for_the_draw(budget)
+    try:
+        solution = Problem(cost, p, kept, left, names).solve()
+    except InfeasibleError as error:
+        if leak is None or name != "leakage" or budget == math.inf:
+            raise
+        raise InfeasibleError(
+            f"{error}; of the {budget:.6g} nats asked for, {leak.total:.3g} are for what the models themselves "
+            f"give away over {leak.readings} ({leak.how})"
+        ) from None
+    return solution, 0.0, None if budget == math.inf else budget
 
 
 def _number(name: str, value: Any) -> float:
@@ -794,13 +840,12 @@ def begun_or_opened(design: Any, theta: Any, ledger: Any, choices: Choices, opti
     return Stream.begin(design, theta, ledger, row)
 
 
-def _check_floating(design: Any) -> None:
+def _check_floating(design: AnyDesign) -> None:
     """Refuse a lattice on which floating point would leave more than a hundredth of a nat over the horizon."""
     floating = design.floating
-    costs = getattr(design, "costs", None)
-    T = (None if costs is None else costs.horizon) or 1000
+    T = (None if design.costs is None else design.costs.horizon) or 1000
     nats = 0.0 if floating is None else floating.nats(T)
-    if not nats <= MOST_FLOATING:
+    if floating is not None and not nats <= MOST_FLOATING:
         raise ConfigurationError(
             f"floating point would leave {nats:.3g} nats of the private value in the first {T} readings "
             f"({floating.how}), more than {MOST_FLOATING:g}; give the design a coarser resolution= than "
@@ -808,7 +853,7 @@ def _check_floating(design: Any) -> None:
         )
 
 
-def _cadence(design: Any, choices: Choices) -> dict[str, Any]:
+def _cadence(design: StreamDesign, choices: Choices) -> dict[str, Any]:
     """The cadence and what happens to empty slots, as they are stored."""
     period = period_of(design) if choices.period is None else choices.period
     if period is None:
@@ -819,9 +864,9 @@ def _cadence(design: Any, choices: Choices) -> dict[str, Any]:
     return {"cadence": list(cadence), **({"fill": True} if choices.fill else {})}
 
 
-def _refill(design: Any) -> bool:
+def _refill(design: AnyDesign) -> bool:
     """Whether the models need readings in a row after a gap, all of them as many."""
-    if getattr(design, "family", None) is None:
+    if design.family is None:
         return False
     try:
         return refill_of(design.family.model(value) for value in (*design.values, *design.pseudo)) is not None
@@ -829,9 +874,9 @@ def _refill(design: Any) -> bool:
         return False
 
 
-def _check_refill(design: Any) -> None:
+def _check_refill(design: AnyDesign) -> None:
     """Refuse, before anything is drawn, models that do not need as many readings after a gap as each other."""
-    if getattr(design, "family", None) is not None:
+    if design.family is not None:
         refill_of(design.family.model(value) for value in (*design.values, *design.pseudo))
 
 
@@ -966,8 +1011,18 @@ def load_design(path: str | os.PathLike[str], family: Family | None = None) -> A
         ) from None
 
 
-class Stored(Protocol):
-    """What every kind of design has, and every file of one holds."""
+class AnyDesign(Protocol):
+    """What every kind of design has, whatever its `kind`: "constant", "robust" or "causal"."""
+
+    @property
+    def kind(self) -> str:
+        """Which kind of design it is; a causal one has a memory, and decides by its clock."""
+        ...
+
+    @property
+    def prior(self) -> Array:
+        """The probabilities of the private values."""
+        ...
 
     @property
     def values(self) -> tuple[Any, ...]:
@@ -994,6 +1049,11 @@ class Stored(Protocol):
         """The lattice on which readings leave."""
         ...
 
+    @property
+    def floating(self) -> Roundoff | None:
+        """What rounding leaves of the private value in outputs on the lattice."""
+        ...
+
 
 class StoredParts(NamedTuple):
     """What the files of all kinds of designs hold, checked."""
@@ -1006,13 +1066,13 @@ class StoredParts(NamedTuple):
     costs: Costs | None
 
 
-def shared_content(design: Stored, prior: Array, cost: Array, models: bool) -> Plain:
+def shared_content(design: AnyDesign, cost: Array, models: bool) -> Plain:
     """What the files of all kinds of designs hold; beside each model a probe, by which a family is known again."""
     family = design.family
     return {
         "values": [value_to_plain(value) for value in design.values],
         "pseudo": [value_to_plain(value) for value in design.pseudo],
-        "prior": prior.tolist(),
+        "prior": design.prior.tolist(),
         "cost": matrix_to_plain(cost),
         "costs": None if design.costs is None else design.costs.to_dict(),
         "family": family.to_dict(design.pseudo) if models and family is not None else None,
@@ -1191,14 +1251,12 @@ def _compared(
     parts: StoredParts, stored: Randomizer, demand: Demand, constraints: tuple[Constraint, ...], leak: Charge | None
 ) -> Design:
     """The design of a stored kernel that keeps all constraints, exactly, and costs no more than one found anew."""
-    from understudy.randomizer.constrained_design import Asked, effective
-
     if constraints:
         fresh = _solved_with(parts.cost, parts.prior, demand, constraints, parts.family, parts.costs, leak)
     else:
         fresh = solved(parts.cost, parts.prior, demand, parts.family, parts.costs, leak)
     exact, p = Exact(fresh.prior, stored.kernel), fresh.prior
-    kept = effective(Asked(demand, constraints, leak), p, stored.values, stored.pseudo)
+    kept = _effective(demand, constraints, leak, p, Names(stored.values, stored.pseudo))
     drawn = (stored.kernel > 0.0) & (p[:, None] > 0.0)
     distortion = math.fsum(((p[:, None] * stored.kernel)[drawn] * fresh.cost[drawn]).tolist())
     leakage = information(p, stored.kernel.reshape(-1))
