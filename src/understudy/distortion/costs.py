@@ -29,9 +29,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from understudy._types import Array, Frozen, Plain, Progress, Value
+from understudy._types import Array, Frozen, Index, Plain, Progress, Seed, Value
 from understudy.distortion.exact import Filters, Linear, continuous, distances, linear_form, mean_readings, separate
 from understudy.distortion.measures import Function, Measure
 from understudy.distortion.quadrature import FLOOR, Integral, Integrand, Laws, Staircase, noise_of, staircases, together
@@ -153,7 +153,7 @@ class Work:
         self.method[i, j] = QUADRATURE
         self.heavy[tuple(pairs[~good].T)] = tail[~good] >= _NO_VARIANCE
 
-    def _seen(self, pairs: Any, a: Any, b: Any, found: Integral) -> Integral:
+    def _seen(self, pairs: Index, a: Index, b: Index, found: Integral) -> Integral:
         """The same integrals of the user's function, with a doubt where they are zero."""
         zero = np.flatnonzero((found.value == 0.0) & (found.error == 0.0))
         if not zero.size:
@@ -271,7 +271,7 @@ class Work:
         return lambda y, y_out: self.measure.of(y[None, :], y_out[None, :])
 
 
-def _there(forms: Any) -> list[Linear]:
+def _there(forms: Iterable[Linear | None]) -> list[Linear]:
     return [form for form in forms if form is not None]
 
 
@@ -302,7 +302,7 @@ def _independent(model: Model) -> bool:
 # The cost matrix of a design: L(theta_i, ~theta_j), the distortion of playing one part for another ---
 
 
-_SEED = 20230202  # a design that is computed twice is the same design
+SEED = 20230202  # a design that is computed twice is the same design
 
 
 class Costs(Frozen):
@@ -335,8 +335,8 @@ class Costs(Frozen):
         self.mean_reading, self.mean_reading_error = mean_reading
         self.horizon: int | None = choices["horizon"]
         self.distortion: str = choices["distortion"]
-        self.values: tuple[Any, ...] = choices["values"]
-        self.pseudo: tuple[Any, ...] = choices["pseudo"]
+        self.values: tuple[Value, ...] = choices["values"]
+        self.pseudo: tuple[Value, ...] = choices["pseudo"]
         self.replications: int = choices["replications"]
         for array in (matrix, error, method, groups):
             if array is not None:
@@ -391,7 +391,7 @@ class Costs(Frozen):
         time = "stationary" if self.horizon is None else f"horizon={self.horizon}"
         return f"Costs({m} x {n}, {self.distortion}, {time}, {' and '.join(methods)})"
 
-    def expected(self, weights: Any) -> tuple[float, float]:
+    def expected(self, weights: ArrayLike) -> tuple[float, float]:
         """The weighted sum of the entries, such as sum p_i P_ij L_ij, and its standard error.
 
         Entries from one simulation share their random numbers, so their errors go together; the standard error
@@ -423,12 +423,12 @@ class Costs(Frozen):
 
 def costs(
     family: Family,
-    pseudo: Iterable[Any] | None = None,
+    pseudo: Iterable[Value] | None = None,
     horizon: int | None = None,
     distortion: str | Function = "mse",
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     accuracy: float = 0.01,
-    rng: Any = None,
+    rng: Seed = None,
     progress: Progress | None = None,
 ) -> Costs:
     """The distortion of every value of a family under every pseudo value.
@@ -482,7 +482,7 @@ def costs(
     work.enumeration()
     work.quadrature()
     work.linear()
-    simulated = work.simulation(float(accuracy), np.random.default_rng(_SEED if rng is None else rng))
+    simulated = work.simulation(float(accuracy), np.random.default_rng(SEED if rng is None else rng))
     work.warn()
     mean = work.mean_reading(family.prior, simulated)
     if progress is not None:
@@ -493,7 +493,7 @@ def costs(
     return Costs(work.matrix, work.error, work.method, groups, mean, chosen)
 
 
-def _several(pseudo: Any) -> tuple[Any, ...]:
+def _several(pseudo: Iterable[Value]) -> tuple[Value, ...]:
     if isinstance(pseudo, (str, bytes)):
         raise DesignError(f"pseudo = {pseudo!r}; it must be several values of the parameter")
     try:
@@ -505,7 +505,7 @@ def _several(pseudo: Any) -> tuple[Any, ...]:
     return values
 
 
-def _horizon(horizon: Any) -> int | None:
+def _horizon(horizon: int | None) -> int | None:
     if horizon is None:
         return None
     if isinstance(horizon, bool) or not isinstance(horizon, (int, np.integer)) or horizon < 1:
@@ -513,7 +513,7 @@ def _horizon(horizon: Any) -> int | None:
     return int(horizon)
 
 
-def _check_models(models: list[Model], values: list[Any], horizon: int | None) -> None:
+def _check_models(models: list[Model], values: list[Value], horizon: int | None) -> None:
     for model, value in zip(models, values, strict=True):
         if model.dim != models[0].dim:
             raise DesignError(

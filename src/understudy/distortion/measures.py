@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from understudy._types import Array, Frozen
 from understudy.errors import DesignError
 
-Function = Callable[[Any, Any], Any]
+Function = Callable[[Array, Array], ArrayLike]
 
 _POWERS = {"mae": 1, "mse": 2}
 _RULE = "it must be 'mse', 'mae' or a function d(y, y_out)"
@@ -38,13 +38,14 @@ class Measure(Frozen):
     """A distortion, checked: sum over c of ``weights[c] |(read D)_c| ^ power``, or a function.
 
     >>> import numpy as np
+    from numpy.typing import ArrayLike
     >>> Measure("mae", dim=2).of(np.array([[3.0], [1.0]]), np.zeros((2, 1))).tolist()
     [2.0]
     """
 
     __slots__ = ("dim", "function", "name", "power", "read", "weights")
 
-    def __init__(self, distortion: str | Function, dim: int, weights: Any = None) -> None:
+    def __init__(self, distortion: str | Function, dim: int, weights: ArrayLike | None = None) -> None:
         self.dim = dim
         if isinstance(distortion, str) and distortion in _POWERS:
             self.name, self.power, self.function = distortion, _POWERS[distortion], None
@@ -166,7 +167,7 @@ def _folded(m: Array, s: Array, r: Array) -> Array:
     return np.asarray(out)
 
 
-def _weights(given: Any, dim: int, power: int) -> tuple[Array | None, Array]:
+def _weights(given: ArrayLike | None, dim: int, power: int) -> tuple[Array | None, Array]:
     """What reads the differences, and the weights of what is read: D' W D = sum_c weights[c] (read D)_c^2."""
     if given is None:
         return None, np.full(dim, 1.0 / dim)

@@ -43,11 +43,12 @@ import math
 import pickle
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from understudy._types import Array, Mask
+from understudy._types import Array, Index, Mask, Numbers
 from understudy.distortion.exact import Linear
 from understudy.errors import NumericalError, ReadingError
 from understudy.laws.atoms import Atoms, intervals
@@ -58,7 +59,7 @@ from understudy.laws.scalar import Shifted
 # Expectations over one score: E f(y(z), ~y(z)) with z standard normal, by quadrature -----------------
 
 
-Values = Callable[[Array], Any]
+Values = Callable[[Array], ArrayLike]
 Integrand = Callable[[Array, Array], Array]
 
 TOLERANCE = 1e-9
@@ -142,9 +143,9 @@ class Integral(NamedTuple):
     error: Array
     power: Array
 
-    def good(self, floor: Any = 0.0) -> Any:
+    def good(self, floor: Numbers = 0.0) -> Mask:
         """Which are known well enough (infinity is)."""
-        return np.isinf(self.value) | (self.error <= TOLERANCE * np.abs(self.value) + floor)
+        return np.asarray(np.isinf(self.value) | (self.error <= TOLERANCE * np.abs(self.value) + floor))
 
 
 class Table:
@@ -165,9 +166,11 @@ class Table:
         self.values = np.concatenate(parts)  # (rows, panels, points); NaN on a panel where a function fails
         self._refine()
         self.spread = self._spread()
-        self.resolved = ~self._unresolved().any(axis=1)
+        self.resolved: Mask = np.asarray(~self._unresolved().any(axis=1))
 
-    def integrate(self, first: Any, second: Any, f: Integrand, floor: Any = 0.0, closely: bool = False) -> Integral:
+    def integrate(
+        self, first: ArrayLike, second: ArrayLike, f: Integrand, floor: Numbers = 0.0, closely: bool = False
+    ) -> Integral:
         """E f(y, ~y) for the rows `first` and `second`, entry by entry; an error below `floor` does not matter.
 
         An `f` of which nothing is known has to be looked at `closely`.
@@ -185,7 +188,7 @@ class Table:
                 part[short] = new
         return found
 
-    def peaks(self, first: Any, second: Any, f: Integrand) -> Array:
+    def peaks(self, first: ArrayLike, second: ArrayLike, f: Integrand) -> Array:
         """The largest f, entry by entry, at one random place in each of many parts of equal probability."""
         from scipy.special import ndtri
 
@@ -203,7 +206,7 @@ class Table:
                 found[k] = max(found[k], float(f(y[there], y_out[there]).max(initial=0.0)))
         return found
 
-    def largest(self, first: Any, second: Any, f: Integrand, apart: bool = False) -> float:
+    def largest(self, first: ArrayLike, second: ArrayLike, f: Integrand, apart: bool = False) -> float:
         """The largest f of any of these rows, up to a score of 5; of values of opposite scores if `apart`."""
         body = (self.left >= -_FIRST[2]) & (self.right <= _FIRST[2])
         found = 0.0
@@ -236,7 +239,7 @@ class Table:
         """The median of each row."""
         return np.asarray(self.values[:, np.searchsorted(self.left, 0.0), 0])
 
-    def _unresolved(self) -> Any:
+    def _unresolved(self) -> Mask:
         """Rows and panels where every other point does not tell those between."""
         spread, width = self._spread()[:, None, None], (self.right - self.left)[:, None]
         with np.errstate(invalid="ignore", over="ignore"):
@@ -244,7 +247,7 @@ class Table:
             away = np.abs(self.values - self._middle()[:, None, None])
             lost = miss * np.maximum(1.0, away / np.maximum(spread, 1e-300)) * width
             matters = lost * _density(_points(self.left, self.right)) > _RESOLVED * spread
-            return (matters & (miss > _RESOLVED * away.max(axis=2, keepdims=True))).any(axis=2)
+            return np.asarray((matters & (miss > _RESOLVED * away.max(axis=2, keepdims=True))).any(axis=2))
 
     def _refine(self) -> None:
         while len(self.left) < _MOST_PANELS:
@@ -258,7 +261,7 @@ class Table:
             fresh = np.concatenate([_tabulated(function, _points(left, right)) for function in self._functions])
             self._replace(~bad, left, right, fresh)
 
-    def _extend(self, edge: float, rows: Any) -> None:
+    def _extend(self, edge: float, rows: Index) -> None:
         """One more panel at either end, filled for the functions of these rows alone."""
         if self.right[-1] < edge:
             left, right = np.array([-edge, self.right[-1]]), np.array([self.left[0], edge])
@@ -271,7 +274,7 @@ class Table:
                 z = _points(self.left[ends], self.right[ends])
                 self.values[np.ix_(of, ends)] = _tabulated(self._functions[which], z)
 
-    def _replace(self, kept: Any, left: Array, right: Array, fresh: Array) -> None:
+    def _replace(self, kept: Mask, left: Array, right: Array, fresh: Array) -> None:
         left, right = np.append(self.left[kept], left), np.append(self.right[kept], right)
         order = np.argsort(left)
         self.left, self.right = left[order], right[order]
@@ -279,7 +282,7 @@ class Table:
 
     # Integrals ----------------------------------------------------------------------------------------
 
-    def _all(self, a: Any, b: Any, f: Integrand, floor: Array, closely: bool) -> tuple[Integral, Array]:
+    def _all(self, a: Index, b: Index, f: Integrand, floor: Array, closely: bool) -> tuple[Integral, Array]:
         parts = [
             self._some(a[at : at + _CHUNK], b[at : at + _CHUNK], f, floor[at : at + _CHUNK], closely)
             for at in range(0, len(a), _CHUNK)
@@ -288,7 +291,7 @@ class Table:
         error = np.where(self.resolved[a] & self.resolved[b], error, np.inf)
         return Integral(value, error, power), tails
 
-    def _some(self, a: Any, b: Any, f: Integrand, floor: Array, closely: bool) -> tuple[Array, Array, Array, Array]:
+    def _some(self, a: Index, b: Index, f: Integrand, floor: Array, closely: bool) -> tuple[Array, Array, Array, Array]:
         y, y_out = self.values[a], self.values[b]
         z = _points(self.left, self.right)
         known = self._known(a, b)
@@ -302,7 +305,7 @@ class Table:
                 total, tails, power = total + rest, tails + doubt, np.maximum(power, alpha)
         return total, lost + tails, power, tails
 
-    def _panels(self, a: Any, b: Any, f: Integrand, floor: Array, F: Array) -> tuple[Array, Array]:
+    def _panels(self, a: Index, b: Index, f: Integrand, floor: Array, F: Array) -> tuple[Array, Array]:
         """Integrals over all panels, from the values F of f on them, and their errors."""
         weight = 0.5 * (self.right - self.left)[:, None] * _density(_points(self.left, self.right))
         fine, coarse, size = (F * weight) @ _FINE, (F * weight) @ _COARSE, (np.abs(F) * weight) @ _FINE
@@ -314,7 +317,7 @@ class Table:
             fine[pair, panel], error[pair, panel] = self._halved(a, b, f, (pair, panel, *whole), tolerance)
         return fine.sum(axis=1), error.sum(axis=1)
 
-    def _pieces(self, a: Any, b: Any, f: Integrand, floor: Array, known: Any) -> tuple[Array, Array]:
+    def _pieces(self, a: Index, b: Index, f: Integrand, floor: Array, known: Mask) -> tuple[Array, Array]:
         """Integrals over all known panels, each cut into pieces, and their errors."""
         width = self.right - self.left
         far = np.minimum(np.abs(self.left), np.abs(self.right)) >= _FIRST[2]
@@ -351,7 +354,7 @@ class Table:
             np.add.at(lost, pair, np.where(blind, np.maximum(doubt, miss), doubt))
         return total, lost
 
-    def _close(self, y: Array, y_out: Array, f: Integrand, panels: Any, pieces: int) -> tuple[Array, ...]:
+    def _close(self, y: Array, y_out: Array, f: Integrand, panels: Index, pieces: int) -> tuple[Array, ...]:
         """For each piece of some panels: integral, error, the worst miss, size; its panel and its ends there."""
         t, _, across = _cut(pieces)
         half = 0.5 * (self.right - self.left)[panels][:, None, None]
@@ -362,9 +365,9 @@ class Table:
         miss = np.abs(own - (across @ rule[..., None])[..., 0]).max(axis=2)
         low = np.tile(-1.0 + 2.0 * np.arange(pieces) / pieces, (len(panels), 1))
         found = (fine, np.abs(fine - rule @ _COARSE), miss, size, np.repeat(panels, pieces), low, low + 2.0 / pieces)
-        return tuple(part.ravel() for part in found)
+        return tuple(np.ravel(part) for part in found)
 
-    def _known(self, a: Any, b: Any) -> Any:
+    def _known(self, a: Index, b: Index) -> Mask:
         """Panels (pairs, panels) on which both functions are known and their difference means something.
 
         They reach outward from the middle without a break.
@@ -382,7 +385,7 @@ class Table:
         return np.concatenate((left, right), axis=1)
 
     def _halved(
-        self, a: Any, b: Any, f: Integrand, where: tuple[Any, Any, Array, Array], tolerance: Array
+        self, a: Index, b: Index, f: Integrand, where: tuple[Index, Index, Array, Array], tolerance: Array
     ) -> tuple[Array, Array]:
         """Integrals over parts of single panels of single pairs, halved where they must be, and their errors."""
         pair, panel, low, high = where
@@ -408,7 +411,7 @@ class Table:
                 break
         return values, errors
 
-    def _item(self, a: Any, b: Any, f: Integrand, at: tuple[Any, Any, Array, Array]) -> tuple[Array, Array]:
+    def _item(self, a: Index, b: Index, f: Integrand, at: tuple[Index, Index, Array, Array]) -> tuple[Array, Array]:
         """The integral over part of a panel, on the polynomials through the table, and its error."""
         pair, panel, low, high = at
         t = 0.5 * (low + high)[:, None] + 0.5 * (high - low)[:, None] * _NODES
@@ -422,7 +425,7 @@ class Table:
         return fine, np.abs(fine - G @ _COARSE)
 
 
-def _tail(F: Array, z: Array, known: Any, side: int) -> tuple[Array, Array, Array]:
+def _tail(F: Array, z: Array, known: Mask, side: int) -> tuple[Array, Array, Array]:
     """What lies beyond the last known panel on one side, the doubt about it, and the power of the tail.
 
     With f = c p^-alpha, p the tail probability, the rest is f p / (1 - alpha).
@@ -508,7 +511,7 @@ class Laws:
         self._kept = list(laws)  # an id stands for a law only while the law lives
         functions: list[Values] = []
         self._place: dict[int, int] = {}
-        seen: dict[Any, int] = {}
+        seen: dict[bytes | int | None, int] = {}
         for law in self._kept:
             key = _key(law)
             if key not in seen:
@@ -517,7 +520,7 @@ class Laws:
             self._place[id(law)] = seen[key] * d
         self.table = Table(functions)
 
-    def rows(self, laws: Iterable[Law | None]) -> Any:
+    def rows(self, laws: Iterable[Law | None]) -> Index:
         """The rows (laws, d) of these laws in the table."""
         return np.array([self._place[id(law)] for law in laws], dtype=np.intp)[:, None] + np.arange(self.dim)
 
@@ -570,19 +573,19 @@ def noise_of(laws: Laws, sources: list[Linear], targets: list[Linear], squared: 
     alike = np.array([[_enter_alike(a, b) for b in targets] for a in sources])
     same = np.array([[_same(laws.table, rows[i], rows[m + j]) for j in range(n)] for i in range(m)])
     if not squared:
-        heavy = np.isinf(laws.sizes.value[rows]).any(axis=1)
+        heavy: Mask = np.asarray(np.isinf(laws.sizes.value[rows]).any(axis=1))
         none = np.zeros((m, n), dtype=bool)
         return Noise(level, scale, None, np.zeros((m, n)), none, heavy[:m, None] | heavy[m:], alike & same)
     variances = laws.variances[rows]
-    usable = np.isfinite(variances).all(axis=1)
+    usable: Mask = np.asarray(np.isfinite(variances).all(axis=1))
     scale[usable] = np.sqrt(variances[usable])
-    heavy = np.isinf(variances).any(axis=1)
+    heavy = np.asarray(np.isinf(variances).any(axis=1))
     both, either = usable[:m, None] & usable[m:], heavy[:m, None] | heavy[m:]
     kappa, error = _kappa(laws.table, rows, (level, scale), m, both)
     return Noise(level, scale, kappa, error, both & (error <= TOLERANCE), either, alike & same)
 
 
-def _kappa(table: Table, rows: Any, units: tuple[Array, Array], m: int, usable: Mask) -> tuple[Array | None, Array]:
+def _kappa(table: Table, rows: Index, units: tuple[Array, Array], m: int, usable: Mask) -> tuple[Array | None, Array]:
     level, scale = units
     d, n = rows.shape[1], len(rows) - m
     kappa, error = np.zeros((d, m, n)), np.zeros((m, n))
@@ -598,7 +601,7 @@ def _kappa(table: Table, rows: Any, units: tuple[Array, Array], m: int, usable: 
 
 
 def _one_kappa(table: Table, rows: tuple[int, int], level: Array, scale: Array) -> tuple[float, float]:
-    if _same(table, [rows[0]], [rows[1]]):
+    if _same(table, rows[:1], rows[1:]):
         return 0.0, 0.0
     (a, b), (s, t) = level.tolist(), scale.tolist()
 
@@ -609,7 +612,7 @@ def _one_kappa(table: Table, rows: tuple[int, int], level: Array, scale: Array) 
     return float(found.value[0]), float(found.error[0])
 
 
-def _same(table: Table, rows: Any, others: Any) -> bool:
+def _same(table: Table, rows: Iterable[int], others: Iterable[int]) -> bool:
     return all(a == b or table.same(int(a), int(b)) for a, b in zip(rows, others, strict=True))
 
 
@@ -624,7 +627,7 @@ def _enter_alike(a: Linear, b: Linear) -> bool:
     return all(np.array_equal(p, q) for p, q in pairs)
 
 
-def _key(law: Law | None) -> Any:
+def _key(law: Law | None) -> bytes | int | None:
     """Equal for laws that are surely equal: a family makes its noise anew for every value."""
     if law is None:
         return None
@@ -670,7 +673,7 @@ class Staircase(NamedTuple):
         return float(self.values @ self.probabilities)
 
 
-def staircases(law: Any) -> list[Staircase] | None:
+def staircases(law: Law) -> list[Staircase] | None:
     """One for each channel, if all channels are independent and have finitely many values.
 
     >>> [steps.mean for steps in staircases(Atoms([0.0, 4.0], [0.5, 0.5]))]

@@ -39,7 +39,7 @@ import math
 import warnings
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,7 @@ from understudy._types import Array
 from understudy.distortion.measures import Measure
 from understudy.errors import UnderstudyWarning
 from understudy.laws.atoms import Atoms, intervals
+from understudy.laws.law import Law
 from understudy.laws.mixture import components_of, log_columns, mixture_value
 from understudy.laws.multivariate import Independent, impossible
 from understudy.laws.uniforms import SeededUniforms, Uniforms
@@ -92,7 +93,7 @@ def quick(model: Model) -> bool:
     return type(model) is Quantised or _channels(model) is not None or not isinstance(colouring(model), Emit)
 
 
-def _each(law: Any, z: Array) -> Array:
+def _each(law: Law, z: Array) -> Array:
     """One law for all readings."""
     T, d, N = z.shape
     flat = z.transpose(1, 0, 2).reshape(d, T * N)
@@ -100,7 +101,7 @@ def _each(law: Any, z: Array) -> Array:
     return np.ascontiguousarray(e)
 
 
-def _channels(model: Model) -> list[list[Any]] | None:
+def _channels(model: Model) -> list[list[Law]] | None:
     """For each channel the laws of the hidden states, where channels are independent and nothing quicker is known."""
     if type(model) is not HiddenMarkov or not isinstance(colouring(model), Emit):
         return None
@@ -111,7 +112,7 @@ def _channels(model: Model) -> list[list[Any]] | None:
     return [list(channel) for channel in zip(*(law.laws for law in model.emissions), strict=True)]  # type: ignore[attr-defined]  # all are Independent
 
 
-def _hidden(z: Array, model: HiddenMarkov, channels: list[list[Any]]) -> Array:
+def _hidden(z: Array, model: HiddenMarkov, channels: list[list[Law]]) -> Array:
     """The recursion of the model, channel by channel, with probabilities (N, S)."""
     Y, N = np.empty(z.shape), z.shape[2]
     pi = np.tile(model.initial, (N, 1))
@@ -135,12 +136,13 @@ def _hidden(z: Array, model: HiddenMarkov, channels: list[list[Any]]) -> Array:
     return Y
 
 
-def _atom_values(z: Array, pi: Array, laws: list[Atoms]) -> Array:
+def _atom_values(z: Array, pi: Array, laws: list[Law]) -> Array:
     """The values of N mixtures of atoms on the same values."""
-    p = pi @ np.stack([law.probabilities for law in laws])
+    atoms = [law for law in laws if isinstance(law, Atoms)]
+    p = pi @ np.stack([law.probabilities for law in atoms])
     edges = intervals(p)[2][:, 1:-1]
     at = np.maximum((edges < z[:, None]).sum(axis=1), np.argmax(p > 0.0, axis=1))
-    return np.asarray(laws[0].values[at])
+    return np.asarray(atoms[0].values[at])
 
 
 # The distortion by simulation, for what has no formula: any model, any measure -----------------------

@@ -1,32 +1,22 @@
-"""Which pseudo values to play: chosen from a whole interval or box (paper, remark after Theorem 2).
+"""Which pseudo values to use: chosen from a whole interval or box (paper, remark after Theorem 2).
 
 The paper takes the pseudo values as given and remarks that they can be optimised together with the randomizer, one
-after the other. `optimise_pseudo` does that from several starts and keeps the best; it is never worse than the start,
-and says what was gained over a uniform grid and what no choice of values can reach.
+after the other. `optimise_pseudo` does that. It begins with the values that it is given, and with the support that the
+best kernel on a fine grid leaves, alternates between kernel and values, and keeps the best. The distortion never rises.
 
-What a search for pseudo values sees: a set to choose from, what every place in it costs, and the slopes.
-
-All peaks of a function over a box, as far as a scan shows them, each looked at closely.
-
-A scan has the function at places all over the box. A place of it that stands above its neighbours has a peak around it,
-and the peak may be higher than the place: by about an eighth of the second difference where the function is smooth, by
-at most the difference to the neighbours where it has a kink. Peaks that may reach a level are looked at ever more
-closely, all of them together, since costs are quicker for many places at once.
-
-Moving pseudo values: kernel and positions in turn, until neither has anything to gain.
-
-For given positions the best kernel P is a convex problem, and for a given kernel every position is a small problem of
-its own: the least of sum_i p_i P_ij L(theta_i, x) over x. To alternate between the two never makes anything worse. What
-the optimum gains by moving position j is, by the envelope theorem, just what the fixed kernel gains::
+For given positions the best kernel P is a convex problem. For a given kernel every position is a small problem of
+its own: the least of sum_i p_i P_ij L(theta_i, x) over x. What the optimum gains by moving position j is, by the
+envelope theorem, what the fixed kernel gains, so that a quasi-Newton method takes over with ::
 
     d D / d x_j = sum_i p_i P_ij dL(theta_i, x_j) / dx
 
-so a quasi-Newton method with these slopes takes over where they exist. A place that is worth having has ::
+A place is worth having where ::
 
     c(x) = sum_i p_i exp(-beta L(theta_i, x)) / z_i > 1,        z_i = sum_j q_j exp(-beta L_ij)
 
-(beta the slope of the curve, q the law of the draw): values of no use move there. Where c(x) <= 1 everywhere no
-further value helps, and (F - ln max c - I_0) / beta bounds what any set of values can reach.
+(beta the slope of the curve, q the law of the draw): values that are never drawn move there. Where c(x) <= 1
+everywhere no further value helps, and (F - ln max c - I_0) / beta bounds what any set of values can reach. The largest
+c is found by a scan of the box, each of its peaks looked at closely; between the places of the scan nothing is proven.
 """
 
 from __future__ import annotations
@@ -39,14 +29,15 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from understudy._types import Array, Progress
-from understudy.distortion.costs import _SEED, EXACT, MONTE_CARLO, Work
+from understudy._types import Array, Progress, Seed, Value
+from understudy.distortion.costs import EXACT, MONTE_CARLO, QUADRATURE, SEED, Work
 from understudy.distortion.exact import gradients
 from understudy.distortion.measures import Function, Measure
 from understudy.errors import DesignError, UnderstudyWarning
 from understudy.models.family import Family
+from understudy.models.model import Model
 from understudy.randomizer.design import Design, design, solved
 from understudy.randomizer.measures import entropy
 from understudy.randomizer.residual import charge
@@ -55,25 +46,23 @@ from understudy.randomizer.solver import Solution, as_prior, bounds_of, minimise
 # What a search for pseudo values sees: a set to choose from, what every place in it costs, and the sl ---
 
 
-# looked at on a line where costs are quick, take an integral, or a simulation; in more dimensions a power of two
-_PLACES = (201, 81, 41)
-_MOST_PLACES = (3201, 161, 41)  # on a line where costs change faster than these places show
-_SHOWN = 0.01  # of the range of a cost: how far off a place may be from what those around it say
-_BETWEEN = 16  # places between, for what changes faster than any of them shows
+# places of a scan where costs have a formula, take an integral, or a simulation; in a box a power of two
+_PLACES = {EXACT: 401, QUADRATURE: 121, MONTE_CARLO: 41}
 _STEP = 1e-3  # of the width, to both sides, for differences of costs
 
+Place = float | tuple[float, ...]
+PlaceFunction = Callable[[Any, Any], ArrayLike]  # of a private value and a place
 Costs = Callable[[Array], Array]
 Slopes = Callable[[Array], Array | None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Landscape:
-    """A box, the private values' odds, the budget, and what places cost.
+    """A box, the prior of the private values, the budget, and what places cost.
 
-    ``costs(X)`` is (m, N) for places X (N, k), ``slopes(X)`` its derivatives (m, N, k), or None where there are none.
-    `scan` are places all over the box, the private values among them, and `scanned` what they cost; `own` are the
-    private values that are places of the box. `sloped` and `exact` say whether there are slopes, and whether they are
-    exact; `effort` is 0 for costs that are quick, 1 for integrals, 2 for simulations.
+    ``costs(X)`` is (m, N) for places X (N, k), ``exact_slopes(X)`` its derivatives (m, N, k), if there are any.
+    `scan` are places all over the box, the private values among them, and `scan_costs` what they cost; `own` are the
+    private values that are places of the box. Each cost of a `simulated` landscape takes a while.
     """
 
     p: Array
@@ -81,13 +70,11 @@ class Landscape:
     low: Array
     high: Array
     costs: Costs
-    slopes: Slopes
+    exact_slopes: Slopes | None
     scan: Array
-    scanned: Array
+    scan_costs: Array
     own: Array
-    sloped: bool = False
-    exact: bool = False
-    effort: int = 0
+    simulated: bool = False
 
     @property
     def width(self) -> Array:
@@ -99,8 +86,20 @@ class Landscape:
         """How far places of the scan are apart, as a share of the sides."""
         return float(2.0 / len(self.scan) ** (1.0 / self.low.size))
 
+    def slopes(self, X: Array) -> Array:
+        """The derivatives (m, N, k) of the costs, by differences where there are no exact ones."""
+        exact = None if self.exact_slopes is None else self.exact_slopes(X)
+        if exact is not None:
+            return exact
+        steps = _STEP * self.width * np.eye(self.low.size)
+        up, down = (np.clip(X[:, None] + sign * steps, self.low, self.high) for sign in (1.0, -1.0))
+        both = self.costs(np.concatenate((up, down)).reshape(-1, self.low.size))
+        apart = np.einsum("nii->ni", up - down)
+        rise = np.subtract(*np.split(both, 2, axis=1)).reshape(len(both), *X.shape)
+        return np.asarray(rise / np.where(apart > 0.0, apart, 1.0))
 
-def as_box(bounds: Any, values: Sequence[Any]) -> tuple[Array, Array, bool]:
+
+def as_box(bounds: ArrayLike | None, values: Sequence[Value]) -> tuple[Array, Array, bool]:
     """Lowest and highest of the set, and whether it is a line; by default that of the private values.
 
     >>> as_box((0, 4), [])
@@ -115,8 +114,9 @@ def as_box(bounds: Any, values: Sequence[Any]) -> tuple[Array, Array, bool]:
             raise DesignError(
                 "bounds is missing: the private values are no numbers that a set could be made of"
             ) from None
+        line = table.ndim == 1
         table = table.reshape(len(values), -1)
-        return table.min(axis=0), table.max(axis=0), np.ndim(values[0]) == 0
+        return table.min(axis=0), table.max(axis=0), line
     try:
         given = np.asarray(bounds, dtype=float)
     except (TypeError, ValueError):
@@ -129,76 +129,40 @@ def as_box(bounds: Any, values: Sequence[Any]) -> tuple[Array, Array, bool]:
     return low.copy(), high.copy(), given.ndim == 1
 
 
-def places(low: Array, high: Array, more: Array, count: int = _PLACES[0]) -> Array:
-    """Places all over a box, and those of `more`."""
+def scan_box(low: Array, high: Array, own: Array, count: int) -> Array:
+    """Places all over a box, the private values among them."""
     k = low.size
     if k == 1:
         unit = np.linspace(0.0, 1.0, count)[:, None]
     else:
         from scipy.stats import qmc
 
-        size = 1 + math.ceil(math.log2(max(2, count)))
+        size = 1 + math.ceil(math.log2(count))
         corners = np.array(np.meshgrid(*([[0.0, 1.0]] * k))).reshape(k, -1).T
         unit = np.concatenate((qmc.Sobol(k, scramble=False).random_base2(size), corners))
-    return np.unique(np.concatenate((low + unit * (high - low), more)), axis=0)
-
-
-def scanned(costs: Costs, low: Array, high: Array, own: Array, effort: int) -> tuple[Array, Array]:
-    """Places all over a box and what they cost; on a line as many as it takes for them to show how costs change."""
-    if low.size > 1 or not low[0] < high[0]:
-        scan = places(low, high, own, _PLACES[effort])
-        return scan, costs(scan)
-    X = np.linspace(low[0], high[0], _PLACES[effort])
-    L = costs(X[:, None])
-    # between places, at no regular distance
-    share = (np.arange(1, _BETWEEN + 1) * 0.6180339887498949) % 1.0
-    between = low[0] + share * (high[0] - low[0])
-    beside = costs(between[:, None])
-    while 2 * len(X) - 1 <= _MOST_PLACES[effort] and not _is_shown(X, L, between, beside):
-        middles = 0.5 * (X[1:] + X[:-1])
-        X, L = np.insert(X, range(1, len(X)), middles), np.insert(L, range(1, len(X)), costs(middles[:, None]), axis=1)
-    scan, first = np.unique(np.concatenate((X, own[:, 0])), return_index=True)
-    return scan[:, None], np.concatenate((L, costs(own)), axis=1)[:, first]
-
-
-def _is_shown(X: Array, L: Array, between: Array, beside: Array) -> bool:
-    """Whether cubics through every other place tell the places left out, and those between, well enough."""
-    finite = np.isfinite(L).all() and np.isfinite(beside).all()
-    if not finite:
-        return True  # nothing is told by a finer look at what is forbidden
-    a, b, c, d = L[:, :-6:2], L[:, 2:-4:2], L[:, 4:-2:2], L[:, 6::2]
-    off = np.abs((9.0 * (b + c) - a - d) / 16.0 - L[:, 3:-3:2]).max(axis=1)
-    at = np.clip(np.searchsorted(X, between) - 1, 1, len(X) - 3)
-    x = (between - X[at]) / (X[1] - X[0])
-    weights = (
-        -x * (x - 1.0) * (x - 2.0) / 6.0, (x + 1.0) * (x - 1.0) * (x - 2.0) / 2.0,
-        -(x + 1.0) * x * (x - 2.0) / 2.0, (x + 1.0) * x * (x - 1.0) / 6.0,
-    )  # fmt: skip
-    told = sum(w * L[:, at + k - 1] for k, w in enumerate(weights))
-    off = np.maximum(off, np.abs(told - beside).max(axis=1))
-    return bool((off <= _SHOWN * (L.max(axis=1) - L.min(axis=1))).all())
+    return np.unique(np.concatenate((low + unit * (high - low), own)), axis=0)
 
 
 def of_function(
-    cost: Callable[[Any, Any], Any],
-    values: Sequence[Any],
+    cost: PlaceFunction,
+    values: Sequence[Value],
     p: Array,
     budget: float,
     box: tuple[Array, Array, bool],
-    gradient: Callable[[Any, Any], Any] | None,
+    gradient: PlaceFunction | None,
 ) -> Landscape:
     """The landscape of a cost function of a private value and a place."""
     low, high, line = box
 
     def costs(X: Array) -> Array:
-        table = [[_number(_given(cost, value, as_place(x, line), "cost"), "cost") for x in X] for value in values]
+        table = [[_number(_call(cost, value, as_place(x, line), "cost"), "cost") for x in X] for value in values]
         return np.array(table).reshape(len(values), len(X))
 
-    def slopes(X: Array) -> Array | None:
+    def slopes(X: Array) -> Array:
         if gradient is None:
-            return None
+            raise TypeError("there is no gradient")
         table = [
-            [np.asarray(_given(gradient, value, as_place(x, line), "gradient"), dtype=float).reshape(-1) for x in X]
+            [np.asarray(_call(gradient, value, as_place(x, line), "gradient"), dtype=float).reshape(-1) for x in X]
             for value in values
         ]
         found = np.array(table)
@@ -207,9 +171,8 @@ def of_function(
         return found
 
     own = _private(values, low, high)
-    scan, found = scanned(costs, low, high, own, 0)
-    there = gradient is not None
-    return Landscape(p, budget, low, high, costs, slopes, scan, found, own, there, there)
+    scan = scan_box(low, high, own, _PLACES[EXACT])
+    return Landscape(p, budget, low, high, costs, None if gradient is None else slopes, scan, costs(scan), own)
 
 
 def of_family(
@@ -217,7 +180,7 @@ def of_family(
     p: Array,
     budget: float,
     box: tuple[Array, Array, bool],
-    how: tuple[int | None, Any, Any, float, Any],
+    how: tuple[int | None, str | Function, ArrayLike | None, float, Seed],
 ) -> Landscape:
     """The landscape of a family that is a function of its parameter; `how` as in `us.costs`."""
     models = family._models
@@ -227,9 +190,9 @@ def of_family(
     horizon, distortion, weights, accuracy, given = how
     measure = Measure(distortion, family.dim, weights)
     sources = [family.model(value) for value in family.values]
-    seed = _SEED if given is None else given
+    seed = SEED if given is None else given
 
-    def made(x: Array) -> Any:
+    def made(x: Array) -> Model:
         place = as_place(x, line)
         try:
             return models(place)  # not through the family, which would remember every place
@@ -251,41 +214,29 @@ def of_family(
             found.simulation(accuracy, np.random.default_rng(seed))
         return found
 
-    def differences(X: Array) -> Array:
-        """Slopes by differences of the costs, which quadrature knows well enough for that."""
-        h = _STEP * (high - low)
-        steps = [(x, i) for x in X for i in range(x.size)]
-        up = np.array([np.minimum(x + h * (np.arange(x.size) == i), high) for x, i in steps])
-        down = np.array([np.maximum(x - h * (np.arange(x.size) == i), low) for x, i in steps])
-        both = work(np.concatenate((up, down))).matrix
-        apart = np.array([up[k, i] - down[k, i] for k, (_, i) in enumerate(steps)])
-        found = (both[:, : len(steps)] - both[:, len(steps) :]) / np.where(apart > 0.0, apart, 1.0)
-        return np.asarray(found.reshape(len(sources), *X.shape))
-
     def slopes(X: Array) -> Array | None:
         return gradients(sources, made, X, (low, high), measure, horizon)
-
-    middle = 0.5 * (low + high)[None, :]
-    exact, methods = slopes(middle) is not None, work(middle).method
-    simulated = bool((methods == MONTE_CARLO).any())
-    effort = 2 if simulated else 0 if (methods == EXACT).all() else 1
-    own = _private(family.values, low, high)
 
     def costs(X: Array) -> Array:
         return work(X).matrix if len(X) else np.empty((len(sources), 0))
 
-    scan, found = scanned(costs, low, high, own, effort)
+    middle = 0.5 * (low + high)[None, :]
+    methods = work(middle).method
+    count = min(_PLACES[str(method)] for method in methods.ravel())
+    own = _private(family.values, low, high)
+    scan = scan_box(low, high, own, count)
     return Landscape(
-        p, budget, low, high, costs, slopes if exact else differences, scan, found, own, not simulated, exact, effort
-    )
+        p, budget, low, high, costs, None if slopes(middle) is None else slopes, scan, costs(scan), own,
+        bool((methods == MONTE_CARLO).any()),
+    )  # fmt: skip
 
 
-def as_place(x: Array, line: bool) -> float | tuple[float, ...]:
+def as_place(x: Array, line: bool) -> Place:
     """A place as users see it: a number on a line, a tuple in a box."""
     return float(x[0]) if line else tuple(x.tolist())
 
 
-def _private(values: Sequence[Any], low: Array, high: Array) -> Array:
+def _private(values: Sequence[Value], low: Array, high: Array) -> Array:
     """Private values that are places of the box, (N, k)."""
     found = []
     for value in values:
@@ -298,7 +249,7 @@ def _private(values: Sequence[Any], low: Array, high: Array) -> Array:
     return np.array(found).reshape(-1, low.size)
 
 
-def _given(f: Callable[[Any, Any], Any], value: Any, place: Any, what: str) -> Any:
+def _call(f: PlaceFunction, value: Value, place: Place, what: str) -> ArrayLike:
     """What a function of the user's gives; one that fails is told where."""
     try:
         return f(value, place)
@@ -310,9 +261,9 @@ def _said(error: Exception) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
-def _number(given: Any, what: str) -> float:
+def _number(given: ArrayLike, what: str) -> float:
     try:
-        value = float(given)
+        value = float(given)  # type: ignore[arg-type]  # what is no number fails
     except (TypeError, ValueError):
         raise DesignError(f"{what} gives a {type(given).__name__}; it must be a number") from None
     if not value >= 0.0:
@@ -325,12 +276,8 @@ def _number(given: Any, what: str) -> float:
 
 Score = Callable[[Array], Array]  # of costs (m, N), one number for each place
 
-# by effort: how often what is around peaks of a line is divided, and how many parabolas follow; nets in a box
-_LINE = ((2, 4), (1, 4), (1, 1))
-_NETS = (5, 4, 2)
-_PARTS = np.array([0.2, 0.4, 0.6, 0.8])
-_MOST = (64, 24, 8)  # peaks that are looked at, the highest first
-_FAR = 1e300
+_LOOKS = 7  # at what is around a peak, each closer than the one before; 2 where costs are simulated
+_MOST = 32  # peaks that are looked at, the highest first; 8 where costs are simulated
 
 
 class Peaks(NamedTuple):
@@ -342,87 +289,32 @@ class Peaks(NamedTuple):
 
 
 def peaks(land: Landscape, score: Score, level: float) -> Peaks:
-    """The highest place of the scan, and all peaks that may be above a level, each as high as it was found to be."""
-    if land.low.size > 1:
-        at = _chosen(*_cloud(land, _finite(score(land.scanned))), level, land)
-        return _climbed(land, score, land.scan[at])
-    X, costs = land.scan, land.scanned
-    finer, rounds = _LINE[land.effort]
-    for _ in range(finer):
-        # both sides of every peak divided, so that two peaks of one place come apart
-        at = _chosen(*_line(_finite(score(costs))), level, land)
-        sides = np.concatenate([X[at] + (X[np.clip(at + k, 0, len(X) - 1)] - X[at]) * _PARTS for k in (-1, 1)])
-        new = np.setdiff1d(sides, X)[:, None]
-        X, first = np.unique(np.concatenate((X, new)), return_index=True)
-        X, costs = X[:, None], np.concatenate((costs, land.costs(new)), axis=1)[:, first]
-    at = _chosen(*_line(_finite(score(costs))), level, land)
-    gaps = np.diff(X[:, 0], prepend=X[0, 0], append=X[-1, 0])
-    radius = np.maximum(gaps[at], gaps[at + 1])
-    return _parabolas(land, score, Peaks(X[at], costs[:, at], np.asarray(score(costs[:, at]))), radius, rounds)
+    """The highest place of the scan, and all peaks that may be above a level, each as high as it was found to be.
 
-
-def _finite(heights: Array) -> Array:
-    return np.nan_to_num(heights, nan=-_FAR, posinf=_FAR, neginf=-_FAR)
-
-
-def _chosen(heights: Array, local: NDArray[np.bool_], above: Array, level: float, land: Landscape) -> NDArray[np.intp]:
-    """The highest place, and those that are peaks and may be above the level, highest first."""
-    wanted = local & (above > level)
-    wanted[int(heights.argmax())] = True
-    at = np.flatnonzero(wanted)
-    return at[np.argsort(-heights[at], kind="stable")][: max(8, _MOST[land.effort] // land.low.size**2)]
-
-
-def _line(heights: Array) -> tuple[Array, NDArray[np.bool_], Array]:
-    """Heights on a line, which of them stand above both neighbours, and how high the peak around each may be."""
-    padded = np.concatenate(([-math.inf], heights, [-math.inf]))
-    local = (heights >= padded[:-2]) & (heights >= padded[2:])
-    edge = np.concatenate(([heights[0]], heights, [heights[-1]]))
-    return heights, local, heights + np.abs(edge[:-2] - heights) + np.abs(edge[2:] - heights)
-
-
-def _cloud(land: Landscape, heights: Array) -> tuple[Array, NDArray[np.bool_], Array]:
-    """The same for places of a box: those above all of their nearest neighbours."""
+    A place that stands above its neighbours has a peak around it, which may be higher than the place, by at most the
+    difference to the neighbours where it has a kink, and by far less where it is smooth.
+    """
     from scipy.spatial import cKDTree
 
-    width = np.where(land.width > 0.0, land.width, 1.0)
-    _, near = cKDTree(land.scan / width).query(land.scan / width, k=min(len(heights), 2 * land.low.size + 2))
+    heights = np.nan_to_num(score(land.scan_costs), nan=-1e300, posinf=1e300, neginf=-1e300)
+    k, unit = land.low.size, land.scan / np.where(land.width > 0.0, land.width, 1.0)
+    _, near = cKDTree(unit).query(unit, k=min(len(heights), 2 * k + 2))
     around = heights[near.reshape(len(heights), -1)]
-    return heights, heights >= around.max(axis=1), 2.0 * heights - around.min(axis=1)
-
-
-def _climbed(land: Landscape, score: Score, X: Array) -> Peaks:
-    """All places moved uphill at once, by nets, each closer than the one before."""
-    costs = land.costs(X)
-    found, radius, steps = Peaks(X.copy(), costs, np.asarray(score(costs))), land.spacing, star(land.low.size)
-    for _ in range(_NETS[land.effort]):
-        found = _higher(land, score, found, radius * np.broadcast_to(steps * land.width, (len(X), *steps.shape)))[0]
-        radius *= 0.3
-    return _ordered(found)
-
-
-def _parabolas(land: Landscape, score: Score, found: Peaks, radius: Array, rounds: int) -> Peaks:
-    """All places of a line moved at once to the tops of parabolas, through ever closer places."""
-    for _ in range(rounds):
-        sides = radius[:, None, None] * np.array([[-1.0], [1.0]])
-        centre = found.heights
-        found, values = _higher(land, score, found, sides)
-        with np.errstate(all="ignore"):
-            # where the parabola through three places has a top
-            top = 0.5 * (values[:, 0] - values[:, 1]) / (values[:, 0] - 2.0 * centre + values[:, 1])
-        moved = np.where(np.isfinite(top) & (centre >= values.max(axis=1)), np.clip(top, -1.0, 1.0), 0.0)
-        found = _higher(land, score, found, (radius * moved)[:, None, None])[0]
-        radius = radius / 6.0
-    return _ordered(found)
-
-
-def _ordered(found: Peaks) -> Peaks:
+    wanted = (heights >= around.max(axis=1)) & (2.0 * heights - around.min(axis=1) > level)
+    wanted[int(heights.argmax())] = True
+    at = np.flatnonzero(wanted)
+    at = at[np.argsort(-heights[at], kind="stable")][: 8 if land.simulated else _MOST]
+    found = Peaks(land.scan[at], land.scan_costs[:, at], np.asarray(score(land.scan_costs[:, at])))
+    radius = land.spacing
+    for _ in range(2 if land.simulated else _LOOKS):
+        found = _climb(land, score, found, radius * _star(k) * land.width)
+        radius *= 0.2 if k == 1 else 0.3
     order = np.argsort(-found.heights, kind="stable")
     return Peaks(found.X[order], found.costs[:, order], found.heights[order])
 
 
-def _higher(land: Landscape, score: Score, now: Peaks, steps: Array) -> tuple[Peaks, Array]:
-    """Each place or the highest of those a step (C, N, k) away from it; and how high these are, (C, N)."""
+def _climb(land: Landscape, score: Score, now: Peaks, steps: Array) -> Peaks:
+    """Each place, or the highest of those a step (N, k) away from it."""
     count, k = now.X.shape
     net = np.clip(now.X[:, None, :] + steps, land.low, land.high)
     costs = land.costs(net.reshape(-1, k))
@@ -431,11 +323,13 @@ def _higher(land: Landscape, score: Score, now: Peaks, steps: Array) -> tuple[Pe
     better = values[row, at] > now.heights
     X = np.where(better[:, None], net[row, at], now.X)
     costs = np.where(better, costs.reshape(len(costs), count, -1)[:, row, at], now.costs)
-    return Peaks(X, costs, np.where(better, values[row, at], now.heights)), values
+    return Peaks(X, costs, np.where(better, values[row, at], now.heights))
 
 
-def star(k: int) -> Array:
+def _star(k: int) -> Array:
     """Steps along and between the axes."""
+    if k == 1:
+        return np.linspace(-1.0, 1.0, 11)[:, None]
     from scipy.stats import qmc
 
     net = 2.0 * qmc.Sobol(k, scramble=False).random_base2(5) - 1.0
@@ -449,12 +343,6 @@ _ROUNDS = 12
 _SAME = 1e-7  # of the width: closer positions are one
 _WORTH = 1e-10  # of ln c over 0, for a place to be tried
 _NEAR = 1e-6  # of the width: what is so close to a private value or an end may be meant to be it
-_GENERATED = (10, 5, 2)  # rounds of new places, by effort
-_NETS_positions = (
-    (9, 17),
-    (5, 9),
-    (2, 9),
-)  # how often a place is looked at more closely, and at how many places; by effort
 _RARE = 1e-6  # of all draws: what comes more rarely may be left out, if nothing is lost
 
 
@@ -476,18 +364,18 @@ class Layout(NamedTuple):
         return np.asarray(self.solution.kernel.sum(axis=0))
 
 
-def laid_out(land: Landscape, X: Array, cost: Array | None = None) -> Layout:
+def lay_out(land: Landscape, X: Array, cost: Array | None = None) -> Layout:
     """The best kernel for positions."""
     found = np.ascontiguousarray(land.costs(X) if cost is None else cost)
     return Layout(X, found, minimise(found, land.p, land.budget))
 
 
-def improved(land: Landscape, start: Layout, told: Callable[[float], None] | None = None) -> tuple[Layout, list[float]]:
+def improve(land: Landscape, start: Layout, told: Callable[[float], None] | None = None) -> tuple[Layout, list[float]]:
     """The layout after a search from `start`, never worse, and its distortion after each stage."""
     best, trace = start, [start.distortion]
     for _ in range(_ROUNDS):
         before = best.distortion
-        best = _filled(land, _descended(land, _alternated(land, best)))
+        best = _fill(land, _descend(land, _alternate(land, best)))
         trace.append(best.distortion)
         if told is not None:
             told(best.distortion)
@@ -496,12 +384,12 @@ def improved(land: Landscape, start: Layout, told: Callable[[float], None] | Non
     return best, trace
 
 
-def pruned(land: Landscape, layout: Layout) -> Layout:
+def prune(land: Landscape, layout: Layout) -> Layout:
     """Without positions that are never drawn, or are the same as another; never worse."""
     for least in (0.0, _RARE):
         used = layout.law > least
         used[_twins(land, layout.X, used)] = False
-        few = laid_out(land, layout.X[used], layout.cost[:, used]) if used.any() else layout
+        few = lay_out(land, layout.X[used], layout.cost[:, used]) if used.any() else layout
         if few.distortion <= layout.distortion * (1.0 + 1e-13):
             layout = few
     order = np.lexsort(layout.X.T[::-1])
@@ -509,7 +397,7 @@ def pruned(land: Landscape, layout: Layout) -> Layout:
     return Layout(layout.X[order], layout.cost[:, order], layout.solution._replace(kernel=kernel))
 
 
-def snapped(land: Landscape, layout: Layout) -> Layout:
+def snap(land: Landscape, layout: Layout) -> Layout:
     """Positions that are all but a private value, or an end of the set, put there, unless that costs anything."""
     near = _NEAR * np.where(land.width > 0.0, land.width, 1.0)
     X = layout.X.copy()
@@ -523,33 +411,33 @@ def snapped(land: Landscape, layout: Layout) -> Layout:
         there[some] = X[some]
         if np.array_equal(there, layout.X) or len(np.unique(there, axis=0)) < len(there):
             continue
-        new = laid_out(land, there)
+        new = lay_out(land, there)
         if new.distortion <= layout.distortion * (1.0 + 1e-14):
             layout = new
     return layout
 
 
-def generated(land: Landscape, whole: Layout) -> Layout:
+def generate(land: Landscape, whole: Layout) -> Layout:
     """The best kernel on as many places as are of use: those of a layout, and then wherever c(x) is above 1.
 
     For a given set of places this is a convex problem, so it ends at what no places improve, and not at what no small
     move improves.
     """
-    for _ in range(_GENERATED[land.effort]):
+    for _ in range(2 if land.simulated else _ROUNDS):
         used = whole.law > 1e-14
         found = dearest(land, whole)
         new = found.heights > _WORTH
         if not new.any():
             break
         X = np.concatenate((whole.X[used], found.X[new]))
-        next_one = laid_out(land, X, np.concatenate((whole.cost[:, used], found.costs[:, new]), axis=1))
+        next_one = lay_out(land, X, np.concatenate((whole.cost[:, used], found.costs[:, new]), axis=1))
         if not next_one.distortion < whole.distortion * (1.0 - 1e-10):
             break
         whole = next_one
     return whole
 
 
-def supported(land: Landscape, whole: Layout, n: int) -> Array:
+def support(land: Landscape, whole: Layout, n: int) -> Array:
     """As many positions as asked for, made of those that a layout draws: close ones are one, rare ones go."""
     law = land.p @ whole.solution.kernel
     order = np.lexsort(whole.X.T[::-1])
@@ -590,12 +478,12 @@ def _minus(i: int, costs: Array) -> Array:
 # Positions for a kernel ------------------------------------------------------------------------------
 
 
-def _alternated(land: Landscape, layout: Layout) -> Layout:
+def _alternate(land: Landscape, layout: Layout) -> Layout:
     """Each position to the best place of the scan for what it is drawn for, and a new kernel, in turn."""
     for _ in range(_ROUNDS):
         W = land.p[:, None] * layout.solution.kernel
-        usable = np.isfinite(land.scanned).all(axis=0)
-        there = np.where(usable, W.T @ np.where(usable, land.scanned, 0.0), math.inf)  # (n, places)
+        usable = np.isfinite(land.scan_costs).all(axis=0)
+        there = np.where(usable, W.T @ np.where(usable, land.scan_costs, 0.0), math.inf)  # (n, places)
         with np.errstate(invalid="ignore"):
             here = np.where(W > 0.0, W * layout.cost, 0.0).sum(axis=0)
         at = there.argmin(axis=1)
@@ -604,23 +492,20 @@ def _alternated(land: Landscape, layout: Layout) -> Layout:
         if not moved.any():
             break
         X = np.where(moved[:, None], land.scan[at], layout.X)
-        new = laid_out(land, X, np.where(moved, land.scanned[:, at], layout.cost))
+        new = lay_out(land, X, np.where(moved, land.scan_costs[:, at], layout.cost))
         if not new.distortion < layout.distortion:
             break
         layout = new
     return layout
 
 
-def _descended(land: Landscape, layout: Layout) -> Layout:
-    """Downhill in all positions that are drawn: by slopes, or, without them, position by position."""
-    if not (land.width > 0.0).any() or layout.distortion <= 0.0:
-        return layout
-    return _quasi_newton(land, layout, np.flatnonzero(layout.law > 0.0)) if land.sloped else _zoomed(land, layout)
-
-
-def _quasi_newton(land: Landscape, layout: Layout, used: Any) -> Layout:
+def _descend(land: Landscape, layout: Layout) -> Layout:
+    """Downhill in all positions that are drawn, by the slopes of the costs."""
     from scipy.optimize import minimize
 
+    used = np.flatnonzero(layout.law > 0.0)
+    if not (land.width > 0.0).any() or layout.distortion <= 0.0:
+        return layout
     best, scale = layout, layout.distortion
     shape = (len(used), land.low.size)
 
@@ -630,11 +515,11 @@ def _quasi_newton(land: Landscape, layout: Layout, used: Any) -> Layout:
         X[used] = land.low + np.clip(x.reshape(shape), 0.0, 1.0) * land.width
         cost = layout.cost.copy()
         cost[:, used] = land.costs(X[used])
-        now = laid_out(land, X, cost)
+        now = lay_out(land, X, cost)
         if now.distortion < best.distortion:
             best = now
         slopes = land.slopes(X[used])
-        if slopes is None or not np.isfinite(slopes).all():
+        if not np.isfinite(slopes).all():
             return now.distortion / scale, np.zeros(x.size)
         W = land.p[:, None] * now.solution.kernel[:, used]
         return now.distortion / scale, (np.einsum("ij,ijk->jk", W, slopes) * land.width / scale).ravel()
@@ -642,50 +527,15 @@ def _quasi_newton(land: Landscape, layout: Layout, used: Any) -> Layout:
     start = ((layout.X[used] - land.low) / np.where(land.width > 0.0, land.width, 1.0)).ravel()
     minimize(
         f, start, jac=True, method="L-BFGS-B", bounds=[(0.0, 1.0)] * start.size,
-        options={"maxiter": 60, "maxfun": 90, "ftol": 1e-15, "gtol": 1e-10},
+        options={"maxiter": 60, "maxfun": 15 if land.simulated else 90, "ftol": 1e-15, "gtol": 1e-10},
     )  # fmt: skip
     return best
-
-
-def _zoomed(land: Landscape, layout: Layout) -> Layout:
-    """Without slopes: every position searched for around where it is, ever more closely, kernel after kernel."""
-    radius = land.spacing
-    rounds, last = (4, 1e-2) if land.effort == 2 else (24, 1e-7)
-    for _ in range(rounds):
-        W = land.p[:, None] * layout.solution.kernel
-        used = np.flatnonzero(layout.law > 0.0)
-        X = layout.X.copy()
-        for j in used:
-            X[j] = _least(land, partial(np.matmul, W[:, j]), X[j], radius)[0]
-        new = laid_out(land, X)
-        if new.distortion < layout.distortion * (1.0 - 1e-12):
-            layout = new
-        else:
-            radius /= 8.0
-        if radius < last:
-            break
-    return layout
-
-
-def _least(land: Landscape, f: Callable[[Array], Array], x: Array, radius: float) -> tuple[Array, float]:
-    """The place of the least value of a function of the costs, close to x: nets, each closer than the one before."""
-    value = float(f(land.costs(x[None, :]))[0])
-    zooms, ray = _NETS_positions[land.effort]
-    for _ in range(zooms):
-        steps = np.linspace(-1.0, 1.0, ray)[:, None] if x.size == 1 else star(x.size)
-        net = np.clip(x + radius * steps * land.width, land.low, land.high)
-        values = f(land.costs(net))
-        at = int(np.argmin(values))
-        if values[at] < value:
-            x, value = net[at], float(values[at])
-        radius /= 0.4 * ray
-    return x, value
 
 
 # Places that are worth having ------------------------------------------------------------------------
 
 
-def _filled(land: Landscape, layout: Layout) -> Layout:
+def _fill(land: Landscape, layout: Layout) -> Layout:
     """Positions that are of no use moved to where they are."""
     for _ in range(len(layout.X) + 1):
         used = layout.law > 0.0
@@ -700,7 +550,7 @@ def _filled(land: Landscape, layout: Layout) -> Layout:
             break
         X, cost = layout.X.copy(), layout.cost.copy()
         X[idle[:count]], cost[:, idle[:count]] = found.X[:count], found.costs[:, :count]
-        new = laid_out(land, X, cost)
+        new = lay_out(land, X, cost)
         if not new.distortion < layout.distortion * (1.0 - 1e-13):
             break
         layout = new
@@ -795,7 +645,7 @@ class PseudoSearch:
         return self.report()
 
     @property
-    def pseudo(self) -> tuple[Any, ...]:
+    def pseudo(self) -> tuple[Place, ...]:
         """The pseudo values found, in order."""
         line = self.positions.ndim == 1
         rows = self.positions[:, None] if line else self.positions
@@ -845,16 +695,16 @@ class PseudoSearch:
 def optimise_pseudo(
     family: Family,
     n: int | None = None,
-    start: Iterable[Any] | None = None,
-    bounds: Any = None,
+    start: Iterable[ArrayLike] | None = None,
+    bounds: ArrayLike | None = None,
     *,
-    leakage: Any,
+    leakage: float | str,
     horizon: int | None = None,
     distortion: str | Function = "mse",
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     accuracy: float = 0.01,
     starts: int = 4,
-    rng: Any = None,
+    rng: Seed = None,
     progress: Progress | None = None,
 ) -> PseudoSearch:
     """Choose the pseudo values of a design from an interval or a box, and the randomizer with them.
@@ -886,7 +736,7 @@ def optimise_pseudo(
     # one seed for all that is simulated, so that designs are compared and not their luck
     seed = None if rng is None else int(np.random.default_rng(rng).integers(2**62))
     box = as_box(bounds, family.values)
-    count, first = _asked(n, start, len(family.values), box)
+    count, first = _start(n, start, len(family.values), box)
     leak = charge(family, horizon, seed)
     left = budget if leak is None else leak.left_for_the_draw(budget)
     land = of_family(family, family.prior, left, box, (horizon, distortion, weights, accuracy, seed))
@@ -897,21 +747,21 @@ def optimise_pseudo(
             weights=weights, accuracy=accuracy, rng=seed,
         )  # fmt: skip
 
-    return _searched(land, count, first, starts, seed, progress, made, box[2])
+    return _search(land, count, first, starts, seed, progress, made, box[2])
 
 
 def optimise_positions(
-    cost: Callable[[Any, Any], Any],
-    values: Iterable[Any],
-    bounds: Any = None,
+    cost: PlaceFunction,
+    values: Iterable[Value],
+    bounds: ArrayLike | None = None,
     *,
-    leakage: Any,
+    leakage: float | str,
     n: int | None = None,
-    prior: Any = None,
-    start: Iterable[Any] | None = None,
-    gradient: Callable[[Any, Any], Any] | None = None,
+    prior: ArrayLike | None = None,
+    start: Iterable[ArrayLike] | None = None,
+    gradient: PlaceFunction | None = None,
     starts: int = 4,
-    rng: Any = None,
+    rng: Seed = None,
     progress: Progress | None = None,
 ) -> PseudoSearch:
     """The same for a bare cost ``cost(theta, x)`` of playing the place x for the private value theta.
@@ -932,16 +782,18 @@ def optimise_positions(
         raise DesignError(f"cost is a {type(cost).__name__}; it must be a function cost(theta, x)")
     p = as_prior(prior, len(private))
     box = as_box(bounds, private)
-    count, first = _asked(n, start, len(private), box)
+    count, first = _start(n, start, len(private), box)
     land = of_function(cost, private, p, nats(leakage, entropy(p)), box, gradient)
 
     def made(X: Array) -> Design:
         return solved(np.ascontiguousarray(land.costs(X)), p.copy(), ("leakage", leakage), None, None)
 
-    return _searched(land, count, first, starts, rng, progress, made, box[2])
+    return _search(land, count, first, starts, rng, progress, made, box[2])
 
 
-def _asked(n: Any, start: Iterable[Any] | None, m: int, box: tuple[Array, Array, bool]) -> tuple[int, Array | None]:
+def _start(
+    n: int | None, start: Iterable[ArrayLike] | None, m: int, box: tuple[Array, Array, bool]
+) -> tuple[int, Array | None]:
     """How many values, and those to begin with, if any, as places (n, k)."""
     first = None
     if start is not None:
@@ -965,12 +817,12 @@ def _asked(n: Any, start: Iterable[Any] | None, m: int, box: tuple[Array, Array,
     return int(n), first
 
 
-def _searched(
+def _search(
     land: Landscape,
     n: int,
     first: Array | None,
-    starts: Any,
-    rng: Any,
+    starts: int,
+    rng: Seed,
     progress: Progress | None,
     made: Callable[[Array], Design],
     line: bool,
@@ -980,17 +832,17 @@ def _searched(
     generator = np.random.default_rng(0 if rng is None else rng)
     uniform = _uniform(land, n)
     begun = uniform if first is None else np.concatenate((first, uniform[: n - len(first)]))
-    whole = freely = laid_out(land, land.scan, land.scanned)
+    whole = freely = lay_out(land, land.scan, land.scan_costs)
     found: list[Layout] = []
     traces, lowest = [], -math.inf
     for number in range(int(starts)):
         if number == 0:
             X = begun
         elif number == 1:
-            X = supported(land, freely, n)
+            X = support(land, freely, n)
         else:
             X = land.low + generator.random((n, land.low.size)) * land.width
-        layout, trace = improved(land, laid_out(land, X))
+        layout, trace = improve(land, lay_out(land, X))
         found.append(layout)
         traces.append(tuple(trace))
         lowest = max(lowest, reach(land, layout))
@@ -998,7 +850,7 @@ def _searched(
             progress((number + 1.0) / starts)
         if layout.distortion > lowest * (1.0 + _REACHED) and number == 0:
             # what could be reached with as many values as one likes, and a better place to begin
-            freely = generated(land, min(whole, layout, key=lambda one: one.distortion))
+            freely = generate(land, min(whole, layout, key=lambda one: one.distortion))
             lowest = max(lowest, reach(land, freely))
         if layout.distortion <= lowest * (1.0 + _REACHED):
             break  # nothing is left to gain, from wherever
@@ -1007,17 +859,16 @@ def _searched(
     least = min(one.distortion for one in found)
     # of those that are as good as the best, the one with the fewest values
     best = min(
-        (pruned(land, one) for one in found if one.distortion <= least * (1.0 + _EQUAL)), key=lambda one: len(one.X)
+        (prune(land, one) for one in found if one.distortion <= least * (1.0 + _EQUAL)), key=lambda one: len(one.X)
     )
-    best = snapped(land, best)
+    best = snap(land, best)
     start, grid, mine = made(begun if first is None else first), made(uniform), made(best.X)
     if not mine.distortion <= start.distortion * (1.0 + _ROUNDING):
-        best, mine = laid_out(land, begun if first is None else first), start
+        best, mine = lay_out(land, begun if first is None else first), start
     positions = np.array(best.X[:, 0] if line else best.X)
-    return PseudoSearch(
-        mine, positions, start, grid, bounds_of(whole.solution)[0],
-        min(max(lowest, reach(land, best)), mine.distortion), len(land.scan), tuple(traces), land.exact,
-    )  # fmt: skip
+    lowest = min(max(lowest, reach(land, best)), mine.distortion)
+    fine, exact = bounds_of(whole.solution)[0], land.exact_slopes is not None
+    return PseudoSearch(mine, positions, start, grid, fine, lowest, len(land.scan), tuple(traces), exact)
 
 
 def _uniform(land: Landscape, n: int) -> Array:

@@ -135,7 +135,7 @@ class RobustDesign(Design):
         """What a draw tells at given odds, in the hull or not."""
         return mutual_information(as_prior(prior, len(self.prior)), self.randomizer.kernel)
 
-    def leakage_of_draw(self, marginal: Any = None) -> float:
+    def leakage_of_draw(self, marginal: ArrayLike | str | None = None) -> float:
         """Nats that one draw gives away: over the hull for "design", at given odds, or at any odds if None."""
         if marginal is None:
             return capacity(self.randomizer.kernel, self.priors.mean(axis=0)).upper
@@ -145,7 +145,7 @@ class RobustDesign(Design):
             return self.leakage
         return self.leakage_at(marginal)
 
-    def residual_of_block(self, marginal: Any = DESIGN_PRIOR) -> tuple[float, int] | None:
+    def residual_of_block(self, marginal: ArrayLike | str | None = DESIGN_PRIOR) -> tuple[float, int] | None:
         """Nats that approximate models give away over so many readings; see `Design.residual_of_block`."""
         if self.charge is not None and isinstance(marginal, str) and marginal == DESIGN_PRIOR:
             return self.residual, self.charge.horizon
