@@ -592,6 +592,87 @@ def _anyone(seen: str, known: str, told: str) -> str:
     )
 
 
+# Designs for several priors, for a public clock, and with constraints -------------------------------------------------
+
+
+def _watched(horizon: int | None) -> str:
+    return "however long it watches" if horizon is None else f"over {first_readings(horizon)}"
+
+
+def robust_claim(priors: int | None, nats: float, error: float, horizon: int | None) -> str:
+    """What holds at every mixture of so many priors, conditions included; at every prior if `priors` is None."""
+    where, guess = PRIORS["any"], ""
+    if priors is not None:
+        where = f"At any mixture of the {counted(priors, 'prior')}"
+        guess = f", and any guess is wrong with probability at least {percent(error, 'down')}"
+    return (
+        f"{where}, {CONDITIONS['constant']}, the output leaks at most {number(nats, 'up')} nats on average{guess}, "
+        f"{_watched(horizon)}."
+    )
+
+
+def conditional_claim(nats: float, error: float, worst: Hashable, horizon: int | None) -> str:
+    """What holds given a public clock, conditions included; `worst` is the time at which guesses are best."""
+    return (
+        f"At the stated prior of each time, {CONDITIONS['constant']}, the output leaks at most {number(nats, 'up')} nats "
+        "a draw beyond the time, and any guess by an adversary who knows the time is wrong with probability at least "
+        f"{percent(error, 'down')} (at {worst!r}, the worst time), {_watched(horizon)}."
+    )
+
+
+def local_dp_words(epsilon: float) -> str:
+    """The constraint of local differential privacy."""
+    return (
+        f"Local differential privacy: no draw is more than {factor(epsilon)} times (e^{epsilon:.6g}) likelier under "
+        "one value than under another."
+    )
+
+
+def maximal_leakage_words(nats: float) -> str:
+    """A constraint on the maximal leakage."""
+    return (
+        f"Maximal leakage of at most {nats:.6g} nats: whatever the prior, the probability of guessing any function of "
+        f"the value is multiplied by at most {factor(nats)}."
+    )
+
+
+def pointwise_leakage_words(nats: float) -> str:
+    """A constraint on the pointwise leakage."""
+    return (
+        f"Pointwise leakage of at most {nats:.6g} nats: at the stated prior, no draw multiplies the probability of "
+        f"guessing any function of the value by more than {factor(nats)}."
+    )
+
+
+def total_variation_words(most: float) -> str:
+    """A constraint on the total variation."""
+    return (
+        f"Total variation of at most {most:.6g} between any two values: no event is more probable under one than under "
+        "another by more."
+    )
+
+
+def error_constraint_words(error: float) -> str:
+    """A constraint on the error of the best guess."""
+    return f"At the stated prior every guess is wrong with probability {error:.6g} or more."
+
+
+def forbidden_words(pairs: Sequence[tuple[Hashable, Hashable]], positions: bool) -> str:
+    """Pairs of value and pseudo value that are never drawn."""
+    if not pairs:
+        return "No pair of value and pseudo value is ruled out."
+    shown = [f"{label(value)} as {label(drawn)}" for value, drawn in pairs[:6]]
+    more = f" and {len(pairs) - 6} more pairs" if len(pairs) > 6 else ""
+    return f"Never drawn{' (row and column)' if positions else ''}: {', '.join(shown)}{more}."
+
+
+def same_words(groups: Iterable[Sequence[Hashable]], positions: bool) -> str:
+    """Values with equal rows."""
+    shown = "; ".join(", ".join(label(value) for value in group) for group in groups if len(group) > 1)
+    by = " (by row)" if positions else ""
+    return f"Equal rows{by}, so that nothing distinguishes them: {shown}." if shown else "No two values are grouped."
+
+
 # The card of a parameter that moves -----------------------------------------------------------------------------------
 
 KNOWN = (

@@ -151,6 +151,6 @@ def test_the_price_of_no_constraint(what):
 
 def test_the_words_of_what_asks_nothing():
     """A group of one, no group and no pair: sentences that say so."""
-    assert Same([[0]]).words == Same([]).words == "No two values are grouped."
-    assert Same([[0], [1, 2]]).words == "Treated alike, so that nothing tells them apart: 1, 2."
-    assert Forbidden([]).words == "No pair of value and pseudo value is ruled out."
+    assert Same([[0]]).words == Same([]).words != Same([[0], [1, 2]]).words
+    assert "1, 2" in Same([[0], [1, 2]]).words
+    assert Forbidden([]).words != Forbidden([(0, 1)]).words

@@ -136,17 +136,9 @@ class ConditionalDesign:
     @property
     def headline(self) -> str:
         """What is guaranteed, in one sentence, conditions included."""
-        worst = self.worst
-        error = self.errors[worst]
         charge = self.designs[0].charge
-        watched = "however long it watches" if charge is None else f"over {charge.first}"
-        told = text.number(self.total_leakage, "up")
-        return (
-            f"At the stated odds of each time, with the parameter constant over the epoch and the model right, what is "
-            f"seen tells at most {told} nats a draw beyond what the time tells, and any guess of who knows the "
-            f"time is wrong with probability at least {text.percent(error, 'down')} (at {worst!r}, the worst "
-            f"time), {watched}."
-        )
+        horizon = None if charge is None else charge.horizon
+        return text.conditional_claim(self.total_leakage, self.errors[self.worst], self.worst, horizon)
 
     def card(self, width: int = 100) -> str:
         """What holds on the whole and at each value of the clock, as plain text."""

@@ -229,10 +229,7 @@ class LocalDP(Constraint):
     @property
     def words(self) -> str:
         """The constraint as a sentence."""
-        return (
-            f"Local differential privacy: no draw is more than {text.factor(self.epsilon)} times "
-            f"(e^{self.epsilon:.6g}) likelier under one value than under another."
-        )
+        return text.local_dp_words(self.epsilon)
 
     def kept(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
         """Whether a kernel keeps it."""
@@ -257,10 +254,7 @@ class MaximalLeakage(Constraint):
     @property
     def words(self) -> str:
         """The constraint as a sentence."""
-        return (
-            f"Maximal leakage of at most {self.nats:.6g} nats: whatever the odds, the chance to guess right any fact "
-            f"about the value is multiplied by at most {text.factor(self.nats)}."
-        )
+        return text.maximal_leakage_words(self.nats)
 
     def kept(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
         """Whether a kernel keeps it."""
@@ -284,10 +278,7 @@ class PointwiseLeakage(Constraint):
     @property
     def words(self) -> str:
         """The constraint as a sentence."""
-        return (
-            f"Pointwise leakage of at most {self.nats:.6g} nats: at the stated odds, no draw multiplies the chance to "
-            f"guess right any fact about the value by more than {text.factor(self.nats)}."
-        )
+        return text.pointwise_leakage_words(self.nats)
 
     def kept(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
         """Whether a kernel keeps it."""
@@ -315,10 +306,7 @@ class TotalVariation(Constraint):
     @property
     def words(self) -> str:
         """The constraint as a sentence."""
-        return (
-            f"Total variation of at most {self.at_most:.6g} between any two values: nothing that is seen is likelier "
-            "under one than under another by more."
-        )
+        return text.total_variation_words(self.at_most)
 
     def kept(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
         """Whether a kernel keeps it."""
@@ -353,7 +341,7 @@ class ErrorAtLeast(Constraint):
     @property
     def words(self) -> str:
         """The constraint as a sentence."""
-        return f"At the stated odds every guess is wrong with probability {self.error:.6g} or more."
+        return text.error_constraint_words(self.error)
 
     def kept(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
         """Whether a kernel keeps it."""
@@ -414,12 +402,7 @@ class Forbidden(Constraint):
     @property
     def words(self) -> str:
         """The constraint as a sentence."""
-        if not self.pairs:
-            return "No pair of value and pseudo value is ruled out."
-        shown = [f"{text.label(value)} as {text.label(drawn)}" for value, drawn in self.pairs[:6]]
-        more = f" and {len(self.pairs) - 6} more pairs" if len(self.pairs) > 6 else ""
-        by = " (row and column)" if self.positions else ""
-        return f"Never played{by}: {', '.join(shown)}{more}."
+        return text.forbidden_words(self.pairs, self.positions)
 
     def placed(self, values: Sequence[Value], pseudo: Sequence[Value]) -> Constraint:
         """By positions, checked."""
@@ -463,11 +446,7 @@ class Same(Constraint):
     @property
     def words(self) -> str:
         """The constraint as a sentence."""
-        shown = "; ".join(", ".join(text.label(value) for value in g) for g in self.groups if len(g) > 1)
-        by = " (by row)" if self.positions else ""
-        return (
-            f"Treated alike{by}, so that nothing tells them apart: {shown}." if shown else "No two values are grouped."
-        )
+        return text.same_words(self.groups, self.positions)
 
     def placed(self, values: Sequence[Value], pseudo: Sequence[Value]) -> Constraint:
         """By positions, checked."""

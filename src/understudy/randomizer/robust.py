@@ -154,16 +154,9 @@ class RobustDesign(Design):
     @property
     def headline(self) -> str:
         """What is guaranteed over the hull, in one sentence, conditions included."""
-        where = "however long it watches" if self.charge is None else f"over {self.charge.first}"
-        told = text.number(self.total_leakage, "up")
-        odds = "Whatever the odds beforehand" if self.any_odds else f"At any mixture of the {self._hull()} beforehand"
-        guess = ""
-        if not self.any_odds:
-            guess = f", and any guess is wrong with probability at least {text.percent(self.worst_error, 'down')}"
-        return (
-            f"{odds}, with the parameter constant over the epoch and the model right, what is seen tells at most "
-            f"{told} nats on average{guess}, {where}."
-        )
+        priors = None if self.any_odds else len(self.priors)
+        horizon = None if self.charge is None else self.charge.horizon
+        return text.robust_claim(priors, self.total_leakage, self.worst_error, horizon)
 
     def card(self, width: int = 100) -> str:
         """The card of the hull as plain text: what holds at all odds in it, and what at each corner."""
