@@ -614,9 +614,9 @@ def robust_claim(priors: int | None, nats: float, error: float, horizon: int | N
 def conditional_claim(nats: float, error: float, worst: Hashable, horizon: int | None) -> str:
     """What holds given a public clock, conditions included; `worst` is the time at which guesses are best."""
     return (
-        f"At the stated prior of each time, {CONDITIONS['constant']}, the output leaks at most {number(nats, 'up')} nats "
-        "a draw beyond the time, and any guess by an adversary who knows the time is wrong with probability at least "
-        f"{percent(error, 'down')} (at {worst!r}, the worst time), {_watched(horizon)}."
+        f"At the stated prior of each time, {CONDITIONS['constant']}, the output leaks at most {number(nats, 'up')} "
+        "nats a draw beyond the time, and any guess by an adversary who knows the time is wrong with probability at "
+        f"least {percent(error, 'down')} (at {worst!r}, the worst time), {_watched(horizon)}."
     )
 
 
