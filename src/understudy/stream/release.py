@@ -27,10 +27,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
-from understudy._types import Array, Frozen
+from understudy._types import Array, Frozen, Ints, Mask
 from understudy.errors import ConfigurationError, ReadingError, UnderstudyError
+from understudy.laws.cells import Channel
 from understudy.laws.gaussian import Gaussian
 from understudy.models.gauss_markov import GaussMarkov, System, gauss_markov
 from understudy.models.iid_markov import IID
@@ -80,7 +81,7 @@ class Form(NamedTuple):
             self.kind, f"{self.digits} significant digits"
         )
 
-    def fits(self, y: Array) -> NDArray[np.bool_]:
+    def fits(self, y: Array) -> Mask:
         """Which readings, none of them missing, are written so."""
         if self.kind == FLOAT32:
             with np.errstate(over="ignore"):
@@ -96,7 +97,7 @@ class Form(NamedTuple):
         return 10.0 ** (math.ceil(math.log10(largest)) - self.digits) if self.kind == DIGITS and largest > 0.0 else 0.0
 
 
-def as_form(given: Any) -> Form:
+def as_form(given: str | Form | None) -> Form:
     """The form that a user declares for a channel."""
     if given is None:
         return Form(DOUBLE)
@@ -141,7 +142,12 @@ class Release(Frozen):
     __slots__ = ("dim", "forms", "grids", "high", "lattice", "low", "one", "single", "watched")
 
     def __init__(
-        self, lattice: Lattice, forms: Sequence[Form], low: Sequence[float], high: Sequence[float], grids: Sequence[Any]
+        self,
+        lattice: Lattice,
+        forms: Sequence[Form],
+        low: Sequence[float],
+        high: Sequence[float],
+        grids: Sequence[Channel | None],
     ) -> None:
         self.lattice, self.dim = lattice, lattice.dim
         self.forms = tuple(forms)
@@ -165,12 +171,12 @@ class Release(Frozen):
         """Outputs (T, d) as they leave."""
         return self.lattice.rounded(Y, out)
 
-    def outside(self, Y: Array) -> NDArray[np.bool_]:
+    def outside(self, Y: Array) -> Mask:
         """Which readings (T, d) are out of the valid range, (T,); a vector of which a part is missing is missing."""
         beyond = np.asarray(((self.low > Y) | (self.high < Y)).any(axis=1))
         return beyond & ~np.isnan(Y).any(axis=1) if beyond.any() else beyond
 
-    def admitted(self, Y: Array, positions: Any) -> Array:
+    def admitted(self, Y: Array, positions: Ints) -> Array:
         """Readings (T, d), missing ones and those out of range aside, in the declared form and on the models' grid.
 
         `positions` number them in an error.
@@ -250,7 +256,7 @@ class Watch:
         )
 
 
-def _coarse(y: Array) -> NDArray[np.bool_]:
+def _coarse(y: Array) -> Mask:
     """Which readings have at most six decimals, or 24 bits, up to rounding; missing ones count as such."""
     with np.errstate(over="ignore", invalid="ignore"):
         t, c = y * 1e6, y * _SPLIT
@@ -337,7 +343,7 @@ def _check_lattice(lattice: Lattice, targets: Sequence[Model], terms: Terms) -> 
             )
 
 
-def _check_form(form: Form, grid: Any, largest: float) -> None:
+def _check_form(form: Form, grid: Channel | None, largest: float) -> None:
     """Refuse a declared form without an exact law: one that no coarser grid of the models hides."""
     unit = form.unit(largest)
     step = 2.0 ** math.ceil(math.log2(COARSE * unit))
@@ -523,13 +529,13 @@ def _linear(model: Model) -> GaussMarkov | None:
     return found
 
 
-def _behind(model: Any) -> Any:
+def _behind(model: Model) -> Model:
     """The model of unrounded readings behind one that lives on a grid."""
     inside = getattr(model, "linear", None) or (getattr(model, "model", None) if hasattr(model, "grid") else None)
     return model if inside is None else inside
 
 
-def _own_grid(model: Model) -> NDArray[np.bool_]:
+def _own_grid(model: Model) -> Mask:
     """Which channels (d,) of a model live on a grid of their own."""
     channels = getattr(getattr(model, "grid", None), "channels", None)
     if channels is not None:
@@ -537,7 +543,7 @@ def _own_grid(model: Model) -> NDArray[np.bool_]:
     return np.full(model.dim, not isinstance(model, GaussMarkov) and has_atoms(model))
 
 
-def _grid(models: Sequence[Model], channel: int) -> Any:
+def _grid(models: Sequence[Model], channel: int) -> Channel | None:
     """The grid that all models have in a channel, if it is one and the same."""
     found = [getattr(getattr(model, "grid", None), "channels", None) for model in models]
     grids = [None if channels is None else channels[channel] for channels in found]
@@ -557,7 +563,7 @@ def _step(scale: float, decimals: int | None) -> float:
     return float(2.0 ** math.floor(math.log2(SHARE * scale)))
 
 
-def _as_range(valid: Any, sources: Sequence[Model]) -> tuple[list[float], list[float]]:
+def _as_range(valid: tuple[ArrayLike, ArrayLike], sources: Sequence[Model]) -> tuple[list[float], list[float]]:
     """The range that a user gives, if the models hardly ever leave it: what they leave it by would be their leak."""
     dim = sources[0].dim
     rule = f"it must be (low, high), each a number or one for each of {dim} channels, low below high"
