@@ -56,7 +56,16 @@ from understudy.randomizer.constraints import (
     shown,
 )
 from understudy.randomizer.inverse import least_leakage
-from understudy.randomizer.solver import FORBIDDEN, Point, Solution, Workspace, bounds_of, information, minimise, within
+from understudy.randomizer.solver import (
+    FORBIDDEN,
+    Point,
+    Solution,
+    Workspace,
+    bounds_of,
+    information,
+    minimise,
+    within,
+)
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
