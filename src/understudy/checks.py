@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from understudy._types import Array
+from understudy._types import Array, Numbers
 from understudy.errors import CheckError, ConfigurationError, MissingReadingError, ReadingError
+from understudy.laws.law import Law
 from understudy.laws.uniforms import SeededUniforms
 from understudy.models.model import Model, is_model
 from understudy.transform.core import (
@@ -92,11 +93,12 @@ def check_transform(source: Model, target: Model, *, T: int = 2000, seed: int = 
     return _report(f"{source!r} to {target!r}", _transform_checks(source, target, T, np.random.default_rng(seed)))
 
 
-def _readings_to_use(T: int, *models: Any) -> int:
+def _readings_to_use(T: int, *models: Model) -> int:
     """T, or as many as a model that is given for some steps only has."""
     if T < _FEWEST:
         raise ConfigurationError(f"T = {T}; checks need at least {_FEWEST} readings")
-    return min([T, *(int(m.steps) for m in models if getattr(m, "steps", None) is not None)])
+    steps: list[int | None] = [getattr(model, "steps", None) for model in models]
+    return min([T, *(count for count in steps if count is not None)])
 
 
 def _report(subject: str, checks: Iterator[tuple[str, Callable[[], str]]]) -> Report:
@@ -202,12 +204,12 @@ def _density(model: Model, Y: Array, rng: np.random.Generator) -> str:
                 up = np.reshape(law.value(_one(np.where(np.arange(d) == j, 0.5, 0.0), d)), d)
                 scale[j] = max(abs(up[j] - np.reshape(law.value(_one(np.zeros(d), d)), d)[j]), 1e-300)
                 step = 1e-4 * scale[j] * (np.arange(d) == j)
-                J[:, j] = np.reshape(_score(law, y + step, d) - _score(law, y - step, d), d) / (2e-4 * scale[j])
+                J[:, j] = (_score(law, y + step, d) - _score(law, y - step, d)) / (2e-4 * scale[j])
             if (np.diag(J) <= 0.0).any():
                 raise _FailedError(f"the score of reading {k + 1} does not increase with the reading")
             if d > 1 and np.abs(np.triu(J, 1) * scale).max() > 1e-6:
                 raise _FailedError(f"the score of a channel of reading {k + 1} depends on a later channel")
-            z = np.reshape(_score(law, y, d), d)
+            z = _score(law, y, d)
             expected = -0.5 * float(z @ z) - 0.5 * d * math.log(2.0 * math.pi) + float(np.log(np.diag(J)).sum())
             worst = max(worst, abs(float(np.sum(law.logpdf(_one(y, d)))) - expected))
             if not worst < 1e-4:
@@ -391,17 +393,17 @@ def _close(a: Array, b: Array, tolerance: float, what: str) -> str:
     return f"within {gap:.1e}"
 
 
-def _readings(Y: Array, dim: int) -> Any:
+def _readings(Y: Array, dim: int) -> Sequence[Numbers]:
     rows = as_readings(Y, dim)
     return rows.ravel().tolist() if dim == 1 else list(rows)
 
 
-def _one(value: Any, dim: int) -> Any:
-    return np.reshape(value, ()).item() if dim == 1 else np.reshape(value, dim)
+def _one(value: Numbers, dim: int) -> Numbers:
+    return float(np.reshape(value, ())) if dim == 1 else np.reshape(value, dim)
 
 
-def _score(law: Any, y: Any, dim: int) -> Any:
-    return law.score(_one(y, dim))
+def _score(law: Law, y: Array, dim: int) -> Array:
+    return np.reshape(law.score(_one(y, dim)), dim)
 
 
 def _equal(a: Any, b: Any) -> bool:

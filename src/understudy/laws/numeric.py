@@ -1,43 +1,35 @@
 """A law given by its log-density and nothing else; c.d.f.s and their inverses are computed.
 
-For one number the bulk is searched (`numeric.bulk`), the density integrated in panels (`numeric.panels`),
-and the tails beyond them from the log-density outward (`numeric.line`). For several, the channels come
-one after the other, and those that follow are integrated out (`numeric.nested`).
+`FromDensity` is the law. Its parts, from the bottom up:
 
-The law of one number from its log-density: bulk, panels, and the tails beyond them.
-
-Down to a tail probability of `panels.FLOOR` scores come from the panels. Beyond, the tail is integrated
-from the log-density outward, by the arithmetic of `tails`.
-
-A function of one number that is dear to evaluate, as polynomials on panels.
-
-Many integrals of one number at once, each integrand with a place and a scale of its own.
-
-The trapezoidal rule in w, u = centre + scale sinh w, converges faster than any power of its step for
-smooth integrands that die out at both ends, and needs about sixty looks for twelve digits. It wants a
-centre and a scale that fit, so a coarse rule first moves both to where it sees the mass.
-
-Densities of several numbers: the later ones integrated out, one inside the other.
-
-The law of the first number is that of its marginal density, the law of the second given the first that
-of a marginal density with the first held fixed, and so on: the triangular map of any joint density.
-Each integral over one number is done by the trapezoidal rule of `trapezoid`; where to begin is told by the
-mode of the joint density and its curvature there, as if it were Gaussian.
+- `Line`: a law of one number. The bulk is searched for and the density integrated in panels (`panels`); down to a
+  tail probability of `FLOOR` scores come from the panels, and beyond, the tail is integrated from the log-density
+  outward, by the arithmetic of `scalar`.
+- `integrals`: many integrals of one number at once, each integrand with a place and a scale of its own. The trapezoidal
+  rule in w, u = centre + scale sinh w, converges faster than any power of its step for smooth integrands that die out
+  at both ends, and needs about sixty looks for twelve digits. It wants a centre and a scale that fit, so a
+  coarse rule first moves both to where it sees the mass.
+- `Nest`: several numbers. The law of the first is that of its marginal density, the law of the second given the first
+  that of a marginal density with the first fixed, and so on: the triangular map of any joint density. The later
+  numbers are integrated out, one inside the other; where to begin is told by the mode of the joint density and
+  its curvature there, as if it were Gaussian.
+- `Surrogate`: a marginal density is dear to evaluate, so polynomials on panels stand for it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
-from understudy._types import Array, Frozen, Index
+from understudy._types import Array, Frozen, Index, Mask, Numbers
 from understudy.errors import LawError, NumericalError
-from understudy.laws._quadrature import (
+from understudy.laws.law import channels, check_inside, check_reached, shaped, until_missing
+from understudy.laws.panels import (
     DROP,
     FLOOR,
     REACH,
@@ -54,10 +46,9 @@ from understudy.laws._quadrature import (
     not_a_number,
     panel_edges,
 )
-from understudy.laws.law import channels, check_inside, check_reached, shaped
 from understudy.laws.scalar import Density, quantiles, scores
 
-# The law of one number from its log-density: bulk, panels, and the tails beyond them -----------------
+# One number -------------------------------------------------------------------------------------------
 
 
 _FLOATS = 4096.0  # a bulk must be wider than so many floats
@@ -184,7 +175,7 @@ class Line:
         return p
 
 
-# A function of one number that is dear to evaluate, as polynomials on panels -------------------------
+# A function that is dear to evaluate ------------------------------------------------------------------
 
 
 _N = 16
@@ -252,7 +243,7 @@ class Surrogate:
         return np.asarray(t * one - two + terms[:, 0])
 
 
-# Many integrals of one number at once, each integrand with a place and a scale of its own ------------
+# Many integrals at once -------------------------------------------------------------------------------
 
 
 Integrand = Callable[[Index, Array], Array]
@@ -312,7 +303,7 @@ def settle(integrand: Integrand, centre: Array, scale: Array, dead: float = _DEA
     return Settled(centre, scale, blocks)
 
 
-def integrals(integrand: Integrand, centre: Array, scale: Array, tolerance: float) -> tuple[Array, NDArray[np.bool_]]:
+def integrals(integrand: Integrand, centre: Array, scale: Array, tolerance: float) -> tuple[Array, Mask]:
     """Logarithms of the integrals, and which of them have not come within the tolerance.
 
     >>> log_mass, lost = integrals(lambda which, u: -0.5 * (u - which) ** 2, np.zeros(2), np.ones(2), 1e-12)
@@ -369,13 +360,13 @@ def _woven(a: Array, b: Array) -> Array:
     return out
 
 
-# Densities of several numbers: the later ones integrated out, one inside the other -------------------
+# Several numbers --------------------------------------------------------------------------------------
 
 
 MOST = 4
 """Numbers that are integrated over at most, the one whose law is asked for included."""
 
-_DEEP_nested = 740.0  # polynomials go as far out as a tail has a probability in float64
+_DEEPEST = 740.0  # polynomials go as far out as a tail has a probability in float64
 _INNER, _SMOOTH = 0.01, 0.02  # shares of the accuracy for one integral, and for the polynomials
 _AT_ONCE = 4096  # integrals side by side, which bounds the memory
 _ROOM = REACH - 90.0  # |u| of a number, so that those after it have room
@@ -542,9 +533,9 @@ class Nest:
                 hint = Hint(float(at[0]), float(size[0]), reach=_CAREFUL_REACH)
                 bulk = find_bulk(density, stretch, hint, self.ask.name)
             else:
-                found = settle(integrand, centre, scale, _DEEP_nested)
+                found = settle(integrand, centre, scale, _DEEPEST)
                 _, w, g = found.blocks[0]
-                alive = np.flatnonzero(g[0] > g.max() - _DEEP_nested)
+                alive = np.flatnonzero(g[0] > g.max() - _DEEPEST)
                 first, last = float(w[max(alive[0] - 1, 0)]), float(w[min(alive[-1] + 1, w.size - 1)])
                 place = Coordinate(stretch, float(found.centre[0]), float(found.scale[0]))
                 if not stretch.line:
@@ -556,7 +547,7 @@ class Nest:
             def height(w: Array) -> Array:
                 return density(coordinate.x(w)) + coordinate.log_slope(w)
 
-            depth, most = (DROP, 1500) if self.careful else (_DEEP_nested, 4000)
+            depth, most = (DROP, 1500) if self.careful else (_DEEPEST, 4000)
             smooth = Surrogate(height, bulk.edges, _SMOOTH * self.accuracy, self.ask.name, depth, most)
         first, last = smooth.edges[[0, -1]].tolist()
 
@@ -620,7 +611,7 @@ def _newton(joint: Callable[[Array], Array], u: Array, scale: Array, root: Array
     return scale * (covariance @ gradient), scale[:, None] * np.linalg.cholesky(covariance)
 
 
-# A law given by its log-density and nothing else; c.d.f.s and their inverses are computed ------------
+# The law ----------------------------------------------------------------------------------------------
 
 
 _FINEST, _COARSEST = 1e-12, 1e-3
@@ -661,6 +652,7 @@ class FromDensity(Frozen):
         "_built",
         "_given",
         "_hints",
+        "_logpdf",
         "_supports",
         "accuracy",
         "dim",
@@ -675,10 +667,10 @@ class FromDensity(Frozen):
         logpdf: Callable[[Array], Any],
         dim: int = 1,
         *,
-        support: Any = None,
-        centre: Any = None,
-        scale: Any = None,
-        near: Any = (),
+        support: ArrayLike | None = None,
+        centre: ArrayLike | None = None,
+        scale: ArrayLike | None = None,
+        near: Sequence[ArrayLike] | Array = (),
         integrate: int = 0,
         log_total: float = 0.0,
         normalise: bool = False,
@@ -693,19 +685,30 @@ class FromDensity(Frozen):
         self._supports = supports_of(support, size)
         self._hints = _hints(centre, scale, near, size)
         self._ask = Asked(logpdf, name)
-        self._given = (logpdf, dim, support, centre, scale, near, integrate, log_total, normalise, accuracy, name)
+        self._given: dict[str, Any] = {
+            "support": support,
+            "centre": centre,
+            "scale": scale,
+            "near": near,
+            "integrate": integrate,
+            "log_total": log_total,
+            "normalise": normalise,
+            "accuracy": accuracy,
+            "name": name,
+        }
+        self._logpdf = logpdf
 
     def __repr__(self) -> str:
         # The function of a conditional law holds the past readings, so nothing of it is shown.
         return f"FromDensity(dim={self.dim})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _again, self._given
+    def __reduce__(self) -> tuple[Callable[..., FromDensity], tuple[Callable[[Array], Any], int]]:
+        return partial(FromDensity, **self._given), (self._logpdf, self.dim)
 
     def __copy__(self) -> FromDensity:
         return self  # a value, and what it has computed is worth keeping
 
-    def __deepcopy__(self, memo: Any) -> FromDensity:
+    def __deepcopy__(self, memo: dict[int, Any]) -> FromDensity:
         return self
 
     @property
@@ -718,7 +721,7 @@ class FromDensity(Frozen):
         """What the density integrates to, as a multiple of what it must (of 1, if nothing else was said)."""
         return math.exp(min(self._line.log_mass - self.log_total, 700.0))
 
-    def score(self, y: Any, v: Any = None) -> Any:
+    def score(self, y: ArrayLike, v: ArrayLike | None = None) -> Numbers:
         """Z = Phi^-1(F(y)), channel by channel given those before it; NaN stays NaN."""
         readings = channels(y, self.dim, "reading")
         z = np.full(readings.shape, np.nan)
@@ -729,10 +732,10 @@ class FromDensity(Frozen):
                 if not np.isnan(readings[: i + 1, j]).any():
                     z[i, j] = self._conditional(readings[:i, j]).scores(readings[i : i + 1, j])[0]
         check_inside(z, np.shape(y))
-        check_reached(z, _until_missing(readings), np.shape(y), "reading")
+        check_reached(z, until_missing(readings), np.shape(y), "reading")
         return shaped(z, np.shape(y))
 
-    def value(self, z: Any) -> Any:
+    def value(self, z: ArrayLike) -> Numbers:
         """The reading that has these scores, the inverse of `score`."""
         wanted = channels(z, self.dim, "score")
         y = np.full(wanted.shape, np.nan)
@@ -741,10 +744,10 @@ class FromDensity(Frozen):
             for i in range(1, self.dim):
                 if np.isfinite(y[:i, j]).all() and not np.isnan(wanted[i, j]):
                     y[i, j] = self._conditional(y[:i, j]).quantiles(wanted[i : i + 1, j])[0]
-        check_reached(y, _until_missing(wanted), np.shape(z), "score")
+        check_reached(y, until_missing(wanted), np.shape(z), "score")
         return shaped(y, np.shape(z))
 
-    def logpdf(self, y: Any) -> Any:
+    def logpdf(self, y: ArrayLike) -> Numbers:
         """Log-density of the channels together, normalised."""
         readings, (first, nest) = channels(y, self.dim, "reading"), self._parts
         out = first.logpdf(readings[0]) if nest is None else nest.logpdf(readings) - first.log_mass
@@ -798,14 +801,14 @@ class FromDensity(Frozen):
         return line
 
 
-def check_accuracy(accuracy: Any) -> float:
+def check_accuracy(accuracy: float) -> float:
     """The accuracy, if it is one that can be promised."""
     if not isinstance(accuracy, (int, float)) or not _FINEST <= accuracy <= _COARSEST:
         raise LawError(f"accuracy = {accuracy!r}; it must be a number from {_FINEST:g} to {_COARSEST:g}")
     return float(accuracy)
 
 
-def check_size(dim: Any, integrate: Any) -> int:
+def check_size(dim: int, integrate: int) -> int:
     """How many numbers a log-density takes, if they are few enough."""
     for name, value, least in (("dim", dim, 1), ("integrate", integrate, 0)):
         if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
@@ -822,7 +825,7 @@ def check_size(dim: Any, integrate: Any) -> int:
     return int(dim + integrate)
 
 
-def supports_of(support: Any, size: int) -> list[tuple[float, float]]:
+def supports_of(support: ArrayLike | None, size: int) -> list[tuple[float, float]]:
     """One pair (low, high) for each number."""
     if support is None:
         return [(-math.inf, math.inf)] * size
@@ -836,7 +839,9 @@ def supports_of(support: Any, size: int) -> list[tuple[float, float]]:
     return [(low, high) for low, high in pairs]
 
 
-def _hints(centre: Any, scale: Any, near: Any, size: int) -> list[Hint]:
+def _hints(
+    centre: ArrayLike | None, scale: ArrayLike | None, near: Sequence[ArrayLike] | Array, size: int
+) -> list[Hint]:
     given: dict[str, list[float | None]] = {}
     for name, value in (("centre", centre), ("scale", scale)):
         if value is None:
@@ -858,25 +863,3 @@ def _hints(centre: Any, scale: Any, near: Any, size: int) -> list[Hint]:
         Hint(c, s, tuple(column))
         for c, s, column in zip(given["centre"], given["scale"], seeds.T.tolist(), strict=True)
     ]
-
-
-def _until_missing(rows: Array) -> Array:
-    """NaN from the first NaN of each column on: a channel after a missing one has no score."""
-    return np.where(np.logical_or.accumulate(np.isnan(rows), axis=0), np.nan, rows)
-
-
-def _again(*given: Any) -> FromDensity:
-    logpdf, dim, support, centre, scale, near, integrate, log_total, normalise, accuracy, name = given
-    return FromDensity(
-        logpdf,
-        dim,
-        support=support,
-        centre=centre,
-        scale=scale,
-        near=near,
-        integrate=integrate,
-        log_total=log_total,
-        normalise=normalise,
-        accuracy=accuracy,
-        name=name,
-    )

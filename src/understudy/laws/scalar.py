@@ -1,20 +1,17 @@
 """Any continuous law of one number, as `scipy.stats` gives it: heavy tails, skewness, bounds.
 
 `Scalar` takes the distribution apart into location, scale and a standard law, because the standard
-law keeps its digits next to the end of its support, where ``y`` itself would have lost them. The
-arithmetic of the tails is in `tails`.
+law keeps its digits next to the end of its support, where ``y`` itself would have lost them. The score of x is
+z = Phi^-1(F(x)). Three ways lead to it.
 
-Scores in closed form: standard laws whose tails, and their inverses, are formulas that keep all digits.
-
-The normal law needs no distribution function at all: its scores are its values. For the others the smaller of
-F(x) and 1 - F(x) is a formula, and so is the x that belongs to it; neither saturates, so that nothing is
+*Closed forms*: the normal law needs no distribution function at all, its scores are its values. For some others the
+smaller of F(x) and 1 - F(x) is a formula, and so is the x that belongs to it; neither saturates, so that nothing is
 integrated or searched for. Where even the smaller one leaves float64 its logarithm takes over.
 
-Scores of any continuous one-dimensional law, far into both tails, and back.
+*The middle* of any other law: F as the library computes it.
 
-The score of x is z = Phi^-1(F(x)). Near the middle that is how it is computed. In a tail F(x) is
-1 up to rounding, and a library's own tail functions saturate, lose their digits or underflow; so
-beyond `TRUSTED` the tail is integrated from the log-density, which does not suffer from any of this:
+*The tails* of any other law: F(x) is 1 up to rounding, and a library's own tail functions saturate, lose their digits
+or underflow; so beyond `TRUSTED` the tail is integrated from the log-density, which does not suffer from any of this:
 
     log sf(x) = logpdf(x) + log int_0^inf exp(logpdf(x + s) - logpdf(x)) ds
 
@@ -24,11 +21,10 @@ solves score(x) = z by Newton's method kept inside a bracket of floats, so that 
 Near a finite end floats are too far apart for the tail that is left: the inverse then gives the one
 whose tail probability is nearest, and beyond the last one inside the support that one. Either way it
 is within a rounding unit of the quantile. A quantile beyond the largest float has no such neighbour.
+The arithmetic of the tails raises nothing on a point that cannot be computed: it comes back as NaN, and `Scalar` knows
+its position.
 
-Nothing here raises on a point that cannot be computed: it comes back as NaN, and `scalar` knows its
-position.
-
-A law moved by a constant.
+`Shifted` is a law moved by a constant.
 """
 
 from __future__ import annotations
@@ -40,14 +36,14 @@ from functools import cache, cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from understudy._types import Array, Json, Plain
+from understudy._types import Array, Json, Mask, Numbers, Plain
 from understudy.errors import LawError, ModelError, StoredFileError
-from understudy.laws.law import Law, channels, check_inside, check_reached, shaped
+from understudy.laws.law import Law, channels, check_inside, check_reached, dimension, has_atoms, shaped
 from understudy.serialize import WAY_OUT, Place, construct, fields, from_plain, stored_array, to_plain
 
-# Scores in closed form: standard laws whose tails, and their inverses, are formulas that keep all dig ---
+# Closed forms ------------------------------------------------------------------------------------------
 
 
 _TINY = 1e-290  # below this the logarithm of a probability keeps digits that the probability has lost
@@ -113,13 +109,13 @@ class Tails:
 
     middle: float
     """The median."""
-    tail: Callable[[Array, NDArray[np.bool_]], Any]
+    tail: Callable[[Array, Mask], Any]
     """The smaller of F and 1 - F at x; the second argument tells where x is above the median."""
-    log_tail: Callable[[Array, NDArray[np.bool_]], Any]
+    log_tail: Callable[[Array, Mask], Any]
     """Its logarithm, where it is less than 1e-290."""
-    inverse: Callable[[Array, NDArray[np.bool_]], Any]
+    inverse: Callable[[Array, Mask], Any]
     """The x with that tail."""
-    log_inverse: Callable[[Array, NDArray[np.bool_]], Any]
+    log_inverse: Callable[[Array, Mask], Any]
     """The x whose tail has that logarithm, where it is less than 1e-290."""
 
     def score(self, x: Array) -> Array:
@@ -171,11 +167,11 @@ def _by_blocks(f: Callable[[Array], Array], x: Array) -> Array:
 # Exponential: 1 - F = exp(-x).
 
 
-def _exponential_tail(x: Array, above: NDArray[np.bool_]) -> Any:
+def _exponential_tail(x: Array, above: Mask) -> Any:
     return np.where(above, np.exp(-x), -np.expm1(-np.maximum(x, 0.0)))
 
 
-def _exponential_inverse(q: Array, above: NDArray[np.bool_]) -> Any:
+def _exponential_inverse(q: Array, above: Mask) -> Any:
     return -np.where(above, np.log(q), np.log1p(-q))
 
 
@@ -207,13 +203,13 @@ _GUMBEL_L = Tails(
 )
 
 
-def _both_ways(size: Any, above: NDArray[np.bool_]) -> Any:
+def _both_ways(size: Array, above: Mask) -> Array:
     """Sizes with the sign of their side, for symmetric laws."""
     return np.where(above, size, -size)
 
 
 # F = 1 / (1 + exp(-x))
-def _logistic_tail(x: Array, above: NDArray[np.bool_]) -> Any:
+def _logistic_tail(x: Array, above: Mask) -> Any:
     from scipy.special import expit
 
     return expit(-np.abs(x))
@@ -267,7 +263,7 @@ def closed_form(family: Any, shapes: dict[str, float]) -> Closed | None:
     return None
 
 
-# Scores of any continuous one-dimensional law, far into both tails, and back -------------------------
+# Tails from the log-density ----------------------------------------------------------------------------
 
 
 Function = Callable[[Array], Any]
@@ -276,7 +272,7 @@ TRUSTED = 1e-3
 """The tail probability down to which a library's cdf and sf are believed (1 - F keeps 13 digits there)."""
 
 _LAST_RESORT = 1e-9  # where quadrature fails (a step in the density), cdf and sf are believed down to here
-_BLOCK_tails = 2048  # points integrated at a time, which bounds the memory
+_POINTS = 2048  # points integrated at a time, which bounds the memory
 _STEPS = (0.0625, 0.03125, 0.015625)
 _ITERATIONS = 200
 _PURE_NEWTON = 12  # iterations after which every second one bisects, so that the bracket must close
@@ -413,8 +409,8 @@ def log_tail(law: Density, x: Array, side: float, rough: Array) -> Array:
         log_room = np.log(room[last])
         out[last] = pole.logpdf(log_room) + log_room - math.log1p(pole.power)
         near = np.flatnonzero(~far & ~last)
-        for first in range(0, near.size, _BLOCK_tails):
-            block = near[first : first + _BLOCK_tails]
+        for first in range(0, near.size, _POINTS):
+            block = near[first : first + _POINTS]
             out[block] = _integrate(law, x[block], side)
         contradicted = (rough > 1e-6) & ~(np.abs(out - np.log(rough)) < 1e-3)
         unknown = (contradicted | np.isnan(out)) & (rough > _LAST_RESORT)
@@ -640,7 +636,7 @@ def _search(law: Density, z: Array, side: float, start: Array) -> Array:
     return law.within(x)
 
 
-# Any continuous law of one number, as `scipy.stats` gives it: heavy tails, skewness, bounds ----------
+# The law of a scipy.stats distribution -----------------------------------------------------------------
 
 
 _RULE = "a law of one number is a frozen continuous scipy.stats distribution, such as scipy.stats.t(3, loc=1)"
@@ -725,7 +721,7 @@ class Scalar:
         # The parameters of a conditional law hold the past readings, so they are not shown.
         return f"Scalar({self._family}, dim={self.dim})"
 
-    def score(self, y: Any, v: Any = None) -> Any:
+    def score(self, y: ArrayLike, v: ArrayLike | None = None) -> Numbers:
         """Z = Phi^-1(F(y)), channel by channel; NaN stays NaN."""
         readings = channels(y, self.dim, "reading")
         z = self._scores(readings)
@@ -733,7 +729,7 @@ class Scalar:
         check_reached(z, readings, np.shape(y), "reading")
         return shaped(z, np.shape(y))
 
-    def score_or_end(self, y: Any) -> Any:
+    def score_or_end(self, y: ArrayLike) -> Numbers:
         """The score, or -inf below the support and inf above, where `score` refuses: what a mixture needs.
 
         Far out where the density is below exp(-1e6) and its tail cannot be integrated, an infinity too.
@@ -752,7 +748,7 @@ class Scalar:
     def _scores(self, readings: Array) -> Array:
         return np.stack([channel.score(row) for channel, row in zip(self._channels, readings, strict=True)])
 
-    def value(self, z: Any) -> Any:
+    def value(self, z: ArrayLike) -> Numbers:
         """Y = F^-1(Phi(z)), the inverse of `score`, rounded to a float inside the support.
 
         It is within one rounding unit of the quantile (of y, or of loc where that is larger): next to
@@ -763,7 +759,7 @@ class Scalar:
         check_reached(y, wanted, np.shape(z), "score")
         return shaped(y, np.shape(z))
 
-    def logpdf(self, y: Any) -> Any:
+    def logpdf(self, y: ArrayLike) -> Numbers:
         """Log-density, summed over the channels."""
         readings = channels(y, self.dim, "reading")
         rows = [channel.logpdf(row) for channel, row in zip(self._channels, readings, strict=True)]
@@ -950,15 +946,15 @@ class Shifted:
 
     __slots__ = ("dim", "law", "shift")
 
-    def __init__(self, law: Law, shift: Any) -> None:
-        self.dim = int(getattr(law, "dim", 1))
+    def __init__(self, law: Law, shift: Numbers) -> None:
+        self.dim = dimension(law)
         self.law = law
         self.shift = shift
 
     @property
     def atoms(self) -> bool:
         """Whether the law that is moved has atoms."""
-        return bool(getattr(self.law, "atoms", False))
+        return has_atoms(self.law)
 
     def to_dict(self, place: Place) -> Plain:
         """The law and the shift; see `understudy.serialize`."""
@@ -980,21 +976,21 @@ class Shifted:
     def __repr__(self) -> str:
         return f"Shifted({self.law!r})"
 
-    def score(self, y: Any, v: Any = None) -> Any:
+    def score(self, y: Numbers, v: Numbers | None = None) -> Numbers:
         """Score of the innovation."""
         innovation = _move(y, self.shift, -1.0)
         return self.law.score(innovation) if v is None else self.law.score(innovation, v)
 
-    def value(self, z: Any) -> Any:
+    def value(self, z: Numbers) -> Numbers:
         """Innovation of the score, moved."""
         return _move(self.law.value(z), self.shift, 1.0)
 
-    def logpdf(self, y: Any) -> Any:
+    def logpdf(self, y: Numbers) -> Numbers:
         """Density of the innovation."""
         return self.law.logpdf(_move(y, self.shift, -1.0))
 
 
-def _move(y: Any, shift: Any, sign: float) -> Any:
+def _move(y: Numbers, shift: Numbers, sign: float) -> Numbers:
     if np.ndim(shift) == 0:
         return y + sign * shift
     return (np.asarray(y).T + sign * np.asarray(shift)).T

@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike
 
 from understudy._types import Array, Frozen, Numbers
 from understudy.errors import LawError, MissingReadingError, ModelError, NumericalError, ReadingError
-from understudy.laws._quadrature import Asked, Stretch
 from understudy.laws.law import Law
 from understudy.laws.numeric import MOST, FromDensity, check_accuracy, check_size, supports_of
+from understudy.laws.panels import Asked, Stretch
 from understudy.models.iid_markov import law_dim, takes_k
 
 Hint: TypeAlias = "ArrayLike | Callable[[Array], ArrayLike] | None"

@@ -26,7 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 
@@ -56,7 +56,7 @@ from understudy.models.cell_filter import (
     updated,
 )
 from understudy.models.gauss_markov import Filtered, GaussMarkov
-from understudy.models.model import Model, Residual, is_model
+from understudy.models.model import Model, Residual, State, is_model
 from understudy.models.quantised_residual import residual
 from understudy.serialize import Place, construct, fields, from_plain, to_plain
 
@@ -216,7 +216,7 @@ def _chosen(linear: GaussMarkov, grid: Rounding, method: str) -> tuple[str, str]
 # A process that lives on the grid -------------------------------------------------------------------------
 
 
-class OnGrid(Frozen):
+class OnGrid(Frozen, Generic[State]):
     """The model, on a grid: `step`, `offset`, `low` and `high` are numbers, or one for each channel, as in `Quantised`.
 
     >>> import scipy.stats
@@ -235,7 +235,7 @@ class OnGrid(Frozen):
 
     def __init__(
         self,
-        model: Model,
+        model: Model[State],
         step: PerChannel,
         offset: PerChannel = 0.0,
         low: PerChannel = None,
@@ -246,7 +246,7 @@ class OnGrid(Frozen):
                 f"model is of type {type(model).__name__}; a process on a grid needs a model of continuous readings "
                 "that goes on from what it has read"
             )
-        self.model: Model = model
+        self.model: Model[State] = model
         self.dim: int = model.dim
         self.grid = Rounding(model.dim, step, offset, low, high)
         if not self.grid.everywhere:
@@ -294,19 +294,19 @@ class OnGrid(Frozen):
         order: int | None = getattr(self.model, "order", None)
         return getattr(self.model, "refill", None) if order is None else order
 
-    def start(self) -> Any:
+    def start(self) -> State:
         """That of the model inside."""
         return self.model.start()
 
-    def predict(self, state: Any) -> Rounded:
+    def predict(self, state: State) -> Rounded:
         """The law of the model inside, rounded."""
         return Rounded(self.model.predict(state), self.grid)
 
-    def update(self, state: Any, y: Any) -> Any:
+    def update(self, state: State, y: Numbers) -> State:
         """On from what was reported."""
         return self.model.update(state, y)
 
-    def skip(self, state: Any) -> Any:
+    def skip(self, state: State) -> State:
         """As the model inside does."""
         return self.model.skip(state)
 

@@ -1,34 +1,20 @@
-"""A density of one number in panels, each with a Gauss-Legendre rule that has been seen to be enough.
+"""The integral of a density of one number, found and computed from its logarithm alone.
 
-A panel is halved until both halves together agree with it, the error measured against the smaller of
-the two tails that it belongs to: so both tails keep their relative accuracy, down to `FLOOR`. The mass
-is added up from both ends for the same reason. What lies between a point and the next edge is
-integrated afresh with the same rule, so that nothing is interpolated.
-
-The inverse of an increasing function, for many targets at once: Newton's method that cannot get lost.
-
-Every point that is looked at becomes one end of the bracket around its target. A move that leaves the
-bracket, or starts where the function is flat, is replaced by halving; after a few moves every second one
-is. Half of the halvings count floats rather than lengths, and there are 2^64 floats, so that the bracket
-is shut, its ends neighbours, after at most `LIMIT` looks whatever the function does.
-
-Coordinates in which any density of one number is tame.
-
-A support (low, high) is first stretched to the whole line: u = x, log(x - low), -log(high - x), or the
-logit of the place between both ends. A pole or a power of the density at an end becomes an exponential
-there. Then u = centre + scale sinh w brings the bulk to |w| < 1 or so and makes every power of a tail
-an exponential too. Densities are integrated in w.
-
-A user's log-density, asked with care: what it may do wrong is named, and no reading is.
-
-Where a density of one number has its mass, found from its logarithm alone.
-
-Nothing is known beforehand: the scale may be 1e-12 or 1e12, and there may be several modes. A
-log-density tells the way, though: even a thousand standard deviations off it has a slope. So the
-search looks at readings of all magnitudes, closes in on every peak that it sees (a parabola through
-three points finds a Gaussian one at once), looks around each at all scales for others, and stops when
-no peak is left that has not been looked at. What is so narrow that no look ever fell on its slopes stays
-unseen; the mass that is then missing is noticed by whoever integrates.
+- `Stretch` and `Coordinate`: coordinates in which any density of one number is tame. A support (low, high) is first
+  stretched to the whole line: u = x, log(x - low), -log(high - x), or the logit of the place between both ends. A
+  pole or a power of the density at an end becomes an exponential there. Then u = centre + scale sinh w brings the bulk
+  to |w| < 1 or so and makes every power of a tail an exponential too. Densities are integrated in w.
+- `Asked`: a user's log-density, asked with care: what it may do wrong is named, and no reading is.
+- `find_bulk`: where the mass is. Nothing is known beforehand: the scale may be 1e-12 or 1e12, and there may be several
+  modes. A log-density tells the way, though: even a thousand standard deviations off it has a slope. So the
+  search looks at readings of all magnitudes, closes in on every peak that it sees (a parabola through three points
+  finds a Gaussian one at once), looks around each at all scales for others, and stops when no peak is left that has not been
+  looked at. What is so narrow that no look ever fell on its slopes stays unseen; the mass that is then missing is
+  noticed by whoever integrates.
+- `Panels`: the integral, in panels with a Gauss-Legendre rule that has been seen to be enough. A panel is halved until
+  both halves together agree with it, the error measured against the smaller of the two tails that it belongs to: so
+  both tails keep their relative accuracy, down to `FLOOR`. The mass is added up from both ends for the same reason.
+  What lies between a point and the next edge is integrated afresh with the same rule, so that nothing is interpolated.
 """
 
 from __future__ import annotations
@@ -40,13 +26,12 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from understudy._types import Array
+from understudy._types import Array, Index, Mask
 from understudy.errors import NumericalError
 from understudy.laws.mixture import Look, invert, middle_float
 
-# A density of one number in panels, each with a Gauss-Legendre rule that has been seen to be enough ---
+# Panels ------------------------------------------------------------------------------------------------
 
 
 FLOOR = 1e-16
@@ -104,7 +89,7 @@ class Panels:
         self._log_error = log_error
         self._positive(g.max(axis=1) == -np.inf, name)
 
-    def _positive(self, empty: NDArray[np.bool_], name: str) -> None:
+    def _positive(self, empty: Mask, name: str) -> None:
         least = FLOOR * self.total
         if empty.any() and (empty & (self.below[:-1] > least) & (self.above[1:] > least)).any():
             raise NumericalError(
@@ -167,7 +152,7 @@ class Panels:
         ends, rough, at = self._knots
         j = np.clip(np.searchsorted(ends, z, side="right") - 1, 0, ends.size - 2)
 
-        def look(which: NDArray[np.intp], w: Array) -> Look:
+        def look(which: Index, w: Array) -> Look:
             p, side, g = self.tails(w)
             found = -side * ndtri(p)
             miss = found - z[which]
@@ -189,7 +174,7 @@ class _Leaves(NamedTuple):
     log_mass: Array
     log_error: Array
 
-    def chosen(self, which: NDArray[np.bool_] | NDArray[np.intp]) -> _Leaves:
+    def chosen(self, which: Mask | Index) -> _Leaves:
         return _Leaves(*(part[which] for part in self))
 
     def joined(self, other: _Leaves) -> _Leaves:
@@ -238,7 +223,7 @@ def _halved(height: Height, edges: Array, tolerance: float, name: str, grain: Gr
     )
 
 
-def _suspect(panels: _Leaves, tolerance: float, grain: Grain | None) -> NDArray[np.bool_]:
+def _suspect(panels: _Leaves, tolerance: float, grain: Grain | None) -> Mask:
     """Panels that do not continue each other.
 
     A jump, or the slope of a narrow peak, between an edge and the node next to it is seen by neither a panel
@@ -291,7 +276,7 @@ def _smaller_tail(a: Array, pair: Array, scale: float, done: _Leaves | None) -> 
     return np.asarray(np.maximum(tail[: a.size], FLOOR * sorted_mass.sum()))
 
 
-# Coordinates in which any density of one number is tame ----------------------------------------------
+# Coordinates -------------------------------------------------------------------------------------------
 
 
 LARGEST = 1e300
@@ -394,7 +379,7 @@ def log_cosh(w: Array) -> Array:
     return np.asarray(size + np.log1p(np.exp(-2.0 * size)) - math.log(2.0))
 
 
-# A user's log-density, asked with care: what it may do wrong is named, and no reading is -------------
+# A user's log-density ----------------------------------------------------------------------------------
 
 
 _AT_ONCE = 65_536  # points in one call, which bounds the memory
@@ -465,7 +450,7 @@ def not_a_number(name: str) -> NumericalError:
     )
 
 
-# Where a density of one number has its mass, found from its logarithm alone --------------------------
+# The bulk ----------------------------------------------------------------------------------------------
 
 
 Ask = Callable[[Array], Array]
