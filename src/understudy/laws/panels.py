@@ -8,8 +8,8 @@
 - `find_bulk`: where the mass is. Nothing is known beforehand: the scale may be 1e-12 or 1e12, and there may be several
   modes. A log-density tells the way, though: even a thousand standard deviations off it has a slope. So the
   search looks at readings of all magnitudes, closes in on every peak that it sees (a parabola through three points
-  finds a Gaussian one at once), looks around each at all scales for others, and stops when no peak is left that has not been
-  looked at. What is so narrow that no look ever fell on its slopes stays unseen; the mass that is then missing is
+  finds a Gaussian one at once), looks around each at all scales for others, and stops when no peak is left that has not
+  been looked at. What is so narrow that no look ever fell on its slopes stays unseen; the mass that is then missing is
   noticed by whoever integrates.
 - `Panels`: the integral, in panels with a Gauss-Legendre rule that has been seen to be enough. A panel is halved until
   both halves together agree with it, the error measured against the smaller of the two tails that it belongs to: so
