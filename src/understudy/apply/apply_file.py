@@ -24,22 +24,23 @@ bad rows and charges: no reading, no value, no distortion.
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import gzip
 import json
 import os
 import sys
 import time as clock
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from types import TracebackType
 from typing import IO, Any
 
 import numpy as np
 
 from understudy._paths import STANDARD, NewFile, Path, check_paths, write_whole
-from understudy._types import Array
-from understudy.apply.binding import Binding, bind, family_of
-from understudy.apply.output_format import forms_of
+from understudy._types import Array, Index, Ints, Plain
+from understudy.apply.binding import Binding, FileDesign, bind, family_of, forms_of
 from understudy.apply.segments import (
     LONGEST_GAP,
     Batch,
@@ -62,7 +63,7 @@ from understudy.stream.ledger import Ledger
 from understudy.tables.columns import Column, Layout, NumberFormat, batches
 from understudy.tables.delimited import MARK
 from understudy.tables.table import Source, Writer, format_of, make_writer, title
-from understudy.tables.times import SECOND, Kind, in_words
+from understudy.tables.times import SECOND, Kind, Period, in_words
 
 # What is told after a file was disguised: counts, places of bad rows, charges. No reading, no value,  ---
 
@@ -113,11 +114,11 @@ class Summary:
     nats: float = 0.0
     seconds: float = 0.0
     columns: tuple[str, ...] = ()
-    mark: dict[str, Any] = field(default_factory=dict)
+    mark: Plain = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     withheld: int = 0
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_plain(self) -> Plain:
         """As JSON can hold it."""
         plain = asdict(self)
         return {name: list(value) if isinstance(value, tuple) else value for name, value in plain.items()}
@@ -157,7 +158,7 @@ class Work:
 
     def __init__(self, bound: Binding, terms: Terms, longest_gap: int, skip: bool, name: str) -> None:
         self.bound, self.terms = bound, terms
-        gate = (terms.design.family.about or {}).get("gate") or {}
+        gate = (family_of(terms.design).about or {}).get("gate") or {}
         self._misfit = not gate.get("passed", True)
         self._longest_gap, self._skip, self._name = longest_gap, skip, name
         self._player: Player | None = None
@@ -176,14 +177,14 @@ class Work:
     def __repr__(self) -> str:
         return f"Work({self.rows} rows)"
 
-    def _marked(self, mark: dict[str, Any]) -> dict[str, Any]:
+    def _marked(self, mark: Plain) -> Plain:
         """The mark of a stream, which does not know of the gate, with what that found."""
         if not self._misfit:
             return mark
         return {**mark, "guarantee": "; ".join(filter(None, (mark.get("guarantee"), MISFIT)))}
 
     @property
-    def told(self) -> dict[str, Any]:
+    def told(self) -> Plain:
         """What the summary says of it."""
         return {
             "rows": self.rows, "missing": self._missing, "filled": self._filled, "skipped": self._skipped,
@@ -254,7 +255,7 @@ class Work:
         late = self.late
         for segment, start, stop in self._stretches(batch):
             self._enter(segment, int(batch.lines[start]))
-            placed: Any = slice(start, stop)
+            placed: slice | Index = slice(start, stop)
             if batch.unplaced is not None:
                 placed = start + np.flatnonzero(~batch.unplaced[start:stop])
             found = self._played(batch, Y, placed)
@@ -277,7 +278,7 @@ class Work:
             return batch.columns
         return {**batch.columns, self.bound.time: batch.columns[self.bound.time].at(self._moved_times)}
 
-    def _note_times(self, times: Any, placed: Any, length: int) -> None:
+    def _note_times(self, times: Ints, placed: slice | Index, length: int) -> None:
         """Remember the slots of rows whose times are beside them; rows that are taken together keep their own."""
         cadence = self._readings.cadence
         if cadence is None or self.bound.resampling is not None or not len(times):
@@ -287,12 +288,14 @@ class Work:
         off = np.flatnonzero(slots != times)
         self._moved_times.update(zip(rows[off].tolist(), slots[off].tolist(), strict=True))
 
-    def _played(self, batch: Batch, Y: Array, placed: Any) -> Array:
+    def _played(self, batch: Batch, Y: Array, placed: slice | Index) -> Array:
         """Outputs of some rows, all of one segment."""
         Y = Y[placed]
         if not len(Y):
             return Y
-        times, theta, inputs = (None if x is None else x[placed] for x in (batch.times, batch.theta, batch.inputs))
+        times = None if batch.times is None else batch.times[placed]
+        theta = None if batch.theta is None else batch.theta[placed]
+        inputs = None if batch.inputs is None else batch.inputs[placed]
         if times is not None:
             self._latest = int(times[-1])
         ready = prepared(self.bound, Y, times, theta, inputs, batch.lines[placed])
@@ -364,9 +367,9 @@ SIDECAR = ".meta.json"
 """The ending of the mark beside a CSV file."""
 
 
-def check_target(source: Path, target: Path, kind: str, ledger: Any = None) -> None:
+def check_target(source: Path, target: Path, kind: str, ledger: Ledger | Path | None = None) -> None:
     """Refuse a target that is the source or the ledger, and whatever is no file in a folder that is there."""
-    known = None if ledger is None else getattr(ledger, "path", ledger)
+    known = ledger.path if isinstance(ledger, Ledger) else ledger
     check_paths({"source": source}, written(target, kind, "target"), ("ledger", known))
 
 
@@ -390,7 +393,7 @@ class Target:
     def __enter__(self) -> Target:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         if self._new is None:
             return
         with contextlib.suppress(OSError, ValueError):
@@ -411,7 +414,7 @@ class Target:
             self._file = gzip.GzipFile("", "wb", 6, self._raw, mtime=0) if packed else self._raw
         return self._file  # type: ignore[no-any-return]  # a file
 
-    def finish(self, meta: Mapping[str, Any] | None) -> None:
+    def finish(self, meta: Plain | None) -> None:
         """Give the file its name, and `meta` beside it where its format has no place for a mark."""
         with self.faults():
             file, raw = self.file, self._raw
@@ -423,7 +426,7 @@ class Target:
             if self._new is None:
                 return
             if meta is not None:  # first, so that no file stands there without its mark
-                write_whole(self.path + SIDECAR, json.dumps(dict(meta), indent=1, sort_keys=True) + "\n")
+                write_whole(self.path + SIDECAR, json.dumps(meta, indent=1, sort_keys=True) + "\n")
             self._new.keep()
 
     @contextlib.contextmanager
@@ -447,7 +450,7 @@ Progress = Callable[[int, float | None], None]
 
 
 def apply_file(
-    design: Any,
+    design: FileDesign,
     source: Path,
     target: Path,
     *,
@@ -456,11 +459,11 @@ def apply_file(
     time: str | None = None,
     segment: str | Sequence[str] | None = None,
     keep: str | Sequence[str] = (),
-    period: Any = None,
-    ledger: Any = None,
+    period: Period | None = None,
+    ledger: Ledger | Path | None = None,
     name: str = "stream",
     room: str | None = None,
-    epoch: Any = None,
+    epoch: int | dt.timedelta | None = None,
     run: str | None = None,
     abandon: bool = False,
     on_error: str = "stop",
@@ -470,7 +473,7 @@ def apply_file(
     delimiter: str = ",",
     decimals: int | None = None,
     accept_misfit: bool = False,
-    rng: Any = None,
+    rng: np.random.Generator | int | None = None,
     progress: Progress | None = None,
 ) -> Summary:
     r"""Disguise the readings of a file.
@@ -614,7 +617,7 @@ def _layout(bound: Binding, forms: tuple[NumberFormat, ...], file: Source, kind:
     return layout
 
 
-def _gate(design: Any, accept_misfit: bool) -> list[str]:
+def _gate(design: FileDesign, accept_misfit: bool) -> list[str]:
     """Refuse a family that failed its gate, unless that is accepted; then it is said."""
     gate = (family_of(design).about or {}).get("gate") or {}
     if gate.get("passed", True):

@@ -1,21 +1,33 @@
-"""What a design says about a file, and what the user says: which column is what.
+"""What a design says about a file, and what the user says: which column is what, and how outputs are written.
 
 A family that was fitted remembers its columns (`Family.about`); what is named here comes before that. Nothing is
 guessed from the contents of a file.
+
+The form of an output is a function of the design alone: as many decimals as tell the values of its lattice apart, zeros
+at the end included, in every row of every file. It is never learned from the rows that are being disguised: a sensor
+that prints six significant digits names the parameter by the decimals of its readings.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from fractions import Fraction
+from typing import TypeAlias
 
 from understudy.errors import ConfigurationError, DesignError
 from understudy.identify.grid import Cells
 from understudy.identify.public_inputs import Offset, clock_names
 from understudy.models.family import Family
+from understudy.randomizer.causal import CausalDesign
+from understudy.randomizer.design import Design
+from understudy.tables.columns import NumberFormat
 from understudy.tables.table import check_names
-from understudy.tables.times import SECOND, seconds
+from understudy.tables.times import SECOND, Period, seconds
+
+FileDesign: TypeAlias = Design | CausalDesign
+"""A design that a file can be disguised by: one draw an epoch, or decisions by a clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,22 +66,22 @@ class Binding:
         check_names(self.wanted, names, file)
 
 
-def family_of(design: Any) -> Family:
+def family_of(design: FileDesign) -> Family:
     """The family that a design was made for."""
-    family = getattr(design, "family", None)
+    family = getattr(design, "family", None)  # what us.solve makes has none
     if not isinstance(family, Family):
         raise DesignError("the design has no models (us.solve makes none); a file needs one from us.design")
     return family
 
 
 def bind(
-    design: Any,
+    design: FileDesign,
     reading: str | Sequence[str] | None = None,
     private: str | None = None,
     time: str | None = None,
     segment: str | Sequence[str] | None = None,
     keep: str | Sequence[str] = (),
-    period: Any = None,
+    period: Period | None = None,
 ) -> Binding:
     """Which column is what. ``time=""`` and ``segment=""`` say that there is none, whatever the family was fitted to.
 
@@ -87,7 +99,7 @@ def bind(
             f"reading = {list(readings)!r}; the design has {family.dim} channel{'s' * (family.dim != 1)}, and each "
             "needs a column"
         )
-    estimated = bool(design.estimated)
+    estimated = design.estimated
     private = private or about.get("private")
     if private is None and not estimated:
         raise ConfigurationError(
@@ -151,3 +163,59 @@ def _names(given: str | Sequence[str] | None) -> tuple[str, ...]:
     if given is None:
         return ()
     return (given,) if isinstance(given, str) else tuple(dict.fromkeys(given))
+
+
+# How the numbers of an output are written -----------------------------------------------------------
+
+
+MOST_DECIMALS = 15
+_ENDLESS = 9
+
+
+def forms_of(design: FileDesign, decimals: int | None = None) -> tuple[NumberFormat, ...]:
+    """The form of the outputs of each channel, as the design has it, or with so many decimals.
+
+    >>> import understudy as us
+    >>> family = us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[0, 1])
+    >>> forms_of(us.design(family, leakage=0.1, distortion="mae"))[0].texts([0.5])
+    ['0.5000']
+    """
+    dim = family_of(design).dim
+    if decimals is not None:
+        if isinstance(decimals, bool) or not isinstance(decimals, int) or not 0 <= decimals <= MOST_DECIMALS:
+            raise ConfigurationError(
+                f"decimals = {decimals!r}; it must be a whole number of at most {MOST_DECIMALS}, 0 or more"
+            )
+        return (NumberFormat(decimals),) * dim
+    places = design.release.lattice.decimals
+    return tuple(NumberFormat(_grid_decimals(design, i) if known is None else known) for i, known in enumerate(places))
+
+
+def _grid_decimals(design: FileDesign, channel: int) -> int:
+    """Decimals of a grid that the models live on."""
+    family = family_of(design)
+    grids = [getattr(family.model(value), "grid", None) for value in design.pseudo]
+    found = 0
+    for grid in grids:
+        if grid is None:
+            raise ConfigurationError(
+                "decimals is missing: the models have atoms and no grid, so that the design does not know how many "
+                "decimals an output has. Say how many, decimals=2"
+            )
+        cell = grid.channels[channel]
+        for number in (cell.step, cell.offset):
+            found = max(found, _decimals(number))
+    return found
+
+
+def _decimals(number: float) -> int:
+    """Decimals of a number as it is written; of one such as 1/15, which has no end, nine or a few more.
+
+    >>> [_decimals(number) for number in (5.0, 0.25, 1 / 15, 1e-10 / 3)]
+    [0, 2, 9, 14]
+    """
+    exact = Fraction(repr(float(number)))
+    for places in range(MOST_DECIMALS):
+        if (exact * 10**places).denominator == 1:
+            return places
+    return min(MOST_DECIMALS, max(_ENDLESS, math.ceil(3.0 - math.log10(abs(number)))))

@@ -20,16 +20,16 @@ import hashlib
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from understudy._types import Array, Index, Ints, Mask, Value
-from understudy.apply.binding import Binding
+from understudy.apply.binding import Binding, FileDesign, family_of
 from understudy.errors import ConfigurationError, ModelError, ReadingError, UnderstudyWarning
 from understudy.identify import resample
 from understudy.identify.history import Bins, known_positions
-from understudy.randomizer.causal import causal_stream
+from understudy.randomizer.causal import CausalDesign, causal_stream
 from understudy.randomizer.design import Choices, stream
 from understudy.stream.cadence import Cadence, Places
 from understudy.stream.engine import WITHHOLD, PrivateValues
@@ -220,19 +220,19 @@ def _phase(times: Ints, period: int) -> int:
 class Terms:
     """What streams are begun with."""
 
-    design: Any
+    design: FileDesign
     ledger: Ledger | None
     name: str
     room: str | None
-    epoch: Any
+    epoch: int | dt.timedelta | None
     run: str | None
     abandon: bool
-    rng: Any
+    rng: np.random.Generator | None
 
     @property
     def causal(self) -> bool:
         """Whether the design decides by its clock, with memory."""
-        return bool(self.design.kind == "causal")
+        return self.design.kind == "causal"
 
     @property
     def refill(self) -> int | None:
@@ -242,14 +242,15 @@ class Terms:
         """
         design = self.design
         try:
-            return refill_of(design.family.model(value) for value in (*design.values, *design.pseudo))
+            return refill_of(family_of(design).model(value) for value in (*design.values, *design.pseudo))
         except ModelError:
             return None
 
-    def clock(self, bound: Binding) -> Any:
+    def clock(self, bound: Binding) -> int | dt.timedelta | None:
         """The length of epochs, or of decisions: as it was given, or so many periods of the family."""
-        if self.epoch is None and self.causal and bound.time is not None and bound.period is not None:
-            return dt.timedelta(microseconds=self.design.decision_every * bound.period / 1000)
+        design, period = self.design, None if bound.time is None else bound.period
+        if self.epoch is None and isinstance(design, CausalDesign) and period is not None:
+            return dt.timedelta(microseconds=design.decision_every * period / 1000)
         if isinstance(self.epoch, dt.timedelta) and bound.time is None:
             raise ConfigurationError(f"epoch = {self.epoch!r}; epochs by the clock need a column of times")
         return self.epoch
@@ -293,10 +294,13 @@ class Player:
             origin=origin if timed else None,
         )
         value = None if theta is None or known else terms.design.values[int(theta[0])]
-        begin = causal_stream if terms.causal else stream
+        design = terms.design
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnderstudyWarning)  # the summary says that each segment has its draw
-            self.stream = begin(terms.design, value, ledger, choices)
+            if isinstance(design, CausalDesign):
+                self.stream = causal_stream(design, value, ledger, choices)
+            else:
+                self.stream = stream(design, value, ledger, choices)
         # a stream with memory makes its first decision at the first reading, others when they are begun
         self._epoch = self.stream.epoch if known or terms.causal else self.stream.epoch - 1
         run = terms.run or _digest(Y, times, theta)
