@@ -27,7 +27,8 @@ import numpy as np
 import scipy.stats
 
 import understudy as us
-from understudy.adversaries.knowledge import Cases, Known
+from understudy.adversaries.knowledge import Cases
+from understudy.adversaries.knowledge import Knowledge as Knowledge
 from understudy.adversaries.learners.bits import Bits, counting
 from understudy.adversaries.learners.inversion import DOUBLE, Form, Machine, Release
 
@@ -69,7 +70,7 @@ def readme(count: int) -> None:
     """How often the adversary is wrong on the design of the README."""
     family = us.Family(room, values=[0, 1])
     design = us.design(family, pseudo=[0, 0.2, 0.4, 0.6, 0.8, 1], leakage=0.3, horizon=50, distortion="mae")
-    known = Known(family, design.pseudo, design.randomizer.kernel, design.prior, None, None, None, design)
+    known = Knowledge(family, design.pseudo, design.randomizer.kernel, design.prior, None, None, None, design)
     outputs, theta = rooms(design, LEARNED + count, np.random.default_rng(1))
     print(f"README design: the card says wrong in at least {100 * design.guarantee.bayes_error:.2f} percent")
     for step in (0.0, CARD_STEP):

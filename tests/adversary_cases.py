@@ -8,7 +8,8 @@ from helpers import ALPHA
 
 import understudy as us
 from understudy.adversaries.audit import audit
-from understudy.adversaries.knowledge import Cases, Known
+from understudy.adversaries.knowledge import Cases
+from understudy.adversaries.knowledge import Knowledge as Knowledge
 
 __all__ = ["ALPHA", "audited", "beats", "disguised", "finds", "guesses", "halves", "known_of", "once", "private_rows"]
 
@@ -54,7 +55,7 @@ def known_of(design, grid=None, **changes):
         "family": design.family, "pseudo": design.pseudo, "kernel": design.randomizer.kernel, "prior": design.prior,
         "transitions": None, "decision_every": None, "grid": grid, "design": design,
     }  # fmt: skip
-    return Known(**{**given, **changes})
+    return Knowledge(**{**given, **changes})
 
 
 def guesses(learner, cases, known, seed=0):

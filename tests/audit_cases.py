@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 import understudy as us
-from understudy.adversaries.knowledge import Cases, normalised
+from understudy.adversaries.knowledge import Cases
+from understudy.adversaries.knowledge import normalise as normalise
 
 PSEUDO = [0, 0.2, 0.4, 0.6, 0.8, 1]
 
@@ -68,4 +69,4 @@ class NormalAttack:
 
     def logits(self, cases: Cases) -> np.ndarray:
         x = self.learner.number(cases)
-        return normalised(np.stack([w - np.log(s) - 0.5 * ((x - mu) / s) ** 2 for mu, s, w in self.parts]))
+        return normalise(np.stack([w - np.log(s) - 0.5 * ((x - mu) / s) ** 2 for mu, s, w in self.parts]))

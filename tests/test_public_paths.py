@@ -25,7 +25,7 @@ from causal_cases import STAY
 from stream_helpers import opened
 
 import understudy as us
-from understudy.adversaries.datasets import Recording, replayed, simulated
+from understudy.adversaries.datasets import Recording, replay, simulate
 from understudy.apply.apply_file import apply_file
 from understudy.errors import BudgetError
 from understudy.randomizer.causal import design_causal
@@ -359,17 +359,17 @@ def _disguised(material):
 
 def audit_simulated(folder, coarser):
     coarser()
-    return _disguised(simulated(design(), 20, np.random.default_rng(1), _quiet, False))
+    return _disguised(simulate(design(), 20, np.random.default_rng(1), _quiet, False))
 
 
 def audit_simulated_vectors(folder, coarser):
     coarser()
-    return _disguised(simulated(vector_design(), 20, np.random.default_rng(1), _quiet, False))
+    return _disguised(simulate(vector_design(), 20, np.random.default_rng(1), _quiet, False))
 
 
 def audit_simulated_causal(folder, coarser):
     coarser()
-    return _disguised(simulated(causal_design(), 600, np.random.default_rng(1), _quiet, True))
+    return _disguised(simulate(causal_design(), 600, np.random.default_rng(1), _quiet, True))
 
 
 def _recording(made):
@@ -388,19 +388,19 @@ def _recording_with_gaps(made):
 def audit_replayed(folder, coarser):
     coarser()
     made = design()
-    return _disguised(replayed(made, _recording(made), None, 2, 20, np.random.default_rng(1), _quiet))
+    return _disguised(replay(made, _recording(made), None, 2, 20, np.random.default_rng(1), _quiet))
 
 
 def audit_replayed_with_gaps(folder, coarser):
     coarser()
     made = heavy_design()
-    return _disguised(replayed(made, _recording_with_gaps(made), None, 1, 20, np.random.default_rng(1), _quiet))
+    return _disguised(replay(made, _recording_with_gaps(made), None, 1, 20, np.random.default_rng(1), _quiet))
 
 
 def audit_replayed_causal(folder, coarser):
     coarser()
     made = design_causal(family(), STAY, rate=0.05, distortion="mae", decision_every=5, resolution=STEP)
-    return _disguised(replayed(made, _recording(made), None, 1, None, np.random.default_rng(1), _quiet))
+    return _disguised(replay(made, _recording(made), None, 1, None, np.random.default_rng(1), _quiet))
 
 
 PATHS = [
@@ -515,10 +515,10 @@ MAKERS = {
     "disguise",
     "Transform",
     "restarting_map",
-    "restarted",
+    "run_on_grid",
     "disguised",
     "disguise_on_grid",
-    "coloured_path",
+    "colour_path",
     "Pair",
 }
 
@@ -590,17 +590,17 @@ ALLOWED = {
     "cli/demo.py: run: disguise": 3,
     "cli/demo.py: disguised: transform.step": 1,
     "cli/demo.py: many_rooms: disguise": 1,
-    # audits: `Stage._released` and `_constant` round what these give
-    "adversaries/datasets.py: Stage._through.between: restarting_map": 1,
-    "adversaries/datasets.py: Stage._through.between: transformation": 1,
-    "adversaries/datasets.py: Stage._through: disguise": 1,
-    "adversaries/datasets.py: Stage._through: restarted": 1,
-    "adversaries/datasets.py: along: new.apply": 1,
-    "adversaries/datasets.py: restarted: coloured_path": 1,
-    "adversaries/datasets.py: _constant: disguise": 1,
-    "adversaries/datasets.py: _constant: disguise_on_grid": 1,
+    # audits: `DesignRun._released` and `_simulate_constant` round what these give
+    "adversaries/datasets.py: DesignRun._through.between: restarting_map": 1,
+    "adversaries/datasets.py: DesignRun._through.between: transformation": 1,
+    "adversaries/datasets.py: DesignRun._through: disguise": 1,
+    "adversaries/datasets.py: DesignRun._through: run_on_grid": 1,
+    "adversaries/datasets.py: run_along: new.apply": 1,
+    "adversaries/datasets.py: run_on_grid: colour_path": 1,
+    "adversaries/datasets.py: _simulate_constant: disguise": 1,
+    "adversaries/datasets.py: _simulate_constant: disguise_on_grid": 1,
     # raw readings of the models
-    "adversaries/datasets.py: Stage.readings: coloured_path": 1,
+    "adversaries/datasets.py: DesignRun.readings: colour_path": 1,
 }
 
 

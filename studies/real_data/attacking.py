@@ -19,9 +19,11 @@ import numpy as np
 
 from studies.real_data.rooms import Room
 from understudy._types import Array
-from understudy.adversaries.audit import REFERENCES, named
-from understudy.adversaries.knowledge import Cases, Known
-from understudy.adversaries.statistics import Judged, figures, judged
+from understudy.adversaries.audit import REFERENCES, roster
+from understudy.adversaries.knowledge import Cases
+from understudy.adversaries.knowledge import Knowledge as Knowledge
+from understudy.adversaries.statistics import Guesses as Guesses
+from understudy.adversaries.statistics import figures, guesses_of
 from understudy.identify.history import History
 from understudy.tables.times import DAY, SECOND
 
@@ -60,16 +62,16 @@ def cases(room: Room, history: History, outputs: Sequence[Array], pseudo: Sequen
 def attack(
     learn: Cases,
     tests: dict[str, Cases],
-    known: Known,
+    known: Knowledge,
     adversaries: Any,
     rng: np.random.Generator,
     clock: bool = True,
 ) -> dict[str, list[dict[str, Any]]]:
     """Every adversary, without the clock and with it, on every test recording: rows of figures by recording."""
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in tests}
-    learners = named(adversaries)
+    learners = roster(adversaries)
     ways = [False, True] if clock and learn.hours is not None else [False]
-    reference: dict[tuple[str, bool], Judged] = {}
+    reference: dict[tuple[str, bool], Guesses] = {}
     for with_clock in ways:
         train = learn if with_clock else learn.without_clock()
         prior = train.counts / train.counts.sum()
@@ -85,7 +87,7 @@ def attack(
                 learned = learner.learn(bare, known, rng)
                 for test, whole in tests.items():
                     seen = (whole if with_clock else whole.without_clock()).without_pseudo()
-                    made = judged(np.asarray(learned.logits(seen)), seen, prior)
+                    made = guesses_of(np.asarray(learned.logits(seen)), seen, prior)
                     if name in ("blind", "clock"):
                         reference[test, with_clock] = made
                     row = row_of(made, reference.get((test, with_clock)))
@@ -94,7 +96,7 @@ def attack(
     return found
 
 
-def row_of(made: Judged, reference: Judged | None) -> dict[str, Any]:
+def row_of(made: Guesses, reference: Guesses | None) -> dict[str, Any]:
     """Figures of one adversary: balanced accuracy, error, gain over the reference and nats, each with its interval."""
     found = figures(made, reference, False, LEVEL)
     counted = {"blocks": int(np.unique(made.blocks).size), "guesses": int(made.truth.size)}

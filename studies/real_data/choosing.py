@@ -19,9 +19,9 @@ import numpy as np
 from studies.real_data import attacking, disguising, rooms
 from studies.real_data.rooms import Room
 from understudy._types import Array
-from understudy.adversaries.audit import REFERENCES, named
-from understudy.adversaries.knowledge import Known
-from understudy.adversaries.statistics import judged
+from understudy.adversaries.audit import REFERENCES, roster
+from understudy.adversaries.knowledge import Knowledge as Knowledge
+from understudy.adversaries.statistics import guesses_of
 from understudy.errors import UnderstudyError
 from understudy.identify.history import History, Segment
 from understudy.models.family import Family
@@ -103,9 +103,9 @@ def across_days(
     kernel = np.zeros((m, m))
     kernel[:, int(np.argmax(family.prior))] = 1.0
     T = disguising.transition(family)
-    known = Known(family, family.values, kernel, family.prior, T, 1, None, None)
+    known = Knowledge(family, family.values, kernel, family.prior, T, 1, None, None)
     found = {}
-    for name, learner in named(QUICK).items():
+    for name, learner in roster(QUICK).items():
         if name in REFERENCES or isinstance(learner, str):
             continue
         right, total = np.zeros((2, m))
@@ -114,7 +114,7 @@ def across_days(
             if learner.objection(learn, known):
                 break
             odds = learn.counts / learn.counts.sum()
-            made = judged(np.asarray(learner.learn(learn, known, rng).logits(judge)), judge, odds)
+            made = guesses_of(np.asarray(learner.learn(learn, known, rng).logits(judge)), judge, odds)
             total += np.bincount(made.truth, minlength=m)
             right += np.bincount(made.truth[made.fair == made.truth], minlength=m)
         if (total > 0).any():

@@ -12,13 +12,13 @@ import numpy as np
 from studies.real_data import attacking, disguising, rooms
 from studies.real_data.rooms import Room
 from understudy._types import Array
-from understudy.adversaries.knowledge import Known
+from understudy.adversaries.knowledge import Knowledge as Knowledge
 from understudy.identify.history import History
 from understudy.models.family import Family
 
 
 def insider(
-    room: Room, history: History, outputs: Sequence[Array], known: Known, adversaries: Any, rng: np.random.Generator
+    room: Room, history: History, outputs: Sequence[Array], known: Knowledge, adversaries: Any, rng: np.random.Generator
 ) -> list[dict[str, Any]]:
     """Adversaries with labels of the first half of a test recording itself, judged on its second half."""
     halves: list[tuple[History, list[Array]]] = []

@@ -14,7 +14,7 @@ from studies.real_data import attacking, disguising, extras, rooms
 from studies.real_data.premise import premise
 from studies.real_data.rooms import Room
 from understudy._types import Array
-from understudy.adversaries.knowledge import Known
+from understudy.adversaries.knowledge import Knowledge as Knowledge
 from understudy.identify.history import History
 from understudy.models.family import Family
 
@@ -172,14 +172,14 @@ class _Work:
         """The causal plans with the shortest time between decisions at these nats a day; infinity is the true value."""
         return [plan for plan in plans if self._leading(plan) and any(_near(plan.asked, w) for w in wanted)]
 
-    def known(self, plan: disguising.Plan | None, noise: Array | None = None) -> Known:
+    def known(self, plan: disguising.Plan | None, noise: Array | None = None) -> Knowledge:
         """What an adversary knows of a plan; without one, of raw readings."""
         m = len(self.family.values)
         kernel = np.eye(m) if plan is None else plan.kernel
         T = disguising.transition(self.family)
         design = None if plan is None else plan.design
         every = None if plan is None else plan.every
-        return Known(self.family, self.family.values, kernel, self.family.prior, T, every, self._grid(), design,
+        return Knowledge(self.family, self.family.values, kernel, self.family.prior, T, every, self._grid(), design,
                      raw=plan is None, noise=noise)  # fmt: skip
 
     def _grid(self) -> tuple[Array, Array] | None:

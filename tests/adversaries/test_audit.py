@@ -12,9 +12,8 @@ import scipy.stats
 from audit_cases import Normal, plain_family, room_design, switching
 
 import understudy as us
-from understudy.adversaries import audit as roster
-from understudy.adversaries.audit import audit
-from understudy.adversaries.datasets import Stage, from_history, recorded
+from understudy.adversaries.audit import audit, roster
+from understudy.adversaries.datasets import DesignRun, from_history, make_recording
 from understudy.adversaries.results import Audit, Outcome, load_audit, row_outcome
 from understudy.adversaries.statistics import Figure
 from understudy.errors import ConfigurationError
@@ -121,7 +120,7 @@ def test_along_a_recording_nothing_is_found_at_the_stated_rate():
     for seed in range(100):
         rng = np.random.default_rng([17, seed])
         theta = switching(1600, 0.02, rng)
-        Y = Stage(design).readings(theta, rng)[:, 0]
+        Y = DesignRun(design).readings(theta, rng)[:, 0]
         made = audit(
             design, Y, theta.tolist(), {"one": Normal()}, confidence=0.95, rng=seed, noise=False, replicates=1,
             utility=False,
@@ -141,10 +140,10 @@ def replay():
     hours = (np.arange(T) / 12.0) % 24.0
     theta = ((hours > 8) & (hours < 17) & (rng.random(T) < 0.9)).astype(int)
     theta = np.repeat(theta[::10], 10)[:T]
-    Y = 7.123456789 + Stage(design).readings(theta, rng)[:, 0]
+    Y = 7.123456789 + DesignRun(design).readings(theta, rng)[:, 0]
     steps = []
     made = audit(
-        design, Y, theta.tolist(), {"one": Normal(), "windowed": roster.named(["windowed"])["windowed"]}, rng=6,
+        design, Y, theta.tolist(), {"one": Normal(), "windowed": roster(["windowed"])["windowed"]}, rng=6,
         hours=hours, days=np.arange(T) // 288 % 7, replicates=2, progress=lambda *at: steps.append(at), alarm=8.0,
         utility={"mean": lambda y, x: float(np.nanmean(x - y))},
     )  # fmt: skip
@@ -352,7 +351,7 @@ def test_a_missing_package_is_named_with_its_command(monkeypatch):
         ({"Y": np.zeros((50, 2)), "theta": [0, 1] * 25}, "2 channels"),
         ({"Y": np.zeros(50), "theta": [0, 1] * 25, "epoch": 0}, "epoch"),
         ({"Y": np.zeros(50), "theta": [0, 1] * 25, "train": 5}, "train must be"),
-        ({"Y": recorded([1.0, 2.0], [0, 1], [0, 1]), "hours": [0.0, 1.0]}, "given twice"),
+        ({"Y": make_recording([1.0, 2.0], [0, 1], [0, 1]), "hours": [0.0, 1.0]}, "given twice"),
         ({"train": ([1.0], [0])}, "a simulation has its own"),
     ],
 )

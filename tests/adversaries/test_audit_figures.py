@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from understudy.adversaries.knowledge import Cases, normalised
-from understudy.adversaries.statistics import Figure, Tried, error_of, figures, hours_of, judged, outcomes
+from understudy.adversaries.knowledge import Cases
+from understudy.adversaries.knowledge import normalise as normalise
+from understudy.adversaries.statistics import Attempt, Figure, error_of, figures, guesses_of, hours_of, outcomes_of
 from understudy.errors import ConfigurationError
 
 
@@ -28,7 +29,7 @@ def _said(rng, cases):
     logits = rng.standard_normal((cases.m, *truth.shape))
     for c in range(cases.m):
         logits[c] += 1.2 * (truth == c)
-    return normalised(logits)
+    return normalise(logits)
 
 
 @pytest.mark.parametrize("once", [False, True])
@@ -37,7 +38,7 @@ def test_figures_are_those_of_counting(once):
     rng = np.random.default_rng(1)
     cases = _cases(rng, N=120 if once else 6, once=once)
     said, other, prior = _said(rng, cases), _said(rng, cases), np.array([0.2, 0.3, 0.5])
-    made, reference = judged(said, cases, prior), judged(other, cases, prior)
+    made, reference = guesses_of(said, cases, prior), guesses_of(other, cases, prior)
     found = figures(made, reference, once, 0.95)
     places = [at for at in np.ndindex(cases.truth.shape) if cases.truth[at] >= 0]
     odds = [sum(cases.truth[at] == c for at in places) / len(places) for c in range(3)]
@@ -64,7 +65,7 @@ def test_who_says_the_odds_guesses_nothing():
     cases = _cases(rng)
     odds = np.bincount(cases.truth[cases.truth >= 0], minlength=3) / cases.guesses
     said = np.tile(np.log(odds)[:, None, None], (1, *cases.truth.shape)) + 1e-12 * rng.standard_normal((3, 40, 6))
-    found = figures(judged(said, cases, odds), None, False, 0.95)
+    found = figures(guesses_of(said, cases, odds), None, False, 0.95)
     assert found.balanced == pytest.approx((1 / 3,) * 3)  # and that is no estimate
     assert found.gain.value == pytest.approx(0.0)
     assert found.nats.value == pytest.approx(0.0, abs=1e-9)
@@ -79,14 +80,14 @@ def test_nats_are_at_most_the_mutual_information():
     information = math.log(2) + 0.2 * math.log(0.2) + 0.8 * math.log(0.8)
     for sure, least in ((0.8, information - 0.01), (0.95, 0.0)):
         said = np.log(np.where(np.arange(2)[:, None] == seen, sure, 1 - sure))
-        nats = figures(judged(said, cases, np.array([0.5, 0.5])), None, True, 0.99).nats
+        nats = figures(guesses_of(said, cases, np.array([0.5, 0.5])), None, True, 0.99).nats
         assert least < nats.value < information + 0.01
     assert nats.high < information  # who is too sure of himself knows less
 
 
 def _tested(made, cases, independent):
-    return outcomes(
-        [Tried("one", False, made)], cases, independent, None, 0.01, lambda *names: np.random.default_rng(len(names))
+    return outcomes_of(
+        [Attempt("one", False, made)], cases, independent, None, 0.01, lambda *names: np.random.default_rng(len(names))
     )[0]
 
 
@@ -97,8 +98,8 @@ def test_rare_values_count_as_much_as_others():
     y = truth + rng.standard_normal(truth.size)
     cases = Cases(y[None, None], truth[None], np.arange(truth.size)[None], 2, True)
     prior = np.array([0.99, 0.01])
-    said = normalised(np.stack([-0.5 * y**2, -0.5 * (y - 1.0) ** 2]) + np.log(prior)[:, None])
-    made = judged(said, cases, prior)
+    said = normalise(np.stack([-0.5 * y**2, -0.5 * (y - 1.0) ** 2]) + np.log(prior)[:, None])
+    made = guesses_of(said, cases, prior)
     found = figures(made, None, True, 0.99)
     assert found.error.value == pytest.approx(0.01, abs=0.003)
     assert found.balanced.value == pytest.approx(0.69, abs=0.05)  # Phi(1/2)
@@ -109,7 +110,7 @@ def test_the_way_of_testing_is_told():
     """Independent sequences are permuted, recordings judged by stretches."""
     rng = np.random.default_rng(5)
     cases = _cases(rng)
-    made = judged(_said(rng, cases), cases, np.full(3, 1 / 3))
+    made = guesses_of(_said(rng, cases), cases, np.full(3, 1 / 3))
     assert _tested(made, cases, True).test == "permutation"
     assert _tested(made, cases, False).test == "stretches"
     assert hours_of(cases) is None
@@ -136,11 +137,11 @@ def test_who_always_says_a_value_that_does_not_occur_is_right_as_often_as_chance
     rng = np.random.default_rng(8)
     truth = 1 + rng.integers(0, 2, 400)
     cases = Cases(np.zeros((1, 1, 400)), truth[None], np.arange(400)[None], 3, True)
-    blind = judged(np.tile(np.log([[0.5], [0.3], [0.2]]), (1, 400)), cases, np.array([0.1, 0.3, 0.6]))
+    blind = guesses_of(np.tile(np.log([[0.5], [0.3], [0.2]]), (1, 400)), cases, np.array([0.1, 0.3, 0.6]))
     assert set(blind.fair.tolist()) == {0}
     assert figures(blind, None, True, 0.99).balanced == (0.5, 0.5, 0.5)
-    told = normalised(np.where(np.arange(3)[:, None] == truth, 3.0, 0.0))
-    known = figures(judged(told, cases, np.full(3, 1 / 3)), blind, True, 0.99)
+    told = normalise(np.where(np.arange(3)[:, None] == truth, 3.0, 0.0))
+    known = figures(guesses_of(told, cases, np.full(3, 1 / 3)), blind, True, 0.99)
     assert known.balanced.value == 1.0
     assert known.gain.value == pytest.approx(0.5)
 
@@ -150,16 +151,16 @@ def test_what_is_not_finite_or_of_another_shape_is_refused():
     rng = np.random.default_rng(6)
     cases = _cases(rng)
     with pytest.raises(ConfigurationError, match="shape"):
-        judged(np.zeros((3, 40)), cases, np.ones(3))
+        guesses_of(np.zeros((3, 40)), cases, np.ones(3))
     with pytest.raises(ConfigurationError, match="finite"):
-        judged(np.full((3, 40, 6), np.nan), cases, np.ones(3))
+        guesses_of(np.full((3, 40, 6), np.nan), cases, np.ones(3))
 
 
 def test_error_at_a_stricter_confidence_is_wider():
     """The interval that decides whether a bound is beaten is wider than the one that is shown."""
     rng = np.random.default_rng(7)
     cases = _cases(rng, N=200, once=True)
-    made = judged(_said(rng, cases), cases, np.full(3, 1 / 3))
+    made = guesses_of(_said(rng, cases), cases, np.full(3, 1 / 3))
     shown, strict = (error_of(made, True, c) for c in (0.99, 0.999))
     assert strict.low < shown.low < shown.value < shown.high < strict.high
     assert isinstance(shown, Figure)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import understudy as us
 from understudy.adversaries.audit import audit
-from understudy.adversaries.datasets import CHANGES, WINDOW, in_common
+from understudy.adversaries.datasets import CHANGES, WINDOW, shared_rows
 
 
 def counted(one, other):
@@ -44,7 +44,7 @@ def test_shared_rows_against_a_count_window_by_window(seed, d, levels, pace, cop
     for source, target, length in copies:
         length = min(length, 220 - max(source, target))
         other[target : target + length] = one[source : source + length]
-    assert in_common(one, other) == counted(one, other)
+    assert shared_rows(one, other) == counted(one, other)
 
 
 def test_an_audit_says_that_it_judges_what_was_learned():

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from understudy.adversaries.statistics import Sums, balanced_trials, clopper_pearson, of_blocks, squares
+from understudy.adversaries.statistics import Sums, balanced_trials, clopper_pearson, long_run_variance
+from understudy.adversaries.statistics import block_interval as block_interval
 
 
 @pytest.mark.parametrize(("hits", "trials"), [(0, 7), (7, 7), (1, 50), (430, 500), (2, 3)])
@@ -39,7 +40,7 @@ def test_a_value_that_was_never_tried_does_not_count():
 def test_the_bootstrap_is_that_of_scipy():
     """For the mean of 40 skewed stretches of equal size, the ends are at least as far as scipy's BCa, and near it."""
     top = np.random.default_rng(3).gamma(1.0, 2.0, 40)
-    found = of_blocks(Sums(top[:, None], np.ones((40, 1))), 0.9, (0.0, 100.0))
+    found = block_interval(Sums(top[:, None], np.ones((40, 1))), 0.9, (0.0, 100.0))
     with np.errstate(all="ignore"):
         known = scipy.stats.bootstrap(
             (top,), np.mean, confidence_level=0.9, n_resamples=20_000, rng=np.random.default_rng(1)
@@ -63,7 +64,7 @@ def test_intervals_over_stretches_hold_the_truth_and_those_over_readings_do_not(
     held = naive = 0
     for _ in range(600):
         top, bottom = _stretches(rng)
-        _, low, high = of_blocks(Sums(top, bottom), 0.95, (0.0, 1.0))
+        _, low, high = block_interval(Sums(top, bottom), 0.95, (0.0, 1.0))
         held += low <= 0.8 <= high
         _, low, high = clopper_pearson(int(top.sum()), int(bottom.sum()), 0.95)
         naive += low <= 0.8 <= high
@@ -77,11 +78,11 @@ def test_values_of_which_little_is_known_widen_the_interval():
     top, bottom = np.full((20, 2), 9.0), np.full((20, 2), 10.0)
     top[:, 0] += rng.integers(-1, 2, 20)
     top[2:, 1] = bottom[2:, 1] = 0.0
-    both = of_blocks(Sums(top, bottom), 0.95, (0.0, 1.0))
+    both = block_interval(Sums(top, bottom), 0.95, (0.0, 1.0))
     assert both.value == pytest.approx((top[:, 0].sum() / 200 + 0.9) / 2)
     assert both.low < 0.46
     assert both.high > 0.94
-    alike = of_blocks(Sums(np.full((12, 1), 5.0), np.full((12, 1), 5.0)), 0.95, (0.0, 1.0))
+    alike = block_interval(Sums(np.full((12, 1), 5.0), np.full((12, 1), 5.0)), 0.95, (0.0, 1.0))
     assert alike.low == pytest.approx(0.025 ** (1 / 12))
     assert alike.high == 1.0
 
@@ -94,6 +95,6 @@ def test_neighbours_that_know_each_other_count_as_fewer():
         x = scipy.signal.lfilter([1.0], [1.0, -0.6], rng.standard_normal(200))[-64:]
         sums.append(x.sum())
         plain.append(np.square(x).sum())
-        whole.append(squares(x))
+        whole.append(long_run_variance(x))
     assert np.mean(plain) < 0.35 * np.var(sums)
     assert 0.6 * np.var(sums) < np.mean(whole) < 1.2 * np.var(sums)

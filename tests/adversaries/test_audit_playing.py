@@ -11,22 +11,22 @@ from audit_cases import plain_family, room_design, switching
 
 import understudy as us
 from understudy.adversaries.datasets import (
-    Stage,
+    DesignRun,
     Table,
-    known_throughout,
+    add_noise,
+    all_on_grid,
+    disguise_on_grid,
+    make_recording,
     mean_distance,
     noise_scale,
-    noised,
-    odds_of,
-    recorded,
-    released,
-    replayed,
-    simulated,
-    suited,
+    replay,
+    simulate,
+    take_output,
+    transition_counts,
     with_noise,
 )
-from understudy.adversaries.datasets import disguise_on_grid as disguised
-from understudy.adversaries.datasets import transition_counts as transitions_of
+from understudy.adversaries.datasets import fill_unknown as fill_unknown
+from understudy.adversaries.datasets import label_shares as label_shares
 from understudy.errors import ConfigurationError
 from understudy.models.quantised import OnGrid
 
@@ -49,7 +49,7 @@ def _white(z):
 def test_simulated_outputs_have_the_law_of_their_pseudo_value():
     """Whitened under the pseudo value they are white; the twin, whitened under theta, is not. Odds are the design's."""
     design = room_design()
-    made = simulated(design, 4000, np.random.default_rng(1), _quiet, False)
+    made = simulate(design, 4000, np.random.default_rng(1), _quiet, False)
     cases = made.judge["disguised"]
     assert (made.bound, made.independent, cases.once) == (design.guarantee.bayes_error, True, True)
     p, twin = [], []
@@ -75,7 +75,7 @@ def test_simulated_outputs_have_the_law_of_their_pseudo_value():
 
 def test_learned_and_judged_sequences_are_different_ones():
     """No sequence is in both halves, and no stretch number either."""
-    made = simulated(room_design(), 200, np.random.default_rng(2), _quiet, False)
+    made = simulate(room_design(), 200, np.random.default_rng(2), _quiet, False)
     learn, judge = made.learn["raw"], made.judge["raw"]
     assert learn.N == judge.N == 100
     assert np.intersect1d(learn.blocks, judge.blocks).size == 0
@@ -90,7 +90,7 @@ def _causal(every=5):
 def test_a_moving_theta_follows_the_chain_of_the_design():
     """Transitions of simulated paths are the design's; the output is white along the pseudo path, not along theta."""
     design = _causal()
-    made = simulated(design, 12_000, np.random.default_rng(3), _quiet, True)
+    made = simulate(design, 12_000, np.random.default_rng(3), _quiet, True)
     cases = made.judge["disguised"]
     firsts = cases.labels[::5]
     assert (cases.labels == np.repeat(firsts, 5, axis=0)[: cases.T]).all()
@@ -110,12 +110,12 @@ def test_a_moving_theta_follows_the_chain_of_the_design():
 def test_a_stage_plays_as_the_models_of_whole_paths_do():
     """The output along both paths equals `disguise` between the two models of paths, on the lattice of the design."""
     design = _causal()
-    stage = Stage(design)
+    stage = DesignRun(design)
     rng = np.random.default_rng(4)
     theta = switching(200, 0.05, rng)
     Y = stage.readings(theta, rng)
     Y[50:53] = np.nan
-    played = stage.played(Y, theta, rng)
+    played = stage.run(Y, theta, rng)
     one, other = (design.family.along([int(v) for v in path]) for path in (theta, played.pseudo))
     (step,), exact = design.resolution, us.disguise(Y, one, other)
     assert np.array_equal(played.output, np.rint(played.output / step) * step, equal_nan=True)
@@ -138,15 +138,15 @@ def _grid_design():
 
 def test_the_quick_way_on_a_grid_is_the_slow_one():
     """Autoregressions on a grid: all readings at once give the same bits as one after the other, gaps included."""
-    stage = Stage(_grid_design(), 60)
+    stage = DesignRun(_grid_design(), 60)
     theta = (np.arange(300) // 70) % 2
     Y = np.asarray(us.sample(_sensor(0), 300, rng=1))[:, None]
     Y[[100, 200, 201, 202]] = np.nan
     assert stage.quick
-    assert suited([_sensor(0)])
-    quick = stage.played(Y, theta, np.random.default_rng(3))
+    assert all_on_grid([_sensor(0)])
+    quick = stage.run(Y, theta, np.random.default_rng(3))
     stage.quick = False
-    slow = stage.played(Y, theta, np.random.default_rng(3))
+    slow = stage.run(Y, theta, np.random.default_rng(3))
     assert np.array_equal(quick.output, slow.output, equal_nan=True)
     # two readings are withheld at the beginning and after each of two gaps
     assert np.isnan(quick.output).sum() == 4 + 3 * 2
@@ -156,7 +156,7 @@ def test_many_sequences_on_a_grid_have_the_law_of_the_target():
     """Scores of 150 disguised sequences, with fresh uniforms, are white under the target and not under the source."""
     rng = np.random.default_rng(5)
     Y = us.sample(_sensor(0), 12, 150, rng=rng)
-    out = disguised(Y, _sensor(0), _sensor(1), rng)
+    out = disguise_on_grid(Y, _sensor(0), _sensor(1), rng)
     assert np.array_equal(out, np.round(out * 2) / 2)
     scores = [np.stack([us.whiten(out[:, :, k], _sensor(v), rng) for k in range(150)], axis=2) for v in (1, 0)]
     assert _white(scores[0]) > RATE
@@ -165,15 +165,15 @@ def test_many_sequences_on_a_grid_have_the_law_of_the_target():
 
 def test_unknown_values_are_those_before_them():
     """A path with unknown values is filled from the past; one without any known value is refused."""
-    assert known_throughout(np.array([-1, -1, 1, -1, 0])).tolist() == [1, 1, 1, 1, 0]
+    assert fill_unknown(np.array([-1, -1, 1, -1, 0])).tolist() == [1, 1, 1, 1, 0]
     with pytest.raises(ConfigurationError, match="no known private value"):
-        known_throughout(np.array([-1, -1]))
+        fill_unknown(np.array([-1, -1]))
 
 
 def _recording(T, rng, design, rate=0.02, **more):
     theta = switching(T, rate, rng)
-    Y = Stage(design).readings(theta, rng)
-    return recorded(Y, theta.tolist(), [0, 1], **more)
+    Y = DesignRun(design).readings(theta, rng)
+    return make_recording(Y, theta.tolist(), [0, 1], **more)
 
 
 def test_a_recording_is_replayed_in_copies():
@@ -182,7 +182,7 @@ def test_a_recording_is_replayed_in_copies():
     design = us.design(plain_family(), leakage=0.2, horizon=20, distortion="mae")
     hours = (np.arange(600) / 4.0) % 24.0
     recording = _recording(600, rng, design, hours=hours, days=np.arange(600) // 96 % 7)
-    made = replayed(design, recording, None, 3, None, rng, _quiet)
+    made = replay(design, recording, None, 3, None, rng, _quiet)
     raw, cases = made.judge["raw"], made.judge["disguised"]
     assert (raw.N, cases.N) == (1, 3)
     assert np.array_equal(raw.outputs[:, 0, 0], recording.Y[300:, 0])
@@ -202,9 +202,9 @@ def test_segments_of_a_constant_theta_are_one_guess_each():
     rng = np.random.default_rng(7)
     design = us.design(plain_family(), leakage=0.2, horizon=20, distortion="mae")
     theta = np.repeat(rng.integers(0, 2, 40), 20)
-    Y = Stage(design).readings(theta, rng)
-    recording = recorded(Y, theta.tolist(), [0, 1], segments=np.repeat(np.arange(40), 20))
-    made = replayed(design, recording, None, 2, None, rng, _quiet)
+    Y = DesignRun(design).readings(theta, rng)
+    recording = make_recording(Y, theta.tolist(), [0, 1], segments=np.repeat(np.arange(40), 20))
+    made = replay(design, recording, None, 2, None, rng, _quiet)
     cases = made.judge["disguised"]
     assert cases.once
     assert cases.N == 2 * made.judge["raw"].N
@@ -221,9 +221,9 @@ def test_another_recording_can_be_learned_from_and_long_ones_are_cut():
     train = _recording(400, rng, design)
     lengths = [6000, *[50] * 30]
     theta = switching(sum(lengths), 0.02, rng)
-    Y = Stage(design).readings(theta, rng)
-    test = recorded(Y, theta.tolist(), [0, 1], segments=np.repeat(np.arange(31), lengths))
-    made = replayed(design, test, train, 1, 20, rng, _quiet)
+    Y = DesignRun(design).readings(theta, rng)
+    test = make_recording(Y, theta.tolist(), [0, 1], segments=np.repeat(np.arange(31), lengths))
+    made = replay(design, test, train, 1, 20, rng, _quiet)
     raw = made.judge["raw"]
     assert made.learn["raw"].guesses == 400
     assert raw.guesses == sum(lengths)
@@ -237,16 +237,16 @@ def test_models_without_a_law_across_gaps_begin_anew_and_it_is_said():
     rng = np.random.default_rng(9)
     heavy = {v: us.AutoRegressive(0.5, v, us.Scalar(scipy.stats.t(4.0)), past=[2.0 * v]) for v in (0.0, 1.0)}
     design = us.design(us.Family(heavy), leakage=0.2, horizon=5, distortion="mae", accuracy=0.2)
-    stage = Stage(design, 20)
+    stage = DesignRun(design, 20)
     stage.refill = None
     theta = switching(100, 0.05, rng)
     Y = stage.readings(theta, rng)
     Y[30:33] = np.nan
-    played = stage.played(Y, theta, rng)
+    played = stage.run(Y, theta, rng)
     assert played.restarts == 1
     assert np.array_equal(np.isnan(played.output), np.isnan(Y))
-    recording = recorded(np.concatenate([Y, Y]), np.concatenate([theta, theta]).tolist(), [0.0, 1.0])
-    made = replayed(design, recording, None, 1, 20, rng, _quiet)
+    recording = make_recording(np.concatenate([Y, Y]), np.concatenate([theta, theta]).tolist(), [0.0, 1.0])
+    made = replay(design, recording, None, 1, 20, rng, _quiet)
     assert any("withheld" in note for note in made.notes)
 
 
@@ -257,16 +257,14 @@ def test_noise_has_the_wanted_size():
         s = noise_scale(wanted, step)
         Y = np.zeros((400_000, 1, 1))
         grid = (np.array([step]), np.zeros(1)) if step else None
-        noise = np.abs(noised(Y, np.array([s]), grid, rng)).ravel()
+        noise = np.abs(add_noise(Y, np.array([s]), grid, rng)).ravel()
         assert abs(noise.mean() - wanted) < 5.0 * noise.std() / np.sqrt(noise.size) + 1e-9
         assert not step or np.array_equal(noise, np.rint(noise))
 
 
 def test_noise_of_an_audit_is_that_of_the_disguise():
     """Readings with noise are as far from the raw ones as the output is, to a few percent."""
-    made = with_noise(
-        simulated(room_design(), 2000, np.random.default_rng(11), _quiet, False), np.random.default_rng(0)
-    )
+    made = with_noise(simulate(room_design(), 2000, np.random.default_rng(11), _quiet, False), np.random.default_rng(0))
     far = mean_distance(made.judge["raw"], made.judge["disguised"])
     noisy = mean_distance(made.judge["raw"], made.judge["noise"])
     assert noisy == pytest.approx(far, rel=0.02)
@@ -280,28 +278,28 @@ def test_a_released_output_is_taken_as_it_is():
     rng = np.random.default_rng(12)
     design = us.design(plain_family(), leakage=0.2, horizon=20, distortion="mae")
     recording = _recording(400, rng, design)
-    output = Stage(design, 20).played(recording.Y, recording.theta, rng).output
-    made = released(design, recording, output, None, True, 2, 20, rng, _quiet)
+    output = DesignRun(design, 20).run(recording.Y, recording.theta, rng).output
+    made = take_output(design, recording, output, None, True, 2, 20, rng, _quiet)
     assert np.array_equal(made.judge["disguised"].outputs[:, 0, 0], output[200:, 0])
     assert np.array_equal(made.judge["raw"].outputs[:, 0, 0], recording.Y[200:, 0])
     assert np.array_equal(made.learn["disguised"].outputs[:, 0, 0], output[:200, 0])
     assert made.judge["disguised"].pseudo is None
-    other = released(design, recording, output, _recording(300, rng, design), False, 2, 20, rng, _quiet)
+    other = take_output(design, recording, output, _recording(300, rng, design), False, 2, 20, rng, _quiet)
     assert other.learn["disguised"].N == 2
     assert other.judge["disguised"].guesses == 400
     assert "raw" not in other.judge
     with pytest.raises(ConfigurationError, match="released has 399 rows of 1 channels, and there are 400 rows"):
-        released(design, recording, output[:-1], None, True, 2, 20, rng, _quiet)
+        take_output(design, recording, output[:-1], None, True, 2, 20, rng, _quiet)
 
 
 def test_what_an_adversary_knows_is_counted():
     """Transitions and odds come from labels, and unknown ones do not count."""
     labels = np.array([[0, 0], [0, 1], [1, 1], [1, -1], [1, 0]])
-    P = transitions_of(labels, 2)
+    P = transition_counts(labels, 2)
     assert P.sum(axis=1) == pytest.approx([1.0, 1.0])
     spread = np.array([2.0, 6.0]) / 8.0  # arrivals at 0 and 1, one more each: 1 and 5
     assert P[0] == pytest.approx((np.array([1.0, 2.0]) + spread) / 4.0)
-    assert odds_of(labels, 2) == pytest.approx([4.5 / 10, 5.5 / 10])
+    assert label_shares(labels, 2) == pytest.approx([4.5 / 10, 5.5 / 10])
 
 
 def test_an_estimated_theta_is_estimated():
@@ -312,17 +310,17 @@ def test_an_estimated_theta_is_estimated():
     )
     rng = np.random.default_rng(13)
     theta = switching(100, 0.1, rng)
-    stage = Stage(design)
+    stage = DesignRun(design)
     Y = stage.readings(theta, rng)
-    told, other = (stage.played(Y, path, np.random.default_rng(1)).output for path in (theta, 1 - theta))
+    told, other = (stage.run(Y, path, np.random.default_rng(1)).output for path in (theta, 1 - theta))
     assert np.array_equal(told, other)
 
 
 def test_a_design_without_models_is_refused():
     """A bare randomizer cannot be played."""
     with pytest.raises(ConfigurationError, match="no models"):
-        Stage(us.solve([[0, 1], [1, 0]], leakage=0.2))
-    assert dataclasses.is_dataclass(simulated(room_design(), 8, np.random.default_rng(0), _quiet, False))
+        DesignRun(us.solve([[0, 1], [1, 0]], leakage=0.2))
+    assert dataclasses.is_dataclass(simulate(room_design(), 8, np.random.default_rng(0), _quiet, False))
 
 
 def _pair(v):
@@ -338,13 +336,13 @@ def test_tables_of_dependent_channels_play_as_the_laws_do():
     """With tabulated laws the output of two dependent channels is the same as reading by reading."""
     family = us.Family({0: _pair(0), 1: _pair(1)})
     cost = us.design(family, leakage=0.2, horizon=3, distortion="mae", accuracy=0.5)
-    stage = Stage(cost, 20)
+    stage = DesignRun(cost, 20)
     theta = (np.arange(60) // 15) % 2
     Y = np.asarray(us.sample(_pair(0), 60, rng=1))
     Y[30] = np.nan
-    quick = stage.played(Y, theta, np.random.default_rng(2))
+    quick = stage.run(Y, theta, np.random.default_rng(2))
     stage.quick = False
-    slow = stage.played(Y, theta, np.random.default_rng(2))
+    slow = stage.run(Y, theta, np.random.default_rng(2))
     assert np.array_equal(np.isnan(quick.output), np.isnan(slow.output))
     same = np.isclose(quick.output, slow.output) | np.isnan(slow.output)
     assert same.all()  # an error of 1e-6 of a score moves a reading to the next value once in a million

@@ -8,18 +8,17 @@ import scipy.stats
 from audit_cases import Normal, plain_family
 
 import understudy as us
-from understudy.adversaries import audit as roster
-from understudy.adversaries.audit import audit
-from understudy.adversaries.datasets import noised
+from understudy.adversaries.audit import audit, roster
+from understudy.adversaries.datasets import add_noise
 from understudy.adversaries.results import Audit
-from understudy.adversaries.statistics import agreement, alone, tables
+from understudy.adversaries.statistics import agreement, permutation_test, single_p_value
 
 RATE = 1e-6
 
 
 def stretches(guess, truth, blocks, m, strata, rng):
     """The p of one adversary."""
-    return alone(agreement(guess, truth, blocks, m, strata), rng)
+    return single_p_value(agreement(guess, truth, blocks, m, strata), rng)
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +105,7 @@ def test_what_the_clock_tells_within_the_hour_is_no_finding(design):
             day[34 + rng.integers(-1, 2) : 70 + rng.integers(-1, 2)] = 1
         hours = np.tile(np.arange(per) * 0.25, days)
         made = audit(
-            design, None, theta.ravel(), {"windowed": roster.named(["windowed"])["windowed"]}, rng=seed, hours=hours,
+            design, None, theta.ravel(), {"windowed": roster(["windowed"])["windowed"]}, rng=seed, hours=hours,
             released=rng.normal(size=theta.size), confidence=0.999,
         )  # fmt: skip
         assert made.row("windowed", clock=True).balanced.value > 0.95
@@ -123,7 +122,7 @@ def test_an_output_with_a_rhythm_of_its_own_is_no_finding(design):
     """
     hours, _, theta, rng = _days(40)
     rhythm = np.sin((hours - 8.0) / 24.0 * 2.0 * np.pi) + rng.normal(size=hours.size)
-    learners = {"windowed": roster.named(["windowed"])["windowed"]}
+    learners = {"windowed": roster(["windowed"])["windowed"]}
     made = audit(design, None, theta, learners, rng=1, released=rhythm, hours=hours)
     assert made.found_alone
     assert made.testable
@@ -152,7 +151,7 @@ def test_days_that_have_something_in_common_raise_no_alarm(design):
         alarms += made.found
         held += row.balanced.low <= 0.5 <= row.balanced.high
         guess = (level > 0).astype(int)
-        twin += min(tables(g, theta, 2, rng) for g in (guess, 1 - guess)) < 0.05
+        twin += min(permutation_test(g, theta, 2, rng) for g in (guess, 1 - guess)) < 0.05
     assert alarms <= scipy.stats.binom.isf(RATE, 30, 0.05)
     assert held >= scipy.stats.binom.ppf(RATE, 30, 0.95)
     assert twin > scipy.stats.binom.isf(RATE, 30, 0.1)
@@ -163,11 +162,11 @@ def test_held_noise_is_as_large_and_hides_more(design):
     rng = np.random.default_rng(3)
     theta = rng.integers(0, 2, 80).repeat(60)
     made = audit(
-        design, 3.0 * theta + rng.normal(size=theta.size), theta, {"windowed": roster.named(["windowed"])["windowed"]},
+        design, 3.0 * theta + rng.normal(size=theta.size), theta, {"windowed": roster(["windowed"])["windowed"]},
         rng=1, epoch=60, replicates=2,
     )  # fmt: skip
     white, held = made.row("windowed", "noise"), made.row("windowed", "offset")
     assert held.balanced.value < white.balanced.value - 0.1
-    every = noised(np.zeros((60, 1, 2000)), np.array([2.0]), None, rng, every=60)
+    every = add_noise(np.zeros((60, 1, 2000)), np.array([2.0]), None, rng, every=60)
     assert np.abs(every).mean() == pytest.approx(2.0 * np.sqrt(2.0 / np.pi), rel=0.1)
     assert (np.diff(every, axis=0) == 0.0).all()

@@ -16,10 +16,10 @@ from understudy.adversaries.datasets import (
     blocks_of,
     dates_of,
     from_history,
-    halves,
     hours_and_days,
+    make_recording,
     parts,
-    recorded,
+    split_in_time,
     unit_of,
     whole_days,
 )
@@ -29,7 +29,7 @@ from understudy.identify.fit import read_again as reread
 
 def _recording(lengths, theta, rng):
     rows = sum(lengths)
-    return recorded(
+    return make_recording(
         rng.standard_normal(rows), theta[:rows].tolist(), [0, 1], segments=np.repeat(np.arange(len(lengths)), lengths)
     )
 
@@ -43,7 +43,7 @@ def test_no_row_is_in_both_parts(lengths, seed, rate):
         lengths = [2]
     recording = _recording(lengths, switching(sum(lengths), rate, rng), rng)
     try:
-        first, last, _ = halves(recording, 2)
+        first, last, _ = split_in_time(recording, 2)
     except ConfigurationError:
         return
     rows = [np.concatenate([np.arange(a, b) for a, b in part]) for part in (first, last)]
@@ -62,15 +62,15 @@ def test_the_first_part_of_the_time_comes_first():
     """One recording is cut in the middle; many days by days; and where that leaves out a value, in turn."""
     rng = np.random.default_rng(0)
     one = _recording([1000], switching(1000, 0.05, rng), rng)
-    first, last, told = halves(one, 2)
+    first, last, told = split_in_time(one, 2)
     assert (first, last) == ([(0, 500)], [(500, 1000)])
     assert "first half" in told
     days = _recording([100] * 10, switching(1000, 0.05, rng), rng)
-    first, last, told = halves(days, 2)
+    first, last, told = split_in_time(days, 2)
     assert first == [(100 * k, 100 * k + 100) for k in range(5)]
     assert "segments" in told
     late = _recording([1000], np.repeat([0, 1], [800, 200]), rng)
-    first, last, told = halves(late, 2)
+    first, last, told = split_in_time(late, 2)
     assert max(a for a, _ in first) > min(a for a, _ in last)
     assert "in turn" in told
     ends = sorted([*first, *last])
@@ -118,23 +118,23 @@ def test_the_clock_on_the_wall():
 def test_what_makes_no_recording_is_refused():
     """Lengths that differ, hours beyond the day, infinite readings and torn segments are named; no reading is."""
     with pytest.raises(ConfigurationError, match="3 readings"):
-        recorded([1.0, 2.0, 3.0], [0, 1], [0, 1])
+        make_recording([1.0, 2.0, 3.0], [0, 1], [0, 1])
     with pytest.raises(ConfigurationError, match="hours"):
-        recorded([1.0, 2.0], [0, 1], [0, 1], hours=[5.0, 24.0])
+        make_recording([1.0, 2.0], [0, 1], [0, 1], hours=[5.0, 24.0])
     with pytest.raises(ConfigurationError, match="infinite"):
-        recorded([1.0, np.inf], [0, 1], [0, 1])
+        make_recording([1.0, np.inf], [0, 1], [0, 1])
     with pytest.raises(ConfigurationError, match="stand together"):
-        recorded([1.0, 2.0, 3.0], [0, 1, 0], [0, 1], segments=[1, 2, 1])
+        make_recording([1.0, 2.0, 3.0], [0, 1, 0], [0, 1], segments=[1, 2, 1])
     with pytest.raises(ConfigurationError, match="no entry of theta"):
-        recorded([1.0, 2.0], ["x", "y"], [0, 1])
+        make_recording([1.0, 2.0], ["x", "y"], [0, 1])
     with pytest.raises(ConfigurationError, match="too short"):
-        halves(recorded([1.0, 2.0], [0, None], [0, 1]), 2)
+        split_in_time(make_recording([1.0, 2.0], [0, None], [0, 1]), 2)
 
 
 def _by_days(count, per=48, **more):
     k = np.arange(count * per)
     theta = (k // 6) % 2
-    return recorded(np.zeros(k.size), theta.tolist(), [0, 1], hours=(k % per) * 24.0 / per, **more)
+    return make_recording(np.zeros(k.size), theta.tolist(), [0, 1], hours=(k % per) * 24.0 / per, **more)
 
 
 def test_stretches_are_days_where_there_are_enough():
@@ -145,7 +145,7 @@ def test_stretches_are_days_where_there_are_enough():
     assert np.unique(blocks_of(few, [(0, 7 * 48)])).size > 7
     assert "dependence from day to day cannot be accounted for" in unit_of(few, [(0, 7 * 48)])
     assert np.unique(blocks_of(many, [(0, 8 * 48)], least=96)).size == 4  # an epoch of two days
-    bare = recorded(np.zeros(100), [0, 1] * 50, [0, 1])
+    bare = make_recording(np.zeros(100), [0, 1] * 50, [0, 1])
     assert dates_of(bare) is None
     assert "no time is known" in unit_of(bare, [(0, 100)])
 
@@ -154,9 +154,9 @@ def test_days_begin_where_the_clock_goes_back():
     """A gap within a day does not end it, the end of summer time neither; a new weekday does."""
     hours = [22.0, 23.0, 0.0, 2.0, 3.0, 2.0, 3.0, 9.0, 12.0, 8.0]
     segments = [0, 0, 0, 0, 0, 0, 0, 1, 1, 2]
-    one = recorded(np.zeros(10), [0, 1] * 5, [0, 1], hours=hours, segments=segments)
+    one = make_recording(np.zeros(10), [0, 1] * 5, [0, 1], hours=hours, segments=segments)
     assert dates_of(one).tolist() == [0, 0, 1, 1, 1, 1, 1, 1, 1, 2]
-    other = recorded(np.zeros(3), [0, 1, 0], [0, 1], hours=[8.0, 9.0, 10.0], days=[0, 0, 1])
+    other = make_recording(np.zeros(3), [0, 1, 0], [0, 1], hours=[8.0, 9.0, 10.0], days=[0, 0, 1])
     assert dates_of(other).tolist() == [0, 0, 1]
     assert whole_days(np.repeat([0, 1, 2], [1, 9, 9])) == 2
 
@@ -167,7 +167,7 @@ def test_neighbours_of_what_is_judged_are_left_out_for_as_long_as_theta_stays():
     theta = np.zeros(12_000, dtype=int)
     theta[2000:4500] = (np.arange(2500) // 60) % 2
     recording = _recording([12_000], theta, rng)
-    first, last, told = halves(recording, 2)
+    first, last, told = split_in_time(recording, 2)
     ends = sorted([*first, *last])
     assert min(b[0] - a[1] for a, b in pairwise(ends)) >= max(recording.spell, 3000 / 4)
     assert "neighbours on both sides" in told

@@ -8,7 +8,7 @@ from audit_cases import Normal, plain_family, switching
 
 import understudy as us
 from understudy.adversaries.audit import audit
-from understudy.adversaries.datasets import recorded, simulated
+from understudy.adversaries.datasets import make_recording, simulate
 from understudy.adversaries.learners.hmm import Hidden, Look, features
 from understudy.errors import ConfigurationError
 
@@ -56,7 +56,7 @@ def test_labels_and_days_that_are_not_known_are_counted_and_kept(design):
     labels = [*theta[:-6].tolist(), 7, 7, "x", None, np.nan, 1]
     made = audit(design, Y, labels, ONE, rng=1, noise=False, replicates=1)
     assert "3 labels are no value of the family" in " ".join(made.notes)
-    found = recorded([1.0, 2.0], [0, 1], [0, 1], hours=[1.0, 2.0], days=[np.nan, 3])
+    found = make_recording([1.0, 2.0], [0, 1], [0, 1], hours=[1.0, 2.0], days=[np.nan, 3])
     assert found.days.tolist() == [-1, 3]
     assert found.strange == 0
 
@@ -112,7 +112,7 @@ def test_what_is_known_of_draws_is_from_the_half_that_is_learned_from():
     """The average kernel of a causal design is counted in the sequences to learn from, and not in the judged ones."""
     family = us.Family(lambda v: us.GaussMarkov(0.9, 1.0, 0.1, 0.1, b=v), values=[0, 1])
     design = us.design_causal(family, [[0.9, 0.1], [0.1, 0.9]], rate=0.1, distortion="mae", decision_every=10)
-    made = simulated(design, 2000, np.random.default_rng(1), lambda share: None, True)
+    made = simulate(design, 2000, np.random.default_rng(1), lambda share: None, True)
     learn = made.learn["disguised"]
     counts = np.zeros((2, len(design.pseudo)))
     for a, b in zip(learn.labels.ravel(), learn.pseudo.ravel(), strict=True):

@@ -11,27 +11,27 @@ from audit_cases import switching
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.adversaries import statistics as stretching
+from understudy.adversaries import statistics
 from understudy.adversaries.knowledge import Cases
 from understudy.adversaries.statistics import (
-    Judged,
-    Tried,
+    Attempt,
     agreement,
-    alone,
     contributions,
-    exchanged,
+    exchange_test,
     holm,
-    outcomes,
-    tables,
-    together,
+    joint_p_values,
+    outcomes_of,
+    permutation_test,
+    single_p_value,
 )
+from understudy.adversaries.statistics import Guesses as Guesses
 
 RATE = 1e-6
 
 
 def stretches(guess, truth, blocks, m, strata, rng):
     """The p of one adversary."""
-    return alone(agreement(guess, truth, blocks, m, strata), rng)
+    return single_p_value(agreement(guess, truth, blocks, m, strata), rng)
 
 
 @given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=12), st.floats(0.001, 0.5))
@@ -55,7 +55,7 @@ def test_two_values_have_fishers_test():
         guess = np.where(rng.random(40) < 0.3, truth, rng.integers(0, 2, 40))
         table = [[((truth == a) & (guess == b)).sum() for b in (0, 1)] for a in (0, 1)]
         known = scipy.stats.fisher_exact(table, alternative="greater").pvalue
-        assert tables(guess, truth, 2, rng) == pytest.approx(known, rel=1e-9)
+        assert permutation_test(guess, truth, 2, rng) == pytest.approx(known, rel=1e-9)
 
 
 def test_three_values_have_the_permutation_test():
@@ -68,7 +68,7 @@ def test_three_values_have_the_permutation_test():
 
     every = np.array([balanced(np.array(p)) for p in permutations(truth.tolist())])
     known = np.mean(every >= balanced(truth) - 1e-9)
-    found = tables(guess, truth, 3, np.random.default_rng(1))
+    found = permutation_test(guess, truth, 3, np.random.default_rng(1))
     assert abs(found - known) < 5.0 * np.sqrt(known * (1 - known) / 9999) + 1e-4
 
 
@@ -78,9 +78,9 @@ def test_paths_are_exchanged_as_a_whole():
     p = []
     for _ in range(60):
         truth, guess = (np.stack([switching(50, 0.03, rng) for _ in range(12)], axis=1) for _ in range(2))
-        p.append(exchanged(guess, truth, 2, rng))
+        p.append(exchange_test(guess, truth, 2, rng))
     assert scipy.stats.kstest(p, "uniform").pvalue > RATE
-    assert exchanged(truth, truth, 2, rng) == pytest.approx(1e-4)
+    assert exchange_test(truth, truth, 2, rng) == pytest.approx(1e-4)
 
 
 def _false_alarms(test, audits=400):
@@ -97,7 +97,7 @@ def test_stretches_keep_their_rate_and_single_readings_do_not():
     limit = scipy.stats.binom.isf(RATE, 400, 0.05)
     blocks = np.arange(1500) // 50
     assert _false_alarms(lambda g, t, rng: stretches(g, t, blocks, 2, None, rng)) <= limit
-    assert _false_alarms(lambda g, t, rng: tables(g, t, 2, rng)) > 2 * limit
+    assert _false_alarms(lambda g, t, rng: permutation_test(g, t, 2, rng)) > 2 * limit
 
 
 def test_the_sum_over_stretches_is_the_balanced_accuracy():
@@ -165,11 +165,11 @@ def test_signs_are_tossed_for_all_together(seed):
     rng = np.random.default_rng(seed)
     found = _agreements(*_adversaries(rng, 4, 8, knows=0.5, clocked=2))
     known = _stepped_down(found)
-    assert stretching._tossed(found, rng, 0) == pytest.approx(known)
+    assert statistics._sign_test(found, rng, 0) == pytest.approx(known)
     assert len(set(known)) > 2
-    student = [stretching._student_stretching(one) for one in found]
-    assert together(found, rng) == pytest.approx([max(a, b) for a, b in zip(known, holm(student), strict=True)])
-    assert together([found[0], None], rng)[0] == pytest.approx(alone(found[0], rng))
+    student = [statistics._student_test(one) for one in found]
+    assert joint_p_values(found, rng) == pytest.approx([max(a, b) for a, b in zip(known, holm(student), strict=True)])
+    assert joint_p_values([found[0], None], rng)[0] == pytest.approx(single_p_value(found[0], rng))
 
 
 def test_what_is_shared_is_where_labels_vary():
@@ -195,10 +195,10 @@ def test_many_adversaries_on_nine_days_keep_their_rate_and_find_a_leak():
     alarms = twin = power = 0
     for k in range(150):
         found = _agreements(*_adversaries(rng, 20, 9, clocked=10))
-        alarms += min(together(found, rng)) <= 0.05
-        twin += min(alone(one, rng) for one in found) <= 0.05
+        alarms += min(joint_p_values(found, rng)) <= 0.05
+        twin += min(single_p_value(one, rng) for one in found) <= 0.05
         if k < 30:
-            power += together(_agreements(*_adversaries(rng, 20, 9, knows=0.9)), rng)[0] <= 0.01
+            power += joint_p_values(_agreements(*_adversaries(rng, 20, 9, knows=0.9)), rng)[0] <= 0.01
     limit = scipy.stats.binom.isf(RATE, 150, 0.05)
     assert alarms <= limit
     assert twin > limit
@@ -213,19 +213,19 @@ def test_an_audit_corrects_for_all_and_says_what_it_could_have_found():
     rng = np.random.default_rng(5)
     truth, blocks, guesses, strata = _adversaries(rng, 12, 5)
     cases = Cases(np.zeros((truth.size, 1, 1)), truth[:, None], blocks[:, None], 2, False)
-    made = [Judged(truth, blocks, guess, guess, np.zeros(truth.size), 2) for guess in guesses]
-    tried = [Tried(str(k), False, one) for k, one in enumerate(made)]
+    made = [Guesses(truth, blocks, guess, guess, np.zeros(truth.size), 2) for guess in guesses]
+    tried = [Attempt(str(k), False, one) for k, one in enumerate(made)]
 
     def judged(level):
-        return outcomes(tried, cases, False, None, level, lambda *names: np.random.default_rng(1))
+        return outcomes_of(tried, cases, False, None, level, lambda *names: np.random.default_rng(1))
 
     found = _agreements(truth, blocks, guesses, strata)
     came = judged(0.01)
-    assert [one.p for one in came] == pytest.approx([alone(one, rng) for one in found])
-    assert [one.corrected for one in came] == pytest.approx(together(found, rng))
+    assert [one.p for one in came] == pytest.approx([single_p_value(one, rng) for one in found])
+    assert [one.corrected for one in came] == pytest.approx(joint_p_values(found, rng))
     assert max(one.corrected - one.p for one in came) > 0.1
     knowing = agreement(truth, truth, blocks, 2, None)
-    by_itself, among = alone(knowing, rng), together([knowing, *found[1:]], rng)[0]
+    by_itself, among = single_p_value(knowing, rng), joint_p_values([knowing, *found[1:]], rng)[0]
     assert by_itself < among
     assert not any(one.testable for one in judged(0.5 * (by_itself + among)))
     assert all(one.testable for one in judged(1.01 * among))

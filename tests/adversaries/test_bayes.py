@@ -10,7 +10,8 @@ from causal_cases import STAY
 from helpers import dense, room
 
 import understudy as us
-from understudy.adversaries.knowledge import Cases, Known
+from understudy.adversaries.knowledge import Cases
+from understudy.adversaries.knowledge import Knowledge as Knowledge
 from understudy.adversaries.learners.bayes import Exact, Oracle
 from understudy.randomizer.causal import design_causal
 from understudy.randomizer.causal_belief import errors, play, posteriors
@@ -119,7 +120,7 @@ def causal(every, seed, decisions=60, sequences=20, slope=1.5):
     )
     played = play(design.beliefs, decisions, sequences, rng=seed)
     theta, drawn = (x.repeat(every, axis=0) for x in (played.theta, played.pseudo))
-    known = Known(family, design.pseudo, np.full((2, 3), 1 / 3), family.prior, np.array(STAY), every, None, design)
+    known = Knowledge(family, design.pseudo, np.full((2, 3), 1 / 3), family.prior, np.array(STAY), every, None, design)
     blocks = np.tile(np.arange(sequences), (len(theta), 1))
     return design, known, Cases(np.zeros((len(theta), 1, sequences)), theta, blocks, 2, False, pseudo=drawn), played
 

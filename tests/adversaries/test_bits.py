@@ -12,10 +12,11 @@ from adversary_cases import disguised, finds, halves, known_of, once
 from helpers import room
 
 import understudy as us
-from understudy.adversaries.knowledge import Cases, Known
+from understudy.adversaries.knowledge import Cases
+from understudy.adversaries.knowledge import Knowledge as Knowledge
 from understudy.adversaries.learners.bayes import Exact, sequence_logs
-from understudy.adversaries.learners.bits import Bits, BitsAttack, counting, released
-from understudy.adversaries.learners.inversion import DOUBLE, Form, Machine, Release, counted
+from understudy.adversaries.learners.bits import Bits, BitsAttack, counting, release_of
+from understudy.adversaries.learners.inversion import DOUBLE, Form, Machine, Release, count_readings
 
 DOUBLES = Release((0.0,))
 SLOW = ("General", "Nonlinear")
@@ -47,7 +48,7 @@ def test_gains_that_do_not_settle_are_refused():
     """A model whose gains never settle has no table for all readings."""
     drift = us.GaussMarkov(1.0, 1.0, 0.0, 1.0, mean0=0.0, cov0=1.0)
     family = us.Family({0: drift, 1: room(1)})
-    known = Known(family, (0,), np.ones((2, 1)), family.prior, None, None, None, None)
+    known = Knowledge(family, (0,), np.ones((2, 1)), family.prior, None, None, None, None)
     cases = Cases(
         np.zeros((100_000, 1, 1)), np.zeros((100_000, 1), dtype=int), np.zeros((100_000, 1), dtype=int), 2, True
     )
@@ -93,7 +94,7 @@ def test_counts_are_those_of_a_search_through_all_readings(step):
     out = release.rounded(out, 0)
     out = out[np.abs(3.0 + 1.7 * out) > 0.5]  # nearer to zero there are more doubles than are tried
     machine = Machine(source, target, 1)
-    _, found = counted(machine, 0, machine.start(out.size), out[None], release, reach=4)
+    _, found = count_readings(machine, 0, machine.start(out.size), out[None], release, reach=4)
     behind = release.cell(out, 0) * 1.7 / np.spacing(np.abs(3.0 + 1.7 * out)) * release.share(out, 0)
     counts = brute_force(source, target, out, release)
     assert (counts > 0).all()
@@ -108,7 +109,7 @@ def test_an_output_that_no_reading_gives_rules_the_pair_out():
     source, target = us.IID(us.Gaussian(200.0, 1.0)), us.IID(us.Gaussian(0.0, 1.0))
     out = np.random.default_rng(1).standard_normal((1, 400))
     machine = Machine(source, target, 1)
-    _, found = counted(machine, 0, machine.start(400), out, DOUBLES)
+    _, found = count_readings(machine, 0, machine.start(400), out, DOUBLES)
     assert (found[0] == 0.0).mean() > 0.9
     assert (brute_force(source, target, out[0], DOUBLES, 50) == 0).mean() == (found[0] == 0.0).mean()
 
@@ -129,7 +130,7 @@ def pseudo_zero(**changes):
     """Two rooms that are both played as the first."""
     family = us.Family(room, values=[0, 1])
     given = {"transitions": None, "decision_every": None, "grid": None, "design": None, **changes}
-    return Known(family, (0,), np.ones((2, 1)), family.prior, **given)
+    return Knowledge(family, (0,), np.ones((2, 1)), family.prior, **given)
 
 
 def as_zero(T, N, seed=1):
@@ -155,11 +156,11 @@ def test_on_a_lattice_it_is_the_exact_adversary():
 def test_the_step_is_the_designs_or_is_found():
     """A design that has a resolution is believed, if its outputs have it; one for all channels serves each."""
     Y = np.round(np.random.default_rng(1).normal(size=(50, 2, 3)), 3)
-    assert released(Y).steps == (0.001, 0.001)
-    assert released(np.round(Y), SimpleNamespace(resolution=(0.25, 0.5))).steps == (0.25, 0.5)
-    assert released(np.round(Y), SimpleNamespace(resolution=0.25)).steps == (0.25, 0.25)
-    assert released(Y, SimpleNamespace(resolution=0.25)).steps == (0.001, 0.001)
-    assert released(np.full((3, 1, 2), np.nan)).steps == (0.0,)
+    assert release_of(Y).steps == (0.001, 0.001)
+    assert release_of(np.round(Y), SimpleNamespace(resolution=(0.25, 0.5))).steps == (0.25, 0.5)
+    assert release_of(np.round(Y), SimpleNamespace(resolution=0.25)).steps == (0.25, 0.25)
+    assert release_of(Y, SimpleNamespace(resolution=0.25)).steps == (0.001, 0.001)
+    assert release_of(np.full((3, 1, 2), np.nan)).steps == (0.0,)
 
 
 def test_gaps_and_padding_do_not_stop_it():
@@ -195,10 +196,10 @@ def test_objections_say_why():
         reading_noise=us.Gaussian(0.0, 1.0), initial=us.Gaussian(0.0, 1.0), method="particles",
     )  # fmt: skip
     family = us.Family({0: sensor, 1: room(0)})
-    known = Known(family, (1,), np.ones((2, 1)), family.prior, None, None, None, None)
+    known = Knowledge(family, (1,), np.ones((2, 1)), family.prior, None, None, None, None)
     assert "random numbers" in Bits().objection(cases, known)
     vector = us.IID(us.Gaussian(np.zeros(2), np.eye(2)))
     family = us.Family({0: vector, 1: us.IID(us.Gaussian(np.ones(2), np.eye(2)))})
     moving = Cases(np.zeros((5, 2, 3)), np.zeros((5, 3), dtype=int), np.zeros((5, 3), dtype=int), 2, once=False)
-    known = Known(family, (1,), np.ones((2, 1)), family.prior, np.eye(2), 5, None, None)
+    known = Knowledge(family, (1,), np.ones((2, 1)), family.prior, np.eye(2), 5, None, None)
     assert Bits().objection(moving, known)

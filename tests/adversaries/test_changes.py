@@ -11,7 +11,7 @@ from understudy.adversaries.learners.machine_learning import (
     Windowed,
     _scales,
     _statistics,
-    marked,
+    mark_changes,
     recipe_for,
 )
 
@@ -26,7 +26,7 @@ def marks(outputs, window=15):
     cases = one(outputs)
     recipe = recipe_for(cases)
     thresholds = 3.5 * _scales(_statistics(cases.outputs, recipe, window))
-    return marked(cases.outputs, Detector(recipe, window, thresholds)).signs[:, :, 0]
+    return mark_changes(cases.outputs, Detector(recipe, window, thresholds)).signs[:, :, 0]
 
 
 def test_marks_a_jump_where_it_is_and_with_its_sign():

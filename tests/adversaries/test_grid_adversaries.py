@@ -19,7 +19,7 @@ from helpers import room as paper_room
 
 import understudy as us
 from understudy.adversaries.knowledge import Adversary
-from understudy.adversaries.learners.grid import GridInversion, LowDigits, decoded
+from understudy.adversaries.learners.grid import GridInversion, LowDigits, decode
 from understudy.errors import ConfigurationError
 from understudy.identify.grid import detect_grid
 from understudy.models.quantised import Quantised
@@ -245,7 +245,7 @@ def test_the_likelihood_of_a_rounded_output_is_the_sum_over_all_inputs(source, t
         inputs = np.stack([centre[0] + first.ravel(), centre[1] + second.ravel()])[:, None, :]
         fits = (rounded_after(inputs, source, target, np.array([step]), None) == Y[:, :, s : s + 1]).all(axis=(0, 1))
         total = sum(exact_law(source, step, y) for y in inputs[:, 0, fits].T)
-        got = decoded(Y[:, :, s : s + 1], source, target, (np.array([step]), np.zeros(1)), 4000)
+        got = decode(Y[:, :, s : s + 1], source, target, (np.array([step]), np.zeros(1)), 4000)
         assert math.exp(got[0]) == pytest.approx(total, rel=0.02)
 
 
@@ -254,7 +254,7 @@ def test_one_reading_has_its_exact_likelihood():
     step = 0.5
     Y = rounded(us.sample(scalar(0), 1, 50, rng=4), np.array([step]))
     grid = np.array([step]), np.zeros(1)
-    few, many = (decoded(Y, scalar(1), scalar(0), grid, particles) for particles in (1, 16))
+    few, many = (decode(Y, scalar(1), scalar(0), grid, particles) for particles in (1, 16))
     assert few == pytest.approx(many, abs=1e-9)
     source, target = (model.predict(model.start()) for model in (scalar(1), scalar(0)))
     for s in range(50):

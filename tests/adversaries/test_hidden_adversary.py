@@ -5,7 +5,8 @@ import pytest
 import scipy.stats
 
 import understudy as us
-from understudy.adversaries.knowledge import Cases, Known
+from understudy.adversaries.knowledge import Cases
+from understudy.adversaries.knowledge import Knowledge as Knowledge
 from understudy.adversaries.learners.bayes import Smoother
 from understudy.adversaries.learners.hmm import Hidden, NormalMixture, features, fit_mixture
 
@@ -56,7 +57,7 @@ def moving(seed, T=3000, level=1.0, spread=1.0, length=50):
 
 
 FAMILY = us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[0, 1])
-KNOWN = Known(
+KNOWN = Knowledge(
     FAMILY, (0, 1), np.eye(2), FAMILY.prior, np.array([[0.98, 0.02], [0.02, 0.98]]), None, None, None, raw=True
 )
 

@@ -5,7 +5,7 @@ import pytest
 from learner_cases import ALPHA, chance, constant, moving
 
 from understudy.adversaries.knowledge import Cases
-from understudy.adversaries.learners import machine_learning as learned
+from understudy.adversaries.learners import machine_learning
 from understudy.adversaries.learners.machine_learning import (
     Boosting,
     Changes,
@@ -141,7 +141,7 @@ def test_without_scikit_learn_it_says_what_to_install(learner, monkeypatch):
     """The reason names the command."""
     cases = constant("mean", 10, np.random.default_rng(8))
     assert learner().objection(cases, None) == ""
-    monkeypatch.setattr(learned, "find_spec", lambda name: None)
+    monkeypatch.setattr(machine_learning, "find_spec", lambda name: None)
     assert 'pip install "understudy[sklearn]"' in learner().objection(cases, None)
 
 

@@ -215,10 +215,10 @@ def test_a_shift_beyond_the_end_leaves_nothing():
 
 def test_many_sequences_at_once_are_the_same_as_one_by_one(monkeypatch):
     """Sequences are worked on in portions; the portions do not matter."""
-    from understudy.adversaries.learners import machine_learning as sequence_features
+    from understudy.adversaries.learners import machine_learning
 
     cases = cases_of(20, 2, 7, np.random.default_rng(5), once=True)
     recipe = recipe_for(cases)
     whole = features(cases, recipe).values
-    monkeypatch.setattr(sequence_features, "_AT_ONCE", 100)
+    monkeypatch.setattr(machine_learning, "_AT_ONCE", 100)
     np.testing.assert_allclose(features(cases, recipe).values, whole, rtol=1e-12, atol=1e-12)

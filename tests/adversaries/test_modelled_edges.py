@@ -5,14 +5,15 @@ import pytest
 import scipy.stats
 
 import understudy as us
-from understudy.adversaries.knowledge import Cases, Known
+from understudy.adversaries.knowledge import Cases
+from understudy.adversaries.knowledge import Knowledge as Knowledge
 from understudy.adversaries.learners.bayes import Exact, Oracle, Redraws, Smoother, output_models, step_logs
 from understudy.adversaries.learners.calibration import fit_logistic, surprise
-from understudy.adversaries.learners.grid import Digits, Inverted
+from understudy.adversaries.learners.grid import Digits, GridInverter
 from understudy.adversaries.learners.hmm import Hidden
 from understudy.models.quantised import OnGrid, Quantised
 
-LEARNERS = (Exact(), Oracle(), Smoother(), Hidden(), Redraws(), Inverted(), Digits())
+LEARNERS = (Exact(), Oracle(), Smoother(), Hidden(), Redraws(), GridInverter(), Digits())
 HEAVY = us.Scalar(scipy.stats.t(4.0, 0.0, 2.0))
 
 
@@ -34,7 +35,7 @@ def known_of(name, m, moving, raw=False, noise=None):
     kernel = np.eye(m) if raw else 0.5 * np.eye(m) + 0.5 / m
     grid = (np.full(1, 0.5), np.zeros(1)) if "rounded" in name or "grid" in name else None
     every = None if raw or not moving else 3
-    return Known(
+    return Knowledge(
         family, tuple(range(m)), kernel, family.prior, stay if moving else None, every, grid, None, raw=raw, noise=noise
     )
 

@@ -30,8 +30,8 @@ from helpers import room
 from learner_cases import chance_moving
 
 import understudy as us
-from understudy.adversaries.datasets import simulated
-from understudy.adversaries.knowledge import Known
+from understudy.adversaries.datasets import simulate
+from understudy.adversaries.knowledge import Knowledge as Knowledge
 from understudy.adversaries.learners.bits import Bits
 from understudy.stream.release import Release
 
@@ -118,7 +118,7 @@ def played(pair, rounded=False):
     order = rng.permutation(2 * pair.N)
     out, theta = np.concatenate(parts, axis=2)[:, :, order], np.repeat([0, 1], pair.N)[order]
     out = np.rint(out / STEP) * STEP + 0.0 if rounded else out
-    return once(out, theta, 2), Known(family, (1,), np.ones((2, 1)), family.prior, None, None, None, None)
+    return once(out, theta, 2), Knowledge(family, (1,), np.ones((2, 1)), family.prior, None, None, None, None)
 
 
 @pytest.mark.parametrize("pair", LEAKS, ids=names(LEAKS))
@@ -138,7 +138,7 @@ def test_small_readings_made_large_and_scales_of_two_tell_nothing(pair):
 def test_readings_with_atoms_are_left_to_another(pair):
     """There is an objection that names the adversary for grids."""
     family = us.Family({0: pair.source, 1: pair.target})
-    known = Known(family, (1,), np.ones((2, 1)), family.prior, None, None, None, None)
+    known = Knowledge(family, (1,), np.ones((2, 1)), family.prior, None, None, None, None)
     cases = once(np.zeros((3, 1, 4)), np.array([0, 1, 0, 1]), 2)
     assert "grid" in Bits().objection(cases, known)
 
@@ -163,7 +163,7 @@ def test_readings_of_a_coarser_form_need_a_coarser_step(form, step, hides):
     order = rng.permutation(200)
     out = np.rint(np.concatenate(parts, axis=2)[:, :, order] / step) * step + 0.0
     family = us.Family(room, values=[0, 1])
-    known = Known(family, (0,), np.ones((2, 1)), family.prior, None, None, None, None)
+    known = Knowledge(family, (0,), np.ones((2, 1)), family.prior, None, None, None, None)
     assert finds(Bits(), once(out, np.repeat([0, 1], 100)[order], 2), known) != hides
 
 
@@ -209,7 +209,7 @@ def test_a_causal_design_tells_its_first_decisions(monkeypatch):
     design = us.design_causal(family, stay, rate=0.0, decision_every=15, distortion=[[0, 1], [1, 0]])
     with monkeypatch.context() as planted:  # the leak: full doubles leave
         planted.setattr(Release, "rounded", lambda self, Y, out=None: Y)
-        material = simulated(design, 15 * 10 * 200, np.random.default_rng(1), lambda share: None, True)
+        material = simulate(design, 15 * 10 * 200, np.random.default_rng(1), lambda share: None, True)
     known, p = material.known["disguised"], []
     for step in (0.0, STEP):
         learn, judge = (

@@ -11,9 +11,10 @@ from adversary_cases import disguised, finds, guesses, known_of
 from planted_leaks import GRID_PSEUDO, Coin, in_cells, ppm_room, ungridded
 
 import understudy as us
-from understudy.adversaries.knowledge import Cases, Known
+from understudy.adversaries.knowledge import Cases
+from understudy.adversaries.knowledge import Knowledge as Knowledge
 from understudy.adversaries.learners.bayes import Oracle
-from understudy.adversaries.learners.grid import NO_GRID, Digits, Inverted, grid_of
+from understudy.adversaries.learners.grid import NO_GRID, Digits, GridInverter, grid_of
 from understudy.models.quantised import Quantised
 from understudy.randomizer.causal_belief import play
 
@@ -40,7 +41,7 @@ def test_a_float_map_of_a_grid_is_found(flat, leak):
     """The grid is found by inverting, and theta from it, nearly every time."""
     steps, offsets = grid_of(leak, flat)
     assert (steps.item(), offsets.item()) == pytest.approx((1.0, 0.0), abs=1e-6)
-    for learner in (Inverted(), Digits()):
+    for learner in (GridInverter(), Digits()):
         assert finds(learner, leak, flat)
         right, judged = guesses(learner, leak, flat)
         assert right >= 0.99 * judged
@@ -51,17 +52,17 @@ def test_readings_disguised_in_cells_tell_nothing(design, flat):
     cases = disguised(Coin(design), T, N, np.random.default_rng(1), in_cells)
     for grid in (None, (np.ones(1), np.zeros(1))):
         known = known_of(design, kernel=flat.kernel, grid=grid)
-        for learner in (Inverted(), Digits()):
+        for learner in (GridInverter(), Digits()):
             assert learner.objection(cases, known) or not finds(learner, cases, known)
-    assert Inverted().objection(cases, known) == ""
+    assert GridInverter().objection(cases, known) == ""
 
 
 def test_where_there_is_no_grid_there_is_an_objection(design, flat):
     """Continuous readings, and raw ones, and a theta that moves."""
     cases = disguised(Coin(design), T, 40, np.random.default_rng(2))
-    for learner in (Inverted(), Digits()):
+    for learner in (GridInverter(), Digits()):
         assert learner.objection(cases, flat) == NO_GRID
-    assert "not disguised" in Inverted().objection(cases, known_of(design, raw=True))
+    assert "not disguised" in GridInverter().objection(cases, known_of(design, raw=True))
 
 
 def test_gaps_do_not_stop_the_attack(design, flat):
@@ -73,7 +74,7 @@ def test_gaps_do_not_stop_the_attack(design, flat):
         return us.disguise(Y, ppm_room(i), ppm_room(GRID_PSEUDO[j]))
 
     cases = disguised(Coin(design), T, 200, np.random.default_rng(3), gappy)
-    assert finds(Inverted(), cases, flat)
+    assert finds(GridInverter(), cases, flat)
 
 
 # A theta that moves ----------------------------------------------------------------------------------
@@ -101,7 +102,7 @@ def stream():
     made = {name: Cases(Y, theta, blocks, 2, False, pseudo=drawn) for name, Y in outputs.items()}
     kernel = np.full((2, 3), 1.0 / 3.0)
     grid = np.ones(1), np.zeros(1)
-    return Known(family, design.pseudo, kernel, family.prior, np.array(stay), 10, grid, design), made
+    return Knowledge(family, design.pseudo, kernel, family.prior, np.array(stay), 10, grid, design), made
 
 
 def wrong(learner, cases, known):
@@ -114,14 +115,14 @@ def wrong(learner, cases, known):
 def test_a_float_map_of_a_stream_is_followed(stream):
     """Reading by reading and across gaps: theta is told nearly always, which not even the pseudo values allow."""
     known, cases = stream
-    assert Inverted().objection(cases["floats"], known) == ""
-    assert wrong(Inverted(), cases["floats"], known) < 0.01
+    assert GridInverter().objection(cases["floats"], known) == ""
+    assert wrong(GridInverter(), cases["floats"], known) < 0.01
     assert wrong(Oracle(), cases["floats"], known) > 0.2
 
 
 def test_a_stream_that_is_disguised_in_cells_cannot_be_followed(stream):
     """There is nothing to invert, and who tries all the same tells nothing."""
     known, cases = stream
-    assert "on the grid itself" in Inverted().objection(cases["cells"], known)
-    assert wrong(Inverted(), cases["cells"], known) > 0.2
-    assert Inverted().objection(cases["floats"], replace(known, grid=None)) == NO_GRID
+    assert "on the grid itself" in GridInverter().objection(cases["cells"], known)
+    assert wrong(GridInverter(), cases["cells"], known) > 0.2
+    assert GridInverter().objection(cases["floats"], replace(known, grid=None)) == NO_GRID

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import understudy as us
-from understudy.adversaries.statistics import EDGE, LAGS, Scores, scored
+from understudy.adversaries.statistics import EDGE, LAGS, Scores, score_readings
 
 
 def room(people):
@@ -24,7 +24,7 @@ def test_they_are_those_of_the_models_along_the_labels():
     """Mean, spread, shares and correlations as whitening along the path gives them, segment by segment."""
     Y = us.sample(FAMILY.along(THETA.tolist()), 1800, rng=1)
     marks = np.arange(1800) // 900
-    found = scored(FAMILY, Y, THETA, marks)
+    found = score_readings(FAMILY, Y, THETA, marks)
     z = []
     for k in (0, 1):
         part = np.asarray(us.whiten(Y[marks == k], FAMILY.along(THETA[marks == k].tolist()))).ravel()
@@ -50,17 +50,17 @@ def test_what_is_missing_is_left_out():
     Y[100:130] = np.nan
     theta = THETA.copy()
     theta[200:260] = -1
-    found = scored(FAMILY, Y, theta)
+    found = score_readings(FAMILY, Y, theta)
     assert sum(row.count for row in found.rows) == 1800 - 10 - 30 - 60
     few = np.where(np.arange(1800) < 20, 1, 0)
-    assert [row.value for row in scored(FAMILY, Y, few).rows] == ["0"]
-    assert scored(FAMILY, np.full(1800, np.nan), THETA) is None
+    assert [row.value for row in score_readings(FAMILY, Y, few).rows] == ["0"]
+    assert score_readings(FAMILY, np.full(1800, np.nan), THETA) is None
 
 
 def test_they_can_be_stored():
     """As JSON, without a reading, and back."""
     Y = us.sample(FAMILY.along(THETA.tolist()), 1800, rng=3)
-    found = scored(FAMILY, Y, THETA)
+    found = score_readings(FAMILY, Y, THETA)
     text = json.dumps(found.plain(), allow_nan=False)
     assert Scores.from_plain(json.loads(text)) == found
     assert not any(f"{y:.6f}"[:8] in text for y in np.asarray(Y).ravel().tolist())
@@ -70,9 +70,9 @@ def test_readings_on_a_grid():
     """Rounded readings have scores of their own through auxiliary uniforms, the same with the same seed."""
     grid = us.Family({v: us.Quantised(room(v), 5.0) for v in (0, 1)})
     Y = us.sample(grid.along(THETA.tolist()), 1800, rng=4)
-    one, other = (scored(grid, Y, THETA, rng=7) for _ in range(2))
+    one, other = (score_readings(grid, Y, THETA, rng=7) for _ in range(2))
     assert one == other
     for row in one.rows:
         assert abs(row.spread - 1.0) < 5.0 / math.sqrt(2.0 * row.count)  # false alarm below 1e-6
-    wrong = scored(us.Family({v: us.Quantised(room(v + 1), 5.0) for v in (0, 1)}), Y, THETA, rng=7)
+    wrong = score_readings(us.Family({v: us.Quantised(room(v + 1), 5.0) for v in (0, 1)}), Y, THETA, rng=7)
     assert max(abs(row.mean) for row in wrong.rows) > 5.0 / math.sqrt(800.0)

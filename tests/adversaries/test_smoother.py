@@ -8,7 +8,8 @@ import scipy.stats
 from causal_cases import STAY
 
 import understudy as us
-from understudy.adversaries.knowledge import Cases, Known
+from understudy.adversaries.knowledge import Cases
+from understudy.adversaries.knowledge import Knowledge as Knowledge
 from understudy.adversaries.learners.bayes import Oracle, ReadingLikelihoods, Smoother, ThroughDraws, plan_of
 from understudy.adversaries.learners.calibration import Chain, EvidenceAttack, Plan, chain_of, pieces_of, smooth
 from understudy.randomizer.causal import design_causal
@@ -29,7 +30,7 @@ KERNEL = np.array([[0.6, 0.3, 0.1], [0.2, 0.2, 0.6]])
 
 
 def known_of(design, every, kernel=KERNEL, pseudo=PSEUDO, raw=False):
-    return Known(FAMILY, pseudo, kernel, FAMILY.prior, MOVES, every, None, design, raw=raw)
+    return Knowledge(FAMILY, pseudo, kernel, FAMILY.prior, MOVES, every, None, design, raw=raw)
 
 
 def smoother(known, chain, every):
@@ -92,7 +93,7 @@ def test_three_values_and_four_pseudo_values_too():
     stay = np.array([[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.0, 0.3, 0.7]])
     cost = [[0, 0.3, 0.6, 1], [0.4, 0.1, 0.2, 0.4], [1, 0.6, 0.3, 0]]
     design = design_causal(family, stay, [0, 0.3, 0.7, 1], slope=1.5, distortion=cost, decision_every=2)
-    known = Known(family, design.pseudo, np.full((3, 4), 0.25), family.prior, stay, 2, None, design)
+    known = Knowledge(family, design.pseudo, np.full((3, 4), 0.25), family.prior, stay, 2, None, design)
     chain = Chain(np.array([0.2, 0.3, 0.5]), stay[None])
     attack = smoother(known, chain, 2)
     Y = np.random.default_rng(9).standard_normal((6, 1, 1)).cumsum(axis=0)
@@ -139,7 +140,7 @@ def simulated(every, decisions, sequences, seed, separation=3.0):
     rng = np.random.default_rng(seed)
     Y = rng.normal(separation * np.array(PSEUDO)[drawn])[:, None]
     kernel = np.array([[(played.pseudo[played.theta == i] == j).mean() for j in range(3)] for i in range(2)])
-    known = Known(family, PSEUDO, kernel, family.prior, np.array(STAY), every, None, design)
+    known = Knowledge(family, PSEUDO, kernel, family.prior, np.array(STAY), every, None, design)
     blocks = np.tile(np.arange(sequences), (len(theta), 1))
     return known, Cases(Y, theta, blocks, 2, False, pseudo=drawn)
 
@@ -166,7 +167,7 @@ def test_models_that_say_too_much_are_cooled():
     known, cases = simulated(1, 200, 20, 5)
     assert Smoother().learn(cases, known, np.random.default_rng(0)).temperature == 1.0
     sure = us.Family(lambda v: us.IID(us.Gaussian(3.0 * v, 0.01)), [0, 1])
-    wrong = Known(
+    wrong = Knowledge(
         sure, *[getattr(known, name) for name in ("pseudo", "kernel", "prior", "transitions")], 1, None, known.design
     )
     attack = Smoother().learn(cases, wrong, np.random.default_rng(0))

@@ -16,7 +16,7 @@ from page_cases import parsed, words
 import understudy as us
 from understudy import text
 from understudy.adversaries.results import Audit, Outcome, Row, failed, row_outcome, verdict, warns
-from understudy.adversaries.statistics import Figure, scored
+from understudy.adversaries.statistics import Figure, score_readings
 from understudy.adversaries.utility import measure
 from understudy.errors import ConfigurationError
 from understudy.report.audit_page import audit_html, audit_report, learned, premise, right_guesses
@@ -71,7 +71,7 @@ def audited(**more):
 def scores_of(model, T=3000):
     made = us.Family({0: model, 1: model})
     theta = np.arange(T) // 100 % 2
-    return scored(made, us.sample(model, T, rng=3), theta)
+    return score_readings(made, us.sample(model, T, rng=3), theta)
 
 
 CLOCKED = (
@@ -243,7 +243,7 @@ def test_scores_of_a_wrong_model_are_seen():
     model = us.GaussMarkov(0.9, 1.0, 1.0, 0.1)
     Y = us.sample(model, 3000, rng=1)
     theta = np.arange(3000) // 100 % 2
-    wrong = scored(us.Family({0: us.IID(us.Gaussian(0.0, 1.0)), 1: us.IID(us.Gaussian(0.0, 1.0))}), Y, theta)
+    wrong = score_readings(us.Family({0: us.IID(us.Gaussian(0.0, 1.0)), 1: us.IID(us.Gaussian(0.0, 1.0))}), Y, theta)
     for found in right.rows:
         assert abs(found.spread - 1.0) < 5.0 / math.sqrt(2.0 * found.count)  # false alarm below 1e-6
         assert max(map(abs, found.memory)) < 5.5 / math.sqrt(found.count - 20)

@@ -20,31 +20,31 @@ from understudy._types import Array
 from understudy.adversaries.datasets import (
     Material,
     Recording,
-    in_common,
-    numbers,
-    odds_of,
-    recorded,
-    replayed,
-    simulated,
+    as_table,
+    label_shares,
+    make_recording,
+    replay,
+    shared_rows,
+    simulate,
     with_held,
     with_noise,
 )
-from understudy.adversaries.datasets import released as released_material
-from understudy.adversaries.knowledge import Cases, Known, Learner
+from understudy.adversaries.datasets import take_output as released_material
+from understudy.adversaries.knowledge import Cases, Knowledge, Learner
 from understudy.adversaries.results import Audit, Row
 from understudy.adversaries.statistics import (
     FEW,
+    Attempt,
     Figure,
-    Judged,
+    Guesses,
+    Outcome,
     Sums,
-    Tested,
-    Tried,
+    block_interval,
     error_of,
     figures,
+    guesses_of,
     hours_of,
-    judged,
-    of_blocks,
-    outcomes,
+    outcomes_of,
 )
 from understudy.adversaries.utility import measure
 from understudy.errors import ConfigurationError
@@ -76,7 +76,7 @@ REFERENCES = ("blind", "clock", "oracle")
 """Those that attack nothing: they tell what is known without the output, or with the pseudo value itself."""
 
 
-def named(adversaries: Any = "all") -> dict[str, Learner | str]:
+def roster(adversaries: Any = "all") -> dict[str, Learner | str]:
     """The adversaries of an audit: name -> learner, or the reason why there is none.
 
     "all", a name, several, or a mapping of names to learners of your own. References always come with them.
@@ -89,14 +89,14 @@ def named(adversaries: Any = "all") -> dict[str, Learner | str]:
 neighbours, changes, exact, smoother, hmm, redraws, grid, digits, bits
     """
     found: dict[str, Any] = {"blind": None, "clock": None}
-    for name, learner in _asked(adversaries).items():
+    for name, learner in _requested(adversaries).items():
         found[name] = learner
     if "oracle" not in found:
         found["oracle"] = None
-    return {name: _loaded(name) if learner is None else learner for name, learner in found.items()}
+    return {name: _load(name) if learner is None else learner for name, learner in found.items()}
 
 
-def _asked(adversaries: Any) -> dict[str, Any]:
+def _requested(adversaries: Any) -> dict[str, Any]:
     if isinstance(adversaries, str):
         adversaries = tuple(ROSTER) if adversaries == "all" else (adversaries,)
     if isinstance(adversaries, dict):
@@ -115,7 +115,7 @@ def _asked(adversaries: Any) -> dict[str, Any]:
     return dict.fromkeys(name for name in ROSTER if name in names)
 
 
-def _loaded(name: str) -> Any:
+def _load(name: str) -> Any:
     """The learner of this name, or why there is none."""
     module, _, cls = ROSTER[name].partition(":")
     try:
@@ -189,7 +189,7 @@ def audit(
         raise ConfigurationError(f"replicates = {replicates!r}; it must be a whole number of copies, at least 1")
     if getattr(design, "family", None) is None:
         raise ConfigurationError("the design has no models (us.solve makes none); an audit needs one from us.design")
-    learners = named(adversaries)
+    learners = roster(adversaries)
     seed = int(np.random.default_rng(rng).integers(2**62))
     recording = _recording(Y, theta, released, design, hours, days, segments)
     work = _Work(confidence, seed, progress)
@@ -219,13 +219,13 @@ def audit(
     )  # fmt: skip
 
 
-class _Attacked(NamedTuple):
+class _Judged(NamedTuple):
     """A row in the making: its guesses are kept until those of the references are there."""
 
     name: str
     title: str
     clock: bool
-    made: Judged
+    made: Guesses
     seconds: float
 
 
@@ -268,35 +268,35 @@ class _Work:
         self.tell("done")
         return rows, skipped
 
-    def _one(self, material: Material, data: str, name: str, clock: bool, learner: Any) -> _Attacked | str:
+    def _one(self, material: Material, data: str, name: str, clock: bool, learner: Any) -> _Judged | str:
         """What one adversary says, or why it says nothing."""
         if isinstance(learner, str):
             return learner
-        learn, judge = (_shown(cases[data], name, clock) for cases in (material.learn, material.judge))
+        learn, judge = (_visible(cases[data], name, clock) for cases in (material.learn, material.judge))
         started = time.perf_counter()
         try:
-            said = _said(learner, learn, judge, material.known[data], self.rng(name, data, clock))
+            said = _logits(learner, learn, judge, material.known[data], self.rng(name, data, clock))
             if isinstance(said, str):
                 return said
-            made = judged(said, judge, odds_of(learn.truth, learn.m))
+            made = guesses_of(said, judge, label_shares(learn.truth, learn.m))
         except Exception as error:  # a learner may be anybody's
             return f"it stopped with a {type(error).__name__}"  # its message may hold anything
-        return _Attacked(name, getattr(learner, "name", name), clock, made, time.perf_counter() - started)
+        return _Judged(name, getattr(learner, "name", name), clock, made, time.perf_counter() - started)
 
-    def _rows(self, material: Material, data: str, attacked: list[_Attacked]) -> list[Row]:
+    def _rows(self, material: Material, data: str, attacked: list[_Judged]) -> list[Row]:
         """The rows of one kind of data, tested together."""
         cases, independent = material.judge[data], material.independent
         by_name = {a.name: a.made for a in attacked}
         reference = by_name.get("clock", by_name.get("blind"))
-        real = [Tried(a.name, a.clock, a.made) for a in attacked if a.name not in REFERENCES]
+        real = [Attempt(a.name, a.clock, a.made) for a in attacked if a.name not in REFERENCES]
         level, trials = 1.0 - self.confidence, independent and cases.once
         strict = 1.0 - level / max(len(real), 1)
         hours = hours_of(cases) if any(a.clock for a in real) else None
-        came_of = iter(outcomes(real, cases, independent, hours, level, partial(self.rng, "tested", data)))
+        came_of = iter(outcomes_of(real, cases, independent, hours, level, partial(self.rng, "tested", data)))
         rows, blocks = [], int(np.unique(cases.truth_blocks[cases.truth >= 0]).size)
         for a in attacked:
             own = a.name in REFERENCES
-            came = Tested(math.nan, math.nan, "", False) if own else next(came_of)
+            came = Outcome(math.nan, math.nan, "", False) if own else next(came_of)
             found = figures(a.made, reference, trials, self.confidence)
             beats = False
             if material.bound is not None and data == "disguised" and not own:
@@ -322,13 +322,13 @@ def _plan(learners: dict[str, Any], kinds: tuple[str, ...], clocked: bool, drawn
     return [(data, name, clock) for data in kinds for name in learners for clock in ways if due(name, clock, data)]
 
 
-def _shown(cases: Cases, name: str, clock: bool) -> Cases:
+def _visible(cases: Cases, name: str, clock: bool) -> Cases:
     """What this adversary may see."""
     shown = cases if name == "oracle" else cases.without_pseudo()
     return shown if clock else shown.without_clock()
 
 
-def _said(learner: Learner, learn: Cases, judge: Cases, known: Known, rng: np.random.Generator) -> Array | str:
+def _logits(learner: Learner, learn: Cases, judge: Cases, known: Knowledge, rng: np.random.Generator) -> Array | str:
     """Log-probabilities of the judged cases, or an objection."""
     objection = learner.objection(learn, known) or learner.objection(judge, known)
     if objection:
@@ -353,7 +353,7 @@ def _recording(
         return None
     if theta is None:
         raise ConfigurationError("theta is missing; without private values nobody can tell what was learned")
-    return recorded(released if Y is None else Y, theta, design.values, hours, days, segments)
+    return make_recording(released if Y is None else Y, theta, design.values, hours, days, segments)
 
 
 def _material(
@@ -368,24 +368,24 @@ def _material(
     if recording is None:
         if train is not None:
             raise ConfigurationError("train goes with readings; a simulation has its own")
-        return simulated(design, n, rng, tell, design.kind == "causal")
+        return simulate(design, n, rng, tell, design.kind == "causal")
     learned = train
     notes: tuple[str, ...] = ()
     if train is not None and not isinstance(train, Recording):
         if not isinstance(train, (tuple, list)) or len(train) != 2:
             raise ConfigurationError("train must be a recording, or a pair of readings and private values")
-        learned = recorded(train[0], train[1], design.values)
+        learned = make_recording(train[0], train[1], design.values)
     if learned is not None and (learned.hours is None) != (recording.hours is None):
         # a clock that only one of them has is of no use to an adversary
         learned, recording = (replace(each, public=False) for each in (learned, recording))
         notes = ("only one of the recordings has a clock: it is used for days, and no adversary sees it",)
-    shared = 0 if learned is None else in_common(learned.Y, recording.Y)
+    shared = 0 if learned is None else shared_rows(learned.Y, recording.Y)
     if shared:
         notes += (f"{shared:,} of {len(recording.Y):,} judged rows are in the recording that was learned from as well",)
     if released is None:
-        made = replayed(design, recording, learned, replicates, epoch, rng, tell)
+        made = replay(design, recording, learned, replicates, epoch, rng, tell)
     else:
-        output = numbers(released, "released")
+        output = as_table(released, "released")
         made = released_material(design, recording, output, learned, raw, replicates, epoch, rng, tell)
     return replace(made, notes=(*made.notes, *notes))
 
@@ -452,7 +452,7 @@ def distances(material: Material, confidence: float) -> tuple[tuple[Figure, ...]
                 noisy.append(sums.value)
             else:
                 most = float(np.max(top / np.maximum(bottom, 1.0), initial=0.0))
-                found.append(of_blocks(sums, confidence, (0.0, 10.0 * most + 1e-300)))
+                found.append(block_interval(sums, confidence, (0.0, 10.0 * most + 1e-300)))
     means = tuple(float(np.nanmean(np.abs(raw.outputs[:, c]))) for c in range(raw.d))
     return tuple(found), means, tuple(noisy)
 

@@ -73,7 +73,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy._types import Array, Ints, Progress
-from understudy.adversaries.knowledge import Cases, Known
+from understudy.adversaries.knowledge import Cases, Knowledge
 from understudy.distortion.simulation import colour_all, quick
 from understudy.errors import ConfigurationError, MissingReadingError, ModelError
 from understudy.identify.history import History
@@ -164,7 +164,7 @@ class Recording:
         return rows / max(changes, 1)
 
 
-def recorded(
+def make_recording(
     Y: Any, theta: Any, values: Sequence[Any], hours: Any = None, days: Any = None, segments: Any = None
 ) -> Recording:
     """A recording out of arrays: readings (T,) or (T, d), and one value of theta a row.
@@ -174,9 +174,9 @@ def recorded(
     >>> recorded([1.0, 2.0, 3.0], [0, 1, None], values=[0, 1]).theta.tolist()
     [0, 1, -1]
     """
-    readings = numbers(Y, "Y")
+    readings = as_table(Y, "Y")
     T = len(readings)
-    marks = np.zeros(T, dtype=np.int64) if segments is None else _numbered(segments)
+    marks = np.zeros(T, dtype=np.int64) if segments is None else _segment_numbers(segments)
     hour = None if hours is None else _floats(hours, "hours")
     if hour is not None and not ((hour[~np.isnan(hour)] >= 0.0) & (hour[~np.isnan(hour)] < 24.0)).all():
         raise ConfigurationError("hours must lie in [0, 24), NaN for unknown")
@@ -185,11 +185,11 @@ def recorded(
         given = _floats(days, "days")
         weekday = np.where(np.isnan(given), -1.0, given).astype(np.int64)
     found = positions(theta, values, T)
-    strange = sum(at < 0 and _told(v) for v, at in zip(_listed(theta, T), found.tolist(), strict=True))
+    strange = sum(at < 0 and _is_known(v) for v, at in zip(_as_list(theta, T), found.tolist(), strict=True))
     return Recording(readings, found, marks, hour, weekday, strange=strange)
 
 
-def numbers(Y: Any, name: str) -> Array:
+def as_table(Y: Any, name: str) -> Array:
     """Readings as an array (T, d); what is no number is an error that does not show it."""
     readings = _floats(Y, name)
     if readings.ndim == 1:
@@ -210,7 +210,7 @@ def _floats(given: Any, name: str) -> Array:
         ) from None
 
 
-def _told(v: Any) -> bool:
+def _is_known(v: Any) -> bool:
     """Whether a label says anything: it is not None, and not NaN, which is unequal to itself."""
     try:
         return v is not None and bool(v == v)
@@ -218,7 +218,7 @@ def _told(v: Any) -> bool:
         return False
 
 
-def _listed(theta: Any, T: int) -> list[Any]:
+def _as_list(theta: Any, T: int) -> list[Any]:
     """The private values row by row; one that stands for all of them is repeated."""
     dims = getattr(theta, "ndim", None)
     one = dims == 0 if dims is not None else isinstance(theta, str) or not isinstance(theta, Iterable)
@@ -228,7 +228,7 @@ def _listed(theta: Any, T: int) -> list[Any]:
 def positions(theta: Any, values: Sequence[Any], T: int) -> Ints:
     """Where each private value stands in the family; -1 for what is no value of it."""
     shape = getattr(theta, "shape", ())
-    given = _listed(theta, T)
+    given = _as_list(theta, T)
     if len(shape) > 1 or any(isinstance(v, (list, np.ndarray)) for v in given):
         raise ConfigurationError(
             f"theta has {f'shape {shape}' if len(shape) > 1 else 'rows of several entries'}; it must be (T,), one "
@@ -244,7 +244,7 @@ def positions(theta: Any, values: Sequence[Any], T: int) -> Ints:
     return found
 
 
-def _numbered(segments: Any) -> Ints:
+def _segment_numbers(segments: Any) -> Ints:
     """Segments as whole numbers in their order."""
     given = np.asarray(segments)
     changes = np.concatenate([[False], given[1:] != given[:-1]])
@@ -254,7 +254,7 @@ def _numbered(segments: Any) -> Ints:
     return number.astype(np.int64)
 
 
-def halves(recording: Recording, m: int) -> tuple[list[Piece], list[Piece], str]:
+def split_in_time(recording: Recording, m: int) -> tuple[list[Piece], list[Piece], str]:
     """Stretches to learn from, stretches to be judged on, and how that was decided."""
     segments = [p for p in recording.pieces() if recording.judged[p[0] : p[1]].any()]
     seen = _seen(recording, segments, m)
@@ -296,7 +296,7 @@ def _ways(recording: Recording, segments: list[Piece]) -> list[tuple[list[Piece]
             if rows // count < _SHORTEST:
                 break
             pieces = [p for segment in segments for p in parts(segment, max(1, rows // count))]
-            ways.append((_inner(pieces[::2], spell), pieces[1::2], told))
+            ways.append((_without_ends(pieces[::2], spell), pieces[1::2], told))
     return ways
 
 
@@ -306,7 +306,7 @@ _IN_TURN = (
 )
 
 
-def _inner(pieces: list[Piece], spell: float) -> list[Piece]:
+def _without_ends(pieces: list[Piece], spell: float) -> list[Piece]:
     """Stretches without a quarter at either end, or as many rows as theta stays; those of which something is left."""
     found = []
     for start, stop in pieces:
@@ -361,7 +361,7 @@ CHANGES = 16
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
-def in_common(one: Array, other: Array) -> int:
+def shared_rows(one: Array, other: Array) -> int:
     """How many rows of `other` (T, d) are in stretches of readings that `one` holds too.
 
     >>> rng = np.random.default_rng(0)
@@ -566,7 +566,7 @@ class Table:
         return out
 
 
-def tabulated(law: Any) -> Table | None:
+def table_of(law: Any) -> Table | None:
     """The table of a law, made once; None for laws of another kind."""
     return _table(law) if isinstance(law, GaussianCopula) else None
 
@@ -579,13 +579,13 @@ def _table(law: GaussianCopula) -> Table:
 # The filters of autoregressions on a grid, many readings at a time: the same numbers as reading by re ---
 
 
-def suited(models: Sequence[Model]) -> bool:
+def all_on_grid(models: Sequence[Model]) -> bool:
     """Whether all models are autoregressions of one order on a grid."""
     inside = [model.model if type(model) is OnGrid else None for model in models]
     return all(type(m) is AutoRegressive and m.order == inside[0].order for m in inside)  # type: ignore[union-attr]  # all are of that type
 
 
-def restarted(
+def run_on_grid(
     Y: Array, theta: Ints, pseudo: Ints, sources: Sequence[Any], targets: Sequence[Any], secret: bytes
 ) -> Array:
     """An output (T, d) along both paths, with readings withheld at the beginning and after gaps, as `RestartingMap`.
@@ -603,7 +603,7 @@ def restarted(
     output = np.full(Y.shape, np.nan)
     rows = np.array([], dtype=np.int64) if z is None else np.flatnonzero(~np.isnan(z).any(axis=1))
     if z is not None and rows.size:
-        output[rows] = coloured_path(z[rows], pseudo[rows], targets)
+        output[rows] = colour_path(z[rows], pseudo[rows], targets)
     return output
 
 
@@ -625,7 +625,7 @@ def disguise_on_grid(Y: Array, source: OnGrid, target: OnGrid, rng: np.random.Ge
     return Y if found is None else found
 
 
-def coloured_path(z: Array, pseudo: Ints, targets: Sequence[Any]) -> Array:
+def colour_path(z: Array, pseudo: Ints, targets: Sequence[Any]) -> Array:
     """Scores (T, d) to readings along a pseudo path."""
     T, d = z.shape
     laws = [target.model.noise for target in targets]
@@ -638,7 +638,7 @@ def coloured_path(z: Array, pseudo: Ints, targets: Sequence[Any]) -> Array:
             noise[at] = np.reshape(laws[j].value(z[at, 0]), (-1, 1)) if d == 1 else np.asarray(laws[j].value(z[at].T)).T
     if d == 1:
         return _line(noise[:, 0], pseudo, targets)[:, None]
-    dependent = None if separate else [tabulated(law) if j in used else None for j, law in enumerate(laws)]
+    dependent = None if separate else [table_of(law) if j in used else None for j, law in enumerate(laws)]
     out = np.empty(z.shape)
     past = np.array(targets[int(pseudo[0])].model.past)
     for k in range(T):
@@ -672,7 +672,7 @@ def _line(noise: Array, pseudo: Ints, targets: Sequence[Any]) -> Array:
 # A design played over a sequence, as a stream plays it, without ledger and records: what an audit att ---
 
 
-class Played(NamedTuple):
+class Run(NamedTuple):
     """An output and how it came about."""
 
     output: Array
@@ -682,7 +682,7 @@ class Played(NamedTuple):
     """Gaps after which the filters had to begin anew, as the models have no law across them."""
 
 
-class Stage:
+class DesignRun:
     """A design ready to be played; filters are made once where they need no auxiliary uniforms."""
 
     def __init__(self, design: Any, epoch: int | None = None) -> None:
@@ -696,7 +696,7 @@ class Stage:
         self.sources: list[Model] = [self.family.model(value) for value in design.values]
         self.targets: list[Model] = [self.family.model(value) for value in design.pseudo]
         self.atoms = any(has_atoms(model) or not hasattr(model, "atoms") for model in self.sources)
-        self.quick = suited((*self.sources, *self.targets))
+        self.quick = all_on_grid((*self.sources, *self.targets))
         self._maps: dict[tuple[int, int], CausalMap] = {}
         try:
             self.refill = refill_of((*self.sources, *self.targets))
@@ -716,16 +716,16 @@ class Stage:
                 drawn.append(column)
         return np.repeat(np.array(drawn, dtype=np.int64), every)[:T]
 
-    def played(self, Y: Array, theta: Ints, rng: np.random.Generator) -> Played:
+    def run(self, Y: Array, theta: Ints, rng: np.random.Generator) -> Run:
         """Readings (T, d) of one sequence, disguised with fresh draws."""
-        theta = known_throughout(theta)
+        theta = fill_unknown(theta)
         Y = np.where(np.isnan(Y).any(axis=1, keepdims=True), np.nan, Y)
         if self.causal and self.design.estimated:
             theta = self._estimated(Y)
         pseudo = self.draws(theta, rng)
         secret = rng.bytes(32)
         try:
-            return Played(self._released(self._through(Y, theta, pseudo, secret)), pseudo, 0)
+            return Run(self._released(self._through(Y, theta, pseudo, secret)), pseudo, 0)
         except MissingReadingError:
             return self._in_runs(Y, theta, pseudo, secret)
 
@@ -740,7 +740,7 @@ class Stage:
     def _through(self, Y: Array, theta: Ints, pseudo: Ints, secret: bytes) -> Array:
         """The output along both paths."""
         if self.quick and self.refill is not None:
-            return restarted(Y, theta, pseudo, self.sources, self.targets, secret)
+            return run_on_grid(Y, theta, pseudo, self.sources, self.targets, secret)
         maps: dict[tuple[int, int], CausalMap] = {} if self.atoms else self._maps
 
         def between(i: int, j: int) -> CausalMap:
@@ -751,7 +751,7 @@ class Stage:
             return maps[i, j]
 
         try:
-            return along(between, Y, theta, pseudo)
+            return run_along(between, Y, theta, pseudo)
         except ModelError:  # filters that cannot go on from one another; a model of the whole path may know how
             paths = ([values[k] for k in path.tolist()] for values, path in self._paths(theta, pseudo))
             one, other = (self.family.along(path) for path in paths)
@@ -760,7 +760,7 @@ class Stage:
     def _paths(self, theta: Ints, pseudo: Ints) -> tuple[tuple[Any, Ints], tuple[Any, Ints]]:
         return (self.design.values, theta), (self.design.pseudo, pseudo)
 
-    def _in_runs(self, Y: Array, theta: Ints, pseudo: Ints, secret: bytes) -> Played:
+    def _in_runs(self, Y: Array, theta: Ints, pseudo: Ints, secret: bytes) -> Run:
         """Each run of readings without a gap from a new beginning."""
         output, restarts = np.full(Y.shape, np.nan), -1
         there = np.asarray(~np.isnan(Y).any(axis=1))
@@ -770,7 +770,7 @@ class Stage:
                 rows = slice(start, stop)
                 output[rows] = self._through(np.ascontiguousarray(Y[rows]), theta[rows], pseudo[rows], secret)
                 restarts += 1
-        return Played(self._released(output), pseudo, max(restarts, 0))
+        return Run(self._released(output), pseudo, max(restarts, 0))
 
     def _released(self, output: Array) -> Array:
         """Outputs (T, d) on the lattice of the design, as streams release them."""
@@ -781,16 +781,16 @@ class Stage:
         """Readings (T, d) of the models themselves along a path of private values."""
         z = rng.standard_normal((len(theta), self.family.dim))
         if self.quick:
-            return coloured_path(z, theta, self.sources)
+            return colour_path(z, theta, self.sources)
         made = [colouring(model) for model in self.sources]
         try:
-            return along(lambda i, _: made[i], z, theta, theta * 0)
+            return run_along(lambda i, _: made[i], z, theta, theta * 0)
         except ModelError:
             model = self.family.along([self.design.values[i] for i in theta.tolist()])
             return np.asarray(sample(model, len(theta), rng=rng)).reshape(z.shape)
 
 
-def along(between: Callable[[int, int], CausalMap], Y: Array, theta: Ints, pseudo: Ints) -> Array:
+def run_along(between: Callable[[int, int], CausalMap], Y: Array, theta: Ints, pseudo: Ints) -> Array:
     """Readings through the filters of both paths, piece by piece; the state goes on from one to the next."""
     changes = np.flatnonzero((theta[1:] != theta[:-1]) | (pseudo[1:] != pseudo[:-1])) + 1
     cuts = [0, *changes.tolist(), len(Y)]
@@ -806,10 +806,10 @@ def along(between: Callable[[int, int], CausalMap], Y: Array, theta: Ints, pseud
     return out
 
 
-def known_throughout(theta: Ints) -> Ints:
+def fill_unknown(theta: Ints) -> Ints:
     """A path whose unknown values are those before them, or, at the beginning, the first that is known.
 
-    >>> known_throughout(np.array([-1, 1, -1, 0, -1])).tolist()
+    >>> fill_unknown(np.array([-1, 1, -1, 0, -1])).tolist()
     [1, 1, 1, 0, 0]
     """
     known = np.flatnonzero(theta >= 0)
@@ -856,7 +856,7 @@ def noise_scales(wanted: Array, grid: Grid | None) -> Array:
     return np.array([noise_scale(float(w), float(s)) for w, s in zip(wanted, steps, strict=True)])
 
 
-def noised(Y: Array, scales: Array, grid: Grid | None, rng: np.random.Generator, every: int = 1) -> Array:
+def add_noise(Y: Array, scales: Array, grid: Grid | None, rng: np.random.Generator, every: int = 1) -> Array:
     """Readings (T, d, N) with noise of these standard deviations, by channel, drawn anew every so many readings.
 
     >>> found = noised(np.zeros((6, 1, 1)), np.ones(1), None, np.random.default_rng(0), every=4)
@@ -888,7 +888,7 @@ class Material:
 
     learn: dict[str, Cases]
     judge: dict[str, Cases]
-    known: dict[str, Known]
+    known: dict[str, Knowledge]
     independent: bool
     """Sequences are independent of each other, and each is one stretch."""
     how: str
@@ -911,7 +911,7 @@ def with_noise(material: Material, rng: np.random.Generator) -> Material:
     for cases in (learn, judge):
         # as many copies as there are of the output: an adversary can add noise to his own history as often as he likes
         copies = cases["raw"].sequences(np.tile(np.arange(cases["raw"].N), cases["disguised"].N // cases["raw"].N))
-        made.append(replace(copies, outputs=noised(copies.outputs, scales, known.grid, rng)))
+        made.append(replace(copies, outputs=add_noise(copies.outputs, scales, known.grid, rng)))
     return replace(
         material,
         learn={**learn, "noise": made[0]},
@@ -945,13 +945,13 @@ def transition_counts(labels: NDArray[np.int64], m: int) -> Array:
     return np.asarray((counts + spread) / (total + 1.0))
 
 
-def odds_of(labels: NDArray[np.int64], m: int) -> Array:
+def label_shares(labels: NDArray[np.int64], m: int) -> Array:
     """The odds of the values in labels of any shape, none of them 0."""
     counts = np.bincount(labels[labels >= 0].ravel(), minlength=m) + 0.5
     return np.asarray(counts / counts.sum())
 
 
-def raw_known(known: Known) -> Known:
+def undisguised(known: Knowledge) -> Knowledge:
     """What is known where nothing is disguised: theta plays itself."""
     m = len(known.family.values)
     return replace(known, pseudo=tuple(known.family.values), kernel=np.eye(m), decision_every=None, raw=True)
@@ -990,15 +990,15 @@ _SEQUENCES = 400  # that a causal design is played on, where there are readings 
 _FEWEST_DECISIONS = 10
 
 
-def simulated(design: Any, n: int, rng: np.random.Generator, tell: Progress, causal: bool) -> Material:
+def simulate(design: Any, n: int, rng: np.random.Generator, tell: Progress, causal: bool) -> Material:
     """Independent sequences of the design's models: n in all, or n readings in all where theta moves."""
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 8:
         raise ConfigurationError(f"n = {n!r}; it must be a whole number of at least 8")
-    stage = Stage(design)
-    return _moving(stage, int(n), rng, tell) if causal else _constant(stage, int(n), rng, tell)
+    stage = DesignRun(design)
+    return _simulate_moving(stage, int(n), rng, tell) if causal else _simulate_constant(stage, int(n), rng, tell)
 
 
-def _constant(stage: Stage, n: int, rng: np.random.Generator, tell: Progress) -> Material:
+def _simulate_constant(stage: DesignRun, n: int, rng: np.random.Generator, tell: Progress) -> Material:
     design, d = stage.design, stage.family.dim
     horizon = None if design.costs is None else design.costs.horizon
     T = horizon or HORIZON
@@ -1031,7 +1031,7 @@ def _constant(stage: Stage, n: int, rng: np.random.Generator, tell: Progress) ->
             tell(done / n)
     output = design.release.rounded(output, output)  # as streams release it
     labels = np.broadcast_to(theta, (T, n))
-    known = _known(stage, design.randomizer.kernel, None, None)
+    known = _knowledge_simulated(stage, design.randomizer.kernel, None, None)
     guarantee = design.guarantee
     return _material(
         raw, output, labels, np.broadcast_to(pseudo, (T, n)), known, True, guarantee.bayes_error,
@@ -1039,7 +1039,7 @@ def _constant(stage: Stage, n: int, rng: np.random.Generator, tell: Progress) ->
     )  # fmt: skip
 
 
-def _moving(stage: Stage, n: int, rng: np.random.Generator, tell: Progress) -> Material:
+def _simulate_moving(stage: DesignRun, n: int, rng: np.random.Generator, tell: Progress) -> Material:
     design, every, d = stage.design, stage.design.decision_every, stage.family.dim
     T = max(n // _SEQUENCES, _FEWEST_DECISIONS * every, 2)
     N = max(2, n // T)
@@ -1054,9 +1054,9 @@ def _moving(stage: Stage, n: int, rng: np.random.Generator, tell: Progress) -> M
     raw, output = np.empty((T, d, N)), np.empty((T, d, N))
     labels, pseudo = np.empty((T, N), dtype=np.int64), np.empty((T, N), dtype=np.int64)
     for k in range(N):
-        labels[:, k] = chain(design.beliefs, T, every, rng)
+        labels[:, k] = draw_path(design.beliefs, T, every, rng)
         raw[:, :, k] = stage.readings(labels[:, k], rng)
-        output[:, :, k], pseudo[:, k], _ = stage.played(raw[:, :, k], labels[:, k], rng)
+        output[:, :, k], pseudo[:, k], _ = stage.run(raw[:, :, k], labels[:, k], rng)
         tell((k + 1) / N)
     # (I + (P - I) / every): on average theta moves as if at any reading
     m = len(design.values)
@@ -1064,12 +1064,14 @@ def _moving(stage: Stage, n: int, rng: np.random.Generator, tell: Progress) -> M
     moves = np.eye(m) + (average - np.eye(m)) / every
     # of the half that is learned from: nobody knows the draws by which he is judged
     seen = slice(0, N // 2)
-    known = _known(stage, joint_kernel(labels[:, seen], pseudo[:, seen], m, len(design.pseudo)), moves, every)
-    prior_error = 1.0 - float(odds_of(labels, m).max())
+    known = _knowledge_simulated(
+        stage, joint_kernel(labels[:, seen], pseudo[:, seen], m, len(design.pseudo)), moves, every
+    )
+    prior_error = 1.0 - float(label_shares(labels, m).max())
     return _material(raw, output, labels, pseudo, known, False, None, prior_error, tuple(notes))
 
 
-def chain(beliefs: Any, T: int, every: int, rng: np.random.Generator) -> Ints:
+def draw_path(beliefs: Any, T: int, every: int, rng: np.random.Generator) -> Ints:
     """A path of theta: the prior, then a step of the chain at each decision."""
     decisions = -(-T // every)
     found = [int(rng.choice(len(beliefs.prior), p=beliefs.prior))]
@@ -1088,15 +1090,15 @@ def joint_kernel(labels: Ints, pseudo: Ints, m: int, n: int) -> Array:
     return np.asarray(counts / counts.sum(axis=1, keepdims=True))
 
 
-def _known(stage: Stage, kernel: Array, transitions: Array | None, every: int | None) -> Known:
+def _knowledge_simulated(stage: DesignRun, kernel: Array, transitions: Array | None, every: int | None) -> Knowledge:
     design, family = stage.design, stage.family
     prior = design.beliefs.prior if stage.causal else design.prior
     grid = grid_of(stage.sources)
-    return Known(family, tuple(design.pseudo), kernel, np.asarray(prior), transitions, every, grid, design)
+    return Knowledge(family, tuple(design.pseudo), kernel, np.asarray(prior), transitions, every, grid, design)
 
 
 def _material(
-    raw: Array, output: Array, labels: Ints, pseudo: Ints, known: Known, once: bool, bound: float | None,
+    raw: Array, output: Array, labels: Ints, pseudo: Ints, known: Knowledge, once: bool, bound: float | None,
     prior_error: float, notes: tuple[str, ...],
 ) -> Material:  # fmt: skip
     N, half = raw.shape[2], raw.shape[2] // 2
@@ -1109,7 +1111,7 @@ def _material(
     return Material(
         learn={name: case.sequences(slice(0, half)) for name, case in cases.items()},
         judge={name: case.sequences(slice(half, N)) for name, case in cases.items()},
-        known={"disguised": known, "raw": raw_known(known)},
+        known={"disguised": known, "raw": undisguised(known)},
         independent=True,
         how="simulated",
         bound=bound,
@@ -1151,15 +1153,15 @@ def from_history(history: History, family: Family) -> Recording:
     return Recording(np.array(Y), theta, number.astype(np.int64), hours, days, history.period)
 
 
-def replayed(
+def replay(
     design: Any, recording: Recording, train: Recording | None, replicates: int, epoch: int | None,
     rng: np.random.Generator, tell: Progress,
 ) -> Material:  # fmt: skip
     """A recording disguised and split, or all of it judged by who has learned from another one."""
-    stage, m, notes = _prepared(design, recording, epoch)
+    stage, m, notes = _prepare(design, recording, epoch)
     learn, judge, told = _split(recording, train, m, stage.every or 1)
     notes += told
-    once = _constant_replayed(learn) and _constant_replayed(judge) and stage.every is None
+    once = _is_constant(learn) and _is_constant(judge) and stage.every is None
     total = len(learn.pieces) + len(judge.pieces)
     raw = [_cases(part, _rows(part), 1, m, once) for part in (learn, judge)]
     output, count = [], 0
@@ -1167,7 +1169,7 @@ def replayed(
         made, restarts, withheld = [], 0, 0
         for _ in range(replicates):
             for start, stop in part.pieces:
-                done = stage.played(part.recording.Y[start:stop], part.recording.theta[start:stop], rng)
+                done = stage.run(part.recording.Y[start:stop], part.recording.theta[start:stop], rng)
                 made.append((done.output, done.pseudo))
                 restarts += done.restarts
                 there = ~np.isnan(part.recording.Y[start:stop]).any(axis=1)
@@ -1176,20 +1178,20 @@ def replayed(
                 tell(count / (total * replicates))
         output.append(_cases(part, [out for out, _ in made], replicates, m, once, [drawn for _, drawn in made]))
     notes += _gaps(restarts, withheld, replicates, stage.refill)
-    known = _known_replayed(stage, raw[0], output[0], recording if train is None else train)
+    known = _knowledge_replayed(stage, raw[0], output[0], recording if train is None else train)
     truth = raw[1].truth
-    odds = odds_of(truth, m)
+    odds = label_shares(truth, m)
     bound = _bound(design, truth, m) if once and not stage.causal else None
     if not once:
         notes += _premise(stage, recording)
     return Material(
         learn={"disguised": output[0], "raw": raw[0]}, judge={"disguised": output[1], "raw": raw[1]},
-        known={"disguised": known, "raw": raw_known(known)}, independent=False, how="replayed", bound=bound,
+        known={"disguised": known, "raw": undisguised(known)}, independent=False, how="replayed", bound=bound,
         prior_error=1.0 - float(odds.max()), notes=tuple(notes), period=recording.period,
     )  # fmt: skip
 
 
-def released(
+def take_output(
     design: Any, recording: Recording, output: Array, train: Recording | None, raw_known_too: bool, replicates: int,
     epoch: int | None, rng: np.random.Generator, tell: Progress,
 ) -> Material:  # fmt: skip
@@ -1197,7 +1199,7 @@ def released(
 
     Without a recording to learn from, the adversary has the labels of the first part of the output.
     """
-    stage, m, notes = _prepared(design, recording, epoch)
+    stage, m, notes = _prepare(design, recording, epoch)
     if output.shape != recording.Y.shape:
         raise ConfigurationError(
             f"released has {len(output)} rows of {output.shape[1]} channels, and there are {len(recording.Y)} rows of "
@@ -1206,7 +1208,7 @@ def released(
     shown = replace(recording, Y=output)
     learn, judge, told = _split(shown, train, m, stage.every or 1)
     notes += told
-    once = _constant_replayed(learn) and _constant_replayed(judge) and stage.every is None
+    once = _is_constant(learn) and _is_constant(judge) and stage.every is None
     attacked = _cases(judge, _rows(judge), 1, m, once)
     if train is None:
         known_by = _cases(learn, _rows(learn), 1, m, once)
@@ -1215,11 +1217,11 @@ def released(
         made = []
         for k in range(replicates):
             for start, stop in learn.pieces:
-                made.append(stage.played(train.Y[start:stop], train.theta[start:stop], rng))
+                made.append(stage.run(train.Y[start:stop], train.theta[start:stop], rng))
             tell((k + 1) / replicates)
         paths = [done.pseudo for done in made]
         known_by = pseudo_known = _cases(learn, [done.output for done in made], replicates, m, once, paths)
-    known = _known_replayed(stage, known_by, pseudo_known, shown if train is None else train)
+    known = _knowledge_replayed(stage, known_by, pseudo_known, shown if train is None else train)
     learned, judged = {"disguised": replace(known_by, pseudo=None)}, {"disguised": attacked}
     if raw_known_too:
         of_learning = learn._replace(recording=recording) if train is None else learn
@@ -1228,13 +1230,13 @@ def released(
     if not once:
         notes += _premise(stage, recording)
     return Material(
-        learn=learned, judge=judged, known={"disguised": known, "raw": raw_known(known)}, independent=False,
+        learn=learned, judge=judged, known={"disguised": known, "raw": undisguised(known)}, independent=False,
         how="released", bound=_bound(design, attacked.truth, m) if once and not stage.causal else None,
-        prior_error=1.0 - float(odds_of(attacked.truth, m).max()), notes=tuple(notes), period=recording.period,
+        prior_error=1.0 - float(label_shares(attacked.truth, m).max()), notes=tuple(notes), period=recording.period,
     )  # fmt: skip
 
 
-def _prepared(design: Any, recording: Recording, epoch: int | None) -> tuple[Stage, int, list[str]]:
+def _prepare(design: Any, recording: Recording, epoch: int | None) -> tuple[DesignRun, int, list[str]]:
     if epoch is not None and (isinstance(epoch, bool) or not isinstance(epoch, (int, np.integer)) or epoch < 1):
         raise ConfigurationError(f"epoch = {epoch!r}; it must be a whole number of readings, at least 1")
     causal = design.kind == "causal"
@@ -1245,7 +1247,7 @@ def _prepared(design: Any, recording: Recording, epoch: int | None) -> tuple[Sta
         epoch = None if design.costs is None else design.costs.horizon
         epoch = epoch or 60
         notes.append(f"theta moves, and the design is for a constant one: it draws anew every {epoch} readings")
-    stage = Stage(design, None if epoch is None else int(epoch))
+    stage = DesignRun(design, None if epoch is None else int(epoch))
     if recording.Y.shape[1] != stage.family.dim:
         raise ConfigurationError(
             f"the readings have {recording.Y.shape[1]} channels and the models {stage.family.dim}; they must agree"
@@ -1258,7 +1260,7 @@ def _moves(recording: Recording) -> bool:
     return any(np.unique(theta[theta >= 0]).size > 1 for theta in _labels(recording, recording.pieces()))
 
 
-def _constant_replayed(part: Part) -> bool:
+def _is_constant(part: Part) -> bool:
     return len(part.pieces) > 1 and all(
         np.unique(theta[theta >= 0]).size <= 1 for theta in _labels(part.recording, part.pieces)
     )
@@ -1271,7 +1273,7 @@ def _labels(recording: Recording, pieces: Sequence[Piece]) -> list[Ints]:
 def _split(recording: Recording, train: Recording | None, m: int, least: int) -> tuple[Part, Part, list[str]]:
     """What is learned from, and what is judged."""
     if train is None:
-        first, last, told = halves(recording, m)
+        first, last, told = split_in_time(recording, m)
         return (
             Part(recording, first, blocks_of(recording, first, least)),
             Part(recording, last, blocks_of(recording, last, least)),
@@ -1338,7 +1340,7 @@ def _cuts(lengths: Sequence[int]) -> int | None:
     return max(1000, round(2.0 * sum(lengths) / len(lengths)))
 
 
-def _known_replayed(stage: Stage, raw: Cases, output: Cases, recording: Recording) -> Known:
+def _knowledge_replayed(stage: DesignRun, raw: Cases, output: Cases, recording: Recording) -> Knowledge:
     """What the adversary makes of the design and of his own history."""
     design, m = stage.design, raw.m
     kernel = (
@@ -1349,8 +1351,8 @@ def _known_replayed(stage: Stage, raw: Cases, output: Cases, recording: Recordin
     moves = None if raw.once else transition_counts(raw.labels, m)
     there = recording.Y[~np.isnan(recording.Y).any(axis=1)][:_GRID_ROWS]
     grid = grid_of(stage.sources, there if len(there) > 50 else None)
-    odds = odds_of(raw.truth, m)
-    return Known(stage.family, tuple(design.pseudo), np.asarray(kernel), odds, moves, stage.every, grid, design)
+    odds = label_shares(raw.truth, m)
+    return Knowledge(stage.family, tuple(design.pseudo), np.asarray(kernel), odds, moves, stage.every, grid, design)
 
 
 def _bound(design: Any, truth: Ints, m: int) -> float:
@@ -1377,7 +1379,7 @@ def _gaps(restarts: int, withheld: int, replicates: int, refill: int | None) -> 
     return notes
 
 
-def _premise(stage: Stage, recording: Recording) -> list[str]:
+def _premise(stage: DesignRun, recording: Recording) -> list[str]:
     """What the theorem wants, and these data do not give."""
     notes = ["no bound is stated beside real readings: it holds where the models are right, and they are only fitted"]
     if not stage.causal:
@@ -1409,7 +1411,7 @@ def with_held(material: Material, rng: np.random.Generator) -> Material:
     made = []
     for cases in (learn, judge):
         copies = cases["raw"].sequences(np.tile(np.arange(cases["raw"].N), cases["disguised"].N // cases["raw"].N))
-        offsets = noised(copies.outputs, scales, known.grid, rng, holds(every, copies.T))
+        offsets = add_noise(copies.outputs, scales, known.grid, rng, holds(every, copies.T))
         made.append(replace(copies, outputs=offsets))
     return replace(
         material,

@@ -29,7 +29,7 @@ from understudy.randomizer.design import Design
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Known:
+class Knowledge:
     """The models, the randomizer, the odds, and how the private value moves.
 
     `kernel` (m, n) is the randomizer; of a causal design it is the long-run average of Pr(pseudo given theta), and
@@ -93,7 +93,7 @@ class Adversary(Protocol):
         ...
 
 
-def guessed(scores: Array, many: bool) -> Guess:
+def make_guess(scores: Array, many: bool) -> Guess:
     """The guess that has the greatest score; `scores` is (m, N)."""
     index: Ints = np.argmax(scores, axis=0)
     return Guess(index, scores) if many else Guess(int(index[0]), scores[:, 0])
@@ -235,21 +235,21 @@ class Learner(Protocol):
 
     name: str
 
-    def objection(self, cases: Cases, known: Known) -> str:
+    def objection(self, cases: Cases, known: Knowledge) -> str:
         """Why it cannot be run here; nothing if it can."""
         ...
 
-    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> Attack:
+    def learn(self, cases: Cases, known: Knowledge, rng: np.random.Generator) -> Attack:
         """Learn from labelled outputs, and from what is known of the design."""
         ...
 
 
-def normalised(logits: Array, floor: float = FLOOR) -> Array:
+def normalise(logits: Array, floor: float = FLOOR) -> Array:
     """Log-probabilities that sum to one over the first axis, none below the floor's.
 
     Whatever is not a number, in a column that has one, counts as nothing; a column of nothing is uniform.
 
-    >>> np.exp(normalised(np.array([[0.0, np.nan], [-np.inf, -np.inf]]))).round(7).tolist()
+    >>> np.exp(normalise(np.array([[0.0, np.nan], [-np.inf, -np.inf]]))).round(7).tolist()
     [[0.999999, 0.5], [1e-06, 0.5]]
     """
     x = np.where(np.isnan(logits), -np.inf, logits)

@@ -189,13 +189,13 @@ class Sums(NamedTuple):
         return float((self.top.sum(axis=0)[seen] / total[seen]).mean()) if seen.any() else math.nan
 
 
-def of_blocks(sums: Sums, confidence: float, limits: tuple[float, float]) -> Figure:
+def block_interval(sums: Sums, confidence: float, limits: tuple[float, float]) -> Figure:
     """The figure with its interval over stretches of time, which stays within the limits.
 
     A ratio that fewer than three stretches tell of may be anything within the limits: nobody knows how it varies.
 
     >>> b = np.random.default_rng(1).binomial(50, 0.8, 30)[:, None] * 1.0
-    >>> print(of_blocks(Sums(b, np.full((30, 1), 50.0)), 0.95, (0.0, 1.0)))
+    >>> print(block_interval(Sums(b, np.full((30, 1), 50.0)), 0.95, (0.0, 1.0)))
     0.794 [0.771, 0.816]
     """
     used = sums.bottom.sum(axis=1) > 0.0
@@ -216,10 +216,10 @@ def of_blocks(sums: Sums, confidence: float, limits: tuple[float, float]) -> Fig
 def _interval(sums: Sums, confidence: float, limits: tuple[float, float]) -> tuple[float, float]:
     value, B = sums.value, len(sums.top)
     influence = _influence(sums)
-    error = math.sqrt(squares(influence) * B / max(B - 1, 1))
+    error = math.sqrt(long_run_variance(influence) * B / max(B - 1, 1))
     low, high = _student(value, error, B, confidence)
     if error <= 1e-12 * (limits[1] - limits[0]):  # all alike: as if each stretch were one trial
-        low, high = _alike(value, B, confidence, limits)
+        low, high = _identical(value, B, confidence, limits)
     elif B <= MANY:
         least, most = _bca(sums, value, influence, confidence)
         low, high = min(low, least), max(high, most)
@@ -236,7 +236,7 @@ def _influence(sums: Sums) -> Array:
     return np.asarray((left.mean() - left) * (B - 1) / B)
 
 
-def squares(x: Array) -> float:
+def long_run_variance(x: Array) -> float:
     """The variance of the sum of stretches in their order, each of mean zero: never less than the sum of squares.
 
     Stretches in a row may still know each other. Covariances of a few neighbours are added with Bartlett's weights.
@@ -259,7 +259,7 @@ def _student(value: float, error: float, blocks: int, confidence: float) -> tupl
     return value - wide, value + wide
 
 
-def _alike(value: float, blocks: int, confidence: float, limits: tuple[float, float]) -> tuple[float, float]:
+def _identical(value: float, blocks: int, confidence: float, limits: tuple[float, float]) -> tuple[float, float]:
     """Where stretches do not differ at all, each counts as one trial."""
     tail = (0.5 * (1.0 - confidence)) ** (1.0 / blocks)  # the low end of Clopper and Pearson for nothing but hits
     span = (1.0 - tail) * (limits[1] - limits[0])
@@ -303,7 +303,7 @@ _MOSTLY = 0.95  # of the guesses must be at times of day that come on several da
 _FINEST = 1.0 / 60.0  # minutes
 
 
-class Judged(NamedTuple):
+class Guesses(NamedTuple):
     """The guesses of one adversary, flat: one entry for each that is judged."""
 
     truth: Ints
@@ -329,7 +329,7 @@ class Figures(NamedTuple):
     nats: Figure
 
 
-def judged(logits: Array, cases: Cases, prior: Array) -> Judged:
+def guesses_of(logits: Array, cases: Cases, prior: Array) -> Guesses:
     """The guesses of an adversary who says `logits`, and learned from labels of the odds `prior` (m,)."""
     truth = cases.truth
     if logits.shape != (cases.m, *truth.shape):
@@ -346,12 +346,12 @@ def judged(logits: Array, cases: Cases, prior: Array) -> Judged:
     q = np.exp(said - np.logaddexp.reduce(said, axis=0))[labels, at]
     with np.errstate(divide="ignore"):
         score = np.log((1.0 - MIXED) * q / p[labels] + MIXED)
-    return Judged(
+    return Guesses(
         labels.astype(np.int64), cases.truth_blocks[known], said.argmax(axis=0), beside.argmax(axis=0), score, cases.m
     )
 
 
-def figures(made: Judged, reference: Judged | None, independent: bool, confidence: float) -> Figures:
+def figures(made: Guesses, reference: Guesses | None, independent: bool, confidence: float) -> Figures:
     """The figures, and the gain over a reference that was judged on the same cases.
 
     `independent` says that guesses are independent trials; otherwise intervals are over stretches of time.
@@ -359,10 +359,10 @@ def figures(made: Judged, reference: Judged | None, independent: bool, confidenc
     shares = (0.0, 1.0)
     right, seen = _right(made), np.unique(made.truth).size
     base = np.full(right.shape, 1.0 / seen) if reference is None else _right(reference)
-    gain = of_blocks(_by_value(made, right - base), confidence, (-1.0, 1.0))
+    gain = block_interval(_by_value(made, right - base), confidence, (-1.0, 1.0))
     p = np.bincount(made.truth, minlength=made.m) / made.truth.size
     ends = (math.log(MIXED), max(0.0, -math.log(p[p > 0.0].min())))
-    nats = of_blocks(_whole(made, made.score), confidence, ends)
+    nats = block_interval(_whole(made, made.score), confidence, ends)
     if _constant(made):
         sure = 1.0 / seen
         return Figures(Figure(sure, sure, sure), error_of(made, independent, confidence), gain, nats)
@@ -371,15 +371,15 @@ def figures(made: Judged, reference: Judged | None, independent: bool, confidenc
         hits = np.bincount(made.truth[right > 0.0], minlength=made.m)
         balanced = balanced_trials(hits, trials, confidence)
         return Figures(balanced, error_of(made, True, confidence), gain, nats)
-    balanced = of_blocks(_by_value(made, right), confidence, shares)
+    balanced = block_interval(_by_value(made, right), confidence, shares)
     return Figures(balanced, error_of(made, False, confidence), gain, nats)
 
 
-def _constant(made: Judged) -> bool:
+def _constant(made: Guesses) -> bool:
     return bool((made.fair == made.fair[0]).all())
 
 
-def _right(made: Judged) -> Array:
+def _right(made: Guesses) -> Array:
     """Where the guess is right.
 
     Who always says the same knows nothing. He is right for one of the values that occur, and counts so even if the
@@ -390,12 +390,12 @@ def _right(made: Judged) -> Array:
     return np.asarray(made.fair == made.truth, dtype=np.float64)
 
 
-def error_of(made: Judged, independent: bool, confidence: float) -> Figure:
+def error_of(made: Guesses, independent: bool, confidence: float) -> Figure:
     """How often the likeliest value is wrong."""
     wrong = made.guess != made.truth
     if independent:
         return clopper_pearson(int(wrong.sum()), wrong.size, confidence)
-    return of_blocks(_whole(made, wrong.astype(float)), confidence, (0.0, 1.0))
+    return block_interval(_whole(made, wrong.astype(float)), confidence, (0.0, 1.0))
 
 
 def hours_of(cases: Cases) -> Ints | None:
@@ -442,7 +442,7 @@ def _visited(stratum: Ints, dates: Ints) -> Ints:
     return np.asarray(np.bincount(np.unique(cell * size + date) // size)[cell], dtype=np.int64)
 
 
-def _by_value(made: Judged, x: Array) -> Sums:
+def _by_value(made: Guesses, x: Array) -> Sums:
     """Sums of x in each stretch, apart for each true value."""
     number = np.unique(made.blocks, return_inverse=True)[1]
     B = int(number.max()) + 1
@@ -451,7 +451,7 @@ def _by_value(made: Judged, x: Array) -> Sums:
     return Sums(np.asarray(top), np.asarray(bottom))
 
 
-def _whole(made: Judged, x: Array) -> Sums:
+def _whole(made: Guesses, x: Array) -> Sums:
     """Sums of x in each stretch."""
     number = np.unique(made.blocks, return_inverse=True)[1]
     top, bottom = (np.bincount(number, weight).astype(np.float64) for weight in (x, x * 0.0 + 1.0))
@@ -500,7 +500,7 @@ class Scores:
         return cls(tuple(from_json(ScoreRow, row) for row in plain))
 
 
-def scored(
+def score_readings(
     family: Family, Y: Any, positions: Any, segments: Any = None, rng: np.random.Generator | int | None = None
 ) -> Scores | None:
     """The scores of readings (T, d) under the models of their labels; None if the models give none across a gap.
@@ -600,7 +600,7 @@ def permutations_for(tried: int, level: float) -> int:
     return int(min(max(PERMUTED, math.ceil(10.0 * tried / level - 1e-6)), MOST_PERMUTED))
 
 
-def _counted(above: Callable[[int], int], draws: int) -> float:
+def _p_value(above: Callable[[int], int], draws: int) -> float:
     """The p of so many permutations, of which `above` makes some and tells how many do as well."""
     first = min(PERMUTED, draws)
     found = above(first)
@@ -609,7 +609,7 @@ def _counted(above: Callable[[int], int], draws: int) -> float:
     return (1 + found + above(draws - first)) / (1 + draws)
 
 
-def tables(guess: Ints, truth: Ints, m: int, rng: np.random.Generator, draws: int | None = None) -> float:
+def permutation_test(guess: Ints, truth: Ints, m: int, rng: np.random.Generator, draws: int | None = None) -> float:
     """The p of one guess for each independent sequence: how often permuted labels do as well.
 
     >>> truth = np.repeat([0, 1], 20)
@@ -633,16 +633,16 @@ def tables(guess: Ints, truth: Ints, m: int, rng: np.random.Generator, draws: in
         left = np.tile(counted, (count, 1))
         for c in range(m):
             # the labels beside guess c, drawn from those that are left
-            row = _beside(left, int(told[c]), rng)
+            row = _draw_labels(left, int(told[c]), rng)
             left -= row
             if counted[c]:
                 drawn += row[:, c] / counted[c]
         return int((drawn >= found - 1e-12).sum())
 
-    return _counted(above, draws or PERMUTED)
+    return _p_value(above, draws or PERMUTED)
 
 
-def _beside(left: Ints, size: int, rng: np.random.Generator) -> Ints:
+def _draw_labels(left: Ints, size: int, rng: np.random.Generator) -> Ints:
     """So many labels out of each row, without putting back."""
     row = np.zeros_like(left)
     need = np.full(len(left), size)
@@ -655,7 +655,7 @@ def _beside(left: Ints, size: int, rng: np.random.Generator) -> Ints:
     return row
 
 
-def exchanged(guess: Ints, truth: Ints, m: int, rng: np.random.Generator, draws: int | None = None) -> float:
+def exchange_test(guess: Ints, truth: Ints, m: int, rng: np.random.Generator, draws: int | None = None) -> float:
     """The p of guesses (T, N) along N independent sequences: whole paths of labels are exchanged. -1 is not judged."""
     N = truth.shape[1]
     counted = np.bincount(truth[truth >= 0], minlength=m)
@@ -676,7 +676,7 @@ def exchanged(guess: Ints, truth: Ints, m: int, rng: np.random.Generator, draws:
             total += int((agreement[at, beside].sum(axis=1) >= found - 1e-6).sum())
         return total
 
-    return _counted(above, draws or PERMUTED)
+    return _p_value(above, draws or PERMUTED)
 
 
 def portions(count: int, wide: int) -> list[int]:
@@ -709,18 +709,18 @@ def agreement(guess: Ints, truth: Ints, blocks: Ints, m: int, strata: Ints | Non
     count = int(varied.sum())
     if count < 2:
         return None
-    wider = math.sqrt(count / (count - 1)) if strata is None else _shared(truth, blocks, strata)
+    wider = math.sqrt(count / (count - 1)) if strata is None else _shared_strata(truth, blocks, strata)
     return Agreement(np.where(varied, contributions(guess, truth, blocks, m, strata), 0.0), varied, wider)
 
 
-def alone(found: Agreement | None, rng: np.random.Generator, draws: int = PERMUTED) -> float:
+def single_p_value(found: Agreement | None, rng: np.random.Generator, draws: int = PERMUTED) -> float:
     """The p of one adversary, as if no other had been tried; NaN where nothing can be told."""
     if found is None:
         return math.nan
-    return max(_student_stretching(found), _tossed([found], rng, draws)[0])
+    return max(_student_test(found), _sign_test([found], rng, draws)[0])
 
 
-def together(found: Sequence[Agreement | None], rng: np.random.Generator, draws: int = PERMUTED) -> list[float]:
+def joint_p_values(found: Sequence[Agreement | None], rng: np.random.Generator, draws: int = PERMUTED) -> list[float]:
     """The p of each of several adversaries of the same recording, corrected for all of them.
 
     >>> days = Agreement(np.full(9, 0.1), np.full(9, True), 1.06)
@@ -728,11 +728,11 @@ def together(found: Sequence[Agreement | None], rng: np.random.Generator, draws:
     (0.002, True)
     """
     those = [one for one in found if one is not None]
-    corrected = iter(map(max, holm([_student_stretching(one) for one in those]), _tossed(those, rng, draws)))
+    corrected = iter(map(max, holm([_student_test(one) for one in those]), _sign_test(those, rng, draws)))
     return [math.nan if one is None else next(corrected) for one in found]
 
 
-def _shared(truth: Ints, blocks: Ints, strata: Ints) -> float:
+def _shared_strata(truth: Ints, blocks: Ints, strata: Ints) -> float:
     """The root of k / (k - 1) for the k stretches that have a stratum in common, averaged over what labels vary."""
     counts = strata >= 0
     number, hour = (np.unique(x[counts], return_inverse=True)[1] for x in (blocks, strata))
@@ -762,18 +762,18 @@ def contributions(guess: Ints, truth: Ints, blocks: Ints, m: int, strata: Ints |
     return np.asarray(total)
 
 
-def _student_stretching(found: Agreement) -> float:
+def _student_test(found: Agreement) -> float:
     from scipy.special import stdtr
 
     x = found.x[found.varied]
     centred = x - x.mean()
-    spread = math.sqrt(squares(centred) * x.size / (x.size - 1))  # of the sum
+    spread = math.sqrt(long_run_variance(centred) * x.size / (x.size - 1))  # of the sum
     if spread <= 1e-12 * float(np.abs(x).sum()):
         return float(x.mean() <= 0.0)
     return float(stdtr(max(x.size - 2, 1), -float(x.sum()) / (found.wider * spread)))  # two means were taken off
 
 
-def _tossed(found: Sequence[Agreement], rng: np.random.Generator, draws: int) -> list[float]:
+def _sign_test(found: Sequence[Agreement], rng: np.random.Generator, draws: int) -> list[float]:
     """Chance that the largest of the sums, each over its root of squares, is as high if every sign were tossed."""
     if not found:
         return []
@@ -811,15 +811,15 @@ Source = Callable[..., np.random.Generator]
 """Generators by purpose."""
 
 
-class Tried(NamedTuple):
+class Attempt(NamedTuple):
     """The guesses of one adversary, and whether it had the clock."""
 
     name: str
     clock: bool
-    made: Judged
+    made: Guesses
 
 
-class Tested(NamedTuple):
+class Outcome(NamedTuple):
     """What became of one adversary."""
 
     p: float
@@ -832,54 +832,58 @@ class Tested(NamedTuple):
     """Somebody who knows every label would be below the level."""
 
 
-def outcomes(
-    tried: Sequence[Tried], cases: Cases, independent: bool, hours: Ints | None, level: float, source: Source
-) -> list[Tested]:
+def outcomes_of(
+    tried: Sequence[Attempt], cases: Cases, independent: bool, hours: Ints | None, level: float, source: Source
+) -> list[Outcome]:
     """All adversaries that were tried on the same cases; `hours` numbers times of day, in the shape of ``cases.truth``.
 
     `independent` says that sequences are independent of each other.
     """
-    return _permuted(tried, cases, level, source) if independent else _stretched(tried, cases, hours, level, source)
+    return (
+        _by_permutation(tried, cases, level, source) if independent else _by_blocks(tried, cases, hours, level, source)
+    )
 
 
-def _permuted(tried: Sequence[Tried], cases: Cases, level: float, source: Source) -> list[Tested]:
+def _by_permutation(tried: Sequence[Attempt], cases: Cases, level: float, source: Source) -> list[Outcome]:
     draws = permutations_for(len(tried), level)
 
-    def p_of(made: Judged, rng: np.random.Generator) -> float:
+    def p_of(made: Guesses, rng: np.random.Generator) -> float:
         if cases.once:
-            return tables(made.fair, made.truth, made.m, rng, draws)
+            return permutation_test(made.fair, made.truth, made.m, rng, draws)
         guess = np.full(cases.truth.shape, -1)
         guess[cases.truth >= 0] = made.fair
-        return exchanged(guess, cases.truth, made.m, rng, draws)
+        return exchange_test(guess, cases.truth, made.m, rng, draws)
 
     p = [p_of(one.made, source(one.name, one.clock)) for one in tried]
     count = sum(x == x for x in p)
-    could = bool(tried) and count * p_of(_knowing(tried[0].made), source("knowing")) <= level
-    return [Tested(x, y, "permutation", x == x and could) for x, y in zip(p, holm(p), strict=True)]
+    could = bool(tried) and count * p_of(_omniscient(tried[0].made), source("knowing")) <= level
+    return [Outcome(x, y, "permutation", x == x and could) for x, y in zip(p, holm(p), strict=True)]
 
 
-def _stretched(tried: Sequence[Tried], cases: Cases, hours: Ints | None, level: float, source: Source) -> list[Tested]:
+def _by_blocks(
+    tried: Sequence[Attempt], cases: Cases, hours: Ints | None, level: float, source: Source
+) -> list[Outcome]:
     draws = permutations_for(1, level)
 
-    def of(made: Judged, clock: bool) -> Agreement | None:
+    def of(made: Guesses, clock: bool) -> Agreement | None:
         hour = hours[cases.truth >= 0] if clock and hours is not None else None
         return agreement(made.fair, made.truth, made.blocks, made.m, hour)
 
     found = [of(one.made, one.clock) for one in tried]
-    p = [alone(x, source(one.name, one.clock), draws) for x, one in zip(found, tried, strict=True)]
-    drawn = together(found, source("together"), draws)
+    p = [single_p_value(x, source(one.name, one.clock), draws) for x, one in zip(found, tried, strict=True)]
+    drawn = joint_p_values(found, source("together"), draws)
     corrected = [max(both) for both in zip(drawn, p, strict=True)]  # both may be drawn at random
     could: dict[bool, bool] = {}
     for k, one in enumerate(tried):
         if one.clock not in could:
             # in the place of this one
-            knowing = [*found[:k], of(_knowing(one.made), one.clock), *found[k + 1 :]]
-            best = together(knowing, source("knowing", one.clock), draws)[k]
+            knowing = [*found[:k], of(_omniscient(one.made), one.clock), *found[k + 1 :]]
+            best = joint_p_values(knowing, source("knowing", one.clock), draws)[k]
             could[one.clock] = not math.isnan(best) and best <= level
     return [
-        Tested(x, y, "stretches", x == x and could[one.clock]) for x, y, one in zip(p, corrected, tried, strict=True)
+        Outcome(x, y, "stretches", x == x and could[one.clock]) for x, y, one in zip(p, corrected, tried, strict=True)
     ]
 
 
-def _knowing(made: Judged) -> Judged:
+def _omniscient(made: Guesses) -> Guesses:
     return made._replace(fair=made.truth)

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from understudy import text
 from understudy._types import Array, Plain
-from understudy.adversaries.statistics import Figure, Sums, as_json, from_json, of_blocks, squares
+from understudy.adversaries.statistics import Figure, Sums, as_json, block_interval, from_json, long_run_variance
 from understudy.errors import ConfigurationError
 
 # Intervals over stretches of time: for a ratio of sums, and for any figure of the whole --------------
@@ -101,7 +101,7 @@ def _skewed(figure: Figure, top: Array, bottom: Array, confidence: float, limits
     if int(told.sum()) < 3 or not figure.low < figure.high:
         return figure
     most = min(limits[1], 10.0 * float((top[told] / bottom[told]).max()))
-    other = of_blocks(Sums(top[:, None], bottom[:, None]), confidence, (limits[0], most))
+    other = block_interval(Sums(top[:, None], bottom[:, None]), confidence, (limits[0], most))
     return Figure(figure.value, min(figure.low, other.low), max(figure.high, other.high))
 
 
@@ -138,7 +138,7 @@ def without_each(
 def _variance(sums: Array, in_a_row: bool = False) -> float:
     """Of a total that is made of parts whose mean is zero, which may know their neighbours; 0 where there is one."""
     n = sums.size
-    return 0.0 if n < 2 else n / (n - 1.0) * (squares(sums) if in_a_row else float(np.square(sums).sum()))
+    return 0.0 if n < 2 else n / (n - 1.0) * (long_run_variance(sums) if in_a_row else float(np.square(sums).sum()))
 
 
 def _interval(value: float, error: float, freedom: float, confidence: float, limits: tuple[float, float]) -> Figure:

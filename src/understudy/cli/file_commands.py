@@ -43,7 +43,7 @@ from understudy.adversaries.results import (
     tried,
     verdict,
 )
-from understudy.adversaries.statistics import Scores, scored
+from understudy.adversaries.statistics import Scores, score_readings
 from understudy.adversaries.utility import utility_sentences
 from understudy.apply.binding import bind
 from understudy.cli.options import quantity, readings
@@ -715,7 +715,7 @@ def _scores(design: AnyDesign, raw: Recording | None, audit: Audit, asked: Asked
     known: Scores | None = getattr(audit, "scores", None)
     if known is not None or raw is None or design.family is None:
         return known
-    return scored(design.family, raw.Y, raw.theta, raw.segments, asked.seed)
+    return score_readings(design.family, raw.Y, raw.theta, raw.segments, asked.seed)
 
 
 def _attacked(design: AnyDesign, files: Files, notes: list[str]) -> tuple[Recording | None, dict[str, Any]]:

@@ -57,7 +57,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from understudy._types import Array, Frozen, Ints
-from understudy.adversaries.knowledge import Attack, Cases, Known, normalised
+from understudy.adversaries.knowledge import Attack, Cases, Knowledge, normalise
 from understudy.adversaries.learners.calibration import (
     AlongChain,
     Chain,
@@ -90,15 +90,15 @@ from understudy.transform.kalman_pair import Pair, white
 # The models that outputs follow: the pseudo models, and where noise was added to raw readings, these  ---
 
 
-def output_models(known: Known) -> list[Model]:
+def output_models(known: Knowledge) -> list[Model]:
     """One model for each pseudo value."""
     if known.noise is None or not np.any(known.noise):
         return known.targets
     variance = np.square(np.atleast_1d(np.asarray(known.noise, dtype=float)))
-    return [widened(model, variance) for model in known.targets]
+    return [add_variance(model, variance) for model in known.targets]
 
 
-def widened(model: Any, variance: Array) -> Model:
+def add_variance(model: Any, variance: Array) -> Model:
     """The model of readings to which independent noise of this variance (d,) was added; as it is if none is known.
 
     >>> import understudy as us
@@ -109,17 +109,17 @@ def widened(model: Any, variance: Array) -> Model:
     extra = np.diag(variance)
     if type(model) is OnGrid:
         steps = np.array([channel.step for channel in model.grid.channels])
-        return widened(model.model, variance + steps**2 / 12.0)
+        return add_variance(model.model, variance + steps**2 / 12.0)
     if type(model) is Quantised:
         steps = np.array([channel.step for channel in model.grid.channels])
-        return widened(model.linear, variance + steps**2 / 12.0)
+        return add_variance(model.linear, variance + steps**2 / 12.0)
     if type(model) is IID:
-        return IID(_wide(model.law, model.dim, extra))
+        return IID(_normal_law(model.law, model.dim, extra))
     if type(model) is HiddenMarkov:
-        return HiddenMarkov(model.transition, model.initial, [_wide(law, model.dim, extra) for law in model.laws])
+        return HiddenMarkov(model.transition, model.initial, [_normal_law(law, model.dim, extra) for law in model.laws])
     if type(model) is AutoRegressive and model.gauss_markov is None:
         model = AutoRegressive(
-            model.coefficients, model.intercept, _wide(model.noise, model.dim, 0.0 * extra), model.past,
+            model.coefficients, model.intercept, _normal_law(model.noise, model.dim, 0.0 * extra), model.past,
             allow_unstable=True,
         )  # fmt: skip
     linear = gauss_markov(model)
@@ -130,7 +130,7 @@ def widened(model: Any, variance: Array) -> Model:
     return GaussMarkov(**{**linear.given, "R": R, "allow_unstable": True})
 
 
-def _wide(law: Any, dim: int, extra: Array) -> Gaussian:
+def _normal_law(law: Any, dim: int, extra: Array) -> Gaussian:
     """The normal law with the centre and the spread of another, and more variance."""
     if isinstance(law, Gaussian):
         mean, cov = law.given
@@ -166,10 +166,10 @@ def gaussian_logs(
     T, d, N = Y.shape
     if grid is not None and _fine(models, grid[0]):
         extra = np.zeros(d) if grid[1] else np.array([channel.step**2 / 12.0 for channel in grid[0].channels])
-        logs = gaussian_logs([_rougher(m, extra) for m in models], Y, mixing, every)
+        logs = gaussian_logs([_with_noise(m, extra) for m in models], Y, mixing, every)
         return logs + sum(math.log(channel.step) for channel in grid[0].channels)
     if grid is None and mixing is None and N <= _FEW and all(m.constant for m in models):
-        return np.stack([np.stack([_compiled(m, Y[:, :, s]) for s in range(N)], axis=1) for m in models])
+        return np.stack([np.stack([_filter_compiled(m, Y[:, :, s]) for s in range(N)], axis=1) for m in models])
     extra = np.zeros((d, d))
     if grid is not None:
         rounding, on = grid
@@ -206,12 +206,12 @@ def _fine(models: Sequence[GaussMarkov], grid: Rounding) -> bool:
     return not ends and all(bool((steps <= _FINE * innovation_sds(m)).all()) for m in models)
 
 
-def _rougher(model: GaussMarkov, variance: Array) -> GaussMarkov:
+def _with_noise(model: GaussMarkov, variance: Array) -> GaussMarkov:
     """The model with more noise in its readings."""
     return GaussMarkov(**{**model.given, "R": model.R + np.diag(variance), "allow_unstable": True})
 
 
-def _compiled(model: GaussMarkov, Y: Array) -> Array:
+def _filter_compiled(model: GaussMarkov, Y: Array) -> Array:
     try:
         return filtered([model], np.ascontiguousarray(Y), np.zeros(len(Y), dtype=np.intp))[0]
     except UnderstudyError:
@@ -384,7 +384,7 @@ def step_logs(models: Sequence[Model], Y: Array, mixing: Array | None = None, ev
         elif kind == "gaussian":
             found = gaussian_logs([_linear(m) for m in models], part, mixing, every, grid=_grid(models[0]))
         elif kind == "hidden":
-            found = hidden_logs(models, part, mixing, every, _asked)  # type: ignore[arg-type]  # hidden Markov, by kind
+            found = hidden_logs(models, part, mixing, every, _log_densities)  # type: ignore[arg-type]  # hidden Markov, by kind
         else:
             found = np.stack([_one_by_one(model, part) for model in models])
         result[:, :, first : first + size] = found
@@ -464,23 +464,23 @@ def _observed(model: Model, Y: Array) -> Array:
     if y.size:
         if grid is not None:
             law = Rounded(noise, grid, at[0] if d == 1 else at)
-            result[there] = _asked(law, y[0] if d == 1 else y)
+            result[there] = _log_densities(law, y[0] if d == 1 else y)
         else:
-            result[there] = _asked(noise, y[0] - at[0] if d == 1 else y - at)
+            result[there] = _log_densities(noise, y[0] - at[0] if d == 1 else y - at)
     return result
 
 
-def _asked(law: Any, y: Array) -> Array:
+def _log_densities(law: Any, y: Array) -> Array:
     """Log-densities of many readings, (count,) or (d, count); minus infinity for those that a law refuses."""
     try:
         return np.asarray(law.logpdf(y), dtype=float)
     except UnderstudyError:
         if type(law) is Rounded:
             raise
-        return np.array([_refused(law, row) for row in (y.tolist() if y.ndim == 1 else y.T)])
+        return np.array([_log_density(law, row) for row in (y.tolist() if y.ndim == 1 else y.T)])
 
 
-def _refused(law: Any, y: Any) -> float:
+def _log_density(law: Any, y: Any) -> float:
     try:
         return float(law.logpdf(y))
     except UnderstudyError:
@@ -499,7 +499,7 @@ def _one_by_one(model: Any, Y: Array) -> Array:
                 if np.isnan(y).any():
                     state = model.skip(state)
                     continue
-                result[k, s] = _refused(model.predict(state), y)
+                result[k, s] = _log_density(model.predict(state), y)
                 state = model.update(state, y)
             except UnderstudyError:
                 state = model.start()
@@ -521,7 +521,7 @@ class Exact(Frozen):
 
     >>> import understudy as us
     >>> family = us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[0, 1])
-    >>> known = Known(family, (0, 1), np.array([[0.9, 0.1], [0.1, 0.9]]), family.prior, None, None, None, None)
+    >>> known = Knowledge(family, (0, 1), np.array([[0.9, 0.1], [0.1, 0.9]]), family.prior, None, None, None, None)
     >>> one = np.zeros((1, 2), dtype=int)
     >>> cases = Cases(np.array([[[9.0, 0.5]]]), one, one, m=2, once=True)
     >>> np.exp(Exact().learn(cases, known, np.random.default_rng(1)).logits(cases)).round(3).tolist()
@@ -532,13 +532,13 @@ class Exact(Frozen):
 
     name = "exact Bayes"
 
-    def objection(self, cases: Cases, known: Known) -> str:
+    def objection(self, cases: Cases, known: Knowledge) -> str:
         """Theta must be constant, and the models quick enough."""
         if not cases.once:
             return "theta moves; the smoother is the one for that"
         return refusal(output_models(known), cases.T * cases.N, moving=False)
 
-    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> Attack:
+    def learn(self, cases: Cases, known: Knowledge, rng: np.random.Generator) -> Attack:
         """There is nothing to learn but a temperature."""
         few = cases.sequences(slice(0, _CHECKED))
         reader = SequenceLikelihoods(tuple(output_models(known)))
@@ -568,7 +568,7 @@ class ThroughKernel(NamedTuple):
         scaled = temperature * evidence
         weights = (self.prior[:, None] * self.kernel) @ np.exp(scaled - scaled.max(axis=0))
         with np.errstate(divide="ignore"):
-            return normalised(np.log(weights))
+            return normalise(np.log(weights))
 
 
 class Oracle(Frozen):
@@ -578,11 +578,11 @@ class Oracle(Frozen):
 
     name = "sees the pseudo values"
 
-    def objection(self, cases: Cases, known: Known) -> str:
+    def objection(self, cases: Cases, known: Knowledge) -> str:
         """It needs pseudo values."""
         return "" if cases.pseudo is not None else "the pseudo values are not known here"
 
-    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> EvidenceAttack:
+    def learn(self, cases: Cases, known: Knowledge, rng: np.random.Generator) -> EvidenceAttack:
         """How theta moves, if it does."""
         every = known.decision_every or cases.T
         chain = None if cases.once else chain_of(cases, known, every)
@@ -592,7 +592,7 @@ class Oracle(Frozen):
 class DrawLikelihoods(NamedTuple):
     """Log-probabilities of the draws given theta, at the first reading of each decision."""
 
-    known: Known
+    known: Knowledge
     every: int
 
     def evidence(self, cases: Cases) -> Array:
@@ -610,7 +610,7 @@ class DrawLikelihoods(NamedTuple):
         return evidence
 
 
-def draw_likelihoods(known: Known, draws: Ints, m: int) -> Array:
+def draw_likelihoods(known: Knowledge, draws: Ints, m: int) -> Array:
     """Pr(draw k given theta_i and the draws before), (K, m), for one path of pseudo values; ones where unknown."""
     beliefs = known.beliefs
     found = np.ones((len(draws), m))
@@ -647,7 +647,7 @@ class Smoother(Frozen):
     >>> family = us.Family(lambda v: us.IID(us.Gaussian(v, 0.25)), values=[0, 1])
     >>> design = us.design_causal(family, stay, slope=2.0, distortion=[[0, 1], [1, 0]])
     >>> kernel = np.array([[0.9, 0.1], [0.1, 0.9]])
-    >>> known = Known(family, (0, 1), kernel, family.prior, stay, 1, None, design)
+    >>> known = Knowledge(family, (0, 1), kernel, family.prior, stay, 1, None, design)
     >>> played = play(design.beliefs, 300, 20, rng=1)
     >>> outputs = np.random.default_rng(2).normal(played.pseudo, 0.5)[:, None, :]
     >>> cases = Cases(outputs, played.theta, np.zeros((300, 20), dtype=int), 2, False)
@@ -660,13 +660,13 @@ class Smoother(Frozen):
 
     name = "smoother that knows the design"
 
-    def objection(self, cases: Cases, known: Known) -> str:
+    def objection(self, cases: Cases, known: Knowledge) -> str:
         """Theta must move, and the models have filters."""
         if cases.once:
             return "theta is constant; exact Bayes is the one for that"
         return refusal(output_models(known), cases.T * cases.N, moving=True)
 
-    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> Attack:
+    def learn(self, cases: Cases, known: Knowledge, rng: np.random.Generator) -> Attack:
         """How theta moves, and what the evidence of a reading is worth: a temperature and a cap."""
         every = 1 if known.raw else known.decision_every or cases.T
         chain, plan = chain_of(cases, known, every), plan_of(known)
@@ -702,14 +702,14 @@ class ThroughDraws(NamedTuple):
         return smoothed_logits(temperature * ahead, self.plan, self.chain, cases, self.every)
 
 
-def plan_of(known: Known) -> Plan:
+def plan_of(known: Knowledge) -> Plan:
     """How draws depend on theta: the places of a randomizer with memory, or one kernel.
 
     >>> import understudy as us
     >>> stay = np.array([[0.95, 0.05], [0.05, 0.95]])
     >>> family = us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[0, 1])
     >>> design = us.design_causal(family, stay, slope=2.0, distortion=[[0, 1], [1, 0]])
-    >>> plan_of(Known(family, (0, 1), np.eye(2), family.prior, stay, 1, None, design)).kernels.shape
+    >>> plan_of(Knowledge(family, (0, 1), np.eye(2), family.prior, stay, 1, None, design)).kernels.shape
     (3, 2, 2)
     """
     beliefs = known.beliefs
@@ -744,7 +744,7 @@ def _places(beliefs: Beliefs, grid: float) -> Plan | None:
     return Plan(np.stack(kernels), np.stack(after), 0)
 
 
-def pseudo_moves(known: Known, chain: Chain, every: int) -> Array:
+def pseudo_moves(known: Knowledge, chain: Chain, every: int) -> Array:
     """Odds (n, n) of going from one pseudo value to another at a decision, for a bank of filters: an approximation.
 
     Theta given the pseudo value, then where theta moves, then what is drawn for it.
@@ -774,7 +774,7 @@ class Redraws(Frozen):
     >>> import understudy as us
     >>> family = us.Family(lambda v: us.IID(us.Gaussian(4.0 * v, 1.0)), values=[0, 1])
     >>> kernel = np.array([[0.7, 0.3], [0.3, 0.7]])
-    >>> known = Known(family, (0, 1), kernel, family.prior, None, None, None, None)
+    >>> known = Knowledge(family, (0, 1), kernel, family.prior, None, None, None, None)
     >>> rng = np.random.default_rng(1)
     >>> theta = rng.integers(2, size=800)
     >>> drawn = (rng.random((32, 800)) < kernel[theta, 1]).repeat(2, axis=0)         # 32 draws where one is allowed
@@ -789,11 +789,11 @@ class Redraws(Frozen):
 
     name = "a draw for each window"
 
-    def objection(self, cases: Cases, known: Known) -> str:
+    def objection(self, cases: Cases, known: Knowledge) -> str:
         """The models must be quick enough."""
         return refusal(output_models(known), cases.T * cases.N, moving=not cases.once)
 
-    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> Attack:
+    def learn(self, cases: Cases, known: Knowledge, rng: np.random.Generator) -> Attack:
         """What each width is worth."""
         models = tuple(output_models(known))
         few = cases.sequences(slice(0, max(1, min(_LEARNED, 40 * _CHUNK // (cases.T * len(models))))))

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from understudy._types import Array, Frozen
-from understudy.adversaries.knowledge import Attack, Cases, Known, normalised
+from understudy.adversaries.knowledge import Attack, Cases, Knowledge, normalise
 from understudy.adversaries.learners.bayes import refusal, sequence_logs
 from understudy.adversaries.learners.calibration import log_odds, surprise, with_clock
 from understudy.adversaries.learners.grid import whole_rows
@@ -36,7 +36,7 @@ from understudy.adversaries.learners.inversion import (
     Release,
     State,
     TraceReader,
-    counted,
+    count_readings,
     obstacle,
     spacing,
     trace_attack,
@@ -68,7 +68,7 @@ class Bits(Frozen):
 
     >>> import understudy as us
     >>> family = us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[0, 64])
-    >>> known = Known(family, (0,), np.ones((2, 1)), family.prior, None, None, None, None)
+    >>> known = Knowledge(family, (0,), np.ones((2, 1)), family.prior, None, None, None, None)
     >>> rng, theta = np.random.default_rng(1), np.repeat([0, 1], 50)
     >>> raw = us.sample(family.model(0), T=8, n=100, rng=1) + 64.0 * theta
     >>> disguised = [us.disguise(raw[:, :, theta == i], family.model(v), family.model(0)) for i, v in ((0, 0), (1, 64))]
@@ -82,7 +82,7 @@ class Bits(Frozen):
 
     name = "low-order bits"
 
-    def objection(self, cases: Cases, known: Known) -> str:
+    def objection(self, cases: Cases, known: Knowledge) -> str:
         """The output must be disguised, of models without atoms that can be run again."""
         if known.raw:
             return "the output is not disguised; there is nothing to run again"
@@ -102,9 +102,9 @@ class Bits(Frozen):
             return str(error)
         return ""
 
-    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> Attack:
+    def learn(self, cases: Cases, known: Knowledge, rng: np.random.Generator) -> Attack:
         """The step of the output, the form of the readings, and what the evidence proved to be worth."""
-        release = released(cases.outputs, known.design)
+        release = release_of(cases.outputs, known.design)
         if not cases.once:
             every = known.decision_every or cases.T
             return trace_attack(MovingBits(known, release.steps[0], every, draws=True), cases, known, rng)
@@ -132,7 +132,7 @@ class Evidence(NamedTuple):
 class BitsAttack:
     """What is known, how outputs leave, the form of readings, the weights of all kinds, and what the clock adds."""
 
-    known: Known
+    known: Knowledge
     release: Release
     form: Form = DOUBLE
     weights: tuple[float, float, float] = (1.0, 0.0, 0.0)
@@ -156,7 +156,7 @@ class BitsAttack:
         top = pair.max(axis=1, keepdims=True)
         top = np.where(np.isfinite(top), top, 0.0)
         with np.errstate(divide="ignore"):
-            return normalised(np.log(np.exp(pair - top).sum(axis=1)) + top[:, 0])
+            return normalise(np.log(np.exp(pair - top).sum(axis=1)) + top[:, 0])
 
     def evidence(self, outputs: Array, logs: Array, *, lattice: bool = True) -> Evidence:
         """What bits say in outputs (T, d, N) with log-likelihoods (n, N) under the pseudo models."""
@@ -221,7 +221,7 @@ class MovingBits(TraceReader):
         return np.maximum(found, -MOST_NATS)
 
 
-def released(outputs: Array, design: Any = None) -> Release:
+def release_of(outputs: Array, design: Any = None) -> Release:
     """How outputs (T, d, N) leave: the design's steps, or those that all of them are multiples of; 0 for doubles.
 
     A design that has steps is not believed where outputs are no multiples of them.
@@ -274,17 +274,17 @@ def counting(machine: Machine, Y: Array, release: Release, form: Form, K: int) -
     open_ = np.ones(N, dtype=bool)
     reach = 2 if machine.linear else 4
     for k in range(first):
-        state = _passed(machine, k, state, Y[k])
+        state = _advance(machine, k, state, Y[k])
     for k in range(first, first + K):
         open_ &= ~gone[k]
         out = np.where(open_, Y[k], 1.0)
-        state, likelihood = counted(machine, k, state, out, release, form, reach)
+        state, likelihood = count_readings(machine, k, state, out, release, form, reach)
         said = np.log((1.0 - _STRAY) * likelihood + _STRAY).sum(axis=1)
         total += np.where(open_, said, 0.0)
     return total
 
 
-def _passed(machine: Machine, k: int, state: State, out: Array) -> State:
+def _advance(machine: Machine, k: int, state: State, out: Array) -> State:
     """States after an output whose bits are not looked at."""
     return machine.step(k, state, machine.back(k, state, out))[0]
 
@@ -368,6 +368,6 @@ def _worth(attack: BitsAttack, logs: Array, evidence: Evidence, cases: Cases) ->
     return grid[best] if (loss(attack.weights) - losses[best]) * cases.guesses > _CLEARLY else attack.weights
 
 
-def _machines(known: Known, T: int) -> dict[tuple[int, int], Machine]:
+def _machines(known: Knowledge, T: int) -> dict[tuple[int, int], Machine]:
     sources, targets = known.sources, known.targets
     return {(i, j): Machine(sources[i], targets[j], T) for i, j in np.argwhere(known.kernel > 0.0).tolist()}

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from understudy._types import Array, Ints, Mask
-from understudy.adversaries.knowledge import FLOOR, Attack, Cases, Known, normalised
+from understudy.adversaries.knowledge import FLOOR, Attack, Cases, Knowledge, normalise
 from understudy.adversaries.learners.references import ClockTable, clock_table, prior_of
 
 # Logistic regression on scores -----------------------------------------------------------------------
@@ -53,7 +53,7 @@ class Calibration(NamedTuple):
         """Log-probabilities (m, ...) for scores (F, ...); a score that is not finite counts as an average one."""
         flat = scores.reshape(len(scores), -1)
         found = self.weights[:, :-1] @ _standardised(flat, self.centre, self.scale) + self.weights[:, -1:]
-        return normalised(found.reshape(len(self.weights), *scores.shape[1:]))
+        return normalise(found.reshape(len(self.weights), *scores.shape[1:]))
 
 
 def fit_logistic(
@@ -191,7 +191,7 @@ class AlongChain(NamedTuple):
         """Log-probabilities in the shape of the evidence."""
         if self.chain is None:
             log_prior = np.log(np.maximum(self.prior, FLOOR))
-            return normalised(temperature * evidence + log_prior.reshape(-1, *(1,) * (evidence.ndim - 1)))
+            return normalise(temperature * evidence + log_prior.reshape(-1, *(1,) * (evidence.ndim - 1)))
         return smoothed_logits(temperature * evidence, None, self.chain, cases, self.every)
 
 
@@ -463,7 +463,7 @@ class Chain(NamedTuple):
         return self.clock.cell(cases)
 
 
-def chain_of(cases: Cases, known: Known | None = None, every: int = 1) -> Chain:
+def chain_of(cases: Cases, known: Knowledge | None = None, every: int = 1) -> Chain:
     """The chain of theta: from the training labels where they move, otherwise as the design has it.
 
     >>> labels = np.repeat([0, 1, 0, 1], 25)[:, None]
@@ -520,7 +520,7 @@ class Plan(NamedTuple):
 def smoothed_logits(evidence: Array, plan: Plan | None, chain: Chain, cases: Cases, every: int = 1) -> Array:
     """Log-probabilities (m, T, N) along the chain at the times of these cases."""
     with np.errstate(divide="ignore"):
-        return normalised(np.log(smooth(evidence, plan, chain, chain.cell(cases), every)))
+        return normalise(np.log(smooth(evidence, plan, chain, chain.cell(cases), every)))
 
 
 def smooth(evidence: Array, plan: Plan | None, chain: Chain, cell: Ints, every: int = 1) -> Array:

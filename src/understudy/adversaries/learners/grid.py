@@ -44,7 +44,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy._types import Array, Frozen
-from understudy.adversaries.knowledge import Attack, Cases, Guess, Known, guessed
+from understudy.adversaries.knowledge import Attack, Cases, Guess, Knowledge, make_guess
 from understudy.adversaries.learners.calibration import Calibration, fit_logistic, fit_scores
 from understudy.adversaries.learners.inversion import TraceReader, obstacle, trace_attack
 from understudy.errors import ConfigurationError, UnderstudyError
@@ -64,7 +64,7 @@ _EDGE = 1e-7  # of a step: a float on the edge of its cell may fall to either si
 _SURE_decoder = 1.0 - 1e-9
 
 
-def decoded(Y: Array, source: GaussMarkov, target: GaussMarkov, grid: tuple[Array, Array], particles: int) -> Array:
+def decode(Y: Array, source: GaussMarkov, target: GaussMarkov, grid: tuple[Array, Array], particles: int) -> Array:
     """Log-likelihood (N,) of rounded outputs Y (T, d, N), if readings of `source` on the grid (steps, offsets) came in.
 
     A row that is missing in one sequence must be missing in all.
@@ -114,7 +114,7 @@ def decoded(Y: Array, source: GaussMarkov, target: GaussMarkov, grid: tuple[Arra
         total += top[:, 0] + np.log(share.mean(axis=1))
         weight = np.log(share / share.mean(axis=1, keepdims=True))
         if M > 1:
-            chosen = _resampled(share, rng)
+            chosen = _resample(share, rng)
             for predictor in (whiten, colour, law):
                 predictor.x = predictor.x[:, chosen]
             weight[:] = 0.0
@@ -180,7 +180,7 @@ def _between(low: Array, high: Array, rng: np.random.Generator | None) -> tuple[
     return chance, np.where(flip, -draw, draw)
 
 
-def _resampled(share: Array, rng: np.random.Generator) -> Array:
+def _resample(share: Array, rng: np.random.Generator) -> Array:
     """Systematic resampling in each row: which columns of the flat state go on."""
     N, M = share.shape
     ends = np.cumsum(share, axis=1)
@@ -238,7 +238,7 @@ class GridInversion(Frozen):
         top = evidence.max(axis=(0, 1))
         with np.errstate(divide="ignore"):
             scores = np.log(np.exp(evidence - top).sum(axis=1)) + top
-        return guessed(scores, many)
+        return make_guess(scores, many)
 
     def evidence(self, Y: Array) -> Array:
         """What speaks for each pair of parameters, (m, n, N), in outputs (T, d, N): a log-likelihood, or nearly one."""
@@ -260,8 +260,8 @@ class GridInversion(Frozen):
         grid = self.steps, self.offsets
         gone = np.asarray(np.isnan(Y).any(axis=1))
         if (gone == gone[:, :1]).all():
-            return decoded(Y, source, target, grid, self.particles)
-        each = [decoded(Y[:, :, s : s + 1], source, target, grid, self.particles) for s in range(Y.shape[2])]
+            return decode(Y, source, target, grid, self.particles)
+        each = [decode(Y[:, :, s : s + 1], source, target, grid, self.particles) for s in range(Y.shape[2])]
         return np.concatenate(each)
 
     def _inverted(self, Y: Array, source: Model, target: Model) -> Array:
@@ -375,12 +375,12 @@ class LowDigits(Frozen):
             raise ConfigurationError("this adversary has learned nothing yet; fit(Y, index) returns one that has")
         readings = as_readings(Y, self.family.dim)
         many = readings.ndim == 3
-        return guessed(self.calibration.logits(self.features(readings if many else readings[:, :, None])), many)
+        return make_guess(self.calibration.logits(self.features(readings if many else readings[:, :, None])), many)
 
     def features(self, Y: Array) -> Array:
         """What it looks at, (features, N), in outputs (T, d, N)."""
         sources, targets = models_of(self.family, self.family.values), models_of(self.family, self.pseudo)
-        wide = [_widened(model, self.steps) for model in (*sources, *targets)]
+        wide = [_with_rounding(model, self.steps) for model in (*sources, *targets)]
         odds = np.stack([loglik(Y, model) for model in wide[len(sources) :]])
         with np.errstate(divide="ignore"):
             odds = odds + np.log(self.family.prior @ self.kernel)[:, None]
@@ -426,7 +426,7 @@ def _mean(feature: Array) -> Array:
     return np.asarray(np.nansum(feature, axis=0) / np.maximum((~np.isnan(feature)).sum(axis=0), 1))
 
 
-def _widened(model: Model, steps: Array) -> Model:
+def _with_rounding(model: Model, steps: Array) -> Model:
     """A Gauss-Markov model with the variance of rounding, step^2/12, in its readings' noise."""
     if not isinstance(model, GaussMarkov):
         return model
@@ -452,7 +452,7 @@ _SURE = 20.0  # nats beyond which scores are not told apart
 NO_GRID = "the raw readings have no grid that is known or could be found"
 
 
-class Inverted(Frozen):
+class GridInverter(Frozen):
     """Tries every pair of parameters and sees under which one the input was on the grid.
 
     For a theta that is constant over whole sequences (`GridInversion`), for one that moves reading by reading
@@ -463,17 +463,17 @@ class Inverted(Frozen):
 
     name = "grid inversion"
 
-    def objection(self, cases: Cases, known: Known) -> str:
+    def objection(self, cases: Cases, known: Knowledge) -> str:
         """The output must be disguised, there must be a grid, and the models must be such that they can be undone."""
         if known.raw:
             return "the output is not disguised; there is nothing to invert"
         if not cases.once:
-            return _not_followed(cases, known)
+            return _moving_objection(cases, known)
         if not _quick(known) and cases.N * known.kernel.size > _ALONE:
             return f"models without a Gauss-Markov form are inverted one by one, and {cases.N} sequences are too many"
         return "" if grid_of(cases, known) is not None else NO_GRID
 
-    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> Attack:
+    def learn(self, cases: Cases, known: Knowledge, rng: np.random.Generator) -> Attack:
         """The grid, where it is not known, and what the scores are worth."""
         grid = grid_of(cases, known) or (np.ones(cases.d), np.zeros(cases.d))
         if not cases.once:
@@ -483,7 +483,7 @@ class Inverted(Frozen):
         return fit_scores(InversionScores(adversary), cases.sequences(slice(0, _LEARNED)), cases, rng, ridge=1.0)
 
 
-def _not_followed(cases: Cases, known: Known) -> str:
+def _moving_objection(cases: Cases, known: Knowledge) -> str:
     """Why a theta that moves is not attacked by inverting; nothing if it is."""
     if known.grid is None:
         return NO_GRID
@@ -524,11 +524,11 @@ class Digits(Frozen):
 
     name = "low-order digits"
 
-    def objection(self, cases: Cases, known: Known) -> str:
+    def objection(self, cases: Cases, known: Knowledge) -> str:
         """There must be a grid."""
         return "" if grid_of(cases, known) is not None else NO_GRID
 
-    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> Attack:
+    def learn(self, cases: Cases, known: Knowledge, rng: np.random.Generator) -> Attack:
         """What digits look like under each value."""
         grid = grid_of(cases, known) or (np.ones(cases.d), np.zeros(cases.d))
         few = cases.sequences(slice(0, 10 * _LEARNED)) if cases.once else cases
@@ -592,7 +592,7 @@ def whole_rows(Y: Array) -> Array:
     return np.where(np.isnan(Y).any(axis=1, keepdims=True), np.nan, Y)
 
 
-def plain_family(known: Known) -> Family:
+def plain_family(known: Knowledge) -> Family:
     """The models of readings before they are put on a grid."""
     return Family(lambda value: _plain(known.family.model(value)), known.family.values, known.prior)
 
@@ -601,7 +601,7 @@ def _plain(model: Any) -> Any:
     return model.model if type(model) is OnGrid else model
 
 
-def _quick(known: Known) -> bool:
+def _quick(known: Knowledge) -> bool:
     """Whether all models have a Gauss-Markov form, so that many sequences go through them at once."""
     models: list[Model] = [getattr(_plain(m), "linear", _plain(m)) for m in (*known.sources, *known.targets)]
     return all(gauss_markov(model) is not None for model in models)
@@ -613,12 +613,12 @@ def _grids(steps: Array, offsets: Array) -> tuple[Grid, ...]:
     return tuple(Grid(s, o, *rest) for s, o in zip(steps.tolist(), offsets.tolist(), strict=True))
 
 
-def grid_of(cases: Cases, known: Known) -> tuple[Array, Array] | None:
+def grid_of(cases: Cases, known: Knowledge) -> tuple[Array, Array] | None:
     """Steps and offsets of all channels: what is known, or what inverting some outputs shows; None if nothing."""
     if known.grid is not None:
         return known.grid
     if known.raw:
-        return _detected([cases.outputs[:, :, s] for s in range(min(cases.N, _TRIED))])
+        return _detect([cases.outputs[:, :, s] for s in range(min(cases.N, _TRIED))])
     if not cases.once:
         return None
     family = plain_family(known)
@@ -627,20 +627,20 @@ def grid_of(cases: Cases, known: Known) -> tuple[Array, Array] | None:
         back = []
         for theta, value in itertools.product(family.values, known.pseudo):
             try:
-                back.append(_inverted(cases.outputs[:, :, s], family, theta, value))
+                back.append(_invert(cases.outputs[:, :, s], family, theta, value))
             except UnderstudyError:
                 continue
-        found = _detected(back)
+        found = _detect(back)
         if found is not None:
             return found
     return None
 
 
-def _inverted(Y: Array, family: Family, theta: Any, pseudo: Any) -> Array:
+def _invert(Y: Array, family: Family, theta: Any, pseudo: Any) -> Array:
     return disguise(whole_rows(Y), source=family.model(pseudo), target=family.model(theta))
 
 
-def _detected(sequences: list[Array]) -> tuple[Array, Array] | None:
+def _detect(sequences: list[Array]) -> tuple[Array, Array] | None:
     """The coarsest grid that some sequence (T, d) has in every channel."""
     best: tuple[Array, Array] | None = None
     for Y in sequences:

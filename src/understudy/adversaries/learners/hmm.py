@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from understudy._types import Array, Frozen, Mask
-from understudy.adversaries.knowledge import Attack, Cases, Known
+from understudy.adversaries.knowledge import Attack, Cases, Knowledge
 from understudy.adversaries.learners.calibration import AlongChain, chain_of, fit_reader
 from understudy.adversaries.learners.references import prior_of
 
@@ -59,18 +59,18 @@ def fit_mixture(X: Array, K: int) -> NormalMixture:
         direction = np.linalg.eigh(np.cov(X.T).reshape(F, F))[1][:, -1]
         place = np.argsort(np.argsort(X @ direction, kind="stable"), kind="stable") * K // count
         share = 0.8 * np.eye(K)[place] + 0.2 / K
-    made, last = _maximised(X, share), -np.inf
+    made, last = _maximise(X, share), -np.inf
     for _ in range(_STEPS if K > 1 else 0):
         logs = _logs(made, X)
         total = np.logaddexp.reduce(logs, axis=1)
         value = float(total.mean())
         if value - last < 1e-5:
             break
-        last, made = value, _maximised(X, np.exp(logs - total[:, None]))
+        last, made = value, _maximise(X, np.exp(logs - total[:, None]))
     return made
 
 
-def _maximised(X: Array, share: Array) -> NormalMixture:
+def _maximise(X: Array, share: Array) -> NormalMixture:
     F = X.shape[1]
     size = share.sum(axis=0) + 1e-9
     means = share.T @ X / size[:, None]
@@ -123,7 +123,7 @@ class Hidden(Frozen):
 
     >>> import understudy as us
     >>> family = us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[0, 1])
-    >>> known = Known(family, (0, 1), np.eye(2), family.prior, None, None, None, None, raw=True)
+    >>> known = Knowledge(family, (0, 1), np.eye(2), family.prior, None, None, None, None, raw=True)
     >>> rng = np.random.default_rng(1)
     >>> theta = np.repeat(np.arange(40) % 2, 100).reshape(1000, 4)
     >>> cases = Cases(rng.normal(2.0 * theta)[:, None], theta, np.arange(40).repeat(100).reshape(1000, 4), 2, False)
@@ -136,11 +136,11 @@ class Hidden(Frozen):
 
     name = "hidden Markov smoother"
 
-    def objection(self, cases: Cases, known: Known) -> str:
+    def objection(self, cases: Cases, known: Knowledge) -> str:
         """There is none: labelled outputs are all it needs."""
         return ""
 
-    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> Attack:
+    def learn(self, cases: Cases, known: Knowledge, rng: np.random.Generator) -> Attack:
         """Mixtures with several numbers of components, of which held-out blocks choose one."""
         cases = cases.sequences(slice(0, _SEQUENCES)) if cases.once else cases
         look = Look.at(cases.T)
@@ -214,7 +214,7 @@ def features(Y: Array, look: Look | None = None) -> Array:
     T, d, N = Y.shape
     look = look or Look.at(T)
     missing = np.isnan(Y).any(axis=1)
-    filled = _filled(Y)
+    filled = _fill(Y)
     k = np.arange(T)
     columns = [filled[:, c] for c in range(d)]
     for lag in look.lags:
@@ -236,7 +236,7 @@ def features(Y: Array, look: Look | None = None) -> Array:
     return X
 
 
-def _filled(Y: Array) -> Array:
+def _fill(Y: Array) -> Array:
     """Missing readings replaced by the last one before, or the first after; by 0 where there is none."""
     T = len(Y)
     there = ~np.isnan(Y)

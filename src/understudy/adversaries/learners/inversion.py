@@ -53,7 +53,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy._types import Array, Ints
-from understudy.adversaries.knowledge import Attack, Cases, Known
+from understudy.adversaries.knowledge import Attack, Cases, Knowledge
 from understudy.adversaries.learners.calibration import AlongChain, EvidenceAttack, chain_of, with_clock
 from understudy.errors import ConfigurationError, UnderstudyError
 from understudy.laws.law import Law
@@ -169,7 +169,7 @@ def invert(design: CausalDesign, Y_out: Any, pseudo: Sequence[Any], *, hold: boo
     for k in range(T):
         told = drawn[k // every] if k % every == 0 else None
         branches = _step(estimator, branches, z[k] if len(z[k]) > 1 else float(z[k, 0]), told, int(beam))
-    return _collected(branches, z[:, 0] if np.ndim(Y_out) == 1 else z)
+    return _collect(branches, z[:, 0] if np.ndim(Y_out) == 1 else z)
 
 
 def _step(
@@ -179,7 +179,7 @@ def _step(
     missing = bool(np.isnan(z).any())
     found = [after for branch in branches for after in _candidates(estimator, branch, z, told, missing)]
     if not found:
-        found = [after for branch in branches for after in _contradicted(estimator, branch, z, told)]
+        found = [after for branch in branches for after in _contradictions(estimator, branch, z, told)]
     found.sort(key=lambda branch: -branch.weight)
     faint = found[0].weight + _FAINT
     return [branch for branch in found[:beam] if branch.weight >= faint]
@@ -209,7 +209,7 @@ def _candidates(
     return [_Branch(w, after, _Node(branch.node, row, y, after.belief, fork, 0)) for w, after, row, y in found]
 
 
-def _contradicted(estimator: Estimator, branch: _Branch, z: Any, told: Sequence[float] | None) -> list[_Branch]:
+def _contradictions(estimator: Estimator, branch: _Branch, z: Any, told: Sequence[float] | None) -> list[_Branch]:
     """The same where no value explains the reading: theta was not estimated in this way, or not from this past."""
     state, found = branch.state, []
     if bool(np.isnan(z).any()):
@@ -248,7 +248,7 @@ def _column(design: CausalDesign, value: Any) -> int:
     raise ConfigurationError(f"the pseudo path holds a {type(value).__name__} that is none of the pseudo values")
 
 
-def _collected(branches: list[_Branch], z: Array) -> Inversion:
+def _collect(branches: list[_Branch], z: Array) -> Inversion:
     weights = np.array([branch.weight for branch in branches])
     shares = np.exp(weights - weights.max())
     shares /= shares.sum()
@@ -329,20 +329,20 @@ class Form(NamedTuple):
             return np.asarray(np.rint(y * self.scale), dtype=np.int64)
         if self.name == "float32":
             with np.errstate(over="ignore"):
-                return _ordered(np.asarray(y, dtype=np.float32).view(np.int32).astype(np.int64), np.int64(-(2**31)))
-        return _ordered(np.ascontiguousarray(y).view(np.int64), _BELOW)
+                return _in_order(np.asarray(y, dtype=np.float32).view(np.int32).astype(np.int64), np.int64(-(2**31)))
+        return _in_order(np.ascontiguousarray(y).view(np.int64), _BELOW)
 
     def number(self, ordinal: Ints) -> Array:
         """The number with this ordinal."""
         if self.name == "decimal":
             return np.asarray(ordinal / self.scale)
         if self.name == "float32":
-            bits = _ordered(ordinal, np.int64(-(2**31)))
+            bits = _in_order(ordinal, np.int64(-(2**31)))
             return np.asarray(bits.astype(np.int32).view(np.float32), dtype=float)
-        return _ordered(ordinal, _BELOW).view(np.float64)
+        return _in_order(ordinal, _BELOW).view(np.float64)
 
 
-def _ordered(bits: Ints, sign: np.int64) -> Ints:
+def _in_order(bits: Ints, sign: np.int64) -> Ints:
     """Bits of floats as integers in the order of the floats, and back: those below zero are counted downwards."""
     return np.where(bits < 0, sign - bits, bits)
 
@@ -424,9 +424,9 @@ class Machine:
         return np.asarray(link.root(k))  # type: ignore[attr-defined]  # a pair's
 
 
-def chosen(state: State, which: Any) -> State:
+def select(state: State, which: Any) -> State:
     """The states of some sequences, with repetitions if asked for."""
-    return tuple(chosen(part, which) if isinstance(part, tuple) else part[..., which] for part in state)
+    return tuple(select(part, which) if isinstance(part, tuple) else part[..., which] for part in state)
 
 
 def _links(causal: CausalMap, T: int) -> list[Link]:
@@ -509,13 +509,13 @@ class _Each:
         return ()
 
     def step(self, k: int, state: State, Y: Array) -> tuple[State, Array]:
-        return state, _mapped(self._there, Y)
+        return state, _apply_law(self._there, Y)
 
     def back(self, k: int, state: State, out: Array) -> Array:
-        return _mapped(self._back, out)
+        return _apply_law(self._back, out)
 
 
-def _mapped(function: Callable[..., Any], Y: Array) -> Array:
+def _apply_law(function: Callable[..., Any], Y: Array) -> Array:
     """A law's function of values (d, N), NaN where it refuses one."""
     d, N = Y.shape
     result = np.full((d, N), np.nan)
@@ -607,7 +607,7 @@ class Release(NamedTuple):
         return np.where(fine, doubles * spacing / step, 1.0)
 
 
-def counted(
+def count_readings(
     machine: Machine, k: int, state: State, out: Array, release: Release, form: Form = DOUBLE, reach: int = 2
 ) -> tuple[State, Array]:
     """One reading of outputs (d, N): states after it, and likelihoods of each against a continuous law, (2, d, N).
@@ -628,10 +628,10 @@ def counted(
     False True
     """
     with np.errstate(all="ignore"):  # zero has no neighbours to speak of, and some readings are impossible
-        return _counted(machine, k, state, out, release, form, reach)
+        return _count(machine, k, state, out, release, form, reach)
 
 
-def _counted(
+def _count(
     machine: Machine, k: int, state: State, out: Array, release: Release, form: Form, reach: int
 ) -> tuple[State, Array]:
     d, N = out.shape
@@ -651,7 +651,7 @@ def _counted(
         told = np.flatnonzero(np.isfinite(y) & (behind > 0.0) & (behind <= MOST))
         Y[c] = np.where(np.isfinite(y), y, Y[c])
         if told.size:
-            some = chosen(state, told)
+            some = select(state, told)
             goal = out[c, told], cell[told] * slope[told]
             Y[c, told], hits = _around(machine, k, some, Y[:, told], c, goal, release, form, reach)
             found[0, c, told] = hits[0] / (behind[told] * release.share(out[c, told], c))
@@ -679,7 +679,7 @@ def _around(
     at = np.nonzero(tried)
     candidates = Y[:, at[1]]
     candidates[c] = form.number(ordinals[at])
-    made = machine.step(k, chosen(state, at[1]), candidates)[1][c]
+    made = machine.step(k, select(state, at[1]), candidates)[1][c]
     missed = np.full(ordinals.shape, np.inf)
     missed[at] = np.abs(made - out[at[1]])
     hit = np.zeros(ordinals.shape, dtype=bool)
@@ -789,7 +789,7 @@ class TraceReader:
     `draws` says whether draws count as evidence, beside what the grid says.
     """
 
-    known: Known
+    known: Knowledge
     grid: tuple[float, float] | float
     every: int
     draws: bool = False
@@ -802,7 +802,7 @@ class TraceReader:
         return np.maximum(found, -MOST_NATS)
 
 
-def trace_attack(reader: TraceReader, cases: Cases, known: Known, rng: np.random.Generator) -> Attack:
+def trace_attack(reader: TraceReader, cases: Cases, known: Knowledge, rng: np.random.Generator) -> Attack:
     """The attack that traces a theta that moves, weighed against the clock on two of the training sequences."""
     attack = EvidenceAttack(reader, AlongChain(known.prior, chain_of(cases, known)))
     if cases.hours is None:

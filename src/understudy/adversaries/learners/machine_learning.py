@@ -89,9 +89,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy._types import Array, Ints, Mask
-from understudy.adversaries.knowledge import Attack, Cases, Known
+from understudy.adversaries.knowledge import Attack, Cases, Knowledge
 from understudy.adversaries.learners.calibration import AlongChain, Split, fit_reader, held_out, settle, settle_held_out
-from understudy.adversaries.learners.references import Told, clock_table, prior_of
+from understudy.adversaries.learners.references import FixedProbabilities, clock_table, prior_of
 from understudy.errors import ConfigurationError
 
 # What a learner looks at: a table of features, one row for each guess --------------------------------
@@ -706,7 +706,7 @@ class BoostingFitter:
             every = [
                 (float(k), _evidence(stage / share, model.classes_, data.m))
                 for k, stage in enumerate(stages, 1)
-                if _kept(k)
+                if _looked_at(k)
             ]
         return every
 
@@ -830,7 +830,7 @@ def _varying(X: Array) -> Ints:
     return found if found.size else np.arange(1)
 
 
-def _kept(k: int) -> bool:
+def _looked_at(k: int) -> bool:
     return k in (1, 2, 3, 4, 6, 8) or k % 5 == 0
 
 
@@ -860,32 +860,32 @@ _MOST_HELD = 10_000  # rows on which a setting is chosen
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
+class TableLearner:
     """A way to learn, on features of the output and of the clock where there is one."""
 
     name: str
     fitter: Fitter = field(repr=False)
 
-    def objection(self, cases: Cases, known: Known) -> str:
+    def objection(self, cases: Cases, known: Knowledge) -> str:
         """It needs scikit-learn."""
         return "" if find_spec("sklearn") else 'it needs scikit-learn: pip install "understudy[sklearn]"'
 
-    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> Attack:
+    def learn(self, cases: Cases, known: Knowledge, rng: np.random.Generator) -> Attack:
         """Learn from the features of labelled outputs."""
         judged = cases.truth >= 0
         if len(np.unique(cases.truth[judged])) < 2:
-            return Told(prior_of(cases), clock_table(cases))
+            return FixedProbabilities(prior_of(cases), clock_table(cases))
         recipe = recipe_for(cases)
         X = features(cases, recipe).values
         splits = held_out(cases, recipe.windows[-1] // 2, self.fitter.folds)
         setting, evidence = None, np.zeros((cases.m, *cases.truth.shape))
         if splits:
-            paths = [self.fitter.path(_labelled(X, cases, fit), X[held.ravel()], rng) for fit, held in splits]
+            paths = [self.fitter.path(_rows_of(X, cases, fit), X[held.ravel()], rng) for fit, held in splits]
             best = _best_setting(paths, cases, splits, rng)
             setting = paths[0][best][0]
             for split, path in zip(splits, paths, strict=True):
                 evidence[:, split.held] = path[best][1]
-        predict = self.fitter.fitted(_labelled(X, cases, judged), setting, rng)
+        predict = self.fitter.fitted(_rows_of(X, cases, judged), setting, rng)
         return settle_held_out(evidence, cases, splits).attack(_Table(recipe, predict), cases, rng)
 
 
@@ -902,7 +902,7 @@ class _Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Logistic(Learned):
+class Logistic(TableLearner):
     """Logistic regression."""
 
     name: str = "logistic regression"
@@ -910,7 +910,7 @@ class Logistic(Learned):
 
 
 @dataclass(frozen=True, slots=True)
-class Boosting(Learned):
+class Boosting(TableLearner):
     """Gradient boosting of small trees.
 
     >>> labels = np.random.default_rng(1).integers(2, size=(1, 600)).repeat(20, axis=0)
@@ -926,14 +926,14 @@ class Boosting(Learned):
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbours(Learned):
+class Neighbours(TableLearner):
     """Nearest neighbours."""
 
     name: str = "nearest neighbours"
     fitter: Fitter = field(default=NeighboursFitter(), repr=False)
 
 
-def _labelled(X: Array, cases: Cases, where: NDArray[np.bool_]) -> Labelled:
+def _rows_of(X: Array, cases: Cases, where: NDArray[np.bool_]) -> Labelled:
     return Labelled(X[where.ravel()], cases.truth[where], cases.m)
 
 
@@ -1028,14 +1028,16 @@ class Windowed:
 
     name: str = "windowed estimator"
 
-    def objection(self, cases: Cases, known: Known) -> str:
+    def objection(self, cases: Cases, known: Knowledge) -> str:
         """There is none."""
         return ""
 
-    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> Attack:
+    def learn(self, cases: Cases, known: Knowledge, rng: np.random.Generator) -> Attack:
         """Learn the discriminant for several windows, and take the best."""
         windows = _ends(cases.T) if cases.once else _around(cases.T)
-        return fit_reader([partial(_read, cases, window) for window in windows], cases, rng, lengths(cases.T)[-1] // 2)
+        return fit_reader(
+            [partial(_fit_window, cases, window) for window in windows], cases, rng, lengths(cases.T)[-1] // 2
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -1070,7 +1072,7 @@ def means_of(cases: Cases, window: Window) -> Array:
     return np.stack(columns, axis=1)
 
 
-def _read(cases: Cases, window: Window, where: Mask) -> _Windows:
+def _fit_window(cases: Cases, window: Window, where: Mask) -> _Windows:
     X, y = means_of(cases, window)[where.ravel()], cases.truth[where]
     there = ~np.isnan(X)
     centre = np.where(there, X, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
@@ -1139,11 +1141,11 @@ class Changes:
 
     name: str = "change detection"
 
-    def objection(self, cases: Cases, known: Known) -> str:
+    def objection(self, cases: Cases, known: Knowledge) -> str:
         """It needs sequences that have a before and an after."""
         return "" if cases.T >= _FEWEST else f"sequences of {cases.T} readings are too short for changes in them"
 
-    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> Attack:
+    def learn(self, cases: Cases, known: Knowledge, rng: np.random.Generator) -> Attack:
         """Mark changes with windows of several lengths, learn the tables, and take the best."""
         if cases.once and cases.N > _MOST_SEQUENCES:
             cases = cases.sequences(np.sort(rng.permutation(cases.N)[:_MOST_SEQUENCES]))
@@ -1154,7 +1156,7 @@ class Changes:
             for threshold in _THRESHOLDS:
                 detector = Detector(recipe, w, threshold * scales)
                 candidates.append(
-                    partial(_read_changes, cases, _states(cases, marked(cases.outputs, detector)), detector)
+                    partial(_fit_tables, cases, _states(cases, mark_changes(cases.outputs, detector)), detector)
                 )
         return fit_reader(candidates, cases, rng, lengths(cases.T)[-1] // 2)
 
@@ -1166,12 +1168,12 @@ class _Tables:
     """(tables, states, m)."""
 
     def evidence(self, cases: Cases) -> Array:
-        states = _states(cases, marked(cases.outputs, self.detector))
+        states = _states(cases, mark_changes(cases.outputs, self.detector))
         found = sum(table[state] for table, state in zip(self.logs, states, strict=True))
         return np.moveaxis(np.asarray(found), -1, 0)
 
 
-def marked(outputs: Array, detector: Detector) -> Marks:
+def mark_changes(outputs: Array, detector: Detector) -> Marks:
     """The changes in outputs (T, d, N): statistics beyond their threshold that are greatest within half a window."""
     from scipy.ndimage import maximum_filter1d
 
@@ -1236,7 +1238,7 @@ def _since(signs: NDArray[np.int8], window: int) -> Ints:
     return np.asarray(np.where(last < 0, 0, 1 + long + up * (len(_TIMES) + 1)), dtype=np.int64)
 
 
-def _read_changes(cases: Cases, states: list[Ints], detector: Detector, where: Mask) -> _Tables:
+def _fit_tables(cases: Cases, states: list[Ints], detector: Detector, where: Mask) -> _Tables:
     """Learn the tables: the log of how much more often a state goes with a value than at all."""
     truth, m = cases.truth[where], cases.m
     rows = (_MOST + 1) ** 2 if cases.once else _STATES**2

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from understudy._types import Array, Ints, Mask
-from understudy.adversaries.knowledge import FLOOR, Cases, Known, normalised
+from understudy.adversaries.knowledge import FLOOR, Cases, Knowledge, normalise
 
 _CELLS = (24, 48, 96)  # of a day
 _SHRINKAGE = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 32.0)  # visits that the prior counts for
@@ -33,7 +33,7 @@ def prior_of(cases: Cases) -> Array:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Told:
+class FixedProbabilities:
     """Log-probabilities that do not depend on the output: those of a table of hours, or the same everywhere."""
 
     prior: Array
@@ -43,7 +43,7 @@ class Told:
         """Log-probabilities (m, T, N), or (m, N) where theta is constant in a sequence."""
         shape = cases.truth.shape
         logs = np.broadcast_to(np.log(self.prior).reshape(-1, *(1,) * len(shape)), (len(self.prior), *shape))
-        return normalised(logs + self.table.evidence(cases) if self.table is not None else logs)
+        return normalise(logs + self.table.evidence(cases) if self.table is not None else logs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +52,13 @@ class Blind:
 
     name: str = "blind"
 
-    def objection(self, cases: Cases, known: Known) -> str:
+    def objection(self, cases: Cases, known: Knowledge) -> str:
         """There is none."""
         return ""
 
-    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> Told:
+    def learn(self, cases: Cases, known: Knowledge, rng: np.random.Generator) -> FixedProbabilities:
         """Count the labels."""
-        return Told(prior_of(cases))
+        return FixedProbabilities(prior_of(cases))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +67,13 @@ class Clock:
 
     name: str = "time of day"
 
-    def objection(self, cases: Cases, known: Known) -> str:
+    def objection(self, cases: Cases, known: Knowledge) -> str:
         """It needs a clock."""
         return "" if cases.hours is not None else "there is no public clock"
 
-    def learn(self, cases: Cases, known: Known, rng: np.random.Generator) -> Told:
+    def learn(self, cases: Cases, known: Knowledge, rng: np.random.Generator) -> FixedProbabilities:
         """Count the labels by time of day."""
-        return Told(prior_of(cases), clock_table(cases))
+        return FixedProbabilities(prior_of(cases), clock_table(cases))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
