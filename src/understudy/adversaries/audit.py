@@ -81,9 +81,9 @@ def roster(adversaries: Any = "all") -> dict[str, Learner | str]:
 
     "all", a name, several, or a mapping of names to learners of your own. References always come with them.
 
-    >>> list(named(["windowed"]))
+    >>> list(roster(["windowed"]))
     ['blind', 'clock', 'windowed', 'oracle']
-    >>> named("nobody")
+    >>> roster("nobody")
     Traceback (most recent call last):
     understudy.errors.ConfigurationError: there is no adversary 'nobody'; there are windowed, logistic, boosting, \
 neighbours, changes, exact, smoother, hmm, redraws, grid, digits, bits

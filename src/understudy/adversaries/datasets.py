@@ -171,7 +171,7 @@ def make_recording(
 
     A value that is None, NaN or no value of the family is unknown.
 
-    >>> recorded([1.0, 2.0, 3.0], [0, 1, None], values=[0, 1]).theta.tolist()
+    >>> make_recording([1.0, 2.0, 3.0], [0, 1, None], values=[0, 1]).theta.tolist()
     [0, 1, -1]
     """
     readings = as_table(Y, "Y")
@@ -366,7 +366,7 @@ def shared_rows(one: Array, other: Array) -> int:
 
     >>> rng = np.random.default_rng(0)
     >>> first, second = rng.normal(size=(500, 1)), rng.normal(size=(500, 1))
-    >>> in_common(first, second), in_common(first, np.concatenate([second, first[:100]]))
+    >>> shared_rows(first, second), shared_rows(first, np.concatenate([second, first[:100]]))
     (0, 100)
     """
     (known, _), (marks, good) = _windows(one), _windows(other)
@@ -595,7 +595,7 @@ def run_on_grid(
     >>> low, high = (OnGrid(us.AutoRegressive(0.5, level, noise, past=[level]), step=1.0) for level in (5.0, 9.0))
     >>> Y = np.array([[10.0], [11.0], [np.nan], [9.0], [10.0]])
     >>> here, there = np.zeros(5, dtype=int), np.zeros(5, dtype=int)
-    >>> np.isnan(restarted(Y, here, there, [low], [high], bytes(32)))[:, 0].tolist()
+    >>> np.isnan(run_on_grid(Y, here, there, [low], [high], bytes(32)))[:, 0].tolist()
     [True, False, True, True, False]
     """
     v = uniforms_from(secret).block(0, *Y.shape)
@@ -859,7 +859,7 @@ def noise_scales(wanted: Array, grid: Grid | None) -> Array:
 def add_noise(Y: Array, scales: Array, grid: Grid | None, rng: np.random.Generator, every: int = 1) -> Array:
     """Readings (T, d, N) with noise of these standard deviations, by channel, drawn anew every so many readings.
 
-    >>> found = noised(np.zeros((6, 1, 1)), np.ones(1), None, np.random.default_rng(0), every=4)
+    >>> found = add_noise(np.zeros((6, 1, 1)), np.ones(1), None, np.random.default_rng(0), every=4)
     >>> np.unique(found, return_counts=True)[1].tolist()
     [2, 4]
     """
@@ -933,7 +933,7 @@ def mean_distance(raw: Cases, output: Cases) -> Array:
 def transition_counts(labels: NDArray[np.int64], m: int) -> Array:
     """How theta moves from one reading to the next, in labels (T, N): counts, with one more in all for what is rare.
 
-    >>> transitions_of(np.array([[0], [0], [0], [1], [1]]), 2).round(3).tolist()
+    >>> transition_counts(np.array([[0], [0], [0], [1], [1]]), 2).round(3).tolist()
     [[0.625, 0.375], [0.25, 0.75]]
     """
     before, after = labels[:-1].ravel(), labels[1:].ravel()

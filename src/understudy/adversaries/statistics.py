@@ -241,7 +241,7 @@ def long_run_variance(x: Array) -> float:
 
     Stretches in a row may still know each other. Covariances of a few neighbours are added with Bartlett's weights.
 
-    >>> squares(np.array([1.0, -1.0, 1.0, -1.0])), squares(np.repeat([1.0, -1.0], 8))
+    >>> long_run_variance(np.array([1.0, -1.0, 1.0, -1.0])), long_run_variance(np.repeat([1.0, -1.0], 8))
     (4.0, 49.0)
     """
     B = x.size
@@ -511,7 +511,7 @@ def score_readings(
     >>> import understudy as us
     >>> family = us.Family({0: us.IID(us.Gaussian(0.0, 1.0)), 1: us.IID(us.Gaussian(3.0, 1.0))})
     >>> theta = np.repeat([0, 1], 500)
-    >>> found = scored(family, us.sample(family.along(theta.tolist()), 1000, rng=1), theta)
+    >>> found = score_readings(family, us.sample(family.along(theta.tolist()), 1000, rng=1), theta)
     >>> [(row.value, row.count, abs(row.spread - 1.0) < 0.1) for row in found.rows]
     [('0', 490, True), ('1', 500, True)]
     """
@@ -613,7 +613,8 @@ def permutation_test(guess: Ints, truth: Ints, m: int, rng: np.random.Generator,
     """The p of one guess for each independent sequence: how often permuted labels do as well.
 
     >>> truth = np.repeat([0, 1], 20)
-    >>> tables(truth, truth, 2, np.random.default_rng(0)) < 1e-10, tables(truth * 0, truth, 2, np.random.default_rng(0))
+    >>> rng = np.random.default_rng(0)
+    >>> permutation_test(truth, truth, 2, rng) < 1e-10, permutation_test(truth * 0, truth, 2, rng)
     (True, 1.0)
     """
     counted, told = np.bincount(truth, minlength=m), np.bincount(guess, minlength=m)
@@ -724,7 +725,8 @@ def joint_p_values(found: Sequence[Agreement | None], rng: np.random.Generator, 
     """The p of each of several adversaries of the same recording, corrected for all of them.
 
     >>> days = Agreement(np.full(9, 0.1), np.full(9, True), 1.06)
-    >>> round(alone(days, np.random.default_rng(0)), 4), together([days] * 20, np.random.default_rng(0))[0] < 0.01
+    >>> rng = np.random.default_rng(0)
+    >>> round(single_p_value(days, rng), 4), joint_p_values([days] * 20, rng)[0] < 0.01
     (0.002, True)
     """
     those = [one for one in found if one is not None]

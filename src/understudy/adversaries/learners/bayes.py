@@ -102,7 +102,7 @@ def add_variance(model: Any, variance: Array) -> Model:
     """The model of readings to which independent noise of this variance (d,) was added; as it is if none is known.
 
     >>> import understudy as us
-    >>> wide = widened(us.AutoRegressive(0.5, noise=us.Gaussian(1.0, 3.0)), np.array([4.0]))
+    >>> wide = add_variance(us.AutoRegressive(0.5, noise=us.Gaussian(1.0, 3.0)), np.array([4.0]))
     >>> wide.R.item(), round(wide.Q.item(), 9), wide.b.item()
     (4.0, 3.0, 1.0)
     """

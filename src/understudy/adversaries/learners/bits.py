@@ -226,11 +226,11 @@ def release_of(outputs: Array, design: Any = None) -> Release:
 
     A design that has steps is not believed where outputs are no multiples of them.
 
-    >>> released(np.round(np.random.default_rng(1).normal(size=(500, 1, 1)), 2)).steps
+    >>> release_of(np.round(np.random.default_rng(1).normal(size=(500, 1, 1)), 2)).steps
     (0.01,)
-    >>> released(np.rint(np.random.default_rng(1).normal(size=(500, 1, 1)) * 2.0**40) / 2.0**40).steps == (2.0**-40,)
+    >>> release_of(np.rint(np.random.default_rng(1).normal(size=(500, 1, 1)) * 2.0**40) / 2.0**40).steps == (2.0**-40,)
     True
-    >>> released(np.random.default_rng(1).normal(size=(500, 1, 1))).steps
+    >>> release_of(np.random.default_rng(1).normal(size=(500, 1, 1))).steps
     (0.0,)
     """
     given = getattr(design, "resolution", None)

@@ -622,7 +622,7 @@ def count_readings(
     >>> machine, rng = Machine(high, low, 1), np.random.default_rng(1)
     >>> honest, other = us.disguise(64.0 + rng.standard_normal((1, 1, 50)), high, low)[0], rng.standard_normal((1, 50))
     >>> for out in (honest, other):
-    ...     _, found = counted(machine, 0, machine.start(50), out, Release((0.0,)))
+    ...     _, found = count_readings(machine, 0, machine.start(50), out, Release((0.0,)))
     ...     print((found[0] > 10.0).mean() > 0.9, (found[0] == 0.0).mean() > 0.9)
     True False
     False True
