@@ -464,8 +464,11 @@ def search(z: Array, parts: Components, table: Table | None = None) -> tuple[Arr
     """The quantiles of scores (N,), and the number of looks that each took."""
     quantile = parts.values(z)
     weighs = parts.log_w != -np.inf  # NaN weighs, and makes NaN
-    low = np.where(weighs, quantile, np.inf).min(axis=0)
-    high = np.where(weighs, quantile, -np.inf).max(axis=0)
+    if weighs.all():
+        low, high = quantile.min(axis=0), quantile.max(axis=0)
+    else:
+        low = np.where(weighs, quantile, np.inf).min(axis=0)
+        high = np.where(weighs, quantile, -np.inf).max(axis=0)
     side, goal = np.where(z < 0.0, -1.0, 1.0), np.abs(z)
     ends = np.zeros(z.shape, dtype=bool)
 

@@ -657,7 +657,7 @@ class ReadingNoise(Frozen):
     A Gaussian has standard normal channels. Other laws have L = I: one number, or `Independent` ones.
     """
 
-    __slots__ = ("_channels", "_law", "_mean", "_root", "dim")
+    __slots__ = ("_channels", "_law", "_mean", "_root", "dim", "log_det")
 
     def __init__(self, law: Law) -> None:
         self.dim = d = dimension(law)
@@ -674,6 +674,8 @@ class ReadingNoise(Frozen):
                 "Gaussian or Independent"
             )
 
+        self.log_det: float = float(np.log(np.diag(self._root)).sum())
+
     def __repr__(self) -> str:
         return f"ReadingNoise(dim={self.dim})"
 
@@ -689,11 +691,6 @@ class ReadingNoise(Frozen):
     def scales(self) -> Array:
         """The scales of the channels of e, (d,)."""
         return np.array([channel.scale for channel in self._channels]) if self._channels else np.ones(self.dim)
-
-    @property
-    def log_det(self) -> float:
-        """Log det L."""
-        return float(np.log(np.diag(self._root)).sum())
 
     def components(self, i: int, log_w: Array, place: Array) -> Components:
         """Channel i of e, moved to the places (K, 1)."""
@@ -776,4 +773,6 @@ class ShiftedMixture(_TriangularMixture):
         return self._noise.multiply(e)
 
     def _heights(self, rows: Array) -> Array:
-        return super()._heights(rows) - self._noise.log_det
+        heights = super()._heights(rows)
+        heights -= self._noise.log_det
+        return heights
