@@ -13,9 +13,8 @@ theta_k enters the step into x_k.
 The methods here are the textbook recursion. The quick one, with gain tables and compiled loops, is
 in `understudy.transform`; a test holds the two together.
 
-Parameters of a linear system: numbers, arrays, or something given per step, checked once.
-
-Interpretation goes by the number of dimensions. A matrix is a number or a 2-D array, a vector a
+A `Parameter` of the system is a number, an array or something given per step, checked once. Its
+interpretation goes by the number of dimensions. A matrix is a number or a 2-D array, a vector a
 number or a 1-D array; one dimension more means one entry per step. `PerStep` says so explicitly,
 and a callable is asked with the number of the reading, k = 1, 2, ...
 """

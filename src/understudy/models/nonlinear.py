@@ -18,9 +18,8 @@ is large and finite, and particles gather at the point that explains it least ba
 noise spreads them again; a grid is moved to where the mass now is. A reading that no point can explain at all
 (noise with a bounded support) is refused.
 
-How far one predictive law of a reading is from another: the divergence, without cancellation.
-
-KL(p || q) = int p log(p/q) is small beside its positive and negative parts. With r = log(q/p) it is also
+How far one predictive law of a reading is from another is a divergence (`divergence`), and cancellation must be
+avoided: KL(p || q) = int p log(p/q) is small beside its positive and negative parts. With r = log(q/p) it is also
 
     int p (e^r - 1 - r),        since both laws have total mass 1,
 

@@ -1,7 +1,7 @@
 """A hidden state as a cloud of weighted points: weights, choice and random numbers of a particle filter.
 
-The points may be random (here) or those of a grid (`point_mass`); either way the law of the reading that
-they predict is a `ShiftedMixture`.
+The points may be random (`ParticleFilter`) or those of a grid (`PointMassFilter`); either way the law of the reading
+that they predict is a `ShiftedMixture`.
 
 Where the randomness comes from. Every number is a function of a key, the step and the place it is used
 at (keyed BLAKE2b), so that a run goes on from a state as if it had never stopped. Few of them are drawn.
@@ -10,22 +10,18 @@ their order along a curve through the state space (Morton's); the divergence fro
 about 10, 2.5 and 2 times less in one, two and three states than with independent draws. In more states
 lattices bring nothing, and the draws are independent.
 
-The parts of a nonlinear state space model: functions of the user's, noises, where it starts.
+A nonlinear state space model (`System`) has functions of the user's, noises and a start. A function works on all
+points at once. It is called with what it asks for, and its answer is checked: before the first reading in words that
+help, afterwards without a word that could tell a reading.
 
-A function works on all points at once. It is called with what it asks for, and its answer is checked:
-before the first reading in words that help, afterwards without a word that could tell a reading.
+Integrals of densities over the whole line need grids that go where the mass is (`stretched`). An even grid is all the
+quadrature that a smooth density on the line needs: the error of the trapezoid rule falls faster than any power of the
+spacing. So the work is to lay the grid. It is `stretched`: even over the core of the mass, and exponentially
+stretched from there to where the density has fallen by 45 nats, so that a heavy tail costs a few points only. Where
+mass lies in several separate places, each has a grid of its own.
 
-Grids that go where the mass is: for integrals of densities over the whole line.
-
-An even grid is all the quadrature that a smooth density on the line needs: the error of the trapezoid rule
-falls faster than any power of the spacing. So the work is to lay the grid. It is `stretched`: even over
-the core of the mass, and exponentially stretched from there to where the density has fallen by 45
-nats, so that a heavy tail costs a few points only. Where mass lies in several separate places, each has
-a grid of its own.
-
-One hidden state on a grid: the predictive law by quadrature, nothing random.
-
-The law of the state is held as masses at the points of a grid. One step is
+With one hidden state on a grid (`PointMassFilter`) the predictive law is a quadrature, and nothing is random. The law
+of the state is held as masses at the points of a grid. One step is
 
     p(x_k given y_1..y_k-1) = sum_i w_i f(x_k - move(x_i)),      f the density of the process noise,
 
@@ -33,7 +29,7 @@ evaluated at the points of a new grid, and then multiplied by the likelihood of 
 trapezoid rule for an integral over the whole line, whose error for smooth densities falls faster than any
 power of the spacing: from some number of points on, twice as many change nothing but the last digits.
 
-The grid goes where the mass is (`grids`). After each reading it is laid anew over what the reading left,
+The grid goes where the mass is. After each reading it is laid anew over what the reading left,
 which may be far narrower than what was predicted, in several places, or far away from it; the sum above gives
 the density at any new point.
 
@@ -250,7 +246,7 @@ def pushed(law: Law, z: Array) -> Array:
     return out
 
 
-# A hidden state as a cloud of weighted points: weights, choice and random numbers of a particle filte ---
+# A cloud of weighted points ----------------------------------------------------------------------------
 
 
 _LATTICE = 3  # states and noises up to which a lattice is better than independent draws

@@ -13,17 +13,14 @@ The truth is the point-mass filter on a fine grid where there is one. For severa
 it is a population of 2 x 1000 Kalman filters on readings drawn inside the cells; what their own noise adds to the
 divergence is estimated from two halves and taken off.
 
-Filters of rounded readings that are set against each other: what each expects next, cell by cell.
+Filters are set against each other by what each expects next, cell by cell (`Contender`). Each says, one channel after
+the other, which probability it gives to any cell (`masses`), and is then told what was read (`see`). `Points` and
+`Particles` serve as the truth. `Normal` is the filter in use, and two that are not to be used, for comparison.
 
-Each says, one channel after the other, which probability it gives to any cell (`masses`), and is then told what was
-read (`see`). `Points` and `Particles` serve as the truth. `Normal` is the filter in use, and two that are not to be
-used, for comparison.
-
-Whether the readings of a rounded sensor still go somewhere after the filter has settled.
-
-The covariance of a filter settles in a few readings; the readings themselves may take thousands to reach the place
-where they rest. What a filter of cells gives away depends on the place if the range has ends, or if a cell is
-wide beside the readings: then the first readings do not stand for those that follow.
+A model may drift after its filter has settled (`drifts`). The covariance of a filter settles in a few readings; the
+readings themselves may take thousands to reach the place where they rest. What a filter of cells gives away depends
+on the place if the range has ends, or if a cell is wide beside the readings: then the first readings do not stand for
+those that follow.
 """
 
 from __future__ import annotations
@@ -52,7 +49,7 @@ from understudy.models.cell_filter import (
 from understudy.models.gauss_markov import Filtered, GaussMarkov, System
 from understudy.models.model import Residual
 
-# Filters of rounded readings that are set against each other: what each expects next, cell by cell ---
+# Filters, set against each other -----------------------------------------------------------------------
 
 
 class Contender(Protocol):
@@ -293,7 +290,7 @@ def _few(q: Array, w: Array, s: float) -> tuple[Array, Array]:
     return centre + half * nodes, vectors[0] ** 2
 
 
-# Whether the readings of a rounded sensor still go somewhere after the filter has settled ------------
+# Readings that drift -----------------------------------------------------------------------------------
 
 
 _MOVED = 0.05  # by how many standard deviations a law may move that is taken for settled
@@ -392,7 +389,7 @@ def _readings(linear: GaussMarkov, time: int) -> tuple[Array, Array]:
         return system.C @ (A @ linear.mean0 + b) + system.d, np.sqrt(np.diag(cov))
 
 
-# What a filter of rounded readings gives away: the divergence of the true law from its own, by simula ---
+# The divergence ----------------------------------------------------------------------------------------
 
 
 RULES = ("moments", "kalman", "jitter", "point-mass")
