@@ -972,6 +972,28 @@ def untested_values(values: Iterable[Hashable]) -> str:
     return f"Value{'s' * (len(names) > 1)} {', '.join(names)}: not tested, too few held-out readings."
 
 
+def gate_untested(values: Iterable[Hashable], fewest: int) -> str:
+    """What a design must carry whose gate could not test some values."""
+    return (
+        f"{untested_values(values)[:-1]} (fewer than {fewest}). Whether the model fits them is not known, and the "
+        "guarantee assumes that it does: hold out more, or merge values."
+    )
+
+
+def gate_failed(failed: int, tests: int, guessed: tuple[float, float] | None) -> str:
+    """What a design must carry whose models failed their gate; `guessed` is an accuracy and that of chance."""
+    leak = ""
+    if guessed is not None:
+        leak = (
+            f" The scores alone reveal the private value with balanced accuracy {guessed[0]:.2f}, where "
+            f"{guessed[1]:.2f} is chance."
+        )
+    return (
+        f"The model does not fit: {failed} of {tests} tests on held-out readings failed. The guarantee assumes a right "
+        f"model, and does not hold as stated.{leak}"
+    )
+
+
 def measure_name(name: str | None) -> str:
     """The name of a distortion in a sentence.
 

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy import text
 from understudy._types import Array
 from understudy.errors import ConfigurationError
 from understudy.identify.history import History
@@ -224,23 +225,11 @@ class Gate:
         if self.passed:
             return None
         if not self.failed:
-            few = ", ".join(map(str, self.untested))
-            return (
-                f"Held-out readings of {few} are too few to be tested (fewer than {FEWEST}). Whether the model fits "
-                "them is not known, and the guarantee assumes that it does: hold out more, or put values together."
-            )
+            return text.gate_untested(self.untested, FEWEST)
         bad = [told for told in self.told if told.p < self.verdicts[0].limit]
         worst = max(bad, key=lambda told: told.accuracy - told.chance, default=None)
-        told = (
-            f" From the scores alone the private value is told with balanced accuracy {worst.accuracy:.2f} "
-            f"where {worst.chance:.2f} is chance."
-            if worst is not None
-            else ""
-        )
-        return (
-            f"The model does not fit: {len(self.failed)} of {len(self.verdicts)} tests on held-out readings failed. "
-            f"The guarantee assumes a right model, and does not hold as stated.{told}"
-        )
+        guessed = None if worst is None else (worst.accuracy, worst.chance)
+        return text.gate_failed(len(self.failed), len(self.verdicts), guessed)
 
     def to_plain(self) -> dict[str, Any]:
         """As JSON can hold it, and as a family keeps it."""
