@@ -975,7 +975,7 @@ def untested_values(values: Iterable[Hashable]) -> str:
 def gate_untested(values: Iterable[Hashable], fewest: int) -> str:
     """What a design must carry whose gate could not test some values."""
     return (
-        f"{untested_values(values)[:-1]} (fewer than {fewest}). Whether the model fits them is not known, and the "
+        f"{untested_values(values)} Each has fewer than {fewest}. Whether the model fits them is not known, and the "
         "guarantee assumes that it does: hold out more, or merge values."
     )
 
