@@ -31,9 +31,10 @@ def number(ratio: float) -> str:
 def markdown(sections: Sequence[Section], machine: Sequence[tuple[str, str]], quick: bool) -> str:
     """The whole page."""
     lines = [
-        "# Benchmarks",
+        "# Benchmarks: all tables",
         "",
-        "Made by `benchmarks/run.py`; do not edit. Best of several rounds on one core, contenders taking "
+        "The [summary](benchmarks.md) has the figures that were required. Made by `benchmarks/run.py`; do not edit. "
+        "Best of several rounds on one core, contenders taking "
         "turns in one process on the same input; the median stands beside the best. Slow peers work on a "
         "shorter prefix of the input (about ten seconds' worth) and are compared per sample. *Outputs apart* "
         "is the largest absolute difference from understudy's output, unless a table says otherwise. *Required* is "
@@ -49,6 +50,35 @@ def markdown(sections: Sequence[Section], machine: Sequence[tuple[str, str]], qu
         lines += [_line(cells(row)) for row in section.rows]
         lines += ["", *(f"- {note}" for note in section.notes), ""]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def summary(tables: str) -> str:
+    """The page for readers: the machine, every figure that was required, and where the tables are.
+
+    `tables` is the page that `markdown` makes.
+    """
+    head, *sections = tables.rstrip().split("\n## ")
+    machine = [line for line in head.splitlines() if line.startswith("|")]
+    lines = [
+        "# Benchmarks",
+        "",
+        "Made by `benchmarks/run.py`; do not edit. Each row is a figure that the project required of itself before "
+        "measuring; a miss is reported as a miss. Best of several rounds on one core, contenders taking turns in one "
+        "process. The [tables](benchmarks-tables.md) have every contender, medians, and what is compared with what.",
+        "",
+        *machine,
+        "",
+        "| job | contender | ratio | required | verdict |",
+        "|---|---|---:|---:|---|",
+    ]
+    for section in sections:
+        title, *rest = section.splitlines()
+        for line in rest:
+            row = [cell.strip() for cell in line.strip().strip("|").split(" | ")]
+            if line.startswith("|") and len(row) == len(HEADINGS) and row[5] not in ("", "required", "---:"):
+                lines.append(_line((title, row[0], row[4], row[5], row[6])))
+    pictures = [line for line in tables.splitlines() if line.startswith("![")]
+    return "\n".join([*lines, "", *pictures]).rstrip() + "\n"
 
 
 def merged(older: str, newer: str, measured: str) -> str:

@@ -1,7 +1,8 @@
 """The benchmark suite: `python benchmarks/run.py [--quick] [--only NAME] [--output FILE [--merge]]`.
 
-Prints the tables and writes them as a Markdown page. A full run writes docs/benchmarks.md; a quick or a
-partial one writes only where `--output` says, so that it cannot replace the published figures by accident.
+Prints the tables and writes them as a Markdown page. A full run writes docs/benchmarks-tables.md and its summary,
+docs/benchmarks.md; a quick or a partial one writes only where `--output` says, so that it cannot replace the published
+figures by accident.
 Needs understudy and benchmarks/requirements.txt installed; peers that are missing are named in the table.
 Ends with status 1 if any two outputs that should agree do not.
 """
@@ -41,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Benchmarks of understudy against its peers.")
     parser.add_argument("--quick", action="store_true", help="shorter inputs, fewer rounds")
     parser.add_argument("--only", choices=SECTIONS, action="append", help="run only this table (may be repeated)")
-    parser.add_argument("--output", type=Path, help="Markdown page to write (full run: docs/benchmarks.md)")
+    parser.add_argument("--output", type=Path, help="Markdown page to write (full run: docs/benchmarks-tables.md)")
     parser.add_argument("--merge", action="store_true", help="put the tables into the page that is there (--output)")
     options = parser.parse_args(arguments)
 
@@ -52,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     output = options.output
     if output is None and not (options.quick or options.only):
-        output = ROOT / "docs" / "benchmarks.md"
+        output = ROOT / "docs" / "benchmarks-tables.md"
     chosen = [f"--only {name}" for name in options.only or ()] + ["--quick"] * options.quick
     described = machine.describe(" ".join(["python benchmarks/run.py", *chosen]), pinning)
     older = output.read_text(encoding="utf-8") if options.merge and output is not None else None
@@ -73,6 +74,8 @@ def main(arguments: list[str] | None = None) -> int:
                 older, page, ", ".join(value for key, value in described if key in ("date", "command"))
             )
         output.write_text(page, encoding="utf-8")
+        if output.name == "benchmarks-tables.md":
+            output.with_name("benchmarks.md").write_text(report.summary(page), encoding="utf-8")
         print(f"wrote {output}", file=sys.stderr)
     return int(any(row.failure for _, section in sections for row in section.rows))
 

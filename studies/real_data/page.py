@@ -1,4 +1,7 @@
-"""docs/real-data.md and its pictures, from the figures that are kept. Words that judge are chosen by the figures."""
+"""docs/real-data.md, its appendix and its pictures, from the figures that are kept.
+
+Words that judge are chosen by the figures. The page says what was found; the appendix has the tables of each data set.
+"""
 
 from __future__ import annotations
 
@@ -9,27 +12,41 @@ from typing import Any
 from studies.real_data import figures, page_control, page_office, page_others, page_premise, page_words
 from studies.real_data.tables import TESTS, Record
 
-NAME = "real-data"
+NAME, APPENDIX = "real-data", "real-data-tables"
 
 
 def write(results: dict[str, Any], docs: Path) -> list[Path]:
     """Write the page and its pictures; returns what was written."""
     docs.mkdir(parents=True, exist_ok=True)
     pictures = draw(results, docs)
-    path = docs / f"{NAME}.md"
-    path.write_text(page(results, {p.name for p in pictures}), encoding="utf-8")
-    return [path, *pictures]
+    names = {p.name for p in pictures}
+    written = []
+    for name, text in ((NAME, page(results, names)), (APPENDIX, appendix(results, names))):
+        path = docs / f"{name}.md"
+        path.write_text(text, encoding="utf-8")
+        written.append(path)
+    return [*written, *pictures]
 
 
 def page(results: dict[str, Any], pictures: set[str]) -> str:
-    """The whole page; data sets that were not run are left out, and it is said."""
-    parts = [page_words.opening(results)]
+    """What was found; data sets that were not run are left out, and it is said."""
+    where = f"The tables and figures of each data set are in the [appendix]({APPENDIX}.md)."
+    parts = [page_words.opening(results), where, page_premise.premise(results, pictures), page_words.closing(results)]
+    return _joined(parts)
+
+
+def appendix(results: dict[str, Any], pictures: set[str]) -> str:
+    """The tables of each data set, at length."""
+    parts = [f"# Real data: all tables\n\nThe [summary]({NAME}.md) says what was found, and how it was done."]
     if "candanedo" in results:
         parts += [page_office.baselines(results["candanedo"]), page_office.office(results["candanedo"], pictures)]
     for name, section in (("sdu_ou44", page_others.sdu), ("iotsec", page_others.iotsec), ("robod", page_control.robod)):
         if name in results:
             parts.append(section(results[name], pictures))
-    parts += [page_premise.premise(results, pictures), page_words.closing(results)]
+    return _joined(parts)
+
+
+def _joined(parts: list[str]) -> str:
     return "\n\n".join(filled(part) for part in parts if part) + "\n"
 
 
