@@ -14,7 +14,7 @@ from scipy.signal import welch
 from scipy.stats import binom
 
 from understudy.adversaries.statistics import Figure
-from understudy.adversaries.utility import Units, Utility, lines, measure, ratio, spectrum, without_each
+from understudy.adversaries.utility import Units, Utility, measure, ratio, spectrum, utility_sentences, without_each
 from understudy.errors import ConfigurationError
 
 HOLDS = 1e-6  # false-alarm rate of a statistical test
@@ -116,7 +116,7 @@ def test_an_episode_is_counted_once_in_all_copies():
     none = measure(raw, out, alarm=2000.0).channels[0].alarm
     assert none.episodes == 0
     assert math.isnan(none.reported.value)
-    assert "never above 2000" in "".join(lines(measure(raw, out, alarm=2000.0)))
+    assert "never above 2000" in "".join(utility_sentences(measure(raw, out, alarm=2000.0)))
 
 
 def test_the_spectrum_is_welch_s():

@@ -58,7 +58,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from understudy._types import Array, Ints, Plain
 from understudy.adversaries.knowledge import Cases
@@ -501,7 +501,11 @@ class Scores:
 
 
 def score_readings(
-    family: Family, Y: Any, positions: Any, segments: Any = None, rng: np.random.Generator | int | None = None
+    family: Family,
+    Y: ArrayLike,
+    positions: ArrayLike,
+    segments: ArrayLike | None = None,
+    rng: np.random.Generator | int | None = None,
 ) -> Scores | None:
     """The scores of readings (T, d) under the models of their labels; None if the models give none across a gap.
 

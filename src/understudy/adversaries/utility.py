@@ -31,13 +31,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from understudy import text
-from understudy._types import Array, Plain
+from understudy._types import Array, Ints, Mask, Plain
 from understudy.adversaries.statistics import Figure, Sums, as_json, block_interval, from_json, long_run_variance
 from understudy.errors import ConfigurationError
 
@@ -55,7 +55,7 @@ class Units(NamedTuple):
     copy: NDArray[np.int64]
     confidence: float
 
-    def at(self, which: Any) -> Units:
+    def at(self, which: Mask | tuple[Ints, ...]) -> Units:
         """The units of some entries."""
         return Units(self.block[which], self.copy[which], self.confidence)
 
@@ -274,7 +274,7 @@ def _distance(true: Array, shown: Array) -> float:
 
 
 def _bands(frequencies: Array, true: Array, shown: Array, period: float | None) -> tuple[Band, ...]:
-    lengths: Any = (1.0 if period is None else period) / frequencies
+    lengths = (1.0 if period is None else period) / frequencies
     found = []
     for name, fast, slow in _READINGS if period is None else _PERIODS:
         inside = (lengths >= fast) & (lengths < slow)
@@ -288,6 +288,9 @@ def _bands(frequencies: Array, true: Array, shown: Array, period: float | None) 
 
 
 Own = Callable[[Array, Array], float]
+"""A measure of the user: readings and output in, a number out."""
+Thresholds = float | Sequence[float | None]
+"""Of alarms: that of the first channel, or one for each."""
 
 _DAY = 86_400.0
 _SHARE = (0.0, 1.0)
@@ -357,16 +360,16 @@ class Utility:
 
 
 def measure(
-    raw: Any,
-    released: Any,
+    raw: ArrayLike,
+    released: ArrayLike,
     *,
     period: float | None = None,
-    hours: Any = None,
-    days: Any = None,
-    segments: Any = None,
-    blocks: Any = None,
+    hours: ArrayLike | None = None,
+    days: ArrayLike | None = None,
+    segments: ArrayLike | None = None,
+    blocks: ArrayLike | None = None,
     names: Sequence[str] | None = None,
-    alarm: Any = None,
+    alarm: Thresholds | None = None,
     own: Own | Mapping[str, Own] | None = None,
     confidence: float = 0.99,
 ) -> Utility:
@@ -511,7 +514,7 @@ def _named(own: Own | Mapping[str, Own] | None) -> dict[str, Own]:
     return {str(getattr(own, "__name__", "utility")): own}
 
 
-def _joined(T: int, segments: Any) -> NDArray[np.bool_]:
+def _joined(T: int, segments: ArrayLike | None) -> NDArray[np.bool_]:
     """Whether each reading follows the one before it: (T,)."""
     found = np.ones(T, dtype=bool)
     found[0] = False
@@ -523,7 +526,7 @@ def _joined(T: int, segments: Any) -> NDArray[np.bool_]:
     return found
 
 
-def _stretches(blocks: Any, T: int, N: int, joined: NDArray[np.bool_], copies: bool) -> NDArray[np.int64]:
+def _stretches(blocks: ArrayLike | None, T: int, N: int, joined: NDArray[np.bool_], copies: bool) -> NDArray[np.int64]:
     """The stretch of each reading, (T, N): as given, else segments, pieces of the time, or sequences."""
     if blocks is not None:
         given = np.asarray(blocks)
@@ -537,7 +540,9 @@ def _stretches(blocks: Any, T: int, N: int, joined: NDArray[np.bool_], copies: b
     return np.broadcast_to(pieces[:, None], (T, N)).astype(np.int64)
 
 
-def _days(T: int, joined: NDArray[np.bool_], hours: Any, days: Any, period: float | None) -> NDArray[np.int64] | None:
+def _days(
+    T: int, joined: NDArray[np.bool_], hours: ArrayLike | None, days: ArrayLike | None, period: float | None
+) -> NDArray[np.int64] | None:
     """The number of the day of each reading, (T,); None where no day is known."""
     new = ~joined
     if hours is not None:
@@ -558,12 +563,10 @@ def _days(T: int, joined: NDArray[np.bool_], hours: Any, days: Any, period: floa
     return np.asarray(np.cumsum(new) - 1, dtype=np.int64)
 
 
-def _thresholds(alarm: Any, d: int) -> tuple[float | None, ...]:
+def _thresholds(alarm: Thresholds | None, d: int) -> tuple[float | None, ...]:
     if alarm is None:
         return (None,) * d
-    if isinstance(alarm, (int, float)) and not isinstance(alarm, bool):
-        alarm = (alarm,)
-    given = tuple(alarm)
+    given = (alarm,) if isinstance(alarm, (int, float)) else tuple(alarm)
     if len(given) > d or any(x is not None and not math.isfinite(float(x)) for x in given):
         raise ConfigurationError(f"alarm = {given!r}; it must be a number or None for each of {d} channels")
     return tuple(None if x is None else float(x) for x in given) + (None,) * (d - len(given))

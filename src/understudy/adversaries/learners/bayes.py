@@ -52,11 +52,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from understudy._types import Array, Frozen, Ints
+from understudy._types import Array, Frozen, Ints, Mask, Numbers
 from understudy.adversaries.knowledge import Attack, Cases, Knowledge, normalise
 from understudy.adversaries.learners.calibration import (
     AlongChain,
@@ -98,7 +98,7 @@ def output_models(known: Knowledge) -> list[Model]:
     return [add_variance(model, variance) for model in known.targets]
 
 
-def add_variance(model: Any, variance: Array) -> Model:
+def add_variance(model: Model, variance: Array) -> Model:
     """The model of readings to which independent noise of this variance (d,) was added; as it is if none is known.
 
     >>> import understudy as us
@@ -130,7 +130,7 @@ def add_variance(model: Any, variance: Array) -> Model:
     return GaussMarkov(**{**linear.given, "R": R, "allow_unstable": True})
 
 
-def _normal_law(law: Any, dim: int, extra: Array) -> Gaussian:
+def _normal_law(law: Law, dim: int, extra: Array) -> Gaussian:
     """The normal law with the centre and the spread of another, and more variance."""
     if isinstance(law, Gaussian):
         mean, cov = law.given
@@ -154,7 +154,7 @@ _FEW = 16  # sequences that go one by one through the compiled loop
 
 
 def gaussian_logs(
-    models: Sequence[Any], Y: Array, mixing: Array | None, every: int, grid: tuple[Rounding, bool] | None = None
+    models: Sequence[GaussMarkov], Y: Array, mixing: Array | None, every: int, grid: tuple[Rounding, bool] | None = None
 ) -> Array:
     """Log-densities (n, T, N) of readings (T, d, N) under Gauss-Markov models of one size.
 
@@ -230,7 +230,7 @@ def _normal(e: Array, S: Array) -> Array:
     )
 
 
-def _cell(grid: Rounding, y: Array, mean: Array, sd: Array, gone: Any) -> Truncated:
+def _cell(grid: Rounding, y: Array, mean: Array, sd: Array, gone: Mask) -> Truncated:
     """Standard scores of normal laws (n, N), given that they lie in the cells of readings (N,)."""
     cell = grid.channels[0].cells(np.where(gone, grid.channels[0].rounded(mean[0]), y), 0)
     low, high = ((end - mean) / sd for end in (cell.lower, cell.upper))
@@ -273,7 +273,7 @@ class _Bank:
         self._C, self._R = C, R
         return self.x @ np.swapaxes(C[:, 0], 1, 2) + d, C @ self.P @ np.swapaxes(C, 2, 3) + R
 
-    def update(self, e: Array, S: Array, gone: Any, logs: Array, spread: Array | None = None) -> None:
+    def update(self, e: Array, S: Array, gone: Mask, logs: Array, spread: Array | None = None) -> None:
         """Take in readings, given as distances from the means; S is their covariance as the filter sees it.
 
         `spread` (n, N) is what remains of the variance of a reading of which only the cell is known.
@@ -293,7 +293,7 @@ class _Bank:
 
 
 def hidden_logs(
-    models: Sequence[HiddenMarkov], Y: Array, mixing: Array | None, every: int, asked: Callable[[Any, Array], Array]
+    models: Sequence[HiddenMarkov], Y: Array, mixing: Array | None, every: int, asked: Callable[[Law, Array], Array]
 ) -> Array:
     """The same under hidden Markov models with as many hidden states; `asked` gives log-densities of a law."""
     T, d, N = Y.shape
@@ -382,7 +382,13 @@ def step_logs(models: Sequence[Model], Y: Array, mixing: Array | None = None, ev
         if kind == "observed":
             found = np.stack([_observed(model, part) for model in models])
         elif kind == "gaussian":
-            found = gaussian_logs([_linear(m) for m in models], part, mixing, every, grid=_grid(models[0]))
+            found = gaussian_logs(
+                [linear for m in models if (linear := _linear(m)) is not None],
+                part,
+                mixing,
+                every,
+                grid=_grid(models[0]),
+            )
         elif kind == "hidden":
             found = hidden_logs(models, part, mixing, every, _log_densities)  # type: ignore[arg-type]  # hidden Markov, by kind
         else:
@@ -421,7 +427,7 @@ def _kind(models: Sequence[Model]) -> str:
     return ""
 
 
-def _inside(model: Any) -> tuple[AutoRegressive | None, Law, Rounding | None] | None:
+def _inside(model: Model) -> tuple[AutoRegressive | None, Law, Rounding | None] | None:
     """Recursion, noise and grid of a model whose past is what was observed; None for others."""
     if type(model) is OnGrid:
         parts = _inside(model.model)
@@ -431,16 +437,16 @@ def _inside(model: Any) -> tuple[AutoRegressive | None, Law, Rounding | None] | 
     return (None, model.law, None) if type(model) is IID else None
 
 
-def _linear(model: Any) -> GaussMarkov | None:
+def _linear(model: Model) -> GaussMarkov | None:
     """The Gauss-Markov model of unrounded readings, where there is one."""
     if type(model) is Quantised:
         return model.linear
     return gauss_markov(model.model if type(model) is OnGrid else model)
 
 
-def _grid(model: Any) -> tuple[Rounding, bool] | None:
+def _grid(model: Model) -> tuple[Rounding, bool] | None:
     """The grid, and whether the process goes on from what was reported (or from what was there before rounding)."""
-    return (model.grid, type(model) is OnGrid) if type(model) in (Quantised, OnGrid) else None
+    return (model.grid, isinstance(model, OnGrid)) if isinstance(model, (Quantised, OnGrid)) else None
 
 
 def _observed(model: Model, Y: Array) -> Array:
@@ -470,7 +476,7 @@ def _observed(model: Model, Y: Array) -> Array:
     return result
 
 
-def _log_densities(law: Any, y: Array) -> Array:
+def _log_densities(law: Law, y: Array) -> Array:
     """Log-densities of many readings, (count,) or (d, count); minus infinity for those that a law refuses."""
     try:
         return np.asarray(law.logpdf(y), dtype=float)
@@ -480,14 +486,14 @@ def _log_densities(law: Any, y: Array) -> Array:
         return np.array([_log_density(law, row) for row in (y.tolist() if y.ndim == 1 else y.T)])
 
 
-def _log_density(law: Any, y: Any) -> float:
+def _log_density(law: Law, y: Numbers) -> float:
     try:
         return float(law.logpdf(y))
     except UnderstudyError:
         return -np.inf
 
 
-def _one_by_one(model: Any, Y: Array) -> Array:
+def _one_by_one(model: Model, Y: Array) -> Array:
     """By the four methods; a model that has no law across a gap begins anew after it, without evidence for a while."""
     T, d, N = Y.shape
     result = np.full((T, N), np.nan)

@@ -19,7 +19,7 @@ outputs), they are 0 nats, and what is left is the exact adversary.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -44,6 +44,8 @@ from understudy.adversaries.learners.inversion import (
 from understudy.errors import UnderstudyError
 from understudy.models.gauss_markov import gauss_markov
 from understudy.models.model import Model
+from understudy.randomizer.causal import CausalDesign
+from understudy.randomizer.design import Design
 from understudy.transform.core import disguise, has_atoms, whiten
 
 _READINGS = 64  # of a sequence that are looked at, at most
@@ -221,7 +223,7 @@ class MovingBits(TraceReader):
         return np.maximum(found, -MOST_NATS)
 
 
-def release_of(outputs: Array, design: Any = None) -> Release:
+def release_of(outputs: Array, design: Design | CausalDesign | None = None) -> Release:
     """How outputs (T, d, N) leave: the design's steps, or those that all of them are multiples of; 0 for doubles.
 
     A design that has steps is not believed where outputs are no multiples of them.

@@ -50,9 +50,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from understudy._types import Array, Ints
+from understudy._types import Array, Index, Ints, Numbers, Value
 from understudy.adversaries.knowledge import Attack, Cases, Knowledge
 from understudy.adversaries.learners.calibration import AlongChain, EvidenceAttack, chain_of, with_clock
 from understudy.errors import ConfigurationError, UnderstudyError
@@ -127,7 +127,9 @@ class _Branch(NamedTuple):
     node: _Node | None
 
 
-def invert(design: CausalDesign, Y_out: Any, pseudo: Sequence[Any], *, hold: bool = False, beam: int = 64) -> Inversion:
+def invert(
+    design: CausalDesign, Y_out: ArrayLike, pseudo: Sequence[Value], *, hold: bool = False, beam: int = 64
+) -> Inversion:
     """Recover the raw readings, and the path of theta that was estimated from them, from an output (T,) or (T, d).
 
     `pseudo` is the pseudo path, one value for each decision. `hold` says whether the edge keeps the value that it takes
@@ -173,7 +175,7 @@ def invert(design: CausalDesign, Y_out: Any, pseudo: Sequence[Any], *, hold: boo
 
 
 def _step(
-    estimator: Estimator, branches: list[_Branch], z: Any, told: Sequence[float] | None, beam: int
+    estimator: Estimator, branches: list[_Branch], z: Numbers, told: Sequence[float] | None, beam: int
 ) -> list[_Branch]:
     """All branches one reading further, the likeliest first."""
     missing = bool(np.isnan(z).any())
@@ -186,7 +188,7 @@ def _step(
 
 
 def _candidates(
-    estimator: Estimator, branch: _Branch, z: Any, told: Sequence[float] | None, missing: bool
+    estimator: Estimator, branch: _Branch, z: Numbers, told: Sequence[float] | None, missing: bool
 ) -> list[_Branch]:
     """What a branch goes on to: every value whose candidate reading is taken for that value again."""
     state = branch.state
@@ -209,7 +211,7 @@ def _candidates(
     return [_Branch(w, after, _Node(branch.node, row, y, after.belief, fork, 0)) for w, after, row, y in found]
 
 
-def _contradictions(estimator: Estimator, branch: _Branch, z: Any, told: Sequence[float] | None) -> list[_Branch]:
+def _contradictions(estimator: Estimator, branch: _Branch, z: Numbers, told: Sequence[float] | None) -> list[_Branch]:
     """The same where no value explains the reading: theta was not estimated in this way, or not from this past."""
     state, found = branch.state, []
     if bool(np.isnan(z).any()):
@@ -227,7 +229,7 @@ def _contradictions(estimator: Estimator, branch: _Branch, z: Any, told: Sequenc
     return found
 
 
-def _log_likelihoods(design: CausalDesign, pseudo: Sequence[Any]) -> list[list[float]]:
+def _log_likelihoods(design: CausalDesign, pseudo: Sequence[Value]) -> list[list[float]]:
     """For each decision the logarithm of the probability of its draw, by value: the kernels follow from the draws."""
     beliefs: Beliefs = design.beliefs
     state: BeliefState = beliefs.start()
@@ -241,9 +243,9 @@ def _log_likelihoods(design: CausalDesign, pseudo: Sequence[Any]) -> list[list[f
     return found
 
 
-def _column(design: CausalDesign, value: Any) -> int:
+def _column(design: CausalDesign, value: ArrayLike | Value) -> int:
     for j, known in enumerate(design.pseudo):
-        if np.array_equal(known, value):
+        if np.array_equal(np.asarray(known), np.asarray(value)):
             return j
     raise ConfigurationError(f"the pseudo path holds a {type(value).__name__} that is none of the pseudo values")
 
@@ -424,7 +426,7 @@ class Machine:
         return np.asarray(link.root(k))  # type: ignore[attr-defined]  # a pair's
 
 
-def select(state: State, which: Any) -> State:
+def select(state: State, which: Index) -> State:
     """The states of some sequences, with repetitions if asked for."""
     return tuple(select(part, which) if isinstance(part, tuple) else part[..., which] for part in state)
 
@@ -502,7 +504,7 @@ class _Each:
 
     cost = 20.0
 
-    def __init__(self, law: Law, there: Callable[..., Any], back: Callable[..., Any]) -> None:
+    def __init__(self, law: Law, there: Callable[[Array], Numbers], back: Callable[[Array], Numbers]) -> None:
         self.law, self._there, self._back = law, there, back
 
     def start(self, N: int) -> State:
@@ -515,7 +517,7 @@ class _Each:
         return _apply_law(self._back, out)
 
 
-def _apply_law(function: Callable[..., Any], Y: Array) -> Array:
+def _apply_law(function: Callable[[Array], Numbers], Y: Array) -> Array:
     """A law's function of values (d, N), NaN where it refuses one."""
     d, N = Y.shape
     result = np.full((d, N), np.nan)

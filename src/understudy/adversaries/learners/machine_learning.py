@@ -86,7 +86,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from understudy._types import Array, Ints, Mask
 from understudy.adversaries.knowledge import Attack, Cases, Knowledge
@@ -974,19 +974,19 @@ class Discriminant:
         m, f = self.weights.shape
         return f"Discriminant({m} values, {f} features)"
 
-    def evidence(self, levels: Any) -> Array:
+    def evidence(self, levels: ArrayLike) -> Array:
         """Log-likelihoods (m, rows) of the values, up to a common constant."""
         X = _table(levels)
         return np.asarray(self.weights @ X.T + self.offsets[:, None])
 
-    def guess(self, levels: Any) -> NDArray[np.int64]:
+    def guess(self, levels: ArrayLike) -> NDArray[np.int64]:
         """The likeliest value of each row, at the odds among the labels."""
         with np.errstate(divide="ignore"):
             odds = np.log(self.prior)
         return np.asarray(np.argmax(self.evidence(levels) + odds[:, None], axis=0), dtype=np.int64)
 
 
-def linear_discriminant(levels: Any, labels: Any, m: int | None = None) -> Discriminant:
+def linear_discriminant(levels: ArrayLike, labels: ArrayLike, m: int | None = None) -> Discriminant:
     """The linear discriminant (LDA) of labelled rows, (n,) or (n, f); `m` values, as many as labels if not given.
 
     >>> found = linear_discriminant([1.0, 2.0, 3.0, 7.0, 8.0, 9.0], [0, 0, 0, 1, 1, 1])
@@ -1095,7 +1095,7 @@ def _ends(T: int) -> list[Window]:
     return [trailing(w) for w in sorted(size for size in sizes if 1 <= size <= max(T - 1, 1))]
 
 
-def _table(levels: Any) -> Array:
+def _table(levels: ArrayLike) -> Array:
     X = np.asarray(levels, dtype=float)
     return X[:, None] if X.ndim == 1 else X
 
