@@ -15,8 +15,12 @@ from understudy._version import __version__
 
 if TYPE_CHECKING:
     from understudy.adversaries.audit import audit as audit
+    from understudy.adversaries.knowledge import Learner as Learner
+    from understudy.adversaries.learners.inversion import recover_readings as recover_readings
     from understudy.adversaries.results import Audit as Audit
     from understudy.adversaries.results import load_audit as load_audit
+    from understudy.adversaries.utility import measure_utility as measure_utility
+    from understudy.apply.apply_file import apply_file as apply_file
     from understudy.distortion.costs import Costs as Costs
     from understudy.distortion.costs import costs as costs
     from understudy.identify.fit import Identifier as Identifier
@@ -46,9 +50,16 @@ if TYPE_CHECKING:
     from understudy.models.nonlinear import Nonlinear as Nonlinear
     from understudy.models.quantised import OnGrid as OnGrid
     from understudy.models.quantised import Quantised as Quantised
+    from understudy.models.quantised_residual import residual_table as residual_table
     from understudy.randomizer.causal import CausalDesign as CausalDesign
+    from understudy.randomizer.causal import at_most as at_most
     from understudy.randomizer.causal import design_causal as design_causal
+    from understudy.randomizer.causal import path_distortion as path_distortion
+    from understudy.randomizer.causal import per_day as per_day
+    from understudy.randomizer.causal import true_distortion as true_distortion
+    from understudy.randomizer.causal import was_ever as was_ever
     from understudy.randomizer.causal_guarantee import CausalCard as CausalCard
+    from understudy.randomizer.causal_guarantee import causal_card as causal_card
     from understudy.randomizer.conditional import ConditionalDesign as ConditionalDesign
     from understudy.randomizer.conditional import clock_priors as clock_priors
     from understudy.randomizer.conditional import design_conditional as design_conditional
@@ -77,6 +88,7 @@ if TYPE_CHECKING:
     from understudy.randomizer.robust import design_robust as design_robust
     from understudy.randomizer.robust import solve_robust as solve_robust
     from understudy.randomizer.robust import worst_prior as worst_prior
+    from understudy.stream.inspection import backup_ledger as backup_ledger
     from understudy.stream.ledger import Ledger as Ledger
     from understudy.stream.stream import Stream as Stream
     from understudy.transform.core import Transform as Transform
@@ -85,12 +97,17 @@ if TYPE_CHECKING:
     from understudy.transform.core import loglik as loglik
     from understudy.transform.core import sample as sample
     from understudy.transform.core import whiten as whiten
+    from understudy.transform.roundoff import roundoff as roundoff
 
 
 _HOME = {
     "audit": "adversaries.audit",
+    "Learner": "adversaries.knowledge",
+    "recover_readings": "adversaries.learners.inversion",
     "Audit": "adversaries.results",
     "load_audit": "adversaries.results",
+    "measure_utility": "adversaries.utility",
+    "apply_file": "apply.apply_file",
     "Costs": "distortion.costs",
     "costs": "distortion.costs",
     "Identifier": "identify.fit",
@@ -120,9 +137,16 @@ _HOME = {
     "Nonlinear": "models.nonlinear",
     "OnGrid": "models.quantised",
     "Quantised": "models.quantised",
+    "residual_table": "models.quantised_residual",
     "CausalDesign": "randomizer.causal",
+    "at_most": "randomizer.causal",
     "design_causal": "randomizer.causal",
+    "path_distortion": "randomizer.causal",
+    "per_day": "randomizer.causal",
+    "true_distortion": "randomizer.causal",
+    "was_ever": "randomizer.causal",
     "CausalCard": "randomizer.causal_guarantee",
+    "causal_card": "randomizer.causal_guarantee",
     "ConditionalDesign": "randomizer.conditional",
     "clock_priors": "randomizer.conditional",
     "design_conditional": "randomizer.conditional",
@@ -137,6 +161,7 @@ _HOME = {
     "TotalVariation": "randomizer.constraints",
     "Design": "randomizer.design",
     "design": "randomizer.design",
+    "load_design": "randomizer.design",
     "solve": "randomizer.design",
     "Estimator": "randomizer.estimation",
     "Frontier": "randomizer.frontier",
@@ -150,7 +175,7 @@ _HOME = {
     "design_robust": "randomizer.robust",
     "solve_robust": "randomizer.robust",
     "worst_prior": "randomizer.robust",
-    "load_design": "randomizer.design",
+    "backup_ledger": "stream.inspection",
     "Ledger": "stream.ledger",
     "Stream": "stream.stream",
     "Transform": "transform.core",
@@ -159,6 +184,7 @@ _HOME = {
     "loglik": "transform.core",
     "sample": "transform.core",
     "whiten": "transform.core",
+    "roundoff": "transform.roundoff",
 }
 
 _MODULES = (

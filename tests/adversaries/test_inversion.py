@@ -14,7 +14,7 @@ from causal_cases import bits
 from scipy import stats
 
 import understudy as us
-from understudy.adversaries.learners.inversion import invert
+from understudy.adversaries.learners.inversion import recover_readings
 from understudy.errors import ConfigurationError
 from understudy.randomizer.causal_belief import posteriors
 from understudy.randomizer.estimation import Estimator
@@ -73,7 +73,7 @@ def play(design, decisions, rng, *, hold, estimated, gaps=False):
 def attacked(design, decisions, count, seed, *, hold, estimated, gaps=False, beam=32):
     rng = np.random.default_rng(seed)
     cases = [play(design, decisions, rng, hold=hold, estimated=estimated, gaps=gaps) for _ in range(count)]
-    return [(case, invert(design, case.out, case.pseudo, hold=hold, beam=beam)) for case in cases]
+    return [(case, recover_readings(design, case.out, case.pseudo, hold=hold, beam=beam)) for case in cases]
 
 
 def wrong(found):
@@ -192,10 +192,10 @@ def test_a_theta_that_was_not_estimated_is_noticed():
     """Where draws and candidates rule every value out, it is counted as a contradiction and the attack goes on."""
     told = us.design_causal(bits(), [[0.6, 0.4], [0.4, 0.6]], slope=math.inf, distortion=[[0, 1], [1, 0]])
     case = play(told, 30, np.random.default_rng(2), hold=False, estimated=False)
-    found = invert(told, case.out, case.pseudo)
+    found = recover_readings(told, case.out, case.pseudo)
     assert found.contradictions > 0
     assert np.array_equal(found.rows, case.theta)  # the draws tell everything here
-    assert invert(told, case.out[:1], case.pseudo[:1]).contradictions <= 1
+    assert recover_readings(told, case.out[:1], case.pseudo[:1]).contradictions <= 1
 
 
 # --- the other bad case: what a wrong value leaves in the scores ------------------------------------------------------
@@ -252,7 +252,7 @@ def test_it_weighs_every_path_that_explains_the_output(seed):
         if tuple(Estimator(family, chain).rows(Y)) == path:
             weights[path] = _density(Y, family, chain) * math.prod(drawn[k][i] for k, i in enumerate(path))
     assert tuple(case.rows.tolist()) in weights
-    found = invert(made, case.out, case.pseudo, beam=1000)
+    found = recover_readings(made, case.out, case.pseudo, beam=1000)
     best = max(weights, key=weights.__getitem__)
     assert tuple(found.rows.tolist()) == best
     assert found.share == pytest.approx(weights[best] / sum(weights.values()), rel=1e-9)
@@ -291,7 +291,7 @@ def test_nothing_secret_is_shown_and_nothing_changes(estimated):
 def test_a_column_is_as_good_as_a_list(design, estimated):
     """(T, 1) in, (T, 1) out, and the same readings."""
     case, found = estimated[0]
-    column = invert(design, case.out[:, None], case.pseudo, hold=True)
+    column = recover_readings(design, case.out[:, None], case.pseudo, hold=True)
     assert np.array_equal(column.readings[:, 0], found.readings)
     assert np.array_equal(column.rows, found.rows)
 
@@ -300,13 +300,13 @@ def test_what_cannot_be_attacked_is_refused(design):
     """Paths of another length, values that are not played, readings with atoms."""
     out = np.full(60, 400.0)
     with pytest.raises(ConfigurationError, match="3 decisions"):
-        invert(design, out, [0, 0, 0])
+        recover_readings(design, out, [0, 0, 0])
     with pytest.raises(ConfigurationError, match="none of the pseudo values"):
-        invert(design, out, [0, 0.5])
+        recover_readings(design, out, [0, 0.5])
     with pytest.raises(ConfigurationError, match="one sequence"):
-        invert(design, np.full((60, 1, 2), 400.0), [0, 0])
+        recover_readings(design, np.full((60, 1, 2), 400.0), [0, 0])
     with pytest.raises(ConfigurationError, match="beam"):
-        invert(design, out, [0, 0], beam=0)
+        recover_readings(design, out, [0, 0], beam=0)
     atoms = us.Family(lambda v: us.IID(us.Atoms([0.0, 1.0], [0.5 + 0.2 * v, 0.5 - 0.2 * v])), values=[0, 1])
     with pytest.raises(ConfigurationError, match="atoms"):
-        invert(designed(atoms, 1, 0.1), [0.0, 1.0], [0, 1])
+        recover_readings(designed(atoms, 1, 0.1), [0.0, 1.0], [0, 1])

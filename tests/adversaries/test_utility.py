@@ -14,7 +14,15 @@ from scipy.signal import welch
 from scipy.stats import binom
 
 from understudy.adversaries.statistics import Figure
-from understudy.adversaries.utility import Units, Utility, measure, ratio, spectrum, utility_sentences, without_each
+from understudy.adversaries.utility import (
+    Units,
+    Utility,
+    measure_utility,
+    ratio,
+    spectrum,
+    utility_sentences,
+    without_each,
+)
 from understudy.errors import ConfigurationError
 
 HOLDS = 1e-6  # false-alarm rate of a statistical test
@@ -33,7 +41,7 @@ def day_and_night(T=2880, d=1, N=3, seed=0, missing=0.05):
 def test_distances_are_those_of_a_loop():
     """Mean absolute, root mean square and relative, channel by channel, over the pairs that are there."""
     raw, out = day_and_night(T=300, d=2)
-    found = measure(raw, out, names=("co2", "temperature"))
+    found = measure_utility(raw, out, names=("co2", "temperature"))
     for c, channel in enumerate(found.channels):
         pairs = [
             (raw[k, c], out[k, c, n]) for k in range(300) for n in range(3) if not math.isnan(raw[k, c] + out[k, c, n])
@@ -55,7 +63,7 @@ def test_daily_means_are_those_of_pandas():
     raw, out = day_and_night(N=2)
     when = pd.date_range("2026-03-02 07:30", periods=2880, freq="min")
     hours = when.hour + when.minute / 60.0
-    found = measure(raw, out, period=60.0, hours=hours, days=when.day_of_week)
+    found = measure_utility(raw, out, period=60.0, hours=hours, days=when.day_of_week)
     apart = []
     for n in range(2):
         both = pd.DataFrame({"y": raw[:, 0], "x": out[:, 0, n]}, index=when).dropna()
@@ -64,9 +72,9 @@ def test_daily_means_are_those_of_pandas():
         apart += (means.x - means.y).abs().tolist()
     assert found.channels[0].days == 2  # the last day has less than half of its minutes
     assert found.channels[0].daily.value == pytest.approx(np.mean(apart), rel=1e-12)
-    without = measure(raw, out, period=60.0).channels[0]
+    without = measure_utility(raw, out, period=60.0).channels[0]
     assert without.days == 2  # by count, from the first reading
-    assert measure(raw, out).channels[0].daily is None
+    assert measure_utility(raw, out).channels[0].daily is None
 
 
 def episodes(y, x, level, segment):
@@ -87,7 +95,7 @@ def test_alarms_are_those_of_a_loop():
     """Share of true alarm time that is reported, of other time that is, and episodes that are missed whole."""
     raw, out = day_and_night(N=2)
     segment = np.arange(2880) // 700
-    alarm = measure(raw, out, period=60.0, segments=segment, alarm=1000.0).channels[0].alarm
+    alarm = measure_utility(raw, out, period=60.0, segments=segment, alarm=1000.0).channels[0].alarm
     true = told = other = mistaken = 0
     reported = []
     for n in range(2):
@@ -111,12 +119,12 @@ def test_an_episode_is_counted_once_in_all_copies():
     raw[10:20], raw[60:80] = 1200.0, 1200.0
     raw[65] = np.nan
     out = np.repeat(raw[:, :, None], 5, axis=2)
-    assert measure(raw, out, alarm=1000.0).channels[0].alarm.episodes == 2
-    assert measure(raw, out, alarm=1000.0, segments=np.arange(100) // 70).channels[0].alarm.episodes == 3
-    none = measure(raw, out, alarm=2000.0).channels[0].alarm
+    assert measure_utility(raw, out, alarm=1000.0).channels[0].alarm.episodes == 2
+    assert measure_utility(raw, out, alarm=1000.0, segments=np.arange(100) // 70).channels[0].alarm.episodes == 3
+    none = measure_utility(raw, out, alarm=2000.0).channels[0].alarm
     assert none.episodes == 0
     assert math.isnan(none.reported.value)
-    assert "never above 2000" in "".join(utility_sentences(measure(raw, out, alarm=2000.0)))
+    assert "never above 2000" in "".join(utility_sentences(measure_utility(raw, out, alarm=2000.0)))
 
 
 def test_the_spectrum_is_welch_s():
@@ -138,14 +146,14 @@ def test_a_spectrum_needs_windows_without_gaps():
     rng = np.random.default_rng(5)
     raw = rng.standard_normal((600, 1))
     raw[::37] = np.nan
-    found = measure(raw, 2.0 * raw).channels[0].spectrum
+    found = measure_utility(raw, 2.0 * raw).channels[0].spectrum
     assert found.window == 32
     assert found.distance.value == pytest.approx(20.0 * math.log10(2.0), rel=1e-9)
     assert found.bands[-1].name == "faster than 4 readings"
     raw[::10] = np.nan
-    assert measure(raw, 2.0 * raw).channels[0].spectrum is None
+    assert measure_utility(raw, 2.0 * raw).channels[0].spectrum is None
     flat = np.full((600, 1), 7.0)
-    assert measure(flat, flat + 1.0).channels[0].spectrum is None
+    assert measure_utility(flat, flat + 1.0).channels[0].spectrum is None
 
 
 def coverage(make, unit, confidence, times=600):
@@ -217,10 +225,10 @@ def test_a_function_of_the_user_s_own():
         return float(np.nanmax(np.abs(output - readings)))
 
     raw, out = day_and_night(T=200, N=2)
-    found = measure(raw, out, own=largest_error)
+    found = measure_utility(raw, out, own=largest_error)
     each = [float(np.nanmax(np.abs(out[:, :, n] - raw))) for n in range(2)]
     assert found.own["largest_error"].value == pytest.approx(np.mean(each))
-    named = measure(raw, out, own={"worst": largest_error, "bias": lambda y, x: float(np.nanmean(x - y))})
+    named = measure_utility(raw, out, own={"worst": largest_error, "bias": lambda y, x: float(np.nanmean(x - y))})
     assert set(named.own) == {"worst", "bias"}
     assert named.own["bias"].low < named.own["bias"].value < named.own["bias"].high
 
@@ -228,7 +236,7 @@ def test_a_function_of_the_user_s_own():
         raise ValueError(f"{readings[0]}")
 
     with pytest.raises(ConfigurationError, match=r"^the utility 'faulty' stopped with a ValueError$"):
-        measure(raw, out, own=faulty)
+        measure_utility(raw, out, own=faulty)
 
 
 @settings(max_examples=40, deadline=None)
@@ -241,7 +249,7 @@ def test_a_shift_is_found_whatever_is_missing(values, shift, copies):
     """All distances of a shifted output are the shift; no figure is below its low end or above its high one."""
     raw = np.array(values)[:, None]
     out = np.repeat((raw + shift)[:, :, None], copies, axis=2)
-    found = measure(raw, out, period=3600.0, alarm=100.0)
+    found = measure_utility(raw, out, period=3600.0, alarm=100.0)
     channel = found.channels[0]
     if np.isnan(raw).all():
         assert math.isnan(channel.mean_absolute.value)
@@ -260,7 +268,7 @@ def test_sequences_of_their_own():
     """Raw and output (T, d, N): each sequence is a stretch, and none is a copy."""
     rng = np.random.default_rng(2)
     raw = rng.standard_normal((50, 2, 30)) + 10.0
-    found = measure(raw, raw + 1.0)
+    found = measure_utility(raw, raw + 1.0)
     assert (found.copies, found.blocks, found.readings) == (1, 30, 1500)
     assert found.channels[1].mean_absolute.value == pytest.approx(1.0)
 
@@ -279,12 +287,12 @@ def test_what_cannot_be_is_refused():
         ({"released": np.ones((10, 2, 1)), "hours": np.zeros(3)}, "hours has shape"),
     ):
         with pytest.raises(ConfigurationError, match=words):
-            measure(raw, **wrong)
+            measure_utility(raw, **wrong)
 
 
 def test_the_text_holds_no_reading():
     """Sentences and repr tell figures, not readings."""
     raw = np.full((30, 1), 1234.5678)
-    found = measure(raw, raw + 2.0, alarm=1000.0)
+    found = measure_utility(raw, raw + 2.0, alarm=1000.0)
     assert "1234.5678" not in repr(found) + found.text() + json.dumps(found.plain())
     assert found.channels[0].mean_absolute == Figure(2.0, 2.0, 2.0)

@@ -17,7 +17,7 @@ import understudy as us
 from understudy import text
 from understudy.adversaries.results import Audit, Outcome, Row, failed, row_outcome, verdict, warns
 from understudy.adversaries.statistics import Figure, score_readings
-from understudy.adversaries.utility import measure
+from understudy.adversaries.utility import measure_utility
 from understudy.errors import ConfigurationError
 from understudy.report.audit_page import audit_html, audit_report, learned, premise, right_guesses
 from understudy.report.design_page import privacy_report
@@ -56,7 +56,7 @@ def audited(**more):
     rng = np.random.default_rng(0)
     raw = 900.0 + 100.0 * np.sin(np.arange(2880) / 100.0)[:, None]
     out = raw[:, :, None] + 30.0 * rng.standard_normal((2880, 1, 2))
-    utility = measure(
+    utility = measure_utility(
         raw, out, period=60.0, alarm=950.0, names=("co2",), own={"worst error": lambda y, x: np.max(x - y)}
     )
     told = {
@@ -195,7 +195,7 @@ def test_a_simulation_says_nothing_about_the_sensor():
 def test_hostile_names_stay_text():
     """A channel, an adversary or a note that is HTML is shown, not obeyed."""
     evil = '<script>alert("1")</script>'
-    utility = measure(np.ones((30, 1)), 2.0 * np.ones((30, 1, 1)), names=(evil,), own={evil: lambda y, x: 1.0})
+    utility = measure_utility(np.ones((30, 1)), 2.0 * np.ones((30, 1, 1)), names=(evil,), own={evil: lambda y, x: 1.0})
     made = audited(
         rows=(row("disguised", evil, 0.6, title=evil),),
         notes=(evil,),

@@ -43,7 +43,7 @@ def test_a_copy_while_another_process_writes(design, readings, tmp_path):
     os.read(reader, 1)
     counts = []
     for k in range(8):
-        assert all(f.passed for f in inspection.backup(tmp_path / "room.ledger", tmp_path / f"copy{k}"))
+        assert all(f.passed for f in inspection.backup_ledger(tmp_path / "room.ledger", tmp_path / f"copy{k}"))
         counts.append(inspection.summary(tmp_path / f"copy{k}")["streams"][0]["readings"])
     (tmp_path / "stop").touch()
     os.waitpid(child, 0)
@@ -76,7 +76,7 @@ def test_a_copy_while_a_thread_of_this_process_writes(design, readings, tmp_path
         thread = threading.Thread(target=work)
         thread.start()
         for k in range(5):
-            inspection.backup(ledger.path, tmp_path / f"copy{k}")
+            inspection.backup_ledger(ledger.path, tmp_path / f"copy{k}")
         done.set()
         thread.join()
         assert errors == []
@@ -97,7 +97,7 @@ def test_a_copy_is_private_from_its_first_moment(design, tmp_path, monkeypatch):
     monkeypatch.setattr(inspection, "verify", look)
     before = os.umask(0)
     try:
-        inspection.backup(tmp_path / "room.ledger", tmp_path / "copy")
+        inspection.backup_ledger(tmp_path / "room.ledger", tmp_path / "copy")
     finally:
         os.umask(before)
     found = os.lstat(tmp_path / "copy")
@@ -129,7 +129,7 @@ def test_a_target_that_is_there_is_refused(design, tmp_path, what):
         copy = tmp_path / "no" / "copy"
     before = entries(tmp_path)
     with pytest.raises(LedgerError, match=r"exists already|part of the ledger|cannot be made"):
-        inspection.backup(tmp_path / "room.ledger", copy)
+        inspection.backup_ledger(tmp_path / "room.ledger", copy)
     assert entries(tmp_path) == before
     assert other.read_text() == "mine"
     assert all(f.passed for f in inspection.verify(tmp_path / "room.ledger"))
@@ -148,7 +148,7 @@ def test_a_target_that_appears_while_the_copy_is_made_is_not_replaced(design, tm
 
     monkeypatch.setattr(inspection, "verify", slow)
     with pytest.raises(LedgerError, match="copy cannot be made: File exists"):
-        inspection.backup(tmp_path / "room.ledger", tmp_path / "copy")
+        inspection.backup_ledger(tmp_path / "room.ledger", tmp_path / "copy")
     assert (tmp_path / "copy").read_text() == "mine"
     assert entries(tmp_path) == ["copy", "room.ledger", "room.ledger.lock"]
 
@@ -170,9 +170,9 @@ def test_a_ledger_that_is_opened_while_it_is_copied_is_copied_again(design, tmp_
     with monkeypatch.context() as patch:
         patch.setattr(inspection, "_copy", slow)
         with pytest.raises(LedgerError, match="copy it again"):
-            inspection.backup(ledger.path, tmp_path / "copy")
+            inspection.backup_ledger(ledger.path, tmp_path / "copy")
     assert not list(tmp_path.glob("*copy*"))
-    inspection.backup(ledger.path, tmp_path / "copy")
+    inspection.backup_ledger(ledger.path, tmp_path / "copy")
     writers[0].close()
     assert inspection.summary(tmp_path / "copy")["streams"][0]["readings"] == 2
 
@@ -185,9 +185,9 @@ def test_a_damaged_ledger_is_not_copied(design, tmp_path):
         db.execute("UPDATE epochs SET draw = 1 - draw")
     db.close()
     with pytest.raises(LedgerDamagedError, match="what was copied"):
-        inspection.backup(ledger.path, tmp_path / "copy")
+        inspection.backup_ledger(ledger.path, tmp_path / "copy")
     with pytest.raises(LedgerError, match="does not exist"):
-        inspection.backup(tmp_path / "nothing", tmp_path / "copy")
+        inspection.backup_ledger(tmp_path / "nothing", tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
 
 
@@ -197,9 +197,9 @@ def test_a_copy_opens_when_the_original_is_gone(design, readings, tmp_path):
     with opened(tmp_path) as ledger:
         stream = design.stream(1, ledger, "a")
         out = [stream.step(float(readings[k]), key=k) for k in range(5)]
-        inspection.backup(ledger.path, tmp_path / "new")
+        inspection.backup_ledger(ledger.path, tmp_path / "new")
         newest = os.path.join(tmp_path, "new")
-        inspection.backup(ledger.path, tmp_path / "old")
+        inspection.backup_ledger(ledger.path, tmp_path / "old")
     os.unlink(ledger.path)
     with us.Ledger(newest, rollback_guard=tmp_path / "guard") as ledger:
         stream = us.Stream.open(ledger, design, "a")
@@ -222,7 +222,7 @@ def test_a_copy_of_what_a_killed_process_left(design, readings, tmp_path):
 
     in_child(work)
     assert (tmp_path / "room.ledger-wal").stat().st_size > 0
-    inspection.backup(tmp_path / "room.ledger", tmp_path / "copy")
+    inspection.backup_ledger(tmp_path / "room.ledger", tmp_path / "copy")
     assert inspection.summary(tmp_path / "copy")["streams"][0]["readings"] == 50
 
 

@@ -46,7 +46,7 @@ from understudy.adversaries.statistics import (
     hours_of,
     outcomes_of,
 )
-from understudy.adversaries.utility import measure
+from understudy.adversaries.utility import measure_utility
 from understudy.errors import ConfigurationError
 from understudy.randomizer.causal import CausalDesign
 
@@ -473,7 +473,7 @@ def utility_of(material: Material, recording: Recording | None, own: Any, alarm:
     names = ((material.known["raw"].family.about or {}).get("readings")) or None
     if names is not None and len(names) != raw.d:
         names = None
-    return measure(
+    return measure_utility(
         Y, X, period=material.period, hours=hours, days=days, segments=column, blocks=blocks, names=names, alarm=alarm,
         own=own or None, confidence=confidence,
     )  # fmt: skip

@@ -333,7 +333,7 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class Utility:
-    """What `measure` found, channel by channel, and what the user's own functions say by name."""
+    """What `measure_utility` found, channel by channel, and what the user's own functions say by name."""
 
     channels: tuple[Channel, ...]
     own: dict[str, Figure] = field(default_factory=dict)
@@ -359,7 +359,7 @@ class Utility:
         return found
 
 
-def measure(
+def measure_utility(
     raw: ArrayLike,
     released: ArrayLike,
     *,
@@ -383,7 +383,7 @@ def measure(
 
     >>> raw = np.full((96, 1), 900.0)
     >>> raw[40:60] = 1100.0
-    >>> found = measure(raw, raw[:, :, None] + 150.0, period=900.0, alarm=1000.0)
+    >>> found = measure_utility(raw, raw[:, :, None] + 150.0, period=900.0, alarm=1000.0)
     >>> channel = found.channels[0]
     >>> channel.mean_absolute.value, channel.daily.value, channel.alarm.reported.value, channel.alarm.false.value
     (150.0, 150.0, 1.0, 1.0)
@@ -572,7 +572,7 @@ def _thresholds(alarm: Thresholds | None, d: int) -> tuple[float | None, ...]:
     return tuple(None if x is None else float(x) for x in given) + (None,) * (d - len(given))
 
 
-__all__ = ["Alarm", "Band", "Channel", "Figure", "Spectrum", "Utility", "measure"]
+__all__ = ["Alarm", "Band", "Channel", "Figure", "Spectrum", "Utility", "measure_utility"]
 
 
 # Utility in plain sentences --------------------------------------------------------------------------
@@ -581,7 +581,7 @@ __all__ = ["Alarm", "Band", "Channel", "Figure", "Spectrum", "Utility", "measure
 def utility_sentences(utility: Utility, unit: str = "") -> list[str]:
     """The figures in sentences, a few for each channel.
 
-    >>> utility_sentences(measure([[400.0], [410.0]], [[401.0], [412.0]]), " ppm")[0]
+    >>> utility_sentences(measure_utility([[400.0], [410.0]], [[401.0], [412.0]]), " ppm")[0]
     'channel 1: a released reading is off by 1.5 ppm on average, 0.37 percent of the mean reading.'
     """
     found = []

@@ -31,7 +31,7 @@ from understudy.cli.terminal import print_json
 from understudy.paper.run import CATALOGUE, choose, glance
 from understudy.paper.run import run as compute
 from understudy.paper.setting import Outcome, Settings
-from understudy.stream.inspection import backup as private_copy
+from understudy.stream.inspection import backup_ledger as private_copy
 from understudy.stream.inspection import released_outputs, summary
 from understudy.stream.inspection import verify as findings
 from understudy.transform.backend import compiled

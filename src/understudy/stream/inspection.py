@@ -250,7 +250,7 @@ def released_outputs(path: Path, stream: str) -> Iterator[dict[str, Any]]:
             yield {name: key if cadence is None else cadence.time(cadence.slot(key)), "y": y, **mark}
 
 
-def backup(path: Path, copy: Path) -> list[Finding]:
+def backup_ledger(path: Path, copy: Path) -> list[Finding]:
     """Copy a ledger, also while a process writes it, into a new file that only its owner may read.
 
     What is returned was checked. The copy is of one moment, and is there when it is whole and was verified, or not at
@@ -262,7 +262,7 @@ def backup(path: Path, copy: Path) -> list[Finding]:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     room, copy = (os.path.join(folder, name) for name in ("room.ledger", "copy.ledger"))
     ...     with Ledger(room, rollback_guard=False) as ledger:
-    ...         all(finding.passed for finding in backup(room, copy))
+    ...         all(finding.passed for finding in backup_ledger(room, copy))
     True
     """
     source, target = os.path.realpath(os.fspath(path)), os.path.abspath(os.fspath(copy))

@@ -127,7 +127,7 @@ class _Branch(NamedTuple):
     node: _Node | None
 
 
-def invert(
+def recover_readings(
     design: CausalDesign, Y_out: ArrayLike, pseudo: Sequence[Value], *, hold: bool = False, beam: int = 64
 ) -> Inversion:
     """Recover the raw readings, and the path of theta that was estimated from them, from an output (T,) or (T, d).
@@ -146,7 +146,7 @@ def invert(
     >>> Y = us.sample(family.along(theta), 160, rng=1)
     >>> rows = Estimator(family, stay, 40, hold=True).rows(Y)
     >>> Y_out = us.disguise(Y, family.along([family.values[i] for i in rows]), family.along([0] * 160))
-    >>> found = invert(design, Y_out, [0, 0, 0, 0], hold=True)
+    >>> found = recover_readings(design, Y_out, [0, 0, 0, 0], hold=True)
     >>> bool(abs(found.readings - Y).max() < 1e-9), found.rows.tolist() == rows
     (True, True)
     """
