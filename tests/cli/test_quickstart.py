@@ -23,7 +23,7 @@ def known(monkeypatch):
     found = {"passed": True, "rows": None}
 
     def fitted(frame, columns):
-        found["rows"] = len(frame["co2"])
+        found["rows"] = len(frame)
         return family(found["passed"])
 
     monkeypatch.setattr(fitting, "fitted", fitted)

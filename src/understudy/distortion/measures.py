@@ -38,7 +38,6 @@ class Measure(Frozen):
     """A distortion, checked: sum over c of ``weights[c] |(read D)_c| ^ power``, or a function.
 
     >>> import numpy as np
-    from numpy.typing import ArrayLike
     >>> Measure("mae", dim=2).of(np.array([[3.0], [1.0]]), np.zeros((2, 1))).tolist()
     [2.0]
     """

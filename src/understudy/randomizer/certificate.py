@@ -59,7 +59,7 @@ def dual(L: Array, p: Array, kernel: Array, beta: float, wanted: float = math.in
     >>> L, p = np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([0.5, 0.5])
     >>> P = np.array([[0.9, 0.1], [0.1, 0.9]])
     >>> found = dual(L, p, P, beta=np.log(9.0))
-    >>> round(found.value, 9), round(information(p, P.ravel()) + np.log(9.0) * 0.1, 9)
+    >>> round(float(found.value), 9), round(float(information(p, P.ravel()) + np.log(9.0) * 0.1), 9)
     (0.587786665, 0.587786665)
     """
     m, n = L.shape
