@@ -17,7 +17,7 @@ import numpy as np
 
 from understudy._types import Array
 from understudy.errors import ConfigurationError
-from understudy.randomizer.causal_belief import Beliefs, Errors, Fixed, errors
+from understudy.randomizer.causal_belief import Beliefs, Errors, FixedKernel, errors
 from understudy.report.figures import BLUE, GREY, ROSE
 
 WAYS = ("with memory", "independent, every step", "independent, every epoch")
@@ -60,7 +60,7 @@ def source(flip: float, kernel: Any = None, slope: float = 0.0) -> Beliefs:
     T = [[1.0 - flip, flip], [flip, 1.0 - flip]]
     if kernel is None:
         return Beliefs([0.5, 0.5], T, _HAMMING, slope)
-    return Fixed([0.5, 0.5], T, _HAMMING, kernel)
+    return FixedKernel([0.5, 0.5], T, _HAMMING, kernel)
 
 
 def compare_memory(

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from understudy.randomizer.constraints import Same as Same
     from understudy.randomizer.constraints import TotalVariation as TotalVariation
     from understudy.randomizer.design import Design as Design
+    from understudy.randomizer.design import Randomizer as Randomizer
     from understudy.randomizer.design import design as design
     from understudy.randomizer.design import load_design as load_design
     from understudy.randomizer.design import solve as solve
@@ -83,7 +84,6 @@ if TYPE_CHECKING:
     from understudy.randomizer.pseudo import PseudoSearch as PseudoSearch
     from understudy.randomizer.pseudo import optimise_positions as optimise_positions
     from understudy.randomizer.pseudo import optimise_pseudo as optimise_pseudo
-    from understudy.randomizer.randomizer import Randomizer as Randomizer
     from understudy.randomizer.robust import RobustDesign as RobustDesign
     from understudy.randomizer.robust import design_robust as design_robust
     from understudy.randomizer.robust import solve_robust as solve_robust
@@ -170,7 +170,7 @@ _HOME = {
     "PseudoSearch": "randomizer.pseudo",
     "optimise_positions": "randomizer.pseudo",
     "optimise_pseudo": "randomizer.pseudo",
-    "Randomizer": "randomizer.randomizer",
+    "Randomizer": "randomizer.design",
     "RobustDesign": "randomizer.robust",
     "design_robust": "randomizer.robust",
     "solve_robust": "randomizer.robust",

@@ -77,7 +77,7 @@ KINDS: dict[str, dict[str, str]] = {
         "Cloud": "models.particle_filter",
         "MarkovState": "models.iid_markov",
         "BeliefState": "randomizer.causal_belief",
-        "Told": "randomizer.causal",
+        "CausalMemory": "randomizer.causal",
         "EstimatorState": "randomizer.estimation",
     },
 }

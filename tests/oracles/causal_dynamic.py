@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from understudy._types import Array
 from understudy.errors import DesignError, NumericalError
-from understudy.randomizer.causal_belief import Beliefs, rounded
+from understudy.randomizer.causal_belief import Beliefs, round_belief
 from understudy.randomizer.solver import kernels, view
 
 # Two values: dynamic programming on a grid ----------------------------------------------------------
@@ -73,7 +73,7 @@ class Dynamic(Beliefs):
 
     def kernel(self, belief: Sequence[float]) -> Array:
         """The kernel at a belief, which is split between the two corners of the hull about it."""
-        key = rounded(belief)
+        key = round_belief(belief)
         found = self._kept.get(key)
         return self._keep(key, self._split(key[1] / (key[0] + key[1]))) if found is None else found
 
@@ -171,7 +171,7 @@ class Corners(Beliefs):
 
     def kernel(self, belief: Sequence[float]) -> Array:
         """The kernel at a belief, which is split between the corners."""
-        key = rounded(belief)
+        key = round_belief(belief)
         found = self._kept.get(key)
         if found is None:
             b = np.array(key, dtype=float)

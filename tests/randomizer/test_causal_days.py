@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 from understudy.errors import DesignError
 from understudy.randomizer.causal import at_most, design_causal, path_distortion, per_day, true_distortion, was_ever
-from understudy.randomizer.causal_belief import Beliefs, Fixed, errors, long_run, play
+from understudy.randomizer.causal_belief import Beliefs, FixedKernel, errors, long_run, play
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_wrong_sizes_are_refused():
     with pytest.raises(DesignError, match="margin"):
         errors(beliefs, 10, 5, margin=5)
     with pytest.raises(DesignError, match="kernel has shape"):
-        Fixed([0.5, 0.5], STAY, HAMMING, [[1.0], [1.0]])
+        FixedKernel([0.5, 0.5], STAY, HAMMING, [[1.0], [1.0]])
     for args in (([1.0], [[1.0]], [[0.0, 1.0]]), ([0.5, 0.5], [STAY, STAY], HAMMING)):
         with pytest.raises(DesignError, match="two values"):
             Dynamic(*args, slope=1.0)
@@ -97,14 +97,14 @@ def test_one_pseudo_value_and_one_kernel():
     made = design_causal(bits(), STAY, [0], slope=5.0, distortion=[[1.0], [2.0]])
     assert made.rate == 0.0
     assert made.distortion == pytest.approx(1.5)
-    fixed = Fixed([0.5, 0.5], STAY, HAMMING, [[0.75, 0.25], [0.25, 0.75]])
+    fixed = FixedKernel([0.5, 0.5], STAY, HAMMING, [[0.75, 0.25], [0.25, 0.75]])
     twin = copy.deepcopy(fixed)
     assert (twin.kernel((0.1, 0.9)) == fixed.kernel((0.5, 0.5))).all()
 
 
 def test_draws_without_memory_at_two_times_of_day():
     """A grid of beliefs for each matrix: rate and distortion agree with simulation (false alarm 1e-6)."""
-    beliefs = Fixed([0.5, 0.5], [STAY, [[0.6, 0.4], [0.3, 0.7]]], HAMMING, [[0.8, 0.2], [0.3, 0.7]])
+    beliefs = FixedKernel([0.5, 0.5], [STAY, [[0.6, 0.4], [0.3, 0.7]]], HAMMING, [[0.8, 0.2], [0.3, 0.7]])
     found = long_run(beliefs)
     assert found.how == "grid"
     played, Z = play(beliefs, 400, 300, rng=5), float(norm.isf(ALPHA / 2))

@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 import understudy as us
 from understudy.randomizer.causal import chance_of_none, design_causal, path_distortion, true_distortion, was_ever
-from understudy.randomizer.causal_belief import Beliefs, Fixed, errors, expected_cost, long_run, play, posteriors
+from understudy.randomizer.causal_belief import Beliefs, FixedKernel, errors, expected_cost, long_run, play, posteriors
 
 ALPHA = 1e-6
 HAMMING = [[0.0, 1.0], [1.0, 0.0]]
@@ -287,7 +287,7 @@ def test_the_long_run_of_a_chain_with_two_ends():
     """Absorbing classes are weighed by the chance to get there: here each value stays, and all is told once."""
     found = long_run(Beliefs([0.3, 0.7], np.eye(2), HAMMING, math.inf))
     assert found.rate == pytest.approx(0.0, abs=1e-12)
-    absorbing = Fixed([0.5, 0.5], [[1.0, 0.0], [0.5, 0.5]], [[0.0, 1.0], [4.0, 2.0]], [[1.0, 0.0], [1.0, 0.0]])
+    absorbing = FixedKernel([0.5, 0.5], [[1.0, 0.0], [0.5, 0.5]], [[0.0, 1.0], [4.0, 2.0]], [[1.0, 0.0], [1.0, 0.0]])
     assert long_run(absorbing).distortion == pytest.approx(0.0, abs=1e-6)
 
 

@@ -23,7 +23,7 @@ from understudy import text
 from understudy.errors import DesignError, InfeasibleError, StoredFileError
 from understudy.models.model import Residual
 from understudy.randomizer import measures
-from understudy.randomizer.design import solved
+from understudy.randomizer.design import solve_demand
 from understudy.randomizer.guarantee import Guarantee
 from understudy.randomizer.residual import Charge, charge
 from understudy.serialize import fingerprint
@@ -173,7 +173,7 @@ def test_leakage_and_residual_keep_the_budget(nats, share, seed):
     p /= p.sum()
     leak = Charge.of(p, nats, 50, HOW)
     budget = leak.total + share * 0.5
-    design = solved(COST.copy(), p.copy(), ("leakage", budget), None, None, leak)
+    design = solve_demand(COST.copy(), p.copy(), ("leakage", budget), None, None, leak)
     assert Fraction(design.leakage) + Fraction(design.residual) <= Fraction(budget)
     assert design.total_leakage <= design.budget == budget
     assert Fraction(design.total_leakage) >= Fraction(design.leakage) + Fraction(design.residual)
@@ -223,9 +223,9 @@ def test_an_error_allows_for_the_residual(nats, share, seed):
     error = share * most
     if most <= 0.0:
         with pytest.raises(InfeasibleError, match="may help by"):
-            solved(COST.copy(), p.copy(), ("error_at_least", 1e-9), None, None, leak)
+            solve_demand(COST.copy(), p.copy(), ("error_at_least", 1e-9), None, None, leak)
         return
-    design = solved(COST.copy(), p.copy(), ("error_at_least", error), None, None, leak)
+    design = solve_demand(COST.copy(), p.copy(), ("error_at_least", error), None, None, leak)
     assert exact_error(design) - Fraction(leak.variation) >= Fraction(error)
     assert design.guarantee.bayes_error >= error
     assert design.budget is None
@@ -265,7 +265,7 @@ def test_forbidden_pairs_and_a_residual(demand):
     cost = np.array([[0.0, math.inf], [math.inf, 0.0]])
     leak = Charge.of([0.5, 0.5], [0.01, 0.01], 50, HOW)
     with pytest.raises(InfeasibleError, match=r"forbidden pairs.*the 0.3 asked for, .* over 50 readings"):
-        solved(cost, np.array([0.5, 0.5]), demand, None, None, leak)
+        solve_demand(cost, np.array([0.5, 0.5]), demand, None, None, leak)
 
 
 def test_the_whole_curve():

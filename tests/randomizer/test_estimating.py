@@ -243,7 +243,7 @@ def test_decisions_come_from_the_count_or_from_the_caller():
     b = np.array(estimator.belief(before)) @ np.array(TURNS[1]) @ np.array(TURNS[0])
     assert estimator.belief(twice) == pytest.approx(b, abs=1e-14)
     assert twice.decision == 3
-    assert estimator.moved(before, 2) == twice.belief
+    assert estimator.log_prior(before, 2) == twice.belief
 
 
 def test_a_gap_of_a_million_decisions_is_quick():
@@ -276,7 +276,7 @@ def test_a_long_gap_is_many_steps(moves, tick):
     state, _ = estimator.step(estimator.start(tick), 0.4)
     far, _ = estimator.step(state, None, moves)
     assert far.belief == pytest.approx(stepped(estimator, state.belief, state.decision, moves), rel=1e-11, abs=1e-13)
-    assert estimator.moved(state, moves) == far.belief
+    assert estimator.log_prior(state, moves) == far.belief
 
 
 def test_a_gap_of_years_is_quick_whatever_the_chain():

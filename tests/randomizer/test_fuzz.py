@@ -88,6 +88,6 @@ def test_a_kernel_that_is_none_is_noticed(answered):
         P = design.randomizer.kernel.copy()
         P[0, int(P[0].argmax())] -= change
         P[0, int(P[0].argmin())] += 0.0 if change == 2.0**-53 else change
-        broken = replace(design, randomizer=us.Randomizer._certified(P, None, None))
+        broken = replace(design, randomizer=us.Randomizer.from_solver(P, None, None))
         expected = ["invalid kernel"] if (design.randomizer.kernel != P).any() else []
         assert violations(case, broken).wrong == expected

@@ -16,8 +16,8 @@ from randomizer_cases import FAMILIES, exact_case, random_case
 
 import understudy as us
 from understudy.errors import InfeasibleError
+from understudy.randomizer import design as sampler
 from understudy.randomizer import inverse, solver
-from understudy.randomizer import randomizer as sampler
 from understudy.randomizer import solver as backend
 from understudy.randomizer import solver as interior
 from understudy.randomizer.solver import generate

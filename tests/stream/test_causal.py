@@ -324,7 +324,7 @@ def test_texts_tell_no_secret():
     stream = design().stream(theta=1, rng=1)
     stream.step(100.0)
     assert repr(stream) == "Stream('stream', epoch 1, 1 readings, INSECURE: seeded)"
-    assert repr(stream._now.position.memory) == "Told(decisions=1)"
+    assert repr(stream._now.position.memory) == "CausalMemory(decisions=1)"
 
 
 # What must not depend on theta -------------------------------------------------------------------------------

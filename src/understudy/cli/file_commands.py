@@ -426,9 +426,7 @@ def disguised(design: AnyDesign, source: str, target: str, how: How) -> tuple[Su
 
 def estimating(design: us.CausalDesign) -> us.CausalDesign:
     """The same design, for streams that estimate the private value; it says so wherever it is shown."""
-    made, (family, beliefs, pseudo, settled, choices) = design.__reduce__()
-    found: us.CausalDesign = made(family, beliefs, pseudo, settled, {**choices, "estimated": True})
-    return found
+    return design.with_estimated_theta()
 
 
 def span(option: str, text: str) -> Any:

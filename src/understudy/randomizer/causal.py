@@ -1,40 +1,38 @@
-"""`us.design_causal`: a randomizer with memory, for a private parameter that moves.
+"""`us.design_causal`: a randomizer with memory, for a private parameter that is a Markov chain.
 
-Independent draws at every step give a parameter away that stays where it is for long: each draw tells a little, and all
-tell about the same. A randomizer that remembers its draws tells only what is new. It takes what everybody who saw its
-draws believes of theta_k for the prior, and draws by the kernel that is optimal for it, at one slope for all
-decisions (`beliefs.py`). What the sequence tells is the sum of what its draws tell, given those before.
+Independent draws at every step disclose a parameter that changes slowly: each draw leaks a little, and all leak about
+the same value. A randomizer that remembers its draws leaks only what is new. Before each decision it computes the
+posterior of theta_k given its own earlier draws (`understudy.randomizer.causal_belief`), takes this posterior for the
+prior, and draws from the kernel that is optimal for it at one slope s, in nats a unit of distortion. By the chain rule
+the leakage of the sequence is the sum of the conditional leakages of its draws.
 
-The slope at which a causal randomizer tells as much as it may, a decision in the long run.
+- `design_causal` takes the slope, or finds it from a leakage rate in nats a decision by a root search over the rates of
+  the long run.
+- `CausalDesign` holds the belief recursion and its long run. Decisions are pure functions of an explicit state, except
+  for the random draw. `CausalPolicy` is what a stream asks of it.
+- `at_most` converts a budget for a day into a rate; `per_day` is the reverse. `was_ever` is the accuracy of the
+  exact adversary on a question about a window of time.
+- `path_distortion` and `true_distortion` are the distortion along paths that move. A decision itself is made with a
+  surrogate, the distortion of two values that stay (`us.costs`), because it must not depend on the readings.
 
-A causal design at work: the memory that a stream keeps for it, and the making of streams.
-
-A causal design as a file: what it rests on, as numbers, never code.
-
-Kernels are not kept, for they follow from the belief; the slope and the costs they follow from are. The long
-run is worked out again on loading, and a file that claims another is refused; where it was simulated it must
-agree within its errors, and the claim is kept.
-
-Budgets that people understand: so much a day, and what an adversary can say about an hour.
-
-What a causal randomizer really costs: the distortion along the paths, not that of values that stay.
-
-A decision is made with a surrogate, the distortion of a pair of values that both stay (`us.costs`), for it must not
-depend on the live state of a predictor: that state is y. What moving paths cost follows afterwards from the two models
-along them, ``family.along``: for Gauss-Markov families exactly, by the recursion of the design, 4.4.
+A file holds the prior, the transitions, the costs and the slope; kernels follow from these. The long run is computed
+again on loading, and a file that claims another one is refused. Where it was simulated, both must agree within six
+standard errors, and the claim is kept.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from understudy._types import Array, Frozen, Plain, Progress
+from understudy._types import Array, Frozen, Plain, Progress, Seed, Value
 from understudy.distortion.costs import Costs, costs
 from understudy.distortion.measures import Function
 from understudy.errors import ConfigurationError, DesignError, InfeasibleError, StoredFileError
@@ -57,7 +55,8 @@ from understudy.randomizer.design import (
     SHARED_FIELDS,
     VERSION,
     Choices,
-    begun_or_opened,
+    begin_or_open,
+    equal_values,
     floating_for,
     model_to_plain,
     release_for,
@@ -78,19 +77,26 @@ from understudy.serialize import (
     value_to_plain,
     write,
 )
+from understudy.stream.cadence import Duration
 from understudy.stream.engine import Clock
-from understudy.stream.release import Release, Terms
+from understudy.stream.ledger import Ledger
+from understudy.stream.policy import DESIGN_PRIOR
+from understudy.stream.release import DEFAULT_TERMS, Release, Terms
 from understudy.stream.stream import Stream
+from understudy.transform.lattice import Resolution
 from understudy.transform.roundoff import Roundoff
 
-# The slope at which a causal randomizer tells as much as it may, a decision in the long run ----------
+if TYPE_CHECKING:
+    from understudy.randomizer.estimation import Estimator
+
+# The slope of a leakage rate ---------------------------------------------------------------------------
 
 
 _ROUNDS = 80
 _NOTHING = 1e-9  # nats a decision: a chain that tells no more in the long run has come to rest
 
 
-def as_rate(rate: Any, family: Family) -> float:
+def as_rate(rate: float | str, family: Family) -> float:
     """A leakage rate in nats a decision; shares of an entropy are refused, for of which one is not clear."""
     if isinstance(rate, str) and rate.strip().lower().endswith(("%", "percent")):
         raise DesignError(f"rate = {rate!r}; give it in nats or bits a decision")
@@ -103,7 +109,7 @@ def as_rate(rate: Any, family: Family) -> float:
     return value
 
 
-def at_rate(most: Beliefs, rate: float, rng: Any) -> tuple[Beliefs, LongRun]:
+def at_rate(most: Beliefs, rate: float, rng: Seed) -> tuple[Beliefs, LongRun]:
     """The largest slope that is found to tell no more than the rate, in the long run."""
 
     def at(slope: float) -> tuple[Beliefs, LongRun]:
@@ -168,7 +174,23 @@ def at_rate(most: Beliefs, rate: float, rng: Any) -> tuple[Beliefs, LongRun]:
     return best
 
 
-# `us.design_causal`: a randomizer with memory, for a private parameter that moves --------------------
+# The causal design -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CausalChoices:
+    """What a causal design was made with, besides models, beliefs and pseudo values.
+
+    `demand` is the rate or the slope that was asked for. `given` is the distortion of readings and its weights; None
+    where a matrix of costs was given instead.
+    """
+
+    costs: Costs | None
+    decision_every: int
+    demand: tuple[str, float]
+    given: tuple[str | Function, ArrayLike | None] | None
+    estimated: bool = False
+    terms: Terms = DEFAULT_TERMS
 
 
 class CausalDesign(Frozen):
@@ -178,7 +200,7 @@ class CausalDesign(Frozen):
     distortion, both with standard errors that are 0 unless they were simulated (`long_run.how`). The first decision
     is apart: `first_charge` and `first_distortion`. `slope` is what a unit of distortion is worth, in nats.
 
-    The state is explicit and decisions are pure functions of it, but for the coins.
+    The state is explicit and decisions are pure functions of it, except for the random draw.
 
     >>> import understudy as us
     >>> family = us.Family(lambda v: us.GaussMarkov(0.9, 1.0, 0.1, 0.1, b=v), values=[0, 1])
@@ -194,7 +216,7 @@ class CausalDesign(Frozen):
     file_kind = "causal design"
 
     __slots__ = (
-        "_fingerprint", "_floating", "_given", "_release", "_rows", "beliefs", "costs", "decision_every", "demand",
+        "_choices", "_fingerprint", "_floating", "_release", "_rows", "beliefs", "costs", "decision_every", "demand",
         "estimated", "family",
         "first_charge", "first_distortion", "long_run", "pseudo", "terms",
     )  # fmt: skip
@@ -203,19 +225,16 @@ class CausalDesign(Frozen):
         self,
         family: Family,
         beliefs: Beliefs,
-        pseudo: Sequence[Any],
+        pseudo: Sequence[Value],
         settled: LongRun,
-        choices: dict[str, Any],
+        choices: CausalChoices,
     ) -> None:
         self.family, self.beliefs, self.long_run = family, beliefs, settled
         self.pseudo: tuple[Any, ...] = tuple(pseudo)
-        self.costs: Costs | None = choices["costs"]
-        self.decision_every: int = choices["decision_every"]
-        self.demand: tuple[str, Any] = choices["demand"]
-        self.estimated: bool = choices.get("estimated", False)
-        self._given = choices["given"]
+        self.costs, self.decision_every, self.demand = choices.costs, choices.decision_every, choices.demand
+        self.estimated, self.terms = choices.estimated, choices.terms
+        self._choices = choices
         self._rows = _positions(family.values)
-        self.terms: Terms = choices.get("terms") or Terms()
         self._fingerprint: list[str] = []
         self._release: list[Release] = []
         self._floating: list[Roundoff | None] = []
@@ -223,10 +242,10 @@ class CausalDesign(Frozen):
         self.first_charge: float = beliefs.charge(beliefs.prior.tolist(), kernel)
         self.first_distortion: float = expected_cost(beliefs.prior.tolist(), kernel, beliefs.cost)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        choices: dict[str, Any] = {"costs": self.costs, "decision_every": self.decision_every, "demand": self.demand}
-        choices |= {"given": self._given, "estimated": self.estimated, "terms": self.terms}
-        return type(self), (self.family, self.beliefs, self.pseudo, self.long_run, choices)
+    def __reduce__(
+        self,
+    ) -> tuple[type[CausalDesign], tuple[Family, Beliefs, tuple[Value, ...], LongRun, CausalChoices]]:
+        return type(self), (self.family, self.beliefs, self.pseudo, self.long_run, self._choices)
 
     def __repr__(self) -> str:
         m, n = self.beliefs.cost.shape
@@ -272,24 +291,24 @@ class CausalDesign(Frozen):
 
     def kernel(self, belief: Sequence[float]) -> Array:
         """The kernel at a belief, (m, n), in whole numbers of 2^-53."""
-        return self.beliefs.kernel(self._checked(belief))
+        return self.beliefs.kernel(self._check_belief(belief))
 
     def start(self, tick: int = 0) -> BeliefState:
         """The state before the first decision, at a number of the clock where transitions follow the time of day."""
         return self.beliefs.start(tick)
 
-    def row(self, theta: Any) -> int:
+    def row(self, theta: Value) -> int:
         """Where a value of the private parameter stands."""
         try:
             return self._rows[theta]
         except (KeyError, TypeError):
             for i, known in enumerate(self.values):
-                if np.array_equal(known, theta):
+                if equal_values(known, theta):
                     return i
         raise DesignError(f"the design has no row for a value of type {type(theta).__name__}")
 
     def draw(
-        self, state: BeliefState, theta: Any, rng: np.random.Generator | None = None, left: float = math.inf
+        self, state: BeliefState, theta: Value, rng: np.random.Generator | None = None, left: float = math.inf
     ) -> Draw:
         """One decision: the state after it, the position of the pseudo value, and the nats that it told.
 
@@ -300,19 +319,19 @@ class CausalDesign(Frozen):
 
     def stream(
         self,
-        theta: Any = None,
-        ledger: Any = None,
+        theta: Value = None,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
         name: str | None = None,
         *,
         room: str | None = None,
         share: str | None = None,
-        every: Any = None,
-        rng: Any = None,
+        every: dt.timedelta | int | None = None,
+        rng: Seed = None,
         gaps: str | None = None,
-        period: Any = None,
-        tolerance: Any = None,
+        period: Duration | None = None,
+        tolerance: Duration | None = None,
         fill: bool | None = None,
-    ) -> Any:
+    ) -> Stream:
         """A live stream that decides by the clock, and is told the private value with its readings.
 
         A decision is made every `decision_every` readings; with `every`, a timedelta, at the full quarters of an hour
@@ -366,9 +385,14 @@ class CausalDesign(Frozen):
         """
         return write(path, self.to_content(models), self.file_kind, VERSION)
 
+    def with_estimated_theta(self) -> CausalDesign:
+        """The same design for streams that estimate the private value from the readings: no guarantee, audit only."""
+        choices = replace(self._choices, estimated=True)
+        return CausalDesign(self.family, self.beliefs, self.pseudo, self.long_run, choices)
+
     def to_content(self, models: bool = True) -> Plain:
         """What a file holds of the design. Kernels follow from the belief, and are not kept."""
-        distortion, weights = self._given or (None, None)
+        distortion, weights = self._choices.given or (None, None)
         given = None
         if isinstance(distortion, str):
             given = [distortion, None if weights is None else np.asarray(weights, dtype=float).tolist()]
@@ -404,18 +428,14 @@ class CausalDesign(Frozen):
             if type(distortion) is not str:
                 raise StoredFileError("given must name a distortion")
             given = distortion, None if weights is None else np.array(weights, dtype=float)
-        choices = {
-            "costs": parts.costs,
-            "decision_every": every,
-            "demand": (name, number_from_plain("demand", value)),
-            "estimated": truth("estimated", content["estimated"]),
-            "given": given,
-            "terms": stored_terms(content, parts.family),
-        }
-        return cls(parts.family, beliefs, parts.pseudo, _proved(content["long_run"], beliefs), choices)
+        demand = name, number_from_plain("demand", value)
+        estimated = truth("estimated", content["estimated"])
+        terms = stored_terms(content, parts.family)
+        choices = CausalChoices(parts.costs, every, demand, given, estimated, terms)
+        return cls(parts.family, beliefs, parts.pseudo, _check_long_run(content["long_run"], beliefs), choices)
 
     @property
-    def policy(self) -> Any:
+    def policy(self) -> CausalPolicy:
         """What streams play by."""
         return CausalPolicy(self)
 
@@ -428,7 +448,7 @@ class CausalDesign(Frozen):
         return self.first_charge + max(0, decisions - 1) * self.rate if decisions > 0 else 0.0
 
     @property
-    def numbers(self) -> dict[str, Any]:
+    def numbers(self) -> Plain:
         """All numbers that the design rests on, as plain lists."""
         return {
             "prior": self.beliefs.prior.tolist(),
@@ -450,12 +470,12 @@ class CausalDesign(Frozen):
         """The fingerprint that version 0.1 gave this design: its streams go on."""
         return self._print({})
 
-    def _print(self, more: dict[str, Any]) -> str:
+    def _print(self, more: Plain) -> str:
         values, pseudo = ([value_to_plain(v) for v in those] for those in (self.values, self.pseudo))
         models = [model_to_plain(self.family.model(v)) for v in (*self.values, *self.pseudo)]
         return fingerprint({"causal": self.numbers, "values": values, "pseudo": pseudo, "models": models, **more})
 
-    def _checked(self, belief: Sequence[float]) -> list[float]:
+    def _check_belief(self, belief: Sequence[float]) -> list[float]:
         b = [float(x) for x in belief]
         if len(b) != len(self.values) or not all(0.0 <= x <= 1.0 for x in b) or abs(math.fsum(b) - 1.0) > 1e-9:
             raise DesignError(f"a belief must hold {len(self.values)} probabilities that sum to 1")
@@ -464,22 +484,22 @@ class CausalDesign(Frozen):
 
 def design_causal(
     family: Family,
-    transition: Any,
-    pseudo: Iterable[Any] | None = None,
+    transition: ArrayLike,
+    pseudo: Iterable[Value] | None = None,
     *,
-    rate: Any = None,
-    slope: Any = None,
+    rate: float | str | None = None,
+    slope: float | None = None,
     decision_every: int = 1,
     horizon: int | None = None,
-    distortion: str | Function | Any = "mse",
-    weights: Any = None,
+    distortion: str | Function | ArrayLike = "mse",
+    weights: ArrayLike | None = None,
     accuracy: float = 0.01,
-    rng: Any = None,
+    rng: Seed = None,
     progress: Progress | None = None,
     accept_estimated_theta: bool = False,
-    resolution: Any = None,
-    readings: Any = None,
-    valid: Any = None,
+    resolution: Resolution = None,
+    readings: str | Sequence[str | None] | None = None,
+    valid: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> CausalDesign:
     """The causal randomizer for a private parameter that is a Markov chain.
 
@@ -515,10 +535,10 @@ def design_causal(
     T = as_transitions(transition, len(family.values))
     names = family.values if pseudo is None else tuple(pseudo)
     _check_path(family, names)
-    found: Costs | None = None
+    found, given = None, None
     if isinstance(distortion, str) or callable(distortion):
         found = costs(family, names, horizon, distortion, weights, accuracy, rng, progress)
-        matrix = np.array(found.matrix)
+        matrix, given = np.array(found.matrix), (distortion, weights)
     else:
         matrix = as_cost(distortion)
         if matrix.shape != (len(family.values), len(names)):
@@ -528,23 +548,19 @@ def design_causal(
             )
     if wanted is not None:
         beliefs = Beliefs(family.prior, T, matrix, wanted)
-        settled = long_run(beliefs, rng)
+        demand, settled = ("slope", wanted), long_run(beliefs, rng)
     else:
-        beliefs, settled = at_rate(Beliefs(family.prior, T, matrix, math.inf), target or 0.0, rng)
-    given = None if found is None else (distortion, weights)
-    demand = ("rate", target) if slope is None else ("slope", wanted)
+        demand = "rate", 0.0 if target is None else target
+        beliefs, settled = at_rate(Beliefs(family.prior, T, matrix, math.inf), demand[1], rng)
     terms = Terms(resolution, readings, valid)
-    choices = {
-        "costs": found, "decision_every": int(decision_every), "demand": demand, "given": given,
-        "estimated": bool(accept_estimated_theta), "terms": terms,
-    }  # fmt: skip
+    choices = CausalChoices(found, int(decision_every), demand, given, bool(accept_estimated_theta), terms)
     made = CausalDesign(family, beliefs, names, settled, choices)
     if terms != Terms():
         _ = made.release  # what cannot be kept is refused now
     return made
 
 
-def _check_path(family: Family, pseudo: Sequence[Any]) -> None:
+def _check_path(family: Family, pseudo: Sequence[Value]) -> None:
     if not pseudo:
         raise DesignError("pseudo is empty; there must be at least one value")
     for value in family.values:
@@ -557,7 +573,7 @@ def _check_path(family: Family, pseudo: Sequence[Any]) -> None:
     family.along(pseudo)
 
 
-def _positions(values: Sequence[Any]) -> dict[Any, int]:
+def _positions(values: Sequence[Value]) -> dict[Value, int]:
     return {value: i for i, value in enumerate(values) if getattr(value, "__hash__", None) is not None}
 
 
@@ -565,20 +581,20 @@ def _with_error(value: float, error: float) -> str:
     return f"{value:.6g}" if not error > 0.0 else f"{value:.4g} +- {error:.1g}"
 
 
-# A causal design at work: the memory that a stream keeps for it, and the making of streams -----------
+# Streams: the memory that they keep --------------------------------------------------------------------
 
 
-class Told(NamedTuple):
-    """What a stream remembers: the belief, and the nats that its draws have given away.
+class CausalMemory(NamedTuple):
+    """What a stream remembers: the belief, and the leakage of its draws so far, in nats.
 
-    It follows from the draws alone; its text tells how many there were.
+    It follows from the draws alone; its text says how many there were.
     """
 
     state: BeliefState
     nats: float
 
     def __repr__(self) -> str:
-        return f"Told(decisions={self.state.k})"
+        return f"CausalMemory(decisions={self.state.k})"
 
 
 class CausalPolicy(Frozen):
@@ -604,7 +620,7 @@ class CausalPolicy(Frozen):
         """The pseudo values."""
         return self.design.pseudo
 
-    def row(self, value: Any) -> int:
+    def row(self, value: Value) -> int:
         """Where a value of the private parameter stands."""
         return self.design.row(value)
 
@@ -626,43 +642,45 @@ class CausalPolicy(Frozen):
         """That of the design."""
         return self.design.floating
 
-    def residual_of_block(self, marginal: Any = None) -> None:
+    def residual_of_block(self, marginal: ArrayLike | None = DESIGN_PRIOR) -> None:
         """None: a causal design has exact models only."""
 
-    def opening(self, tick: int) -> Told:
+    def opening(self, tick: int) -> CausalMemory:
         """The prior, taken to this place in the cycle of transitions."""
-        return Told(self.design.start(tick), 0.0)
+        return CausalMemory(self.design.start(tick), 0.0)
 
-    def passed(self, memory: Told, ticks: int) -> Told:
+    def advance(self, memory: CausalMemory, ticks: int) -> CausalMemory:
         """The belief moves with the parameter, whether a decision was made or not."""
-        return Told(self.design.beliefs.passed(memory.state, ticks), memory.nats)
+        return CausalMemory(self.design.beliefs.advance(memory.state, ticks), memory.nats)
 
-    def told(self, memory: Told, next_too: bool = False) -> float:
+    def leakage(self, memory: CausalMemory, next_too: bool = False) -> float:
         """Nats so far, rounded up at each sum; with those of the next decision."""
         if not next_too:
             return memory.nats
         charge = self.design.next_charge(memory.state)
         return math.nextafter(memory.nats + charge, math.inf) if charge > 0.0 else memory.nats
 
-    def choose(self, memory: Told, row: int, rng: Any = None) -> int:
+    def choose(self, memory: CausalMemory, row: int, rng: np.random.Generator | None = None) -> int:
         """A draw from the kernel of the belief."""
         return self.design.beliefs.draw(memory.state, row, rng).pseudo
 
-    def quiet(self, memory: Told) -> int | None:
+    def quiet(self, memory: CausalMemory) -> int | None:
         """The column of least expected cost at the belief, if one is allowed to all values."""
         try:
             return self.design.beliefs.quiet(memory.state.belief)
         except DesignError:
             return None
 
-    def after(self, memory: Told, column: int, quietly: bool) -> Told:
+    def after(self, memory: CausalMemory, column: int, quietly: bool) -> CausalMemory:
         """The belief after the draw, and after the step of the chain."""
         beliefs, state = self.design.beliefs, memory.state
         if quietly:
-            return Told(beliefs.after(state, None, None), memory.nats)
-        return Told(beliefs.after(state, beliefs.kernel(state.belief), column), self.told(memory, next_too=True))
+            return CausalMemory(beliefs.after(state, None, None), memory.nats)
+        return CausalMemory(
+            beliefs.after(state, beliefs.kernel(state.belief), column), self.leakage(memory, next_too=True)
+        )
 
-    def estimator(self) -> Any:
+    def estimator(self) -> Estimator | None:
         """The family's own Bayes filter, where the design accepts private values that are estimated."""
         if not self.design.estimated:
             return None
@@ -671,7 +689,9 @@ class CausalPolicy(Frozen):
         return Estimator(self.design.family, self.design.beliefs.transitions, self.design.decision_every)
 
 
-def causal_stream(design: CausalDesign, theta: Any, ledger: Any, choices: Choices) -> Stream:
+def causal_stream(
+    design: CausalDesign, theta: Value, ledger: Ledger | str | os.PathLike[str] | None, choices: Choices
+) -> Stream:
     """Begin a stream, or go on with the one that the ledger has under this name; see `CausalDesign.stream`."""
     share, every = choices.share, choices.epoch
     if share == "independent":
@@ -689,10 +709,10 @@ def causal_stream(design: CausalDesign, theta: Any, ledger: Any, choices: Choice
         ) from None
     if design.estimated:
         clock["estimated"] = True
-    return begun_or_opened(design, theta, ledger, choices, clock | {"remembers": True})
+    return begin_or_open(design, theta, ledger, choices, clock | {"remembers": True})
 
 
-# A causal design as a file: what it rests on, as numbers, never code ---------------------------------
+# Files --------------------------------------------------------------------------------------------------
 
 
 _FIELDS = SHARED_FIELDS | {"transitions", "slope", "decision_every", "demand", "estimated", "given", "long_run"}
@@ -700,7 +720,7 @@ _RUN = ("rate", "distortion", "rate_error", "distortion_error")
 _SIX = 6.0  # standard errors by which a simulation may be off: less than once in 10^8
 
 
-def _proved(plain: Plain, beliefs: Beliefs) -> LongRun:
+def _check_long_run(plain: Plain, beliefs: Beliefs) -> LongRun:
     """The long run as the file has it, if it is that of the beliefs."""
     rate, distortion, *errors = (number_from_plain(name, plain[name]) for name in _RUN)
     claim = LongRun(rate, distortion, errors[0], errors[1], plain["how"], plain["places"])
@@ -715,10 +735,10 @@ def _proved(plain: Plain, beliefs: Beliefs) -> LongRun:
     return claim
 
 
-# Budgets that people understand: so much a day, and what an adversary can say about an hour ----------
+# Leakage a day, and the accuracy of an adversary about an hour ------------------------------------------
 
 
-def at_most(leakage_per_day: Any, decisions_per_day: float) -> float:
+def at_most(leakage_per_day: float | str | None, decisions_per_day: float) -> float:
     """The rate for `us.design_causal` with which a day tells so much: nats a decision.
 
     The leakage is a number of nats or written with its unit. In expectation only: how much a day tells depends on the
@@ -770,11 +790,11 @@ class Answer:
 
 def was_ever(
     design: CausalDesign | Beliefs,
-    values: Iterable[Any],
+    values: Iterable[Value],
     window: tuple[int, int],
     decisions: int,
     sequences: int = 500,
-    rng: Any = None,
+    rng: Seed = None,
 ) -> Answer:
     """The accuracy on "was theta ever among these values in this window", as "was anyone in between 14 and 15 h".
 
@@ -790,8 +810,11 @@ def was_ever(
     >>> round(found.blind, 3), bool(found.blind < found.seeing < 0.75)
     (0.571, True)
     """
-    beliefs = design.beliefs if isinstance(design, CausalDesign) else design
-    rows = [design.row(v) if isinstance(design, CausalDesign) else int(v) for v in values]
+    if isinstance(design, CausalDesign):
+        beliefs, rows = design.beliefs, [design.row(v) for v in values]
+    else:
+        positions = _positions(range(len(design.prior)))
+        beliefs, rows = design, [positions[v] for v in values]
     first, end = window
     if not 0 <= first < end <= decisions:
         raise DesignError(f"window = {window!r}; it must be (first, end) with 0 <= first < end <= {decisions}")
@@ -823,16 +846,16 @@ def chance_of_none(beliefs: Beliefs, rows: list[int], window: tuple[int, int], l
     return np.asarray(out.sum(axis=1) / every.sum(axis=1))
 
 
-# What a causal randomizer really costs: the distortion along the paths, not that of values that stay ---
+# The distortion along paths --------------------------------------------------------------------------------
 
 
 def path_distortion(
     design: CausalDesign,
-    theta: Sequence[Any],
-    pseudo: Sequence[Any],
-    distortion: Any = None,
-    weights: Any = None,
-    rng: Any = None,
+    theta: Sequence[Value],
+    pseudo: Sequence[Value],
+    distortion: str | Function | None = None,
+    weights: ArrayLike | None = None,
+    rng: Seed = None,
 ) -> tuple[float, float]:
     """The mean distortion of the readings along a private and a pseudo path, one value a decision; its error.
 
@@ -850,11 +873,11 @@ def path_distortion(
     (2.652, 0.0)
     """
     if distortion is None:
-        if design._given is None:
+        if design._choices.given is None:
             raise DesignError(
                 "the design was made from a matrix of costs; say which distortion of readings, distortion="
             )
-        distortion, weights = design._given
+        distortion, weights = design._choices.given
     if len(theta) != len(pseudo) or not len(theta):
         raise DesignError(f"the paths have {len(theta)} and {len(pseudo)} decisions; they must have as many, and some")
     repeat = design.decision_every
@@ -875,7 +898,11 @@ class TrueDistortion:
 
 
 def true_distortion(
-    design: CausalDesign, decisions: int = 50, paths: int = 50, rng: Any = None, distortion: Any = None
+    design: CausalDesign,
+    decisions: int = 50,
+    paths: int = 50,
+    rng: Seed = None,
+    distortion: str | Function | None = None,
 ) -> TrueDistortion:
     """The mean distortion along random private paths and the pseudo paths drawn for them.
 

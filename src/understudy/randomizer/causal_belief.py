@@ -37,15 +37,18 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from understudy._types import Array, Frozen
+from understudy._types import Array, Frozen, Seed
 from understudy.errors import DesignError, NumericalError, StateError
-from understudy.randomizer.randomizer import BITS
+from understudy.randomizer.design import BITS, Randomizer
 from understudy.randomizer.solver import as_cost, as_prior, at_slope, kernels, view
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 # What somebody who sees every pseudo value believes, and the kernel that fits the belief -------------
 
@@ -98,9 +101,9 @@ class Beliefs(Frozen):
     Draw(decision=1)
     """
 
-    __slots__ = ("_L", "_base", "_kept", "_scale", "cost", "prior", "slope", "transitions")
+    __slots__ = ("_L", "_base", "_cache", "_scale", "cost", "prior", "slope", "transitions")
 
-    def __init__(self, prior: Any, transitions: Any, cost: Any, slope: float) -> None:
+    def __init__(self, prior: ArrayLike | None, transitions: ArrayLike, cost: ArrayLike, slope: float) -> None:
         self.cost: Array = as_cost(cost)
         m, n = self.cost.shape
         self.prior: Array = as_prior(prior, m)
@@ -116,11 +119,11 @@ class Beliefs(Frozen):
         # each value its cheapest column: for rows that no used column is allowed to, and where cost is all that counts
         self._base: Array = np.empty(m * n)
         kernels.saturated(view(L), m, n, view(self._base))
-        self._kept: dict[tuple[int, ...], Array] = {}
+        self._cache: dict[tuple[int, ...], Array] = {}
         for array in (self.cost, self.prior, self.transitions, L, self._base):
             array.flags.writeable = False
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[Beliefs], tuple[Array, Array, Array, Array | float]]:
         return type(self), (self.prior, self.transitions, self.cost, self.slope)
 
     def __repr__(self) -> str:
@@ -149,13 +152,13 @@ class Beliefs(Frozen):
         `tick` is the number of the decision by the clock. Where several matrices take turns, it is counted in.
         """
         state = BeliefState(tuple(self.prior.tolist()), 0)
-        return state if self.period == 1 else self.passed(state, tick % self.period)
+        return state if self.period == 1 else self.advance(state, tick % self.period)
 
-    def passed(self, state: BeliefState, decisions: int) -> BeliefState:
+    def advance(self, state: BeliefState, decisions: int) -> BeliefState:
         """The state after so many decisions that were not made: the parameter has moved, and nothing was told.
 
         >>> beliefs = Beliefs([1.0, 0.0], [[0.9, 0.1], [0.1, 0.9]], [[0, 1], [1, 0]], slope=2.0)
-        >>> [round(p, 4) for p in beliefs.passed(beliefs.start(), 3).belief], beliefs.passed(beliefs.start(), 10**9).k
+        >>> [round(p, 4) for p in beliefs.advance(beliefs.start(), 3).belief], beliefs.advance(beliefs.start(), 10**9).k
         ([0.756, 0.244], 1000000000)
         """
         if decisions <= 0:
@@ -172,15 +175,15 @@ class Beliefs(Frozen):
 
     def kernel(self, belief: Sequence[float]) -> Array:
         """The kernel that is drawn from at a belief, in whole numbers of 2^-53."""
-        key = rounded(belief)
-        found = self._kept.get(key)
-        return self._keep(key, self._solve(_odds(key))) if found is None else found
+        key = round_belief(belief)
+        found = self._cache.get(key)
+        return self._keep(key, self._solve(_belief_of_key(key))) if found is None else found
 
     def _keep(self, key: tuple[int, ...], kernel: Array) -> Array:
-        if len(self._kept) >= _KEPT:
-            self._kept.clear()
+        if len(self._cache) >= _KEPT:
+            self._cache.clear()
         kernel.flags.writeable = False
-        self._kept[key] = kernel
+        self._cache[key] = kernel
         return kernel
 
     def charge(self, belief: Sequence[float], kernel: Array) -> float:
@@ -204,7 +207,7 @@ class Beliefs(Frozen):
         A private value that is impossible by the prior and the transitions is outside of the model. A refusal would
         tell that it is there; so the draw is then one of those that were to be expected, whatever theta is.
         """
-        belief = self._checked(state)
+        belief = self._check(state)
         kernel = self.kernel(belief)
         charge = self.charge(belief, kernel)
         if not charge <= left:
@@ -214,17 +217,17 @@ class Beliefs(Frozen):
             # whole numbers of 2^-53 up to 1 are added without rounding
             j = bisect.bisect_right(list(accumulate(kernel[row].tolist())), bits * 2.0**-BITS)
         else:
-            j = self._as_believed(belief, kernel, bits * 2.0**-BITS)
+            j = self._draw_by_belief(belief, kernel, bits * 2.0**-BITS)
         return Draw(self.after(state, kernel, j), j, charge)
 
     @staticmethod
-    def _as_believed(belief: Sequence[float], kernel: Array, u: float) -> int:
+    def _draw_by_belief(belief: Sequence[float], kernel: Array, u: float) -> int:
         """A draw that has the odds that somebody expects who knows the pseudo past alone."""
         r = np.asarray(belief) @ kernel
         ends = np.cumsum(r / r.sum())
         return int(np.flatnonzero(r > 0.0)[np.searchsorted(ends[r > 0.0][:-1], u, side="right")])
 
-    def _checked(self, state: BeliefState) -> Belief:
+    def _check(self, state: BeliefState) -> Belief:
         if not isinstance(state, tuple) or len(state) != 2 or not isinstance(state[0], tuple):
             raise StateError(f"a state is of type {type(state).__name__}; it must be one that start or draw gave")
         if len(state[0]) != len(self.prior) or not abs(math.fsum(state[0]) - 1.0) < 1e-9:
@@ -270,25 +273,23 @@ class Beliefs(Frozen):
         return found.kernel.reshape(m, n)
 
 
-class Fixed(Beliefs):
+class FixedKernel(Beliefs):
     """The same account for one kernel that is drawn from whatever the belief is: draws without memory.
 
-    >>> twice = Fixed([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], [[0, 1], [1, 0]], [[0.7, 0.3], [0.3, 0.7]])
+    >>> twice = FixedKernel([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], [[0, 1], [1, 0]], [[0.7, 0.3], [0.3, 0.7]])
     >>> twice.kernel((0.2, 0.8)).tolist() == twice.kernel((0.5, 0.5)).tolist()
     True
     """
 
     __slots__ = ("_same",)
 
-    def __init__(self, prior: Any, transitions: Any, cost: Any, kernel: Any) -> None:
-        from understudy.randomizer.randomizer import Randomizer
-
+    def __init__(self, prior: ArrayLike | None, transitions: ArrayLike, cost: ArrayLike, kernel: ArrayLike) -> None:
         super().__init__(prior, transitions, cost, 0.0)
         self._same: Array = Randomizer(kernel).kernel
         if self._same.shape != self.cost.shape:
             raise DesignError(f"kernel has shape {self._same.shape} and the costs {self.cost.shape}; they must agree")
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[Beliefs], tuple[Array, Array, Array, Array | float]]:
         return type(self), (self.prior, self.transitions, self.cost, self._same)
 
     def kernel(self, belief: Sequence[float]) -> Array:
@@ -296,10 +297,10 @@ class Fixed(Beliefs):
         return self._same
 
 
-def rounded(belief: Sequence[float], grid: float = _GRID) -> tuple[int, ...]:
+def round_belief(belief: Sequence[float], grid: float = _GRID) -> tuple[int, ...]:
     """A belief in whole numbers of 2^-30; what can occur stays possible, however rare.
 
-    >>> rounded((0.25, 0.75, 1e-30, 0.0))
+    >>> round_belief((0.25, 0.75, 1e-30, 0.0))
     (268435456, 805306368, 1, 0)
     """
     return tuple([int(x * grid + 0.5) or 1 if x > 0.0 else 0 for x in belief])
@@ -318,13 +319,13 @@ def _power(matrix: Array, exponent: int) -> Array:
     return result
 
 
-def _odds(key: tuple[int, ...]) -> Array:
+def _belief_of_key(key: tuple[int, ...]) -> Array:
     """The belief that a rounded one stands for."""
     total = sum(key)
     return np.array([x / total for x in key])
 
 
-def as_transitions(transitions: Any, m: int) -> Array:
+def as_transitions(transitions: ArrayLike, m: int) -> Array:
     """One transition matrix or several in turn, (count, m, m), rows normalised.
 
     >>> as_transitions([[0.9, 0.1], [0.2, 0.8]], 2).shape
@@ -350,7 +351,7 @@ def as_transitions(transitions: Any, m: int) -> Array:
     return np.asarray(T / total[:, :, None])
 
 
-def as_slope(slope: Any) -> float:
+def as_slope(slope: float) -> float:
     """A slope, in nats a unit of distortion: 0 or more, infinity included."""
     if isinstance(slope, bool) or not isinstance(slope, (int, float, np.integer, np.floating)) or not slope >= 0.0:
         raise DesignError(f"slope = {slope!r}; it must be a number of 0 or more, in nats a unit of distortion")
@@ -383,7 +384,7 @@ def expected_cost(belief: Sequence[float], kernel: Array, cost: Array) -> float:
 # Simulation ----------------------------------------------------------------------------------------------
 
 
-class Played(NamedTuple):
+class Simulation(NamedTuple):
     """Simulated sequences, time first: (T, N), and (T, N, m) for likelihoods.
 
     `theta` and `pseudo` are positions; `likelihoods[k, s, i]` is the probability of draw k had theta been value i;
@@ -398,7 +399,7 @@ class Played(NamedTuple):
     costs: Array
 
 
-def play(beliefs: Beliefs, decisions: int, sequences: int, rng: Any = None, every: int = 1) -> Played:
+def play(beliefs: Beliefs, decisions: int, sequences: int, rng: Seed = None, every: int = 1) -> Simulation:
     """Simulate private paths and the draws made for them.
 
     With `every` a pseudo value is drawn at each so many-th step only and held in between: an epoch.
@@ -414,7 +415,7 @@ def play(beliefs: Beliefs, decisions: int, sequences: int, rng: Any = None, ever
     belief = np.tile(beliefs.prior, (N, 1))
     theta = _pick(np.cumsum(belief, axis=1), generator)
     column = np.zeros(N, dtype=np.int64)
-    out = Played(
+    out = Simulation(
         np.empty((decisions, N), dtype=np.int64), np.empty((decisions, N), dtype=np.int64),
         np.ones((decisions, N, m)), np.zeros((decisions, N)), np.empty((decisions, N)),
     )  # fmt: skip
@@ -423,7 +424,7 @@ def play(beliefs: Beliefs, decisions: int, sequences: int, rng: Any = None, ever
         if k % every == 0:
             P = _kernels_for(beliefs, belief)
             column = _pick(np.cumsum(P[each, theta], axis=1), generator)
-            out.charges[k] = _told(belief, P)
+            out.charges[k] = _leakages(belief, P)
             out.likelihoods[k] = P[each, :, column]
             belief = belief * out.likelihoods[k]
             belief /= belief.sum(axis=1, keepdims=True)
@@ -443,12 +444,12 @@ def _pick(ends: Array, rng: np.random.Generator) -> NDArray[np.int64]:
 
 
 def _kernels_for(beliefs: Beliefs, belief: Array) -> Array:
-    if isinstance(beliefs, Fixed):
+    if isinstance(beliefs, FixedKernel):
         return np.broadcast_to(beliefs.kernel(()), (len(belief), *beliefs.cost.shape))
     return np.array([beliefs.kernel(b) for b in belief.tolist()])
 
 
-def _told(belief: Array, P: Array) -> Array:
+def _leakages(belief: Array, P: Array) -> Array:
     """I_b(P) of many."""
     r = np.einsum("si,sij->sj", belief, P)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -472,7 +473,7 @@ class Posteriors(NamedTuple):
     smoothing: Array
 
 
-def posteriors(likelihoods: Array, prior: Any, transitions: Array) -> Posteriors:
+def posteriors(likelihoods: Array, prior: ArrayLike, transitions: Array) -> Posteriors:
     """Forward and backward over theta, along given likelihoods (T, N, m): exact.
 
     >>> T = np.array([[[0.9, 0.1], [0.1, 0.9]]])
@@ -512,7 +513,7 @@ class Errors:
 
 
 def errors(
-    beliefs: Beliefs, decisions: int = 200, sequences: int = 500, rng: Any = None, every: int = 1, margin: int = 0
+    beliefs: Beliefs, decisions: int = 200, sequences: int = 500, rng: Seed = None, every: int = 1, margin: int = 0
 ) -> Errors:
     """The errors of the filtering and the smoothing adversary, with leakage and distortion of the same sequences.
 
@@ -542,7 +543,7 @@ def errors(
 
 _SEED = 20230203  # a design that is computed twice is the same design
 _PLACES = 1000  # beliefs that are enumerated at most, for each transition matrix
-_GRID_limit = 2000  # places of a grid, over all transition matrices
+_GRID_PLACES = 2000  # places of a grid, over all transition matrices
 _PATHS, _LONG = 3, 300
 _SEQUENCES, _DECISIONS = 64, 240
 
@@ -563,7 +564,7 @@ class LongRun:
     places: int
 
 
-def long_run(beliefs: Beliefs, rng: Any = None) -> LongRun:
+def long_run(beliefs: Beliefs, rng: Seed = None) -> LongRun:
     """The leakage rate and the distortion that a causal randomizer settles to.
 
     >>> beliefs = Beliefs([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], [[0, 1], [1, 0]], slope=2.0)
@@ -571,10 +572,10 @@ def long_run(beliefs: Beliefs, rng: Any = None) -> LongRun:
     >>> round(found.rate, 6), round(found.distortion, 6), found.how
     (0.128572, 0.119203, 'exact')
     """
-    found = _enumerated(beliefs, beliefs.start()) or _from_afar(beliefs)
+    found = _enumerate(beliefs, beliefs.start()) or _enumerate_late(beliefs)
     if found is None and len(beliefs.prior) == 2:
-        found = _on_a_grid(beliefs)
-    return _simulated(beliefs, rng) if found is None else found
+        found = _on_grid(beliefs)
+    return _simulate(beliefs, rng) if found is None else found
 
 
 class _Chain:
@@ -606,11 +607,11 @@ class _Chain:
 
         size = len(self.told)
         P = coo_array((self.chances, (self.rows, self.columns)), shape=(size, size)).tocsr()
-        law = _settled(P, start)
+        law = _stationary_law(P, start)
         return LongRun(float(law @ self.told), float(law @ self.costs), 0.0, 0.0, how, size)
 
 
-def _settled(P: Any, start: Array) -> Array:
+def _stationary_law(P: csr_array, start: Array) -> Array:
     """The mean law of a finite chain over a long time: the stationary laws of its closed classes, by absorption."""
     from scipy.sparse import csc_array, eye_array
     from scipy.sparse.csgraph import connected_components
@@ -642,19 +643,19 @@ def _settled(P: Any, start: Array) -> Array:
     return law
 
 
-def _enumerated(beliefs: Beliefs, first: BeliefState) -> LongRun | None:
+def _enumerate(beliefs: Beliefs, first: BeliefState) -> LongRun | None:
     """All beliefs that can come after one, if they are few."""
-    return _reached(beliefs, first, 2.0**30, "exact") or _reached(beliefs, first, 2.0**20, "merged")
+    return _enumerate_on(beliefs, first, 2.0**30, "exact") or _enumerate_on(beliefs, first, 2.0**20, "merged")
 
 
-def _reached(beliefs: Beliefs, first: BeliefState, grid: float, how: str) -> LongRun | None:
+def _enumerate_on(beliefs: Beliefs, first: BeliefState, grid: float, how: str) -> LongRun | None:
     chain = _Chain()
-    known = {(first.k % beliefs.period, rounded(first.belief, grid)): 0}
+    known = {(first.k % beliefs.period, round_belief(first.belief, grid)): 0}
     waiting = [first]
     for at, state in enumerate(waiting):  # which grows
         for chance, after in chain.visit(beliefs, state):
             phase = after.k % beliefs.period
-            key = (phase, rounded(after.belief, grid))
+            key = (phase, round_belief(after.belief, grid))
             if key not in known:
                 if len(known) >= _PLACES * beliefs.period:
                     return None
@@ -666,7 +667,7 @@ def _reached(beliefs: Beliefs, first: BeliefState, grid: float, how: str) -> Lon
     return chain.means(start, how)
 
 
-def _from_afar(beliefs: Beliefs) -> LongRun | None:
+def _enumerate_late(beliefs: Beliefs) -> LongRun | None:
     """Many beliefs may come at first and few later on: enumerated from the ends of random paths, if these agree."""
     rng = np.random.default_rng(_SEED)
     found: list[LongRun] = []
@@ -676,7 +677,7 @@ def _from_afar(beliefs: Beliefs) -> LongRun | None:
             kernel = beliefs.kernel(state.belief)
             r = np.asarray(state.belief) @ kernel
             state = beliefs.after(state, kernel, int(rng.choice(len(r), p=r / r.sum())))
-        later = _enumerated(beliefs, state)
+        later = _enumerate(beliefs, state)
         if later is None:
             return None
         found.append(later)
@@ -685,10 +686,10 @@ def _from_afar(beliefs: Beliefs) -> LongRun | None:
     return found[0] if agree else None
 
 
-def _on_a_grid(beliefs: Beliefs) -> LongRun:
+def _on_grid(beliefs: Beliefs) -> LongRun:
     """Two values: the beliefs on a grid for each matrix, what falls between two places shared by both."""
     period = beliefs.period
-    size = max(200, _GRID_limit // period)
+    size = max(200, _GRID_PLACES // period)
     # a belief is a mixture of the rows of the matrix before it
     ends = [np.sort(beliefs.transitions[f - 1][:, 1]) for f in range(period)]
     grids = [np.linspace(low, high, size) for low, high in ends]
@@ -716,7 +717,7 @@ def _on_a_grid(beliefs: Beliefs) -> LongRun:
     return chain.means(start, "grid")
 
 
-def _simulated(beliefs: Beliefs, rng: Any) -> LongRun:
+def _simulate(beliefs: Beliefs, rng: Seed) -> LongRun:
     """Means over simulated sequences without their first third, over whole turns of the matrices."""
     turn = 3 * beliefs.period
     T = -(-_DECISIONS // turn) * turn

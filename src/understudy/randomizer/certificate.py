@@ -24,16 +24,7 @@ import numpy as np
 
 from understudy._types import Array
 from understudy.errors import StoredFileError
-from understudy.randomizer.solver import (
-    FORBIDDEN,
-    TOLERANCE,
-    Solution,
-    closed,
-    information,
-    kernels,
-    view,
-    within,
-)
+from understudy.randomizer.solver import FORBIDDEN, TOLERANCE, Solution, closed, information, kernels, view, within
 
 _STEPS = 40  # of q, at most
 _LIFT = 2.0**600  # costs too small to divide by are multiplied by this
@@ -85,7 +76,7 @@ def dual(L: Array, p: Array, kernel: Array, beta: float, wanted: float = math.in
     return best
 
 
-def least_told(allowed: Array, p: Array, kernel: Array) -> Dual:
+def least_information(allowed: Array, p: Array, kernel: Array) -> Dual:
     """What no kernel tells less than that draws allowed pairs alone."""
     return dual(np.where(allowed, 0.0, FORBIDDEN), p, kernel, 1.0)
 
@@ -142,7 +133,7 @@ def proven_leakage(cost: Array, p: Array, kernel: Array, limit: float, slope: fl
     allowed[p == 0.0] = True
     found = Dual(0.0, 0.0)
     if not allowed.all(axis=0).any():
-        found = least_told(allowed, p, kernel)
+        found = least_information(allowed, p, kernel)
     L, r = np.empty(m * n), np.zeros(5)
     kernels.prepare(view(cost.reshape(-1)), m, n, view(p), view(L), view(np.empty(n)), view(r))
     lowest, scale = r[:2].tolist()

@@ -20,17 +20,18 @@ import textwrap
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from understudy import text
-from understudy._types import Array, Progress
+from understudy._types import Array, Progress, Seed, Value
 from understudy.distortion.costs import Costs, costs
 from understudy.distortion.measures import Function
 from understudy.errors import ConfigurationError, DesignError
 from understudy.models.family import Family
-from understudy.randomizer.design import Design, solved
+from understudy.randomizer.design import Design, solve_demand
 from understudy.randomizer.measures import entropy
 from understudy.randomizer.residual import Charge, charge
 from understudy.randomizer.solver import (
@@ -67,7 +68,7 @@ class ConditionalDesign:
     lower_bound: float
     gap: float
     budget: float
-    demand: tuple[Any, str]
+    demand: tuple[float | str, str]
     status: str
     slope: float
 
@@ -174,7 +175,7 @@ SAME_SLOPE, SAME_LEAKAGE = "same slope", "same leakage"
 _ROUNDS = 200
 
 
-class _Tuned(NamedTuple):
+class _Tangent(NamedTuple):
     """One time of day at a slope: what its kernel tells, and what no I + slope * (D - lowest) goes below."""
 
     leakage: float
@@ -182,7 +183,12 @@ class _Tuned(NamedTuple):
 
 
 def solve_conditional(
-    cost: Any, priors: Mapping[Hashable, Any], weights: Any = None, *, leakage: Any, split: str = SAME_SLOPE
+    cost: ArrayLike,
+    priors: Mapping[Hashable, ArrayLike],
+    weights: Mapping[Hashable, float] | None = None,
+    *,
+    leakage: float | str,
+    split: str = SAME_SLOPE,
 ) -> ConditionalDesign:
     """Randomizers for a public clock on a bare cost matrix; see `design_conditional`.
 
@@ -195,22 +201,22 @@ def solve_conditional(
     """
     matrix = as_cost(cost)
     times, P, pi = _clock(priors, weights, matrix.shape[0])
-    return _made(matrix, (times, P, pi), leakage, _split(split), None, None, None)
+    return _build(matrix, (times, P, pi), leakage, _split(split), None, None, None)
 
 
 def design_conditional(
     family: Family,
-    pseudo: Iterable[Any] | None = None,
+    pseudo: Iterable[Value] | None = None,
     *,
-    priors: Mapping[Hashable, Any],
-    weights: Mapping[Hashable, Any] | None = None,
-    leakage: Any,
+    priors: Mapping[Hashable, ArrayLike],
+    weights: Mapping[Hashable, float] | None = None,
+    leakage: float | str,
     split: str = SAME_SLOPE,
     horizon: int | None = None,
     distortion: str | Function = "mse",
-    channel_weights: Any = None,
+    channel_weights: ArrayLike | None = None,
     accuracy: float = 0.01,
-    rng: Any = None,
+    rng: Seed = None,
     progress: Progress | None = None,
 ) -> ConditionalDesign:
     """A randomizer for each value of a public clock, such as the hour of the day.
@@ -237,7 +243,7 @@ def design_conditional(
     overall = family_at(family, as_prior(pi @ P, len(family.values)))
     leak = charge(overall, horizon, rng)
     found = costs(overall, pseudo, horizon, distortion, channel_weights, accuracy, rng, progress)
-    return _made(np.array(found.matrix, order="C"), (times, P, pi), leakage, chosen, family, found, leak)
+    return _build(np.array(found.matrix, order="C"), (times, P, pi), leakage, chosen, family, found, leak)
 
 
 def clock_priors(family: Family, floor: float = 0.0) -> dict[int, Array]:
@@ -273,13 +279,15 @@ def family_at(family: Family, prior: Array) -> Family:
     return Family(family.model, family.values, prior, family.about)
 
 
-def _split(split: Any) -> str:
+def _split(split: str) -> str:
     if split not in (SAME_SLOPE, SAME_LEAKAGE):
         raise DesignError(f"split = {split!r}; it must be {SAME_SLOPE!r} or {SAME_LEAKAGE!r}")
     return str(split)
 
 
-def _clock(priors: Any, weights: Any, m: int) -> tuple[tuple[Hashable, ...], Array, Array]:
+def _clock(
+    priors: Mapping[Hashable, ArrayLike], weights: Mapping[Hashable, float] | None, m: int
+) -> tuple[tuple[Hashable, ...], Array, Array]:
     """Values of the clock, their odds (S, m) and weights (S,)."""
     if not isinstance(priors, Mapping):
         raise DesignError(
@@ -288,7 +296,7 @@ def _clock(priors: Any, weights: Any, m: int) -> tuple[tuple[Hashable, ...], Arr
     if not priors:
         raise DesignError("priors is empty; it must give odds for at least one value of the clock")
     times = tuple(priors)
-    P = np.stack([_odds_at(s, priors[s], m) for s in times])
+    P = np.stack([_prior_at(s, priors[s], m) for s in times])
     if weights is None:
         return times, P, np.full(len(times), 1.0 / len(times))
     if not isinstance(weights, Mapping) or set(weights) != set(times):
@@ -302,17 +310,17 @@ def _clock(priors: Any, weights: Any, m: int) -> tuple[tuple[Hashable, ...], Arr
     return times, P, pi / pi.sum()
 
 
-def _odds_at(time: Hashable, odds: Any, m: int) -> Array:
+def _prior_at(time: Hashable, prior: ArrayLike, m: int) -> Array:
     try:
-        return as_prior(odds, m)
+        return as_prior(prior, m)
     except DesignError as error:
         raise DesignError(f"priors[{time!r}]: {error}") from error
 
 
-def _made(
+def _build(
     cost: Array,
     clock: tuple[tuple[Hashable, ...], Array, Array],
-    leakage: Any,
+    leakage: float | str,
     split: str,
     family: Family | None,
     found: Costs | None,
@@ -332,21 +340,21 @@ def _made(
         draws, slope = shares(cost, P, pi, left)
         spent = [x + y for x, y in zip(draws, rest, strict=True)]
     designs = [
-        solved(cost, p.copy(), ("leakage", x), None if family is None else family_at(family, p), found, one)
+        solve_demand(cost, p.copy(), ("leakage", x), None if family is None else family_at(family, p), found, one)
         for p, x, one in zip(P, spent, leaks, strict=True)
     ]
     lower = math.fsum(pi * [design.lower_bound for design in designs])
     if split == SAME_SLOPE and 0.0 < slope < math.inf:
         lower = max(_lower(cost, P, pi, slope * f, left) for f in (1.0, 1.0 - 1e-9, 1.0 + 1e-9))
-    return _summed(times, pi, designs, budget, (leakage, split), slope, lower)
+    return _sum_up(times, pi, designs, budget, (leakage, split), slope, lower)
 
 
-def _summed(
+def _sum_up(
     times: tuple[Hashable, ...],
     pi: Array,
     designs: list[Design],
     budget: float,
-    demand: tuple[Any, str],
+    demand: tuple[float | str, str],
     slope: float,
     lower: float,
 ) -> ConditionalDesign:
@@ -381,8 +389,8 @@ def shares(cost: Array, P: Array, pi: Array, budget: float) -> tuple[list[float]
     if budget == 0.0:
         return [0.0] * len(pi), 0.0
 
-    def told(slope: float) -> list[float]:
-        return [_tuned(cost, p, slope).leakage if w > 0.0 else 0.0 for p, w in zip(P, pi, strict=True)]
+    def leakages_at(slope: float) -> list[float]:
+        return [_tune(cost, p, slope).leakage if w > 0.0 else 0.0 for p, w in zip(P, pi, strict=True)]
 
     def mean(leakages: list[float]) -> float:
         return math.fsum(pi[k] * leakages[k] for k in used)
@@ -392,7 +400,7 @@ def shares(cost: Array, P: Array, pi: Array, budget: float) -> tuple[list[float]
     slope = slope if 0.0 < slope < math.inf else 1.0
     low, high = (0.0, least), (math.inf, most)
     for _ in range(_ROUNDS):
-        now = told(slope)
+        now = leakages_at(slope)
         spent = mean(now)
         low, high = ((slope, now), high) if spent <= budget else (low, (slope, now))
         if abs(spent - budget) <= 1e-14 * budget or high[0] - low[0] <= 1e-15 * low[0]:
@@ -402,7 +410,7 @@ def shares(cost: Array, P: Array, pi: Array, budget: float) -> tuple[list[float]
     below, above = mean(low[1]), mean(high[1])
     t = (budget - below) / (above - below) if above > below else 0.0
     found = [x + t * (y - x) for x, y in zip(low[1], high[1], strict=True)]
-    return _kept(found, pi, budget), slope
+    return _within_budget(found, pi, budget), slope
 
 
 def _between(low: float, high: float, below: float, above: float, wanted: float) -> float:
@@ -416,7 +424,7 @@ def _between(low: float, high: float, below: float, above: float, wanted: float)
     return float(low * (high / low) ** share)
 
 
-def _kept(leakages: list[float], pi: Array, budget: float) -> list[float]:
+def _within_budget(leakages: list[float], pi: Array, budget: float) -> list[float]:
     """The same, a little less where rounding would exceed the budget."""
     weights = [Fraction(w) for w in pi.tolist()]
     for k in range(40):
@@ -426,7 +434,7 @@ def _kept(leakages: list[float], pi: Array, budget: float) -> list[float]:
     return [0.0] * len(leakages)
 
 
-def _tuned(cost: Array, p: Array, slope: float) -> _Tuned:
+def _tune(cost: Array, p: Array, slope: float) -> _Tangent:
     """The least I + slope * (D - lowest) of a time of day: the leakage of the kernel there, and a proven bound."""
     m, n = cost.shape
     L, base, r = np.empty(m * n), np.empty(m * n), np.zeros(5)
@@ -435,10 +443,10 @@ def _tuned(cost: Array, p: Array, slope: float) -> _Tuned:
         minimise(cost, p, math.inf)  # raises, saying what is wrong
     b = slope * float(r[1])
     if not 0.0 < b < math.inf:
-        return _Tuned(0.0, 0.0)
+        return _Tangent(0.0, 0.0)
     kernels.saturated(view(L), m, n, view(base))
     found = at_slope(L, p, b, base)
-    return _Tuned(information(p, found.kernel), max(0.0, found.bound - found.rounding))
+    return _Tangent(information(p, found.kernel), max(0.0, found.bound - found.rounding))
 
 
 def _lower(cost: Array, P: Array, pi: Array, slope: float, budget: float) -> float:
@@ -448,6 +456,6 @@ def _lower(cost: Array, P: Array, pi: Array, slope: float, budget: float) -> flo
         if w > 0.0:
             # D_s >= lowest + (bound - I_s) / slope for every kernel
             lowest = math.fsum(p[p > 0.0] * cost.min(axis=1)[p > 0.0])
-            total += w * (lowest + _tuned(cost, p, slope).bound / slope)
+            total += w * (lowest + _tune(cost, p, slope).bound / slope)
             scale += w * lowest
     return total - budget / slope - 4e-15 * (scale + budget / slope)

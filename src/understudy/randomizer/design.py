@@ -1,24 +1,47 @@
-"""Making designs: `us.design` for a family of models, `us.solve` for a bare cost matrix.
+"""A design: the randomizer of least distortion within a budget of leakage, with its proof.
 
-A design: the randomizer, what it costs, what it gives away, and the proof of both.
+The private parameter Theta has the prior p. A randomizer draws the pseudo parameter ~Theta with the probabilities
+P[i, j] = Pr(~theta_j given theta_i), and the readings are then disguised as those of ~theta. The costs L[i, j] are the
+distortion of the readings when value j plays value i. The problem (OP) of the paper is ::
 
-A design at work: what a stream asks of it, and the making of streams.
+    minimise  D(P) = sum_ij p_i P_ij L_ij     subject to  I(Theta; ~Theta) <= I_0
+
+By Theorem 3 the disguised readings leak no more than I(Theta; ~Theta), the mutual information of one draw, however long
+the sequence is.
+
+- `design` finds the costs of a family of models and solves the problem; `solve` takes a matrix of costs. The budget
+  is a leakage, an error probability of the adversary, or a distortion (then the leakage is minimised). `Constraint`
+  objects can be added to each.
+- `Design` holds the randomizer, its distortion and leakage, and a proven lower bound on the distortion of every
+  randomizer within the budget. `Design.guarantee` is the card for people.
+- `Randomizer` holds the kernel. Each probability is a whole number of 2^-53 and each row sums to one exactly, so a draw
+  compares 53 random bits with whole numbers: the kernel that is certified is the one that is sampled.
+- `Design.stream` begins a live stream, or continues the one that a ledger has under the same name.
+- `Design.save` and `load_design` store a design as JSON. What a file claims is proved again when it is loaded.
+
+Approximate models leak a little with every reading. This residual (`understudy.randomizer.residual`) is subtracted from
+the budget before the problem is solved.
 """
 
 from __future__ import annotations
 
+import bisect
+import datetime as dt
 import math
 import os
+import secrets
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from understudy import text
-from understudy._types import Array, Json, Plain, Progress, Value
+from understudy._types import Array, Frozen, Json, Plain, Progress, Seed, Value
 from understudy.distortion.costs import Costs, costs
 from understudy.distortion.measures import Function
 from understudy.errors import (
@@ -47,9 +70,19 @@ from understudy.randomizer.constraints import (
 from understudy.randomizer.guarantee import Guarantee, Released, released
 from understudy.randomizer.inverse import least_leakage, meets
 from understudy.randomizer.measures import capacity, entropy, mutual_information
-from understudy.randomizer.randomizer import BITS, Randomizer
 from understudy.randomizer.residual import Charge, charge, is_approximate, rounded_up
-from understudy.randomizer.solver import TOLERANCE, Solution, as_cost, as_prior, bounds_of, information, minimise, nats
+from understudy.randomizer.solver import (
+    TOLERANCE,
+    Solution,
+    as_cost,
+    as_prior,
+    bounds_of,
+    information,
+    kernels,
+    minimise,
+    nats,
+    view,
+)
 from understudy.serialize import (
     KINDS,
     class_of,
@@ -66,7 +99,7 @@ from understudy.serialize import (
     value_to_plain,
     write,
 )
-from understudy.stream.cadence import Cadence
+from understudy.stream.cadence import Cadence, Duration
 from understudy.stream.engine import REFUSE, WITHHOLD, Clock
 from understudy.stream.ledger import Ledger
 from understudy.stream.ledger_file import StreamRow, check_name
@@ -74,9 +107,119 @@ from understudy.stream.policy import DESIGN_PRIOR, StreamDesign
 from understudy.stream.release import DEFAULT_TERMS, Release, Terms, floating_point, release_of
 from understudy.stream.stream import Stream, new_secret, period_of
 from understudy.transform.gaps import refill_of
+from understudy.transform.lattice import Resolution
 from understudy.transform.roundoff import Roundoff
 
-# A design: the randomizer, what it costs, what it gives away, and the proof of both ------------------
+# The randomizer ---------------------------------------------------------------------------------------
+
+
+BITS = 53
+
+
+class Randomizer(Frozen):
+    """A kernel P[i, j] = Pr(~theta_j given theta_i), and draws from it.
+
+    `values` and `pseudo` name the rows and the columns; without them they are numbered. A kernel that is
+    not in whole numbers of 2^-53 is rounded to them.
+
+    >>> import understudy as us
+    >>> randomizer = us.Randomizer([[0.9, 0.1], [0.2, 0.8]], values=["away", "home"], pseudo=["away", "home"])
+    >>> randomizer.kernel.sum(axis=1).tolist()
+    [1.0, 1.0]
+    >>> randomizer.draw("home") in ("away", "home")
+    True
+    """
+
+    __slots__ = ("kernel", "pseudo", "values")
+
+    kernel: Array
+    values: tuple[Any, ...]
+    pseudo: tuple[Any, ...]
+
+    def __init__(
+        self, kernel: ArrayLike, values: Sequence[Value] | None = None, pseudo: Sequence[Value] | None = None
+    ) -> None:
+        self._set(_round_kernel(kernel), values, pseudo)
+
+    @classmethod
+    def from_solver(cls, kernel: Array, values: Sequence[Value] | None, pseudo: Sequence[Value] | None) -> Randomizer:
+        """From a kernel that the solver made, which is in whole numbers of 2^-53 already."""
+        made = cls.__new__(cls)
+        made._set(kernel if kernel.base is None else kernel.copy(), values, pseudo)
+        return made
+
+    def _set(self, P: Array, values: Sequence[Value] | None, pseudo: Sequence[Value] | None) -> None:
+        m, n = P.shape
+        P.setflags(write=False)
+        put = object.__setattr__  # a design is made in microseconds; the check of `Frozen` would cost a tenth of it
+        put(self, "kernel", P)
+        put(self, "values", _default_names(m) if values is None else _names("values", values, m))
+        put(self, "pseudo", _default_names(n) if pseudo is None else _names("pseudo", pseudo, n))
+
+    def __repr__(self) -> str:
+        # the names of the values are the user's; a draw is a secret and is kept nowhere here
+        return f"Randomizer({self.kernel.shape[0]} x {self.kernel.shape[1]})"
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """The probabilities as whole numbers of 2^-53; each row sums to 2^53."""
+        return (self.kernel * 2.0**BITS).astype(np.int64)
+
+    def row(self, value: Value) -> int:
+        """Where a value of the private parameter stands."""
+        for i, known in enumerate(self.values):
+            if equal_values(known, value):
+                return i
+        raise DesignError(f"the randomizer has no row for a value of type {type(value).__name__}")
+
+    def draw(self, value: Value, rng: np.random.Generator | None = None) -> Any:
+        """Draw a pseudo value for a private one, from the random source of the operating system.
+
+        A `rng` is for simulations and tests: its draws can be foretold.
+        """
+        return self.pseudo[self.draw_index(self.row(value), rng)]
+
+    def draw_index(self, row: int, rng: np.random.Generator | None = None) -> int:
+        """The same by position."""
+        bits = secrets.randbits(BITS) if rng is None else int(rng.integers(1 << BITS))
+        ends: list[int] = np.cumsum(self.counts[row]).tolist()
+        return bisect.bisect_right(ends, bits)
+
+
+def _round_kernel(kernel: ArrayLike) -> Array:
+    try:
+        given = np.asarray(kernel)
+    except ValueError:
+        given = np.empty(0)
+    if given.dtype.kind not in "fiu" or given.ndim != 2 or given.size == 0:
+        raise DesignError("the kernel of a randomizer must be a matrix of probabilities, a row for each value")
+    P = np.array(given, dtype=float)
+    if not np.isfinite(P).all() or (P < 0.0).any():
+        raise DesignError("the kernel of a randomizer holds a number that is negative or not finite")
+    total = P.sum(axis=1)
+    if (abs(total - 1.0) > 1e-9).any():
+        i = int(np.argmax(abs(total - 1.0)))
+        raise DesignError(f"row {i} of the randomizer sums to {total[i]:.12g}; each row must sum to 1")
+    kernels.whole(view(P.reshape(-1)), *P.shape)
+    return P
+
+
+@lru_cache
+def _default_names(size: int) -> tuple[int, ...]:
+    return tuple(range(size))
+
+
+def _names(what: str, names: Sequence[Value], size: int) -> tuple[Value, ...]:
+    names = tuple(names)
+    if len(names) != size:
+        raise DesignError(f"{what} has {len(names)} entries and the kernel has {size}; they must agree")
+    return names
+
+
+# `us.design` for a family of models, `us.solve` for a cost matrix ------------------------------------
+
+
+# The design -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -117,7 +260,7 @@ class Design:
     gap: float
     leakage: float
     budget: float | None
-    demand: tuple[str, Any]
+    demand: Demand
     status: str
     iterations: int
     slope: float
@@ -128,7 +271,7 @@ class Design:
     charge: Charge | None = None
     constraints: tuple[Constraint, ...] = ()
     terms: Terms = DEFAULT_TERMS
-    _kept: dict[str, Any] = field(default_factory=dict, init=False)  # what is worked out when it is asked for
+    _cache: dict[str, Any] = field(default_factory=dict, init=False)  # what is worked out when it is asked for
 
     def __repr__(self) -> str:
         m, n = self.randomizer.kernel.shape
@@ -195,21 +338,21 @@ class Design:
     @property
     def guarantee(self) -> Guarantee:
         """The card: every measure of what leaks, in words, with its conditions."""
-        if "guarantee" not in self._kept:
+        if "guarantee" not in self._cache:
             kernel = self.randomizer.kernel
-            self._kept["guarantee"] = Guarantee.of(
+            self._cache["guarantee"] = Guarantee.of(
                 self.prior,
                 kernel,
                 values=self.values,
                 budget=self.budget,
                 residual=self.charge,
                 constraints=[one.words for one in self.constraints],
-                release=None if self.family is None else self._released,
+                release=None if self.family is None else self._release_summary,
             )
-        found: Guarantee = self._kept["guarantee"]
+        found: Guarantee = self._cache["guarantee"]
         return found
 
-    def _released(self) -> Released:
+    def _release_summary(self) -> Released:
         horizon = None if self.costs is None else self.costs.horizon
         return released(self.release, self.floating, horizon)
 
@@ -232,9 +375,9 @@ class Design:
         rest = tuple(one for one in self.constraints if one != constraint)
         cost, p = np.array(self.cost), np.array(self.prior)
         if rest or self.demand == ("leakage", math.inf):
-            without = _solved_with(cost, p, self.demand, rest, self.family, self.costs, self.charge)
+            without = _solve_with_constraints(cost, p, self.demand, rest, self.family, self.costs, self.charge)
         else:
-            without = solved(cost, p, self.demand, self.family, self.costs, self.charge)
+            without = solve_demand(cost, p, self.demand, self.family, self.costs, self.charge)
         if self.demand[0] == "distortion_at_most":
             high = max(0.0, self.leakage - without.leakage_lower_bound)
             low = self.leakage_lower_bound - without.leakage
@@ -248,9 +391,9 @@ class Design:
     @property
     def fingerprint(self) -> str:
         """Tells this design from another; says nothing about the private parameter."""
-        if "fingerprint" not in self._kept:
-            self._kept["fingerprint"] = fingerprint_of(self)
-        found: str = self._kept["fingerprint"]
+        if "fingerprint" not in self._cache:
+            self._cache["fingerprint"] = fingerprint_of(self)
+        found: str = self._cache["fingerprint"]
         return found
 
     @property
@@ -261,11 +404,11 @@ class Design:
     @property
     def release(self) -> Release:
         """The public lattice on which readings leave, the form and the range of those that come in."""
-        if "release" not in self._kept:
+        if "release" not in self._cache:
             if self.family is None:
                 raise DesignError("the design has no models (us.solve makes none), so that nothing is released by it")
-            self._kept["release"] = release_for(self.family, self.values, self.pseudo, self.terms)
-        found: Release = self._kept["release"]
+            self._cache["release"] = release_for(self.family, self.values, self.pseudo, self.terms)
+        found: Release = self._cache["release"]
         return found
 
     @property
@@ -278,12 +421,12 @@ class Design:
         >>> found.how, 0.0 < found.nats(1000) < 1e-9
         ('proved', True)
         """
-        if "floating" not in self._kept:
+        if "floating" not in self._cache:
             release = self.release
             if self.family is None:
                 raise DesignError("the design has no models, so that nothing is released by it")
-            self._kept["floating"] = floating_for(self.family, self.values, self.pseudo, release)
-        found: Roundoff | None = self._kept["floating"]
+            self._cache["floating"] = floating_for(self.family, self.values, self.pseudo, release)
+        found: Roundoff | None = self._cache["floating"]
         return found
 
     @property
@@ -291,7 +434,7 @@ class Design:
         """The step of the lattice on which readings leave, by channel; 0 where the models have a grid of their own."""
         return self.release.lattice.steps
 
-    def row(self, value: Any) -> int:
+    def row(self, value: Value) -> int:
         """Where a value of the private parameter stands."""
         return self.randomizer.row(value)
 
@@ -307,14 +450,14 @@ class Design:
         """The model of a pseudo value, by position."""
         return model_of(self, self.pseudo[column])
 
-    def leakage_of_draw(self, marginal: Any = None) -> float:
-        """Nats that one draw gives away: at the odds "design", at given ones, or at the worst if None."""
+    def leakage_of_draw(self, marginal: ArrayLike | None = None) -> float:
+        """Nats that one draw gives away: at the prior "design", at a given one, or at the worst if None."""
         return leakage_of_draw(self, marginal)
 
-    def residual_of_block(self, marginal: Any = "design") -> tuple[float, int] | None:
+    def residual_of_block(self, marginal: ArrayLike | None = DESIGN_PRIOR) -> tuple[float, int] | None:
         """Nats that approximate models give away over so many readings, missing ones among them; None if all are exact.
 
-        At the odds "design", at given ones, or at the worst if None. `charge` bounds the divergence of the *first*
+        At the prior "design", at a given one, or at the worst if None. `charge` bounds the divergence of the *first*
         readings of a sequence. A stream charges each later block of as many the same, which assumes that a later
         block diverges no more than the first: so it is, up to the error of the estimate, for a filter that has settled.
         """
@@ -322,17 +465,17 @@ class Design:
 
     def stream(
         self,
-        theta: Any,
-        ledger: Any = None,
+        theta: Value,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
         name: str | None = None,
         *,
         room: str | None = None,
         share: str | None = None,
-        epoch: Any = None,
-        rng: Any = None,
+        epoch: dt.timedelta | int | None = None,
+        rng: Seed = None,
         gaps: str | None = None,
-        period: Any = None,
-        tolerance: Any = None,
+        period: Duration | None = None,
+        tolerance: Duration | None = None,
         fill: bool | None = None,
     ) -> Stream:
         """Begin a live stream: draw the pseudo value that plays `theta`, once, and remember it.
@@ -395,9 +538,9 @@ class Design:
         claim = _Claim(content)
         beside = tuple(Constraint.from_dict(one) for one in entries("constraints", content.get("constraints", [])))
         if beside or name == "error_at_least":
-            made = _compared(parts, randomizer, demand, beside, leak)
+            made = _compare(parts, randomizer, demand, beside, leak)
         else:
-            made = _certified(parts, randomizer, demand, leak, claim)
+            made = _certify(parts, randomizer, demand, leak, claim)
         claim.check(made)
         return with_terms(made, stored_terms(content, parts.family))
 
@@ -405,7 +548,7 @@ class Design:
 _SLOTS = tuple(vars(Design)[one.name].__set__ for one in fields(Design))
 
 
-def quickly(*given: Any) -> Design:
+def _construct(*given: Any) -> Design:
     """What the constructor makes of all fields but the last two, in half the time: through the slots themselves."""
     made = object.__new__(Design)
     for put, value in zip(_SLOTS, (*given, DEFAULT_TERMS, {}), strict=True):
@@ -418,22 +561,22 @@ def total(leakage: float, charge: Charge | None) -> float:
     return leakage if charge is None else rounded_up(Fraction(leakage) + Fraction(charge.total))
 
 
-# Making designs: `us.design` for a family of models, `us.solve` for a bare cost matrix ---------------
+# `us.design` for a family of models, `us.solve` for a cost matrix ------------------------------------
 
 
 _D = TypeVar("_D", bound=Design)
-Demand: TypeAlias = tuple[str, Any]
+Demand: TypeAlias = tuple[str, float | str]
 """What is asked for, leakage, error_at_least or distortion_at_most, and how much."""
 
 
 def solve(
-    cost: Any,
-    prior: Any = None,
+    cost: ArrayLike,
+    prior: ArrayLike | None = None,
     *,
-    leakage: Any = None,
-    error_at_least: Any = None,
-    distortion_at_most: Any = None,
-    constraints: Any = (),
+    leakage: float | str | None = None,
+    error_at_least: float | None = None,
+    distortion_at_most: float | None = None,
+    constraints: Constraint | Iterable[Constraint] | None = (),
 ) -> Design:
     """The randomizer of least expected cost that gives away no more than asked, with its proof.
 
@@ -462,28 +605,29 @@ def solve(
     p = as_prior(prior, matrix.shape[0])
     if constraints:
         beside = as_constraints(constraints)
-        return _solved_with(matrix, p, _at_most_one(leakage, error_at_least, distortion_at_most, beside), beside)
+        demand = _at_most_one(leakage, error_at_least, distortion_at_most, beside)
+        return _solve_with_constraints(matrix, p, demand, beside)
     demand = _one_demand(leakage, error_at_least, distortion_at_most)
-    return solved(matrix, p, demand, None, None)
+    return solve_demand(matrix, p, demand, None, None)
 
 
 def design(
     family: Family,
-    pseudo: Iterable[Any] | None = None,
+    pseudo: Iterable[Value] | None = None,
     *,
-    leakage: Any = None,
-    error_at_least: Any = None,
-    distortion_at_most: Any = None,
-    constraints: Any = (),
+    leakage: float | str | None = None,
+    error_at_least: float | None = None,
+    distortion_at_most: float | None = None,
+    constraints: Constraint | Iterable[Constraint] | None = (),
     horizon: int | None = None,
     distortion: str | Function = "mse",
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     accuracy: float = 0.01,
-    rng: Any = None,
+    rng: Seed = None,
     progress: Progress | None = None,
-    resolution: Any = None,
-    readings: Any = None,
-    valid: Any = None,
+    resolution: Resolution = None,
+    readings: str | Sequence[str | None] | None = None,
+    valid: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> Design:
     """The randomizer for a family of models: which pseudo value plays which private one, and how often.
 
@@ -526,9 +670,9 @@ def design(
         leak.asked_of_the_draw(_number(*demand), family.prior)
     found = costs(family, pseudo, horizon, distortion, weights, accuracy, rng, progress)
     if beside:
-        made = _solved_with(found.matrix, family.prior, demand, beside, family, found, leak)
+        made = _solve_with_constraints(found.matrix, family.prior, demand, beside, family, found, leak)
     else:
-        made = solved(found.matrix, family.prior, demand, family, found, leak)
+        made = solve_demand(found.matrix, family.prior, demand, family, found, leak)
     return with_terms(made, Terms(resolution, readings, valid))
 
 
@@ -541,7 +685,7 @@ def with_terms(made: _D, terms: Terms) -> _D:
     return made
 
 
-def _one_demand(leakage: Any, error_at_least: Any, distortion_at_most: Any) -> tuple[str, Any]:
+def _one_demand(leakage: float | str | None, error_at_least: float | None, distortion_at_most: float | None) -> Demand:
     if leakage is not None and error_at_least is None and distortion_at_most is None:
         return "leakage", leakage
     demands = {"leakage": leakage, "error_at_least": error_at_least, "distortion_at_most": distortion_at_most}
@@ -554,10 +698,10 @@ def _one_demand(leakage: Any, error_at_least: Any, distortion_at_most: Any) -> t
     return given[0]
 
 
-def solved(
+def solve_demand(
     cost: Array,
     p: Array,
-    demand: tuple[str, Any],
+    demand: Demand,
     family: Family | None,
     found: Costs | None,
     leak: Charge | None = None,
@@ -568,18 +712,18 @@ def solved(
     proven = 0.0
     if name == "leakage":
         budget = wanted if type(wanted) is float and 0.0 <= wanted < math.inf else nats(wanted, entropy(p))
-        solution = minimise(cost, p, budget) if leak is None else _charged(cost, p, name, budget, leak)
+        solution = minimise(cost, p, budget) if leak is None else _solve_with_charge(cost, p, name, budget, leak)
     elif name == "distortion_at_most":
         solution, proven = least_leakage(cost, p, _number(name, wanted))
         budget = total(solution.leakage, leak)
     else:
         budget = None
         error = _number(name, wanted)
-        solution = least_distortion(cost, p, error) if leak is None else _charged(cost, p, name, error, leak)
-    return _designed(solution, (cost, p, demand, proven, budget), family, found, leak)
+        solution = least_distortion(cost, p, error) if leak is None else _solve_with_charge(cost, p, name, error, leak)
+    return _design_of_solution(solution, (cost, p, demand, proven, budget), family, found, leak)
 
 
-def _designed(
+def _design_of_solution(
     solution: Solution,
     problem: tuple[Array, Array, Demand, float, float | None],
     family: Family | None,
@@ -590,23 +734,23 @@ def _designed(
     """The design of a solution: of costs and a prior, a demand, a leakage that is proven, and a budget."""
     cost, p, demand, proven, budget = problem
     names = (None, None) if found is None else (found.values, found.pseudo)
-    randomizer = Randomizer._certified(solution.kernel, *names)
+    randomizer = Randomizer.from_solver(solution.kernel, *names)
     error = 0.0 if found is None else found.expected(p[:, None] * solution.kernel)[1]
     p.setflags(write=False)
     cost.setflags(write=False)
     distortion, lower = bounds_of(solution)
     if demand[0] == "distortion_at_most":
-        distortion = min(distortion, demand[1])  # met exactly: the solver has made sure of it
+        distortion = min(distortion, _number(*demand))  # met exactly: the solver has made sure of it
         lower = min(lower, distortion)
     gap = max(solution.excess - solution.bound, 0.0)
     status = "optimal" if solution.optimal else "inexact"
-    return quickly(
+    return _construct(
         randomizer, p, cost, distortion, lower, gap, solution.leakage, budget, demand, status,
         solution.iterations, solution.slope, proven, error, family, found, leak, constraints,
     )  # fmt: skip
 
 
-def _charged(cost: Array, p: Array, name: str, wanted: float, leak: Charge) -> Solution:
+def _solve_with_charge(cost: Array, p: Array, name: str, wanted: float, leak: Charge) -> Solution:
     """The randomizer that meets a demand together with what the models give away."""
     by_leakage = name == "leakage"
     asked = leak.left_for_the_draw(wanted) if by_leakage else leak.asked_of_the_draw(wanted, p)
@@ -621,19 +765,22 @@ def _charged(cost: Array, p: Array, name: str, wanted: float, leak: Charge) -> S
 
 
 def _at_most_one(
-    leakage: Any, error_at_least: Any, distortion_at_most: Any, constraints: tuple[Any, ...]
-) -> tuple[str, Any]:
+    leakage: float | str | None,
+    error_at_least: float | None,
+    distortion_at_most: float | None,
+    constraints: tuple[Constraint, ...],
+) -> Demand:
     """The demand; none where there are constraints is a leakage without limit."""
     if constraints and leakage is None and error_at_least is None and distortion_at_most is None:
         return "leakage", math.inf
     return _one_demand(leakage, error_at_least, distortion_at_most)
 
 
-def _solved_with(
+def _solve_with_constraints(
     cost: Array,
     p: Array,
-    demand: tuple[str, Any],
-    constraints: tuple[Any, ...],
+    demand: Demand,
+    constraints: tuple[Constraint, ...],
     family: Family | None = None,
     found: Costs | None = None,
     leak: Charge | None = None,
@@ -641,13 +788,15 @@ def _solved_with(
     """A design that keeps constraints besides one demand."""
     size = tuple(range(len(p))), tuple(range(cost.shape[1]))
     names = Names(*size) if found is None else Names(tuple(found.values), tuple(found.pseudo))
-    kept = [one for one in _effective(demand, constraints, leak, p, names) if not isinstance(one, Multiples)]
-    solution, proven, budget = _answer(cost, p, demand, leak, kept, None if found is None else names)
+    kept = [
+        one for one in _effective_constraints(demand, constraints, leak, p, names) if not isinstance(one, Multiples)
+    ]
+    solution, proven, budget = _solve_constrained(cost, p, demand, leak, kept, None if found is None else names)
     spent = total(solution.leakage, leak) if demand[0] == "distortion_at_most" else budget
-    return _designed(solution, (cost, p, demand, proven, spent), family, found, leak, constraints)
+    return _design_of_solution(solution, (cost, p, demand, proven, spent), family, found, leak, constraints)
 
 
-def _effective(
+def _effective_constraints(
     demand: Demand, constraints: tuple[Constraint, ...], leak: Charge | None, p: Array, names: Names
 ) -> tuple[Constraint, ...]:
     """The constraints that the draw itself has to keep, by position.
@@ -655,7 +804,7 @@ def _effective(
     An error that was asked for is one, and is raised by what the models help a guess.
     """
     name, wanted = demand
-    given = [*constraints, *([ErrorAtLeast(wanted)] if name == "error_at_least" else ())]
+    given = [*constraints, *([ErrorAtLeast(_number(name, wanted))] if name == "error_at_least" else ())]
     placed = [one.placed(*names) for one in given]
     if leak is None:
         return tuple(placed)
@@ -664,7 +813,7 @@ def _effective(
     )
 
 
-def _answer(
+def _solve_constrained(
     cost: Array, p: Array, demand: Demand, leak: Charge | None, kept: Sequence[Constraint], names: Names | None
 ) -> tuple[Solution, float, float | None]:
     """The solution, a leakage that is proven, and the budget that was asked for, if one was."""
@@ -685,13 +834,13 @@ def _answer(
     return solution, 0.0, None if budget == math.inf else budget
 
 
-def _number(name: str, value: Any) -> float:
+def _number(name: str, value: float | str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise DesignError(f"{name} = {value!r}; it must be a number")
     return float(value)
 
 
-# A design at work: what a stream asks of it, and the making of streams -------------------------------
+# Streams ----------------------------------------------------------------------------------------------
 
 
 MOST_FLOATING = 0.01
@@ -700,7 +849,7 @@ MANY_DECIMALS = 9
 """So many decimals, which is as far as a fit counts, or more: the readings have all digits."""
 
 
-def release_for(family: Family, values: Iterable[Any], pseudo: Iterable[Any], terms: Terms) -> Release:
+def release_for(family: Family, values: Iterable[Value], pseudo: Iterable[Value], terms: Terms) -> Release:
     """The lattice on which readings of a family leave, and what may come in."""
     about = family.about or {}
     known = about.get("decimals") or [None] * family.dim
@@ -711,19 +860,19 @@ def release_for(family: Family, values: Iterable[Any], pseudo: Iterable[Any], te
     return release_of(sources, targets, terms, decimals)
 
 
-def floating_for(family: Family, values: Iterable[Any], pseudo: Iterable[Any], release: Release) -> Roundoff | None:
+def floating_for(family: Family, values: Iterable[Value], pseudo: Iterable[Value], release: Release) -> Roundoff | None:
     """What floating point leaves of the private value in the outputs of a family."""
     sources, targets = ([family.model(value) for value in those] for those in (values, pseudo))
     return floating_point(sources, targets, release)
 
 
 def fingerprint_of(design: Design, former: bool = False) -> str:
-    """What tells one design from another: kernel, values, odds, models, charge, release; nothing of who is played.
+    """What tells one design from another: kernel, values, prior, models, charge, release; nothing of who is played.
 
     A model that holds a function is told by its kind alone. The `former` one is that of version 0.1, without the
     release.
     """
-    told: dict[str, Any] = {
+    content: Plain = {
         "values": [value_to_plain(value) for value in design.values],
         "pseudo": [value_to_plain(value) for value in design.pseudo],
         "kernel": design.randomizer.counts.tolist(),
@@ -731,10 +880,10 @@ def fingerprint_of(design: Design, former: bool = False) -> str:
         "models": [model_to_plain(model_of(design, value)) for value in (*design.values, *design.pseudo)],
     }
     if design.charge is not None:
-        told["charge"] = [[repr(nats) for nats in design.charge.charged], design.charge.horizon]
+        content["charge"] = [[repr(nats) for nats in design.charge.charged], design.charge.horizon]
     if not former:
-        told["release"] = design.release.to_plain()
-    return fingerprint(told)
+        content["release"] = design.release.to_plain()
+    return fingerprint(content)
 
 
 def model_to_plain(model: Model) -> Plain:
@@ -745,28 +894,30 @@ def model_to_plain(model: Model) -> Plain:
         return {"kind": type(model).__name__, "dim": int(model.dim), "functions": True}
 
 
-def model_of(design: Design, value: Any) -> Model:
+def model_of(design: Design, value: Value) -> Model:
     """The model of a value; a design without a family has none."""
     if design.family is None:
         raise DesignError("the design has no models (us.solve makes none); a stream needs one from us.design")
     return design.family.model(value)
 
 
-def leakage_of_draw(design: Design, marginal: Any) -> float:
-    """Nats that one draw gives away: at the odds of the design, at given ones, or at the worst."""
+def leakage_of_draw(design: Design, marginal: ArrayLike | None) -> float:
+    """Nats that one draw gives away: at the prior of the design, at a given one, or at the worst."""
     if marginal is None:
         return capacity(design.randomizer.kernel, design.prior).upper
     if isinstance(marginal, str):
         if marginal != DESIGN_PRIOR:
-            raise ConfigurationError(f"marginal = {marginal!r}; it must be 'design', odds, or None if they are unknown")
+            raise ConfigurationError(
+                f"marginal = {marginal!r}; it must be 'design', probabilities, or None if they are unknown"
+            )
         return design.leakage
     return mutual_information(as_prior(marginal, len(design.values)), design.randomizer.kernel)
 
 
-def residual_of_block(design: Design, marginal: Any) -> tuple[float, int] | None:
+def residual_of_block(design: Design, marginal: ArrayLike | None) -> tuple[float, int] | None:
     """Nats that the models give away over a block of readings; None where all are exact.
 
-    At the odds of the design, at given ones, or at the worst if None.
+    At the prior of the design, at a given one, or at the worst if None.
     """
     charge = design.charge
     if charge is None:
@@ -775,8 +926,8 @@ def residual_of_block(design: Design, marginal: Any) -> tuple[float, int] | None
         return charge.total, charge.horizon
     if marginal is None:
         return max(nats for nats, p in zip(charge.charged, design.prior, strict=True) if p > 0.0), charge.horizon
-    odds = as_prior(marginal, len(design.values))
-    return Charge.of(odds, charge.charged, charge.horizon, charge.how).total, charge.horizon
+    prior = as_prior(marginal, len(design.values))
+    return Charge.of(prior, charge.charged, charge.horizon, charge.how).total, charge.horizon
 
 
 @dataclass(frozen=True, slots=True)
@@ -786,22 +937,24 @@ class Choices:
     name: str | None = None
     room: str | None = None
     share: str | None = None
-    epoch: Any = None
-    rng: Any = None
+    epoch: dt.timedelta | int | None = None
+    rng: Seed = None
     gaps: str | None = None
-    period: Any = None
-    tolerance: Any = None
+    period: Duration | None = None
+    tolerance: Duration | None = None
     origin: int | None = None
     fill: bool | None = None
 
 
-def stream(design: Design, theta: Any, ledger: Any, choices: Choices) -> Stream:
+def stream(design: Design, theta: Value, ledger: Ledger | str | os.PathLike[str] | None, choices: Choices) -> Stream:
     """Begin a stream, or go on with the one that the ledger has under this name; see `Design.stream`."""
     options = {**Clock.checked(choices.epoch), "randomizer": _draws_of(design)}
-    return begun_or_opened(design, theta, ledger, choices, options)
+    return begin_or_open(design, theta, ledger, choices, options)
 
 
-def begun_or_opened(design: Any, theta: Any, ledger: Any, choices: Choices, options: dict[str, Any]) -> Stream:
+def begin_or_open(
+    design: AnyDesign, theta: Value, ledger: Ledger | str | os.PathLike[str] | None, choices: Choices, options: Plain
+) -> Stream:
     """A new stream with these options; or the one of this name, whose terms must be those that are given, if any."""
     name, room = choices.name, choices.room
     title = "stream" if name is None else name
@@ -815,13 +968,13 @@ def begun_or_opened(design: Any, theta: Any, ledger: Any, choices: Choices, opti
     if ledger is not None and not isinstance(ledger, Ledger):
         opened = Ledger(ledger)
         try:
-            return begun_or_opened(design, theta, opened, replace(choices, rng=generator), options)
+            return begin_or_open(design, theta, opened, replace(choices, rng=generator), options)
         except BaseException:
             opened.close()  # or its lock would outlive the call
             raise
     known = None if ledger is None else ledger.stream(title)
     if ledger is not None and known is not None:
-        _same(known, choices)
+        _check_same_terms(known, choices)
         return Stream.open(ledger, design, title, theta=theta, period=choices.period)
     check_name("name", title)
     check_name("room", title if room is None else room)
@@ -835,7 +988,7 @@ def begun_or_opened(design: Any, theta: Any, ledger: Any, choices: Choices, opti
         options = options | {"gaps": WITHHOLD}
     group = title if room is None else room
     if ledger is not None:
-        options = options | _company(options, ledger, group, choices.share)
+        options = options | _shared_draw(options, ledger, group, choices.share)
     row = StreamRow(0, title, group, design.fingerprint, new_secret(generator), generator is not None, options)
     return Stream.begin(design, theta, ledger, row)
 
@@ -853,7 +1006,7 @@ def _check_floating(design: AnyDesign) -> None:
         )
 
 
-def _cadence(design: StreamDesign, choices: Choices) -> dict[str, Any]:
+def _cadence(design: StreamDesign, choices: Choices) -> Plain:
     """The cadence and what happens to empty slots, as they are stored."""
     period = period_of(design) if choices.period is None else choices.period
     if period is None:
@@ -880,7 +1033,7 @@ def _check_refill(design: AnyDesign) -> None:
         refill_of(design.family.model(value) for value in (*design.values, *design.pseudo))
 
 
-def _same(known: StreamRow, choices: Choices) -> None:
+def _check_same_terms(known: StreamRow, choices: Choices) -> None:
     """Refuse to go on with a stream under other terms than it was begun with."""
     stored = {key: value for key, value in known.options.items() if key in ("epoch", "timed")}
     if choices.epoch is not None and Clock.checked(choices.epoch) != stored:
@@ -903,7 +1056,7 @@ def _same(known: StreamRow, choices: Choices) -> None:
             )
 
 
-def _company(options: dict[str, Any], ledger: Ledger, room: str, share: str | None) -> dict[str, Any]:
+def _shared_draw(options: Plain, ledger: Ledger, room: str, share: str | None) -> Plain:
     """Whether another stream of the room is played by the same draw; refuses where nobody has said."""
     others = ledger.room(room)
     if not others:
@@ -935,7 +1088,7 @@ def _draws_of(design: Design) -> str:
     return fingerprint({"kernel": design.randomizer.counts.tolist(), "names": names})
 
 
-# A design as a file: versioned JSON with a fingerprint, parameters only, never code -------------------
+# Files: versioned JSON with a fingerprint, parameters only, never code ---------------------------------
 
 
 VERSION, VERSIONS = 2, (1, 2)
@@ -1020,6 +1173,11 @@ class AnyDesign(Protocol):
         ...
 
     @property
+    def fingerprint(self) -> str:
+        """Tells one design from another; says nothing about the private parameter."""
+        ...
+
+    @property
     def prior(self) -> Array:
         """The probabilities of the private values."""
         ...
@@ -1089,7 +1247,7 @@ def shared_parts(content: Plain, family: Family | None, any_prior: bool = False)
     prior = as_prior(matrix_from_plain("prior", content["prior"], (len(values),)), len(values))
     if family is not None and any_prior and not np.array_equal(family.prior, prior):
         family = Family(family.model, family.values, prior, family.about)
-    attached = _attached(content, values, pseudo, family)
+    attached = _attach_family(content, values, pseudo, family)
     if attached is not None and not np.array_equal(attached.prior, prior):
         raise StoredFileError("the family has another prior than the design was made for")
     plain = content["costs"]
@@ -1098,7 +1256,7 @@ def shared_parts(content: Plain, family: Family | None, any_prior: bool = False)
     )
 
 
-def _attached(content: Plain, values: list[Value], pseudo: list[Value], family: Family | None) -> Family | None:
+def _attach_family(content: Plain, values: list[Value], pseudo: list[Value], family: Family | None) -> Family | None:
     probes = content["probes"]
     if probes is None:
         if family is not None:
@@ -1120,8 +1278,13 @@ def _attached(content: Plain, values: list[Value], pseudo: list[Value], family: 
     return family
 
 
+def equal_values(a: Value, b: Value) -> bool:
+    """Whether two values of a parameter are equal, arrays included."""
+    return a is b or bool(np.array_equal(a, b))  # type: ignore[arg-type]  # any object will do
+
+
 def _same_value(a: Value, b: Value) -> bool:
-    return type(a) is type(b) and bool(np.array_equal(a, b))  # type: ignore[arg-type]  # any object will do
+    return type(a) is type(b) and equal_values(a, b)
 
 
 def stored_randomizer(counts: Json, parts: StoredParts) -> Randomizer:
@@ -1207,7 +1370,7 @@ def agree(claim: float | None, truth: float | None, scale: float = 0.0) -> bool:
     return math.isclose(claim, truth, rel_tol=1e-6, abs_tol=1e-12 * abs(truth) + abs(scale) + 1e-30)
 
 
-def _certified(parts: StoredParts, stored: Randomizer, demand: Demand, leak: Charge | None, claim: _Claim) -> Design:
+def _certify(parts: StoredParts, stored: Randomizer, demand: Demand, leak: Charge | None, claim: _Claim) -> Design:
     """The design of a stored kernel, if that keeps the demand and proves the bounds that are claimed."""
     (name, wanted), p, cost, kernel = demand, parts.prior, parts.cost, stored.kernel
     leakage = information(p, kernel.reshape(-1))
@@ -1225,14 +1388,16 @@ def _certified(parts: StoredParts, stored: Randomizer, demand: Demand, leak: Cha
     solution = proof.solution
     leak_gap = 0.0
     if name == "distortion_at_most":
-        least = proven_leakage(cost, p, kernel, wanted, slope)
+        least = proven_leakage(cost, p, kernel, _number(name, wanted), slope)
         if not is_proved(claim["leakage_lower_bound"], least.value, leakage, least.rounding):
             raise StoredFileError("leakage_lower_bound is not what the kernel, the prior and the costs give")
         leak_gap = leakage - claim["leakage_lower_bound"] - TOLERANCE * leakage - 1e-14
     closed = solution.optimal and leak_gap <= 0.0
     if claim.status == "optimal" and not closed:
         raise StoredFileError(_NO_SOLUTION)
-    made = _designed(solution, (cost, p, demand, claim["leakage_lower_bound"], budget), parts.family, parts.costs, leak)
+    made = _design_of_solution(
+        solution, (cost, p, demand, claim["leakage_lower_bound"], budget), parts.family, parts.costs, leak
+    )
     rounding = proof.rounding + 1e-15 * made.distortion
     bound = solution.excess - claim["gap"]
     if not is_proved(bound, solution.bound, solution.excess, rounding) or not is_proved(
@@ -1247,28 +1412,30 @@ def _certified(parts: StoredParts, stored: Randomizer, demand: Demand, leak: Cha
     return replace(made, randomizer=stored, lower_bound=lower, gap=gap, status=status)
 
 
-def _compared(
+def _compare(
     parts: StoredParts, stored: Randomizer, demand: Demand, constraints: tuple[Constraint, ...], leak: Charge | None
 ) -> Design:
     """The design of a stored kernel that keeps all constraints, exactly, and costs no more than one found anew."""
     if constraints:
-        fresh = _solved_with(parts.cost, parts.prior, demand, constraints, parts.family, parts.costs, leak)
+        fresh = _solve_with_constraints(parts.cost, parts.prior, demand, constraints, parts.family, parts.costs, leak)
     else:
-        fresh = solved(parts.cost, parts.prior, demand, parts.family, parts.costs, leak)
+        fresh = solve_demand(parts.cost, parts.prior, demand, parts.family, parts.costs, leak)
     exact, p = Exact(fresh.prior, stored.kernel), fresh.prior
-    kept = _effective(demand, constraints, leak, p, Names(stored.values, stored.pseudo))
+    kept = _effective_constraints(demand, constraints, leak, p, Names(stored.values, stored.pseudo))
     drawn = (stored.kernel > 0.0) & (p[:, None] > 0.0)
     distortion = math.fsum(((p[:, None] * stored.kernel)[drawn] * fresh.cost[drawn]).tolist())
     leakage = information(p, stored.kernel.reshape(-1))
     spent = total(leakage, leak)
-    name, wanted = demand
-    inverse = name == "distortion_at_most"
+    inverse = demand[0] == "distortion_at_most"
     coarse = any(isinstance(one, Multiples) for one in constraints)
     dearer = _DEARER_IN_MULTIPLES if coarse else _DEARER
     if (
         not all(one.kept(exact) for one in kept)
         or (fresh.budget is not None and not inverse and spent > fresh.budget)
-        or (inverse and (distortion > wanted * (1.0 + 1e-15) or leakage > fresh.leakage * (1.0 + dearer) + 1e-12))
+        or (
+            inverse
+            and (distortion > _number(*demand) * (1.0 + 1e-15) or leakage > fresh.leakage * (1.0 + dearer) + 1e-12)
+        )
         or (not inverse and distortion > fresh.distortion * (1.0 + dearer))
         or distortion < fresh.lower_bound * (1.0 - 1e-12)
     ):

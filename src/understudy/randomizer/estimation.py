@@ -32,19 +32,20 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from understudy._types import Array, Frozen
+from understudy._types import Array, Frozen, Numbers
 from understudy.errors import DesignError, ReadingError
 from understudy.laws.law import Law
 from understudy.laws.multivariate import reweighted
 from understudy.models.family import Family
 from understudy.models.gauss_markov import GaussMarkov
-from understudy.models.hidden_markov import HiddenMarkov
-from understudy.models.model import Model
+from understudy.models.hidden_markov import HiddenMarkov, HiddenState
+from understudy.models.model import Model, State
 from understudy.models.quantised import Quantised
 from understudy.randomizer.causal_belief import as_transitions
 from understudy.transform.readings import one_reading
@@ -52,10 +53,12 @@ from understudy.transform.readings import one_reading
 # The models of all values of a family, going on from one shared state: one law of the next reading fo ---
 
 
+Moments: TypeAlias = tuple[int, float, float]
+"""The step, and mean and variance of a state that is one number."""
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
-class Predictors(Protocol):
+class Predictors(Protocol[State]):
     """Next readings under each value, by position, from one state."""
 
     @property
@@ -63,19 +66,19 @@ class Predictors(Protocol):
         """Channels of a reading."""
         ...
 
-    def logpdfs(self, state: Any, y: Any) -> list[float]:
+    def logpdfs(self, state: State | None, y: Numbers) -> list[float]:
         """Log-density of the next reading under each value."""
         ...
 
-    def value(self, state: Any, i: int, z: Any) -> Any:
+    def value(self, state: State | None, i: int, z: Numbers) -> Numbers:
         """The next reading that has these scores under value i."""
         ...
 
-    def update(self, state: Any, i: int, y: Any) -> Any:
+    def update(self, state: State | None, i: int, y: Numbers) -> State:
         """The state after a reading that is taken to be of value i."""
         ...
 
-    def skip(self, state: Any, i: int) -> Any:
+    def skip(self, state: State | None, i: int) -> State:
         """The state after a missing reading."""
         ...
 
@@ -95,7 +98,7 @@ def predictors(family: Family) -> Predictors:
     first = members[0]
     if isinstance(whole, GaussMarkov):
         linear = [m if isinstance(m, GaussMarkov) else m.gauss_markov for m in members]  # type: ignore[attr-defined]
-        return _Numbers(linear) if first.dim == linear[0].states == 1 else _Members(linear)
+        return _Scalars(linear) if first.dim == linear[0].states == 1 else _Members(linear)
     if isinstance(first, HiddenMarkov):
         return _Hidden(members)
     if isinstance(whole, Quantised):  # all with the filter that the path has
@@ -103,58 +106,59 @@ def predictors(family: Family) -> Predictors:
     return _Members(members)
 
 
-class _Members(Frozen):
+class _Members(Frozen, Generic[State]):
     """Members that go on from each other's states as they are."""
 
     __slots__ = ("dim", "members")
 
-    def __init__(self, members: list[Any]) -> None:
-        self.members: tuple[Any, ...] = tuple(members)
+    def __init__(self, members: Sequence[Model[State]]) -> None:
+        self.members: tuple[Model[State], ...] = tuple(members)
         self.dim: int = self.members[0].dim
 
-    def law(self, state: Any, i: int) -> Law:
+    def law(self, state: State | None, i: int) -> Law:
         """Law of the next reading under value i."""
-        model: Model = self.members[i]
+        model = self.members[i]
         return model.predict(model.start() if state is None else state)
 
-    def logpdfs(self, state: Any, y: Any) -> list[float]:
+    def logpdfs(self, state: State | None, y: Numbers) -> list[float]:
         return [float(self.law(state, i).logpdf(y)) for i in range(len(self.members))]
 
-    def value(self, state: Any, i: int, z: Any) -> Any:
+    def value(self, state: State | None, i: int, z: Numbers) -> Numbers:
         y = self.law(state, i).value(z)
         return float(y) if self.dim == 1 else np.asarray(y, dtype=float)
 
-    def update(self, state: Any, i: int, y: Any) -> Any:
+    def update(self, state: State | None, i: int, y: Numbers) -> State:
         model = self.members[i]
         return _read_only(model.update(model.start() if state is None else state, y))
 
-    def skip(self, state: Any, i: int) -> Any:
+    def skip(self, state: State | None, i: int) -> State:
         model = self.members[i]
         return _read_only(model.skip(model.start() if state is None else state))
 
 
-class _Hidden(_Members):
+class _Hidden(_Members[HiddenState]):
     """Hidden Markov members: probabilities of the hidden state at the last reading, moved by whoever is next."""
 
     __slots__ = ()
 
-    def _moved(self, state: Any, i: int) -> Any:
+    members: tuple[HiddenMarkov, ...]
+
+    def _move(self, state: HiddenState | None, i: int) -> HiddenState:
         model = self.members[i]
         return model.start() if state is None else model.skip(state)
 
-    def law(self, state: Any, i: int) -> Law:
-        law: Law = self.members[i].predict(self._moved(state, i))
-        return law
+    def law(self, state: HiddenState | None, i: int) -> Law:
+        return self.members[i].predict(self._move(state, i))
 
-    def update(self, state: Any, i: int, y: Any) -> Any:
+    def update(self, state: HiddenState | None, i: int, y: Numbers) -> HiddenState:
         logs = [float(law.logpdf(y)) for law in self.members[i].emissions]
-        return tuple(reweighted(self._moved(state, i), logs))
+        return tuple(reweighted(self._move(state, i), logs))
 
-    def skip(self, state: Any, i: int) -> Any:
-        return self._moved(state, i)
+    def skip(self, state: HiddenState | None, i: int) -> HiddenState:
+        return self._move(state, i)
 
 
-class _Numbers(Frozen):
+class _Scalars(Frozen):
     """Gauss-Markov members of one state and one channel, in plain numbers: state = (step, mean, variance)."""
 
     __slots__ = ("_constant", "_starts", "dim", "members")
@@ -165,7 +169,7 @@ class _Numbers(Frozen):
         self._starts = tuple((0, float(m.mean0.item()), float(m.cov0.item())) for m in members)
         self._constant = tuple(_floats(m, 1) if m.constant else None for m in members)
 
-    def _law(self, state: Any, i: int) -> tuple[float, float, float, float, tuple[float, ...]]:
+    def _law(self, state: Moments | None, i: int) -> tuple[float, float, float, float, tuple[float, ...]]:
         """Mean and variance of the state and of the reading, and the matrices."""
         k, x, P = self._starts[i] if state is None else state
         system = self._constant[i] or _floats(self.members[i], k + 1)
@@ -174,27 +178,27 @@ class _Numbers(Frozen):
         x, P = A * x + b, A * P * A + Q
         return x, P, C * x + d, C * P * C + R, system
 
-    def logpdfs(self, state: Any, y: Any) -> list[float]:
-        found = []
+    def logpdfs(self, state: Moments | None, y: Numbers) -> list[float]:
+        found, reading = [], float(y)
         for i, start in enumerate(self._starts):
             k, x, P = start if state is None else state
             A, b, Q, C, d, R = self._constant[i] or _floats(self.members[i], k + 1)
             S = C * (A * P * A + Q) * C + R
-            e = y - (C * (A * x + b) + d)
+            e = reading - (C * (A * x + b) + d)
             found.append(-0.5 * (e * e / S + math.log(S)) - _HALF_LOG_2PI)
         return found
 
-    def value(self, state: Any, i: int, z: Any) -> Any:
+    def value(self, state: Moments | None, i: int, z: Numbers) -> Numbers:
         _, _, mean, S, _ = self._law(state, i)
         return mean + math.sqrt(S) * float(z)
 
-    def update(self, state: Any, i: int, y: Any) -> Any:
+    def update(self, state: Moments | None, i: int, y: Numbers) -> Moments:
         x, P, mean, S, (_, _, _, C, _, R) = self._law(state, i)
         K = P * C / S
         J = 1.0 - K * C
-        return (0 if state is None else state[0]) + 1, x + K * (y - mean), J * P * J + K * R * K
+        return (0 if state is None else state[0]) + 1, x + K * (float(y) - mean), J * P * J + K * R * K
 
-    def skip(self, state: Any, i: int) -> Any:
+    def skip(self, state: Moments | None, i: int) -> Moments:
         x, P, _, _, _ = self._law(state, i)
         return (0 if state is None else state[0]) + 1, x, P
 
@@ -203,7 +207,7 @@ def _floats(model: GaussMarkov, k: int) -> tuple[float, ...]:
     return tuple(float(matrix.item()) for matrix in model.at(k))
 
 
-def _read_only(state: Any) -> Any:
+def _read_only(state: State) -> State:
     if isinstance(state, tuple):
         for part in state:
             if isinstance(part, np.ndarray):
@@ -260,7 +264,7 @@ class Estimator(Frozen):
 
     __slots__ = ("_columns", "_models", "_prior", "decision_every", "family", "hold", "transitions")
 
-    def __init__(self, family: Family, transitions: Any, decision_every: int = 1, *, hold: bool = False) -> None:
+    def __init__(self, family: Family, transitions: ArrayLike, decision_every: int = 1, *, hold: bool = False) -> None:
         if not isinstance(family, Family):
             raise DesignError(f"family is a {type(family).__name__}; it must be a Family")
         if isinstance(decision_every, bool) or not isinstance(decision_every, (int, np.integer)) or decision_every < 1:
@@ -275,8 +279,8 @@ class Estimator(Frozen):
         # by column: what comes to value j is summed over the values that it comes from
         self._columns = tuple(tuple(map(tuple, T.T.tolist())) for T in self.transitions)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _remade, (self.family, self.transitions, self.decision_every, self.hold)
+    def __reduce__(self) -> tuple[Callable[..., Estimator], tuple[Family, Array, int, bool]]:
+        return _remake, (self.family, self.transitions, self.decision_every, self.hold)
 
     def __repr__(self) -> str:
         return f"Estimator({len(self.family.values)} values, decision_every={self.decision_every})"
@@ -286,51 +290,51 @@ class Estimator(Frozen):
 
         The prior is that of the first place in the cycle of transitions, as in `Beliefs.start`.
         """
-        return EstimatorState(self._moved(self._prior, 0, int(tick) % len(self._columns)), 0, int(tick), -1, None)
+        return EstimatorState(self._move(self._prior, 0, int(tick) % len(self._columns)), 0, int(tick), -1, None)
 
-    def step(self, state: EstimatorState, y: Any, moved: int | None = None) -> tuple[EstimatorState, int]:
+    def step(self, state: EstimatorState, y: ArrayLike | None, moved: int | None = None) -> tuple[EstimatorState, int]:
         """Take in a reading: the state after it, and the position of the value that it is taken to come from.
 
         A missing reading, None or NaN, moves the models on and leaves the belief as it is. `moved` says how many
         decisions have begun since the last reading (True is one), where a clock knows it; by default one begins every
         `decision_every` readings.
         """
-        return self.forced(state, y, None, moved)
+        return self.step_with(state, y, None, moved)
 
-    def forced(
-        self, state: EstimatorState, y: Any, row: int | None, moved: int | None = None
+    def step_with(
+        self, state: EstimatorState, y: ArrayLike | None, row: int | None, moved: int | None = None
     ) -> tuple[EstimatorState, int]:
         """The same, with the value that is taken said from outside: the belief is the filter's, the models follow it.
 
         >>> import understudy as us
         >>> both = Estimator(us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[0, 1]), [[1, 0], [0, 1]])
-        >>> both.step(both.start(), 3.0)[1], both.forced(both.start(), 3.0, 0)[1]
+        >>> both.step(both.start(), 3.0)[1], both.step_with(both.start(), 3.0, 0)[1]
         (1, 0)
         """
         belief, k, decision, last, predictor = state
-        y = _reading(y, self._models.dim, k)
+        reading = _reading(y, self._models.dim, k)
         moves = int(k > 0 and k % self.decision_every == 0) if moved is None else int(moved)
         if moves > 0:
-            belief, decision = self._moved(belief, decision, moves), decision + moves
+            belief, decision = self._move(belief, decision, moves), decision + moves
         models = self._models
-        if y is not None:
-            belief = _normalised(list(map(operator.add, belief, models.logpdfs(predictor, y))), k)
+        if reading is not None:
+            belief = _normalise(list(map(operator.add, belief, models.logpdfs(predictor, reading))), k)
         if row is None:
             kept = self.hold and last >= 0 and moves <= 0
             row = last if kept else belief.index(max(belief))
-        after = models.skip(predictor, row) if y is None else models.update(predictor, row, y)
+        after = models.skip(predictor, row) if reading is None else models.update(predictor, row, reading)
         return EstimatorState(belief, k + 1, decision, row, after), row
 
-    def moved(self, state: EstimatorState, moved: int | None = None) -> LogBelief:
+    def log_prior(self, state: EstimatorState, moved: int | None = None) -> LogBelief:
         """Logarithms of the belief just before the next reading: what `step` starts from."""
         begins = int(state.readings > 0 and state.readings % self.decision_every == 0) if moved is None else int(moved)
-        return self._moved(state.belief, state.decision, begins)
+        return self._move(state.belief, state.decision, begins)
 
     def belief(self, state: EstimatorState) -> tuple[float, ...]:
         """Pr(theta given the readings so far), as far as the shared predictor goes."""
         return tuple(map(math.exp, state.belief))
 
-    def value(self, state: EstimatorState, row: int, z: Any) -> Any:
+    def value(self, state: EstimatorState, row: int, z: Numbers) -> Numbers:
         """The next reading if it has the scores z under the value of this row: what whitening under it undoes.
 
         >>> import understudy as us
@@ -340,7 +344,7 @@ class Estimator(Frozen):
         """
         return self._models.value(state.predictor, row, z)
 
-    def rows(self, Y: Any) -> list[int]:
+    def rows(self, Y: Iterable[ArrayLike | None]) -> list[int]:
         """The values that are taken along a whole sequence of readings, by position.
 
         >>> import understudy as us
@@ -354,7 +358,7 @@ class Estimator(Frozen):
             found.append(row)
         return found
 
-    def _moved(self, belief: LogBelief, decision: int, moves: int) -> LogBelief:
+    def _move(self, belief: LogBelief, decision: int, moves: int) -> LogBelief:
         """The belief so many decisions later. In logarithms, so that nothing that can occur is ever lost."""
         period = len(self._columns)
         turns = moves // period if moves > _STEPS else 0
@@ -365,25 +369,26 @@ class Estimator(Frozen):
             whole = _log_power(functools.reduce(_log_product, logs), turns)
             belief = tuple(_log_product(np.array([belief]), whole)[0].tolist())
         for k in range(moves - turns * period):
-            belief = _after(belief, self._columns[(decision + k) % period])
+            belief = _step_chain(belief, self._columns[(decision + k) % period])
         return belief
 
 
-def _remade(family: Family, transitions: Array, decision_every: int, hold: bool) -> Estimator:
+def _remake(family: Family, transitions: Array, decision_every: int, hold: bool) -> Estimator:
     return Estimator(family, transitions, decision_every, hold=hold)
 
 
-def _reading(y: Any, dim: int, k: int) -> Any:
+def _reading(y: ArrayLike | None, dim: int, k: int) -> Numbers | None:
     """A number or an array (dim,); None if it is missing."""
     if dim == 1:
-        if type(y) is not float:
-            quick = type(y) is np.ndarray and y.size == 1 and y.dtype == np.float64
-            y = y.item() if quick else float(one_reading(y, 1)[0, 0])
-        if not math.isfinite(y):
-            if math.isinf(y):
-                raise _infinite(k)
-            return None
-        return y
+        if type(y) is float:
+            number = y
+        elif type(y) is np.ndarray and y.size == 1 and y.dtype == np.float64:
+            number = y.item()
+        else:
+            number = float(one_reading(y, 1)[0, 0])
+        if math.isinf(number):
+            raise _infinite(k)
+        return None if math.isnan(number) else number
     array = one_reading(y, dim)[0]
     if np.isinf(array).any():
         raise _infinite(k)
@@ -405,7 +410,7 @@ def _log_sum(terms: Sequence[float]) -> float:
     return top + math.log(sum([math.exp(x - top) for x in terms]))
 
 
-def _after(belief: LogBelief, columns: Sequence[Sequence[float]]) -> LogBelief:
+def _step_chain(belief: LogBelief, columns: Sequence[Sequence[float]]) -> LogBelief:
     """One step of the chain. What is too small beside the largest to be added up so is added up in logarithms."""
     top = max(belief)
     weights = [math.exp(b - top) for b in belief]
@@ -444,7 +449,7 @@ def _rows_at_one(logs: Array) -> Array:
     return np.asarray(logs - np.logaddexp.reduce(logs, axis=1, keepdims=True))
 
 
-def _normalised(terms: list[float], k: int) -> LogBelief:
+def _normalise(terms: list[float], k: int) -> LogBelief:
     total = _log_sum(terms)
     if not math.isfinite(total):
         raise ReadingError(f"reading {k} has no density under any value that can occur; it cannot be taken for one")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from understudy._types import Array, Frozen, Progress
+from understudy._types import Array, Frozen, Progress, Seed, Value
 from understudy.distortion.costs import costs
 from understudy.distortion.measures import Function
 from understudy.errors import DesignError
 from understudy.models.family import Family
-from understudy.randomizer.design import Design, solved, total
+from understudy.randomizer.design import Design, solve_demand, total
 from understudy.randomizer.measures import entropy
 from understudy.randomizer.residual import charge
 from understudy.randomizer.solver import minimise, nats
@@ -81,14 +81,14 @@ class Frontier(Frozen):
 
 def frontier(
     family: Family,
-    pseudo: Iterable[Any] | None = None,
+    pseudo: Iterable[Value] | None = None,
     *,
-    leakages: Iterable[Any] | None = None,
+    leakages: Iterable[float | str] | None = None,
     horizon: int | None = None,
     distortion: str | Function = "mse",
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     accuracy: float = 0.01,
-    rng: Any = None,
+    rng: Seed = None,
     progress: Progress | None = None,
 ) -> Frontier:
     """The least distortion at each leakage, from nothing to where more is of no use.
@@ -120,11 +120,11 @@ def frontier(
         budgets = [total(x, leak) for x in (ends * saturation * (1.0 + 1e-12)).tolist()]
         if not np.isfinite(matrix[family.prior > 0.0]).all(axis=0).any():
             budgets = budgets[1:]  # forbidden pairs: something must be told
-    designs = [solved(matrix, family.prior, ("leakage", budget), family, found, leak) for budget in budgets]
+    designs = [solve_demand(matrix, family.prior, ("leakage", budget), family, found, leak) for budget in budgets]
     return Frontier(designs, total(saturation, leak))
 
 
-def _several(leakages: Any) -> list[Any]:
+def _several(leakages: Iterable[float | str]) -> list[float | str]:
     if isinstance(leakages, (str, bytes)) or not isinstance(leakages, Iterable):
         raise DesignError(f"leakages = {leakages!r}; it must be several budgets")
     found = list(leakages)

@@ -38,7 +38,7 @@ from understudy.distortion.measures import Function, Measure
 from understudy.errors import DesignError, UnderstudyWarning
 from understudy.models.family import Family
 from understudy.models.model import Model
-from understudy.randomizer.design import Design, design, solved
+from understudy.randomizer.design import Design, design, solve_demand
 from understudy.randomizer.measures import entropy
 from understudy.randomizer.residual import charge
 from understudy.randomizer.solver import Solution, as_prior, bounds_of, minimise, nats
@@ -786,7 +786,7 @@ def optimise_positions(
     land = of_function(cost, private, p, nats(leakage, entropy(p)), box, gradient)
 
     def made(X: Array) -> Design:
-        return solved(np.ascontiguousarray(land.costs(X)), p.copy(), ("leakage", leakage), None, None)
+        return solve_demand(np.ascontiguousarray(land.costs(X)), p.copy(), ("leakage", leakage), None, None)
 
     return _search(land, count, first, starts, rng, progress, made, box[2])
 

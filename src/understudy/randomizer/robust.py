@@ -40,6 +40,7 @@ from understudy.models.family import Family
 from understudy.randomizer.design import (
     FIELDS,
     Design,
+    Randomizer,
     agree,
     shared_parts,
     stored_charge,
@@ -59,7 +60,6 @@ from understudy.randomizer.measures import (
     mutual_information,
     prior_error,
 )
-from understudy.randomizer.randomizer import Randomizer
 from understudy.randomizer.residual import Charge, charge
 from understudy.randomizer.solver import Workspace, as_cost, as_prior, closed, kernels, minimise, nats, view
 from understudy.serialize import matrix_from_plain, number_from_plain
@@ -1053,7 +1053,7 @@ def _designed(
     for array in (p, cost, corners):
         array.setflags(write=False)
     return RobustDesign(
-        Randomizer._certified(found.kernel, *names), p, cost, found.upper, found.lower,
+        Randomizer.from_solver(found.kernel, *names), p, cost, found.upper, found.lower,
         found.gap, found.worst.upper, demand[1], ("leakage", demand[0]),
         "optimal" if found.optimal else "inexact", found.steps, 1.0 / found.price if found.price > 0.0 else math.inf,
         0.0, error, None if family is None else _with_prior(family, p), measured,

@@ -21,7 +21,7 @@ from understudy._types import Array, Json, Plain, Value
 from understudy.randomizer.causal import CausalDesign
 from understudy.randomizer.causal_belief import Beliefs, as_transitions, long_run, play
 from understudy.randomizer.causal_guarantee import CausalCard, causal_card
-from understudy.randomizer.design import Design, solved, total
+from understudy.randomizer.design import Design, solve_demand, total
 from understudy.randomizer.frontier import Frontier
 from understudy.randomizer.guarantee import Guarantee
 from understudy.randomizer.solver import minimise
@@ -351,7 +351,8 @@ def frontier_of(design: Design) -> Frontier:
     if not np.isfinite(matrix[prior > 0.0]).all(axis=0).any():
         budgets = budgets[1:]  # forbidden pairs: something must leak
     made = [
-        solved(matrix.copy(), prior.copy(), ("leakage", b), design.family, design.costs, design.charge) for b in budgets
+        solve_demand(matrix.copy(), prior.copy(), ("leakage", b), design.family, design.costs, design.charge)
+        for b in budgets
     ]
     return Frontier(made, total(saturation, design.charge))
 

@@ -399,8 +399,8 @@ def next_decision(
     if at.memory is None or at.tick is None:
         memory = policy.opening(tick)
     else:
-        memory = policy.passed(at.memory, tick - at.tick - 1)
-    cost = micronats(policy.told(memory, next_too=True)) - micronats(policy.told(memory))
+        memory = policy.advance(at.memory, tick - at.tick - 1)
+    cost = micronats(policy.leakage(memory, next_too=True)) - micronats(policy.leakage(memory))
     if request.recorded is not None:
         epoch = request.recorded
     elif charge(DECISION, cost, number):

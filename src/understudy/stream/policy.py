@@ -106,11 +106,11 @@ class CausalPolicy(PolicyModels, Protocol):
         """The memory before the first decision, at this number of the clock."""
         ...
 
-    def passed(self, memory: Memory, ticks: int) -> Memory:
+    def advance(self, memory: Memory, ticks: int) -> Memory:
         """The memory after so many decisions that were not made, for no reading came."""
         ...
 
-    def told(self, memory: Memory, next_too: bool = False) -> float:
+    def leakage(self, memory: Memory, next_too: bool = False) -> float:
         """Nats that all draws so far give away; with the next one, which is known before it is made."""
         ...
 

@@ -136,7 +136,8 @@ _FORMER = {
     "understudy.models.markov:MarkovState": "MarkovState",
     "understudy.models.particles:Cloud": "Cloud",
     "understudy.randomizer.causal.beliefs:BeliefState": "BeliefState",
-    "understudy.randomizer.causal.playing:Told": "Told",
+    "understudy.randomizer.causal.playing:Told": "CausalMemory",
+    "Told": "CausalMemory",
     "understudy.randomizer.estimating:EstimatorState": "EstimatorState",
 }
 """Kinds of states by the names that 0.1 and 0.2 stored."""

@@ -83,7 +83,7 @@ from understudy.models.hidden_markov import HiddenMarkov
 from understudy.models.iid_markov import IID, Markov
 from understudy.models.model import Model
 from understudy.models.quantised import OnGrid, Quantised
-from understudy.randomizer.causal_belief import Beliefs, rounded
+from understudy.randomizer.causal_belief import Beliefs, round_belief
 from understudy.transform.core import loglik
 from understudy.transform.kalman_pair import Pair, white
 
@@ -731,7 +731,7 @@ def plan_of(known: Knowledge) -> Plan:
 def _places(beliefs: Beliefs, grid: float) -> Plan | None:
     """All beliefs that draws can lead to, those that agree on the grid counted as one; None if they are too many."""
     first = beliefs.start()
-    known = {(0, rounded(first.belief, grid)): 0}
+    known = {(0, round_belief(first.belief, grid)): 0}
     waiting, kernels, after = [first], [], []
     for at, state in enumerate(waiting):  # which grows
         kernel = beliefs.kernel(state.belief)
@@ -739,7 +739,7 @@ def _places(beliefs: Beliefs, grid: float) -> Plan | None:
         leads = np.full(kernel.shape[1], at, dtype=np.int64)
         for j in np.flatnonzero(np.asarray(state.belief) @ kernel > 0.0).tolist():
             then = beliefs.after(state, kernel, j)
-            key = (then.k % beliefs.period, rounded(then.belief, grid))
+            key = (then.k % beliefs.period, round_belief(then.belief, grid))
             if key not in known:
                 if len(known) >= _PLACES:
                     return None

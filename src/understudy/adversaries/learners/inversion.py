@@ -196,7 +196,7 @@ def _candidates(
         after, row = estimator.step(state, None)
         weight = branch.weight + (0.0 if told is None else told[row])
         return [_Branch(weight, after, _Node(branch.node, row, None, after.belief, 0, 0))] if weight > -math.inf else []
-    before = estimator.moved(state)
+    before = estimator.log_prior(state)
     kept = estimator.hold and told is None  # no decision begins: the value is known
     found = []
     for i in (state.row,) if kept else range(len(before)):
@@ -217,11 +217,11 @@ def _contradictions(estimator: Estimator, branch: _Branch, z: Numbers, told: Seq
     if bool(np.isnan(z).any()):
         after, row = estimator.step(state, None)
         return [_Branch(branch.weight + _CONTRADICTION, after, _Node(branch.node, row, None, after.belief, 0, 1))]
-    before = estimator.moved(state)
+    before = estimator.log_prior(state)
     for i, b in enumerate(before):
         if b > -math.inf:
             y = estimator.value(state, i, z)
-            after, row = estimator.forced(state, y, i)
+            after, row = estimator.step_with(state, y, i)
             weight = branch.weight + b - after.belief[i] + _CONTRADICTION
             if told is not None:
                 weight += max(told[i], _CONTRADICTION)
