@@ -65,7 +65,7 @@ ROSTER: dict[str, str] = {
     "smoother": "bayes:Smoother",
     "hmm": "hmm:Hidden",
     "redraws": "bayes:Redraws",
-    "grid": "grid:Inverted",
+    "grid": "grid:GridInverter",
     "digits": "grid:Digits",
     "bits": "bits:Bits",
     "oracle": "bayes:Oracle",
