@@ -342,7 +342,7 @@ def text(rows: list[Row]) -> str:
     nats = f"of {entropy_of_a_day():.1f} nats"
     head = "{:<22} {:>13} {:>9} {:>9} {:>10} {:>8} {:>12} {:>10}".format
     lines = [
-        head("", "told a day", "right by", "right by", "above", "excess", "air changes", "fan power"),
+        head("", "leak a day", "right by", "right by", "above", "excess", "air changes", "fan power"),
         head("fan reacts to", nats, "~y, fan", "~people", "1000 ppm", "ppm", "an hour", "of full"),
     ]
     return "\n".join(lines + [line(r) for r in rows])
