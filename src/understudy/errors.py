@@ -8,7 +8,8 @@
     │   ├── ModelError                     parameters of a model
     │   ├── FamilyError                    values, prior or members of a family
     │   ├── DesignError                    costs, budget or choices of a design
-    │   │   └── InfeasibleError            no randomizer meets the demand
+    │   │   ├── InfeasibleError            no randomizer meets the demand
+    │   │   └── HorizonMissingError        there is no limit for long sequences: say for how many readings
     │   └── StoredFileError                a stored file that is not what it should be
     ├── ReadingError (ValueError)          a reading is unusable: names position, type and rule, never the value
     │   └── MissingReadingError            a missing reading, and the model has no exact law across it
@@ -59,6 +60,10 @@ class DesignError(ConfigurationError):
 
 class InfeasibleError(DesignError):
     """No randomizer meets the demand; the message says by how much it fails."""
+
+
+class HorizonMissingError(DesignError):
+    """The distortion or the leakage has no limit for long sequences; a horizon must say for how many readings."""
 
 
 class StoredFileError(ConfigurationError):

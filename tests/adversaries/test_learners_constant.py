@@ -70,7 +70,8 @@ def test_boosting_on_a_room_reaches_the_bound_of_the_design():
     """On the paper's disguised room nobody errs less often than the bound, and boosting errs about as often."""
     from scipy import stats
 
-    from understudy.paper.adversary import designed, released
+    from understudy.paper.adversary import make_design as designed
+    from understudy.paper.adversary import release as released
 
     rng = np.random.default_rng(7)
     design = designed(0.3)

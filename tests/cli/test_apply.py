@@ -10,7 +10,7 @@ import pytest
 from cli_cases import WARNING, about, refused
 
 import understudy as us
-from understudy.cli.file_commands import estimating
+from understudy.cli.file_commands import with_estimation as estimating
 
 LOUD = "NO THEOREM HOLDS"
 

@@ -20,9 +20,9 @@ def fitted(files, tmp_path_factory):
     from understudy.cli.file_commands import read
 
     columns = fitting.Columns(["co2"], "occupancy", "date", model="grey-box")
-    found = fitting.fitted(read(str(files / "history.csv"), fitting.roles(columns)), columns)
+    found = fitting.fit_table(read(str(files / "history.csv"), fitting.roles(columns)), columns)
     path = tmp_path_factory.mktemp("fitted") / "family.json"
-    fitting.stored(found, path)
+    fitting.store(found, path)
     return path
 
 
@@ -93,7 +93,7 @@ def test_a_file_may_be_written_otherwise(files, tmp_path):
 
 def test_what_came_out_is_told(files, tmp_path, understudy, monkeypatch):
     """The model, the candidates, the gate and what was done to the data; and what comes next."""
-    monkeypatch.setattr(fitting, "fitted", lambda *_: family())
+    monkeypatch.setattr(fitting, "fit_table", lambda *_: family())
     told = understudy("fit", files / "history.csv", *COLUMNS, "-o", tmp_path / "f.json")
     assert told.status == 0, told.err
     for words in (
@@ -109,7 +109,7 @@ def test_what_came_out_is_told(files, tmp_path, understudy, monkeypatch):
 
 def test_a_family_that_fails_its_gate_is_written_with_the_warning(files, tmp_path, understudy, monkeypatch):
     """Status 0, since the file is there; 1 with --strict, for scripts that must not go on."""
-    monkeypatch.setattr(fitting, "fitted", lambda *_: family(passed=False))
+    monkeypatch.setattr(fitting, "fit_table", lambda *_: family(passed=False))
     told = understudy("fit", files / "history.csv", *COLUMNS, "-o", tmp_path / "f.json")
     assert told.status == 0
     assert "Gate: FAILED" in told.out

@@ -12,7 +12,8 @@ from cli_cases import WARNING, family, refused, write_rows
 import understudy as us
 from understudy.cli import file_commands as auditing
 from understudy.cli import file_commands as fitting
-from understudy.cli.file_commands import Roles, parted, read
+from understudy.cli.file_commands import Roles, read
+from understudy.cli.file_commands import split_rows as parted
 
 COLUMNS = ("--reading", "co2", "--private", "occupancy", "--time", "date")
 
@@ -26,7 +27,7 @@ def known(monkeypatch):
         found["rows"] = len(frame)
         return family(found["passed"])
 
-    monkeypatch.setattr(fitting, "fitted", fitted)
+    monkeypatch.setattr(fitting, "fit_table", fitted)
     return found
 
 
@@ -129,8 +130,8 @@ def test_the_last_segments_are_held_out(files, tmp_path):
 
 def test_the_whole_way_with_the_real_fit(tmp_path, understudy, monkeypatch):
     """No stand-in: a room that was simulated passes its gate, its readings are disguised, and two adversaries try."""
-    few = auditing.Asked(adversaries="windowed,changes")
-    monkeypatch.setattr(auditing, "Asked", lambda: few)
+    few = auditing.AuditOptions(adversaries="windowed,changes")
+    monkeypatch.setattr(auditing, "AuditOptions", lambda: few)
     out = tmp_path / "results"
     write_rows(tmp_path / "long.csv", 3000, seed=1)
     more = ("--model", "grey-box", "--grid", "none", "--per", "day", "--leakage", "1bit", "--json")

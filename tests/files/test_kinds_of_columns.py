@@ -11,7 +11,8 @@ import pytest
 
 import understudy as us
 from understudy.apply.apply_file import apply_file
-from understudy.cli.file_commands import Columns, fitted, read, roles
+from understudy.cli.file_commands import Columns, read, roles
+from understudy.cli.file_commands import fit_table as fitted
 from understudy.errors import UnderstudyError
 
 COUNT = 30

@@ -7,9 +7,9 @@ from identify_cases import changed, history_of, labels, simulated, total
 
 import understudy as us
 from understudy.errors import ConfigurationError, ModelError
-from understudy.identify.candidates.autoregressive import fit_autoregression
-from understudy.identify.candidates.regression import Likelihood, student_regression
-from understudy.identify.prediction import lagged, log_densities, rows_of, start_law
+from understudy.identify.candidates.autoregressive import Likelihood, fit_autoregression, student_regression
+from understudy.identify.prediction import lags as lagged
+from understudy.identify.prediction import log_densities, rows_of, start_law
 
 
 def normal_models():

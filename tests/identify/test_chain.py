@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from understudy.errors import ConfigurationError, StoredFileError
-from understudy.identify.chain import Chain, chain_of
-from understudy.identify.chain import describe_chain as described
-from understudy.identify.history import History, Segment
+from understudy.identify.history import Chain, History, Segment, chain_of
+from understudy.identify.history import describe_chain as described
 from understudy.tables.times import SECOND
 
 ALPHA = 1e-6

@@ -9,7 +9,8 @@ import scipy.stats
 
 import understudy as us
 from understudy.errors import ConfigurationError
-from understudy.identify.gate import FALSE_ALARM, gate, tellable
+from understudy.identify.gate import FALSE_ALARM, gate
+from understudy.identify.gate import detect_private_value as tellable
 from understudy.identify.history import History, Segment
 from understudy.text import untested_values
 

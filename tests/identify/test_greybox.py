@@ -16,10 +16,10 @@ from understudy.identify.candidates.grey_box import (
     maximise,
     models_of,
     objective,
-    packed,
     set_aside,
-    unpacked,
 )
+from understudy.identify.candidates.grey_box import pack as packed
+from understudy.identify.candidates.grey_box import unpack as unpacked
 from understudy.identify.prediction import log_densities, rows_of
 
 

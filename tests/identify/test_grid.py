@@ -15,7 +15,8 @@ from scipy.signal import lfilter
 
 import understudy as us
 from understudy.errors import ModelError, ReadingError
-from understudy.identify.grid import FALSE_ALARM, Grid, detect_grid, quantised
+from understudy.identify.grid import FALSE_ALARM, Grid, detect_grid
+from understudy.identify.grid import quantise as quantised
 from understudy.models.quantised import Quantised
 
 N = 4000

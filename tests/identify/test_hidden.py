@@ -8,7 +8,9 @@ from identify_cases import history_of, simulated, total, with_holes
 
 import understudy as us
 from understudy.errors import ConfigurationError
-from understudy.identify.candidates.hidden_markov import Chain, expected, fit_hidden, maximised
+from understudy.identify.candidates.hidden_markov import Chain, fit_hidden
+from understudy.identify.candidates.hidden_markov import expectation_step as expected
+from understudy.identify.candidates.hidden_markov import maximisation_step as maximised
 from understudy.identify.prediction import log_densities, rows_of
 
 MOVES = np.array([[0.95, 0.04, 0.01], [0.03, 0.95, 0.02], [0.01, 0.04, 0.95]])

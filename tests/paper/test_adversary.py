@@ -22,7 +22,7 @@ def curve():
 
 @pytest.fixture(scope="module")
 def design():
-    return adversary.designed(0.3)
+    return adversary.make_design(0.3)
 
 
 def mislabelled(design, n, rng):
@@ -52,8 +52,8 @@ def test_no_adversary_is_below_the_exact_bound(curve):
 @pytest.mark.parametrize("leakage", [0.0, 0.3, 0.68])
 def test_the_test_catches_adversaries_who_see_undisguised_readings(leakage):
     """The same estimator on what a filter that does nothing lets through."""
-    design = adversary.designed(leakage)
-    wrong = adversary.unfiltered(N, np.random.default_rng(21))
+    design = adversary.make_design(leakage)
+    wrong = adversary.errors_on_raw(N, np.random.default_rng(21))
     assert chance(design, wrong["consistent estimator"], N) < ALPHA / (3 * len(LEAKAGES))
     assert chance(design, wrong["best adversary"], N) < ALPHA / (3 * len(LEAKAGES))
 
@@ -69,14 +69,14 @@ def test_the_test_catches_a_filter_that_whitens_under_the_wrong_label(design):
 def test_simulated_errors_are_the_exact_ones(curve, estimator):
     """Two-sided binomial at 1e-6 for all points; the exact error is a sum of normal probabilities."""
     for at, leakage in enumerate(LEAKAGES):
-        exact = adversary.expected(adversary.designed(leakage), estimator)
+        exact = adversary.expected_error(adversary.make_design(leakage), estimator)
         wrong = int(curve.wrong[f"{estimator} estimator"][at])
         assert scipy.stats.binomtest(wrong, N, exact).pvalue > ALPHA / len(LEAKAGES)
 
 
 def test_the_same_comparison_catches_the_other_estimator(curve):
     """Wrong guesses of the consistent estimator are not those expected of the printed one."""
-    exact = adversary.expected(adversary.designed(0.3), "printed")
+    exact = adversary.expected_error(adversary.make_design(0.3), "printed")
     wrong = int(curve.wrong["consistent estimator"][LEAKAGES.index(0.3)])
     assert scipy.stats.binomtest(wrong, N, exact).pvalue < ALPHA / len(LEAKAGES)
 
@@ -103,7 +103,7 @@ def test_what_is_released_has_the_law_of_the_understudy(design):
     columns = adversary.draws(design, rows, np.random.default_rng(5))
     share = design.randomizer.kernel[0, -1]
     assert scipy.stats.binomtest(int((columns == 5).sum()), 4000, share).pvalue > ALPHA
-    theta, out = adversary.released(design, 4000, np.random.default_rng(6))
+    theta, out = adversary.release(design, 4000, np.random.default_rng(6))
     # the first reading tells 0 from 1 apart by ten standard deviations
     played = (out[0] > 100.0).astype(int)
     assert scipy.stats.binomtest(int((played != theta).sum()), 4000, share).pvalue > ALPHA
@@ -129,7 +129,7 @@ def test_the_outcome_has_its_numbers_and_its_figure():
     assert n["exact_at_0.68"] == pytest.approx(0.0017957, abs=1e-6)
     assert n["fano_at_0.3"] == pytest.approx(n["exact_at_0.3"], rel=1e-9)
     assert n["fano_paper_at_0.3"] == pytest.approx(-0.3 / np.log(2.0))
-    assert not adversary.beaten(n)
+    assert not adversary.is_beaten(n)
     (draw,) = outcome.pictures.values()
     figure = draw()
     figure.canvas.draw()

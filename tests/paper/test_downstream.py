@@ -8,7 +8,8 @@ from helpers import dense, dense_scores
 from scipy import stats
 
 from understudy.paper.downstream import FALSE_ALARM, Check, checks, compute, kalman
-from understudy.paper.examples import office, simulated
+from understudy.paper.examples import office
+from understudy.paper.examples import simulate as simulated
 from understudy.paper.setting import Settings
 
 

@@ -8,17 +8,11 @@ import numpy as np
 import pytest
 
 import understudy as us
-from understudy.paper.examples import (
-    FALSE_ALARM,
-    averages,
-    compute,
-    disguised,
-    gaussian,
-    office,
-    simulated,
-    simulated_fan,
-    ventilated,
-)
+from understudy.paper.examples import FALSE_ALARM, averages, compute, gaussian, office
+from understudy.paper.examples import make_example as disguised
+from understudy.paper.examples import simulate as simulated
+from understudy.paper.examples import simulate_fan as simulated_fan
+from understudy.paper.examples import ventilated_room as ventilated
 from understudy.paper.setting import Settings
 from understudy.transform.whiteness import whiteness
 

@@ -15,12 +15,12 @@ from understudy.paper.schedule import (
     along,
     best_guess,
     compute,
-    disguised,
     path,
     randomizer,
     redrawn,
     share,
 )
+from understudy.paper.schedule import disguise_days as disguised
 from understudy.paper.setting import Settings
 
 SIGMAS = 4.892  # two sides of a normal law at 1e-6

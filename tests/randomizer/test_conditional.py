@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 
 import understudy as us
 from understudy.errors import ConfigurationError, DesignError
-from understudy.identify.chain import Chain
+from understudy.identify.history import Chain
 from understudy.randomizer.conditional import clock_priors, design_conditional, shares, solve_conditional
 from understudy.randomizer.measures import entropy, mutual_information
 

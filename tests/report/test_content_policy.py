@@ -158,7 +158,7 @@ def test_pages_of_the_source_are_all_here():
 
 def test_the_page_of_a_card_with_warnings_keeps_to_its_policy():
     """The command line adds what speaks against the card, as text."""
-    from understudy.cli.design_commands import warned
+    from understudy.cli.design_commands import with_warnings as warned
 
     page = warned(design().guarantee.html(page=True), ['<script>"x"</script>'])
     assert "&lt;script&gt;" in page

@@ -376,7 +376,8 @@ def design():
 @pytest.mark.parametrize("case", HOSTILE)
 def test_fit_apply_and_audit_take_the_same_rows(case, design, tmp_path):
     """`us.fit`, `understudy fit`, `apply_file` and `understudy audit` accept the same cell, or refuse its row."""
-    from understudy.cli.file_commands import Files, Roles, read, recorded
+    from understudy.cli.file_commands import Files, Roles, read
+    from understudy.cli.file_commands import read_recording as recorded
 
     cell, accepted = HOSTILE[case]
     columns = history(**cell)

@@ -138,7 +138,9 @@ def design(
     as_json: o.AsJson = False,
 ) -> None:
     """Find the best randomizer for a family, or for the paper's room, with the proof that none is better."""
-    from understudy.cli.design_commands import Asked, Outputs, Room, TypedConstraints, Wanted
+    from understudy.cli.design_commands import DesignOptions as Wanted
+    from understudy.cli.design_commands import EndsOptions as Asked
+    from understudy.cli.design_commands import Outputs, Room, TypedConstraints
     from understudy.cli.design_commands import design as run
 
     also = TypedConstraints(local_dp, maximal_leakage, pointwise_leakage, total_variation, floor, forbid, same)
@@ -300,7 +302,8 @@ def audit(
     as_json: o.AsJson = False,
 ) -> None:
     """Attack a design, or an output, with adversaries that know it, and say what they learned, with confidence."""
-    from understudy.cli.file_commands import Asked, Files, Outputs, one_source, refuse_columns
+    from understudy.cli.file_commands import AuditOptions as Asked
+    from understudy.cli.file_commands import Files, Outputs, one_source, refuse_columns
     from understudy.cli.file_commands import audit as run
 
     files = None
@@ -352,7 +355,7 @@ def quickstart(
     as_json: o.AsJson = False,
 ) -> None:
     """Fit, design, report, apply and audit in one go, with a summary at the end."""
-    from understudy.cli.design_commands import Wanted
+    from understudy.cli.design_commands import DesignOptions as Wanted
     from understudy.cli.file_commands import Columns
     from understudy.cli.quickstart import quickstart as run
 

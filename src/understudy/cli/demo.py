@@ -48,7 +48,7 @@ def run(part: Part, steps: int, seed: int, plot: Path | None, as_json: bool = Fa
         check_plot(plot)
     check_paths({}, {"--plot": plot})
     theta = part.theta
-    design = designed(part)
+    design = make_design(part)
     # for a program the same is computed, and the words go nowhere
     console = Console(highlight=False, quiet=as_json)
     rng = np.random.default_rng(seed)
@@ -56,7 +56,7 @@ def run(part: Part, steps: int, seed: int, plot: Path | None, as_json: bool = Fa
     source, target = room(theta), room(pseudo)
     Y = us.sample(source, steps, rng=rng)
     lattice = default_lattice([target]).steps if design is None else design.resolution
-    out, spent = disguised(Y, us.Transform(source, target, resolution=lattice))
+    out, spent = disguise(Y, us.Transform(source, target, resolution=lattice))
     streams = {f"true: {theta:g}": Y, f"disguised as {pseudo:g}": out}
 
     if design is None:
@@ -138,7 +138,7 @@ def go_on(console: Console) -> None:
     console.print(table)
 
 
-def designed(part: Part) -> us.Design | None:
+def make_design(part: Part) -> us.Design | None:
     """The randomizer, if the understudy is to be drawn."""
     if part.pseudo is not None:
         if part.leakage is not None:
@@ -154,7 +154,7 @@ def designed(part: Part) -> us.Design | None:
     return us.design(family, PSEUDO, leakage=leakage, horizon=WATCHED, distortion="mae")
 
 
-def disguised(Y: Array, transform: us.Transform) -> tuple[Array, float]:
+def disguise(Y: Array, transform: us.Transform) -> tuple[Array, float]:
     """The output, one reading at a time, and the seconds it took."""
     state, released = transform.start(), []
     began = time.perf_counter()

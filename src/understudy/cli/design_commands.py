@@ -15,28 +15,31 @@ The paper's room (Section V), which the commands work on when they are given not
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import typer
 
 import understudy as us
 from understudy._paths import check_paths, write_whole
-from understudy._types import Array
-from understudy.cli.file_commands import loaded
-from understudy.cli.options import budget, chosen, numbers, quantity, readings
-from understudy.cli.terminal import check_plot, filled, print_json, progress, save_figure, say, warn
-from understudy.errors import ConfigurationError, DesignError
+from understudy._types import Array, Value
+from understudy.cli.file_commands import load
+from understudy.cli.options import budget, numbers, quantity, readings, values_named
+from understudy.cli.terminal import check_plot, print_json, progress, save_figure, say, warn, wrap
+from understudy.errors import ConfigurationError, DesignError, HorizonMissingError
 from understudy.randomizer import constraints
 from understudy.randomizer.constraints import Constraint, Floor
 from understudy.randomizer.solver import nats
 from understudy.report.design_page import sentences
 from understudy.report.facts import AnyDesign, about, card_of, doubts, facts, frontier_of, nothing_hidden, warnings
 from understudy.text import label
+
+AnyDesignT = TypeVar("AnyDesignT", us.Design, us.CausalDesign)
+
 
 # Constraints as typed: other measures, a floor, pairs and groups -----------------------------------
 
@@ -62,7 +65,7 @@ class TypedConstraints:
 NO_CONSTRAINTS = TypedConstraints()
 
 
-def constraints_of(typed: TypedConstraints, values: Any, pseudo: Any) -> tuple[Constraint, ...]:
+def constraints_of(typed: TypedConstraints, values: Sequence[Value], pseudo: Sequence[Value]) -> tuple[Constraint, ...]:
     """The constraints; values and pseudo values are known by their names.
 
     >>> constraints_of(TypedConstraints(local_dp=1.0, forbid=["1:0.2"], same=["0,1"]), (0, 1), (0, 0.2, 1))
@@ -87,17 +90,16 @@ def constraints_of(typed: TypedConstraints, values: Any, pseudo: Any) -> tuple[C
     if typed.same is not None:
         groups = [group for text in typed.same for group in text.split(";")]
         found.append(
-            constraints.Same(tuple(tuple(_named("--same", x, values) for x in group.split(",")) for group in groups))
+            constraints.Same(tuple(tuple(_value_of("--same", x, values) for x in group.split(",")) for group in groups))
         )
     return tuple(found)
 
 
-def _constraint(option: str, kind: Any, value: Any) -> Constraint:
+def _constraint(option: str, kind: Callable[[float], Constraint], value: float) -> Constraint:
     try:
-        made: Constraint = kind(value)
+        return kind(value)
     except DesignError as error:
         raise ConfigurationError(f"{option} {value}: {error}") from None
-    return made
 
 
 def _nats(option: str, text: str) -> float:
@@ -109,17 +111,17 @@ def _nats(option: str, text: str) -> float:
         raise ConfigurationError(f"{option} {text}: nats or bits are wanted, as in 0.3 or '0.4 bit'") from None
 
 
-def _pairs(text: str, values: Any, pseudo: Any) -> tuple[tuple[Any, Any], ...]:
+def _pairs(text: str, values: Sequence[Value], pseudo: Sequence[Value]) -> tuple[tuple[Value, Value], ...]:
     found = []
     for part in text.split(","):
         value, colon, drawn = part.rpartition(":")
         if not colon:
             raise ConfigurationError(f"--forbid {text}: pairs are wanted, true value and played one, as in 0:1,2:0")
-        found.append((_named("--forbid", value, values), _named("--forbid", drawn, pseudo)))
+        found.append((_value_of("--forbid", value, values), _value_of("--forbid", drawn, pseudo)))
     return tuple(found)
 
 
-def _named(option: str, name: str, known: Any) -> Any:
+def _value_of(option: str, name: str, known: Sequence[Value]) -> Value:
     name = name.strip()
     for value in known:
         if str(value) == name or (isinstance(value, (int, float)) and _number(name) == value):
@@ -146,7 +148,7 @@ _SHORTEST, _LONGEST, _UNKNOWN = 96, 1440, 480
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class EndsOptions:
     """What was typed about the readings that leave and come in; None where nothing was."""
 
     resolution: str | None = None
@@ -156,7 +158,7 @@ class Asked:
     def arguments(self) -> dict[str, Any]:
         """The same as arguments of a design.
 
-        >>> Asked("1/4096", None, "0,2000").arguments()
+        >>> EndsOptions("1/4096", None, "0,2000").arguments()
         {'resolution': 0.000244140625, 'valid': (0, 2000)}
         """
         found: dict[str, Any] = {}
@@ -173,7 +175,7 @@ class Asked:
         return found
 
 
-DEFAULT_TERMS = Asked()
+DEFAULT_TERMS = EndsOptions()
 
 
 def _step(text: str) -> float:
@@ -185,7 +187,7 @@ def _step(text: str) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DesignOptions:
     """What was typed for a design; None where nothing was."""
 
     leakage: str | None = None
@@ -199,28 +201,28 @@ class Wanted:
     decision_every: str | None = None
     causal: bool = False
     also: TypedConstraints = NO_CONSTRAINTS
-    asked: Asked = DEFAULT_TERMS
+    asked: EndsOptions = DEFAULT_TERMS
 
 
-def designed(path: Path, wanted: Wanted) -> tuple[us.Design | us.CausalDesign, list[str]]:
+def design_from_file(path: Path, wanted: DesignOptions) -> tuple[us.Design | us.CausalDesign, list[str]]:
     """The design for a stored family, and what there is to say about how it was made."""
-    family = loaded(path)
-    return made(family, wanted)
+    family = load(path)
+    return make_design(family, wanted)
 
 
-def made(family: us.Family, wanted: Wanted) -> tuple[us.Design | us.CausalDesign, list[str]]:
+def make_design(family: us.Family, wanted: DesignOptions) -> tuple[us.Design | us.CausalDesign, list[str]]:
     """The design for a family: by one draw a run, or by draws that remember."""
     per, notes = which(family, wanted)
     about = {**(family.about or {}), "per": per}
     models = {value: family.model(value) for value in family.values}
     marked = us.Family(models, family.values, family.prior, about=about)
-    pseudo = None if wanted.pseudo is None else chosen("--pseudo", wanted.pseudo, family.values)
+    pseudo = None if wanted.pseudo is None else values_named("--pseudo", wanted.pseudo, family.values)
     if per == "run":
         return _one_draw(marked, pseudo, wanted, notes), notes
     return _causal(marked, pseudo, wanted, per, notes), notes
 
 
-def which(family: us.Family, wanted: Wanted) -> tuple[str, list[str]]:
+def which(family: us.Family, wanted: DesignOptions) -> tuple[str, list[str]]:
     """What the leakage is per: as typed, or a day where the parameter moves and the clock is known, or a run."""
     if wanted.per is not None and wanted.per not in PER:
         raise ConfigurationError(f"--per {wanted.per}: it must be one of {', '.join(PER)}")
@@ -261,7 +263,7 @@ def moves(family: us.Family) -> bool:
     return bool(((1.0 - np.diag(T)) * np.asarray(family.prior) * seen).sum() > len(T))
 
 
-def transition(family: us.Family) -> Any:
+def transition(family: us.Family) -> Array | None:
     """The transition matrix from one reading to the next; None if it is not known."""
     found = ((family.about or {}).get("chain") or {}).get("transition")
     if found is None:
@@ -275,7 +277,7 @@ def _clock(family: us.Family) -> float | None:
     return float(period) if period else None
 
 
-def _one_draw(family: us.Family, pseudo: list[Any] | None, wanted: Wanted, notes: list[str]) -> us.Design:
+def _one_draw(family: us.Family, pseudo: list[Value] | None, wanted: DesignOptions, notes: list[str]) -> us.Design:
     demands: dict[str, Any] = {
         "leakage": budget(wanted.leakage),
         "error_at_least": wanted.error_at_least,
@@ -294,7 +296,7 @@ def _one_draw(family: us.Family, pseudo: list[Any] | None, wanted: Wanted, notes
             how: dict[str, Any] = {"horizon": horizon, "distortion": wanted.distortion, "progress": told}
             return us.design(family, pseudo, **given, constraints=also, **how, **wanted.asked.arguments())
 
-    made: us.Design = _with_horizon(make, family, wanted.horizon, notes)
+    made = _with_horizon(make, family, wanted.horizon, notes)
     if approximate(family) and wanted.horizon is None:
         notes.append(
             "The models are approximate (rounded readings): what they give away themselves is charged for as many "
@@ -303,12 +305,14 @@ def _one_draw(family: us.Family, pseudo: list[Any] | None, wanted: Wanted, notes
     return made
 
 
-def _with_horizon(make: Any, family: us.Family, horizon: int | None, notes: list[str]) -> Any:
+def _with_horizon(
+    make: Callable[[int | None], AnyDesignT], family: us.Family, horizon: int | None, notes: list[str]
+) -> AnyDesignT:
     """For long sequences where there is a formula for them; else for so many readings, which is said."""
     try:
         return make(horizon)
-    except DesignError as error:
-        if horizon is not None or not str(error).startswith("horizon is missing"):
+    except HorizonMissingError:
+        if horizon is not None:
             raise
     # approximate models are charged reading by reading, which takes long
     period = _clock(family)
@@ -318,7 +322,7 @@ def _with_horizon(make: Any, family: us.Family, horizon: int | None, notes: list
     return make(count)
 
 
-def _most(family: us.Family, wanted: Wanted, notes: list[str]) -> float | None:
+def _most(family: us.Family, wanted: DesignOptions, notes: list[str]) -> float | None:
     if wanted.distortion_at_most is None:
         return None
     units = (family.about or {}).get("units")
@@ -328,7 +332,9 @@ def _most(family: us.Family, wanted: Wanted, notes: list[str]) -> float | None:
     return value
 
 
-def _causal(family: us.Family, pseudo: list[Any] | None, wanted: Wanted, per: str, notes: list[str]) -> us.CausalDesign:
+def _causal(
+    family: us.Family, pseudo: list[Value] | None, wanted: DesignOptions, per: str, notes: list[str]
+) -> us.CausalDesign:
     if wanted.error_at_least is not None or wanted.distortion_at_most is not None:
         option = "--error-at-least" if wanted.error_at_least is not None else "--distortion-at-most"
         raise ConfigurationError(f"{option} goes with --per run; for draws that remember give --leakage or --rate")
@@ -364,11 +370,10 @@ def _causal(family: us.Family, pseudo: list[Any] | None, wanted: Wanted, per: st
                 **wanted.asked.arguments(),
             )
 
-    found: us.CausalDesign = _with_horizon(make, family, wanted.horizon, notes)
-    return found
+    return _with_horizon(make, family, wanted.horizon, notes)
 
 
-def _decision(family: us.Family, wanted: Wanted, notes: list[str]) -> int:
+def _decision(family: us.Family, wanted: DesignOptions, notes: list[str]) -> int:
     period = _clock(family)
     if wanted.decision_every is not None:
         return readings("--decision-every", wanted.decision_every, period)
@@ -378,7 +383,7 @@ def _decision(family: us.Family, wanted: Wanted, notes: list[str]) -> int:
     return count
 
 
-def _rate(family: us.Family, wanted: Wanted, per: str, every: int, notes: list[str]) -> Any:
+def _rate(family: us.Family, wanted: DesignOptions, per: str, every: int, notes: list[str]) -> Any:
     leakage = wanted.leakage
     if per == "day":
         notes.append(
@@ -417,7 +422,7 @@ def report(path: Path, out: Path | None, as_json: bool, audit: Path | None = Non
     check_paths({"DESIGN": path, "--audit": audit}, {"--out": out})
     design = us.load_design(path)
     if out is not None:
-        written(design, out, "" if audit is None else _attached(audit))
+        write_report(design, out, "" if audit is None else _audit_part(audit))
     if as_json:
         print_json({"design": str(path), "report": None if out is None else str(out), **facts(design)})
     else:
@@ -426,13 +431,13 @@ def report(path: Path, out: Path | None, as_json: bool, audit: Path | None = Non
         warn(words)
 
 
-def _attached(audit: Path) -> str:
-    from understudy.cli.file_commands import attached
+def _audit_part(audit: Path) -> str:
+    from understudy.cli.file_commands import audit_part as attached
 
     return attached(audit)
 
 
-def written(design: AnyDesign, out: Path, audit: str = "") -> None:
+def write_report(design: AnyDesign, out: Path, audit: str = "") -> None:
     """The page as a file; `audit` is the HTML of one."""
     from understudy.report.design_page import privacy_report
 
@@ -443,7 +448,7 @@ def written(design: AnyDesign, out: Path, audit: str = "") -> None:
 
 def in_words(design: AnyDesign) -> str:
     """What a design hides, tells and costs, in paragraphs for a terminal."""
-    return "\n".join(filled(words) for words in sentences(design))
+    return "\n".join(wrap(words) for words in sentences(design))
 
 
 # The paper's room (Section V), which the commands work on when they are given nothing else -----------
@@ -481,7 +486,7 @@ class Room(NamedTuple):
     prior: str | None
 
 
-def design(path: Path | None, wanted: Wanted, room_: Room, outputs: Outputs) -> None:
+def design(path: Path | None, wanted: DesignOptions, room_: Room, outputs: Outputs) -> None:
     """Design, say what came out, and write what is to be written."""
     if outputs.plot is not None:
         check_plot(outputs.plot)
@@ -493,14 +498,14 @@ def design(path: Path | None, wanted: Wanted, room_: Room, outputs: Outputs) -> 
         for option, given in (("--values", room_.values), ("--prior", room_.prior)):
             if given is not None:
                 raise ConfigurationError(f"{option} {given}: it is for the paper's room; a family has its own")
-        found, notes = designed(path, wanted)
+        found, notes = design_from_file(path, wanted)
     picture = outputs.plot
     if picture is not None and not isinstance(found, us.Design):
         raise ConfigurationError(f"--plot {picture}: a causal design is drawn in its report, `understudy report`")
     if outputs.save is not None:
         found.save(outputs.save)
     if outputs.as_json:
-        print_json({"design": None if outputs.save is None else str(outputs.save), **told(found), "remarks": notes})
+        print_json({"design": None if outputs.save is None else str(outputs.save), **facts_of(found), "remarks": notes})
     else:
         tell(found, notes, fitted=path is not None)
         if outputs.save is not None:
@@ -512,7 +517,7 @@ def design(path: Path | None, wanted: Wanted, room_: Room, outputs: Outputs) -> 
         warn(words)
 
 
-def of_the_room(wanted: Wanted, room_: Room) -> us.Design:
+def of_the_room(wanted: DesignOptions, room_: Room) -> us.Design:
     """The paper's room, at a budget or a demand of your own."""
     for option, given in (
         ("--per", wanted.per), ("--rate", wanted.rate), ("--decision-every", wanted.decision_every),
@@ -543,7 +548,7 @@ def of_the_room(wanted: Wanted, room_: Room) -> us.Design:
     return us.design(family, pseudo, **asked, constraints=constraints_of(wanted.also, family.values, pseudo), **rest)
 
 
-def told(design: AnyDesign) -> dict[str, Any]:
+def facts_of(design: AnyDesign) -> dict[str, Any]:
     """A design for a program: its facts, and its kernel and the price of a floor where it has one."""
     kernel = design.randomizer.kernel.tolist() if isinstance(design, us.Design) else None
     prices = [price for _, price in _prices(design)]
@@ -565,7 +570,7 @@ def tell(design: AnyDesign, notes: list[str], fitted: bool) -> None:
         for one, price in _prices(design)
     ]
     for note in [*notes, *dearer]:
-        say(filled(note, "Note: "))
+        say(wrap(note, "Note: "))
 
 
 def _prices(design: AnyDesign) -> list[tuple[Floor, float]]:
@@ -615,13 +620,13 @@ def show(path: Path, as_json: bool, html: Path | None) -> None:
     design = us.load_design(path)
     card, found = card_of(design), doubts(about(design)) if about(design) else []
     if html is not None:
-        write_whole(html, warned(card.html(page=True), found))
+        write_whole(html, with_warnings(card.html(page=True), found))
         typer.echo(f"Card written to {html}")
     elif as_json:
         typer.echo(card.json())
     else:  # warnings above the card, which is copied and piped without the error stream
         for words in found:
-            typer.echo(filled(words, "WARNING: ") + "\n")
+            typer.echo(wrap(words, "WARNING: ") + "\n")
         typer.echo(card.text(), nl=False)
         if sys.stdout.isatty():
             return  # both streams would show them
@@ -629,10 +634,10 @@ def show(path: Path, as_json: bool, html: Path | None) -> None:
         warn(words)
 
 
-def warned(page: str, found: list[str]) -> str:
+def with_warnings(page: str, found: list[str]) -> str:
     """The page of a card, with what speaks against it above it.
 
-    >>> warned("<body>card</body>", ["It does not fit."])
+    >>> with_warnings("<body>card</body>", ["It does not fit."])
     '<body><div role="alert"><p><strong>Warning.</strong> It does not fit.</p></div>card</body>'
     """
     lines = "".join(f"<p><strong>Warning.</strong> {escape(words)}</p>" for words in found)

@@ -17,7 +17,7 @@ import json
 import math
 import re
 import warnings as _warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
@@ -47,9 +47,10 @@ from understudy.adversaries.statistics import Scores, score_readings
 from understudy.adversaries.utility import utility_sentences
 from understudy.apply.binding import bind
 from understudy.cli.options import quantity, readings
-from understudy.cli.terminal import filled, print_json, progress, say, show, warn
+from understudy.cli.terminal import print_json, progress, say, show, warn, wrap
 from understudy.errors import ConfigurationError, ReadingError, UnderstudyWarning
 from understudy.identify.history import History, Segment
+from understudy.identify.public_inputs import CLOCK, clock_names
 from understudy.report.facts import HEAD, AnyDesign, about, candidates, doubts, fits, misfit, remarks, unit, warnings
 from understudy.serialize import read_plain
 from understudy.tables.table import Source, Table, format_of, read_table, title
@@ -89,7 +90,7 @@ class Roles:
 
     def is_clock(self, name: str) -> bool:
         """Whether a public input is the time of day itself, which no column holds."""
-        return name in self.public and name.startswith("clock")
+        return name in self.public and name in (CLOCK, *clock_names())
 
 
 def read(source: str, roles: Roles) -> Table:
@@ -98,7 +99,7 @@ def read(source: str, roles: Roles) -> Table:
         return read_table(source, roles.names, roles.format, roles.delimiter, told)
 
 
-def parted(table: Table, roles: Roles) -> tuple[Index, Index]:
+def split_rows(table: Table, roles: Roles) -> tuple[Index, Index]:
     """Which rows to fit to and which to try the filter on: the last fifth, or the last segments."""
     total = len(table)
     if roles.segment is not None:
@@ -149,8 +150,8 @@ class Columns:
 def fit(source: str, columns: Columns, out: Path, as_json: bool, strict: bool) -> bool:
     """Read, fit, write, and say what came out; whether the exit status is to be 0."""
     check_paths({"HISTORY": source}, {"--out": out})
-    family = fitted(read(source, roles(columns)), columns)
-    mark = stored(family, out)
+    family = fit_table(read(source, roles(columns)), columns)
+    mark = store(family, out)
     about = family.about or {}
     if as_json:
         print_json({"family": str(out), "fingerprint": mark, "values": list(family.values), "about": about})
@@ -171,7 +172,7 @@ def roles(columns: Columns) -> Roles:
     return Roles(c.readings, c.private, c.time, c.segment, tuple(c.public or ()), c.format, c.delimiter)
 
 
-def fitted(table: Table, columns: Columns) -> us.Family:
+def fit_table(table: Table, columns: Columns) -> us.Family:
     """The family that fits best; only what was typed is passed on."""
     from understudy.identify.fit import fit
 
@@ -209,14 +210,14 @@ def steps(text: str, channels: int) -> Any:
     return found
 
 
-def stored(family: us.Family, out: Path) -> str:
+def store(family: us.Family, out: Path) -> str:
     """Write the family; returns its fingerprint."""
     from understudy.identify.fit import save_family
 
     return str(save_family(family, out))
 
 
-def loaded(path: Path) -> us.Family:
+def load(path: Path) -> us.Family:
     """A family from its file."""
     from understudy.identify.fit import load_family
 
@@ -238,14 +239,14 @@ def tell_fit(family: us.Family) -> None:
     say(f"Readings: {readings}" + (f", one every {text.span(about['period'])}" if about.get("period") else ""))
     model = about.get("model") or {}
     say(f"Model:    {model.get('name') or 'as given'}")
-    compared(model)
+    print_candidates(model)
     gate = about.get("gate")
     if gate:
         verdicts(gate)
     if about.get("notes"):
         say("\nWhat was done to the data")
         for note in about["notes"]:
-            say(filled(str(note), "  - "))
+            say(wrap(str(note), "  - "))
     say()
 
 
@@ -257,7 +258,7 @@ def offers_free(model: dict[str, Any]) -> bool:
     return not found or any(row.get("usable", True) for row in found)
 
 
-def compared(model: dict[str, Any]) -> None:
+def print_candidates(model: dict[str, Any]) -> None:
     """The candidates, and why some of them cannot be used."""
     rows = candidates(model)
     if not rows:
@@ -265,7 +266,7 @@ def compared(model: dict[str, Any]) -> None:
     say()
     show("Candidates, by held-out log-likelihood per reading", HEAD, rows, right=(1, 2, 3, 4))
     for note in remarks(model):
-        say(filled(note, "  - "))
+        say(wrap(note, "  - "))
     say()
 
 
@@ -275,7 +276,7 @@ def verdicts(gate: dict[str, Any]) -> None:
     for v in gate.get("verdicts") or ():
         where = "" if v.get("class") is None or v.get("sentence") else f", {v['class']}"
         lead = f"  {'ok  ' if v.get('passed') else 'FAIL'} "
-        say(filled(f"{v.get('name')}{where}: {v.get('sentence') or v.get('value')}", lead))
+        say(wrap(f"{v.get('name')}{where}: {v.get('sentence') or v.get('value')}", lead))
 
 
 # ``understudy apply``: disguise a file by a stored design, row by row, with a ledger that remembers t ---
@@ -327,7 +328,7 @@ def apply(path: Path, source: str, target: str, how: How, as_json: bool) -> None
     said = loudly(design, how)
     for words in said:
         warn(words)
-    found, more = disguised(design, source, target, how)
+    found, more = disguise_file(design, source, target, how)
     for words in more:
         warn(words)
     if as_json:
@@ -387,12 +388,12 @@ def loudly(design: AnyDesign, how: How) -> list[str]:
     return found
 
 
-def disguised(design: AnyDesign, source: str, target: str, how: How) -> tuple[Summary, list[str]]:
+def disguise_file(design: AnyDesign, source: str, target: str, how: How) -> tuple[Summary, list[str]]:
     """The file, disguised: what came of it, and warnings on the way."""
     from understudy.apply.apply_file import apply_file
 
     if how.estimate and isinstance(design, us.CausalDesign):
-        design = estimating(design)
+        design = with_estimation(design)
     check_ledger(design, how)
     given: dict[str, Any] = {
         "reading": how.readings,
@@ -424,7 +425,7 @@ def disguised(design: AnyDesign, source: str, target: str, how: How) -> tuple[Su
     return found, list(dict.fromkeys(str(each.message) for each in caught))
 
 
-def estimating(design: us.CausalDesign) -> us.CausalDesign:
+def with_estimation(design: us.CausalDesign) -> us.CausalDesign:
     """The same design, for streams that estimate the private value; it says so wherever it is shown."""
     return design.with_estimated_theta()
 
@@ -483,7 +484,7 @@ class Beside(NamedTuple):
     notes: tuple[str, ...]
 
 
-def recorded(design: AnyDesign, source: str, files: Files) -> Rows:
+def read_recording(design: AnyDesign, source: str, files: Files) -> Rows:
     """A labelled file, read as the history that the family was made of."""
     names = _names(design, files)
     return rows_of(design, read(source, names), names)
@@ -502,12 +503,12 @@ def beside(design: AnyDesign, source: str, released: str, files: Files) -> Besid
     table = read(source, names if raw else replace(names, readings=()))
     # a release has no private column: the readings stand in for it, as one must be named
     out = read(released, Roles(names.readings, names.readings[0], names.time, None, (), files.format, files.delimiter))
-    shown = _history(design, _placed(table, out, names), names, as_it_is=True)
+    shown = _history(design, _with_released(table, out, names), names, as_it_is=True)
     if not raw:
         labelled = _recording(shown, design)
         return Beside(labelled, labelled.Y, False, shown.notes)
     history = _history(design, table, names)
-    return Beside(_recording(history, design), _lined_up(history, shown, out.name, table.name), True, history.notes)
+    return Beside(_recording(history, design), _align(history, shown, out.name, table.name), True, history.notes)
 
 
 def _names(design: AnyDesign, files: Files) -> Roles:
@@ -549,9 +550,9 @@ def _history(design: AnyDesign, table: Table, names: Roles, as_it_is: bool = Fal
     return read_again(table, Family(family.model, family.values, family.prior, about=known))
 
 
-def _placed(table: Table, out: Table, names: Roles) -> Table:
+def _with_released(table: Table, out: Table, names: Roles) -> Table:
     """The labelled rows with released readings in the place of their own."""
-    rows = _matched(table, out, names)
+    rows = _match_rows(table, out, names)
     for name in names.readings:
         found = np.full(len(table), np.nan)
         found[rows >= 0] = out.numbers(name)[rows[rows >= 0]]
@@ -559,7 +560,7 @@ def _placed(table: Table, out: Table, names: Roles) -> Table:
     return table
 
 
-def _matched(table: Table, out: Table, names: Roles) -> Index:
+def _match_rows(table: Table, out: Table, names: Roles) -> Index:
     """For each labelled row the row of the release, -1 where there is none: by time, or by order without times."""
     if names.time is None:
         if len(table) != len(out):
@@ -588,7 +589,7 @@ def _matched(table: Table, out: Table, names: Roles) -> Index:
     return np.array(rows, dtype=np.intp)
 
 
-def _lined_up(history: History, released: History, name: str, labelled: str) -> Array:
+def _align(history: History, released: History, name: str, labelled: str) -> Array:
     """Released readings on the rows of the labelled history."""
     sizes = [[len(segment) for segment in each.segments] for each in (history, released)]
     if sizes[0] == sizes[1]:
@@ -621,7 +622,7 @@ _FILED = ("train", "released", "columns", "private", "time", "segment")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AuditOptions:
     """How to attack; None where nothing was typed."""
 
     adversaries: str | None = None
@@ -643,7 +644,7 @@ class Outputs:
     strict: bool = False
 
 
-def audit(path: Path, files: Files | None, asked: Asked, outputs: Outputs) -> bool:
+def audit(path: Path, files: Files | None, asked: AuditOptions, outputs: Outputs) -> bool:
     """Attack, write, and say what came out; whether the exit status is to be 0."""
     read = (
         {"DESIGN": path}
@@ -657,8 +658,8 @@ def audit(path: Path, files: Files | None, asked: Asked, outputs: Outputs) -> bo
     )
     check_paths(read, {"--out": outputs.page, "--save": outputs.save})
     design = us.load_design(path)
-    audit, scores, notes, told = made(design, files, asked)
-    written(audit, design, outputs, scores)
+    audit, scores, notes, told = make_audit(design, files, asked)
+    write_audit(audit, design, outputs, scores)
     if outputs.as_json:
         print_json(
             {
@@ -676,7 +677,7 @@ def audit(path: Path, files: Files | None, asked: Asked, outputs: Outputs) -> bo
     return not (outputs.strict and failed(audit))
 
 
-class Made(NamedTuple):
+class AuditResult(NamedTuple):
     """The audit, the scores of the raw readings, what was done to the rows, and warnings on the way."""
 
     audit: Audit
@@ -685,17 +686,17 @@ class Made(NamedTuple):
     warnings: list[str]
 
 
-def made(design: AnyDesign, files: Files | None, asked: Asked) -> Made:
+def make_audit(design: AnyDesign, files: Files | None, asked: AuditOptions) -> AuditResult:
     """Read, and attack."""
     notes: list[str] = []
-    Y, given = (None, {}) if files is None else _attacked(design, files, notes)
-    found = attacked(design, Y, given, asked, files is None)
+    Y, given = (None, {}) if files is None else _attack_inputs(design, files, notes)
+    found = run_audit(design, Y, given, asked, files is None)
     return found._replace(notes=notes)
 
 
-def attacked(
-    design: AnyDesign, Y: Recording | None, given: dict[str, Any], asked: Asked, simulated: bool = False
-) -> Made:
+def run_audit(
+    design: AnyDesign, Y: Recording | None, given: dict[str, Any], asked: AuditOptions, simulated: bool = False
+) -> AuditResult:
     """The audit of a recording, or of simulated readings; `given` is what else `us.audit` takes."""
     from understudy.adversaries.audit import audit
 
@@ -705,10 +706,10 @@ def attacked(
         found = audit(design, Y, progress=lambda done, total, _: told(done / total), **given)
     # those of other packages (that a fit has not settled, say) are no matter of the reader's
     said = list(dict.fromkeys(str(each.message) for each in caught if issubclass(each.category, UnderstudyWarning)))
-    return Made(_offset_told(found, design, simulated), _scores(design, Y, found, asked), [], said)
+    return AuditResult(_with_offset_caveat(found, design, simulated), _scores(design, Y, found, asked), [], said)
 
 
-def _scores(design: AnyDesign, raw: Recording | None, audit: Audit, asked: Asked) -> Scores | None:
+def _scores(design: AnyDesign, raw: Recording | None, audit: Audit, asked: AuditOptions) -> Scores | None:
     """Aggregates of the scores of the raw readings, where these are known."""
     known: Scores | None = getattr(audit, "scores", None)
     if known is not None or raw is None or design.family is None:
@@ -716,13 +717,13 @@ def _scores(design: AnyDesign, raw: Recording | None, audit: Audit, asked: Asked
     return score_readings(design.family, raw.Y, raw.theta, raw.segments, asked.seed)
 
 
-def _attacked(design: AnyDesign, files: Files, notes: list[str]) -> tuple[Recording | None, dict[str, Any]]:
+def _attack_inputs(design: AnyDesign, files: Files, notes: list[str]) -> tuple[Recording | None, dict[str, Any]]:
     """The recording that is attacked, None where only a release is known, and what else `us.audit` takes."""
     given: dict[str, Any] = {}
     if files.train is not None:
-        given["train"] = recorded(design, files.train, files).recording
+        given["train"] = read_recording(design, files.train, files).recording
     if files.released is None:
-        rows = recorded(design, files.labelled, files)
+        rows = read_recording(design, files.labelled, files)
         notes += rows.notes
         return rows.recording, given
     found = beside(design, files.labelled, files.released, files)
@@ -736,7 +737,7 @@ def _attacked(design: AnyDesign, files: Files, notes: list[str]) -> tuple[Record
     return None, {**given, "theta": theta, "hours": r.hours, "days": r.days, "segments": r.segments}
 
 
-def options(design: AnyDesign, asked: Asked, simulated: bool) -> dict[str, Any]:
+def options(design: AnyDesign, asked: AuditOptions, simulated: bool) -> dict[str, Any]:
     """What was typed, as `us.audit` takes it."""
     if not 0.5 <= asked.confidence < 1.0:
         raise ConfigurationError(f"--confidence {asked.confidence:g}: it must lie from 0.5 to below 1, as in 0.99")
@@ -786,7 +787,7 @@ def refuse_columns(files: dict[str, Any]) -> None:
         raise ConfigurationError(f"--{option} is given and no READINGS; without a file the readings are simulated")
 
 
-def _offset_told(audit: Audit, design: AnyDesign, simulated: bool) -> Audit:
+def _with_offset_caveat(audit: Audit, design: AnyDesign, simulated: bool) -> Audit:
     if simulated or not about(design).get("public"):
         return audit
     note = (
@@ -795,7 +796,7 @@ def _offset_told(audit: Audit, design: AnyDesign, simulated: bool) -> Audit:
     return replace(audit, notes=(*audit.notes, note))
 
 
-def written(audit: Audit, design: AnyDesign, outputs: Outputs, scores: Scores | None = None) -> None:
+def write_audit(audit: Audit, design: AnyDesign, outputs: Outputs, scores: Scores | None = None) -> None:
     """The page and the figures as files; those of a release for their owner only."""
     from understudy.report.audit_page import audit_report
 
@@ -808,7 +809,7 @@ def written(audit: Audit, design: AnyDesign, outputs: Outputs, scores: Scores | 
         write_whole(outputs.save, text, private)
 
 
-def attached(path: Path) -> str:
+def audit_part(path: Path) -> str:
     """A stored audit as a part of a report."""
     from understudy.report.audit_page import audit_html
 
@@ -825,7 +826,7 @@ def attached(path: Path) -> str:
 
 def tell_audit(audit: Audit, design: AnyDesign, notes: list[str]) -> None:
     """The outcome, the adversaries by strength, what they are compared with, utility and notes."""
-    say(filled(verdict(audit)))
+    say(wrap(verdict(audit)))
     say()
     alone = by_clock(audit)
     for clock, words in ((False, ""), (True, " with the clock")):
@@ -839,24 +840,24 @@ def tell_audit(audit: Audit, design: AnyDesign, notes: list[str]) -> None:
             ]
             show(f"Adversaries on the disguised output{words}{told}", head, lines, right=(1, 2, 3, 4))
             say()
-    _compared(audit)
+    _print_references(audit)
     if audit.bound is not None:
-        say(filled(f"By the theorem {text.error_bound(audit.bound, audit.moving)}."))
-    say(filled(judged(audit)))
+        say(wrap(f"By the theorem {text.error_bound(audit.bound, audit.moving)}."))
+    say(wrap(judged(audit)))
     wide = f"In brackets: {100.0 * audit.confidence:g} percent intervals."
     nats = "Nats: learned beyond the prior with a guess, at least; the lower end of the interval."
-    say(filled(f"{wide} {nats} {text.best_of(tried(audit))}".rstrip()))
+    say(wrap(f"{wide} {nats} {text.best_of(tried(audit))}".rstrip()))
     if audit.utility is not None:
         say("\nWhat is left for honest use")
         for line in utility_sentences(audit.utility, unit(about(design))):
-            say(filled(line, "  - "))
-    _listed("What must be known beside the figures", audit.notes)
-    _listed("Not tried", [f"{name}: {reason}" for name, reason in audit.skipped.items()])
-    _listed("What was done to the data", notes)
+            say(wrap(line, "  - "))
+    _print_list("What must be known beside the figures", audit.notes)
+    _print_list("Not tried", [f"{name}: {reason}" for name, reason in audit.skipped.items()])
+    _print_list("What was done to the data", notes)
     say()
 
 
-def _compared(audit: Audit) -> None:
+def _print_references(audit: Audit) -> None:
     """References, and the best adversaries on readings that are not disguised."""
     lines = [(row.shown, *_figures(row)) for row in ordered(audit.of(references=True)) if row.reference]
     for clock in (False, True):
@@ -869,11 +870,11 @@ def _compared(audit: Audit) -> None:
         say()
 
 
-def _listed(heading: str, items: Any) -> None:
+def _print_list(heading: str, items: Collection[str]) -> None:
     if items:
         say(f"\n{heading}")
         for item in items:
-            say(filled(str(item), "  - "))
+            say(wrap(item, "  - "))
 
 
 def _figures(row: Row) -> tuple[str, str, str]:

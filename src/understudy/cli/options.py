@@ -8,11 +8,13 @@ Constraints as typed after ``understudy design``: other measures, a floor, pairs
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from understudy._types import Value
 from understudy.errors import ConfigurationError
 
 # Options that several commands share -----------------------------------------------------------------
@@ -193,7 +195,7 @@ def numbers(option: str, text: str) -> list[float | int]:
     return [int(x) if x.is_integer() else x for x in found]
 
 
-def quantity(option: str, text: str, units: Any = None) -> tuple[float, str]:
+def quantity(option: str, text: str, units: Sequence[str | None] | None = None) -> tuple[float, str]:
     """A number with or without a unit, which must be that of the readings if that is known.
 
     >>> quantity("--distortion-at-most", "25ppm"), quantity("--distortion-at-most", "25")
@@ -214,10 +216,10 @@ def quantity(option: str, text: str, units: Any = None) -> tuple[float, str]:
     return float(match[1]), unit
 
 
-def chosen(option: str, text: str, values: tuple[Any, ...]) -> list[Any]:
+def values_named(option: str, text: str, values: tuple[Value, ...]) -> list[Value]:
     """Values of a family by their names, with commas between them.
 
-    >>> chosen("--pseudo", "0, 3+", (0, "1-2", "3+"))
+    >>> values_named("--pseudo", "0, 3+", (0, "1-2", "3+"))
     [0, '3+']
     """
     names = {str(value): value for value in values}

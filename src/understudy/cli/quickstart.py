@@ -25,7 +25,7 @@ LEDGER, FAMILY, DESIGN, REPORT, HELD, OUT, AUDIT = (
 def quickstart(
     source: str,
     columns: Columns,
-    wanted: design_commands.Wanted,
+    wanted: design_commands.DesignOptions,
     on: str | None,
     accept: bool,
     audit: bool,
@@ -52,17 +52,17 @@ def quickstart(
     step("read", f"{len(found)} rows of {found.name}")
     before, after = found, None
     if on is None:
-        before, after = (found.take(rows) for rows in file_commands.parted(found, roles))
-    family = file_commands.fitted(before, columns)
-    file_commands.stored(family, out / FAMILY)
+        before, after = (found.take(rows) for rows in file_commands.split_rows(found, roles))
+    family = file_commands.fit_table(before, columns)
+    file_commands.store(family, out / FAMILY)
     about = family.about or {}
     model = (about.get("model") or {}).get("name") or "as given"
     gate = {None: "not tested", True: "fits", False: "does NOT fit"}[fits(about)]
     step("fit", f"{model}; on held-out data it {gate}")
-    design, notes = design_commands.made(family, wanted)
+    design, notes = design_commands.make_design(family, wanted)
     design.save(out / DESIGN)
     step("design", line(design))
-    design_commands.written(design, out / REPORT)
+    design_commands.write_report(design, out / REPORT)
     step("report", str(out / REPORT))
     why, applied = obstacle(about, accept, out), None
     if not why:
@@ -71,7 +71,9 @@ def quickstart(
         between = "," if on is None else columns.delimiter
         how = file_commands.How(columns.private, columns.time, out / LEDGER, accept_misfit=accept, delimiter=between)
         try:
-            result, told = file_commands.disguised(design, str(out / HELD) if on is None else on, str(out / OUT), how)
+            result, told = file_commands.disguise_file(
+                design, str(out / HELD) if on is None else on, str(out / OUT), how
+            )
             applied = {**result.to_plain(), "warnings": told}
             step("apply", f"{out / OUT}, from {'the last part of the history' if on is None else on}")
         except UnderstudyError as error:  # what was made before is of use all the same
@@ -80,7 +82,7 @@ def quickstart(
     if audit and not why:
         judged = file_commands.read(on or source, roles) if after is None else after
         try:
-            found_out = audited(design, roles, before, judged, out)
+            found_out = run_audit(design, roles, before, judged, out)
             step("audit", f"{out / AUDIT}; {outcome(found_out)}")
         except UnderstudyError as error:
             why = f"no audit was made: {error}"
@@ -97,11 +99,11 @@ def quickstart(
     return not why
 
 
-def audited(design: AnyDesign, roles: Roles, learned: Table, judged: Table, out: Path) -> Audit:
+def run_audit(design: AnyDesign, roles: Roles, learned: Table, judged: Table, out: Path) -> Audit:
     """Attack the design on rows that it has not seen, by adversaries who know those that it was made from."""
     train, rows = (rows_of(design, table, roles).recording for table in (learned, judged))
-    made = file_commands.attacked(design, rows, {"train": train}, file_commands.Asked())
-    file_commands.written(made.audit, design, file_commands.Outputs(page=out / AUDIT), made.scores)
+    made = file_commands.run_audit(design, rows, {"train": train}, file_commands.AuditOptions())
+    file_commands.write_audit(made.audit, design, file_commands.Outputs(page=out / AUDIT), made.scores)
     return made.audit
 
 

@@ -58,7 +58,7 @@ def show_info(as_json: bool) -> None:
         "platform": f"{platform.system()} {platform.machine()}",
     }
     for name, note in _PACKAGES.items():
-        facts[name] = _installed(name) + note
+        facts[name] = _installed_version(name) + note
     if as_json:
         typer.echo(json.dumps({**facts, "compiled": compiled}, indent=2))
         return
@@ -72,7 +72,7 @@ def show_info(as_json: bool) -> None:
         )
 
 
-def _installed(name: str) -> str:
+def _installed_version(name: str) -> str:
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -190,7 +190,7 @@ def run(out: Path, quick: bool, figures: list[str], seed: int, as_json: bool = F
     console = Console(highlight=False, stderr=as_json)
     began = time.perf_counter()
     finished: list[str] = []
-    bar, told = _heard(console, names, finished)
+    bar, told = _progress_bar(console, names, finished)
     try:
         with bar:
             outcomes = compute(out, Settings(seed=seed, quick=quick), names, told)
@@ -233,7 +233,9 @@ def tell(console: Console, outcomes: list[Outcome]) -> None:
         console.print()
 
 
-def _heard(console: Console, names: tuple[str, ...], finished: list[str]) -> tuple[AbstractContextManager[Any], Told]:
+def _progress_bar(
+    console: Console, names: tuple[str, ...], finished: list[str]
+) -> tuple[AbstractContextManager[Any], Told]:
     """A bar, or a line for each result where there is no terminal; and the function that moves it."""
     if not console.is_terminal:
 

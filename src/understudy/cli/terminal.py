@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 from rich.console import Console
@@ -30,7 +30,10 @@ from understudy._paths import write_whole
 from understudy.errors import ConfigurationError, MissingExtraError, UnderstudyWarning
 
 if TYPE_CHECKING:
-    from understudy._types import Array, Progress
+    from matplotlib.figure import Figure
+
+    from understudy._types import Array, Plain, Progress
+
 
 # What commands say and where: results on the standard output, progress and warnings on the error stre ---
 
@@ -52,7 +55,14 @@ def plain_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         before = warnings.showwarning
 
-        def shown(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
+        def write_line(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
             words = " ".join(str(message).split())
             if not issubclass(category, UnderstudyWarning):
                 before(message, category, filename, lineno, file, line)
@@ -60,11 +70,11 @@ def plain_warnings() -> Iterator[None]:
                 seen.add(words)
                 warn(words)
 
-        warnings.showwarning = shown
+        warnings.showwarning = write_line
         yield
 
 
-def print_json(found: Any) -> None:
+def print_json(found: Plain) -> None:
     """Plain data as JSON; what is not defined or infinite is null or a word."""
     typer.echo(json.dumps(_finite(found), indent=2, ensure_ascii=False, default=str, allow_nan=False))
 
@@ -118,7 +128,7 @@ def show(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], right: 
     Console(highlight=False, file=sys.stdout).print(table)
 
 
-def filled(words: str, lead: str = "") -> str:
+def wrap(words: str, lead: str = "") -> str:
     """A paragraph of at most 92 columns, later lines under the first."""
     import textwrap
 
@@ -192,7 +202,7 @@ def check_plot(path: Path) -> None:
     mpl.use("Agg")  # a file, no window
 
 
-def save_figure(figure: Any, path: Path) -> None:
+def save_figure(figure: Figure, path: Path) -> None:
     """Write a figure of matplotlib, whole or not at all, and close it."""
     from matplotlib import pyplot as plt
 

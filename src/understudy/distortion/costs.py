@@ -36,7 +36,7 @@ from understudy.distortion.exact import Filters, Linear, continuous, distances, 
 from understudy.distortion.measures import Function, Measure
 from understudy.distortion.quadrature import FLOOR, Integral, Integrand, Laws, Staircase, noise_of, staircases, together
 from understudy.distortion.simulation import GROUPS, Plan, Simulated, simulate
-from understudy.errors import DesignError, StoredFileError, UnderstudyWarning
+from understudy.errors import DesignError, HorizonMissingError, StoredFileError, UnderstudyWarning
 from understudy.laws.law import Law
 from understudy.models.family import Family
 from understudy.models.gauss_markov import gauss_markov, innovations
@@ -257,7 +257,7 @@ class Work:
         i, j = np.nonzero(left)
         for model in [*(self.sources[k] for k in i), *(self.targets[k] for k in j)]:
             if not _independent(model):
-                raise DesignError(
+                raise HorizonMissingError(
                     f"horizon is missing: the distortion {self.measure.name} of a {type(model).__name__} model "
                     "is found by simulation here, which needs a number of readings"
                 )
@@ -524,4 +524,4 @@ def _check_models(models: list[Model], values: list[Value], horizon: int | None)
         if steps is not None and horizon is not None and horizon > steps:
             raise DesignError(f"horizon = {horizon}, and the model of {value!r} is given for {steps} steps only")
         if steps is not None and horizon is None:
-            raise DesignError(f"horizon is missing: the model of {value!r} changes with time, and has no limit")
+            raise HorizonMissingError(f"horizon is missing: the model of {value!r} changes with time, and has no limit")

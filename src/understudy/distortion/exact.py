@@ -37,7 +37,7 @@ import numpy as np
 
 from understudy._types import Array, Progress
 from understudy.distortion.measures import Measure
-from understudy.errors import DesignError, NumericalError
+from understudy.errors import HorizonMissingError, NumericalError
 from understudy.laws.gaussian import Gaussian
 from understudy.laws.law import Law
 from understudy.laws.multivariate import Independent
@@ -182,7 +182,7 @@ class Filters:
         rows = []
         for model in self.models:
             if not model.constant or spectral_radius(model.A) >= 1.0 - _UNIT_ROOT:
-                raise DesignError(
+                raise HorizonMissingError(
                     "horizon is missing: a model that changes with time or has a root of modulus 1 or more "
                     "has no stationary limit, and the mean distortion may grow for ever"
                 )
@@ -245,7 +245,7 @@ def _riccati_row(model: GaussMarkov) -> Array:
         S = unit * solve_discrete_are(A.T, C.T, Q / unit, R / unit)
         L = np.linalg.cholesky(C @ S @ C.T + R)
     except (np.linalg.LinAlgError, ValueError) as error:
-        raise DesignError(f"horizon is missing: the gains of a model do not settle ({error})") from None
+        raise HorizonMissingError(f"horizon is missing: the gains of a model do not settle ({error})") from None
     # M = K L = Sigma C' L^-T
     M = np.linalg.solve(L, C @ S).T
     both, unused = np.concatenate((A, M), axis=1), np.zeros(n * (n + channels))

@@ -1,32 +1,41 @@
-"""`us.fit`, and `us.Identifier`, the scikit-learn shaped class under it.
+"""Identification: from a labelled history to a family of models, `us.fit`.
 
-The class follows scikit-learn's conventions without needing it: the constructor only keeps what it is given, `fit`
-learns and returns self, what was learned ends in an underscore.
+`identify` goes from a `History` to a `Family` in these steps:
 
-The way from a history to a family, step by step: held readings, grid, public offset, choice, fit, gate.
+1. The grid of each channel is detected, and readings are moved to it (`identify.grid`).
+2. The last part of the time is held out (`History.split`).
+3. The offset by public inputs is fitted and taken off (`identify.public_inputs`).
+4. The model classes are compared on held-out blocks, and the best is chosen (`identify.selection`).
+5. The class is fitted to all of the training data, and its models are put on the grid.
+6. The gate tests the scores of the held-out data (`identify.gate`). If it fails under ``model="auto"``, an
+   autoregression whose noise has no assumed shape is tried in its place.
 
-A fitted family as a file: the same document as a design, of the kind "family". Parameters, never code.
+Before that, readings of a sample-and-hold sensor are resampled to its true period (`resample_held_readings`).
 
-Other data of the same sensor, read as the family's own history was: for tests on held-out files.
+`Identifier` has the form of a scikit-learn estimator and does not need scikit-learn: the constructor stores its
+arguments, `fit` learns and returns self, and the names of what was learned end in an underscore. `save_family` and
+`load_family` store a family as parameters, never as code. `read_again` reads other data of the same sensor as the
+history of the family was read, for tests on held-out files.
 """
 
 from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from understudy import serialize
-from understudy._types import Progress
+from understudy._types import Period, Plain, Progress, Seed
 from understudy.errors import ConfigurationError, MissingReadingError, StoredFileError, UnderstudyError
-from understudy.identify.chain import Chain, chain_of, describe_chain
 from understudy.identify.grid import (
     Cells,
     Channels,
+    Steps,
     channels,
     coarsen,
     decimals,
@@ -37,30 +46,43 @@ from understudy.identify.grid import (
     put_on_grid,
     snap_to_grid,
 )
-from understudy.identify.history import Bins, History
+from understudy.identify.history import Bins, BinsLike, Chain, History, chain_of, describe_chain
 from understudy.identify.public_inputs import CLOCK, Offset, clock_names, fit_offset, without_offset
 from understudy.identify.resample import intake
-from understudy.identify.selection import FREE, Choice, choose, makers
+from understudy.identify.selection import Choice, choose, makers
 from understudy.models.family import Family
 from understudy.tables.table import Table
 
 if TYPE_CHECKING:
+    from sklearn.utils import Tags
+
     from understudy.identify.candidates import Candidate
+    from understudy.identify.gate import Gate
     from understudy.models.model import Model
+    from understudy.tables.table import Frame
+    from understudy.tables.times import Entry
+
+    Data: TypeAlias = Frame | Table | NDArray[np.generic]
+    Column: TypeAlias = Sequence[Entry] | NDArray[np.generic]
+
+Names: TypeAlias = str | Iterable[str]
+"""One name, or several: of columns, or of model classes."""
+Orders: TypeAlias = int | Iterable[int]
+T = TypeVar("T")
 
 
-# The way from a history to a family, step by step: held readings, grid, public offset, choice, fit, g ---
+# From a history to a family -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What a fit is asked to do, apart from the columns."""
 
-    model: Any = "auto"
-    grid: Any = "auto"
-    order: Any = (1, 2)
+    model: Names = "auto"
+    grid: Steps = "auto"
+    order: Orders = (1, 2)
     holdout: float | None = 0.25
-    random_state: Any = 0
+    random_state: Seed = 0
     progress: Progress | None = None
 
     def tell(self, share: float) -> None:
@@ -77,23 +99,28 @@ class Identification:
     candidate: Candidate
     choice: Choice
     chain: Chain
-    gate: Any
+    gate: Gate | None
     notes: tuple[str, ...]
 
 
-def resample_held_readings(
-    read: Callable[..., History], period: Any, has_time: bool
-) -> tuple[History, dict[str, Any] | None]:
-    """The history, resampled to the true period of sensors that hold their readings where that is regular.
+class Reader(Protocol):
+    """Makes the history, for a period and a choice between mean and last reading."""
 
-    `read` makes the history, for a period and a choice between mean and last reading. The second result says how rows
-    were resampled, if they were.
+    def __call__(self, period: Period | None, last: bool) -> History:
+        """The history on this period."""
+        ...
+
+
+def resample_held_readings(read: Reader, period: Period | None, has_time: bool) -> tuple[History, Plain | None]:
+    """The history, resampled to the true period of sample-and-hold sensors where that is regular.
+
+    The second result says how rows were resampled; None if they were not.
     """
     history = read(period=period, last=False)
-    coarse = any("were resampled to" in note for note in history.notes)
-    how = {"period": history.period, "how": "mean"} if coarse else None
-    if coarse or history.dim == 0:
-        return history, how
+    if history.resampled:
+        return history, {"period": history.period, "how": "mean"}
+    if history.dim == 0:
+        return history, None
     true, notes = hold_period(history)
     if true is None or period is not None or not has_time:
         return history.having(history.segments, *notes), None
@@ -101,7 +128,9 @@ def resample_held_readings(
     return replace(history, notes=(*notes, *history.notes)), {"period": history.period, "how": "last"}
 
 
-def identify(history: History, settings: Settings, segment: Any = None, resampling: Any = None) -> Identification:
+def identify(
+    history: History, settings: Settings, segment: str | list[str] | None = None, resampling: Plain | None = None
+) -> Identification:
     """Fit, choose and test on a history."""
     settings.tell(0.02)
     public = bool(history.public)
@@ -163,7 +192,7 @@ def identify(history: History, settings: Settings, segment: Any = None, resampli
             "reason": choice.reason,
             "across_gaps": across,
         },
-        "gate": _plain_gate(verdict),
+        "gate": None if verdict is None else verdict.to_plain(),
         "notes": notes,
     }
     family = Family(dict(candidate.models), values=history.values, prior=chain.prior, about=about)
@@ -178,7 +207,7 @@ def _split(history: History, holdout: float | None) -> tuple[History, History | 
     return history.split(float(holdout))
 
 
-def _gate(candidate: Candidate, held: History, random_state: Any) -> Any:
+def _gate(candidate: Candidate, held: History, random_state: Seed) -> Gate:
     """The test of the scores on held-out time."""
     from understudy.identify.gate import gate
 
@@ -196,9 +225,10 @@ def _crosses_gaps(model: Model) -> bool:
 
 def _free(choice: Choice, train: History, cells: Channels, settings: Settings) -> Candidate | None:
     """The class whose noise has no assumed shape, fitted, unless it was chosen anyway or cannot be used."""
-    if FREE in choice.chosen:
+    classes = makers(train, "free", settings.order, settings.random_state)
+    if choice.key in classes:
         return None
-    (maker,) = makers(train, "free", settings.order, settings.random_state).values()
+    (maker,) = classes.values()
     try:
         found = maker(train)
     except UnderstudyError:  # too few readings, say: then there is nothing to offer
@@ -206,19 +236,20 @@ def _free(choice: Choice, train: History, cells: Channels, settings: Settings) -
     return None if obstacle(found, cells) else put_on_grid(found, cells)
 
 
-def _offer(candidate: Candidate, verdict: Any, other: Candidate, second: Any) -> str:
+def _offer(candidate: Candidate, verdict: Gate, other: Candidate, second: Gate) -> str:
     failed = f"{len(verdict.failed)} of {len(verdict.verdicts)} tests of {candidate.name} fail on held-out time"
     if second.passed:
         return f"{failed}; {other.name} passes all, and was taken instead"
     return f"{failed}; {other.name} was tried instead, and {len(second.failed)} of its tests fail too"
 
 
-def _plain_gate(verdict: Any) -> dict[str, Any] | None:
-    return None if verdict is None else dict(verdict.to_plain())
-
-
 def _about(
-    history: History, offset: Offset | None, cells: Channels, places: list[int | None], segment: Any, resampling: Any
+    history: History,
+    offset: Offset | None,
+    cells: Channels,
+    places: list[int | None],
+    segment: str | list[str] | None,
+    resampling: Plain | None,
 ) -> dict[str, Any]:
     return {
         "readings": list(history.readings),
@@ -252,26 +283,23 @@ def _jsonable(x: Any) -> Any:
 # `us.fit`, and `us.Identifier`, the scikit-learn shaped class under it -------------------------------
 
 
-Names = str | Iterable[str]
-
-
 def fit(
-    frame: Any,
+    frame: Frame | Table,
     *,
     reading: Names,
     private: str,
     time: str | None = None,
     segment: Names | None = None,
-    period: Any = None,
-    bins: Any = None,
+    period: Period | None = None,
+    bins: BinsLike | None = None,
     public: Names = (),
     actuators: Names = (),
-    model: Any = "auto",
-    grid: Any = "auto",
-    order: Any = (1, 2),
+    model: Names = "auto",
+    grid: Steps = "auto",
+    order: Orders = (1, 2),
     holdout: float | None = 0.25,
-    random_state: Any = 0,
-    progress: Callable[[float], None] | None = None,
+    random_state: Seed = 0,
+    progress: Progress | None = None,
 ) -> Family:
     """A family from labelled history: readings in a dataframe, with the private parameter beside them.
 
@@ -327,9 +355,9 @@ class Identifier:
 
     family_: Family
     params_: dict[str, Any]
-    table_: Any
-    chain_: Any
-    gate_: Any
+    table_: Choice
+    chain_: Chain
+    gate_: Gate | None
     notes_: tuple[str, ...]
 
     def __init__(
@@ -339,16 +367,16 @@ class Identifier:
         private: str = "label",
         time: str | None = None,
         segment: Names | None = None,
-        period: Any = None,
-        bins: Any = None,
+        period: Period | None = None,
+        bins: BinsLike | None = None,
         public: Names = (),
         actuators: Names = (),
-        model: Any = "auto",
-        grid: Any = "auto",
-        order: Any = (1, 2),
+        model: Names = "auto",
+        grid: Steps = "auto",
+        order: Orders = (1, 2),
         holdout: float | None = 0.25,
-        random_state: Any = 0,
-        progress: Callable[[float], None] | None = None,
+        random_state: Seed = 0,
+        progress: Progress | None = None,
     ) -> None:
         self.reading = reading
         self.private = private
@@ -386,19 +414,19 @@ class Identifier:
             setattr(self, name, value)
         return self
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         from sklearn.utils import InputTags, Tags, TargetTags
 
         # times need not be numbers, and readings may be missing
         inputs = InputTags(allow_nan=True, string=True, categorical=True)
         return Tags(estimator_type=None, target_tags=TargetTags(required=False), input_tags=inputs)
 
-    def fit(self, X: Any, y: Any = None) -> Identifier:
+    def fit(self, X: Data, y: Column | None = None) -> Identifier:
         """Learn from a frame with labels in it, or from a frame or an array of readings with labels in `y`."""
         table = _with_labels(X, y, self.private, self.reading)
         readings = self._readings(table)
 
-        def read(period: Any, last: bool) -> History:
+        def read(period: Period | None, last: bool) -> History:
             return intake(
                 table,
                 reading=readings,
@@ -420,7 +448,7 @@ class Identifier:
         self.table_, self.chain_, self.gate_, self.notes_ = found.choice, found.chain, found.gate, found.notes
         return self
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Data, y: Column | None = None) -> float:
         """Mean log-density of the readings of another frame under the fitted family, in nats a reading."""
         from understudy.identify.prediction import log_densities
 
@@ -431,7 +459,7 @@ class Identifier:
         found = np.concatenate(log_densities(models, history))
         return float(np.nanmean(found))
 
-    def read(self, X: Any, y: Any = None) -> History:
+    def read(self, X: Data, y: Column | None = None) -> History:
         """Another frame as a history, treated as the one that was fitted: period, bins, grid and public offset."""
         if not hasattr(self, "family_"):
             raise ConfigurationError("the identifier is not fitted yet; call fit first")
@@ -446,11 +474,11 @@ class Identifier:
         return tuple(name for name in table.names if name not in others)
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one: T, other: T) -> bool:
     return one is other or (type(one) is type(other) and bool(np.all(one == other)))
 
 
-def _with_labels(X: Any, y: Any, private: str, reading: Any) -> Table:
+def _with_labels(X: Data, y: Column | None, private: str, reading: Names | None) -> Table:
     if isinstance(X, Table):
         return X
     if isinstance(X, np.ndarray):
@@ -465,11 +493,11 @@ def _with_labels(X: Any, y: Any, private: str, reading: Any) -> Table:
     return table if y is None else table.having(private, y)
 
 
-def _tuple(names: Any) -> list[str]:
+def _tuple(names: Names) -> list[str]:
     return [names] if isinstance(names, str) else list(names)
 
 
-# A fitted family as a file: the same document as a design, of the kind "family". Parameters, never co ---
+# A fitted family as a file ------------------------------------------------------------------------
 
 
 KIND, VERSION = "family", 1
@@ -509,10 +537,10 @@ def load_family(path: str | os.PathLike[str]) -> Family:
         ) from None
 
 
-# Other data of the same sensor, read as the family's own history was: for tests on held-out files ----
+# Other data of the same sensor --------------------------------------------------------------------
 
 
-def read_again(frame: Any, family: Family) -> History:
+def read_again(frame: Frame | Table, family: Family) -> History:
     """A frame as a history for this family: its columns, period, bins and grid, the public offset taken off.
 
     What differs is refused: columns that are missing, labels that the family does not have, rows of a coarser period.

@@ -1,46 +1,44 @@
-"""The gate: whether the scores of held-out readings still know the private parameter.
+"""The gate: tests whether the scores of held-out data depend on the private parameter.
 
-Under a right model the scores are independent standard normals whatever theta is, and the theorem rests on that. A
-wrong model leaves theta in them. So the scores of readings that were not used for fitting are tested, value by value:
-their mean, their spread, their shape, whether one tells about the next, and whether theta can be told from them.
+Under a right model the scores are independent standard normals whatever theta is, and Theorem 1 rests on that. Under a
+wrong model they depend on theta. So the scores of held-out readings are tested, value by value: their mean, their
+spread, their shape and their autocorrelation. Two further tests take all values together: the correlation of channels,
+and a classifier of theta.
 
-Under the null hypothesis all tests together fail a right model with probability `FALSE_ALARM`, shared out evenly. A
-gate that passes is no proof: it says what so many readings could have shown. A gate that fails is told with every
-design and every report, and files are then disguised only by who accepts it.
+The classifier is a linear discriminant. Its features are means over a trailing window of the score, its square and its
+product with the score before. It is trained on every other block of time and tested on the rest, both ways. Its
+accuracy under the null hypothesis is simulated: the same classifier on fresh standard normals with the same labels,
+whose persistence is thereby taken into account.
 
-Can the private value be told from scores? A classifier tries, and chance is simulated.
-
-For each reading the means over a trailing window are taken of the score, of its size and of its product with the one
-before. A linear discriminant is trained on every other stretch of time and tested on the rest, both ways. Under a right
-model the scores are standard normals that know nothing of theta, so chance is exactly what the same classifier
-reaches on fresh normals with the same labels: it is simulated, persistence of the labels and all.
+Under the null hypothesis all tests together fail a right model with probability `FALSE_ALARM`, divided evenly among
+them. A gate that passes is no proof: it says what so many readings could have shown. A gate that fails is shown with
+every design and every report, and files are then disguised only if the user accepts it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from understudy import text
-from understudy._types import Array
+from understudy._types import Array, Index, Ints, Mask, Seed, Value
 from understudy.errors import ConfigurationError
 from understudy.identify.history import History
 from understudy.identify.prediction import scores
 from understudy.models.model import Model
 
-# Can the private value be told from scores? A classifier tries, and chance is simulated --------------
+# A classifier of the private value from scores ----------------------------------------------------
 
 
 WINDOWS = (1, 15, 60)
-_STRETCHES = 20
+_BLOCKS = 20
 _SIMULATIONS = 200
 
 
-class Told(NamedTuple):
+class Detection(NamedTuple):
     """How well theta is told from so many scores: balanced accuracy, that of chance, its error, and the p-value.
 
     The p-value is that of a normal law with the mean and the variance of the simulations.
@@ -53,53 +51,53 @@ class Told(NamedTuple):
     p: float
 
 
-def tellable(
-    parts: list[Array], thetas: list[NDArray[np.intp]], tested: list[int], rng: np.random.Generator
-) -> list[Told]:
+def detect_private_value(
+    parts: list[Array], thetas: list[Index], tested: list[int], rng: np.random.Generator
+) -> list[Detection]:
     """Try for each window; `tested` are the values that are to be told apart, by position."""
     from scipy.stats import norm
 
     found = []
-    theta, ok, stretch = _laid_out(parts, thetas, tested)
+    theta, ok, block = _layout(parts, thetas, tested)
     z = np.concatenate(parts)
     starts = np.cumsum([0, *(len(part) for part in parts)])
     missing = np.isnan(z)
     for window in WINDOWS:
-        accuracy = _accuracy(_features(z, starts, window), theta, ok, stretch, len(tested))
+        accuracy = _accuracy(_features(z, starts, window), theta, ok, block, len(tested))
         if accuracy is None:
             continue
         null = np.array(
             [
-                _accuracy(_features(_fresh(missing, rng), starts, window), theta, ok, stretch, len(tested))
+                _accuracy(_features(_fresh(missing, rng), starts, window), theta, ok, block, len(tested))
                 for _ in range(_SIMULATIONS)
             ],
             dtype=float,
         )
         mean, sd = float(null.mean()), float(null.std(ddof=1))
         p = float(norm.sf((accuracy - mean) / max(sd, 1e-12)))
-        found.append(Told(window, accuracy, mean, sd, p))
+        found.append(Detection(window, accuracy, mean, sd, p))
     return found
 
 
-def _fresh(missing: NDArray[np.bool_], rng: np.random.Generator) -> Array:
+def _fresh(missing: Mask, rng: np.random.Generator) -> Array:
     z = rng.standard_normal(missing.shape)
     z[missing] = np.nan
     return z
 
 
-def _laid_out(parts: list[Array], thetas: list[NDArray[np.intp]], tested: list[int]) -> tuple[Any, Any, Any]:
-    """Labels 0, 1, ... of the values that are told apart, which rows count, and the parity of their stretch of time."""
+def _layout(parts: list[Array], thetas: list[Index], tested: list[int]) -> tuple[Index, Mask, Index]:
+    """Labels 0, 1, ... of the values that are told apart, which rows count, and the parity of their block of time."""
     theta = np.concatenate(thetas)
     label = np.full(len(theta), -1)
     for new, old in enumerate(tested):
         label[theta == old] = new
     ok = (label >= 0) & ~np.isnan(np.concatenate(parts)).any(axis=1)
     order = np.cumsum(ok) - 1
-    stretch = np.where(ok, order * _STRETCHES // max(1, int(ok.sum())), 0) % 2
-    return label, ok, stretch
+    block = np.where(ok, order * _BLOCKS // max(1, int(ok.sum())), 0) % 2
+    return label, ok, block
 
 
-def _features(z: Array, starts: NDArray[np.int64], window: int) -> Array:
+def _features(z: Array, starts: Ints, window: int) -> Array:
     """Means over the last `window` rows of the same segment of: score, its square, product with the one before."""
     before = np.full_like(z, np.nan)
     before[1:] = z[:-1]
@@ -116,8 +114,8 @@ def _features(z: Array, starts: NDArray[np.int64], window: int) -> Array:
     return np.asarray((total[rows] - total[first]) / np.maximum(1.0, count[rows] - count[first]))
 
 
-def _accuracy(features: Array, label: Any, ok: Any, parity: Any, classes: int) -> float | None:
-    """Balanced accuracy on stretches that were not trained on; None where a value is not in both halves."""
+def _accuracy(features: Array, label: Index, ok: Mask, parity: Index, classes: int) -> float | None:
+    """Balanced accuracy on blocks that were not trained on; None where a value is not in both halves."""
     right, total = np.zeros(classes), np.zeros(classes)
     for side in (0, 1):
         train, test = ok & (parity == side), ok & (parity != side)
@@ -136,7 +134,7 @@ def _accuracy(features: Array, label: Any, ok: Any, parity: Any, classes: int) -
     return None if (total == 0).any() else float((right / total).mean())
 
 
-# The gate: whether the scores of held-out readings still know the private parameter ------------------
+# The tests, and their verdicts --------------------------------------------------------------------
 
 
 FALSE_ALARM = 1e-3
@@ -152,7 +150,7 @@ class Verdict:
     """One test: what it found, how unlikely that is for a right model, and the same in words."""
 
     name: str
-    value: Any
+    value: Value | None
     """Of the private parameter; None for tests over all of them."""
     channel: str | None
     found: float
@@ -199,9 +197,9 @@ class Gate:
     verdicts: tuple[Verdict, ...]
     scores: int
     """Scores that were tested."""
-    untested: tuple[Any, ...]
+    untested: tuple[Value, ...]
     """Values with too few scores."""
-    told: tuple[Told, ...]
+    told: tuple[Detection, ...]
     """How well theta is told from the scores, by length of window."""
 
     def __repr__(self) -> str:
@@ -244,11 +242,11 @@ class Gate:
         }
 
 
-def gate(models: Mapping[Any, Model], held: History, *, random_state: Any = 0) -> Gate:
+def gate(models: Mapping[Any, Model], held: History, *, random_state: Seed = 0) -> Gate:
     """Test the scores of held-out readings under fitted models.
 
     The first rows of each segment are left out: the state before them is not known, which is another matter than a
-    wrong law. The classifier is trained and tested on different stretches of time.
+    wrong law. The classifier is trained and tested on different blocks of time.
     """
     rng = np.random.default_rng(random_state)
     parts = scores(models, held, rng=rng)
@@ -264,7 +262,7 @@ def gate(models: Mapping[Any, Model], held: History, *, random_state: Any = 0) -
         for i in range(len(held.values))
     ]
     tested = [i for i, n in enumerate(sizes) if n >= FEWEST]
-    told = tellable(parts, thetas, tested, rng) if len(tested) > 1 else []
+    told = detect_private_value(parts, thetas, tested, rng) if len(tested) > 1 else []
     found = [*_by_value(parts, thetas, there, tested, held), *_of_channels(parts, there, held), *_of_theta(told, held)]
     limit = FALSE_ALARM / max(1, len(found))
     verdicts = tuple(Verdict(*test[:5], limit, test[5]) for test in found)
@@ -272,11 +270,11 @@ def gate(models: Mapping[Any, Model], held: History, *, random_state: Any = 0) -
     return Gate(verdicts, count, untested, tuple(told))
 
 
-_Test = tuple[str, Any, str | None, float, float, str]
+_Test = tuple[str, Value | None, str | None, float, float, str]
 
 
 def _by_value(
-    parts: list[Array], thetas: list[NDArray[np.intp]], there: list[Any], tested: list[int], held: History
+    parts: list[Array], thetas: list[Index], there: list[Mask], tested: list[int], held: History
 ) -> Iterator[_Test]:
     from scipy.stats import chi2, kstest, norm
 
@@ -317,7 +315,7 @@ def _even(z: Array) -> Array:
 
 
 def _products(
-    parts: list[Array], thetas: list[NDArray[np.intp]], there: list[Any], i: int, c: int, change: Any
+    parts: list[Array], thetas: list[Index], there: list[Mask], i: int, c: int, change: Callable[[Array], Array]
 ) -> tuple[Array, Array]:
     """For each lag, how many pairs there are that end in a reading of value i, and the sum of their products."""
     sizes, products = np.zeros(LAGS), np.zeros(LAGS)
@@ -331,7 +329,7 @@ def _products(
     return sizes, products
 
 
-def _of_channels(parts: list[Array], there: list[Any], held: History) -> Iterator[_Test]:
+def _of_channels(parts: list[Array], there: list[Mask], held: History) -> Iterator[_Test]:
     """Whether the scores of two channels know each other."""
     from scipy.stats import norm
 
@@ -344,7 +342,7 @@ def _of_channels(parts: list[Array], there: list[Any], held: History) -> Iterato
             yield "channels", None, None, r, p, f"{names}: their scores have the correlation {r:.3g}; 0 is right."
 
 
-def _of_theta(told: list[Told], held: History) -> Iterator[_Test]:
+def _of_theta(told: list[Detection], held: History) -> Iterator[_Test]:
     for each in told:
         rows = "one score" if each.window == 1 else f"{each.window} scores"
         words = f"{held.private} is told from {rows} with balanced accuracy {each.accuracy:.3f}; "

@@ -1,24 +1,22 @@
-"""Does a channel live on a grid? Whole ppm, multiples of 5, two decimals, counts of a converter.
+"""Grids: whole ppm, multiples of 5, two decimals, counts of an analogue-to-digital converter.
 
-A float map of a grid gives the private parameter away from one reading, so a grid is sought in the data, never assumed.
-The answer is the coarsest grid that holds all but 1 percent of the readings, where continuous readings would look so
-with a chance of at most 1e-6 (`understudy.identify.grid` finds it). Under text of three decimals there may be the
-coarser grid of a converter: then that is the answer, and `written` is the finer one. Between nested grids the rule is
-the same: whole numbers that are mostly, not nearly always, multiples of 5 have the step 1, and `mostly` tells of 5.
+A continuous map of readings on a grid gives the private parameter away from one reading. So `detect_grid` looks for a
+grid in the data and assumes none.
 
-The step of a grid: an approximate greatest common divisor, and the chance that there is none.
+The step is an approximate greatest common divisor. Differences of readings on a grid are whole multiples of one step,
+up to rounding of their float or text form. Euclid's algorithm on three differences of near neighbours finds a common
+divisor. Many triples vote, so a few readings off the grid do no harm. Each candidate is refined over longer and longer
+differences and judged on all readings.
 
-Differences of readings on a grid are whole multiples of one step, up to the noise of their float or text form. Euclid's
-algorithm on three differences of near neighbours finds a common divisor; many triples vote, so readings off the grid
-do no harm. A candidate is made precise over longer and longer differences and judged on all readings.
+The answer is the coarsest grid that holds all but 1 percent of the readings, if continuous readings would lie so with
+probability at most 1e-6. Two readings fix a grid up to the number of steps between them. Each further distinct value of
+a continuous reading lies within the tolerance with probability 2 tolerance / step. Of nested grids the coarser one is
+the answer only if it too holds all but 1 percent; `written` is the finer grid of the text form, and `mostly` a coarser
+one that holds most readings.
 
-The chance. Two readings fix a grid up to the number of steps between them; each further distinct value falls within
-the noise of it with probability 2 noise / step, were the readings continuous; any few may be the exceptions.
-
-Grids and held readings of a history, and models behind the grid.
-
-A float map of readings on a grid gives the private parameter away, so where a grid is found (`detect_grid`) the models
-are put on it (`OnGrid`), or behind it (`Quantised`) if not all channels have one. A class that cannot be is not chosen.
+Models are put on the grid (`OnGrid`), or behind it (`Quantised`) where only some channels have one. A model class that
+cannot be is not chosen (`obstacle`). A `Grid` also says whether the sensor is a sample-and-hold one, and `hold_period`
+gives its true period.
 """
 
 from __future__ import annotations
@@ -26,12 +24,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from understudy._types import Array
+from understudy._types import Array, Value
 from understudy.errors import ConfigurationError, ModelError, ReadingError
 from understudy.identify.history import History, Segment
 from understudy.stream.release import COARSE, as_form
@@ -43,7 +41,7 @@ if TYPE_CHECKING:
     from understudy.models.model import Model
 
 
-# The step of a grid: an approximate greatest common divisor, and the chance that there is none -------
+# The step: an approximate greatest common divisor -------------------------------------------------
 
 
 FALSE_ALARM = 1e-6
@@ -106,7 +104,7 @@ def find_lattices(seen: Visits) -> tuple[list[Lattice], Lattice | None]:
     while True:
         lattice = _coarsest(some, tolerance, rng, partial)
         if lattice is not None:
-            found.append(_shared(lattice, seen))
+            found.append(_with_share(lattice, seen))
             tolerance = 0.5 * lattice.step
         elif tolerance < single:  # 32-bit floats are coarser where they are larger, which is not one grid
             tolerance = single
@@ -129,7 +127,7 @@ def _some(seen: Visits, rng: np.random.Generator) -> Visits:
     return Visits(seen.values[chosen], visits, seen.readings[chosen], np.repeat(np.arange(_ENOUGH), visits), seen.runs)
 
 
-def _shared(lattice: Lattice, seen: Visits) -> Lattice:
+def _with_share(lattice: Lattice, seen: Visits) -> Lattice:
     """With the share of all readings."""
     on = lattice.nearest(seen.values)[1]
     return lattice._replace(share=float(seen.readings[on].sum() / seen.readings.sum()))
@@ -150,7 +148,7 @@ def _coarsest(seen: Visits, tolerance: float, rng: np.random.Generator, partial:
         if 1.25 * tolerance > _BLUR * step or not (exact or step < 0.999 * last):
             continue  # too fine, or the same again
         last = last if exact else step
-        lattice = _judged(seen, near, step, tolerance)
+        lattice = _judge(seen, near, step, tolerance)
         if lattice is not None:
             on = lattice.nearest(seen.values)[1]
             inner = seen.visits.copy()
@@ -194,7 +192,7 @@ def _euclid(a: Array, b: Array, zero: float) -> Array:
     return a
 
 
-def _levered(near: Array, step: float, tolerance: float) -> float | None:
+def _refine_step(near: Array, step: float, tolerance: float) -> float | None:
     """The step fitted over longer and longer differences; from the smallest ones up if it is known but roughly."""
     gaps = np.sort(np.diff(near))
     longer = [near[1 << h :] - near[: -(1 << h)] for h in range((near.size - 1).bit_length())]
@@ -202,7 +200,7 @@ def _levered(near: Array, step: float, tolerance: float) -> float | None:
     for ladder in (longer, shorter + longer):
         fitted = step
         for d in ladder:
-            better = _fitted(d, fitted, tolerance)
+            better = _fit_step(d, fitted, tolerance)
             if better is None:
                 break
             fitted = better
@@ -211,7 +209,7 @@ def _levered(near: Array, step: float, tolerance: float) -> float | None:
     return None
 
 
-def _fitted(d: Array, step: float, tolerance: float) -> float | None:
+def _fit_step(d: Array, step: float, tolerance: float) -> float | None:
     """Least squares of d = k step + noise, without the outliers."""
     for _ in range(2):
         k = np.rint(d / step)
@@ -237,9 +235,9 @@ def _line(near: Array, step: float, origin: float, limit: float) -> tuple[float,
     return step + slope, origin + 0.5 * float(rest.min() + rest.max())  # noise of rounding is bounded: its middle
 
 
-def _judged(seen: Visits, near: Array, candidate: float, tolerance: float) -> Lattice | None:
+def _judge(seen: Visits, near: Array, candidate: float, tolerance: float) -> Lattice | None:
     """A candidate made precise, if it holds most readings and chance would hardly ever do so."""
-    step, limit = _levered(near, candidate, tolerance), 1.25 * tolerance
+    step, limit = _refine_step(near, candidate, tolerance), 1.25 * tolerance
     if step is None or limit > _BLUR * step:
         return None
     middle = float(near[near.size // 2])
@@ -263,7 +261,7 @@ def _judged(seen: Visits, near: Array, candidate: float, tolerance: float) -> La
     log_chance = math.log(span) + exceptions + (m - 2) * math.log(2.0 * limit / lattice.step)
     if log_chance > math.log(FALSE_ALARM):
         return None
-    return _shared(lattice._replace(log_chance=log_chance), seen)
+    return _with_share(lattice._replace(log_chance=log_chance), seen)
 
 
 def neat_lattice(lattice: Lattice, span: float) -> tuple[float, float]:
@@ -298,7 +296,7 @@ def _short(x: float, error: float, spacing: float = 0.0) -> float | None:
     return None
 
 
-# Does a channel live on a grid? Whole ppm, multiples of 5, two decimals, counts of a converter -------
+# The grid of a channel ----------------------------------------------------------------------------
 
 
 FEWEST_CHANGES = 10  # all of them are even multiples of the true step once in 2^10
@@ -364,7 +362,7 @@ class Grid:
     def __repr__(self) -> str:
         return f"<Grid: {_sentence(self)}>"
 
-    def snap(self, y: Any) -> Array:
+    def snap(self, y: ArrayLike) -> Array:
         """Readings moved to the nearest value of the grid, which outliers and text forms need."""
         if self.step is None:
             raise ModelError(f"there is no grid to move readings to ({self})")
@@ -373,10 +371,10 @@ class Grid:
 
     def quantised(self, model: Model) -> Model:
         """The model of a scalar sensor that is read on this grid: ``Quantised(model, step, offset, low, high)``."""
-        return quantised(model, self)
+        return quantise(model, self)
 
 
-def quantised(model: Model, grids: Grid | tuple[Grid, ...]) -> Model:
+def quantise(model: Model, grids: Grid | tuple[Grid, ...]) -> Model:
     """The model of a sensor whose channels are read on these grids, clipped where readings pile up.
 
     A channel in which no grid was found is not rounded; one that nothing can be told of is refused.
@@ -397,7 +395,7 @@ def quantised(model: Model, grids: Grid | tuple[Grid, ...]) -> Model:
     return Quantised(model, step, offset=offset, low=low, high=high)
 
 
-def detect_grid(y: Any) -> Grid | tuple[Grid, ...]:
+def detect_grid(y: ArrayLike) -> Grid | tuple[Grid, ...]:
     """The grid of a channel (T,), or of each channel of (T, d); NaN is a missing reading.
 
     >>> import numpy as np
@@ -430,7 +428,7 @@ def _channel(y: Array) -> Grid:
 
 def _summary(seen: Visits, found: list[Lattice], partial: Lattice | None) -> Grid:
     span = float(np.ptp(seen.values))
-    ends = _piled(seen)
+    ends = _pile_ends(seen)
     step, offset, share, noise, chance = None, 0.0, 0.0, 0.0, 1.0
     place, coarser = None, []
     if partial is not None:
@@ -453,7 +451,7 @@ def _summary(seen: Visits, found: list[Lattice], partial: Lattice | None) -> Gri
         noise=noise,
         written=neat_lattice(found[0], span)[0] if len(found) > 1 else None,
         mostly=mostly,
-        **_holding(seen, place, ends),
+        **_hold_facts(seen, place, ends),
         readings=int(seen.readings.sum()),
         values=seen.values.size,
         changes=seen.runs.size - 1,
@@ -493,7 +491,7 @@ def _at_least(k: float, n: float, p: float) -> float:
     return float(betainc(k, n - k + 1.0, p))
 
 
-def _piled(seen: Visits) -> tuple[float | None, float | None]:
+def _pile_ends(seen: Visits) -> tuple[float | None, float | None]:
     """The ends on which readings pile up: more than on each of the next ten values, thrice as many as on five."""
     ends: list[float | None] = []
     for end, inward in ((0, 1), (-1, -1)):
@@ -503,7 +501,7 @@ def _piled(seen: Visits) -> tuple[float | None, float | None]:
     return ends[0], ends[1]
 
 
-def _holding(seen: Visits, place: Array | None, ends: tuple[float | None, float | None]) -> dict[str, Any]:
+def _hold_facts(seen: Visits, place: Array | None, ends: tuple[float | None, float | None]) -> dict[str, Any]:
     """How long readings stay, and whether that is longer than rounding explains.
 
     A rounded process that has just moved by three steps or more stays where it is with a chance below one half; one
@@ -561,7 +559,7 @@ def _sentence(grid: Grid) -> str:
     return "; ".join(said)
 
 
-# Grids and held readings of a history, and models behind the grid ------------------------------------
+# Grids of a history, and models on them -----------------------------------------------------------
 
 
 _MOST_DECIMALS = 9
@@ -583,6 +581,8 @@ class Cells(NamedTuple):
 
 
 Channels = tuple[Cells | None, ...]
+Steps: TypeAlias = "str | float | Sequence[float | None] | Array | None"
+"""What a user says of the grid: "auto", None, one step, or one for each channel."""
 
 
 def grids_of(history: History) -> tuple[Grid, ...]:
@@ -591,7 +591,7 @@ def grids_of(history: History) -> tuple[Grid, ...]:
     return found if isinstance(found, tuple) else (found,)
 
 
-def channels(history: History, given: Any = "auto", ends: bool = True) -> tuple[Channels, tuple[str, ...]]:
+def channels(history: History, given: Steps = "auto", ends: bool = True) -> tuple[Channels, tuple[str, ...]]:
     """The grid of each channel, found or stated, and notes.
 
     `given` is "auto", None (no grid), a step, or one step for each channel (None where there is none). Ends at which
@@ -601,13 +601,13 @@ def channels(history: History, given: Any = "auto", ends: bool = True) -> tuple[
     if given is None or given is False:
         return (None,) * d, ()
     if not (isinstance(given, str) and given == "auto"):
-        return _stated(given, d), ()
+        return _from_user(given, d), ()
     cells: list[Cells | None] = []
     notes = []
     for k, (name, grid) in enumerate(zip(history.readings, grids_of(history), strict=True)):
         notes.append(f"{name!r}: {grid}")
         if grid.step is None:
-            step = None if grid.mostly is None else _imposed(history, k)
+            step = None if grid.mostly is None else _rounding_step(history, k)
             cells.append(None if step is None else Cells(step))
             if step is not None:
                 notes.append(
@@ -620,7 +620,7 @@ def channels(history: History, given: Any = "auto", ends: bool = True) -> tuple[
     return tuple(cells), tuple(notes)
 
 
-def _imposed(history: History, channel: int) -> float | None:
+def _rounding_step(history: History, channel: int) -> float | None:
     """A neat step that is small against what happens from one reading to the next."""
     changes = np.concatenate([np.abs(np.diff(s.Y[:, channel])) for s in history.segments])
     typical = changes[changes > 0.0]  # drops what is missing too
@@ -639,7 +639,7 @@ def neat_step(largest: float) -> float:
     return max(float(f"{m}e{p}") for m in (1, 2, 5) for p in (power - 1, power) if float(f"{m}e{p}") <= largest)
 
 
-def _stated(given: Any, d: int) -> Channels:
+def _from_user(given: Steps, d: int) -> Channels:
     steps = list(given) if isinstance(given, (Sequence, np.ndarray)) and not isinstance(given, str) else [given] * d
     rule = f"it is 'auto', None, a step above 0, or one step for each of the {d} channels"
     if len(steps) != d:
@@ -729,8 +729,8 @@ def put_on_grid(candidate: Candidate, cells: Channels) -> Candidate:
     step, offset, low, high = rows[0] if len(rows) == 1 else (list(column) for column in zip(*rows, strict=True))
     steps = ", ".join("none" if cell is None else f"{cell.step:.6g}" for cell in cells)
     grid: dict[str, Any] = {"step": step, "offset": offset, "low": low, "high": high}
-    unrounded = {value: _unrounded(model, cells) for value, model in candidate.models.items()}
-    made: dict[Any, Model]
+    unrounded = {value: _without_rounding(model, cells) for value, model in candidate.models.items()}
+    made: dict[Value, Model]
     if all(cells):
         made = {value: OnGrid(model, **grid) for value, model in unrounded.items()}
         note = f"the models live on a grid of step {steps} (OnGrid)"
@@ -743,7 +743,7 @@ def put_on_grid(candidate: Candidate, cells: Channels) -> Candidate:
     return replace(candidate, models=made, notes=(*candidate.notes, note))
 
 
-def _unrounded(model: Any, cells: Channels) -> Model:
+def _without_rounding(model: Model, cells: Channels) -> Model:
     """The model without the rounding that its noise has in it: step^2 / 12 of each channel.
 
     A fit to rounded readings takes rounding for noise: of the sensor, or of the process where there is no other. It is
@@ -763,7 +763,7 @@ def _unrounded(model: Any, cells: Channels) -> Model:
         noise = Gaussian(float(mean[0]), float(cov[0, 0])) if model.dim == 1 else Gaussian(mean, cov)
         return AutoRegressive(model.coefficients, model.intercept, noise, model.past)
     if not isinstance(model, GaussMarkov):
-        return model  # type: ignore[no-any-return]  # a model
+        return model
     system, given = model.at(1), dict(model.given)
     if (np.diag(system.R) >= np.diag(extra)).all():
         given["R"] = system.R - extra

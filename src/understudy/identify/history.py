@@ -1,38 +1,44 @@
-"""Labelled history: readings with the private parameter beside them, ready for fitting.
+"""Labelled history: readings, the private parameter beside them, and how that parameter moves.
 
-A `History` is what every fitter and every test of a fit is given. Its rows are on one period: a row that the data did
-not have is there with readings that are missing (NaN), so that row k + 1 is always one period after row k. Where time
-is interrupted, a new `Segment` begins; nothing is carried from one segment to the next.
+A `History` is what every fit and every test of a fit is given. Its rows lie on one period. A row that the data lacks is
+there with missing readings (NaN), so row k + 1 is always one period after row k. Where time is interrupted a new
+`Segment` begins, and nothing is carried over. `identify.resample` makes a history out of a dataframe.
 
-`identify.resample` makes a history out of a dataframe. `History.blocks` cuts it for tests on held-out data: by
-stretches of time, never by single readings, because neighbours in time know each other.
+Readings are autocorrelated, so `History.split` and `History.blocks` hold out blocks of time, never single readings.
 
-Labels of the private parameter: their values in order, and counts put together in bins.
+Labels are the values of the private parameter in order. Counts may be put together in `Bins`, given as edges
+(``[0, 1, 3]``), text (``"0,1-2,3+"``) or named groups (``{"away": [0], "at home": [1, 2]}``). A bin is named by what it
+holds: "0", "1-2", "3+". If counts take many values and no bins are given, bins are chosen: zero by itself, and the rest
+in up to three of about as many rows each.
 
-Bins are edges (``[0, 1, 3]``), text (``"0,1-2,3+"``) or named groups (``{"away": [0], "at home": [1, 2]}``). A bin is
-named by what it holds: "0", "1-2", "3+". Where counts take many values and no bins are given, bins are chosen: zero
-by itself, and the rest in up to three of about as many rows each.
+A `Chain` is the Markov chain of the labels::
+
+    Pr(theta_{k+1} = j given theta_k = i) = (n_ij + 1/m) / (n_i + 1)
+
+n_ij counts changes from i to j between neighbouring rows with known labels, within segments. One transition is added
+for each value i, spread over all m values, so no change has probability zero. The probabilities of each hour of the
+day are shrunk towards those of the whole day by one hour's worth of rows.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from understudy._types import Array, Value
-from understudy.errors import ConfigurationError, ReadingError
+from understudy._types import Array, Index, Plain, Value
+from understudy.errors import ConfigurationError, ReadingError, StoredFileError
 from understudy.tables.columns import Entries, as_text, number, plain
 from understudy.tables.table import Table
-from understudy.tables.times import Entry, Faults
+from understudy.tables.times import Entry, Faults, hours, in_words
 
-# Labelled history: readings with the private parameter beside them, ready for fitting ----------------
+# Segments and histories ---------------------------------------------------------------------------
 
 
 ENOUGH = 60
@@ -43,7 +49,7 @@ SHORTEST = 20
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Segment:
-    """A stretch of time without interruption. Its text shows sizes, never a reading or a label.
+    """A block of time without interruption. Its text shows sizes, never a reading or a label.
 
     >>> Segment("day 1", None, np.array([[400.0], [410.0]]), np.array([0, 1]))
     Segment('day 1', 2 rows, 1 channel, 0 missing, 0 unlabelled)
@@ -54,7 +60,7 @@ class Segment:
     """Nanoseconds since 1970 (UTC, or the wall clock where the data named no zone); None without a time column."""
     Y: Array
     """Readings (T, d); NaN is missing."""
-    theta: NDArray[np.intp]
+    theta: Index
     """Position of each label in `History.values`; -1 is unknown."""
     public: Array | None = None
     """Public inputs (T, q), if there are any."""
@@ -71,7 +77,7 @@ class Segment:
                 raise ConfigurationError(f"{name} has {len(part)} rows and Y has {T}; they must agree")
         object.__setattr__(self, "theta", np.asarray(self.theta, dtype=np.intp))
         for name in ("times", "Y", "theta", "public"):
-            object.__setattr__(self, name, _locked(getattr(self, name)))
+            object.__setattr__(self, name, _lock(getattr(self, name)))
 
     def __repr__(self) -> str:
         T, d = self.Y.shape
@@ -115,7 +121,7 @@ class History:
     private: str
     time: str | None
     public: tuple[str, ...]
-    values: tuple[Any, ...]
+    values: tuple[Value, ...]
     """What the private parameter can be, in order: plain int, float, bool or str; bins are text, "0", "1-2", "3+"."""
     period: float | None
     """Seconds from one row to the next; None without times."""
@@ -124,8 +130,10 @@ class History:
     """What was done to the data, one plain sentence each."""
     zone: str | None = None
     """The zone of the clock on the wall, such as "Europe/Berlin" or "+08:00"; None where `times` are that clock."""
-    bins: Any = None
-    """How labels were put together (`understudy.identify.history.Bins`); None where each label is a value."""
+    bins: Bins | None = None
+    """How labels were put together; None where each label is a value."""
+    resampled: bool = False
+    """Whether rows were put together to rows of a coarser period."""
 
     def __post_init__(self) -> None:
         for name in ("readings", "public", "values", "segments", "notes"):
@@ -172,7 +180,7 @@ class History:
         """The same history with other segments, and with more notes."""
         return replace(self, segments=tuple(segments), notes=(*self.notes, *notes))
 
-    def stacked(self) -> tuple[Array, NDArray[np.intp]]:
+    def stacked(self) -> tuple[Array, Index]:
         """Readings and labels of all segments one below the other: for what does not depend on order."""
         return np.concatenate([s.Y for s in self.segments]), np.concatenate([s.theta for s in self.segments])
 
@@ -203,10 +211,11 @@ class History:
         return min([(first, last), *self.blocks(max(2, round(1.0 / share)))], key=lacking)
 
     def blocks(self, k: int = 5) -> list[tuple[History, History]]:
-        """Pairs (rest, held out), k of them: each stretch of time is held out once.
+        """Pairs (rest, held out), k of them: each block of time is held out once.
 
-        Where there are at least k segments, whole ones are held out; else segments are cut. If then the rest lacks a
-        value of the private parameter that the history has, time is cut finer, and the pieces are dealt out in turn.
+        Where there are at least k segments, whole ones are held out; otherwise segments are cut. If then the rest
+        lacks a value of the private parameter that the history has, time is cut finer, and the pieces are dealt out in
+        turn.
 
         >>> segment = Segment("1", None, np.ones((100, 1)), np.repeat([0, 1], 50))
         >>> history = History(("co2",), "people", None, (), (0, 1), 60.0, (segment,), ())
@@ -222,7 +231,7 @@ class History:
             pieces = _pieces(self, k * finer)
             if len(pieces) < k or (best and min(map(len, pieces)) < SHORTEST):
                 break
-            pairs = _dealt(self, pieces, k, in_turn=finer > 1)
+            pairs = _deal(self, pieces, k, in_turn=finer > 1)
             lacks = sum(int((seen & (rest.counts == 0)).sum()) for rest, _ in pairs)
             if not best or lacks < lacking:
                 best, lacking = pairs, lacks
@@ -235,7 +244,7 @@ class History:
         return best
 
 
-def _dealt(history: History, pieces: list[Segment], k: int, in_turn: bool) -> list[tuple[History, History]]:
+def _deal(history: History, pieces: list[Segment], k: int, in_turn: bool) -> list[tuple[History, History]]:
     """Pieces to blocks: neighbours together, in blocks of about the same number of rows, or in turn."""
     if in_turn:
         block = np.arange(len(pieces)) % k
@@ -255,7 +264,7 @@ def _dealt(history: History, pieces: list[Segment], k: int, in_turn: bool) -> li
 
 
 def _ends(history: History, share: float) -> tuple[History, History]:
-    """The time cut once: between segments where there are many, else at the row."""
+    """The time cut once: between segments where there are many, otherwise at the row."""
     segments = [segment for segment in history.segments if len(segment)]
     ends = np.cumsum([len(segment) for segment in segments])
     if ends[-1] < 2:
@@ -271,7 +280,7 @@ def _ends(history: History, share: float) -> tuple[History, History]:
 
 
 def _pieces(history: History, k: int) -> list[Segment]:
-    """Whole segments where there are at least k, else about k stretches of them, in their order."""
+    """Whole segments where there are at least k, otherwise about k blocks of them, in their order."""
     segments = [segment for segment in history.segments if len(segment)]
     if len(segments) >= k:
         return segments
@@ -284,7 +293,7 @@ def _pieces(history: History, k: int) -> list[Segment]:
     return found
 
 
-def _locked(array: Any) -> Any:
+def _lock(array: NDArray[np.generic] | None) -> NDArray[np.generic] | None:
     if array is None:
         return None
     if array.flags.writeable:
@@ -297,7 +306,7 @@ def _many(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-# Labels of the private parameter: their values in order, and counts put together in bins -------------
+# Labels and bins ----------------------------------------------------------------------------------
 
 
 MOST_VALUES = 10
@@ -305,6 +314,9 @@ MOST_VALUES = 10
 _MOST_NAMES = 50
 
 _RANGE = re.compile(r"\s*(-?\d+)\s*(?:-\s*(-?\d+)|(\+))?\s*")
+
+Label: TypeAlias = str | float
+"""A label as data has it: a name, or a number; a truth value counts as one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,14 +333,14 @@ class Bins:
     names: tuple[str, ...]
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
-    groups: tuple[tuple[Any, ...], ...] = ()
+    groups: tuple[tuple[Label, ...], ...] = ()
 
-    def place(self, labels: Any) -> NDArray[np.intp]:
+    def place(self, labels: Iterable[Label]) -> Index:
         """Which bin each label is in; -1 where it is in none."""
         if self.groups:
             where = {_comparable(label): k for k, group in enumerate(self.groups) for label in group}
             return np.array([where.get(_comparable(label), -1) for label in labels], dtype=np.intp)
-        x = np.asarray(labels, dtype=float)
+        x = np.array(list(labels), dtype=float)
         inside = (x[:, None] >= np.array(self.low)) & (x[:, None] <= np.array(self.high))
         return np.where(inside.any(axis=1), inside.argmax(axis=1), -1).astype(np.intp)
 
@@ -346,7 +358,7 @@ class Bins:
         return {"names": list(self.names), "low": ends[0], "high": ends[1]}
 
     @staticmethod
-    def from_plain(plain: Any) -> Bins:
+    def from_plain(plain: Plain) -> Bins:
         """The bins that `to_plain` was given."""
         names = tuple(plain["names"])
         if "groups" in plain:
@@ -355,17 +367,21 @@ class Bins:
         return Bins(names, low, tuple(np.inf if x is None else float(x) for x in plain["high"]))
 
 
+BinsLike: TypeAlias = Bins | str | Mapping[str, Label | Collection[Label]] | ArrayLike
+"""Bins, or what they are made from: text, named groups or edges."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Labels:
     """The values, in order, and the position of each row's label among them; -1 is unknown."""
 
-    values: tuple[Any, ...]
-    positions: NDArray[np.intp]
+    values: tuple[Value, ...]
+    positions: Index
     bins: Bins | None
     notes: tuple[str, ...]
 
 
-def bins_from(given: Any) -> Bins:
+def bins_from(given: BinsLike) -> Bins:
     """Bins from edges, text or named groups."""
     if isinstance(given, Bins):
         return given
@@ -402,7 +418,7 @@ def _from_text(given: str) -> Bins:
     return Bins(tuple(_name(a, b) for a, b in zip(low, high, strict=True)), tuple(low), tuple(high))
 
 
-def _from_edges(given: Any) -> Bins:
+def _from_edges(given: ArrayLike) -> Bins:
     try:
         edges = np.asarray(given, dtype=float)
     except (TypeError, ValueError):
@@ -427,10 +443,10 @@ def _name(low: float, high: float) -> str:
     return f"{low:.0f}" if low == high else f"{low:.0f}-{high:.0f}"
 
 
-def suggested(counts: Array) -> Bins:
+def suggest_bins(counts: Array) -> Bins:
     """Bins for counts: zero (or the smallest) by itself, the rest in up to three of about as many rows each.
 
-    >>> suggested(np.repeat([0, 1, 2, 3, 4, 5, 6], [70, 10, 10, 10, 10, 10, 10])).names
+    >>> suggest_bins(np.repeat([0, 1, 2, 3, 4, 5, 6], [70, 10, 10, 10, 10, 10, 10])).names
     ('0', '1-2', '3-4', '5+')
     """
     first = float(counts.min())
@@ -439,7 +455,7 @@ def suggested(counts: Array) -> Bins:
     return _from_edges(np.concatenate([[first], cuts]))
 
 
-def as_labels(table: Table, name: str, bins: Any = None, values: Sequence[Value] | None = None) -> Labels:
+def as_labels(table: Table, name: str, bins: BinsLike | None = None, values: Sequence[Value] | None = None) -> Labels:
     """The labels of a column, in bins if they are given or needed; `values` are those that are known, if they are.
 
     >>> found = as_labels(Table({"people": [0, 2, None, 1]}), "people")
@@ -461,13 +477,13 @@ def as_labels(table: Table, name: str, bins: Any = None, values: Sequence[Value]
         )
         table.refuse(name, unknown, "each label is one of the known values or missing")
         return Labels(tuple(values), positions, made, tuple(notes))
-    labels = _learned(table, name, entries)
+    labels = _parse_labels(table, name, entries)
     there = [label for label in labels if label is not None]
     numeric = all(isinstance(label, float) for label in there)
     distinct = sorted(set(there))
     automatic = isinstance(bins, str) and bins == "auto"
     if numeric and (automatic or (bins is None and len(distinct) > MOST_VALUES)):
-        bins = suggested(np.array([labels[code] for code in entries.codes[~missing]], dtype=float))
+        bins = suggest_bins(np.array([labels[code] for code in entries.codes[~missing]], dtype=float))
         notes.append(
             f"{name!r} takes {len(distinct)} values; they were put together as {', '.join(bins.names)} "
             f"(bins={','.join(bins.names)!r} says the same, any other choice takes its place)"
@@ -492,7 +508,7 @@ def as_labels(table: Table, name: str, bins: Any = None, values: Sequence[Value]
     return Labels(tuple(_value(x) for x in distinct), positions, None, tuple(notes))
 
 
-def _learned(table: Table, name: str, entries: Entries) -> list[Any]:
+def _parse_labels(table: Table, name: str, entries: Entries) -> list[Any]:
     """Each different label: all are truth values, or all are numbers, or all are names; None is missing."""
     there = [entry for entry in entries.distinct if entry is not None]
     for k, entry in enumerate(entries.distinct):
@@ -521,7 +537,7 @@ UNKNOWN = -2
 """The position of a label that is none of the known values; -1 is that of a missing one."""
 
 
-def known_positions(entries: Entries, values: Sequence[Value], bins: Bins | None = None) -> NDArray[np.intp]:
+def known_positions(entries: Entries, values: Sequence[Value], bins: Bins | None = None) -> Index:
     """The place of each label among known values, through the bins they were made with.
 
     A table says 1, "1", 1.0 or true; a family has a value 1, 1.0, "1" or a bin "1-2". What is in a bin is that bin; two
@@ -561,11 +577,166 @@ def _amount(value: Entry | Value) -> float | None:
     return amount if amount is not None and math.isfinite(amount) else None
 
 
-def _comparable(label: Any) -> Any:
+def _comparable(label: Label) -> Label:
     """1, 1.0 and True are one label; text is text."""
     return label if isinstance(label, str) else float(label)
 
 
-def _value(x: Any) -> Any:
+def _value(x: Value) -> Value:
     """A whole number as int."""
     return int(x) if isinstance(x, float) and x.is_integer() else x
+
+
+# The Markov chain of the labels -------------------------------------------------------------------
+
+
+_HOURS = 24
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Chain:
+    """The chain of the private parameter, at one period. Its text shows sizes only.
+
+    >>> from understudy.identify.history import History, Segment
+    >>> segment = Segment("1", None, np.zeros((6, 1)), np.array([0, 0, 0, 1, 1, 0]))
+    >>> chain = chain_of(History(("co2",), "people", None, (), (0, 1), 60.0, (segment,), ()))
+    >>> chain
+    Chain(2 values, 60 s, 5 transitions)
+    >>> chain.transition.round(3).tolist()
+    [[0.625, 0.375], [0.5, 0.5]]
+    """
+
+    values: tuple[Value, ...]
+    period: float | None
+    transition: Array
+    """(m, m), rows sum to one: from one row of the data to the next."""
+    prior: Array
+    """Share of each value among the labels."""
+    transitions: int
+    """How many pairs of neighbouring labels there were."""
+    by_hour: Array | None = None
+    """(24, m): share of each value at each hour of the day; None without times."""
+    transition_by_hour: Array | None = None
+    """(24, m, m): the transition into a row of each hour of the day; None without times."""
+    zone: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("transition", "prior", "by_hour", "transition_by_hour"):
+            array = getattr(self, name)
+            if array is None:
+                continue
+            array = np.array(array, dtype=float)
+            if not np.isfinite(array).all() or (array < 0.0).any() or (np.abs(array.sum(axis=-1) - 1.0) > 1e-9).any():
+                raise ConfigurationError(f"{name} must hold probabilities that sum to 1")
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+
+    def __repr__(self) -> str:
+        period = "" if self.period is None else f"{in_words(self.period)}, "
+        return f"Chain({len(self.values)} values, {period}{self.transitions} transitions)"
+
+    @property
+    def stationary(self) -> Array:
+        """The law that the transitions lead to; it differs from `prior` where the data are short."""
+        m = len(self.values)
+        # pi (P - I) = 0 and sum(pi) = 1
+        system = np.vstack([self.transition.T - np.eye(m), np.ones(m)])
+        found = np.linalg.lstsq(system, np.concatenate([np.zeros(m), [1.0]]), rcond=None)[0]
+        found = np.maximum(found, 0.0)
+        return np.asarray(found / found.sum(), dtype=float)
+
+    @property
+    def durations(self) -> Array:
+        """Expected time in each value before it changes: in seconds, or in rows without a period."""
+        stay = np.minimum(np.diag(self.transition), 1.0 - 1e-15)
+        return np.asarray((self.period or 1.0) / (1.0 - stay), dtype=float)
+
+    def prior_at(self, ns: NDArray[np.int64]) -> Array:
+        """(T, m): what the clock alone says, at times in nanoseconds since 1970."""
+        if self.by_hour is None:
+            raise ConfigurationError("the chain was made without times; what the clock says is not known")
+        return self.by_hour[hours(np.asarray(ns, dtype=np.int64), self.zone)]
+
+    def to_plain(self) -> dict[str, Any]:
+        """As JSON can hold it, for people too: with the stationary law and the durations."""
+        from understudy.serialize import value_to_plain
+
+        return {
+            "values": [value_to_plain(value) for value in self.values],
+            "period": self.period,
+            "transition": self.transition.tolist(),
+            "prior": self.prior.tolist(),
+            "transitions": self.transitions,
+            "by_hour": None if self.by_hour is None else self.by_hour.tolist(),
+            "transition_by_hour": None if self.transition_by_hour is None else self.transition_by_hour.tolist(),
+            "zone": self.zone,
+            "stationary": self.stationary.tolist(),
+            "durations": self.durations.tolist(),
+        }
+
+    @staticmethod
+    def from_plain(plain: Plain) -> Chain:
+        """The chain that `to_plain` was given."""
+        from understudy.serialize import value_from_plain
+
+        names = ("period", "transition", "prior", "transitions", "by_hour", "transition_by_hour", "zone")
+        try:
+            values = tuple(value_from_plain(value) for value in plain["values"])
+            return Chain(values, **{name: plain[name] for name in names})
+        except (KeyError, TypeError, ValueError):
+            raise StoredFileError("the stored chain does not hold together") from None
+
+
+def chain_of(history: History) -> Chain:
+    """The chain of a history's labels."""
+    m = len(history.values)
+    labels = [segment.theta for segment in history.segments]
+    totals = np.bincount(np.concatenate([theta[theta >= 0] for theta in labels]), minlength=m).astype(float)
+    if not totals.sum():
+        raise ConfigurationError("no row has a label; the chain of the private parameter cannot be estimated")
+    counts = np.zeros((m, m))
+    for theta in labels:
+        counts += _changes(theta, m)
+    transition = (counts + 1.0 / m) / (counts.sum(axis=1, keepdims=True) + 1.0)
+    prior = totals / totals.sum()
+    by_hour = transition_by_hour = None
+    if all(segment.times is not None for segment in history.segments):
+        by_hour, transition_by_hour = _hourly(history, prior, transition)
+    return Chain(
+        history.values, history.period, transition, prior, int(counts.sum()), by_hour, transition_by_hour, history.zone
+    )
+
+
+def _changes(theta: Index, m: int) -> Array:
+    before, after = theta[:-1], theta[1:]
+    known = (before >= 0) & (after >= 0)
+    return np.bincount(before[known] * m + after[known], minlength=m * m).reshape(m, m).astype(float)
+
+
+def _hourly(history: History, prior: Array, transition: Array) -> tuple[Array, Array]:
+    m = len(history.values)
+    shares, changes = np.zeros((_HOURS, m)), np.zeros((_HOURS, m, m))
+    for segment in history.segments:
+        theta = segment.theta
+        hour = hours(segment.times, history.zone)  # type: ignore[arg-type]  # the caller looked
+        known = theta >= 0
+        np.add.at(shares, (hour[known], theta[known]), 1.0)
+        pair = known[1:] & known[:-1]
+        np.add.at(changes, (hour[1:][pair], theta[:-1][pair], theta[1:][pair]), 1.0)
+    worth = max(1.0, 3600.0 / (history.period or 3600.0))
+    by_hour = (shares + worth * prior) / (shares.sum(axis=1, keepdims=True) + worth)
+    moved = (changes + worth * transition) / (changes.sum(axis=2, keepdims=True) + worth)
+    return by_hour, moved
+
+
+def describe_chain(chain: Chain, values: Sequence[Value] | None = None) -> list[str]:
+    """The chain in sentences: how often each value is there, and for how long.
+
+    >>> describe_chain(Chain((0, 1), 60.0, np.array([[0.9, 0.1], [0.5, 0.5]]), np.array([0.8, 0.2]), 100))
+    ['0: 80 percent of the time, for 10 min at a time', '1: 20 percent of the time, for 2 min at a time']
+    """
+    long = [in_words(round(x)) if chain.period else f"{x:.0f} rows" for x in chain.durations.tolist()]
+    return [
+        f"{value}: {100.0 * share:.0f} percent of the time, for {time} at a time"
+        for value, share, time in zip(values or chain.values, chain.prior.tolist(), long, strict=True)
+    ]

@@ -102,8 +102,8 @@ def rows_of(history: History) -> Rows:
     parts = [segment for segment in history.segments if segment.used.any()]
     if not parts:
         raise ModelError("the history has no labelled reading; a fit needs some for each value")
-    Y = np.concatenate([masked(segment.Y, segment.theta) for segment in parts])
-    theta = np.concatenate([governing(segment.theta) for segment in parts])
+    Y = np.concatenate([mask_readings(segment.Y, segment.theta) for segment in parts])
+    theta = np.concatenate([fill_labels(segment.theta) for segment in parts])
     lengths = [len(segment.Y) for segment in parts]
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.intp)
     used = ~np.isnan(Y[:, 0])
@@ -116,17 +116,17 @@ def rows_of(history: History) -> Rows:
     return Rows(Y, theta, starts, used)
 
 
-def masked(Y: Array, theta: Index) -> Array:
+def mask_readings(Y: Array, theta: Index) -> Array:
     """Readings, NaN in every channel where one is missing or the label is unknown."""
     out = np.array(Y, dtype=float)
     out[np.isnan(out).any(axis=1) | (theta < 0)] = np.nan
     return out
 
 
-def governing(theta: Index) -> Index:
+def fill_labels(theta: Index) -> Index:
     """The labels with the unknown ones filled in: by the last known, at the start by the first known.
 
-    >>> governing(np.array([-1, 2, -1, 0])).tolist()
+    >>> fill_labels(np.array([-1, 2, -1, 0])).tolist()
     [2, 2, 2, 0]
     """
     known = theta >= 0
@@ -157,7 +157,7 @@ def groups(counts: Sequence[int], values: Sequence[Value], least: int = FEWEST) 
     return np.array(found, dtype=np.intp), tuple(notes)
 
 
-def lagged(rows: Rows, order: int) -> tuple[Index, Array]:
+def lags(rows: Rows, order: int) -> tuple[Index, Array]:
     """Rows that count and whose `order` predecessors do too, and these (n, order * d), the latest first."""
     N, d = rows.Y.shape
     inside = np.arange(N) - np.repeat(rows.starts, np.diff([*rows.starts.tolist(), N]))
@@ -174,8 +174,8 @@ def start_law(rows: Rows, order: int) -> tuple[Array, Array]:
     From the first readings of the segments where there are enough of them, else from all readings.
     """
     d = rows.dim
-    ends, before = lagged(rows, order)
-    later = lagged(rows, order - 1)[0] if order > 1 else np.flatnonzero(rows.used)
+    ends, before = lags(rows, order)
+    later = lags(rows, order - 1)[0] if order > 1 else np.flatnonzero(rows.used)
     windows = np.stack([rows.Y[later - lag] for lag in range(order)], axis=1).reshape(len(later), order * d)
     segment = np.searchsorted(rows.starts, later, side="right")
     _, first = np.unique(segment, return_index=True)
@@ -217,7 +217,7 @@ def log_densities(models: Mapping[Any, Model], history: History) -> list[Array]:
     """
     members = _members(models, history)
     way = _quick(members) or _stepwise(members)
-    return [way(masked(s.Y, s.theta), governing(s.theta))[0] for s in history.segments]
+    return [way(mask_readings(s.Y, s.theta), fill_labels(s.theta))[0] for s in history.segments]
 
 
 def scores(models: Mapping[Any, Model], history: History, rng: Seed = None) -> list[Array]:
@@ -233,36 +233,31 @@ def scores(models: Mapping[Any, Model], history: History, rng: Seed = None) -> l
     [1.0, 2.0]
     """
     members = _members(models, history)
+    segments = [(mask_readings(s.Y, s.theta), fill_labels(s.theta)) for s in history.segments]
     way = _quick(members)
     if way is not None:
-        return [way(masked(s.Y, s.theta), governing(s.theta))[1] for s in history.segments]
+        return [way(Y, theta)[1] for Y, theta in segments]
     uniforms = uniforms_from(rng)
-    if all(type(member) is OnGrid for member in members):
-        linear = [gauss_markov(member.model) for member in members]  # type: ignore[attr-defined]  # the line above
-        if history.dim == 1 and all(m is not None and m.constant for m in linear):
-            return [
-                _in_cells(
-                    masked(s.Y, s.theta), governing(s.theta), linear, members, uniforms.sensor(j).block(0, len(s), 1)
-                )
-                for j, s in enumerate(history.segments)
-            ]
-        found = [
-            scored(masked(s.Y, s.theta), governing(s.theta), members, uniforms.sensor(j).block(0, len(s), history.dim))  # type: ignore[arg-type]  # the line above
-            for j, s in enumerate(history.segments)
-        ]
-        if all(z is not None for z in found):
-            return found  # type: ignore[return-value]  # the line above
+    rounded = [member for member in members if type(member) is OnGrid]
+    if len(rounded) == len(members):
+        blocks = [uniforms.sensor(j).block(0, len(Y), history.dim) for j, (Y, _) in enumerate(segments)]
+        linear = [gauss_markov(member.model) for member in rounded]
+        constant = [model for model in linear if model is not None and model.constant]
+        if history.dim == 1 and len(constant) == len(members):
+            return [_in_cells(Y, theta, constant, rounded, v) for (Y, theta), v in zip(segments, blocks, strict=True)]
+        found = [scored(Y, theta, rounded, v) for (Y, theta), v in zip(segments, blocks, strict=True)]
+        known = [z for z in found if z is not None]
+        if len(known) == len(found):
+            return known
     return [
-        whiten(masked(s.Y, s.theta), _along(members, governing(s.theta)), uniforms.sensor(j))
-        if len(s.Y)
-        else np.empty((0, history.dim))
-        for j, s in enumerate(history.segments)
+        whiten(Y, _along(members, theta), uniforms.sensor(j)) if len(Y) else np.empty((0, history.dim))
+        for j, (Y, theta) in enumerate(segments)
     ]
 
 
-def _in_cells(Y: Array, theta: Index, linear: list[Any], members: list[Any], v: Array) -> Array:
+def _in_cells(Y: Array, theta: Index, linear: list[GaussMarkov], members: list[OnGrid], v: Array) -> Array:
     """Scores of one channel on a grid with Gauss-Markov models: the filter first, then the cells of all readings."""
-    density, z = filtered(linear, Y, theta)
+    density, z = kalman_filter(linear, Y, theta)
     # log density = -ln sd - z^2 / 2 - ln(2 pi) / 2, and z = (y - yhat) / sd
     sd = np.exp(-density - 0.5 * np.square(z[:, 0]) - _HALF_LOG_2PI)
     found, there = np.full(Y.shape, np.nan), ~np.isnan(z[:, 0])
@@ -294,11 +289,11 @@ def _quick(members: list[Model]) -> Way | None:
     linear = [gauss_markov(m) for m in members]
     constant = [m for m in linear if m is not None and m.constant]
     if len(constant) == len(members):
-        return lambda Y, theta: filtered(constant, Y, theta)
+        return lambda Y, theta: kalman_filter(constant, Y, theta)
     kinds: list[tuple[type, Callable[[list[Any]], Way | None]]] = [
         (IID, _independent),
         (AutoRegressive, _autoregressive),
-        (HiddenMarkov, _hidden),
+        (HiddenMarkov, _hidden_markov),
     ]
     for kind, way in kinds:
         if type(first) is kind and not any(getattr(m, "atoms", False) for m in members):
@@ -306,11 +301,11 @@ def _quick(members: list[Model]) -> Way | None:
     return None
 
 
-def filtered(members: list[GaussMarkov], Y: Array, theta: Index) -> Result:
+def kalman_filter(members: list[GaussMarkov], Y: Array, theta: Index) -> Result:
     """Log-densities and scores of one segment by the compiled Kalman recursion; rows with NaN are missing.
 
     >>> members = [GaussMarkov(0.5, 1.0, 1.0, 0.0, mean0=0.0, cov0=0.0)]
-    >>> filtered(members, np.array([[1.0], [0.5]]), np.array([0, 0]))[1].ravel().tolist()
+    >>> kalman_filter(members, np.array([[1.0], [0.5]]), np.array([0, 0]))[1].ravel().tolist()
     [1.0, 0.0]
     """
     T, d = Y.shape
@@ -373,7 +368,7 @@ def _by_value(laws: list[Any], E: Array, there: Mask, theta: Index) -> Result:
     return density, z
 
 
-def _hidden(members: list[HiddenMarkov]) -> Way | None:
+def _hidden_markov(members: list[HiddenMarkov]) -> Way | None:
     first = members[0]
     if any(not np.array_equal(m.transition, first.transition) for m in members):
         return None

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from understudy._types import Array
+from understudy._types import Array, Plain
 from understudy.errors import ConfigurationError, StoredFileError
 from understudy.tables.times import DAY, hours
 
@@ -54,7 +54,7 @@ class Offset:
     steps: tuple[float | None, ...] | None = None
     """Steps of the channels that lie on a grid: their offset is rounded, so that without it they still do."""
 
-    def __call__(self, U: Any) -> Array:
+    def __call__(self, U: ArrayLike) -> Array:
         """The offset (T, d) for public inputs (T, q)."""
         found = np.asarray(U, dtype=float) @ self.coefficients.T + self.intercept
         for channel, step in enumerate(self.steps or ()):
@@ -62,7 +62,7 @@ class Offset:
                 found[:, channel] = step * np.rint(found[:, channel] / step)
         return np.asarray(found, dtype=float)
 
-    def of(self, inputs: Mapping[str, Any], ns: Any = None, zone: str | None = None) -> Array:
+    def of(self, inputs: Mapping[str, Any], ns: NDArray[np.int64] | None = None, zone: str | None = None) -> Array:
         """The offset for inputs by name; those of the clock come from times in nanoseconds since 1970."""
         clock = dict(zip(clock_names(), clock_values(np.asarray(ns), zone).T, strict=True)) if self.needs_clock else {}
         lacking = [name for name in self.columns if name not in inputs and name not in clock]
@@ -87,7 +87,7 @@ class Offset:
         }
 
     @staticmethod
-    def from_plain(plain: Any) -> Offset:
+    def from_plain(plain: Plain) -> Offset:
         """The offset that `to_plain` was given."""
         try:
             columns = tuple(plain["columns"])
@@ -133,7 +133,7 @@ def fit_offset(history: History) -> tuple[Offset, tuple[str, ...]]:
         name = history.public[int((scale == 0.0).argmax())]
         raise ConfigurationError(f"the public input {name!r} is constant; it says nothing, leave it out")
     for channel in range(d):
-        beta[channel], errors[channel] = _regressed(history, channel, scale)
+        beta[channel], errors[channel] = _regress(history, channel, scale)
     offset = Offset(history.public, beta, -(beta @ U.mean(axis=0)))
     notes = []
     for k, name in enumerate(history.public):
@@ -156,7 +156,7 @@ def without_offset(history: History, offset: Offset) -> History:
     return replace(history, segments=tuple(segments), public=())
 
 
-def _regressed(history: History, channel: int, scale: Array) -> tuple[Array, Array]:
+def _regress(history: History, channel: int, scale: Array) -> tuple[Array, Array]:
     """Coefficients of one channel and their standard errors."""
     y, before, u, u_before, theta = _pairs(history, channel)
     q, m = u.shape[1], len(history.values)

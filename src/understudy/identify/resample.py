@@ -1,34 +1,38 @@
-"""From a dataframe to a `History`: one period, segments, labels in order, and a note for everything that was done.
+"""From a dataframe to a `History`: rows on one period, in segments, with a note on everything that was done.
 
-What is accepted: rows in any order, times in any form, jitter, gaps, missing readings and labels, several segments.
-What is refused: a reading that is no number, a label in none of the bins, and any input that is not public.
+`intake` accepts rows in any order, times in any form, jitter, gaps, missing readings and labels, and several segments.
+It refuses a reading that is no number, a label in none of the bins, and any input that is not public.
 
-One period: the spacing of rows, rows placed on it, and coarser rows made by resampling.
+The period is stated, or it is the spacing of the rows (`spacing`). Rows come to it in one of two ways:
 
-*Placing* keeps every reading and gives it the nearest place on the period, so that jitter of time stamps does no harm.
-*Resampling* takes the mean of the readings in each stretch of one period (or the last one, for sensors that hold their
-reading), and the label that most of its rows have, of equals the later one.
+- *Placing* (`place`) keeps every reading and gives it the nearest place on the period. Jitter of time stamps does no
+  harm then.
+- *Resampling* (`resample`) makes one row of all rows within a period, if the stated period is coarser than the data.
+  The reading is the mean, or the last one for a sample-and-hold sensor. The label is the most frequent one, and of
+  equally frequent ones the latest. `History.resampled` says that this was done.
 
-Rows into stretches on one period: with their times, or in the order they stand in.
+`cut_at_gaps` then cuts rows into blocks where no reading comes for more than `GAP` periods. Each becomes a segment.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from understudy._types import Array, Ints, Mask
+from understudy._types import Array, Index, Ints, Mask, Value
 from understudy.errors import ConfigurationError, ReadingError
-from understudy.identify.history import History, Segment, as_labels
+from understudy.identify.history import BinsLike, History, Segment, as_labels
 from understudy.identify.public_inputs import CLOCK, clock_names, clock_values
 from understudy.tables.table import Table
 from understudy.tables.times import DAY, SECOND, Kind, Period, in_words, seconds
 
-# One period: the spacing of rows, rows placed on it, and coarser rows made by resampling -------------
+if TYPE_CHECKING:
+    from understudy.tables.table import Frame
+
+# Rows on one period -------------------------------------------------------------------------------
 
 
 GAP = 50
@@ -40,19 +44,19 @@ _NEAT += [0.1, 0.2, 0.25, 0.5, 45.0, 90.0, 86400.0]
 
 
 class Rows(NamedTuple):
-    """Rows of one stretch of data, in time: nanoseconds, readings, positions of labels, public inputs."""
+    """Rows of one block of data, in time: nanoseconds, readings, positions of labels, public inputs."""
 
-    ns: NDArray[np.int64]
+    ns: Ints
     Y: Array
-    theta: NDArray[np.intp]
+    theta: Index
     public: Array
 
-    def take(self, which: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Rows:
+    def take(self, which: Index | Mask | slice) -> Rows:
         """Some of the rows."""
         return Rows(self.ns[which], self.Y[which], self.theta[which], self.public[which])
 
 
-def spacing(stretches: list[NDArray[np.int64]]) -> float:
+def spacing(blocks: list[Ints]) -> float:
     """The period of time stamps, in seconds: the median spacing, made precise over runs without a long gap.
 
     It is a neat number of seconds where a drift of a quarter of a row at most is the price.
@@ -60,14 +64,14 @@ def spacing(stretches: list[NDArray[np.int64]]) -> float:
     >>> spacing([np.array([0, 59, 121, 180, 240, 299]) * SECOND])
     60.0
     """
-    steps = [np.diff(ns) for ns in stretches]
+    steps = [np.diff(ns) for ns in blocks]
     positive = np.concatenate([step[step > 0] for step in steps]) if steps else np.array([])
     if not positive.size:
         raise ConfigurationError("no two rows differ in time; a period cannot be told: state it")
     rough = float(np.median(positive))
     # least squares of time on the number of the row, within runs without a long gap
     products, squares, longest = 0.0, 0.0, 1.0
-    for ns, step in zip(stretches, steps, strict=True):
+    for ns, step in zip(blocks, steps, strict=True):
         count = np.rint(step / rough)
         for run in np.split(np.arange(ns.size), np.flatnonzero(count > GAP) + 1):
             row = np.concatenate([[0.0], np.cumsum(count[run[:-1]])])
@@ -109,7 +113,7 @@ def _phase(offset: Array) -> float:
 def resample(rows: Rows, period: float, last: bool = False) -> tuple[Rows, int]:
     """One row for each period that has readings, and how many had too few readings to count.
 
-    A stretch counts if it has at least half of the readings that such a stretch typically has.
+    A block counts if it has at least half of the readings that such a block typically has.
 
     >>> ns = np.arange(6) * 20 * SECOND
     >>> Y = np.array([[1.0], [2.0], [3.0], [7.0], [7.0], [np.nan]])
@@ -142,8 +146,8 @@ def resample(rows: Rows, period: float, last: bool = False) -> tuple[Rows, int]:
     return coarse, int((~enough & (count > 0)).sum())
 
 
-def _majority(which: NDArray[np.intp], theta: NDArray[np.intp], n: int) -> NDArray[np.intp]:
-    """The label that most rows of a stretch have, of equals the later; unknown where most rows are."""
+def _majority(which: Index, theta: Index, n: int) -> Index:
+    """The label that most rows of a block have, of equals the later; unknown where most rows are."""
     m = int(theta.max(initial=-1)) + 1
     votes = np.zeros((n, m + 1))
     np.add.at(votes, (which, theta), 1.0)  # unknown ones go to the last column
@@ -156,8 +160,8 @@ def _majority(which: NDArray[np.intp], theta: NDArray[np.intp], n: int) -> NDArr
     return np.where(known & (votes[:, :m].max(axis=1, initial=0.0) > 0.0), best, -1).astype(np.intp)
 
 
-def stretched(rows: Rows, period: float) -> list[Rows]:
-    """Rows with a place for each period, in stretches that end where no reading is for more than `GAP` periods.
+def cut_at_gaps(rows: Rows, period: float) -> list[Rows]:
+    """Rows with a place for each period, in blocks that end where no reading is for more than `GAP` periods.
 
     A place without a row has readings that are missing and the label unknown.
     """
@@ -168,12 +172,12 @@ def stretched(rows: Rows, period: float) -> list[Rows]:
     ends = np.flatnonzero(np.diff(index[there]) > GAP)
     firsts, lasts = there[np.concatenate([[0], ends + 1])], there[np.concatenate([ends, [there.size - 1]])]
     return [
-        _filled(rows.take(slice(first, last + 1)), index[first : last + 1], period)
+        _fill(rows.take(slice(first, last + 1)), index[first : last + 1], period)
         for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True)
     ]
 
 
-def _filled(rows: Rows, index: NDArray[np.int64], period: float) -> Rows:
+def _fill(rows: Rows, index: Ints, period: float) -> Rows:
     place = index - index[0]
     T = int(place[-1]) + 1
     if len(rows.ns) == T:
@@ -185,20 +189,20 @@ def _filled(rows: Rows, index: NDArray[np.int64], period: float) -> Rows:
     return Rows(ns, Y, theta, public)
 
 
-# Rows into stretches on one period: with their times, or in the order they stand in ------------------
+# Rows into blocks: by their times, or in the order they stand in -------------------------------------
 
 
 _MOST_PLACES = 100_000_000
 
-Groups = list[tuple[str, NDArray[np.intp]]]
+Groups = list[tuple[str, Index]]
 """The name of each segment and its rows."""
 
 
-def counted(n: int, what: str, several: str | None = None) -> str:
+def count_noun(n: int, what: str, several: str | None = None) -> str:
     """A number and a noun.
 
-    >>> counted(1, "row"), counted(2, "stretch", "stretches")
-    ('1 row', '2 stretches')
+    >>> count_noun(1, "row"), count_noun(2, "box", "boxes")
+    ('1 row', '2 boxes')
     """
     return f"{n} {what if n == 1 else several or what + 's'}"
 
@@ -206,11 +210,11 @@ def counted(n: int, what: str, several: str | None = None) -> str:
 def in_order(rows: Rows, groups: Groups, period: Period | None) -> tuple[list[tuple[str, Rows]], float | None]:
     """Without times: rows as they stand, one period apart."""
     step = None if period is None else seconds(period)
-    stretches = []
+    blocks = []
     for name, which in groups:
         numbered = rows.take(which)._replace(ns=np.arange(which.size) * SECOND)
-        stretches += [(name, part) for part in stretched(numbered, 1.0)]
-    return [(name, part._replace(ns=np.empty(0, dtype=np.int64))) for name, part in stretches], step
+        blocks += [(name, part) for part in cut_at_gaps(numbered, 1.0)]
+    return [(name, part._replace(ns=np.empty(0, dtype=np.int64))) for name, part in blocks], step
 
 
 def times(table: Table, name: str, groups: Groups, notes: list[str]) -> tuple[Ints, Mask, str | None]:
@@ -226,7 +230,7 @@ def times(table: Table, name: str, groups: Groups, notes: list[str]) -> tuple[In
     if found.missing.all():
         raise ReadingError(f"column {name!r} has no time in any row")
     if found.missing.any():
-        notes.append(f"{counted(int(found.missing.sum()), 'row')} without a time in {name!r} dropped")
+        notes.append(f"{count_noun(int(found.missing.sum()), 'row')} without a time in {name!r} dropped")
     ns = found.ns.copy()
     if found.kind is Kind.OF_DAY:
         nights = 0
@@ -238,19 +242,21 @@ def times(table: Table, name: str, groups: Groups, notes: list[str]) -> tuple[In
                 ns[there[1:]] += np.cumsum(back) * DAY
                 nights += int(back.sum())
         if nights:
-            notes.append(f"the times of day pass midnight {counted(nights, 'time')}; days were counted on from there")
+            notes.append(
+                f"the times of day pass midnight {count_noun(nights, 'time')}; days were counted on from there"
+            )
     return ns, found.missing, found.zone
 
 
 def in_time(
     rows: Rows,
-    missing: NDArray[np.bool_],
+    missing: Mask,
     groups: Groups,
     period: Period | None,
     last: bool,
     notes: list[str],
-) -> tuple[list[tuple[str, Rows]], float]:
-    """Stretches on one period, in seconds: sorted, without doubles, placed or resampled."""
+) -> tuple[list[tuple[str, Rows]], float, bool]:
+    """Blocks on one period, in seconds: sorted, without doubles, placed or resampled, and which of the two."""
     sorted_rows, unsorted, doubled = [], False, 0
     for name, which in groups:
         which = which[~missing[which]]
@@ -265,51 +271,49 @@ def in_time(
         notes.append("the rows were not in the order of time, and were sorted")
     if doubled:
         was = "was" if doubled == 1 else "were"
-        notes.append(f"{counted(doubled, 'row')} with the time of an earlier one {was} dropped: the first was kept")
+        notes.append(f"{count_noun(doubled, 'row')} with the time of an earlier one {was} dropped: the first was kept")
     native = spacing([part.ns for _, part in sorted_rows])
     step = native if period is None else seconds(period)
     if sum(float(part.ns[-1] - part.ns[0]) for _, part in sorted_rows) / (step * SECOND) > _MOST_PLACES:
         raise ConfigurationError(f"period = {step:g} s gives more than {_MOST_PLACES} rows; state a longer one")
     if step >= COARSER * native:
-        return _resampled(sorted_rows, native, step, last, notes), step
+        return _resample_all(sorted_rows, native, step, last, notes), step, True
     if period is None:
         notes.append(f"the period is {in_words(step)}, the spacing of the rows")
-    met, jitter, stretches = 0, 0.0, []
+    met, jitter, blocks = 0, 0.0, []
     for name, part in sorted_rows:
         placed, together, stray = place(part, step)
         met, jitter = met + together, max(jitter, stray)
-        stretches += [(name, piece) for piece in stretched(placed, step)]
+        blocks += [(name, piece) for piece in cut_at_gaps(placed, step)]
     if jitter > 0.05:
         notes.append(
             f"time stamps stray by up to {jitter * step:.3g} s from a period of {in_words(step)} (99 in 100 by less); "
             "each row was moved to the nearest place"
         )
     if met:
-        notes.append(f"{counted(met, 'row')} on the place of an earlier one dropped")
-    return stretches, step
+        notes.append(f"{count_noun(met, 'row')} on the place of an earlier one dropped")
+    return blocks, step, False
 
 
-def _resampled(
+def _resample_all(
     parts: list[tuple[str, Rows]], native: float, step: float, last: bool, notes: list[str]
 ) -> list[tuple[str, Rows]]:
     how = "the last reading" if last else "the mean of the readings"
     notes.append(
-        f"rows of {in_words(native)} were resampled to {in_words(step)}: {how} in each stretch, the label that most "
+        f"rows of {in_words(native)} were resampled to {in_words(step)}: {how} in each period, the label that most "
         "of its rows have (of equals the later), stamped with its beginning"
     )
-    few, stretches = 0, []
+    few, blocks = 0, []
     for name, part in parts:
         coarse, thin = resample(part, step, last)
         few += thin
-        stretches += [(name, piece) for piece in stretched(coarse, step)]
+        blocks += [(name, piece) for piece in cut_at_gaps(coarse, step)]
     if few:
-        notes.append(
-            f"{counted(few, 'stretch', 'stretches')} with less than half of the usual readings count as missing"
-        )
-    return stretches
+        notes.append(f"{count_noun(few, 'period')} with less than half of the usual readings count as missing")
+    return blocks
 
 
-# From a dataframe to a `History`: one period, segments, labels in order, and a note for everything th ---
+# From a dataframe to a `History` ------------------------------------------------------------------
 
 
 FEW = 50
@@ -322,18 +326,18 @@ _WHY = (
 
 
 def intake(
-    frame: Any,
+    frame: Frame | Table,
     *,
     reading: str | Iterable[str],
     private: str,
     time: str | None = None,
     segment: str | Iterable[str] | None = None,
     period: Period | None = None,
-    bins: Any = None,
+    bins: BinsLike | None = None,
     public: str | Iterable[str] = (),
     actuators: str | Iterable[str] = (),
     last: bool = False,
-    values: Sequence[Any] | None = None,
+    values: Sequence[Value] | None = None,
 ) -> History:
     """The history in a dataframe (pandas, polars, pyarrow) or a mapping from names to arrays.
 
@@ -381,17 +385,20 @@ def intake(
     groups = _groups(table, keys, notes)
     zone: str | None = None
     step: float | None
+    resampled = False
     if time is None:
         rows = Rows(np.zeros(len(table), dtype=np.int64), Y, labels.positions, U)
-        stretches, step = in_order(rows, groups, period)
+        blocks, step = in_order(rows, groups, period)
     else:
         ns, missing, zone = times(table, time, groups, notes)
         rows = Rows(ns, Y, labels.positions, U)
-        stretches, step = in_time(rows, missing, groups, period, last, notes)
-    segments = _segments(stretches, CLOCK in publics, zone, notes)
+        blocks, step, resampled = in_time(rows, missing, groups, period, last, notes)
+    segments = _segments(blocks, CLOCK in publics, zone, notes)
     q = (*columns, *(clock_names() if CLOCK in publics else ()))
-    segments = [_public_filled(part, bool(q), notes) for part in segments]
-    history = History(readings, private, time, q, labels.values, step, tuple(segments), (), zone, labels.bins)
+    segments = [_fill_public(part, bool(q), notes) for part in segments]
+    history = History(
+        readings, private, time, q, labels.values, step, tuple(segments), (), zone, labels.bins, resampled
+    )
     return history.having(segments, *notes, *_remarks(history, values is None))
 
 
@@ -430,15 +437,15 @@ def _roles(
             used[name] = role
 
 
-def _readings(table: Table, names: tuple[str, ...], notes: list[str]) -> NDArray[np.float64]:
+def _readings(table: Table, names: tuple[str, ...], notes: list[str]) -> Array:
     Y = np.column_stack([table.numbers(name) for name in names])
     gone = np.isnan(Y)
     for name, count in zip(names, gone.sum(axis=0).tolist(), strict=True):
         if count:
-            notes.append(f"{counted(count, 'row')} without a reading in {name!r}")
+            notes.append(f"{count_noun(count, 'row')} without a reading in {name!r}")
     part = gone.any(axis=1) & ~gone.all(axis=1)
     if part.any():
-        notes.append(f"{counted(int(part.sum()), 'row')} with some channels missing counted as missing whole")
+        notes.append(f"{count_noun(int(part.sum()), 'row')} with some channels missing counted as missing whole")
         Y[part] = np.nan
     if gone.all(axis=1).all() or np.isnan(Y).all():
         raise ReadingError(f"no row has a reading in every channel of {', '.join(names)}")
@@ -456,19 +463,19 @@ def _groups(table: Table, keys: tuple[str, ...], notes: list[str]) -> Groups:
         found.setdefault(key, []).append(k)
     missing = sum(len(rows) for key, rows in found.items() if not all(key))
     if missing:
-        notes.append(f"{counted(missing, 'row')} without an entry in {', '.join(keys)} dropped")
+        notes.append(f"{count_noun(missing, 'row')} without an entry in {', '.join(keys)} dropped")
     return [("/".join(key), np.array(rows)) for key, rows in found.items() if all(key)]
 
 
-def _segments(stretches: list[tuple[str, Rows]], clock: bool, zone: str | None, notes: list[str]) -> list[Segment]:
-    long = [(name, rows) for name, rows in stretches if len(rows.Y) >= 2]
-    if len(long) < len(stretches):
-        notes.append(f"{counted(len(stretches) - len(long), 'segment')} of a single row dropped")
+def _segments(blocks: list[tuple[str, Rows]], clock: bool, zone: str | None, notes: list[str]) -> list[Segment]:
+    long = [(name, rows) for name, rows in blocks if len(rows.Y) >= 2]
+    if len(long) < len(blocks):
+        notes.append(f"{count_noun(len(blocks) - len(long), 'segment')} of a single row dropped")
     names = [name for name, _ in long]
     cut = len(names) - len(set(names))
     if cut:
         notes.append(
-            f"{counted(cut, 'gap')} of more than {GAP} periods without a reading: a new segment begins after each"
+            f"{count_noun(cut, 'gap')} of more than {GAP} periods without a reading: a new segment begins after each"
         )
     if not long:
         raise ReadingError("no segment has two rows; readings that follow each other are needed")
@@ -482,7 +489,7 @@ def _segments(stretches: list[tuple[str, Rows]], clock: bool, zone: str | None, 
     return made
 
 
-def _public_filled(segment: Segment, wanted: bool, notes: list[str]) -> Segment:
+def _fill_public(segment: Segment, wanted: bool, notes: list[str]) -> Segment:
     """Public inputs that are missing keep their last value; before the first, the reading counts as missing."""
     if not wanted or segment.public is None:
         return Segment(segment.name, segment.times, segment.Y, segment.theta)
@@ -516,7 +523,7 @@ def _remarks(history: History, learning: bool) -> list[str]:
     for value, count in zip(history.values, counts.tolist(), strict=True):
         if count < FEW:
             remarks.append(
-                f"the value {value!r} of {history.private!r} has {counted(count, 'row')} only; its law can hardly be "
-                "told from so few, put it in a bin with others"
+                f"the value {value!r} of {history.private!r} has {count_noun(count, 'row')} only; its law can hardly "
+                "be estimated from so few, put it in a bin with others"
             )
     return remarks

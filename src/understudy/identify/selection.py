@@ -1,15 +1,13 @@
-"""Which model class? The one that predicts held-out time best.
+"""Choice of the model class: the one that predicts held-out blocks of time best.
 
-Each class is fitted on all but one block of time and judged by the log-density that it gives to each reading of that
-block, given those before it; every block is held out once. Classes are compared on the same readings: one that some
-class has no law for (the first of a segment, say) counts for none. A standard error over blocks tells how far the
-differences can be trusted; the blocks are few and long, so it is rough.
+Each class is fitted on all but one block of time. Its score is the log-density of each reading of the held-out block
+given the readings before it. Every block is held out once. All classes are compared on the same readings: a reading
+for which some class has no law, such as the first of a segment, counts for none. The standard error over blocks is
+rough, since blocks are few and long.
 
-The model classes that are tried, by name.
-
-Names are those of the table ("grey-box", "AR(2), Student-t") or of a kind: "grey-box", "autoregressive", "independent",
-"hidden", and "free", an autoregression whose noise has no assumed shape. A name of a kind tries all of that kind;
-"auto" tries all.
+Classes have names: those of the table ("grey-box", "AR(2), Student-t"), or those of a kind, which stand for all classes
+of it: "grey-box", "autoregressive", "independent", "hidden", and "free", an autoregression whose noise has no assumed
+shape. "auto" stands for all.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from understudy._types import Array, Progress
+from understudy._types import Array, Mask, Progress, Seed
 from understudy.errors import ConfigurationError, UnderstudyError
 from understudy.identify.history import History
 
@@ -32,11 +30,11 @@ if TYPE_CHECKING:
     from understudy.identify.candidates import Candidate
 
 
-# Which model class? The one that predicts held-out time best -----------------------------------------
+# Comparison on held-out blocks --------------------------------------------------------------------
 
 
 BLOCKS = 4
-_NOTHING = 0.002  # nats a reading: a thousand readings tell such classes apart with odds of seven to one
+_NOTHING = 0.002  # nats a reading: a thousand readings give a likelihood ratio of seven to one between such classes
 Maker = Callable[[History], "Candidate"]
 
 
@@ -144,7 +142,7 @@ def choose(
         if unusable is not None and trial.candidate is not None:
             trial.reason = unusable(trial.candidate)
     rows = _rows(tried, means, sizes)
-    chosen, reason = _chosen(rows, {t.key: t.name for t in tried}, wanted)
+    chosen, reason = _pick(rows, {t.key: t.name for t in tried}, wanted)
     key = next(trial.key for trial in tried if trial.name == chosen)
     return Choice(rows, chosen, key, int(sizes.sum()), len(pairs), reason)
 
@@ -177,7 +175,7 @@ class _Trial:
         self.runs += 1
 
 
-def _means(densities: list[Array], common: list[Any]) -> Array:
+def _means(densities: list[Array], common: list[Mask]) -> Array:
     """Mean of each block; NaN of a block without readings."""
     return np.array(
         [float(x[mask].mean()) if mask.any() else np.nan for x, mask in zip(densities, common, strict=True)]
@@ -221,7 +219,7 @@ def _error(x: Array, sizes: Array) -> float:
     return math.sqrt(float((w * rest) @ (w * rest)) * there.sum() / (there.sum() - 1))
 
 
-def _chosen(rows: tuple[Row, ...], names: Mapping[str, str], wanted: str | None) -> tuple[str, str]:
+def _pick(rows: tuple[Row, ...], names: Mapping[str, str], wanted: str | None) -> tuple[str, str]:
     if wanted is not None:
         name = names.get(wanted, wanted)
         row = next((row for row in rows if row.name == name), None)
@@ -272,7 +270,9 @@ _OTHER_NAMES = {
 }
 
 
-def makers(history: History, model: Any = "auto", order: Any = (1, 2), random_state: Any = 0) -> dict[str, Maker]:
+def makers(
+    history: History, model: str | Iterable[str] = "auto", order: int | Iterable[int] = (1, 2), random_state: Seed = 0
+) -> dict[str, Maker]:
     """Name -> what fits it, for the classes that `model` names."""
     wanted = [model] if isinstance(model, str) else list(model) if isinstance(model, Iterable) else [model]
     found: dict[str, Maker] = {}
@@ -280,11 +280,11 @@ def makers(history: History, model: Any = "auto", order: Any = (1, 2), random_st
     for name in wanted:
         if not isinstance(name, str):
             raise ConfigurationError(f"model = {model!r}; it is 'auto', a name or a list of names")
-        found |= _named(name, everything, history)
+        found |= _by_name(name, everything, history)
     return found
 
 
-def orders(given: Any) -> tuple[int, ...]:
+def orders(given: int | Iterable[int]) -> tuple[int, ...]:
     """Orders of autoregression, from a number or a sequence of them.
 
     >>> orders(2), orders([1, 3])
@@ -296,7 +296,7 @@ def orders(given: Any) -> tuple[int, ...]:
     return found
 
 
-def _named(name: str, everything: dict[str, dict[str, Maker]], history: History) -> dict[str, Maker]:
+def _by_name(name: str, everything: dict[str, dict[str, Maker]], history: History) -> dict[str, Maker]:
     low = name.lower()
     kind = _OTHER_NAMES.get(low, low)
     if kind == "auto":
@@ -331,7 +331,7 @@ def _autoregression(name: str, history: History) -> Maker | None:
     return partial(fit_autoregression, order=int(match[1]), noise=noise, by_class=bool(match[3]))
 
 
-def _of_kind(kind: str, history: History, order: tuple[int, ...], random_state: Any) -> dict[str, Maker]:
+def _of_kind(kind: str, history: History, order: tuple[int, ...], random_state: Seed) -> dict[str, Maker]:
     if kind == "grey-box":
         from understudy.identify.candidates.grey_box import fit_greybox
 

@@ -20,14 +20,13 @@ from typing import Any
 import numpy as np
 
 import understudy as us
-from understudy._types import Array, Progress
-from understudy._types import Ints as Index
+from understudy._types import Array, Ints, Progress
 from understudy.paper import setting as room
 from understudy.paper.estimates import Setup
 from understudy.paper.setting import Outcome, Settings, Table
 from understudy.report.figures import Bounds, ErrorCurve, panels, plot_error_ratios, plot_errors
 
-Adversary = Callable[[us.Design, Array], Index]
+Adversary = Callable[[us.Design, Array], Ints]
 
 LEAKAGES = (*(round(0.05 * i, 2) for i in range(14)), 0.68, 0.69)
 FEW = (0.0, 0.15, 0.3, 0.45, 0.6, 0.68)
@@ -43,7 +42,7 @@ GOLDEN: dict[str, tuple[float, float]] = {
 }
 
 
-def designed(leakage: float) -> us.Design:
+def make_design(leakage: float) -> us.Design:
     """The paper's design at a leakage: absolute distortion over 50 readings."""
     return us.design(room.family(), room.PSEUDO, leakage=leakage, horizon=room.HORIZON, distortion="mae")
 
@@ -54,10 +53,10 @@ def _along(leakages: Iterable[float]) -> tuple[us.Design, ...]:
     return us.frontier(family, room.PSEUDO, leakages=leakages, horizon=T, distortion="mae").designs
 
 
-def draws(design: us.Design, rows: Index, rng: np.random.Generator) -> Index:
+def draws(design: us.Design, rows: Ints, rng: np.random.Generator) -> Ints:
     """A column for each row: `Randomizer.draw_index` for many at once, from the same random bits.
 
-    >>> design = designed(0.3)
+    >>> design = make_design(0.3)
     >>> rows = np.arange(200) % 2
     >>> one_by_one = np.random.default_rng(1)
     >>> alone = [design.randomizer.draw_index(int(i), one_by_one) for i in rows]
@@ -69,7 +68,7 @@ def draws(design: us.Design, rows: Index, rng: np.random.Generator) -> Index:
     return np.asarray((bits[:, None] >= ends[rows]).sum(axis=1), dtype=np.int64)
 
 
-def released(design: us.Design, n: int, rng: np.random.Generator) -> tuple[Index, Array]:
+def release(design: us.Design, n: int, rng: np.random.Generator) -> tuple[Ints, Array]:
     """What leaves n rooms: which occupancy each had, and its disguised readings (time, room)."""
     family = design.family
     if family is None:
@@ -98,17 +97,17 @@ def posterior(design: us.Design, out: Array) -> Array:
     return np.asarray(weight / weight.sum(axis=0))
 
 
-def best(design: us.Design, out: Array) -> Index:
+def best(design: us.Design, out: Array) -> Ints:
     """The most probable occupancy, by its row."""
     return np.asarray(posterior(design, out).argmax(axis=0))
 
 
-def by_printed(design: us.Design, out: Array) -> Index:
+def by_printed(design: us.Design, out: Array) -> Ints:
     """The estimator as printed, rounded to the nearest value."""
-    return np.searchsorted(design.values, room.guess(room.printed(out), design.values))
+    return np.searchsorted(design.values, room.guess(room.printed_estimator(out), design.values))
 
 
-def by_consistent(design: us.Design, out: Array) -> Index:
+def by_consistent(design: us.Design, out: Array) -> Ints:
     """The estimator of the model, rounded to the nearest value."""
     return np.searchsorted(design.values, room.guess(room.consistent(out), design.values))
 
@@ -128,7 +127,7 @@ def attack(
     designs = _along(leakages)
     for at, design in enumerate(designs):
         for start in range(0, n, _CHUNK):
-            rows, out = released(design, min(_CHUNK, n - start), rng)
+            rows, out = release(design, min(_CHUNK, n - start), rng)
             for name, adversary in ADVERSARIES.items():
                 wrong[name][at] += int((adversary(design, out) != rows).sum())
         if progress is not None:
@@ -142,7 +141,7 @@ def compute(settings: Settings) -> Outcome:
     leakages, n = (FEW, QUICK) if settings.quick else (LEAKAGES, SEQUENCES)
     rng = settings.rng("adversary")
     curve = attack(leakages, n, rng, settings.progress)
-    raw = unfiltered(n, rng)
+    raw = errors_on_raw(n, rng)
     numbers: dict[str, float] = {"sequences": n, "points": len(leakages)}
     for name in ADVERSARIES:
         short = name.split()[0]
@@ -164,14 +163,14 @@ def compute(settings: Settings) -> Outcome:
     )
 
 
-def expected(design: us.Design, estimator: str, setup: Setup | None = None) -> float:
+def expected_error(design: us.Design, estimator: str, setup: Setup | None = None) -> float:
     """The error of a rounded estimator on the disguised readings, exactly, for occupancies 0 and 1.
 
     Both estimators are linear in the readings and those Gaussian given ~Theta: with q_j the probability that the
     estimate is above 1/2 under ~theta_j, the error is sum_j (p_0 P_0j q_j + p_1 P_1j (1 - q_j)).
 
-    >>> round(expected(designed(0.3), "consistent"), 4), round(expected(designed(0.68), "consistent"), 4)
-    (0.1336, 0.0018)
+    >>> [round(expected_error(make_design(leakage), "consistent"), 4) for leakage in (0.3, 0.68)]
+    [0.1336, 0.0018]
     """
     from scipy.special import ndtr
 
@@ -181,14 +180,14 @@ def expected(design: us.Design, estimator: str, setup: Setup | None = None) -> f
     return float(empty @ q + taken @ (1.0 - q))
 
 
-def unfiltered(n: int, rng: np.random.Generator) -> dict[str, int]:
+def errors_on_raw(n: int, rng: np.random.Generator) -> dict[str, int]:
     """Wrong guesses on readings that were not disguised; the best adversary expects them so."""
     design = us.design(room.family(), leakage="100%", horizon=room.HORIZON, distortion="mae")
-    rows, out = released(design, n, rng)
+    rows, out = release(design, n, rng)
     return {name: int((adversary(design, out) != rows).sum()) for name, adversary in ADVERSARIES.items()}
 
 
-def beaten(numbers: dict[str, float]) -> bool:
+def is_beaten(numbers: dict[str, float]) -> bool:
     """Whether an adversary was right too often to be chance, at a false-alarm rate of 1e-6 for all of them together."""
     return numbers["least_chance"] < FALSE_ALARM / numbers["comparisons"]
 
@@ -225,7 +224,7 @@ def _words(numbers: dict[str, float]) -> tuple[str, ...]:
     high, low = numbers["consistent_error_at_0.68"], numbers["consistent_error_at_0.3"]
     verdict = (
         "An adversary is significantly below the exact bound, which the theorem rules out: something is wrong here."
-        if beaten(numbers)
+        if is_beaten(numbers)
         else "No adversary is significantly below the exact bound (one-sided binomial tests, false-alarm rate 1e-6 "
         f"for all {numbers['comparisons']:.0f} together; the least chance found is {numbers['least_chance']:.2g})."
     )

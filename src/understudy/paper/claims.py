@@ -24,7 +24,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -57,7 +56,7 @@ class Reading:
 
 
 def design_for(
-    leakage: Any = LEAKAGE, horizon: int | None = room.HORIZON, distortion: str = "mae", **changes: Any
+    leakage: float | str = LEAKAGE, horizon: int | None = room.HORIZON, distortion: str = "mae", **changes: float
 ) -> us.Design:
     """The paper's design with something changed: a, b, X_0 (start), an outdoor level added to the readings, noise."""
     given = {"a": room.A, "b": room.B, "start": 100.0, "level": 0.0, "variance": room.VARIANCE} | changes
@@ -244,13 +243,13 @@ def measure(settings: Settings) -> dict[str, float]:
     """Every figure that a verdict rests on."""
     found: dict[str, float] = {}
     for leakage in (0.0, 0.3, 0.68, 0.69, math.log(2.0)):
-        design, name = adversary.designed(leakage), "ln2" if leakage > 0.69 else f"{leakage:g}"
+        design, name = adversary.make_design(leakage), "ln2" if leakage > 0.69 else f"{leakage:g}"
         found[f"distortion_at_{name}"] = relative_percent(design)
         found[f"bound_at_{name}"] = design.guarantee.bayes_error
         found[f"theorem3_at_{name}"] = design.guarantee.fano_paper
         for estimator in ("printed", "consistent"):
-            found[f"{estimator}_error_at_{name}"] = adversary.expected(design, estimator)
-        found[f"printed_from_zero_error_at_{name}"] = adversary.expected(design, "printed", Setup(start=0.0))
+            found[f"{estimator}_error_at_{name}"] = adversary.expected_error(design, estimator)
+        found[f"printed_from_zero_error_at_{name}"] = adversary.expected_error(design, "printed", Setup(start=0.0))
     found["bound_factor"] = found["bound_at_0.3"] / found["bound_at_0.68"]
     found["printed_factor"] = found["printed_error_at_0.3"] / found["printed_error_at_0.68"]
     curve = us.frontier(room.family(), room.PSEUDO, horizon=room.HORIZON, distortion="mae")
@@ -261,8 +260,8 @@ def measure(settings: Settings) -> dict[str, float]:
             for case, noise in (("raw", 0.0), ("noisy", NOISE)):
                 wrong = [misses(*setup.moments(estimator, theta, noise=noise), theta) for theta in OCCUPANCIES]
                 found[f"{name}{estimator}_misses_{case}"] = float(np.mean(wrong))
-    design = adversary.designed(0.3)
-    posterior = adversary.posterior(design, adversary.released(design, 10_000, settings.rng("claims"))[1])
+    design = adversary.make_design(0.3)
+    posterior = adversary.posterior(design, adversary.release(design, 10_000, settings.rng("claims"))[1])
     # I(Theta; ~Y) = H(Theta) - E H(Theta given ~Y), by simulation
     left = -(posterior * np.log(np.maximum(posterior, 1e-300))).sum(axis=0)
     found["information_in_readings"] = math.log(2.0) - float(left.mean())

@@ -34,7 +34,8 @@ import numpy as np
 
 import understudy as us
 from understudy._types import Array
-from understudy.paper.examples import p_text, simulated
+from understudy.paper.examples import p_text
+from understudy.paper.examples import simulate as simulated
 from understudy.paper.setting import Outcome, Settings, Table, family, room
 from understudy.report.figures import autocorrelation, plot_autocorrelation, plot_nis, plot_shares
 

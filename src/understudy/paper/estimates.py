@@ -139,7 +139,7 @@ def compute(settings: Settings) -> Outcome:
                 mean, sd = setup.moments(estimator, theta, noise=noise)
                 name = f"{estimator}_theta{theta}_{case}"
                 numbers |= {f"{name}_mean": mean, f"{name}_sd": sd, f"{name}_misses": misses(mean, sd, theta)}
-    numbers |= _simulated(setup, 2_000 if settings.quick else 20_000, rng)
+    numbers |= _simulate(setup, 2_000 if settings.quick else 20_000, rng)
     for theta in OCCUPANCIES:
         numbers[f"slow_printed_theta{theta}_mean"] = SLOW.moments("printed", theta)[0]
         numbers[f"printed_theta{theta}_mean_at_1000"] = setup.moments("printed", theta, 1000)[0]
@@ -161,7 +161,7 @@ def compute(settings: Settings) -> Outcome:
     )
 
 
-def _simulated(setup: Setup, n: int, rng: np.random.Generator) -> dict[str, float]:
+def _simulate(setup: Setup, n: int, rng: np.random.Generator) -> dict[str, float]:
     """The same misses by simulation, as a check of the exact ones."""
     found: dict[str, float] = {"sequences": n}
     for theta in OCCUPANCIES:

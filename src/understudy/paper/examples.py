@@ -26,7 +26,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -35,6 +35,8 @@ from understudy._types import Array
 from understudy.paper.setting import Outcome, Settings, Table
 from understudy.report.figures import plot_autocorrelation, plot_scores, plot_series
 from understudy.transform.whiteness import Whiteness, whiteness
+
+Real = TypeVar("Real", float, Array)
 
 FALSE_ALARM = 1e-6
 LEAKAGE = 0.3
@@ -53,12 +55,12 @@ def gaussian(theta: float) -> us.IID:
     return us.IID(us.Gaussian(float(theta), 1.0))
 
 
-def ventilated(theta: float) -> us.Markov:
+def ventilated_room(theta: float) -> us.Markov:
     """CO2 in a room with a fan that follows it, and this many people."""
     return us.Markov(us.Gaussian(450.0, 100.0), lambda y: us.Gaussian(*_step(y, theta, math.exp)))
 
 
-def _step(y: Any, theta: float, exp: Callable[[Any], Any]) -> tuple[Any, Any]:
+def _step(y: Real, theta: float, exp: Callable[[Real], Real]) -> tuple[Real, Real]:
     """Mean and variance of the reading after y."""
     g = 0.02 + 0.1 / (1.0 + exp((600.0 - y) / 40.0))
     return y + 25.0 * theta - g * (y - 420.0), (2.0 + 0.02 * abs(y - 420.0)) ** 2
@@ -78,7 +80,7 @@ def office(occupied: bool) -> us.GaussMarkov:
     return us.GaussMarkov(A, np.c_[C, np.zeros(3)], Q, 1.5 * R, b, mean0=mean0, cov0=np.diag([100.0, 1.0, 9.0, 2.8]))
 
 
-def simulated(model: us.GaussMarkov, T: int, N: int, rng: np.random.Generator) -> Array:
+def simulate(model: us.GaussMarkov, T: int, N: int, rng: np.random.Generator) -> Array:
     """N streams (T, d, N) from the definition of a Gauss-Markov model, noise by noise."""
 
     def noise(cov: Array) -> Array:
@@ -95,7 +97,7 @@ def simulated(model: us.GaussMarkov, T: int, N: int, rng: np.random.Generator) -
     return np.array(out)
 
 
-def simulated_fan(theta: float, T: int, N: int, rng: np.random.Generator) -> Array:
+def simulate_fan(theta: float, T: int, N: int, rng: np.random.Generator) -> Array:
     """N streams (T, 1, N) of the ventilated room, from its definition."""
     y = [450.0 + 10.0 * rng.standard_normal(N)]
     for _ in range(T - 1):
@@ -123,7 +125,7 @@ class Example:
     twin: Whiteness
 
 
-def disguised(name: str, about: str, units: str, pair: tuple[us.Model, us.Model], Y: Array) -> Example:
+def make_example(name: str, about: str, units: str, pair: tuple[us.Model, us.Model], Y: Array) -> Example:
     """Y as readings of the second of two models, with the scores that are tested."""
     source, target = pair
     out = us.disguise(Y, source=source, target=target)
@@ -136,16 +138,16 @@ def examples(settings: Settings) -> tuple[Example, ...]:
     rng = settings.rng("examples")
     T, N = (200, 25) if settings.quick else (500, 200)
     makers: tuple[Callable[[], Example], ...] = (
-        lambda: disguised(
+        lambda: make_example(
             "i.i.d.", "mean 1 as mean 0.4", "reading", (gaussian(1), gaussian(0.4)), 1 + rng.standard_normal((T, 1, N)),
         ),
-        lambda: disguised(
-            "Markov", "2 people as 1, fan follows the CO2", "CO2 (ppm)", (ventilated(2), ventilated(1)),
-            simulated_fan(2, T, N, rng),
+        lambda: make_example(
+            "Markov", "2 people as 1, fan follows the CO2", "CO2 (ppm)", (ventilated_room(2), ventilated_room(1)),
+            simulate_fan(2, T, N, rng),
         ),
-        lambda: disguised(
+        lambda: make_example(
             "Gauss-Markov", "office, occupied as empty, 3 sensors", "CO2 (ppm above outdoors)",
-            (office(True), office(False)), simulated(office(True), T, N, rng),
+            (office(True), office(False)), simulate(office(True), T, N, rng),
         ),
     )  # fmt: skip
     found = []

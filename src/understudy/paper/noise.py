@@ -24,6 +24,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 import understudy as us
 from understudy._types import Array, Frozen
@@ -101,11 +102,11 @@ def separation(T: int, s: float = 0.0) -> Array:
     return np.asarray(np.sqrt(np.cumsum(z * z)))
 
 
-def wrong(d: Any) -> Any:
-    """Phi(-d/2): how often the best guess between two normals at distance d is wrong, at even odds."""
+def wrong(d: ArrayLike) -> Array:
+    """Phi(-d/2): how often the best guess between two normals at distance d is wrong, at even prior."""
     from scipy.special import ndtr
 
-    return ndtr(-0.5 * np.asarray(d))
+    return np.asarray(ndtr(-0.5 * np.asarray(d)), dtype=float)
 
 
 def distance(e: float) -> float:

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 import understudy as us
 from understudy._types import Array
-from understudy.paper.examples import p_text, simulated
+from understudy.paper.examples import p_text, simulate
 from understudy.paper.setting import A, B, Outcome, Settings, Table, family, guess
 from understudy.report.figures import plot_series
 from understudy.transform.whiteness import Whiteness, whiteness
@@ -58,7 +58,7 @@ def path(day: str) -> list[int]:
 
 def along(schedule: list[int]) -> us.GaussMarkov:
     """The room along a schedule; a path of Gauss-Markov models is one."""
-    return cast(us.GaussMarkov, ROOMS.along(schedule))
+    return ROOMS.along(schedule)  # type: ignore[return-value]  # the docstring says why
 
 
 def estimates(Y: Array) -> Array:
@@ -88,11 +88,11 @@ class Days:
     late: Whiteness
 
 
-def disguised(settings: Settings) -> Days:
+def disguise_days(settings: Settings) -> Days:
     """Many days of the same schedule, disguised as another."""
     T, N = len(path(TRUE)), 40 if settings.quick else 500
     source, target = along(path(TRUE)), along(path(PLAYED))
-    Y = simulated(source, T, N, settings.rng("schedule"))
+    Y = simulate(source, T, N, settings.rng("schedule"))
     out = us.disguise(Y, source=source, target=target)
     late = along([path(PLAYED)[0], *path(PLAYED)[:-1]])
     law, twin, shifted = (whiteness(us.whiten(out, model)) for model in (target, source, late))
@@ -123,7 +123,7 @@ def best_guess(design: us.Design, settings: Settings) -> tuple[float, int]:
             n = int(((true == i) & (played == j)).sum())
             if not n:
                 continue
-            out = us.disguise(simulated(source, T, n, rng), source=source, target=target)
+            out = us.disguise(simulate(source, T, n, rng), source=source, target=target)
             loglik = np.array([-0.5 * np.square(us.whiten(out, model)).sum(axis=(0, 1)) for model in models])
             # Pr(theta_i given ~y) = sum_j p_i P_ij Pr(~y given ~theta_j), up to a factor
             weight = (prior[:, None] * P) @ np.exp(loglik - loglik.max(axis=0))
@@ -145,7 +145,7 @@ def redrawn(settings: Settings) -> float:
     right = []
     for _ in range(5 if settings.quick else 25):
         played = [design.randomizer.draw(value, rng) for value in theta]
-        Y = simulated(source, len(theta), 1, rng)
+        Y = simulate(source, len(theta), 1, rng)
         out = us.disguise(Y, source=source, target=along(played))[:, 0, 0]
         seen = logs[:, guess(estimates(out), OCCUPANCY)]
         near = np.array([np.convolve(row, np.ones(2 * REACH + 1), "same") for row in seen])
@@ -155,7 +155,7 @@ def redrawn(settings: Settings) -> float:
 
 def compute(settings: Settings) -> Outcome:
     """Schedules disguised as schedules."""
-    days = disguised(settings)
+    days = disguise_days(settings)
     settings.progress(0.4)
     design = randomizer()
     error, N = best_guess(design, settings)

@@ -100,7 +100,7 @@ def windows(Y: Array, k: int = HORIZON, window: int = WINDOW) -> tuple[Array, Ar
     return Y[k - window : k].mean(axis=0), Y[k - window - 1 : k - 1].mean(axis=0)
 
 
-def printed(Y: Array, k: int = HORIZON, window: int = WINDOW) -> Array:
+def printed_estimator(Y: Array, k: int = HORIZON, window: int = WINDOW) -> Array:
     """The estimator as printed, (Ybar - Ybarbar) / a."""
     now, before = windows(Y, k, window)
     return np.asarray((now - before) / A)

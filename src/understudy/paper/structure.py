@@ -13,13 +13,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import understudy as us
-from understudy.paper.examples import office, simulated, simulated_fan, ventilated
+from understudy.paper.examples import office, simulate, simulate_fan, ventilated_room
 from understudy.paper.schedule import PLAYED, TRUE, along, path
 from understudy.paper.setting import HORIZON, PSEUDO, Outcome, Settings, Table, family, room
 from understudy.report.diagram import Ran, plot_filter, plot_predictors, plot_sensor, plot_transformation, ran
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 LEAKAGE = 0.3
 
@@ -48,10 +52,10 @@ def structure(settings: Settings) -> Structure:
     day = along(path(TRUE))
     T = HORIZON
     found = (
-        ran(us.Transform(room(1), room(0.6)), simulated(room(1), T, 1, rng)[:, :, 0]),
-        ran(us.Transform(office(True), office(False)), simulated(office(True), T, 1, rng)[:, :, 0]),
-        ran(us.Transform(ventilated(2), ventilated(1)), simulated_fan(2, T, 1, rng)[:, :, 0]),
-        ran(us.Transform(day, along(path(PLAYED))), simulated(day, len(path(TRUE)), 1, rng)[:, :, 0]),
+        ran(us.Transform(room(1), room(0.6)), simulate(room(1), T, 1, rng)[:, :, 0]),
+        ran(us.Transform(office(True), office(False)), simulate(office(True), T, 1, rng)[:, :, 0]),
+        ran(us.Transform(ventilated_room(2), ventilated_room(1)), simulate_fan(2, T, 1, rng)[:, :, 0]),
+        ran(us.Transform(day, along(path(PLAYED))), simulate(day, len(path(TRUE)), 1, rng)[:, :, 0]),
     )
     settings.progress(1.0)
     return Structure(design, *found)
@@ -87,21 +91,21 @@ def compute(settings: Settings) -> Outcome:
         ("example", "engine", "channels", "readings", "under the true value", "under the pseudo value"),
         rows,
     )
-    pictures: dict[str, Callable[[], Any]] = {
-        "structure-sensor": partial(_drawn, plot_sensor, found.design),
-        "structure-filter": partial(_drawn, plot_filter, found.design, found.room),
-        "structure-transformation": partial(_drawn, plot_transformation, found.office),
-        "structure-markov": partial(_drawn, plot_transformation, found.fan),
-        "structure-room": partial(_drawn, plot_predictors, found.room),
-        "structure-office": partial(_drawn, plot_predictors, found.office),
-        "structure-schedule": partial(_drawn, plot_predictors, found.schedule),
+    pictures: dict[str, Callable[[], Figure]] = {
+        "structure-sensor": partial(_draw, plot_sensor, found.design),
+        "structure-filter": partial(_draw, plot_filter, found.design, found.room),
+        "structure-transformation": partial(_draw, plot_transformation, found.office),
+        "structure-markov": partial(_draw, plot_transformation, found.fan),
+        "structure-room": partial(_draw, plot_predictors, found.room),
+        "structure-office": partial(_draw, plot_predictors, found.office),
+        "structure-schedule": partial(_draw, plot_predictors, found.schedule),
     }
     return Outcome("structure", "The structure of the filter", paragraphs, numbers, (table,), pictures)
 
 
-def _drawn(plot: Callable[..., Any], *what: Any) -> Any:
+def _draw(plot: Callable[..., Axes], *what: us.Design | Ran) -> Figure:
     from matplotlib import pyplot
 
-    figure = plot(*what).figure
+    figure = plot(*what).figure.figure  # of a part of a figure, the whole
     pyplot.close(figure)  # it has the size of its drawing, and is kept by who asked for it
     return figure

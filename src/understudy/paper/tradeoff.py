@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 import understudy as us
 from understudy._types import Array, Frozen
@@ -55,18 +56,20 @@ GOLDEN: Mapping[str, tuple[float, float]] = {
 }
 
 
-class Simulated(Frozen):
+class Simulation(Frozen):
     """Distortions by simulation at some leakages, with their standard errors, beside the exact ones."""
 
     __slots__ = ("error", "exact", "leakages", "mean", "sequences")
 
-    def __init__(self, leakages: Any, exact: Any, estimates: list[tuple[float, float]], sequences: int) -> None:
+    def __init__(
+        self, leakages: ArrayLike, exact: ArrayLike, estimates: list[tuple[float, float]], sequences: int
+    ) -> None:
         self.leakages, self.exact = np.array(leakages, dtype=float), np.array(exact, dtype=float)
         self.mean, self.error = np.array(estimates).T
         self.sequences = sequences
 
     def __repr__(self) -> str:
-        return f"Simulated({self.leakages.size} leakages, {self.sequences} sequences each)"
+        return f"Simulation({self.leakages.size} leakages, {self.sequences} sequences each)"
 
 
 def compute(settings: Settings) -> Outcome:
@@ -111,12 +114,12 @@ def simulate(design: us.Design, n: int, rng: np.random.Generator) -> tuple[float
     return float(every.mean()), float(every.std(ddof=1)) / math.sqrt(n)
 
 
-def check(curve: us.Frontier, rng: np.random.Generator, quick: bool = False) -> Simulated:
+def check(curve: us.Frontier, rng: np.random.Generator, quick: bool = False) -> Simulation:
     """Simulated points of a frontier."""
     n, leakages = (20_000, CHECKED[::2]) if quick else (100_000, CHECKED)
     designs = [curve[LEAKAGES.index(x)] for x in leakages]
     estimates = [simulate(design, n, rng) for design in designs]
-    return Simulated(leakages, [design.distortion for design in designs], estimates, n)
+    return Simulation(leakages, [design.distortion for design in designs], estimates, n)
 
 
 def agreement(exact: Array, mean: Array, error: Array) -> float:
@@ -137,7 +140,7 @@ def agreement(exact: Array, mean: Array, error: Array) -> float:
     return float(gammaincc(0.5 * z.size, 0.5 * (z @ z)))
 
 
-def draw(curves: Mapping[str, us.Frontier], checks: Mapping[str, Simulated]) -> Any:
+def draw(curves: Mapping[str, us.Frontier], checks: Mapping[str, Simulation]) -> Any:
     """The figure: absolute distortion on the left, squared on the right."""
     figure, (left, right) = panels(2)
     for name, ax in (("absolute", left), ("squared", right)):
@@ -165,7 +168,7 @@ def _word(leakage: float) -> str:
     return "ln2" if x == math.log(2.0) else f"{x:.2f}" if round(x, 2) == x else f"{x:g}"
 
 
-def _table(curves: Mapping[str, us.Frontier], checks: Mapping[str, Simulated], mean: float) -> Table:
+def _table(curves: Mapping[str, us.Frontier], checks: Mapping[str, Simulation], mean: float) -> Table:
     rows = []
     absolute, squared = checks["absolute"], checks["squared"]
     for k, x in enumerate(absolute.leakages.tolist()):
@@ -185,7 +188,7 @@ def _table(curves: Mapping[str, us.Frontier], checks: Mapping[str, Simulated], m
     return Table("Distortion of the optimal filter; simulated with one standard error", heads, tuple(rows))
 
 
-def _paragraphs(numbers: Mapping[str, float], checks: Mapping[str, Simulated]) -> tuple[str, ...]:
+def _paragraphs(numbers: Mapping[str, float], checks: Mapping[str, Simulation]) -> tuple[str, ...]:
     n = checks["absolute"].sequences
     return (
         f"The least distortion at {len(LEAKAGES)} leakages from 0 to ln 2, exact, each with its proof of optimality. "

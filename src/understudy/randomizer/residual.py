@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from understudy._types import Array, Plain, Value
-from understudy.errors import DesignError, InfeasibleError, StoredFileError
+from understudy.errors import DesignError, HorizonMissingError, InfeasibleError, StoredFileError
 from understudy.models.family import Family
 from understudy.models.model import Model, Residual
 from understudy.randomizer.measures import prior_error
@@ -220,7 +220,7 @@ def rounded_up(exact: Fraction) -> float:
 
 def _readings(horizon: int | None) -> int:
     if horizon is None:
-        raise DesignError(
+        raise HorizonMissingError(
             "horizon is missing: a model that is approximate, such as one of rounded readings, leaks a little "
             "with each; say for how many readings, horizon="
         )

@@ -71,7 +71,7 @@ from understudy.adversaries.learners.calibration import (
     smoothed_logits,
 )
 from understudy.errors import UnderstudyError
-from understudy.identify.prediction import filtered
+from understudy.identify.prediction import kalman_filter as filtered
 from understudy.laws.cells import Rounded, Rounding, Truncated, truncated
 from understudy.laws.gaussian import Gaussian
 from understudy.laws.law import Law

@@ -1,55 +1,36 @@
-"""The grey-box candidate: a level that decays, a source that depends on the private parameter, and a noisy sensor.
+"""The grey-box candidate: a level that decays, a source that depends on theta, and a noisy sensor.
 
 ::
 
-    x_k = A x_{k-1} + b(theta_k) + w_k,    w_k ~ N(0, Q(theta_k))
-    y_k = x_k + v_k,                       v_k ~ N(0, R(theta_k)),    R diagonal
+    x_k = A x_{k-1} + b(theta_k) + w_k,    w_k ~ N(0, Q(theta_k)),    x_0 ~ N(mean0, cov0) in every segment
+    y_k = x_k + v_k,                       v_k ~ N(0, R(theta_k)),    R diagonal, no y_k where a reading is missing
 
-One state for each channel; the dynamics A are shared, so the state goes on when theta moves. This is the balance of a
-room: A is what ventilation leaves, b what people add. The offset is free for each value, or with
+There is one state for each channel. The dynamics A are shared, so the state goes on when theta moves. This is the
+balance of a room: A is what ventilation leaves, b what people add. The offset b is free for each value, or with
 ``offset="linear"`` it is c + beta theta for values that are numbers.
 
-Maximum likelihood, by the exact likelihood and its gradient (`likelihood`), quasi-Newton steps (`climbing`) and several
-starts. `robust` turns it into a trimmed one: the filter of each fit sets bad samples aside (`robust`), and the fit is
-made again, until the same samples are set aside, or all but one in a thousand.
-
-The likelihood of the grey-box model with its gradient, from one banded system of equations.
-
-::
-
-    x_k = A x_{k-1} + b_k + w_k,    w_k ~ N(0, Q_k)         x_0 ~ N(mean0, cov0) in every segment
-    y_k = x_k + v_k,                v_k ~ N(0, R_k)         R_k diagonal, no y_k where a reading is missing
-
-Given the readings, the states are jointly normal, and their precision L is block tridiagonal: each state touches its
-neighbours only. So instead of running a filter forwards and a smoother backwards, a banded Cholesky factor of L gives
-everything at once, all segments together:
+*Likelihood.* Given the readings, the states are jointly normal, and their precision L is block tridiagonal. A banded
+Cholesky factor of L gives everything at once, for all segments together:
 
 * the smoothed states xhat, L xhat = r;
 * log p(y) = log p(xhat, y) - log p(xhat given y), where the second term is a determinant;
 * the covariances of neighbouring states, the entries of L^-1 inside the band. With G_k = L_{k+1,k} L_kk^-1 of the
   factor, Sigma_kk = (L_kk L_kk')^-1 + G_k' Sigma_{k+1,k+1} G_k, linear in the unknown Sigma: a second banded system.
 
-The gradient is the mean of the gradient of log p(x, y) under the smoothed law (Fisher's identity), which asks for just
-these moments: d/dA = sum Q^-1 E[w_k x_{k-1}'], d/db = sum Q^-1 E[w_k], d/dQ = (sum Q^-1 E[w w'] Q^-1 - Q^-1) / 2.
+The gradient is the mean of the gradient of log p(x, y) under the smoothed law (Fisher's identity):
+d/dA = sum Q^-1 E[w_k x_{k-1}'], d/db = sum Q^-1 E[w_k], d/dQ = (sum Q^-1 E[w w'] Q^-1 - Q^-1) / 2. A test holds the
+likelihood against `us.loglik` of the switched Gauss-Markov model.
 
-The same number is `us.loglik` of the switched Gauss-Markov model, a test says; this way is quicker, and has a gradient.
+*Optimisation.* L-BFGS from several starts. Covariances are parametrised by the logarithms of their Cholesky factors
+above a small floor, so every step stays among covariances. Directions are scaled so that the likelihood has about the
+same curvature along each: first by least squares, then by second derivatives.
 
-The climb to the maximum of the grey-box likelihood: free parameters, objective, gradient, directions.
-
-Covariances are free through the logarithms of their Cholesky factors, above a small floor, so that no step leaves the
-set of covariances. The climb is quasi-Newton (L-BFGS), along directions in which the likelihood bends about equally:
-first guessed from least squares, then from its second derivatives.
-
-Bad samples and jumps, found by the filter: what a Gaussian fit must leave out.
-
-The filter of the present fit goes through the readings. One that lies further from its prediction than five standard
-deviations is set aside: it counts as missing, so it moves neither the state nor a variance, and the next ones are
-judged by a prediction that knows nothing of it. Where more than four readings in a row would be set aside, the level
-itself has jumped: they are taken back, and the segment is cut before the first of them.
-
-At most one reading in a hundred of a value (five, for values with few) is set aside or cut at. Under a normal law
-five standard deviations are passed once in 1.7 million, so on clean data nothing is lost and no variance is biased;
-where more readings lie out there, the noise has heavy tails, and a normal law is told by its 99 percent.
+*Outliers.* `robust` trims. The filter of the present fit goes through the readings. A reading further than five
+standard deviations from its prediction counts as missing. If more than four in a row would, the level has jumped: they
+stay, and the segment is cut before the first of them. The fit is repeated until the same readings are left out, up to
+one in a thousand. At most one reading in a hundred of a value (five, for values with few) is left out or cut at. A
+normal law passes five standard deviations once in 1.7 million, so clean data lose nothing. Where more readings lie out
+there, the noise has heavy tails, and the normal law describes the other 99 percent.
 """
 
 from __future__ import annotations
@@ -64,9 +45,14 @@ import numpy as np
 from understudy._types import Array, Index, Mask
 from understudy.errors import ConfigurationError
 from understudy.identify.candidates import Candidate
-from understudy.identify.candidates.autoregressive import LARGEST_RADIUS
-from understudy.identify.candidates.regression import allowance, distance_limit, heavy_tails, normal_regression
-from understudy.identify.prediction import Rows, filtered, groups, lagged, rows_of, start_law
+from understudy.identify.candidates.autoregressive import (
+    LARGEST_RADIUS,
+    allowance,
+    distance_limit,
+    heavy_tails,
+    normal_regression,
+)
+from understudy.identify.prediction import Rows, groups, kalman_filter, lags, rows_of, start_law
 from understudy.models.gauss_markov import GaussMarkov, spectral_radius
 from understudy.models.model import Model
 
@@ -74,7 +60,7 @@ if TYPE_CHECKING:
     from understudy.identify.history import History
 
 
-# The likelihood of the grey-box model with its gradient, from one banded system of equations ---------
+# The likelihood and its gradient ------------------------------------------------------------------
 
 
 class Layout(NamedTuple):
@@ -160,7 +146,7 @@ def moments(system: System, lay: Layout) -> Moments:
     r[:, before] -= A.T @ Qb
     r[:, zero] += (start @ lay.mean0)[:, None]
     r[:, seen] += precision * lay.Y
-    factor = cholesky_banded(_banded(D, F), overwrite_ab=True, lower=True, check_finite=False)
+    factor = cholesky_banded(_band(D, F), overwrite_ab=True, lower=True, check_finite=False)
     x = cho_solve_banded((factor, True), r.T.ravel(), check_finite=False).reshape(n, d).T
     S, C = _covariances(factor, n, d)
 
@@ -190,7 +176,7 @@ def _spread(matrices: Array, which: Index) -> Array:
     return np.ascontiguousarray(matrices.transpose(1, 2, 0))[:, :, which]
 
 
-def _banded(D: Array, F: Array) -> Array:
+def _band(D: Array, F: Array) -> Array:
     """The band below the diagonal, as LAPACK wants it: entry (i, j) of the matrix stands at (i - j, j)."""
     d, _, n = D.shape
     band = np.zeros((n, d, 2 * d))
@@ -242,7 +228,7 @@ def _inverse(K: Array) -> Array:
     return X
 
 
-# The climb to the maximum of the grey-box likelihood: free parameters, objective, gradient, direction ---
+# Optimisation of the likelihood -------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +264,7 @@ class Parts:
     R: Array
 
 
-def packed(parts: Parts, shape: Shape) -> Array:
+def pack(parts: Parts, shape: Shape) -> Array:
     """The parameters as one free vector: Q less its floor by its Cholesky factor, with logarithms on the diagonal."""
     d = len(shape.floor)
     lower = np.tril_indices(d)
@@ -292,7 +278,7 @@ def packed(parts: Parts, shape: Shape) -> Array:
     )
 
 
-def unpacked(x: Array, shape: Shape) -> tuple[Parts, Array]:
+def unpack(x: Array, shape: Shape) -> tuple[Parts, Array]:
     """The parameters of a free vector, and the Cholesky factors of Q less its floor."""
     d = len(shape.floor)
     nA, nb, nQ, _ = shape.sizes
@@ -312,7 +298,7 @@ def unpacked(x: Array, shape: Shape) -> tuple[Parts, Array]:
 
 def objective(x: Array, lay: Layout, theta: Index, shape: Shape) -> tuple[float, Array]:
     """Minus the mean log-likelihood of a reading, and its gradient."""
-    parts, L = unpacked(x, shape)
+    parts, L = unpack(x, shape)
     A, Q, R = parts.A, parts.Q, parts.R
     G, d, n = len(Q), len(A), len(lay.seen)
     noise = shape.noise[theta]
@@ -347,7 +333,7 @@ def _sums(rows: Array, group: Index, G: int) -> Array:
 def maximise(
     lay: Layout, theta: Index, shape: Shape, starts: list[Parts], steps: Array | None = None
 ) -> tuple[Parts, Array]:
-    """The best of the climbs from the starts, and the directions in which the likelihood bends equally there.
+    """The best optimum from the starts, and the directions in which the likelihood bends equally there.
 
     A few steps from each start, then the best one to the top. With `steps`, such directions from a fit nearby,
     it is there soon.
@@ -360,7 +346,7 @@ def maximise(
         except (np.linalg.LinAlgError, FloatingPointError):
             return 1e10, np.zeros_like(x)
 
-    def climb(x: Array, T: Array, most: int) -> tuple[float, Array]:
+    def optimise(x: Array, T: Array, most: int) -> tuple[float, Array]:
         def along(s: Array) -> tuple[float, Array]:
             found, gradient = value(x + T @ s)
             return found, gradient @ T
@@ -371,20 +357,20 @@ def maximise(
         return float(found.fun), x + T @ found.x
 
     if steps is not None:
-        _, x = climb(packed(starts[0], shape), steps, 60)
-        return unpacked(x, shape)[0], steps
-    tried = [climb(packed(parts, shape), _steps(parts, lay, theta, shape), 25) for parts in starts]
+        _, x = optimise(pack(starts[0], shape), steps, 60)
+        return unpack(x, shape)[0], steps
+    tried = [optimise(pack(parts, shape), _steps(parts, lay, theta, shape), 25) for parts in starts]
     best, x = min(tried, key=lambda one: one[0])
     for _ in range(8):
         before = best
-        steps = _curved(lambda x: value(x)[1], x)
-        best, x = climb(x, steps, 40)
+        steps = _curvature_directions(lambda x: value(x)[1], x)
+        best, x = optimise(x, steps, 40)
         if before - best < 1e-8:
             break
-    return unpacked(x, shape)[0], np.asarray(steps)
+    return unpack(x, shape)[0], np.asarray(steps)
 
 
-def _curved(gradient: Callable[[Array], Array], x: Array) -> Array:
+def _curvature_directions(gradient: Callable[[Array], Array], x: Array) -> Array:
     """Directions in which the likelihood bends equally here, from its second derivatives; flat ones are left short."""
     h, here = 1e-5, gradient(x)
     H = np.stack([(gradient(x + h * e) - here) / h for e in np.eye(len(x))])
@@ -394,7 +380,7 @@ def _curved(gradient: Callable[[Array], Array], x: Array) -> Array:
 
 
 def _steps(parts: Parts, lay: Layout, theta: Index, shape: Shape) -> Array:
-    """Directions in which the likelihood bends about equally, as columns: the climb is made along them.
+    """Directions in which the likelihood bends about equally, as columns: the optimisation goes along them.
 
     If the states were seen, row i of (A, b) would have the information M / Q_ii a reading, with M the mean of
     (x, u)(x, u)' for the state before and the row u of the design. So M^-1/2 sqrt(Q_ii) makes it the identity.
@@ -418,7 +404,7 @@ def _steps(parts: Parts, lay: Layout, theta: Index, shape: Shape) -> Array:
     return T
 
 
-# Bad samples and jumps, found by the filter: what a Gaussian fit must leave out ----------------------
+# Outliers and jumps -------------------------------------------------------------------------------
 
 
 LONGEST = 4
@@ -459,7 +445,9 @@ def set_aside(models: list[GaussMarkov], rows: Rows) -> Rows:
 
 def _distances(models: list[GaussMarkov], rows: Rows) -> np.ndarray:
     """Squared lengths of the scores; NaN where no reading counts."""
-    return np.concatenate([np.square(filtered(models, rows.Y[s], rows.theta[s])[1]).sum(axis=1) for s in rows.pieces])
+    return np.concatenate(
+        [np.square(kalman_filter(models, rows.Y[s], rows.theta[s])[1]).sum(axis=1) for s in rows.pieces]
+    )
 
 
 def _first_of_each(distance: np.ndarray, limit: float, open_: Mask) -> Index:
@@ -478,7 +466,7 @@ def _within_allowance(marked: Index, distance: np.ndarray, theta: Index, left: n
 
 
 def _runs(aside: Mask, used: Mask, cuts: Mask) -> list[tuple[int, int]]:
-    """Stretches of more than LONGEST readings set aside with none kept between them, within a segment."""
+    """Blocks of more than LONGEST readings set aside with none kept between them, within a segment."""
     at = np.flatnonzero(used)
     flags, edge = aside[at], cuts[at]
     found = []
@@ -494,7 +482,7 @@ def _runs(aside: Mask, used: Mask, cuts: Mask) -> list[tuple[int, int]]:
     return found
 
 
-# The grey-box candidate: a level that decays, a source that depends on the private parameter, and a n ---
+# The candidate ------------------------------------------------------------------------------------
 
 
 _FLOOR = 1e-6  # smallest variance beside that of the one-step prediction: the likelihood may ask for none at all
@@ -540,7 +528,7 @@ def fit_greybox(
     first, variance = _start(scaled, design, which, robust)
     shape = Shape(design, which if noise == "by class" else np.zeros(m, dtype=np.intp), pattern, _FLOOR * variance)
     starts = [_split(first, shape, variance, share) for share in _SHARES]
-    parts, kept, rounds = _climb(scaled, shape, starts, (mean0, cov0), robust)
+    parts, kept, rounds = _optimise(scaled, shape, starts, (mean0, cov0), robust)
     radius = spectral_radius(parts.A)
     if radius > LARGEST_RADIUS:
         notes = (
@@ -551,7 +539,7 @@ def fit_greybox(
         held = Shape(shape.design, shape.noise, shape.pattern, shape.floor, A)
         lay = layout(kept, mean0, cov0)
         parts, _ = maximise(lay, kept.theta, held, [Parts(A, parts.beta, parts.Q, parts.R)])
-    notes = (*notes, *_told(history, rows, kept, rounds))
+    notes = (*notes, *_remarks(history, rows, kept, rounds))
     told = {"noise": "shared noise", "offset": "linear offset", "dynamics": "diagonal"}
     name = ", ".join(["grey-box", *(told[key] for key, given in chosen.items() if given != _CHOICES[key][0])])
     return _candidate(name, history, parts, shape, (location, unit, mean0, cov0), notes)
@@ -572,7 +560,7 @@ def _design(history: History, offset: str, which: Index) -> Array:
 
 def _start(rows: Rows, design: Array, which: Index, robust: bool) -> tuple[tuple[Array, Array], Array]:
     """A and beta by least squares on the reading before, corrected for sensor noise, and the one-step variance."""
-    at, X = lagged(rows, 1)
+    at, X = lags(rows, 1)
     group = which[rows.theta[at]]
     fit = normal_regression(X, rows.Y[at], group, int(which.max()) + 1, shared=True, robust=robust)
     A = fit.B[0].T
@@ -597,7 +585,7 @@ def _split(first: tuple[Array, Array], shape: Shape, variance: Array, share: flo
     return Parts(closer * shape.pattern, beta * (1.0 - 0.5 * share if share > 0.1 else 1.0), Q, R)
 
 
-def _climb(
+def _optimise(
     rows: Rows, shape: Shape, starts: list[Parts], initial: tuple[Array, Array], robust: bool
 ) -> tuple[Parts, Rows, int]:
     """Fits and settings aside by turns, until (nearly) the same readings are set aside; and the rows that counted."""
@@ -628,7 +616,7 @@ def models_of(parts: Parts, shape: Shape, initial: tuple[Array, Array]) -> list[
     ]
 
 
-def _told(history: History, rows: Rows, kept: Rows, rounds: int) -> tuple[str, ...]:
+def _remarks(history: History, rows: Rows, kept: Rows, rounds: int) -> tuple[str, ...]:
     aside = int((rows.used & ~kept.used).sum())
     cuts = len(kept.starts) - len(rows.starts)
     notes = []

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from understudy._types import Array, Index
+from understudy._types import Array, Index, Seed
 from understudy.errors import ConfigurationError
 from understudy.identify.candidates import Candidate
 from understudy.identify.prediction import Rows, groups, resolution, rows_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 _LEAN = 2.0  # readings' worth of what all values together say of a state
-_SETTLED = 1e-6  # gain in log-likelihood of a reading below which a climb ends
+_SETTLED = 1e-6  # gain in log-likelihood of a reading below which the optimisation ends
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
@@ -42,7 +42,7 @@ class Chain:
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class Expectation:
     """What the readings say of the hidden states: log-likelihood, probabilities (N, S), moves (S, S), starts (S,)."""
 
     loglik: float
@@ -52,11 +52,11 @@ class Expected:
 
 
 def fit_hidden(
-    history: History, *, states: int = 3, starts: int = 4, most: int = 200, random_state: int = 0
+    history: History, *, states: int = 3, starts: int = 4, most: int = 200, random_state: Seed = 0
 ) -> Candidate:
     """A hidden Markov model for each value of the private parameter, with shared moves.
 
-    `starts` climbs are begun, the first two from the quantiles of the readings, the others at random cuts
+    `starts` optimisations are begun, the first two from the quantiles of the readings, the others at random cuts
     (`random_state`); the best is led on, for at most `most` steps.
 
     >>> import understudy as us
@@ -86,11 +86,11 @@ def fit_hidden(
     floor = np.maximum(np.square(step) / 12.0, 1e-6 * np.square(unit))
     rng = np.random.default_rng(random_state)
     tried = [
-        _climb(_begin(rows, group, states, number, rng, floor), rows, group, floor, 15) for number in range(starts)
+        _optimise(_begin(rows, group, states, number, rng, floor), rows, group, floor, 15) for number in range(starts)
     ]
-    chain, _, rounds = _climb(max(tried, key=lambda one: one[1])[0], rows, group, floor, most)
+    chain, _, rounds = _optimise(max(tried, key=lambda one: one[1])[0], rows, group, floor, most)
     if rounds == most:
-        notes = (*notes, f"the climb was ended after {most} steps, before it had settled.")
+        notes = (*notes, f"the optimisation was ended after {most} steps, before it had settled.")
     order = np.argsort(chain.means[:, :, 0].mean(axis=0))
     A, initial = chain.A[np.ix_(order, order)], chain.initial[order]
     means, covs = chain.means[:, order], chain.covs[:, order]
@@ -111,7 +111,7 @@ def fit_hidden(
     return Candidate(name, models, parameters, count, notes)
 
 
-def expected(chain: Chain, rows: Rows, group: Index) -> Expected:
+def expectation_step(chain: Chain, rows: Rows, group: Index) -> Expectation:
     """Forwards and backwards through all segments."""
     N, S = len(rows.Y), len(chain.A)
     G = log_densities_of(chain, rows, group)
@@ -143,7 +143,7 @@ def expected(chain: Chain, rows: Rows, group: Index) -> Expected:
     norm = np.einsum("ki,ij,kj->k", filtered[:-1], chain.A, later)
     share = np.where(rows.opening[1:], 0.0, 1.0 / norm)
     moves = chain.A * (filtered[:-1].T @ (later * share[:, None]))
-    return Expected(loglik, gamma, moves, gamma[rows.starts].sum(axis=0))
+    return Expectation(loglik, gamma, moves, gamma[rows.starts].sum(axis=0))
 
 
 def log_densities_of(chain: Chain, rows: Rows, group: Index) -> Array:
@@ -159,7 +159,7 @@ def log_densities_of(chain: Chain, rows: Rows, group: Index) -> Array:
     return G
 
 
-def maximised(found: Expected, rows: Rows, group: Index, G: int, floor: Array) -> Chain:
+def maximisation_step(found: Expectation, rows: Rows, group: Index, G: int, floor: Array) -> Chain:
     """The parameters that these expectations ask for; a law of few readings leans on that of all values together."""
     S, d = found.gamma.shape[1], rows.dim
     moves = found.moves + 1e-3 / S
@@ -180,14 +180,14 @@ def maximised(found: Expected, rows: Rows, group: Index, G: int, floor: Array) -
     return Chain(moves / moves.sum(axis=1, keepdims=True), initial / initial.sum(), means, covs)
 
 
-def _climb(chain: Chain, rows: Rows, group: Index, floor: Array, most: int) -> tuple[Chain, float, int]:
+def _optimise(chain: Chain, rows: Rows, group: Index, floor: Array, most: int) -> tuple[Chain, float, int]:
     before = -math.inf
     for number in range(1, most + 1):
-        found = expected(chain, rows, group)
+        found = expectation_step(chain, rows, group)
         if found.loglik - before < _SETTLED * int(rows.used.sum()):
             return chain, found.loglik, number - 1
         before = found.loglik
-        chain = maximised(found, rows, group, len(chain.means), floor)
+        chain = maximisation_step(found, rows, group, len(chain.means), floor)
     return chain, before, most
 
 
@@ -204,7 +204,7 @@ def _begin(rows: Rows, group: Index, S: int, number: int, rng: np.random.Generat
     level = np.searchsorted(cuts, np.nan_to_num(score, nan=0.5))
     gamma = 0.9 * np.eye(S)[level] + 0.1 / S
     stay = 0.9 * np.eye(S) + 0.1 / S
-    return maximised(Expected(0.0, gamma, 1e3 * stay, np.ones(S)), rows, group, G, floor)
+    return maximisation_step(Expectation(0.0, gamma, 1e3 * stay, np.ones(S)), rows, group, G, floor)
 
 
 def _ranks(Y: Array) -> Array:

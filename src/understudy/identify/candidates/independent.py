@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from understudy._types import Array
+from understudy._types import Array, Seed
 from understudy.errors import ConfigurationError
 from understudy.identify.candidates import Candidate
-from understudy.identify.candidates.autoregressive import correlation_of
-from understudy.identify.candidates.regression import student_regression
+from understudy.identify.candidates.autoregressive import correlation_of, student_regression
 from understudy.identify.prediction import Rows, groups, resolution, rows_of
 from understudy.laws.gaussian import Gaussian
 from understudy.laws.mixture import Mixture
@@ -38,7 +37,7 @@ _NAMES = {"normal": "normal", "student": "Student-t", "kernel": "kernel"}
 _BROAD, _WIDTH = 0.01, 3.0
 
 
-def fit_independent(history: History, *, law: str = "normal", random_state: int = 0) -> Candidate:
+def fit_independent(history: History, *, law: str = "normal", random_state: Seed = 0) -> Candidate:
     """Independent readings, one law for each value; `law` is "normal", "student" or "kernel".
 
     `random_state` starts the thinning of a kernel estimate of several channels.
@@ -110,7 +109,7 @@ def _students(parts: list[Array], rows: Rows) -> Found:
 # Kernel estimates ----------------------------------------------------------------------------------------
 
 
-def _kernels(parts: list[Array], rows: Rows, random_state: int) -> Found:
+def _kernels(parts: list[Array], rows: Rows, random_state: Seed) -> Found:
     floor = np.nan_to_num(resolution(rows), nan=0.0) / np.sqrt(12.0)
     laws, factors = [], []
     for part in parts:
@@ -121,7 +120,7 @@ def _kernels(parts: list[Array], rows: Rows, random_state: int) -> Found:
     return laws, {"bandwidth factor": factors}, len(parts)
 
 
-def kernel_estimate(Y: Array, factor: float, floor: Array, random_state: int = 0) -> tuple[Array, Array, Array]:
+def kernel_estimate(Y: Array, factor: float, floor: Array, random_state: Seed = 0) -> tuple[Array, Array, Array]:
     """Weights (K,), means (K, d) and covariances (K, d, d): readings in groups of neighbours, widened by the bandwidth.
 
     The bandwidth is `factor` times Silverman's, and at least `floor`. A group has the covariance of its readings
@@ -146,7 +145,7 @@ def kernel_estimate(Y: Array, factor: float, floor: Array, random_state: int = 0
     return weights, np.concatenate([means, [Y.mean(axis=0)]]), np.concatenate([covs, [broad]])
 
 
-def _neighbours(Y: Array, random_state: int) -> Any:
+def _neighbours(Y: Array, random_state: Seed) -> Any:
     """A label for each reading: equal shares in order for one channel, k-means for several."""
     n, d = Y.shape
     if d == 1:
@@ -167,7 +166,7 @@ def _neighbours(Y: Array, random_state: int) -> Any:
     return label
 
 
-def _best_factor(Y: Array, floor: Array, random_state: int) -> float:
+def _best_factor(Y: Array, floor: Array, random_state: Seed) -> float:
     """The factor that predicts held-out blocks best."""
     n = len(Y)
     if n < 10 * _BLOCKS:
