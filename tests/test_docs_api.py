@@ -6,7 +6,8 @@ from pathlib import Path
 
 import understudy as us
 
-PAGE = (Path(__file__).parents[1] / "docs" / "api.md").read_text(encoding="utf-8")
+PATH = Path(__file__).parents[1] / "docs" / "api.md"
+PAGE = PATH.read_text(encoding="utf-8")
 DIRECTIVE = re.compile(r"^\.\. auto(?:function|class):: (\w+)$", re.MULTILINE)
 
 
@@ -29,3 +30,10 @@ def test_each_figure_stands_on_the_page_once():
     pages = [f"understudy.report.{name}" for name in ("audit_html", "audit_report")]
     assert entries == Counter(name for name in us.report.__all__ if f"understudy.report.{name}" not in pages)
     assert all(name in PAGE for name in pages)
+
+
+def test_examples_import_the_public_names_only():
+    """Pages for users write `us.name`; they import nothing from inside of the package."""
+    pages = [*PATH.parent.glob("*.md"), PATH.parents[1] / "README.md"]
+    inside = re.compile(r"^(?:>>>|\.\.\.)\s+(?:from|import) understudy\.", re.MULTILINE)
+    assert [page.name for page in pages if inside.search(page.read_text(encoding="utf-8"))] == []
