@@ -93,7 +93,7 @@ if TYPE_CHECKING:
 
 
 _ROUNDS = 80
-_NOTHING = 1e-9  # nats a decision: a chain that tells no more in the long run has come to rest
+_NOTHING = 1e-9  # nats a decision: a chain that leaks no more in the long run has settled
 
 
 def as_rate(rate: float | str, family: Family) -> float:
@@ -110,7 +110,7 @@ def as_rate(rate: float | str, family: Family) -> float:
 
 
 def at_rate(most: Beliefs, rate: float, rng: Seed) -> tuple[Beliefs, LongRun]:
-    """The largest slope that is found to tell no more than the rate, in the long run."""
+    """The largest slope found whose leakage in the long run is at most the rate."""
 
     def at(slope: float) -> tuple[Beliefs, LongRun]:
         beliefs = Beliefs(most.prior, most.transitions, most.cost, slope)
@@ -125,7 +125,7 @@ def at_rate(most: Beliefs, rate: float, rng: Seed) -> tuple[Beliefs, LongRun]:
                 "parameter that stays, or give a slope"
             )
         return everything
-    anything = bool(np.isfinite(most.cost).all(axis=0).any())  # whether a decision may tell nothing
+    anything = bool(np.isfinite(most.cost).all(axis=0).any())  # whether a decision may leak nothing
     if rate == 0.0 and anything:
         return at(0.0)
     scale = most.scale
@@ -162,7 +162,7 @@ def at_rate(most: Beliefs, rate: float, rng: Seed) -> tuple[Beliefs, LongRun]:
                 break
             a, b = math.log(low), math.log(high)
             x = b - f_high * (b - a) / (f_high - f_low) if f_high > f_low else 0.5 * (a + b)
-            # where the rate is 0 over a stretch, its end is sought by halving
+            # where the rate is 0 over an interval, its end is sought by bisection
             x = 0.5 * (a + b) if best is None or best[1].rate == 0.0 or not a < x < b else x
             s = math.exp(x)
     if best is None:
@@ -194,7 +194,7 @@ class CausalChoices:
 
 
 class CausalDesign(Frozen):
-    """A causal randomizer with what it tells and costs; `us.design_causal` makes one.
+    """A causal randomizer with its leakage and its distortion; `us.design_causal` makes one.
 
     `rate` is the expected leakage in nats a decision in the long run and `distortion` the expected surrogate
     distortion, both with standard errors that are 0 unless they were simulated (`long_run.how`). The first decision
@@ -310,10 +310,10 @@ class CausalDesign(Frozen):
     def draw(
         self, state: BeliefState, theta: Value, rng: np.random.Generator | None = None, left: float = math.inf
     ) -> Draw:
-        """One decision: the state after it, the position of the pseudo value, and the nats that it told.
+        """One decision: the state after it, the position of the pseudo value, and its leakage in nats.
 
-        The random source is the operating system's; a `rng` is for simulations and tests. A decision that would tell
-        more than the `left` nats is made without a look at theta, and tells nothing.
+        The random source is the operating system's; a `rng` is for simulations and tests. A decision that would leak
+        more than the `left` nats is made without a look at theta, and leaks nothing.
         """
         return self.beliefs.draw(state, self.row(theta), rng, left)
 
@@ -332,7 +332,7 @@ class CausalDesign(Frozen):
         tolerance: Duration | None = None,
         fill: bool | None = None,
     ) -> Stream:
-        """A live stream that decides by the clock, and is told the private value with its readings.
+        """A live stream that decides by the clock, and is given the private value with its readings.
 
         A decision is made every `decision_every` readings; with `every`, a timedelta, at the full quarters of an hour
         or whatever it is (counted from 1970, in UTC), and readings then have times. The value at the first reading
@@ -440,11 +440,11 @@ class CausalDesign(Frozen):
         return CausalPolicy(self)
 
     def next_charge(self, state: BeliefState) -> float:
-        """The nats that the next decision will tell: known before it is made, from the pseudo past alone."""
+        """The leakage of the next decision in nats: known before it is made, from the pseudo past alone."""
         return self.beliefs.charge(state.belief, self.beliefs.kernel(state.belief))
 
     def expected_leakage(self, decisions: int) -> float:
-        """Nats that so many decisions tell on average, the first apart and the others at the long-run rate."""
+        """The expected leakage of so many decisions in nats, the first apart and the others at the long-run rate."""
         return self.first_charge + max(0, decisions - 1) * self.rate if decisions > 0 else 0.0
 
     @property
@@ -506,12 +506,12 @@ def design_causal(
     `transition` (m, m) takes theta from one decision to the next, the first of which has the family's prior; a
     sequence of matrices is used in turn, for the time of day. `pseudo` are the values that may be played. Either
     `rate`, the expected leakage in nats a decision ("0.1 bit" may be written), or `slope` is given; with a rate the
-    slope is found at which the long run tells as much, or less. `decision_every` is the number of readings a decision
+    slope is found at which the long run leaks as much, or less. `decision_every` is the number of readings a decision
     is for.
 
     `horizon`, `distortion`, `weights`, `accuracy`, `rng` and `progress` say how the surrogate distortion is found, as
     in `us.costs`: that of a pair of values that stay, over the horizon or in the limit. A matrix (m, n) in place of
-    the distortion is taken as it is. What a pair of moving paths really costs is told by `path_distortion`.
+    the distortion is taken as it is. `path_distortion` is the distortion of a pair of moving paths.
 
     The private value must be known. ``accept_estimated_theta=True`` makes a design whose streams estimate it from the
     readings instead. No theorem holds for it, and everything that it writes says "no guarantee, audit only".
@@ -739,9 +739,9 @@ def _check_long_run(plain: Plain, beliefs: Beliefs) -> LongRun:
 
 
 def at_most(leakage_per_day: float | str | None, decisions_per_day: float) -> float:
-    """The rate for `us.design_causal` with which a day tells so much: nats a decision.
+    """The rate for `us.design_causal` that makes the expected leakage of a day so much: nats a decision.
 
-    The leakage is a number of nats or written with its unit. In expectation only: how much a day tells depends on the
+    The leakage is a number of nats or written with its unit. In expectation only: the leakage of a day depends on the
     draws. To keep every day within a budget give each draw what is left of it, ``design.draw(..., left=...)``.
 
     >>> at_most(1.92, decisions_per_day=96)
@@ -758,7 +758,7 @@ def at_most(leakage_per_day: float | str | None, decisions_per_day: float) -> fl
 
 
 def per_day(design: CausalDesign, decisions_per_day: int) -> dict[str, float]:
-    """What a design tells in expectation: nats and bits a decision and a day, and on the first day.
+    """The expected leakage of a design: nats and bits a decision and a day, and on the first day.
 
     >>> import understudy as us
     >>> from understudy.randomizer.causal import design_causal

@@ -1,32 +1,24 @@
-"""What somebody who sees every pseudo value believes, and the kernel that fits the belief.
+"""The belief of an observer of all pseudo values, and the kernel that is optimal for it.
 
-The private parameter moves: theta_1 has the prior, and theta_k+1 follows theta_k by a transition matrix. Before
-decision k the belief is b = Pr(theta_k given ~theta_1 .. ~theta_k-1), which the randomizer knows, for it made the
-draws. Its kernel is the one that is optimal for this belief at a fixed slope s::
+The private parameter is a Markov chain: theta_1 has the prior, and theta_k+1 follows theta_k by a transition matrix.
+Before decision k the belief is the posterior b = Pr(theta_k given ~theta_1 .. ~theta_k-1). The randomizer knows it,
+because it made the draws. Its kernel is the one that is optimal for this belief at a fixed slope s::
 
     P(b) = argmin over P of  I_b(P) + s sum_ij b_i P_ij L_ij
 
-so that everywhere a unit of distortion is worth s nats. With draw j the belief moves by Bayes' rule, then by
-the chain: b+ = u T with u_i = b_i P_ij / sum_l b_l P_lj. The draw tells I_b(P) nats about theta_k that were not told
-before. Draws depend on theta_k and on the pseudo past alone, so these charges add up to all that the sequence tells.
+so that a unit of distortion is worth s nats everywhere. After draw j the belief follows Bayes' rule, then the chain:
+b+ = u T with u_i = b_i P_ij / sum_l b_l P_lj. The draw leaks I_b(P) nats about theta_k. Draws depend on theta_k and on
+the pseudo past alone, so by the chain rule these charges add up to the leakage of the sequence.
 
-**Kernels are shared.** A belief is rounded to 2^-30 to find its kernel, which is kept for the next time. Charge and
-belief are those of the belief itself under the kernel that is drawn from: rounding touches optimality (by its
-square), never the account.
-
-A causal randomizer at work in simulation, and what adversaries make of it.
-
-Who sees ~theta_1 .. ~theta_k filters; who waits until the end smooths, by the forward-backward recursion over theta
-with the kernels that were in use along the path. Both are exact and know everything but theta and the coins, so
-nobody who sees disguised readings alone does better. Smoothing never does worse than filtering and does better where
-the chain is persistent: what holds of a decision at its time does not hold for ever.
-
-A causal randomizer in the long run: what it tells and costs a decision.
-
-Under the pseudo draws the belief is a Markov chain of its own. Where it visits few places these are enumerated, and
-leakage rate and distortion are means over its stationary law, exact to rounding. That happens more often than one
-would think: while all columns are in use the posterior after draw j does not depend on the belief before it.
-Elsewhere two values have a grid of beliefs, and more values a simulation with its standard error.
+- `Beliefs` is this recursion. A belief is rounded to 2^-30 to find its kernel, which is cached. Charge and posterior
+  are those of the belief itself under the kernel that is drawn from: rounding affects optimality (by its square), never
+  the account of the leakage.
+- `play` simulates private paths and their draws. `posteriors` and `errors` are the exact adversaries: the filter, who
+  sees ~theta_1 .. ~theta_k, and the smoother, who sees the whole path (the forward-backward recursion). No observer of
+  disguised readings does better. The smoother is never worse than the filter, and better where the chain is persistent.
+- `long_run` is the leakage rate and the distortion a decision. Under the pseudo draws the belief is a Markov chain.
+  Where it visits few states these are enumerated, and both are means over its stationary law, exact to rounding;
+  otherwise two values have a grid of beliefs, and more values a simulation with its standard error.
 """
 
 from __future__ import annotations
@@ -50,7 +42,7 @@ from understudy.randomizer.solver import as_cost, as_prior, at_slope, kernels, v
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-# What somebody who sees every pseudo value believes, and the kernel that fits the belief -------------
+# The belief recursion -----------------------------------------------------------------------------------
 
 
 Belief = tuple[float, ...]
@@ -63,7 +55,7 @@ _GAP = 1e-9  # nats by which a kernel may miss the optimum, and does so by far l
 class BeliefState(NamedTuple):
     """What a causal randomizer remembers: the belief before the next decision, and how many were made.
 
-    It follows from the pseudo path alone and tells as much as that does, so its repr tells the count only.
+    It follows from the pseudo path alone and discloses as much as that does, so its repr shows the count only.
 
     >>> BeliefState((0.25, 0.75), 3)
     BeliefState(decisions=3)
@@ -77,7 +69,7 @@ class BeliefState(NamedTuple):
 
 
 class Draw(NamedTuple):
-    """A decision: the state after it, the position of the pseudo value, and the nats that it told."""
+    """A decision: the state after it, the position of the pseudo value, and its leakage in nats."""
 
     state: BeliefState
     pseudo: int
@@ -91,7 +83,7 @@ class Beliefs(Frozen):
     """The belief recursion of one source, one cost matrix and one slope.
 
     `transitions` is one matrix (m, m), or several that are used in turn: number k mod their count takes theta from
-    decision k to the next. The slope is in nats a unit of cost; 0 tells nothing, infinity plays the cheapest pairs.
+    decision k to the next. The slope is in nats a unit of cost; 0 leaks nothing, infinity plays the cheapest pairs.
 
     >>> flip = [[0.9, 0.1], [0.1, 0.9]]
     >>> beliefs = Beliefs([0.5, 0.5], flip, [[0, 1], [1, 0]], slope=2.0)
@@ -155,7 +147,7 @@ class Beliefs(Frozen):
         return state if self.period == 1 else self.advance(state, tick % self.period)
 
     def advance(self, state: BeliefState, decisions: int) -> BeliefState:
-        """The state after so many decisions that were not made: the parameter has moved, and nothing was told.
+        """The state after so many decisions that were not made: the parameter has moved, and nothing has leaked.
 
         >>> beliefs = Beliefs([1.0, 0.0], [[0.9, 0.1], [0.1, 0.9]], [[0, 1], [1, 0]], slope=2.0)
         >>> [round(p, 4) for p in beliefs.advance(beliefs.start(), 3).belief], beliefs.advance(beliefs.start(), 10**9).k
@@ -187,11 +179,11 @@ class Beliefs(Frozen):
         return kernel
 
     def charge(self, belief: Sequence[float], kernel: Array) -> float:
-        """I_b(P), the nats that a draw from this kernel tells at this belief."""
+        """I_b(P), the leakage of a draw from this kernel at this belief, in nats."""
         m, n = kernel.shape
         r = np.empty(2)
         kernels.information(view(kernel.reshape(-1)), m, n, view(np.array(belief)), view(r))
-        # for the belief normalised and as it is; a constant kernel tells nothing at either
+        # for the belief normalised and as it is; a constant kernel leaks nothing at either
         normalised, given = r.tolist()
         return max(normalised, given) if normalised > 0.0 else 0.0
 
@@ -200,8 +192,8 @@ class Beliefs(Frozen):
     ) -> Draw:
         """One decision for the private value of this row, from the random source of the operating system.
 
-        A decision that would tell more than `left` nats is made by the best column for the belief, whatever theta is,
-        and tells nothing. That it would is seen before the draw and follows from the pseudo past, so a budget is kept
+        A decision that would leak more than `left` nats is made by the best column for the belief, whatever theta is,
+        and leaks nothing. That it would is seen before the draw and follows from the pseudo past, so a budget is kept
         on every path.
 
         A private value that is impossible by the prior and the transitions is outside of the model. A refusal would
@@ -222,7 +214,7 @@ class Beliefs(Frozen):
 
     @staticmethod
     def _draw_by_belief(belief: Sequence[float], kernel: Array, u: float) -> int:
-        """A draw that has the odds that somebody expects who knows the pseudo past alone."""
+        """A draw with the probabilities given the pseudo past alone."""
         r = np.asarray(belief) @ kernel
         ends = np.cumsum(r / r.sum())
         return int(np.flatnonzero(r > 0.0)[np.searchsorted(ends[r > 0.0][:-1], u, side="right")])
@@ -235,7 +227,7 @@ class Beliefs(Frozen):
         return state[0]
 
     def after(self, state: BeliefState, kernel: Array | None, j: int | None) -> BeliefState:
-        """The state after draw j from a kernel; without one, after a decision that told nothing."""
+        """The state after draw j from a kernel; without one, after a decision that leaked nothing."""
         belief, k = state
         m, n = self.cost.shape
         r = np.empty(2 * m)
@@ -247,16 +239,16 @@ class Beliefs(Frozen):
         return BeliefState(tuple(r.tolist()[:m]), k + 1)
 
     def quiet(self, belief: Sequence[float]) -> int:
-        """The column of least expected cost at a belief, for decisions that must tell nothing."""
+        """The column of least expected cost at a belief, for decisions that must leak nothing."""
         b = np.asarray(belief)
         expected = b[b > 0.0] @ self.cost[b > 0.0]
         best = int(expected.argmin())
         if not math.isfinite(expected[best]):
-            raise DesignError("no column is allowed to all values, so every decision must tell something")
+            raise DesignError("no column is allowed to all values, so every decision must leak something")
         return best
 
     def _solve(self, p: Array) -> Array:
-        """The kernel that is optimal for the odds p at the slope, to rounding."""
+        """The kernel that is optimal for the probabilities p at the slope, to rounding."""
         m, n = self.cost.shape
         slope = self.slope * self._scale
         if n == 1 or slope == math.inf or (self._scale == 0.0 < self.slope and not self._common):
@@ -378,9 +370,6 @@ def expected_cost(belief: Sequence[float], kernel: Array, cost: Array) -> float:
     return float((w[w > 0.0] * cost[w > 0.0]).sum())
 
 
-# A causal randomizer at work in simulation, and what adversaries make of it --------------------------
-
-
 # Simulation ----------------------------------------------------------------------------------------------
 
 
@@ -388,8 +377,8 @@ class Simulation(NamedTuple):
     """Simulated sequences, time first: (T, N), and (T, N, m) for likelihoods.
 
     `theta` and `pseudo` are positions; `likelihoods[k, s, i]` is the probability of draw k had theta been value i;
-    `charges` are the nats told by each decision; `costs` the expected surrogate distortion given the pseudo path so
-    far.
+    `charges` are the leakages of the decisions in nats; `costs` the expected surrogate distortion given the pseudo path
+    so far.
     """
 
     theta: NDArray[np.int64]
@@ -538,7 +527,7 @@ def errors(
     return Errors(*f, *s, *r, *d)
 
 
-# A causal randomizer in the long run: what it tells and costs a decision -----------------------------
+# The long run --------------------------------------------------------------------------------------------
 
 
 _SEED = 20230203  # a design that is computed twice is the same design
@@ -579,19 +568,19 @@ def long_run(beliefs: Beliefs, rng: Seed = None) -> LongRun:
 
 
 class _Chain:
-    """A Markov chain of beliefs as it is being built: entries, and what a decision tells and costs in each place."""
+    """A Markov chain of beliefs as it is being built: entries, and leakage and cost of a decision in each place."""
 
     def __init__(self) -> None:
         self.rows: list[int] = []
         self.columns: list[int] = []
         self.chances: list[float] = []
-        self.told: list[float] = []
+        self.leakages: list[float] = []
         self.costs: list[float] = []
 
     def visit(self, beliefs: Beliefs, state: BeliefState) -> list[tuple[float, BeliefState]]:
         """Note a place; the draws that may come, each with its probability and the state after it."""
         kernel = beliefs.kernel(state.belief)
-        self.told.append(beliefs.charge(state.belief, kernel))
+        self.leakages.append(beliefs.charge(state.belief, kernel))
         self.costs.append(expected_cost(state.belief, kernel, beliefs.cost))
         r = np.asarray(state.belief) @ kernel
         return [(float(r[j]), beliefs.after(state, kernel, j)) for j in np.flatnonzero(r > 0.0).tolist()]
@@ -605,10 +594,10 @@ class _Chain:
         """Means over the law that the chain settles to from a start."""
         from scipy.sparse import coo_array
 
-        size = len(self.told)
+        size = len(self.leakages)
         P = coo_array((self.chances, (self.rows, self.columns)), shape=(size, size)).tocsr()
         law = _stationary_law(P, start)
-        return LongRun(float(law @ self.told), float(law @ self.costs), 0.0, 0.0, how, size)
+        return LongRun(float(law @ self.leakages), float(law @ self.costs), 0.0, 0.0, how, size)
 
 
 def _stationary_law(P: csr_array, start: Array) -> Array:

@@ -77,7 +77,7 @@ def dual(L: Array, p: Array, kernel: Array, beta: float, wanted: float = math.in
 
 
 def least_information(allowed: Array, p: Array, kernel: Array) -> Dual:
-    """What no kernel tells less than that draws allowed pairs alone."""
+    """A lower bound on the leakage of every kernel that draws allowed pairs alone."""
     return dual(np.where(allowed, 0.0, FORBIDDEN), p, kernel, 1.0)
 
 
@@ -100,7 +100,7 @@ def prove(cost: Array, p: Array, kernel: Array, budget: float, slope: float, ite
     lowest, scale = r[:2].tolist()
     P = np.ascontiguousarray(kernel)
     excess = float(kernels.mean_cost(view(L), m, n, view(p), view(P.reshape(-1))))
-    alike = bool((P[p > 0.0] == P[p > 0.0][0]).all())  # the same law in every row: nothing is told
+    alike = bool((P[p > 0.0] == P[p > 0.0][0]).all())  # the same law in every row: nothing leaks
     if excess >= FORBIDDEN or not (alike or within(p, P.reshape(-1), budget)):
         raise StoredFileError("the kernel is not a solution for the prior, the costs and the demand")
     beta, rounding = slope * scale, 0.0

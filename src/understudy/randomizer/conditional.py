@@ -1,16 +1,16 @@
-"""A public clock: a design for what is likely at each time of day.
+"""A public clock: one design for each time of day.
 
-Everybody knows the time, and the time tells something of Theta. With p_s = Pr(Theta given clock s), a kernel P_s for
-each s, and weights pi_s for how often a draw is made at s, the mean distortion is least subject to ::
+The time is public, and it is informative about Theta. With p_s = Pr(Theta given clock s), a kernel P_s for each s, and
+weights pi_s for the share of draws made at s, the mean distortion is minimised subject to ::
 
     I(Theta; ~Theta given clock) = sum_s pi_s I(p_s, P_s) <= I_0
 
-Where the curves D_s(I) of all s have the same slope nothing is gained by moving leakage from one time to another, so
-one slope for all is the optimum; its tangents add up to the proof. A cap for each s is the other choice.
+At the optimum the curves D_s(I) of all s have the same slope: nothing is gained by moving leakage from one time to
+another. The tangents of the curves at this slope add up to the proof. The split "same leakage" bounds the leakage at
+each s instead.
 
-What the clock tells by itself, I(Theta; clock), is not protected by any randomizer, and is reported.
-
-Designs for a public clock, one for each of its values, and what they come to together.
+`design_conditional` and `solve_conditional` make a `ConditionalDesign`, whose ``at(s)`` is the design in force at s.
+The information of the clock itself, I(Theta; clock), is not protected by any randomizer, and is reported.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ from understudy.randomizer.solver import (
     view,
 )
 
-# Designs for a public clock, one for each of its values, and what they come to together --------------
+# The designs of a clock --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class ConditionalDesign:
     """A design for each value of a public clock; `us.design_conditional` makes one.
 
-    ``at(s)`` is the `Design` in force at s, with its own odds, budget, streams and card. `distortion` and `leakage` are
-    means over the clock, weighed by `weights`; no randomizers with a mean leakage within the budget (with the split
-    "same leakage": each within it) have a mean distortion below `lower_bound`. `slope` is the one that all curves have.
+    ``at(s)`` is the `Design` in force at s, with its own prior, budget, streams and card. `distortion` and `leakage`
+    are means over the clock, weighed by `weights`; no randomizers with a mean leakage within the budget (with the
+    split "same leakage": each within it) have a mean distortion below `lower_bound`. All curves have the slope `slope`.
     """
 
     kind: ClassVar[str] = "conditional"
@@ -102,7 +102,7 @@ class ConditionalDesign:
 
     @property
     def leakage(self) -> float:
-        """I(Theta; ~Theta given clock): what a draw tells beyond the time, the mean over the clock, in nats."""
+        """I(Theta; ~Theta given clock): the leakage of a draw given the time, the mean over the clock, in nats."""
         return min(self.budget, math.fsum(self.weights * [design.leakage for design in self.designs]))
 
     @property
@@ -112,7 +112,7 @@ class ConditionalDesign:
 
     @property
     def leakages(self) -> dict[Hashable, float]:
-        """What a draw tells at each value of the clock."""
+        """The leakage of a draw at each value of the clock."""
         return {s: design.leakage for s, design in zip(self.times, self.designs, strict=True)}
 
     @property
@@ -129,7 +129,7 @@ class ConditionalDesign:
 
     @property
     def clock_information(self) -> float:
-        """I(Theta; clock): what the time tells by itself, and no randomizer hides."""
+        """I(Theta; clock): the information of the time itself, which no randomizer hides."""
         overall = self.weights @ [design.prior for design in self.designs]
         given = math.fsum(self.weights * [entropy(design.prior) for design in self.designs])
         return max(0.0, entropy(overall / math.fsum(overall)) - given)
@@ -156,8 +156,8 @@ class ConditionalDesign:
         for s, w, design in zip(self.times, self.weights, self.designs, strict=True):
             g = design.guarantee
             before, after = text.percent(g.prior_error, "down"), text.percent(g.bayes_error, "down")
-            told = text.number(design.leakage, "up")
-            lines.append(f"{s!s:16}{w:9.3f}{design.distortion:13.6g}{told:>11}{before:>15}{after:>14}")
+            leakage = text.number(design.leakage, "up")
+            lines.append(f"{s!s:16}{w:9.3f}{design.distortion:13.6g}{leakage:>11}{before:>15}{after:>14}")
         lines += ["", *textwrap.wrap(_CONDITIONS, width)]
         return "\n".join(lines)
 
@@ -168,7 +168,7 @@ _CONDITIONS = (
 )
 
 
-# A public clock: a design for what is likely at each time of day -------------------------------------
+# Solving for all times at once ---------------------------------------------------------------------------
 
 
 SAME_SLOPE, SAME_LEAKAGE = "same slope", "same leakage"
@@ -176,7 +176,7 @@ _ROUNDS = 200
 
 
 class _Tangent(NamedTuple):
-    """One time of day at a slope: what its kernel tells, and what no I + slope * (D - lowest) goes below."""
+    """One time of day at a slope: the leakage of its kernel, and what no I + slope * (D - lowest) goes below."""
 
     leakage: float
     bound: float
@@ -221,16 +221,16 @@ def design_conditional(
 ) -> ConditionalDesign:
     """A randomizer for each value of a public clock, such as the hour of the day.
 
-    `priors` holds for each value s of the clock the odds of the private parameter then; `weights` how often a draw is
+    `priors` holds for each value s of the clock the prior of the private parameter then; `weights` how often a draw is
     made at s, equally often by default. `leakage` bounds I(Theta; ~Theta given clock), the mean over the clock, with
-    `split` "same slope", which makes the mean distortion least; or, with "same leakage", what is told at every single
+    `split` "same slope", which makes the mean distortion least; or, with "same leakage", the leakage at every single
     s. In percent it is a share of the entropy given the clock. `channel_weights` are the weights of `us.design`, the
     other arguments as there. ``found.at(s)`` is the design in force at s.
 
     >>> import understudy as us
     >>> family = us.Family(lambda v: us.IID(us.Gaussian(3.0 * v, 1.0)), values=[0, 1, 2])
-    >>> odds = {"night": [0.9, 0.08, 0.02], "day": [0.2, 0.3, 0.5]}
-    >>> found = design_conditional(family, priors=odds, weights={"night": 2, "day": 1}, leakage="30%", distortion="mae")
+    >>> known = {"night": [0.9, 0.08, 0.02], "day": [0.2, 0.3, 0.5]}
+    >>> found = design_conditional(family, priors=known, weights={"night": 2, "day": 1}, leakage="30%", distortion="mae")
     >>> found.at("day")
     Design(3 x 3, distortion=0.514803, leakage=0.515991, optimal)
     >>> found.worst
@@ -249,7 +249,7 @@ def design_conditional(
 def clock_priors(family: Family, floor: float = 0.0) -> dict[int, Array]:
     """What the hour of the day says about the parameter, hour by hour, as `us.fit` found it.
 
-    `floor` mixes equal odds in, so that no value is impossible at an hour at which it was never seen.
+    `floor` mixes equal probabilities in, so that no value is impossible at an hour at which it was never seen.
 
     >>> import understudy as us
     >>> chain = {"values": [0, 1], "by_hour": [[1.0, 0.0]] * 8 + [[0.25, 0.75]] * 16}
@@ -275,7 +275,7 @@ def clock_priors(family: Family, floor: float = 0.0) -> dict[int, Array]:
 
 
 def family_at(family: Family, prior: Array) -> Family:
-    """The family at other odds; its models stay those that were worked out."""
+    """The family with another prior; its models stay those that were worked out."""
     return Family(family.model, family.values, prior, family.about)
 
 
@@ -288,13 +288,13 @@ def _split(split: str) -> str:
 def _clock(
     priors: Mapping[Hashable, ArrayLike], weights: Mapping[Hashable, float] | None, m: int
 ) -> tuple[tuple[Hashable, ...], Array, Array]:
-    """Values of the clock, their odds (S, m) and weights (S,)."""
+    """Values of the clock, their priors (S, m) and weights (S,)."""
     if not isinstance(priors, Mapping):
         raise DesignError(
-            f"priors is a {type(priors).__name__}; it must be a mapping with odds for each value of the clock"
+            f"priors is a {type(priors).__name__}; it must be a mapping with a prior for each value of the clock"
         )
     if not priors:
-        raise DesignError("priors is empty; it must give odds for at least one value of the clock")
+        raise DesignError("priors is empty; it must give a prior for at least one value of the clock")
     times = tuple(priors)
     P = np.stack([_prior_at(s, priors[s], m) for s in times])
     if weights is None:
@@ -380,7 +380,7 @@ def _sum_up(
 
 
 def shares(cost: Array, P: Array, pi: Array, budget: float) -> tuple[list[float], float]:
-    """What each time of day may tell so that the mean is the budget and all curves have one slope; and that slope."""
+    """The leakage of each time of day so that the mean is the budget and all curves have one slope; and that slope."""
     used = [k for k in range(len(pi)) if pi[k] > 0.0]
     most = [minimise(cost, p, math.inf).leakage for p in P]
     least = [least_told(cost, p)[1] for p in P]

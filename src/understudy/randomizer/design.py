@@ -229,7 +229,7 @@ class Design:
     No kernel within the budget has a distortion below `lower_bound`, and this one has `distortion`: what is
     between them is `gap`. `status` is "optimal" when the gap is closed (1e-9 of what distortion there is
     above the least possible, or as far as double precision can prove), else "inexact". `leakage` is
-    I(Theta; ~Theta) in nats, at most `budget`. `demand` tells what was asked for; where that was a distortion,
+    I(Theta; ~Theta) in nats, at most `budget`. `demand` is what was asked for; where that was a distortion,
     no randomizer that meets it leaks less than `leakage_lower_bound`, and the status is of that gap too.
 
     Where models of the private values are approximate, `charge` holds what they give away themselves, and `residual`
@@ -321,7 +321,7 @@ class Design:
 
     @property
     def total_leakage(self) -> float:
-        """Leakage and residual, rounded up: what the readings tell on average, at most."""
+        """Leakage and residual, rounded up: an upper bound on the leakage of the readings."""
         return total(self.leakage, self.charge)
 
     @property
@@ -867,9 +867,9 @@ def floating_for(family: Family, values: Iterable[Value], pseudo: Iterable[Value
 
 
 def fingerprint_of(design: Design, former: bool = False) -> str:
-    """What tells one design from another: kernel, values, prior, models, charge, release; nothing of who is played.
+    """The fingerprint of a design: of kernel, values, prior, models, charge and release, and of no draw.
 
-    A model that holds a function is told by its kind alone. The `former` one is that of version 0.1, without the
+    A model that holds a function enters by its kind alone. The `former` one is that of version 0.1, without the
     release.
     """
     content: Plain = {
@@ -887,7 +887,7 @@ def fingerprint_of(design: Design, former: bool = False) -> str:
 
 
 def model_to_plain(model: Model) -> Plain:
-    """The model in a fingerprint; one that holds a function is told by its kind alone."""
+    """The model in a fingerprint; one that holds a function enters by its kind alone."""
     try:
         return to_plain(model)
     except ModelError:
@@ -1157,7 +1157,7 @@ def load_design(path: str | os.PathLike[str], family: Family | None = None) -> A
     except StoredFileError:
         raise
     except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError, ConfigurationError) as error:
-        # which kind of thing was wrong is told, never the content
+        # the message names the kind of error, never the content
         raise StoredFileError(
             f"{os.fspath(path)!s}: the design does not hold together ({type(error).__name__}); "
             "it was not written by this program, or by another version of it"
@@ -1381,7 +1381,7 @@ def _certify(parts: StoredParts, stored: Randomizer, demand: Demand, leak: Charg
         left = budget if leak is None else leak.left_for_the_draw(budget)
         proof = prove(cost, p, kernel, left, slope, iterations)
     else:
-        # the budget is what the kernel tells, and a little more for rounding
+        # the budget is the leakage of the kernel, and a little more for rounding
         proof = prove(cost, p, kernel, leakage * (1.0 + 1e-14), slope, iterations)
         if not meets(proof.solution, cost, p, _number(name, wanted)):
             raise StoredFileError(_NO_SOLUTION)
@@ -1407,7 +1407,7 @@ def _certify(parts: StoredParts, stored: Randomizer, demand: Demand, leak: Charg
     # what was claimed is proved; a gap that was not closed when the file was written stays so
     inexact = claim.status == "inexact" and (claim["gap"] > TOLERANCE * solution.excess or leak_gap > 0.0)
     lower = claim["lower_bound"] if agree(claim["lower_bound"], made.lower_bound) else made.lower_bound
-    gap = claim["gap"] if agree(claim["gap"], made.gap, made.distortion - made.lower_bound) else made.gap
+    gap = claim["gap"] if agree(claim["gap"], made.gap, made.distortion - lower) else made.gap
     status = "inexact" if inexact else made.status
     return replace(made, randomizer=stored, lower_bound=lower, gap=gap, status=status)
 

@@ -1,30 +1,24 @@
-"""The private value guessed from the readings: the family's own Bayes filter, where theta is not told.
+"""The private value estimated from the readings by the Bayes filter of the family.
 
-A randomizer must know theta. Where nobody tells it, it can be estimated at the edge, from the same raw readings that
-are to be disguised. **Then no theorem holds.** Readings that are whitened under a wrong value keep something of the
-right one, and a value that was found in the readings can be found again by running the recursion backwards
-(`understudy.adversaries.learners.inversion`). So this is asked for by name, and a card then says "no guarantee, audit
-only".
+A randomizer must know theta. Where theta is not given, it can be estimated at the edge, from the same raw readings that
+are to be disguised. **Then no theorem holds.** Readings that are whitened under a wrong value keep information on the
+right one, and a value that was estimated from the readings can be found again by running the recursion backwards
+(`understudy.adversaries.learners.inversion`). So a user asks for it by name, and the card then says "no guarantee,
+audit only".
 
-The filter is that of a Markov chain theta seen through the readings. With b the belief before a reading, moved by the
-transition matrix at every decision, and p_i(y) the density of the reading under value i, given the past::
+`Estimator` is the filter of a Markov chain theta observed through the readings. With b the belief before a reading,
+moved by the transition matrix at every decision, and p_i(y) the density of the reading under value i, given the past::
 
     b_i  <-  b_i p_i(y_k) / sum_l b_l p_l(y_k)         theta_k is taken to be argmax_i b_i
 
-All values share one predictor, which goes on under the value that was taken (decision-directed): the state that the
-whitening has too. Where the past does not matter, as with `IID` members, the filter is exact. Everywhere else it is
-exact up to the first wrong guess, and as good as its guesses from then on.
+All values share one predictor (`Predictors`), which continues under the estimated value (decision-directed), as the
+whitening does. Its state is that of `Family.along`: filtered moments for Gauss-Markov members, filtered probabilities
+for hidden Markov ones, the state of the model for others, and None before the first reading. Where the past does not
+matter, as with `IID` members, the filter is exact; otherwise it is exact up to the first wrong estimate.
 
-The models of all values of a family, going on from one shared state: one law of the next reading for each value.
-
-The state is what `Family.along` keeps, so that a path may take any of the values at any step: filtered moments for
-Gauss-Markov members, filtered probabilities for hidden Markov ones (moved by the next member, not by the last), the
-state of the model for others. None stands for the state before the first reading, where each value has its own.
-
-There is one exception. A member that gives the law across a gap after its end (`Markov`, which says so by
-`defers_gaps`) knows nothing of the others. After missing readings the law under each value is the one in which that
-value held throughout the gap. A path refuses another value there, for no exact law is known, and so does a stream when
-the value that is taken changes; the filter itself goes on with what is then an approximation.
+One exception: a `Markov` member gives the law across a gap after its end (`defers_gaps`) and knows nothing of the other
+members. After missing readings the law under each value is the one in which that value held throughout the gap. A path
+or a stream refuses another value there; the filter continues with what is then an approximation.
 """
 
 from __future__ import annotations
@@ -50,7 +44,7 @@ from understudy.models.quantised import Quantised
 from understudy.randomizer.causal_belief import as_transitions
 from understudy.transform.readings import one_reading
 
-# The models of all values of a family, going on from one shared state: one law of the next reading fo ---
+# One predictor for all values ---------------------------------------------------------------------------
 
 
 Moments: TypeAlias = tuple[int, float, float]
@@ -215,7 +209,7 @@ def _read_only(state: State) -> State:
     return state
 
 
-# The private value guessed from the readings: the family's own Bayes filter, where theta is not told ---
+# The Bayes filter -------------------------------------------------------------------------------------------
 
 
 LogBelief = tuple[float, ...]
@@ -225,7 +219,7 @@ _STEPS = 64  # decisions that are gone through one by one
 
 
 class EstimatorState(NamedTuple):
-    """What the filter remembers: plain numbers, tuples and arrays. Its repr tells the counts only.
+    """What the filter remembers: plain numbers, tuples and arrays. Its repr shows the counts only.
 
     `belief` holds logarithms. `decision` is the number of the decision that is in force, `row` the value that was
     taken last (-1 before the first reading) and `predictor` the state of the models, None before the first reading.

@@ -119,7 +119,7 @@ def frontier(
         ends = 0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, POINTS))
         budgets = [total(x, leak) for x in (ends * saturation * (1.0 + 1e-12)).tolist()]
         if not np.isfinite(matrix[family.prior > 0.0]).all(axis=0).any():
-            budgets = budgets[1:]  # forbidden pairs: something must be told
+            budgets = budgets[1:]  # forbidden pairs: something must leak
     designs = [solve_demand(matrix, family.prior, ("leakage", budget), family, found, leak) for budget in budgets]
     return Frontier(designs, total(saturation, leak))
 
