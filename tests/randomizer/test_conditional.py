@@ -210,7 +210,7 @@ def test_the_design_in_force_streams_and_is_stored(tmp_path):
     ("arguments", "message"),
     [
         ({"priors": [[0.5, 0.5]]}, "odds for each value of the clock"),
-        ({"priors": {}}, "priors is empty"),
+        ({"priors": {}}, "priors is empty; it must give a prior for at least one value"),
         ({"priors": {"noon": [0.5, 0.5], "night": [0.5, 0.6]}}, r"priors\['night'\]: .*sums to 1\.1"),
         ({"priors": {6: [0.5, 0.5], 7: [1.0]}}, r"priors\[7\]: prior has shape"),
         ({"weights": {0: 1.0}}, "one number for each value"),

@@ -229,8 +229,9 @@ def design_conditional(
 
     >>> import understudy as us
     >>> family = us.Family(lambda v: us.IID(us.Gaussian(3.0 * v, 1.0)), values=[0, 1, 2])
-    >>> known = {"night": [0.9, 0.08, 0.02], "day": [0.2, 0.3, 0.5]}
-    >>> found = design_conditional(family, priors=known, weights={"night": 2, "day": 1}, leakage="30%", distortion="mae")
+    >>> prior = {"night": [0.9, 0.08, 0.02], "day": [0.2, 0.3, 0.5]}
+    >>> found = design_conditional(family, priors=prior, weights={"night": 2, "day": 1}, leakage="30%",
+    ...                            distortion="mae")
     >>> found.at("day")
     Design(3 x 3, distortion=0.514803, leakage=0.515991, optimal)
     >>> found.worst
