@@ -610,7 +610,7 @@ LIES = {
     "control characters": (set_charge(how="\x1b[31m"), "charge.how must be a few words"),
     "a long story": (set_charge(how="x" * 501), "charge.how must be a few words"),
     "no story": (set_charge(how=None), "charge.how must be a few words"),
-    "a field too many": (set_charge(note=1), "charge must say"),
+    "a field too many": (set_charge(note=1), "charge has a field too many"),
     "a number": (lambda content: content.update(charge=1e-4), "charge must say"),
     "no charge": (lambda content: content.pop("charge"), "not a solution|is not what"),
     "no costs": (lambda content: content.update(costs=None), "charge must say"),
