@@ -302,13 +302,14 @@ def test_the_last_reading_can_stand_for_the_mean():
     assert (history.segments[0].Y[:, 0] == frame["co2"][9::10]).all()
 
 
-def test_a_stretch_with_few_readings_is_missing():
+def test_a_period_with_few_readings_is_missing():
     """Fewer than half of the usual number do not count."""
     co2 = np.arange(400.0, 520.0)
     co2[42:50] = np.nan
     history = intake(frame_of([START + k * MINUTE for k in range(120)], co2=co2), period="10min", **NAMES)
+    assert history.resampled
     assert np.flatnonzero(~history.segments[0].complete).tolist() == [4]
-    said(history, "1 stretch with less than half")
+    said(history, "1 period with less than half")
 
 
 @pytest.mark.parametrize("period", [0, -60, "soon", "10 parsecs", True, None.__class__, float("nan")])
