@@ -347,7 +347,7 @@ def test_in_place():
         for causal, given in ((whitening(model, UNIFORMS), Y), (colouring(model), z)):
             state, wanted = causal.apply(causal.start(), given)
             out = given.copy()
-            after, made = causal.apply_into(causal.start(), out, out)
+            after, made = causal.apply(causal.start(), out, out)
             assert made is out
             assert np.array_equal(out, wanted)
             assert after[0] == state[0]
