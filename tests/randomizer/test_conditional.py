@@ -159,7 +159,7 @@ def test_the_clock_tells_what_it_tells():
     assert found.worst == min(errors, key=errors.get)
     assert errors[found.worst] == found.at(found.worst).guarantee.bayes_error
     card = found.card()
-    assert "beyond what the time tells" in " ".join(card.split())
+    assert "beyond the time" in " ".join(card.split())
     assert "which nothing here hides" in card
     assert str(found) == card
 
@@ -209,7 +209,7 @@ def test_the_design_in_force_streams_and_is_stored(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"priors": [[0.5, 0.5]]}, "odds for each value of the clock"),
+        ({"priors": [[0.5, 0.5]]}, "prior for each value of the clock"),
         ({"priors": {}}, "priors is empty; it must give a prior for at least one value"),
         ({"priors": {"noon": [0.5, 0.5], "night": [0.5, 0.6]}}, r"priors\['night'\]: .*sums to 1\.1"),
         ({"priors": {6: [0.5, 0.5], 7: [1.0]}}, r"priors\[7\]: prior has shape"),
