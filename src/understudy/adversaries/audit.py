@@ -368,7 +368,7 @@ def _material(
     if recording is None:
         if train is not None:
             raise ConfigurationError("train goes with readings; a simulation has its own")
-        return simulate(design, n, rng, tell, design.kind == "causal")
+        return simulate(design, n, rng, tell)
     learned = train
     notes: tuple[str, ...] = ()
     if train is not None and not isinstance(train, Recording):

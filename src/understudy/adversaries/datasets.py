@@ -65,19 +65,21 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from understudy._types import Array, Ints, Progress
+from understudy._types import Array, Ints, Progress, Value
 from understudy.adversaries.knowledge import Cases, Knowledge
 from understudy.distortion.simulation import colour_all, quick
 from understudy.errors import ConfigurationError, MissingReadingError, ModelError
 from understudy.identify.history import History
-from understudy.laws.cells import Rounded
+from understudy.laws.cells import Channel as CellChannel
+from understudy.laws.cells import Rounded, Rounding
+from understudy.laws.law import Law
 from understudy.laws.multivariate import GaussianCopula, Independent
 from understudy.laws.uniforms import uniforms_from
 from understudy.models.autoregressive import AutoRegressive
@@ -85,9 +87,13 @@ from understudy.models.family import Family
 from understudy.models.gauss_markov import gauss_markov
 from understudy.models.model import Model
 from understudy.models.quantised import OnGrid, coloured, scored
+from understudy.randomizer.causal import CausalDesign
+from understudy.randomizer.causal_belief import Beliefs
+from understudy.randomizer.design import Design
+from understudy.randomizer.measures import bayes_error, prior_error
 from understudy.stream.engine import hand_over_state
 from understudy.tables.times import DAY, hours
-from understudy.transform.core import colouring, disguise, has_atoms, sample, transformation
+from understudy.transform.core import colour, colouring, disguise, has_atoms, sample, transformation
 from understudy.transform.gaps import refill_of, restarting_map
 from understudy.transform.readings import CausalMap
 
@@ -97,6 +103,8 @@ from understudy.transform.readings import CausalMap
 # A recording: raw readings with labels beside them, and how it is cut into what is learned from and w ---
 
 
+Labels: TypeAlias = Value | Iterable[Value]
+"""Private values: one for all rows, or one a row."""
 Piece = tuple[int, int]
 """The rows of a stretch: the first, and the one after the last."""
 
@@ -165,7 +173,12 @@ class Recording:
 
 
 def make_recording(
-    Y: Any, theta: Any, values: Sequence[Any], hours: Any = None, days: Any = None, segments: Any = None
+    Y: ArrayLike,
+    theta: Labels,
+    values: Sequence[Value],
+    hours: ArrayLike | None = None,
+    days: ArrayLike | None = None,
+    segments: ArrayLike | None = None,
 ) -> Recording:
     """A recording out of arrays: readings (T,) or (T, d), and one value of theta a row.
 
@@ -189,7 +202,7 @@ def make_recording(
     return Recording(readings, found, marks, hour, weekday, strange=strange)
 
 
-def as_table(Y: Any, name: str) -> Array:
+def as_table(Y: ArrayLike, name: str) -> Array:
     """Readings as an array (T, d); what is no number is an error that does not show it."""
     readings = _floats(Y, name)
     if readings.ndim == 1:
@@ -201,7 +214,7 @@ def as_table(Y: Any, name: str) -> Array:
     return readings
 
 
-def _floats(given: Any, name: str) -> Array:
+def _floats(given: ArrayLike, name: str) -> Array:
     try:
         return np.array(given, dtype=float)
     except (TypeError, ValueError):  # whose message holds the value
@@ -210,7 +223,7 @@ def _floats(given: Any, name: str) -> Array:
         ) from None
 
 
-def _is_known(v: Any) -> bool:
+def _is_known(v: Value) -> bool:
     """Whether a label says anything: it is not None, and not NaN, which is unequal to itself."""
     try:
         return v is not None and bool(v == v)
@@ -218,14 +231,15 @@ def _is_known(v: Any) -> bool:
         return False
 
 
-def _as_list(theta: Any, T: int) -> list[Any]:
+def _as_list(theta: Labels, T: int) -> list[Any]:
     """The private values row by row; one that stands for all of them is repeated."""
     dims = getattr(theta, "ndim", None)
-    one = dims == 0 if dims is not None else isinstance(theta, str) or not isinstance(theta, Iterable)
-    return [theta] * T if one else list(theta)
+    if isinstance(theta, Iterable) and (not isinstance(theta, str) if dims is None else dims > 0):
+        return list(theta)
+    return [theta] * T
 
 
-def positions(theta: Any, values: Sequence[Any], T: int) -> Ints:
+def positions(theta: Labels, values: Sequence[Value], T: int) -> Ints:
     """Where each private value stands in the family; -1 for what is no value of it."""
     shape = getattr(theta, "shape", ())
     given = _as_list(theta, T)
@@ -244,7 +258,7 @@ def positions(theta: Any, values: Sequence[Any], T: int) -> Ints:
     return found
 
 
-def _segment_numbers(segments: Any) -> Ints:
+def _segment_numbers(segments: ArrayLike) -> Ints:
     """Segments as whole numbers in their order."""
     given = np.asarray(segments)
     changes = np.concatenate([[False], given[1:] != given[:-1]])
@@ -553,20 +567,20 @@ class Table:
         gap = column[k + 1] - column[k]
         return self._at[k] + _STEP * ((y - column[k]) / gap if gap > 0.0 else 0.5)
 
-    def reported(self, z: Sequence[float], mean: Sequence[float], channels: Sequence[Any]) -> list[float]:
+    def reported(self, z: Sequence[float], mean: Sequence[float], channels: Sequence[CellChannel]) -> list[float]:
         """What is reported for scores z around a mean: each channel follows what was reported of those before it."""
         out: list[float] = []
         w: list[float] = []
         for i, channel in enumerate(channels):
             row = self._L[i]
             before = sum(a * b for a, b in zip(row, w, strict=False))
-            y = channel.rounded(mean[i] + self.quantile(i, before + row[i] * z[i]))
+            y = float(channel.rounded(mean[i] + self.quantile(i, before + row[i] * z[i])))
             out.append(y)
             w.append((self.score(i, y - mean[i]) - before) / row[i])
         return out
 
 
-def table_of(law: Any) -> Table | None:
+def table_of(law: Law) -> Table | None:
     """The table of a law, made once; None for laws of another kind."""
     return _table(law) if isinstance(law, GaussianCopula) else None
 
@@ -585,8 +599,15 @@ def all_on_grid(models: Sequence[Model]) -> bool:
     return all(type(m) is AutoRegressive and m.order == inside[0].order for m in inside)  # type: ignore[union-attr]  # all are of that type
 
 
+def _on_grid(model: Model) -> tuple[AutoRegressive, Rounding]:
+    """The autoregression inside of a model on a grid, and the grid."""
+    if not isinstance(model, OnGrid) or not isinstance(model.model, AutoRegressive):
+        raise ModelError(f"a {type(model).__name__} is no autoregression on a grid")
+    return model.model, model.grid
+
+
 def run_on_grid(
-    Y: Array, theta: Ints, pseudo: Ints, sources: Sequence[Any], targets: Sequence[Any], secret: bytes
+    Y: Array, theta: Ints, pseudo: Ints, sources: Sequence[Model], targets: Sequence[Model], secret: bytes
 ) -> Array:
     """An output (T, d) along both paths, with readings withheld at the beginning and after gaps, as `RestartingMap`.
 
@@ -599,7 +620,7 @@ def run_on_grid(
     [True, False, True, True, False]
     """
     v = uniforms_from(secret).block(0, *Y.shape)
-    z = scored(Y, theta, sources, v)
+    z = scored(Y, theta, [model for model in sources if isinstance(model, OnGrid)], v)  # all of them are
     output = np.full(Y.shape, np.nan)
     rows = np.array([], dtype=np.int64) if z is None else np.flatnonzero(~np.isnan(z).any(axis=1))
     if z is not None and rows.size:
@@ -610,7 +631,7 @@ def run_on_grid(
 def disguise_on_grid(Y: Array, source: OnGrid, target: OnGrid, rng: np.random.Generator) -> Array:
     """Many sequences (T, d, N) of one value disguised as another; none is missing, and the past is the model's."""
     T, d, N = Y.shape
-    inside: Any = source.model
+    inside, grid = _on_grid(source)
     past = np.concatenate([np.repeat(inside.past[::-1, :, None], N, axis=2), Y])  # the earliest first
     p = inside.order
     # yhat_k = intercept + sum_i Phi_i y_{k-i}
@@ -619,16 +640,17 @@ def disguise_on_grid(Y: Array, source: OnGrid, target: OnGrid, rng: np.random.Ge
     )
     flat, at = (x.transpose(1, 0, 2).reshape(d, T * N) for x in (Y, mean))
     v = rng.random((d, T * N)) * (1.0 - 2.0**-52) + 2.0**-53
-    law = Rounded(inside.noise, source.grid, at[0] if d == 1 else at)
+    law = Rounded(inside.noise, grid, at[0] if d == 1 else at)
     z = np.reshape(law.score(flat[0], v[0]) if d == 1 else law.score(flat, v), (d, T, N)).transpose(1, 0, 2)
     found = coloured(np.ascontiguousarray(z), target)
     return Y if found is None else found
 
 
-def colour_path(z: Array, pseudo: Ints, targets: Sequence[Any]) -> Array:
+def colour_path(z: Array, pseudo: Ints, targets: Sequence[Model]) -> Array:
     """Scores (T, d) to readings along a pseudo path."""
     T, d = z.shape
-    laws = [target.model.noise for target in targets]
+    inside = [_on_grid(target) for target in targets]
+    laws = [model.noise for model, _ in inside]
     used = sorted(set(pseudo.tolist()))
     separate = d == 1 or all(isinstance(laws[j], Independent) for j in used)
     noise = np.empty(z.shape)
@@ -637,13 +659,13 @@ def colour_path(z: Array, pseudo: Ints, targets: Sequence[Any]) -> Array:
             at = pseudo == j
             noise[at] = np.reshape(laws[j].value(z[at, 0]), (-1, 1)) if d == 1 else np.asarray(laws[j].value(z[at].T)).T
     if d == 1:
-        return _line(noise[:, 0], pseudo, targets)[:, None]
+        return _line(noise[:, 0], pseudo, inside)[:, None]
     dependent = None if separate else [table_of(law) if j in used else None for j, law in enumerate(laws)]
     out = np.empty(z.shape)
-    past = np.array(targets[int(pseudo[0])].model.past)
+    past = np.array(inside[int(pseudo[0])][0].past)
     for k in range(T):
         j = int(pseudo[k])
-        model, grid = targets[j].model, targets[j].grid
+        model, grid = inside[j]
         mean = model.intercept + np.tensordot(model.coefficients, past, axes=((0, 2), (0, 1)))
         table = None if dependent is None else dependent[j]
         if separate:
@@ -656,10 +678,10 @@ def colour_path(z: Array, pseudo: Ints, targets: Sequence[Any]) -> Array:
     return out
 
 
-def _line(noise: Array, pseudo: Ints, targets: Sequence[Any]) -> Array:
+def _line(noise: Array, pseudo: Ints, targets: Sequence[tuple[AutoRegressive, Rounding]]) -> Array:
     """One channel: y_k = round(intercept + sum of phi_i y_{k-i} + e_k)."""
-    parts = [(t.model.coefficients[:, 0, 0].tolist(), float(t.model.intercept[0]), t.grid.channels[0]) for t in targets]
-    past = targets[int(pseudo[0])].model.past[:, 0].tolist()
+    parts = [(m.coefficients[:, 0, 0].tolist(), float(m.intercept[0]), grid.channels[0]) for m, grid in targets]
+    past = targets[int(pseudo[0])][0].past[:, 0].tolist()
     out = np.empty(len(noise))
     for k, (e, j) in enumerate(zip(noise.tolist(), pseudo.tolist(), strict=True)):
         phi, intercept, channel = parts[j]
@@ -685,29 +707,34 @@ class Run(NamedTuple):
 class DesignRun:
     """A design ready to be played; filters are made once where they need no auxiliary uniforms."""
 
-    def __init__(self, design: Any, epoch: int | None = None) -> None:
-        if getattr(design, "family", None) is None:
+    def __init__(self, design: Design | CausalDesign, epoch: int | None = None) -> None:
+        family = design.family
+        if family is None:
             raise ConfigurationError(
                 "the design has no models (us.solve makes none); an audit needs one from us.design"
             )
-        self.design, self.family = design, design.family
-        self.causal = design.kind == "causal"
-        self.every: int | None = design.decision_every if self.causal else epoch
+        self.design, self.family = design, family
+        self.causal = isinstance(design, CausalDesign)
+        self.every: int | None = design.decision_every if isinstance(design, CausalDesign) else epoch
         self.sources: list[Model] = [self.family.model(value) for value in design.values]
         self.targets: list[Model] = [self.family.model(value) for value in design.pseudo]
         self.atoms = any(has_atoms(model) or not hasattr(model, "atoms") for model in self.sources)
         self.quick = all_on_grid((*self.sources, *self.targets))
         self._maps: dict[tuple[int, int], CausalMap] = {}
+
+    @cached_property
+    def refill(self) -> int | None:
+        """Readings that the filters need in a row before they go on after a gap; None if the models state none."""
         try:
-            self.refill = refill_of((*self.sources, *self.targets))
+            return refill_of((*self.sources, *self.targets))
         except ModelError:
-            self.refill = None
+            return None
 
     def draws(self, theta: Ints, rng: np.random.Generator) -> Ints:
         """The pseudo path (T,) for a path of private values, none of them unknown."""
         T, every = len(theta), self.every or len(theta)
         firsts = theta[::every].tolist()
-        if not self.causal:
+        if isinstance(self.design, Design):
             drawn = [self.design.draw(row, rng) for row in firsts]
         else:
             drawn, state, beliefs = [], self.design.start(), self.design.beliefs
@@ -720,8 +747,8 @@ class DesignRun:
         """Readings (T, d) of one sequence, disguised with fresh draws."""
         theta = fill_unknown(theta)
         Y = np.where(np.isnan(Y).any(axis=1, keepdims=True), np.nan, Y)
-        if self.causal and self.design.estimated:
-            theta = self._estimated(Y)
+        if isinstance(self.design, CausalDesign) and self.design.estimated:
+            theta = self._estimated(self.design, Y)
         pseudo = self.draws(theta, rng)
         secret = rng.bytes(32)
         try:
@@ -729,11 +756,11 @@ class DesignRun:
         except MissingReadingError:
             return self._in_runs(Y, theta, pseudo, secret)
 
-    def _estimated(self, Y: Array) -> Ints:
+    def _estimated(self, design: CausalDesign, Y: Array) -> Ints:
         """The private values as the edge would guess them, where the design accepts that."""
         from understudy.randomizer.estimation import Estimator
 
-        made = Estimator(self.family, self.design.beliefs.transitions, self.design.decision_every)
+        made = Estimator(self.family, design.beliefs.transitions, design.decision_every)
         rows = Y[:, 0].tolist() if self.family.dim == 1 else list(Y)
         return np.array(made.rows(rows), dtype=np.int64)
 
@@ -753,12 +780,9 @@ class DesignRun:
         try:
             return run_along(between, Y, theta, pseudo)
         except ModelError:  # filters that cannot go on from one another; a model of the whole path may know how
-            paths = ([values[k] for k in path.tolist()] for values, path in self._paths(theta, pseudo))
-            one, other = (self.family.along(path) for path in paths)
+            both = (self.design.values, theta), (self.design.pseudo, pseudo)
+            one, other = (self.family.along([values[k] for k in path.tolist()]) for values, path in both)
             return np.asarray(disguise(Y, one, other, secret)).reshape(Y.shape)
-
-    def _paths(self, theta: Ints, pseudo: Ints) -> tuple[tuple[Any, Ints], tuple[Any, Ints]]:
-        return (self.design.values, theta), (self.design.pseudo, pseudo)
 
     def _in_runs(self, Y: Array, theta: Ints, pseudo: Ints, secret: bytes) -> Run:
         """Each run of readings without a gap from a new beginning."""
@@ -774,8 +798,7 @@ class DesignRun:
 
     def _released(self, output: Array) -> Array:
         """Outputs (T, d) on the lattice of the design, as streams release them."""
-        found: Array = self.design.release.rounded(output)
-        return found
+        return self.design.release.rounded(output)
 
     def readings(self, theta: Ints, rng: np.random.Generator) -> Array:
         """Readings (T, d) of the models themselves along a path of private values."""
@@ -990,16 +1013,18 @@ _SEQUENCES = 400  # that a causal design is played on, where there are readings 
 _FEWEST_DECISIONS = 10
 
 
-def simulate(design: Any, n: int, rng: np.random.Generator, tell: Progress, causal: bool) -> Material:
+def simulate(design: Design | CausalDesign, n: int, rng: np.random.Generator, tell: Progress) -> Material:
     """Independent sequences of the design's models: n in all, or n readings in all where theta moves."""
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 8:
         raise ConfigurationError(f"n = {n!r}; it must be a whole number of at least 8")
     stage = DesignRun(design)
-    return _simulate_moving(stage, int(n), rng, tell) if causal else _simulate_constant(stage, int(n), rng, tell)
+    if isinstance(design, Design):
+        return _simulate_constant(design, stage, int(n), rng, tell)
+    return _simulate_moving(design, stage, int(n), rng, tell)
 
 
-def _simulate_constant(stage: DesignRun, n: int, rng: np.random.Generator, tell: Progress) -> Material:
-    design, d = stage.design, stage.family.dim
+def _simulate_constant(design: Design, stage: DesignRun, n: int, rng: np.random.Generator, tell: Progress) -> Material:
+    d = stage.family.dim
     horizon = None if design.costs is None else design.costs.horizon
     T = horizon or HORIZON
     notes = [] if horizon else [f"the design is for the limit of long sequences; simulated ones have {T} readings"]
@@ -1017,14 +1042,14 @@ def _simulate_constant(stage: DesignRun, n: int, rng: np.random.Generator, tell:
         if not mine.size:
             continue
         z = rng.standard_normal((T, d, mine.size))
-        raw[:, :, mine] = colour_all(z, source)
+        raw[:, :, mine] = colour(z, source) if linear else colour_all(z, source)
         pseudo[mine] = rng.choice(len(design.pseudo), size=mine.size, p=design.randomizer.kernel[i])
         for j, target in enumerate(stage.targets):
             those = mine[pseudo[mine] == j]
             if those.size:
                 Y = np.ascontiguousarray(raw[:, :, those])
-                if stage.quick:
-                    output[:, :, those] = disguise_on_grid(Y, source, target, rng)  # type: ignore[arg-type]  # on a grid
+                if stage.quick and isinstance(source, OnGrid) and isinstance(target, OnGrid):
+                    output[:, :, those] = disguise_on_grid(Y, source, target, rng)
                 else:
                     output[:, :, those] = disguise(Y, source, target, rng)
             done += those.size
@@ -1032,15 +1057,16 @@ def _simulate_constant(stage: DesignRun, n: int, rng: np.random.Generator, tell:
     output = design.release.rounded(output, output)  # as streams release it
     labels = np.broadcast_to(theta, (T, n))
     known = _knowledge_simulated(stage, design.randomizer.kernel, None, None)
-    guarantee = design.guarantee
     return _material(
-        raw, output, labels, np.broadcast_to(pseudo, (T, n)), known, True, guarantee.bayes_error,
-        guarantee.prior_error, tuple(notes),
+        raw, output, labels, np.broadcast_to(pseudo, (T, n)), known, True, _bound(design, design.prior),
+        prior_error(design.prior), tuple(notes),
     )  # fmt: skip
 
 
-def _simulate_moving(stage: DesignRun, n: int, rng: np.random.Generator, tell: Progress) -> Material:
-    design, every, d = stage.design, stage.design.decision_every, stage.family.dim
+def _simulate_moving(
+    design: CausalDesign, stage: DesignRun, n: int, rng: np.random.Generator, tell: Progress
+) -> Material:
+    every, d = design.decision_every, stage.family.dim
     T = max(n // _SEQUENCES, _FEWEST_DECISIONS * every, 2)
     N = max(2, n // T)
     notes = ["theta moves by the chain of the design, from one decision to the next"]
@@ -1067,11 +1093,11 @@ def _simulate_moving(stage: DesignRun, n: int, rng: np.random.Generator, tell: P
     known = _knowledge_simulated(
         stage, joint_kernel(labels[:, seen], pseudo[:, seen], m, len(design.pseudo)), moves, every
     )
-    prior_error = 1.0 - float(label_shares(labels, m).max())
-    return _material(raw, output, labels, pseudo, known, False, None, prior_error, tuple(notes))
+    error = 1.0 - float(label_shares(labels, m).max())
+    return _material(raw, output, labels, pseudo, known, False, None, error, tuple(notes))
 
 
-def draw_path(beliefs: Any, T: int, every: int, rng: np.random.Generator) -> Ints:
+def draw_path(beliefs: Beliefs, T: int, every: int, rng: np.random.Generator) -> Ints:
     """A path of theta: the prior, then a step of the chain at each decision."""
     decisions = -(-T // every)
     found = [int(rng.choice(len(beliefs.prior), p=beliefs.prior))]
@@ -1092,9 +1118,8 @@ def joint_kernel(labels: Ints, pseudo: Ints, m: int, n: int) -> Array:
 
 def _knowledge_simulated(stage: DesignRun, kernel: Array, transitions: Array | None, every: int | None) -> Knowledge:
     design, family = stage.design, stage.family
-    prior = design.beliefs.prior if stage.causal else design.prior
     grid = grid_of(stage.sources)
-    return Knowledge(family, tuple(design.pseudo), kernel, np.asarray(prior), transitions, every, grid, design)
+    return Knowledge(family, tuple(design.pseudo), kernel, np.asarray(design.prior), transitions, every, grid, design)
 
 
 def _material(
@@ -1154,7 +1179,7 @@ def from_history(history: History, family: Family) -> Recording:
 
 
 def replay(
-    design: Any, recording: Recording, train: Recording | None, replicates: int, epoch: int | None,
+    design: Design | CausalDesign, recording: Recording, train: Recording | None, replicates: int, epoch: int | None,
     rng: np.random.Generator, tell: Progress,
 ) -> Material:  # fmt: skip
     """A recording disguised and split, or all of it judged by who has learned from another one."""
@@ -1181,7 +1206,7 @@ def replay(
     known = _knowledge_replayed(stage, raw[0], output[0], recording if train is None else train)
     truth = raw[1].truth
     odds = label_shares(truth, m)
-    bound = _bound(design, truth, m) if once and not stage.causal else None
+    bound = _bound(design, _occurrence(truth, m)) if once and isinstance(design, Design) else None
     if not once:
         notes += _premise(stage, recording)
     return Material(
@@ -1192,8 +1217,8 @@ def replay(
 
 
 def take_output(
-    design: Any, recording: Recording, output: Array, train: Recording | None, raw_known_too: bool, replicates: int,
-    epoch: int | None, rng: np.random.Generator, tell: Progress,
+    design: Design | CausalDesign, recording: Recording, output: Array, train: Recording | None,
+    raw_known_too: bool, replicates: int, epoch: int | None, rng: np.random.Generator, tell: Progress,
 ) -> Material:  # fmt: skip
     """An output that was made elsewhere, attacked as it is; `recording` has its labels, and raw readings if known.
 
@@ -1229,17 +1254,20 @@ def take_output(
         judged["raw"] = _cases(judge, _rows(judge._replace(recording=recording)), 1, m, once)
     if not once:
         notes += _premise(stage, recording)
+    bound = _bound(design, _occurrence(attacked.truth, m)) if once and isinstance(design, Design) else None
     return Material(
         learn=learned, judge=judged, known={"disguised": known, "raw": undisguised(known)}, independent=False,
-        how="released", bound=_bound(design, attacked.truth, m) if once and not stage.causal else None,
+        how="released", bound=bound,
         prior_error=1.0 - float(label_shares(attacked.truth, m).max()), notes=tuple(notes), period=recording.period,
     )  # fmt: skip
 
 
-def _prepare(design: Any, recording: Recording, epoch: int | None) -> tuple[DesignRun, int, list[str]]:
+def _prepare(
+    design: Design | CausalDesign, recording: Recording, epoch: int | None
+) -> tuple[DesignRun, int, list[str]]:
     if epoch is not None and (isinstance(epoch, bool) or not isinstance(epoch, (int, np.integer)) or epoch < 1):
         raise ConfigurationError(f"epoch = {epoch!r}; it must be a whole number of readings, at least 1")
-    causal = design.kind == "causal"
+    causal = isinstance(design, CausalDesign)
     notes: list[str] = []
     if causal and epoch is not None:
         raise ConfigurationError("a causal design decides every so many readings by itself; epoch is not for it")
@@ -1343,11 +1371,13 @@ def _cuts(lengths: Sequence[int]) -> int | None:
 def _knowledge_replayed(stage: DesignRun, raw: Cases, output: Cases, recording: Recording) -> Knowledge:
     """What the adversary makes of the design and of his own history."""
     design, m = stage.design, raw.m
-    kernel = (
-        design.randomizer.kernel if not stage.causal else np.full((m, len(design.pseudo)), 1.0 / len(design.pseudo))
-    )
-    if stage.causal and output.pseudo is not None:
-        kernel = joint_kernel(output.labels, output.pseudo, m, len(design.pseudo))
+    n = len(design.pseudo)
+    if isinstance(design, Design):
+        kernel = design.randomizer.kernel
+    elif output.pseudo is not None:
+        kernel = joint_kernel(output.labels, output.pseudo, m, n)
+    else:
+        kernel = np.full((m, n), 1.0 / n)
     moves = None if raw.once else transition_counts(raw.labels, m)
     there = recording.Y[~np.isnan(recording.Y).any(axis=1)][:_GRID_ROWS]
     grid = grid_of(stage.sources, there if len(there) > 50 else None)
@@ -1355,13 +1385,18 @@ def _knowledge_replayed(stage: DesignRun, raw: Cases, output: Cases, recording: 
     return Knowledge(stage.family, tuple(design.pseudo), np.asarray(kernel), odds, moves, stage.every, grid, design)
 
 
-def _bound(design: Any, truth: Ints, m: int) -> float:
-    """The error of the best adversary who sees the pseudo value, at the odds among the judged."""
-    from understudy.randomizer.measures import bayes_error
+def _bound(design: Design, prior: Array) -> float:
+    """The error of the best adversary who sees the pseudo value, less what approximate models may add to his chance."""
+    charge = 0.0
+    if design.charge is not None:
+        charge = math.fsum(w * x for w, x in zip(prior.tolist(), design.charge.variations, strict=True))
+    return max(0.0, bayes_error(prior, design.randomizer.kernel) - charge)
 
+
+def _occurrence(truth: Ints, m: int) -> Array:
+    """The share of each value among the judged labels, 0 for one that does not occur."""
     counts = np.bincount(truth[truth >= 0], minlength=m)
-    charge = design.residual and design.charge.variation
-    return max(0.0, float(bayes_error(counts / counts.sum(), design.randomizer.kernel)) - float(charge))
+    return np.asarray(counts / counts.sum())
 
 
 def _gaps(restarts: int, withheld: int, replicates: int, refill: int | None) -> list[str]:

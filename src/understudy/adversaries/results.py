@@ -233,9 +233,8 @@ class Audit:
             raise ConfigurationError(f"this audit has version {plain.get('version')!r}; this software reads {VERSION}")
         try:
             rows = [{**row, **{key: _NEW_NAMES.get(row[key], row[key]) for key in _NAMED}} for row in plain["rows"]]
-            causal = plain.get(
-                "causal", str(plain["design"]).startswith("Causal")
-            )  # files of 0.1 have the design's repr
+            # `causal` is a field of the file since 0.3; files of 0.1 and 0.2 have only the design's one line to go by
+            causal = plain["causal"] if "causal" in plain else str(plain["design"]).startswith("Causal")
             found: Audit = from_json(cls, {**plain, "rows": rows, "causal": causal})
             return found
         except (KeyError, TypeError, ValueError, AttributeError) as wrong:

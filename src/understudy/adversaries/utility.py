@@ -29,8 +29,9 @@ Utility as JSON can hold it, and back; and in plain sentences.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -566,10 +567,17 @@ def _days(
 def _thresholds(alarm: Thresholds | None, d: int) -> tuple[float | None, ...]:
     if alarm is None:
         return (None,) * d
-    given = (alarm,) if isinstance(alarm, (int, float)) else tuple(alarm)
-    if len(given) > d or any(x is not None and not math.isfinite(float(x)) for x in given):
-        raise ConfigurationError(f"alarm = {given!r}; it must be a number or None for each of {d} channels")
+    given = tuple(alarm) if isinstance(alarm, Iterable) and not isinstance(alarm, str) else (alarm,)
+    if len(given) > d or not all(x is None or _is_threshold(x) for x in given):
+        raise ConfigurationError(
+            f"alarm = {alarm!r}; it must be a finite number or None for each of {d} channels, and no truth value"
+        )
     return tuple(None if x is None else float(x) for x in given) + (None,) * (d - len(given))
+
+
+def _is_threshold(x: float) -> bool:
+    """Whether this is a finite number; True and False are none, though Python counts them as 1 and 0."""
+    return isinstance(x, Real) and not isinstance(x, bool) and math.isfinite(x)
 
 
 __all__ = ["Alarm", "Band", "Channel", "Figure", "Spectrum", "Utility", "measure_utility"]

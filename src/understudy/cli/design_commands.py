@@ -249,9 +249,9 @@ def which(family: us.Family, wanted: DesignOptions) -> tuple[str, list[str]]:
 
 def approximate(family: us.Family) -> bool:
     """Whether some model gives away a little itself, as one of rounded readings does."""
-    from understudy.randomizer.residual import is_approximate
+    from understudy.randomizer.residual import Approximate
 
-    return any(is_approximate(family.model(value)) for value in family.values)
+    return any(isinstance(family.model(value), Approximate) for value in family.values)
 
 
 def moves(family: us.Family) -> bool:

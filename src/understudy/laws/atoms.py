@@ -20,9 +20,8 @@ from numpy.typing import ArrayLike
 from understudy._types import Array, Frozen, Index, Numbers, Plain
 from understudy.errors import LawError, ReadingError
 from understudy.laws.law import numbers, position, shaped
+from understudy.laws.uniforms import checked_uniforms
 from understudy.serialize import Place, construct, fields, stored_array
-
-NEEDS_UNIFORMS = "this law has atoms; its score needs auxiliary uniforms v"
 
 # A score keeps this distance (times its size, if that is above 1) from the ends of its interval, where the interval
 # is wide enough: the ends may be rounded otherwise where the score is turned back.
@@ -209,20 +208,6 @@ def randomised_scores(p: Array, below: Array, above: Array, low: Array, high: Ar
 
 def _margin(edge: Array, most: Array) -> Array:
     return np.where(np.isinf(edge), 0.0, np.minimum(_MARGIN * np.maximum(1.0, np.abs(edge)), most))
-
-
-def checked_uniforms(y: ArrayLike, v: ArrayLike | None) -> Array:
-    """The auxiliary uniforms in the shape of the readings; where a reading is missing they do not matter."""
-    if v is None:
-        raise ReadingError(NEEDS_UNIFORMS)
-    uniforms, shape = numbers(v), np.shape(y)
-    if uniforms.shape != shape:
-        if uniforms.size != 1 or shape != ():
-            raise ReadingError(f"auxiliary uniforms of shape {uniforms.shape}; readings of shape {shape} need the same")
-        uniforms = uniforms.reshape(())
-    if not (((uniforms > 0.0) & (uniforms < 1.0)) | np.isnan(numbers(y))).all():
-        raise ReadingError("an auxiliary uniform is not strictly between 0 and 1; each must be")
-    return uniforms
 
 
 def _checked(values: ArrayLike, probabilities: ArrayLike) -> tuple[Array, Array]:

@@ -37,8 +37,8 @@ from numpy.typing import ArrayLike
 
 from understudy._types import Array, Frozen, Numbers, Plain
 from understudy.errors import LawError, ModelError, NumericalError, ReadingError
-from understudy.laws.atoms import checked_uniforms
 from understudy.laws.law import Law, channels, dimension, has_atoms, is_law, shaped
+from understudy.laws.uniforms import checked_uniforms
 from understudy.serialize import Place, entries, stored_array
 
 # A standard normal in a cell --------------------------------------------------------------------------

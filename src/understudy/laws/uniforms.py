@@ -15,10 +15,11 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from understudy._types import Array, Frozen
-from understudy.errors import ConfigurationError
+from understudy.errors import ConfigurationError, ReadingError
+from understudy.laws.law import numbers
 
 Randomness: TypeAlias = "Uniforms | np.random.Generator | np.random.SeedSequence | bytes | int | None"
 """What a user gives as `rng`: nothing, a key, a seed or a generator."""
@@ -130,3 +131,17 @@ def uniforms_from(rng: Randomness) -> Uniforms:
         raise ConfigurationError(
             f"rng is of type {type(rng).__name__}; it must be None, a key (bytes), a seed or a numpy Generator"
         ) from None
+
+
+def checked_uniforms(y: ArrayLike, v: ArrayLike | None) -> Array:
+    """The auxiliary uniforms in the shape of the readings; where a reading is missing they do not matter."""
+    if v is None:
+        raise ReadingError("this law has atoms; its score needs auxiliary uniforms v")
+    uniforms, shape = numbers(v), np.shape(y)
+    if uniforms.shape != shape:
+        if uniforms.size != 1 or shape != ():
+            raise ReadingError(f"auxiliary uniforms of shape {uniforms.shape}; readings of shape {shape} need the same")
+        uniforms = uniforms.reshape(())
+    if not (((uniforms > 0.0) & (uniforms < 1.0)) | np.isnan(numbers(y))).all():
+        raise ReadingError("an auxiliary uniform is not strictly between 0 and 1; each must be")
+    return uniforms

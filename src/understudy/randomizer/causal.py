@@ -65,7 +65,7 @@ from understudy.randomizer.design import (
     stored_terms,
 )
 from understudy.randomizer.measures import entropy
-from understudy.randomizer.residual import is_approximate
+from understudy.randomizer.residual import Approximate
 from understudy.randomizer.solver import as_cost, nats
 from understudy.serialize import (
     entries,
@@ -564,7 +564,7 @@ def _check_path(family: Family, pseudo: Sequence[Value]) -> None:
     if not pseudo:
         raise DesignError("pseudo is empty; there must be at least one value")
     for value in family.values:
-        if is_approximate(family.model(value)):
+        if isinstance(family.model(value), Approximate):
             raise DesignError(
                 f"the model of {value!r} is approximate, and what a path of such models gives away is not known; "
                 "a causal design needs exact models"

@@ -70,7 +70,7 @@ from understudy.randomizer.constraints import (
 from understudy.randomizer.guarantee import Guarantee, Released, released
 from understudy.randomizer.inverse import least_leakage, meets
 from understudy.randomizer.measures import capacity, entropy, mutual_information
-from understudy.randomizer.residual import Charge, charge, is_approximate, rounded_up
+from understudy.randomizer.residual import Approximate, Charge, charge, rounded_up
 from understudy.randomizer.solver import (
     TOLERANCE,
     Solution,
@@ -662,7 +662,7 @@ def design(
     if not isinstance(family, Family):
         raise DesignError(f"family is a {type(family).__name__}; it must be a Family (us.solve takes bare costs)")
     # a bad budget is refused before the work, and so is one that the models alone exceed
-    budget = nats(demand[1], entropy(family.prior)) if demand[0] == "leakage" else 0.0
+    budget = _budget_in_nats(demand[1], family.prior) if demand[0] == "leakage" else 0.0
     leak = charge(family, horizon, rng)
     if leak is not None and demand[0] == "leakage":
         leak.left_for_the_draw(budget)
@@ -698,6 +698,13 @@ def _one_demand(leakage: float | str | None, error_at_least: float | None, disto
     return given[0]
 
 
+def _budget_in_nats(wanted: float | str, p: Array) -> float:
+    """The budget of a demand; the entropy of the prior is needed only for one that is written in words."""
+    if type(wanted) is float and 0.0 <= wanted < math.inf:
+        return wanted
+    return nats(wanted, entropy(p))
+
+
 def solve_demand(
     cost: Array,
     p: Array,
@@ -711,7 +718,7 @@ def solve_demand(
     budget: float | None
     proven = 0.0
     if name == "leakage":
-        budget = wanted if type(wanted) is float and 0.0 <= wanted < math.inf else nats(wanted, entropy(p))
+        budget = _budget_in_nats(wanted, p)
         solution = minimise(cost, p, budget) if leak is None else _solve_with_charge(cost, p, name, budget, leak)
     elif name == "distortion_at_most":
         solution, proven = least_leakage(cost, p, _number(name, wanted))
@@ -820,7 +827,7 @@ def _solve_constrained(
     name, wanted = demand
     if name == "distortion_at_most":
         return *least_leakage_within(cost, p, kept, _number(name, wanted), names), None
-    budget = nats(wanted, entropy(p)) if name == "leakage" else math.inf
+    budget = _budget_in_nats(wanted, p) if name == "leakage" else math.inf
     left = budget if leak is None else leak.left_for_the_draw(budget)
     try:
         solution = Problem(cost, p, kept, left, names).solve()
@@ -1300,7 +1307,7 @@ def stored_charge(plain: Json, parts: StoredParts) -> Charge | None:
     """What the models are charged with, if the file says so and they are what it says."""
     there = (parts.prior > 0.0).tolist()
     models = [] if parts.family is None else [parts.family.model(value) for value in parts.family.values]
-    approximate = [is_approximate(model) for model in models]
+    approximate = [isinstance(model, Approximate) for model in models]
     if plain is None:
         if any(a and b for a, b in zip(approximate, there, strict=bool(models))):
             raise StoredFileError(
@@ -1377,7 +1384,7 @@ def _certify(parts: StoredParts, stored: Randomizer, demand: Demand, leak: Charg
     slope, iterations = claim["slope"], claim.iterations
     budget = total(leakage, leak)
     if name == "leakage":
-        budget = nats(wanted, entropy(p))
+        budget = _budget_in_nats(wanted, p)
         left = budget if leak is None else leak.left_for_the_draw(budget)
         proof = prove(cost, p, kernel, left, slope, iterations)
     else:

@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike
 from understudy._types import Array, Plain, Value
 from understudy.errors import DesignError, HorizonMissingError, InfeasibleError, StoredFileError
 from understudy.models.family import Family
-from understudy.models.model import Model, Residual
+from understudy.models.model import Residual
 from understudy.randomizer.measures import prior_error
 from understudy.serialize import fields, matrix_from_plain, number_to_plain
 from understudy.text import counted, first_readings, number
@@ -186,7 +186,7 @@ def charge(family: Family, horizon: int | None, rng: Seed = None) -> Charge | No
     """
     p = family.prior.tolist()
     models = [family.model(value) for value in family.values]
-    if not any(w > 0.0 and is_approximate(model) for w, model in zip(p, models, strict=True)):
+    if not any(w > 0.0 and isinstance(model, Approximate) for w, model in zip(p, models, strict=True)):
         return None
     T = _readings(horizon)
     generator = np.random.default_rng(_SEED if rng is None else rng)
@@ -201,11 +201,6 @@ def charge(family: Family, horizon: int | None, rng: Seed = None) -> Charge | No
         else:
             charged.append(math.inf)
     return Charge.of(p, charged, T, ", ".join(dict.fromkeys(how)))
-
-
-def is_approximate(model: Model) -> bool:
-    """Whether a model is approximate by construction, and says by how much."""
-    return isinstance(model, Approximate)
 
 
 def rounded_up(exact: Fraction) -> float:
