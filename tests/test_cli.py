@@ -128,6 +128,7 @@ def test_the_adversary_of_the_demo_errs_as_often_as_guaranteed():
     assert float(rows["disguised"][0]) == pytest.approx(17.346, abs=1.2)
 
 
+@pytest.mark.long(seconds=2, reason="recomputes results of the paper")
 def test_paper_tells_how_far_it_is_and_what_came_out(tmp_path):
     """Without a terminal a line for each result; then verdicts, figures beside the paper's, and where the report is."""
     out = tmp_path / "results"
@@ -154,6 +155,7 @@ def test_paper_refuses_before_the_work(tmp_path):
     refused(understudy("paper", "--out", str(tmp_path / "file" / "results")), "cannot be written")
 
 
+@pytest.mark.long(seconds=2, reason="recomputes results of the paper")
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_paper_keeps_what_is_done_when_it_is_interrupted(tmp_path):
     """Ctrl-C while the second result is made: the first is in the report, and that is said in one line."""

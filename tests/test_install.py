@@ -34,7 +34,16 @@ def source(tmp_path_factory):
     return copy
 
 
-@pytest.mark.parametrize("how", ["a compiler that fails", "UNDERSTUDY_PURE=1"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param(
+            "a compiler that fails",
+            marks=pytest.mark.long(seconds=10, reason="the kernels are translated to C before the compiler fails"),
+        ),
+        "UNDERSTUDY_PURE=1",
+    ],
+)
 def test_an_install_without_a_compiler_works(source, tmp_path, how):
     """Pip succeeds, no extension is there, and the output has the same bits."""
     failing = tmp_path / "cc"

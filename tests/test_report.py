@@ -240,6 +240,7 @@ def test_loading_the_package_of_figures_does_not_load_matplotlib():
     assert told.stdout.strip() == "False"
 
 
+@pytest.mark.long(seconds=4, reason="a process that imports the plotting library")
 def test_the_example_runs_and_writes_its_figure(tmp_path):
     """The script of the documentation: a card on the screen, a figure in a file."""
     told = subprocess.run(

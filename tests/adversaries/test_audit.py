@@ -92,32 +92,32 @@ def _one_reading_each(count):
 
 
 def test_on_independent_data_nothing_is_found_at_the_stated_rate():
-    """200 audits of a design that tells nothing, 8 adversaries each: at most 5 percent find anything.
+    """80 audits of a design that tells nothing, 8 adversaries each: at most 5 percent find anything.
 
     The twin counts adversaries one by one, without Holm's correction, and does so far too often.
     """
     design = us.design(plain_family(), leakage=0.0, horizon=8, distortion="mae")
     adversaries = _one_reading_each(8)
     found = uncorrected = 0
-    for seed in range(200):
+    for seed in range(80):
         made = audit(design, adversaries=adversaries, n=400, confidence=0.95, rng=seed, noise=False)
         rows = [row for row in made.of() if row.adversary in adversaries]
         assert len(rows) == 8
         found += made.found
         uncorrected += min(row.p for row in rows) < 0.05
-    limit = scipy.stats.binom.isf(RATE, 200, 0.05)
+    limit = scipy.stats.binom.isf(RATE, 80, 0.05)
     assert found <= limit
     assert uncorrected > limit
 
 
 def test_along_a_recording_nothing_is_found_at_the_stated_rate():
-    """100 recordings of a moving theta, disguised by a design that tells nothing: at most 5 percent find anything.
+    """40 recordings of a moving theta, disguised by a design that tells nothing: at most 5 percent find anything.
 
     The twin, the same recordings in the clear, is found every time.
     """
     design = us.design(plain_family(), leakage=0.0, horizon=20, distortion="mae")
     found = raw = 0
-    for seed in range(100):
+    for seed in range(40):
         rng = np.random.default_rng([17, seed])
         theta = switching(1600, 0.02, rng)
         Y = DesignRun(design).readings(theta, rng)[:, 0]
@@ -127,8 +127,8 @@ def test_along_a_recording_nothing_is_found_at_the_stated_rate():
         )  # fmt: skip
         found += made.found
         raw += made.row("one", "raw").found
-    assert found <= scipy.stats.binom.isf(RATE, 100, 0.05)
-    assert raw == 100
+    assert found <= scipy.stats.binom.isf(RATE, 40, 0.05)
+    assert raw == 40
 
 
 @pytest.fixture(scope="module")

@@ -332,6 +332,7 @@ def _pair(v):
     return OnGrid(inside, step=[0.5, 0.1])
 
 
+@pytest.mark.long(seconds=2, reason="two channels by quadrature, reading by reading")
 def test_tables_of_dependent_channels_play_as_the_laws_do():
     """With tabulated laws the output of two dependent channels is the same as reading by reading."""
     family = us.Family({0: _pair(0), 1: _pair(1)})

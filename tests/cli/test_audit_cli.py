@@ -151,6 +151,7 @@ def test_a_file_is_attacked_as_the_family_reads_it(files, tmp_path, understudy):
     assert not any(reading[:9] in told.out + page + save.read_text(encoding="utf-8") for reading in readings)
 
 
+@pytest.mark.long(seconds=3, reason="a whole audit from the command line")
 def test_another_file_to_learn_from(files, understudy):
     """Then all of the file is judged; a design of one draw draws again by the clock."""
     command = ("audit", files / "design.json", files / "today.csv", "--train", files / "history.csv", *QUICK)
@@ -293,7 +294,9 @@ def short(folder, changed):
     return labelled, released
 
 
-@pytest.mark.parametrize("changed", [0.0, 0.5])
+@pytest.mark.parametrize(
+    "changed", [0.0, pytest.param(0.5, marks=pytest.mark.long(seconds=5, reason="two whole audits"))]
+)
 def test_a_short_release_of_raw_readings_does_not_pass(files, tmp_path, understudy, changed):
     """No p could be small enough, so nothing can be told: a warning and status 1, not "no adversary found anything"."""
     labelled, released = short(tmp_path, changed)
@@ -309,6 +312,7 @@ def test_a_short_release_of_raw_readings_does_not_pass(files, tmp_path, understu
     assert understudy(*command, "--private", "occupancy", "--strict").status == 1
 
 
+@pytest.mark.long(seconds=4, reason="two whole audits from the command line")
 @pytest.mark.skipif(sys.platform == "win32", reason="files have no owner's mode there")
 def test_files_about_a_release_are_closed_though_they_were_open(files, released, tmp_path, understudy):
     """A file that everybody could read is its owner's alone before anything is written; of other audits it stays."""

@@ -85,6 +85,7 @@ def test_a_family_that_does_not_fit_warns_in_its_design_too(files, tmp_path, und
     assert us.load_design(tmp_path / "d.json").family.about["gate"]["warning"] == WARNING
 
 
+@pytest.mark.long(seconds=4, reason="two designs with simulated distortion")
 def test_models_without_a_formula_get_a_horizon(tmp_path, understudy):
     """Their distortion is simulated over so many readings, which is said; --horizon says of how many."""
     models = {v: us.AutoRegressive([0.5], intercept=float(v), noise=_heavy(1.0 + v)) for v in (0, 1)}

@@ -54,6 +54,7 @@ def test_everything_is_in_the_folder(files, tmp_path, understudy, known):
     assert "Written" in told.out
 
 
+@pytest.mark.long(seconds=2, reason="a quickstart with pages and a file of its own")
 def test_another_file_can_be_named(files, tmp_path, understudy, known):
     """Then the whole history is fitted to, and nothing is held out; the summary is JSON on request."""
     out = tmp_path / "results"
@@ -128,6 +129,7 @@ def test_the_last_segments_are_held_out(files, tmp_path):
         parted(read(str(path), short), short)
 
 
+@pytest.mark.long(seconds=14, reason="fits, gates and audits a simulated room with nothing replaced")
 def test_the_whole_way_with_the_real_fit(tmp_path, understudy, monkeypatch):
     """No stand-in: a room that was simulated passes its gate, its readings are disguised, and two adversaries try."""
     few = auditing.AuditOptions(adversaries="windowed,changes")

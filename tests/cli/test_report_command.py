@@ -11,7 +11,10 @@ import understudy as us
 from understudy.report.design_page import privacy_report
 
 
-@pytest.mark.parametrize("name", ["design.json", "causal.json"])
+@pytest.mark.parametrize(
+    "name",
+    ["design.json", pytest.param("causal.json", marks=pytest.mark.long(seconds=4, reason="simulates days, twice"))],
+)
 def test_the_page_is_that_of_the_design(files, tmp_path, understudy, name):
     """The same as from Python; JSON tells what is on its first page."""
     out = tmp_path / "report.html"

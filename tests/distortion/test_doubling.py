@@ -94,6 +94,7 @@ def test_the_oracle_tells_one_step_more():
     assert found != pytest.approx(stepped(one, other, 301, "mse"), rel=1e-9)
 
 
+@pytest.mark.long(seconds=2, reason="the plain recursion over thousands of steps")
 @pytest.mark.parametrize("T", [5000])
 def test_a_long_horizon(T):
     """Thousands of steps, of slow systems of several states."""
@@ -102,6 +103,7 @@ def test_a_long_horizon(T):
     assert found == pytest.approx(stepped(one, other, T, "mse"), rel=1e-11)
 
 
+@pytest.mark.long(seconds=2, reason="the plain recursion over two thousand steps")
 @pytest.mark.parametrize("T", [10, 700, 2049])
 @pytest.mark.parametrize("seed", range(2))
 def test_unit_roots(seed, T):

@@ -59,6 +59,7 @@ MODELS = {
         [1.0, None],
     ),
 }  # fmt: skip
+SLOW = pytest.mark.long(seconds=3, reason="quantiles by a search, reading by reading")
 
 
 def by_hand(source, target, T, N, measure):
@@ -69,7 +70,10 @@ def by_hand(source, target, T, N, measure):
     return found.mean(), found.std(ddof=1) / N**0.5
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[SLOW] if name in ("hidden student", "hidden channels") else []) for name in MODELS],
+)
 def test_costs_agree_with_disguised_readings(name):
     """Four readings, several pairs and one model as itself, at a false-alarm rate of 1e-6; ten times as much shows."""
     family = us.Family(MODELS[name], values=[0, 1])

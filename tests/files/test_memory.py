@@ -42,6 +42,7 @@ def run(source, target, period):
     return told["rows"], told["memory"] / 1024
 
 
+@pytest.mark.long(seconds=3, reason="memory shows only in files of two million rows")
 @pytest.mark.parametrize("row_groups", [1, 4])
 def test_memory_does_not_grow_with_the_file(tmp_path, row_groups):
     """Two million rows of Parquet, in one row group or in several, within 300 MB (10 million in the benchmarks)."""
@@ -52,6 +53,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path, row_groups):
     assert pq.ParquetFile(tmp_path / "out.parquet").metadata.num_rows == 2_000_000
 
 
+@pytest.mark.long(seconds=7, reason="memory shows only in files of 23 and 69 MB")
 def test_csv_is_read_in_pieces(tmp_path):
     """Three times the rows take no more memory: of files of 23 and 69 MB, half of the difference would be too much."""
     line = "2026-01-01T%02d:%02d:%02d.%03d,%.12f,empty," + "x" * 80 + "\n"

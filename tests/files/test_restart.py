@@ -43,12 +43,15 @@ def long_file(lab, tools, tmp_path_factory):
     return tools.write_csv(folder / "in.csv", ["time", "co2", "people"], times, map(repr, Y.tolist()), labels)
 
 
-def test_killed_and_started_again_it_is_the_same_file(lab, tools, tmp_path, long_file):
+@pytest.mark.parametrize(
+    "kills", [1, pytest.param(3, marks=pytest.mark.long(seconds=12, reason="five processes, 200,000 rows each"))]
+)
+def test_killed_and_started_again_it_is_the_same_file(lab, tools, tmp_path, long_file, kills):
     """Killed at random moments (kill -9), with no file under the name until it is whole: one draw, one charge."""
     options = {"ledger": str(tmp_path / "room.ledger"), "guard": str(tmp_path / "guard"), "progress": True}
     random_moments = np.random.default_rng(4)
     target, killed, whole = tmp_path / "out.csv", [], []
-    for _ in range(3):
+    for _ in range(kills):
         process = started(long_file, target, **options)
         wait = int(random_moments.integers(1, 4))
         for line in process.stdout:
@@ -81,6 +84,7 @@ def test_killed_and_started_again_it_is_the_same_file(lab, tools, tmp_path, long
     assert (again["draws"], again["replayed"]) == (0, 200_000)
 
 
+@pytest.mark.long(seconds=5, reason="three processes that each write a file of 200,000 rows")
 def test_a_full_disk_leaves_nothing_under_the_name(tmp_path, long_file):
     """When the file cannot be written to its end, the error says so, and neither name nor part of it is left."""
     (tmp_path / "old.csv").write_text("what was there\n")

@@ -145,6 +145,7 @@ def test_the_gradient_of_the_student_likelihood_is_its_slope(shared):
         assert gradient[i] == pytest.approx(slope, abs=1e-8, rel=1e-6)
 
 
+@pytest.mark.long(seconds=2, reason="maximum likelihood with second derivatives")
 def test_known_student_parameters_come_back():
     """Every parameter within 5 standard errors, from the second derivatives of the likelihood."""
     models = student_models()
@@ -166,6 +167,7 @@ def test_known_student_parameters_come_back():
     assert (np.abs(problem.value(x)[1]) * len(at) * errors < 0.1).all()
 
 
+@pytest.mark.long(seconds=2, reason="maximum likelihood of Student noise")
 def test_student_noise_predicts_heavy_tails_better_and_tells_normal_noise():
     """Held out, Student-t beats normal on heavy tails; on normal noise its degrees of freedom are large."""
     heavy = student_models((2.5, 2.5))

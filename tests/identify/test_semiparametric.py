@@ -47,6 +47,7 @@ def test_dependence_that_a_free_law_cannot_mend_still_fails():
     assert gate(fit_semiparametric(history(y), order=2).models, history(fresh)).passed
 
 
+@pytest.mark.long(seconds=3, reason="fits four laws with mixtures")
 def test_a_mixture_predicts_as_well_as_the_law_that_it_stands_for():
     """Per reading, on fresh numbers, within 0.02 nats of the true law: normal, heavy, skewed, of two scales."""
     rng = np.random.default_rng(5)
@@ -73,6 +74,7 @@ def test_a_grid_does_not_make_a_spike():
     assert shape_of(e, floor=1.0 / np.sqrt(12.0)).deviations.min() >= 1.0 / np.sqrt(12.0)
 
 
+@pytest.mark.long(seconds=2, reason="fits mixtures of two channels")
 def test_two_channels_are_joined():
     """A copula with the correlation of the innovations; the models can be stored."""
     rng, theta = np.random.default_rng(8), THETA[:1500]

@@ -106,6 +106,7 @@ def test_scores_agree_with_mpmath_far_into_both_tails(name: str) -> None:
     assert (np.abs(one - z) / np.maximum(1.0, np.abs(z))).max() < 4e-15
 
 
+@pytest.mark.long(seconds=3, reason="bisection with fifty digits")
 @pytest.mark.parametrize("name", NORMALS)
 def test_values_agree_with_bisection_in_mpmath(name: str) -> None:
     """As far as a score of 40, to 4e-15 of y, its scale or what a rounding unit of z stands for."""

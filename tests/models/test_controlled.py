@@ -166,6 +166,7 @@ def test_more_settings_than_are_kept():
 # The checks that every model passes ----------------------------------------------------------------
 
 
+@pytest.mark.long(seconds=2, reason="every check for three models")
 def test_it_satisfies_the_checks_of_a_model():
     """Held, and steered through changing settings, in one and in two channels."""
     rng = np.random.default_rng(2)

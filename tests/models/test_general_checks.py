@@ -61,7 +61,12 @@ def pair():
     return General(logpdf, dim=2, memory=0)
 
 
-@pytest.mark.parametrize("make", [quartic, bimodal, positive, chain, pair])
+SLOW = pytest.mark.long(seconds=2, reason="quadrature, reading by reading")
+
+
+@pytest.mark.parametrize(
+    "make", [chain, *(pytest.param(make, marks=SLOW) for make in (quartic, bimodal, positive, pair))]
+)
 def test_check_model(make):
     """Every check that ships with the package."""
     report = check_model(make(), T=50)
@@ -71,7 +76,7 @@ def test_check_model(make):
 @pytest.mark.parametrize(
     ("source", "target"),
     [
-        (quartic, bimodal),
+        pytest.param(quartic, bimodal, marks=SLOW),
         (positive, lambda: us.GaussMarkov(0.9, 1.0, 0.1, 0.1)),
         (lambda: us.AutoRegressive(0.5, noise=us.Gaussian(0.0, 1.0)), chain),
     ],

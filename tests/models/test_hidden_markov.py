@@ -353,7 +353,12 @@ CHECKED = {
 }
 
 
-@pytest.mark.parametrize("name", CHECKED)
+SLOW = pytest.mark.long(seconds=3, reason="quantiles by a search, reading by reading")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[SLOW] if name in ("student", "vectors") else []) for name in CHECKED]
+)
 def test_every_check_of_a_model(name):
     """Each kind of emission goes through all of `understudy.checks`."""
     make, T = CHECKED[name]

@@ -98,6 +98,7 @@ def test_scores_are_kalmans_within_monte_carlo_error():
     assert few.max() > 0.06
 
 
+@pytest.mark.long(seconds=2, reason="particle filters of three sizes")
 def test_divergence_falls_at_least_like_one_over_n():
     """One state (lattice noise): 64 times the particles, more than 64 times less."""
     kl = [divergence_from_kalman(*linear(N), T=20, sequences=6) for N in (50, 3200)]
@@ -228,6 +229,7 @@ def test_one_noise_for_two_states():
 # What the package asks of every model --------------------------------------------------------------
 
 
+@pytest.mark.long(seconds=6, reason="particle filters, reading by reading")
 def test_check_model():
     """Every check that ships with the package."""
     assert us.checks.check_model(kitagawa(particles=300), T=50).passed
@@ -242,6 +244,7 @@ def test_check_model():
     assert us.checks.check_model(two, T=50).passed
 
 
+@pytest.mark.long(seconds=2, reason="particle filters, reading by reading")
 def test_check_transform():
     """From a growth model to a saturating sensor and back."""
     assert us.checks.check_transform(kitagawa(particles=300), saturating(particles=300), T=100).passed

@@ -99,6 +99,7 @@ def test_a_constant_path_is_the_member(make):
         us.whiten(np.append(readings, readings[0]), model, rng=2)
 
 
+@pytest.mark.long(seconds=2, reason="every check for paths of 300 readings")
 @pytest.mark.parametrize("make", [chain, grid])
 def test_a_path_of_hidden_chains_passes_the_checks(make):
     """With atoms and without; 300 readings."""

@@ -100,6 +100,7 @@ def test_any_linear_model_is_kalmans(a, log_Q, log_R, seed):
     np.testing.assert_allclose(us.whiten(Y, grid), us.whiten(Y, exact), atol=1e-8)
 
 
+@pytest.mark.long(seconds=2, reason="a fixed grid of thousands of points")
 @pytest.mark.parametrize(("R", "count"), [(1.0, 1201), (0.01, 4001)])
 def test_kitagawa_is_brute_force(R, count):
     """Two modes (with the sharp sensor apart), a slope of 25 at zero: to 1e-8 of a fixed fine grid."""
@@ -182,6 +183,7 @@ def test_members_of_a_family_share_their_state():
         states = [kalman.update(states[0], y), grid.update(states[1], y)]
 
 
+@pytest.mark.long(seconds=3, reason="quadrature, reading by reading")
 def test_check_model():
     """Every check that ships with the package."""
     assert us.checks.check_model(pair(points=40)[1], T=50).passed

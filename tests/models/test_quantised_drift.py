@@ -13,6 +13,7 @@ from understudy.models.quantised_residual import drifts, moved_by, saturated, se
 SLOW = us.GaussMarkov(A=0.99, C=1.0, Q=0.01, R=0.1, b=0.5, mean0=20.0, cov0=0.1)
 
 
+@pytest.mark.long(seconds=4, reason="quadrature over thousands of readings")
 def test_a_drift_to_the_end_of_the_range_is_charged():
     """Near an end matched moments leak 1e-4 nats a reading; the first hundred readings, far from it, leak 1e-12."""
     sensor = us.Quantised(SLOW, step=0.1, high=48.5, method="moments")

@@ -90,6 +90,7 @@ def test_the_divergence_of_whole_sequences_by_enumeration():
     assert total < found.charged
 
 
+@pytest.mark.long(seconds=3, reason="particle filters against quadrature")
 @pytest.mark.parametrize("step", [0.5, 2.0])
 def test_particles_agree_with_point_masses(step, monkeypatch):
     """The reference for several states, on one state: within five standard errors of the other."""
@@ -111,6 +112,7 @@ def test_point_masses_have_next_to_no_residual():
         assert model.residual(100, sequences=2, rng=5).charged < 1e-12 * 100
 
 
+@pytest.mark.long(seconds=2, reason="particle filters of several states")
 def test_vectors_and_several_states():
     """Correlated noises, two grids, a channel that is not rounded: finite, and larger for larger steps."""
     linear = us.GaussMarkov(**random_system(np.random.default_rng(3), 2, 2))

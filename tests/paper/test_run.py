@@ -193,6 +193,7 @@ def test_a_table_may_be_empty():
     assert "<tbody></tbody>" in table_html(Table("none", (), ()))
 
 
+@pytest.mark.long(seconds=3, reason="recomputes results of the paper twice")
 def test_the_same_seed_gives_the_same_bytes(tmp_path):
     """Numbers, page and pictures; another seed gives other ones."""
     for name, seed in (("one", 7), ("two", 7), ("other", 8)):

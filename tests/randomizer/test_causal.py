@@ -5,12 +5,11 @@ from __future__ import annotations
 import copy
 import math
 import pickle
-import time
 
 import numpy as np
 import pytest
 from causal_cases import ALPHA, HAMMING, STAY, bits, level, room_design
-from helpers import room
+from helpers import count_calls, room
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
@@ -263,16 +262,15 @@ def room_of(v):
     return us.GaussMarkov(0.9, 1.0, 0.1, 0.1, b=float(v))
 
 
-def test_a_decision_takes_less_than_200_microseconds():
-    """Eight values and eight pseudo values, after warm-up: the median of 3000 decisions."""
+def test_a_decision_takes_few_calls():
+    """Eight values and eight pseudo values, after warm-up: the median of 300 decisions."""
     m, rng = 8, np.random.default_rng(1)
     x = np.arange(float(m))
     T = np.full((m, m), 0.02) + 0.84 * np.eye(m)
     beliefs = Beliefs(np.full(m, 1.0 / m), T, abs(x[:, None] - x), 2.0)
-    played = play(beliefs, 3200, 1, rng)
-    state, times = beliefs.start(), []
+    played = play(beliefs, 500, 1, rng)
+    state, costs = beliefs.start(), []
     for theta in played.theta[:, 0].tolist():
-        begin = time.perf_counter()
+        costs.append(count_calls(lambda state=state, theta=theta: beliefs.draw(state, theta, rng)))
         state = beliefs.draw(state, theta, rng).state
-        times.append(time.perf_counter() - begin)
-    assert np.median(times[200:]) < 200e-6
+    assert np.median(costs[200:]) < 200

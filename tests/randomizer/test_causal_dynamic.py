@@ -66,6 +66,7 @@ def test_looking_ahead_is_never_worse_and_gains_little(T, cost):
             assert ahead.distortion >= 0.9 * greedy.distortion - 1e-6
 
 
+@pytest.mark.long(seconds=2, reason="dynamic programs on a grid of beliefs")
 def test_looking_ahead_on_random_problems():
     """At equal rate never more distortion (2e-8), less than 0.3 percent less in the median, at most 6 percent less."""
     rng, gains = np.random.default_rng(0), []
@@ -93,6 +94,7 @@ def test_two_ways_of_looking_ahead_agree(T, slope):
     assert found == pytest.approx(grid.value, abs=3e-6)
 
 
+@pytest.mark.long(seconds=2, reason="dynamic programs on a grid of beliefs")
 @pytest.mark.parametrize(("cost", "least", "most"), [("hamming", 0.0, 1e-5), ("absolute", 0.01, 0.06)])
 def test_three_values_gain_little_by_looking_ahead(cost, least, most):
     """At equal rate: nothing on a symmetric source, 1 to 6 percent with absolute costs; simulation agrees."""

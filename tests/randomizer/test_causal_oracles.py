@@ -80,6 +80,7 @@ def test_independent_draws_give_a_persistent_bit_away():
         assert found.smoothing < found.filtering < D
 
 
+@pytest.mark.long(seconds=2, reason="searches for the slope of an equal leakage")
 def test_memory_at_equal_leakage_and_at_equal_distortion():
     """Persistence .98: at equal leakage half the distortion, at equal distortion a quarter of the leakage, or less."""
     found = compare_memory(0.02, flips_of_draws=(0.05, 0.1, 0.2, 0.3, 0.4), steps=400, sequences=60)

@@ -16,10 +16,13 @@ COUNT = 136  # 17 of each kind
 COMPARED = 45  # of these with CVXPY, small ones
 
 
-def test_random_problems():
+@pytest.mark.parametrize(
+    "count", [COUNT // 8, pytest.param(COUNT, marks=pytest.mark.long(seconds=3, reason="136 problems"))]
+)
+def test_random_problems(count):
     """No invalid kernel, no constraint broken, no budget overspent, every status true; 98 percent proven optimal."""
     wrong, optimal, answered, refused = {}, 0, 0, 0
-    for k, case in enumerate(cases(seed=1, count=COUNT, most=6)):
+    for k, case in enumerate(cases(seed=1, count=count, most=6)):
         verdict, _ = look(case)
         if verdict.wrong:
             wrong[k] = (case.family, verdict.wrong)
@@ -29,9 +32,10 @@ def test_random_problems():
             optimal += verdict.optimal
     assert wrong == {}
     assert optimal >= 0.98 * answered
-    assert refused < COUNT // 3
+    assert refused < count // 3
 
 
+@pytest.mark.long(seconds=2, reason="each problem is solved by another program too")
 def test_bounds_and_refusals_agree_with_cvxpy():
     """Clarabel's optimum lies between the bounds, and what is refused it finds infeasible."""
     apart = {}

@@ -400,6 +400,7 @@ def test_a_straight_piece_between_two_curved_ones():
 # --- many columns -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long(seconds=2, reason="problems with a thousand columns")
 @pytest.mark.parametrize("copies", [15, 26])
 def test_column_generation_against_a_small_twin(copies):
     """600 and 1040 columns that are 40 columns many times over, rows likewise: the optimum of the small problem."""
@@ -436,6 +437,7 @@ def test_column_generation_is_proven_by_its_own_law(n):
     assert math.exp(-2.0) / (2.0 * math.pi * math.e) < solved.distortion < 0.00918672388629618
 
 
+@pytest.mark.long(seconds=2, reason="a problem with 600 columns")
 def test_column_generation_with_forbidden_pairs():
     """Neighbours alone may stand in for each other, 600 by 600: never another one, and the budget is kept."""
     x = np.arange(600.0)

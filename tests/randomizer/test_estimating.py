@@ -3,12 +3,11 @@
 import itertools
 import math
 import pickle
-import time
 
 import numpy as np
 import pytest
 from causal_cases import bits
-from helpers import dense, dense_scores, random_system
+from helpers import count_calls, dense, dense_scores, random_system
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -279,8 +278,8 @@ def test_a_long_gap_is_many_steps(moves, tick):
     assert estimator.log_prior(state, moves) == far.belief
 
 
-def test_a_gap_of_years_is_quick_whatever_the_chain():
-    """A thousand million decisions in well under a second, for chains that settle slowly or never, and for many values.
+def test_a_gap_of_years_takes_few_calls_whatever_the_chain():
+    """A thousand million decisions cost hardly more calls than a thousand, for chains that settle slowly or never.
 
     Gone through one by one they would take an hour.
     """
@@ -292,9 +291,9 @@ def test_a_gap_of_years_is_quick_whatever_the_chain():
     ):  # fmt: skip
         estimator = Estimator(family, chain)
         state, _ = estimator.step(estimator.start(), 7.3)
-        begun = time.perf_counter()
         far, _ = estimator.step(state, None, 10**9)
-        assert time.perf_counter() - begun < 2.0
+        near, late = (count_calls(lambda n=n: estimator.step(state, None, n)) for n in (10**3, 10**9))  # noqa: B023  # at once
+        assert late < 4 * near < 10_000
         assert math.fsum(estimator.belief(far)) == pytest.approx(1.0, abs=1e-9)
         wanted = np.array(estimator.belief(state)) @ _power(estimator.transitions[0], 10**9)
         assert estimator.belief(far) == pytest.approx(wanted, abs=1e-7)

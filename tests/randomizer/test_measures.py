@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 
 import mpmath
 import numpy as np
 import pytest
+from helpers import count_calls
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -61,16 +61,6 @@ def channels(draw, most=5):
         p[0] = 0.0
         p /= p.sum()
     return p, P
-
-
-def timed(function, *arguments):
-    """The result, and the shortest of three times."""
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        result = function(*arguments)
-        times.append(time.perf_counter() - start)
-    return result, min(times)
 
 
 def every_leakage(p, P):
@@ -158,12 +148,14 @@ def test_priors_below_the_smallest_float_do_no_harm():
     assert us.pointwise_maximal_leakage([1.0, 1e-310], P).worst > 700.0
 
 
-def test_a_large_kernel_is_quick():
-    """A million entries within a second, and the same as the straightforward sum to 1e-12."""
+def test_a_large_kernel_takes_no_more_calls_than_a_small_one():
+    """A million entries by few operations on whole arrays, and the same as the straightforward sum to 1e-12."""
     rng = np.random.default_rng(5)
     P, p = kernel(rng, 1024, 1024), rng.dirichlet(np.ones(1024))
-    value, elapsed = timed(us.mutual_information, p, P)
-    assert elapsed < 1.0
+    small = kernel(rng, 4, 4), rng.dirichlet(np.ones(4))
+    costs = [count_calls(lambda p=p, P=P: us.mutual_information(p, P)) for P, p in (small, (P, p))]
+    assert costs[1] < costs[0] + 5000  # for a million entries
+    value = us.mutual_information(p, P)
     assert value == pytest.approx(float((p[:, None] * P * np.log(P / (p @ P))).sum()), rel=1e-12)
 
 
@@ -366,15 +358,15 @@ def test_capacity_in_closed_form(e):
 
 @pytest.mark.parametrize(("m", "n", "weight"), [(2, 6, 1.0), (7, 3, 1.0), (64, 64, 1.0), (64, 64, 0.05), (64, 5, 1.0)])
 def test_capacity_is_certified(m, n, weight):
-    """The odds returned leak upper - slack; the slack is 1e-10; no other odds leak more; 50 ms for 64 x 64."""
+    """The odds returned leak upper - slack; the slack is 1e-10; no other odds leak more; a bounded number of calls."""
     rng = np.random.default_rng(7)
     P = kernel(rng, m, n, weight)
-    (upper, slack, odds), elapsed = timed(us.capacity, P)
+    upper, slack, odds = us.capacity(P)
     assert slack <= 1e-10 * upper
     assert us.mutual_information(odds, P) == pytest.approx(upper - slack, rel=1e-12)
     assert all(us.mutual_information(rng.dirichlet(np.full(m, a)), P) <= upper for a in (0.1, 1.0, 10.0))
     assert not odds.flags.writeable
-    assert elapsed < 0.5  # 0.02 s on a quiet machine; the limit leaves room for a busy one
+    assert count_calls(lambda: us.capacity(P)) < 20_000
 
 
 def test_capacity_of_almost_equal_rows():

@@ -232,6 +232,7 @@ def test_slopes_are_refused_where_they_are_not_exact():
     assert gradients([stationary([0.0])], stationary, place, box, own, 2) is None
 
 
+@pytest.mark.long(seconds=2, reason="a search in which each cost is a quadrature")
 def test_a_search_without_exact_slopes():
     """A law with heavy tails, by quadrature: the fair bit again, since equal shapes only shift."""
     family = us.Family(lambda v: us.IID(us.Scalar(stats.t(5, loc=v))), values=[-1, 1])
@@ -242,6 +243,7 @@ def test_a_search_without_exact_slopes():
     assert found.pseudo == pytest.approx([2.0 * e - 1.0, 1.0 - 2.0 * e], abs=1e-4)
 
 
+@pytest.mark.long(seconds=2, reason="a search in which each cost is simulated")
 def test_a_search_among_simulations():
     """A measure of one's own: costs are simulated with the same random numbers everywhere, and the start is kept to."""
 

@@ -206,6 +206,7 @@ def test_an_ordinary_design_breaks_the_budget_within_the_hull():
     assert worst_prior(plain.randomizer.kernel, ENDS).upper > 0.05
 
 
+@pytest.mark.long(seconds=3, reason="a hundred problems, some of them in rational arithmetic")
 def test_a_fuzz_of_every_family():
     """Problems that break solvers, with corners around them: nothing wrong, the gap closed in 98 percent of them."""
     rng, wrong, optimal, count = np.random.default_rng(5), {}, 0, 0

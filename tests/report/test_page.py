@@ -131,6 +131,7 @@ def test_models_that_nobody_tested_say_so(designs):
     assert [fits(about(gate=gate)) for gate in (None, {"passed": False}, {"passed": True})] == [None, False, True]
 
 
+@pytest.mark.long(seconds=3, reason="a causal design and its whole page")
 def test_an_estimated_parameter_has_no_guarantee_on_its_page():
     """No number of the card reads as a bound."""
     made = us.design_causal(family(), STAY, rate=0.01, distortion="mae", accept_estimated_theta=True)
@@ -223,6 +224,7 @@ def test_spans_in_words():
     assert shown == ["unknown", "0.25 s", "1 min", "90 min", "2 days"]
 
 
+@pytest.mark.long(seconds=4, reason="simulates days until the error is small")
 def test_what_a_moving_value_costs_is_found_along_its_paths(designs):
     """Simulated days agree with the exact distortion of the same kind of paths, and stand on the page."""
     from understudy.randomizer.causal import true_distortion

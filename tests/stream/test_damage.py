@@ -52,6 +52,7 @@ def told_by(path, design, facts, budget, Y, following):
     return refused
 
 
+@pytest.mark.long(seconds=3, reason="opens a damaged ledger hundreds of times")
 def test_flipped_bytes_anywhere_are_refused_or_harmless(design, readings, tmp_path):
     """Over the whole file: never another draw, key, budget or output, and never a second draw for a stream."""
     path, facts, budget = damaged_one(design, tmp_path, readings)

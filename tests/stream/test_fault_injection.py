@@ -203,7 +203,13 @@ def with_fault(design, readings, folder, fault, reopens):
     return layer, session, heard
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        KINDS[0],
+        *(pytest.param(kind, marks=pytest.mark.long(seconds=5, reason="a run for each write")) for kind in KINDS[1:]),
+    ],
+)
 def test_an_error_at_every_single_write(design, readings, folder, kind, record_property):
     """Whether the caller goes on with the same objects or opens the ledger again: nothing redrawn, changed or lost."""
     operations = record(design, readings, folder)[0].operations
@@ -322,7 +328,14 @@ def cut_and_go_on(design, readings, folder, run, chosen, enough=None):
     return disks, len(seen), failures
 
 
-@pytest.mark.parametrize("variant", ["lost", "kept", "torn"])
+@pytest.mark.parametrize(
+    "variant",
+    [
+        "lost",
+        pytest.param("kept", marks=pytest.mark.long(seconds=7, reason="a disk after each write")),
+        pytest.param("torn", marks=pytest.mark.long(seconds=8, reason="a disk after each write")),
+    ],
+)
 def test_a_power_cut_after_every_single_write(design, readings, folder, variant, record_property):
     """Unsynced pages lost, kept, or torn by sectors: every disk is gone on from, and none is refused."""
     variants = [f"torn{k}" for k in range(8)] if ALL and variant == "torn" else [variant]
@@ -336,6 +349,7 @@ def test_a_power_cut_after_every_single_write(design, readings, folder, variant,
     assert distinct > operations // 5
 
 
+@pytest.mark.long(seconds=6, reason="a run for each sync, and several disks for each run")
 def test_a_failed_sync_and_then_a_power_cut(design, readings, folder, record_property):
     """A sync that failed may have dropped what it was to keep, and the next one does not bring it back.
 

@@ -264,6 +264,7 @@ def test_killed_while_the_ledger_is_made(tmp_path):
     assert not list(tmp_path.glob("*.new*"))
 
 
+@pytest.mark.long(seconds=3, reason="three processes, one after the other")
 def test_the_example_of_a_service(tmp_path):
     """A process that is started again under the same name finds its stream, through the usual state folder."""
     code = (

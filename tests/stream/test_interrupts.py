@@ -83,6 +83,7 @@ def test_interrupted_at_any_line_nothing_is_lost_or_made_twice(design, readings,
         assert all(f.passed for f in inspection.verify(ledger.path))
 
 
+@pytest.mark.long(seconds=5, reason="a new ledger for each line of the code")
 def test_interrupted_while_it_begins_a_stream_is_begun_once(design, tmp_path):
     """Ctrl-C at each line of `Design.stream`: asked again, the ledger has one stream, one draw and one charge."""
     for line in range(400):

@@ -75,9 +75,18 @@ def check(path, tmp_path, epoch):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
-@pytest.mark.parametrize(("batch", "epoch", "kills"), [(1, 0, 120), (7, 0, 100), (5, 500, 100)])
-def test_killed_hundreds_of_times(tmp_path, batch, epoch, kills):
-    """320 kills at random moments, from before the draw to the last output; then one run to the end."""
+@pytest.mark.parametrize(
+    ("batch", "epoch", "kills"),
+    [
+        (1, 0, 12),
+        (5, 500, 12),
+        pytest.param(1, 0, 120, marks=pytest.mark.long(seconds=11, reason="120 kills")),
+        pytest.param(7, 0, 100, marks=pytest.mark.long(seconds=9, reason="100 kills")),
+        pytest.param(5, 500, 100, marks=pytest.mark.long(seconds=9, reason="100 kills")),
+    ],
+)
+def test_killed_many_times(tmp_path, batch, epoch, kills):
+    """Kills at random moments (320 in the long suite), from before the draw to the last output; then a whole run."""
     path = tmp_path / "room.ledger"
     fork_and_kill(path, tmp_path, batch, epoch, random.Random(batch + epoch), kills)  # noqa: S311  # moments of kills
     last = start(path, tmp_path, 500, epoch)
@@ -87,6 +96,7 @@ def test_killed_hundreds_of_times(tmp_path, batch, epoch, kills):
     check(path, tmp_path, epoch)
 
 
+@pytest.mark.long(seconds=4, reason="four interpreters, one after the other")
 def test_a_process_of_its_own_killed_while_it_writes(tmp_path):
     """The same with an interpreter of its own, killed in the middle of its work, and another that is told to wait."""
     path = tmp_path / "room.ledger"

@@ -48,6 +48,7 @@ def test_old_outputs_are_forgotten_in_bounded_disk(design, tmp_path):
         assert os.path.getsize(f"{path}-wal") < 8_000_000
 
 
+@pytest.mark.long(seconds=2, reason="sizes show only after thousands of outputs")
 def test_what_a_stream_takes_on_disk(design, tmp_path):
     """Below 40 bytes an output, and 250 an epoch with its charge: the figures of the guide."""
     with us.Ledger(tmp_path / "a", rollback_guard=False) as ledger:

@@ -226,11 +226,16 @@ with opened(Path(sys.argv[1])) as ledger:
 """
 
 
-def test_a_run_that_is_killed_at_any_moment_gives_the_same_file(tmp_path):
+@pytest.mark.parametrize(
+    "waits",
+    [(40,), pytest.param((1, 40, 90), marks=pytest.mark.long(seconds=7, reason="four interpreters, one by one"))],
+    ids=["once", "three times"],
+)
+def test_a_run_that_is_killed_at_any_moment_gives_the_same_file(tmp_path, waits):
     """SIGKILL in the middle of batches: what had left is what leaves again."""
     paths = [os.path.dirname(__file__), os.path.dirname(os.path.dirname(__file__)), *sys.path]
     seen = {}
-    for wait in (1, 40, 90):
+    for wait in waits:
         child = subprocess.Popen(
             [sys.executable, "-c", CHILD.format(paths=paths), str(tmp_path)], stdout=subprocess.PIPE, text=True
         )

@@ -160,6 +160,7 @@ def made_up():
     }
 
 
+@pytest.mark.long(seconds=3, reason="draws all pictures of the study")
 def test_the_page_has_every_section_and_picture(tmp_path):
     """Page and pictures are written with every data set; no picture is named that is not there."""
     pytest.importorskip("matplotlib").use("Agg")
