@@ -3,6 +3,7 @@
 import datetime as dt
 import decimal
 import gc
+import itertools
 import json
 
 import pyarrow as pa
@@ -71,6 +72,7 @@ KINDS = [
     "text", "odd text", "int8", "uint64", "float16", "float32", "nan", "inf", "some null",
 ]  # fmt: skip
 ROLES = ["reading", "private", "time", "keep", "segment", "unused"]
+OUTPUTS = ["csv", "jsonl", "parquet"]
 JSON = {
     "lone surrogate": '"\\ud800"',
     "lone low surrogate": '"a\\udfffb"',
@@ -115,10 +117,17 @@ def applied(lab, source, target, role):
     return ""
 
 
+def every_output(kinds):
+    """Every kind in every role, the formats of the output in turn; the long suite has the other two as well."""
+    chosen = []
+    one_of_many = pytest.mark.long(seconds=0.1, reason="one of 636 cases")
+    for (i, kind), (j, role), (k, target) in itertools.product(*map(enumerate, (kinds, ROLES, OUTPUTS))):
+        chosen.append(pytest.param(kind, role, target, marks=[] if (i + j) % 3 == k else [one_of_many]))
+    return chosen
+
+
 @pytest.mark.filterwarnings("ignore::understudy.errors.UnderstudyWarning")
-@pytest.mark.parametrize("target", ["csv", "jsonl", "parquet"])
-@pytest.mark.parametrize("role", ROLES)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "role", "target"), every_output(KINDS))
 def test_parquet_of_any_kind_is_applied_or_refused(lab, tmp_path, kind, role, target):
     """No other error than ours, and none that shows what stands in the column."""
     pq.write_table(frame(kind, role), tmp_path / "in.parquet")
@@ -130,9 +139,7 @@ def test_parquet_of_any_kind_is_applied_or_refused(lab, tmp_path, kind, role, ta
 
 
 @pytest.mark.filterwarnings("ignore::understudy.errors.UnderstudyWarning")
-@pytest.mark.parametrize("target", ["csv", "jsonl", "parquet"])
-@pytest.mark.parametrize("role", ROLES)
-@pytest.mark.parametrize("kind", JSON)
+@pytest.mark.parametrize(("kind", "role", "target"), every_output(JSON))
 def test_json_of_any_kind_is_applied_or_refused(lab, tmp_path, kind, role, target):
     """The same for whatever JSON can hold, lone surrogates among them."""
     name = {"reading": "co2", "private": "people", "time": "time", "segment": "day"}.get(role, "note")
@@ -182,7 +189,7 @@ def test_a_run_that_stops_late_leaves_no_complaint_of_the_writer(lab, tmp_path, 
     assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]
 
 
-@pytest.mark.parametrize("target", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("target", OUTPUTS)
 def test_half_a_surrogate_pair_is_told_by_its_line(lab, tmp_path, target):
     """A whole pair, escaped, is a character like any other."""
     line = '{"time": 1, "co2": 400.0, "people": "empty", "note": "\\ud83d\\ude00"}\n'

@@ -15,7 +15,7 @@ from understudy.models.general import General
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 LOG_QUARTIC = math.log(math.sqrt(2.0) * math.gamma(0.25) / 2.0)  # of the integral of exp(-e^4 / 4)
 
-READINGS = 1600
+READINGS = 5000
 
 
 def quartic(slope):
@@ -56,7 +56,7 @@ def test_readings_are_white():
 @pytest.mark.parametrize("wrong", ["slope", "noise"])
 def test_under_another_density_they_are_not(wrong):
     """Twin: another slope, and Gaussian noise of the same variance."""
-    Y = quartic_readings(np.random.default_rng(1), READINGS, 0.5)
+    Y = quartic_readings(np.random.default_rng(1), 1200 if wrong == "slope" else READINGS, 0.5)
     variance = 2.0 * math.gamma(0.75) / math.gamma(0.25)
     gaussian = us.AutoRegressive(0.5, noise=us.Gaussian(0.0, variance))
     assert not is_white(us.whiten(Y, quartic(0.3) if wrong == "slope" else gaussian))

@@ -228,7 +228,7 @@ with opened(Path(sys.argv[1])) as ledger:
 
 @pytest.mark.parametrize(
     "waits",
-    [(40,), pytest.param((1, 40, 90), marks=pytest.mark.long(seconds=7, reason="four interpreters, one by one"))],
+    [(90,), pytest.param((1, 40, 90), marks=pytest.mark.long(seconds=7, reason="four interpreters, one by one"))],
     ids=["once", "three times"],
 )
 def test_a_run_that_is_killed_at_any_moment_gives_the_same_file(tmp_path, waits):
