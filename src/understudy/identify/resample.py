@@ -198,13 +198,13 @@ Groups = list[tuple[str, Index]]
 """The name of each segment and its rows."""
 
 
-def count_noun(n: int, what: str, several: str | None = None) -> str:
+def count_noun(n: int, what: str) -> str:
     """A number and a noun.
 
-    >>> count_noun(1, "row"), count_noun(2, "box", "boxes")
-    ('1 row', '2 boxes')
+    >>> count_noun(1, "row"), count_noun(2, "row")
+    ('1 row', '2 rows')
     """
-    return f"{n} {what if n == 1 else several or what + 's'}"
+    return f"{n} {what if n == 1 else what + 's'}"
 
 
 def in_order(rows: Rows, groups: Groups, period: Period | None) -> tuple[list[tuple[str, Rows]], float | None]:
