@@ -407,7 +407,7 @@ def test_a_ledger_that_returns_before_its_commit_is_found(design, readings, fold
     monkeypatch.setattr(us.Ledger, "_settled", settle)
     monkeypatch.setattr(us.Ledger, "close", close)
     run = record(design, readings, folder)
-    failures = cut_and_go_on(design, readings, folder, run, cuts(run[0].events, ["kept"]), enough=3)[-1]
+    failures = cut_and_go_on(design, readings, folder, run, cuts(run[0].events, ["lost"]), enough=3)[-1]
     assert any("a record was lost" in text or "RollbackError" in text for _, _, text in failures)
 
 

@@ -180,7 +180,6 @@ def test_the_bound_for_gaps_is_finite_where_covariances_are_well_conditioned():
     assert finite == {name for name, a, b in CASES if a.states == b.states == 1} | {"two sensors"}
 
 
-@pytest.mark.long(seconds=2, reason="2,000 readings with many digits")
 def test_the_bound_of_the_room_is_within_a_factor_of_ten():
     """Over 2,000 readings the room is off by some 12 ulp; the bound says 113."""
     source, target = room(1), room(0)
