@@ -74,7 +74,7 @@ class Dynamic(Beliefs):
     def kernel(self, belief: Sequence[float]) -> Array:
         """The kernel at a belief, which is split between the two corners of the hull about it."""
         key = round_belief(belief)
-        found = self._kept.get(key)
+        found = self._cache.get(key)
         return self._keep(key, self._split(key[1] / (key[0] + key[1]))) if found is None else found
 
     def _split(self, x: float) -> Array:
@@ -172,7 +172,7 @@ class Corners(Beliefs):
     def kernel(self, belief: Sequence[float]) -> Array:
         """The kernel at a belief, which is split between the corners."""
         key = round_belief(belief)
-        found = self._kept.get(key)
+        found = self._cache.get(key)
         if found is None:
             b = np.array(key, dtype=float)
             split = self._split(b / b.sum())
