@@ -49,7 +49,7 @@ def _white(z):
 def test_simulated_outputs_have_the_law_of_their_pseudo_value():
     """Whitened under the pseudo value they are white; the twin, whitened under theta, is not. Odds are the design's."""
     design = room_design()
-    made = simulate(design, 4000, np.random.default_rng(1), _quiet, False)
+    made = simulate(design, 4000, np.random.default_rng(1), _quiet)
     cases = made.judge["disguised"]
     assert (made.bound, made.independent, cases.once) == (design.guarantee.bayes_error, True, True)
     p, twin = [], []
@@ -75,7 +75,7 @@ def test_simulated_outputs_have_the_law_of_their_pseudo_value():
 
 def test_learned_and_judged_sequences_are_different_ones():
     """No sequence is in both halves, and no stretch number either."""
-    made = simulate(room_design(), 200, np.random.default_rng(2), _quiet, False)
+    made = simulate(room_design(), 200, np.random.default_rng(2), _quiet)
     learn, judge = made.learn["raw"], made.judge["raw"]
     assert learn.N == judge.N == 100
     assert np.intersect1d(learn.blocks, judge.blocks).size == 0
@@ -90,7 +90,7 @@ def _causal(every=5):
 def test_a_moving_theta_follows_the_chain_of_the_design():
     """Transitions of simulated paths are the design's; the output is white along the pseudo path, not along theta."""
     design = _causal()
-    made = simulate(design, 12_000, np.random.default_rng(3), _quiet, True)
+    made = simulate(design, 12_000, np.random.default_rng(3), _quiet)
     cases = made.judge["disguised"]
     firsts = cases.labels[::5]
     assert (cases.labels == np.repeat(firsts, 5, axis=0)[: cases.T]).all()
@@ -264,7 +264,7 @@ def test_noise_has_the_wanted_size():
 
 def test_noise_of_an_audit_is_that_of_the_disguise():
     """Readings with noise are as far from the raw ones as the output is, to a few percent."""
-    made = with_noise(simulate(room_design(), 2000, np.random.default_rng(11), _quiet, False), np.random.default_rng(0))
+    made = with_noise(simulate(room_design(), 2000, np.random.default_rng(11), _quiet), np.random.default_rng(0))
     far = mean_distance(made.judge["raw"], made.judge["disguised"])
     noisy = mean_distance(made.judge["raw"], made.judge["noise"])
     assert noisy == pytest.approx(far, rel=0.02)
@@ -320,7 +320,7 @@ def test_a_design_without_models_is_refused():
     """A bare randomizer cannot be played."""
     with pytest.raises(ConfigurationError, match="no models"):
         DesignRun(us.solve([[0, 1], [1, 0]], leakage=0.2))
-    assert dataclasses.is_dataclass(simulate(room_design(), 8, np.random.default_rng(0), _quiet, False))
+    assert dataclasses.is_dataclass(simulate(room_design(), 8, np.random.default_rng(0), _quiet))
 
 
 def _pair(v):

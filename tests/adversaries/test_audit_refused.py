@@ -112,7 +112,7 @@ def test_what_is_known_of_draws_is_from_the_half_that_is_learned_from():
     """The average kernel of a causal design is counted in the sequences to learn from, and not in the judged ones."""
     family = us.Family(lambda v: us.GaussMarkov(0.9, 1.0, 0.1, 0.1, b=v), values=[0, 1])
     design = us.design_causal(family, [[0.9, 0.1], [0.1, 0.9]], rate=0.1, distortion="mae", decision_every=10)
-    made = simulate(design, 2000, np.random.default_rng(1), lambda share: None, True)
+    made = simulate(design, 2000, np.random.default_rng(1), lambda share: None)
     learn = made.learn["disguised"]
     counts = np.zeros((2, len(design.pseudo)))
     for a, b in zip(learn.labels.ravel(), learn.pseudo.ravel(), strict=True):

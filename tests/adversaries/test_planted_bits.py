@@ -209,7 +209,7 @@ def test_a_causal_design_tells_its_first_decisions(monkeypatch):
     design = us.design_causal(family, stay, rate=0.0, decision_every=15, distortion=[[0, 1], [1, 0]])
     with monkeypatch.context() as planted:  # the leak: full doubles leave
         planted.setattr(Release, "rounded", lambda self, Y, out=None: Y)
-        material = simulate(design, 15 * 10 * 200, np.random.default_rng(1), lambda share: None, True)
+        material = simulate(design, 15 * 10 * 200, np.random.default_rng(1), lambda share: None)
     known, p = material.known["disguised"], []
     for step in (0.0, STEP):
         learn, judge = (

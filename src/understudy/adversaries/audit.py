@@ -8,16 +8,18 @@ from __future__ import annotations
 import math
 import time
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from understudy._types import Array
+from understudy._types import Array, Seed
 from understudy.adversaries.datasets import (
+    Labels,
     Material,
     Recording,
     as_table,
@@ -46,9 +48,10 @@ from understudy.adversaries.statistics import (
     hours_of,
     outcomes_of,
 )
-from understudy.adversaries.utility import measure_utility
+from understudy.adversaries.utility import Own, Thresholds, Utility, measure_utility
 from understudy.errors import ConfigurationError
 from understudy.randomizer.causal import CausalDesign
+from understudy.randomizer.design import Design
 
 # The adversaries by name. They are loaded when they are asked for, as some need packages of their own ---
 
@@ -72,11 +75,14 @@ ROSTER: dict[str, str] = {
 }
 """Name -> where it is, as module:class of `learners`."""
 
+Adversaries: TypeAlias = str | Iterable[str] | Mapping[str, Learner]
+"""What a user gives: "all", a name, several, or learners by name."""
+
 REFERENCES = ("blind", "clock", "oracle")
 """Those that attack nothing: they tell what is known without the output, or with the pseudo value itself."""
 
 
-def roster(adversaries: Any = "all") -> dict[str, Learner | str]:
+def roster(adversaries: Adversaries = "all") -> dict[str, Learner | str]:
     """The adversaries of an audit: name -> learner, or the reason why there is none.
 
     "all", a name, several, or a mapping of names to learners of your own. References always come with them.
@@ -88,7 +94,7 @@ def roster(adversaries: Any = "all") -> dict[str, Learner | str]:
     understudy.errors.ConfigurationError: there is no adversary 'nobody'; there are windowed, logistic, boosting, \
 neighbours, changes, exact, smoother, hmm, redraws, grid, digits, bits
     """
-    found: dict[str, Any] = {"blind": None, "clock": None}
+    found: dict[str, Learner | None] = {"blind": None, "clock": None}
     for name, learner in _requested(adversaries).items():
         found[name] = learner
     if "oracle" not in found:
@@ -96,7 +102,7 @@ neighbours, changes, exact, smoother, hmm, redraws, grid, digits, bits
     return {name: _load(name) if learner is None else learner for name, learner in found.items()}
 
 
-def _requested(adversaries: Any) -> dict[str, Any]:
+def _requested(adversaries: Adversaries) -> dict[str, Learner | None]:
     if isinstance(adversaries, str):
         adversaries = tuple(ROSTER) if adversaries == "all" else (adversaries,)
     if isinstance(adversaries, dict):
@@ -115,11 +121,12 @@ def _requested(adversaries: Any) -> dict[str, Any]:
     return dict.fromkeys(name for name in ROSTER if name in names)
 
 
-def _load(name: str) -> Any:
+def _load(name: str) -> Learner | str:
     """The learner of this name, or why there is none."""
     module, _, cls = ROSTER[name].partition(":")
     try:
-        return getattr(import_module(f"understudy.adversaries.learners.{module}"), cls)()
+        learner: Learner = getattr(import_module(f"understudy.adversaries.learners.{module}"), cls)()
+        return learner
     except ModuleNotFoundError as missing:
         root = (missing.name or "").partition(".")[0]
         if root == "sklearn":
@@ -137,23 +144,23 @@ _STEPS_OF_PLAYING = 5
 
 
 def audit(
-    design: Any,
-    Y: Any = None,
-    theta: Any = None,
-    adversaries: Any = "all",
+    design: Design | CausalDesign,
+    Y: ArrayLike | Recording | None = None,
+    theta: Labels | None = None,
+    adversaries: Adversaries = "all",
     n: int = 100_000,
     confidence: float = 0.99,
-    rng: Any = None,
+    rng: Seed = None,
     *,
-    hours: Any = None,
-    days: Any = None,
-    segments: Any = None,
-    train: Any = None,
-    released: Any = None,
+    hours: ArrayLike | None = None,
+    days: ArrayLike | None = None,
+    segments: ArrayLike | None = None,
+    train: Recording | tuple[ArrayLike, Labels] | None = None,
+    released: ArrayLike | None = None,
     replicates: int = 4,
     epoch: int | None = None,
-    utility: Any = None,
-    alarm: Any = None,
+    utility: Own | Mapping[str, Own] | Literal[False] | None = None,
+    alarm: Thresholds | None = None,
     noise: bool = True,
     progress: Progress | None = None,
 ) -> Audit:
@@ -245,7 +252,7 @@ class _Work:
         if self.progress is not None:
             self.progress(self.done, max(self.total, self.done), what)
 
-    def attack(self, material: Material, learners: dict[str, Any]) -> tuple[list[Row], dict[str, str]]:
+    def attack(self, material: Material, learners: Mapping[str, Learner | str]) -> tuple[list[Row], dict[str, str]]:
         """All adversaries on all kinds of data."""
         judge = material.judge["disguised"]
         plan = _plan(learners, tuple(material.judge), judge.hours is not None, judge.pseudo is not None)
@@ -268,7 +275,7 @@ class _Work:
         self.tell("done")
         return rows, skipped
 
-    def _one(self, material: Material, data: str, name: str, clock: bool, learner: Any) -> _Judged | str:
+    def _one(self, material: Material, data: str, name: str, clock: bool, learner: Learner | str) -> _Judged | str:
         """What one adversary says, or why it says nothing."""
         if isinstance(learner, str):
             return learner
@@ -310,7 +317,9 @@ class _Work:
         return rows
 
 
-def _plan(learners: dict[str, Any], kinds: tuple[str, ...], clocked: bool, drawn: bool) -> list[tuple[str, str, bool]]:
+def _plan(
+    learners: Mapping[str, Learner | str], kinds: tuple[str, ...], clocked: bool, drawn: bool
+) -> list[tuple[str, str, bool]]:
     """Who is run on what, and whether with the clock; `drawn` says that the pseudo values are known."""
 
     def due(name: str, clock: bool, data: str) -> bool:
@@ -338,7 +347,13 @@ def _logits(learner: Learner, learn: Cases, judge: Cases, known: Knowledge, rng:
 
 
 def _recording(
-    Y: Any, theta: Any, released: Any, design: Any, hours: Any, days: Any, segments: Any
+    Y: ArrayLike | Recording | None,
+    theta: Labels | None,
+    released: ArrayLike | None,
+    design: Design | CausalDesign,
+    hours: ArrayLike | None,
+    days: ArrayLike | None,
+    segments: ArrayLike | None,
 ) -> Recording | None:
     """Rows and labels, if there are any; with an output alone its own readings stand in."""
     if isinstance(Y, Recording):
@@ -347,18 +362,20 @@ def _recording(
         if hours is not None or days is not None or segments is not None:
             raise ConfigurationError("hours, days and segments are given twice; a recording has its own")
         return Y
-    if Y is None and released is None:
+    readings = released if Y is None else Y
+    if readings is None:
         if theta is not None or hours is not None or days is not None or segments is not None:
             raise ConfigurationError("theta, hours, days and segments go with readings; give Y or released")
         return None
     if theta is None:
         raise ConfigurationError("theta is missing; without private values nobody can tell what was learned")
-    return make_recording(released if Y is None else Y, theta, design.values, hours, days, segments)
+    return make_recording(readings, theta, design.values, hours, days, segments)
 
 
 def _material(
-    work: _Work, design: Any, recording: Recording | None, train: Any, released: Any, raw: bool, n: int,
-    replicates: int, epoch: int | None,
+    work: _Work, design: Design | CausalDesign, recording: Recording | None,
+    train: Recording | tuple[ArrayLike, Labels] | None, released: ArrayLike | None, raw: bool,
+    n: int, replicates: int, epoch: int | None,
 ) -> Material:  # fmt: skip
     def tell(share: float) -> None:
         work.done = int(_STEPS_OF_PLAYING * share)
@@ -369,9 +386,11 @@ def _material(
         if train is not None:
             raise ConfigurationError("train goes with readings; a simulation has its own")
         return simulate(design, n, rng, tell)
-    learned = train
+    learned: Recording | None = None
     notes: tuple[str, ...] = ()
-    if train is not None and not isinstance(train, Recording):
+    if isinstance(train, Recording):
+        learned = train
+    elif train is not None:
         if not isinstance(train, (tuple, list)) or len(train) != 2:
             raise ConfigurationError("train must be a recording, or a pair of readings and private values")
         learned = make_recording(train[0], train[1], design.values)
@@ -421,8 +440,8 @@ def _powerless(rows: list[Row]) -> list[str]:
     return notes
 
 
-def _budget(design: Any) -> float | None:
-    return float(design.rate if design.kind == "causal" else design.leakage)
+def _budget(design: Design | CausalDesign) -> float:
+    return float(design.rate if isinstance(design, CausalDesign) else design.leakage)
 
 
 # How far the output is from the readings: distortion by channel, and what is left for honest use -----
@@ -457,7 +476,10 @@ def distances(material: Material, confidence: float) -> tuple[tuple[Figure, ...]
     return tuple(found), means, tuple(noisy)
 
 
-def utility_of(material: Material, recording: Recording | None, own: Any, alarm: Any, confidence: float) -> Any:
+def utility_of(
+    material: Material, recording: Recording | None, own: Own | Mapping[str, Own] | Literal[False] | None,
+    alarm: Thresholds | None, confidence: float,
+) -> Utility | None:  # fmt: skip
     """What is left for honest use, where there are raw readings beside the output."""
     if own is False or recording is None or "raw" not in material.judge:
         return None

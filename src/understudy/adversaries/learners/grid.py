@@ -38,12 +38,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from understudy._types import Array, Frozen
+from understudy._types import Array, Frozen, Value
 from understudy.adversaries.knowledge import Attack, Cases, Guess, Knowledge, make_guess
 from understudy.adversaries.learners.calibration import Calibration, fit_logistic, fit_scores
 from understudy.adversaries.learners.inversion import TraceReader, obstacle, trace_attack
@@ -196,6 +196,10 @@ _STRAY = 0.01  # share of readings that may miss the grid although the pair is r
 _NEAR = 1e-9  # of a step: what counts as on the grid, besides the rounding of the readings
 
 
+GivenGrid: TypeAlias = Grid | float | Array | tuple[Grid | float, ...] | list[float] | list[Grid]
+"""A grid or its step, for all channels or one for each."""
+
+
 class GridInversion(Frozen):
     """Tries every pair of parameters and sees under which one the input was on the grid.
 
@@ -215,10 +219,16 @@ class GridInversion(Frozen):
     __slots__ = ("family", "kernel", "offsets", "particles", "pseudo", "steps")
 
     def __init__(
-        self, family: Family, pseudo: Iterable[Any], grid: Any, kernel: Any = None, *, particles: int = 16
+        self,
+        family: Family,
+        pseudo: Iterable[Value],
+        grid: GivenGrid,
+        kernel: ArrayLike | None = None,
+        *,
+        particles: int = 16,
     ) -> None:
         self.family = family
-        self.pseudo: tuple[Any, ...] = tuple(pseudo)
+        self.pseudo: tuple[Value, ...] = tuple(pseudo)
         self.steps, self.offsets = steps_of(grid, family.dim)
         self.kernel: Array = kernel_of(kernel, len(family.values), len(self.pseudo))
         self.particles = particles
@@ -226,7 +236,7 @@ class GridInversion(Frozen):
     def __repr__(self) -> str:
         return f"GridInversion({len(self.family.values)} values, {len(self.pseudo)} pseudo values)"
 
-    def guess(self, Y: Any) -> Guess:
+    def guess(self, Y: ArrayLike) -> Guess:
         """The guess for a sequence (T,) or (T, d), or for each of (T, d, N)."""
         readings = as_readings(Y, self.family.dim)
         many = readings.ndim == 3
@@ -249,14 +259,14 @@ class GridInversion(Frozen):
         result = np.empty((m, n, N))
         for i, source in enumerate(sources):
             for j, target in enumerate(targets):
-                if linear and rounded.any():
+                if isinstance(source, GaussMarkov) and isinstance(target, GaussMarkov) and linear and rounded.any():
                     result[i, j, rounded] = self._decoded(Y[:, :, rounded], source, target)
                 rest = ~rounded if linear else np.ones(N, dtype=bool)
                 if rest.any():
                     result[i, j, rest] = self._inverted(Y[:, :, rest], source, target)
         return result
 
-    def _decoded(self, Y: Array, source: Any, target: Any) -> Array:
+    def _decoded(self, Y: Array, source: GaussMarkov, target: GaussMarkov) -> Array:
         grid = self.steps, self.offsets
         gone = np.asarray(np.isnan(Y).any(axis=1))
         if (gone == gone[:, :1]).all():
@@ -273,9 +283,9 @@ class GridInversion(Frozen):
         return np.asarray(np.nansum(near, axis=(0, 1)) + loglik(Y, target))
 
 
-def steps_of(grid: Any, dim: int) -> tuple[Array, Array]:
+def steps_of(grid: GivenGrid, dim: int) -> tuple[Array, Array]:
     """Steps and offsets of all channels, from grids or from the steps themselves."""
-    grids = tuple(grid) if isinstance(grid, (tuple, list, np.ndarray)) else (grid,) * dim
+    grids: tuple[Grid | float, ...] = tuple(grid) if isinstance(grid, (tuple, list, np.ndarray)) else (grid,) * dim
     if len(grids) != dim:
         raise ConfigurationError(f"{len(grids)} grids for {dim} channels; each channel has one")
     steps = np.array([g.step or math.nan if isinstance(g, Grid) else float(g) for g in grids], dtype=float)
@@ -285,7 +295,7 @@ def steps_of(grid: Any, dim: int) -> tuple[Array, Array]:
     return steps, offsets
 
 
-def kernel_of(kernel: Any, m: int, n: int) -> Array:
+def kernel_of(kernel: ArrayLike | None, m: int, n: int) -> Array:
     """The randomizer's kernel as an array; uniform if there is none."""
     P = np.full((m, n), 1.0 / n) if kernel is None else np.asarray(getattr(kernel, "kernel", kernel), dtype=float)
     if P.shape != (m, n) or not (P >= 0.0).all() or not np.allclose(P.sum(axis=1), 1.0):
@@ -293,7 +303,7 @@ def kernel_of(kernel: Any, m: int, n: int) -> Array:
     return P
 
 
-def models_of(family: Family, values: Iterable[Any]) -> list[Model]:
+def models_of(family: Family, values: Iterable[Value]) -> list[Model]:
     """The models of unrounded readings; a rounded sensor has one inside."""
     members = [family.model(value) for value in values]
     inside = [getattr(model, "linear", model) for model in members]
@@ -340,13 +350,13 @@ class LowDigits(Frozen):
     __slots__ = ("calibration", "family", "grid", "kernel", "offsets", "pseudo", "ridge", "steps")
 
     def __init__(
-        self, family: Family, pseudo: Iterable[Any], grid: Any, kernel: Any = None, *, ridge: float = 1.0,
-        calibration: Calibration | None = None,
+        self, family: Family, pseudo: Iterable[Value], grid: GivenGrid, kernel: ArrayLike | None = None, *,
+        ridge: float = 1.0, calibration: Calibration | None = None,
     ) -> None:  # fmt: skip
         if not ridge > 0.0:
             raise ConfigurationError(f"ridge = {ridge!r}; it must be positive")
         self.family = family
-        self.pseudo: tuple[Any, ...] = tuple(pseudo)
+        self.pseudo: tuple[Value, ...] = tuple(pseudo)
         self.grid = grid
         self.steps, self.offsets = steps_of(grid, family.dim)
         self.kernel: Array = kernel_of(kernel, len(family.values), len(self.pseudo))
@@ -357,7 +367,7 @@ class LowDigits(Frozen):
         state = "has not learned" if self.calibration is None else "learned"
         return f"LowDigits({len(self.family.values)} values, {len(self.pseudo)} pseudo values, {state})"
 
-    def fit(self, Y: Any, index: Any) -> LowDigits:
+    def fit(self, Y: ArrayLike, index: ArrayLike) -> LowDigits:
         """One that has learned from outputs (T, d, N) and the index of the parameter of each, (N,)."""
         readings, labels = as_readings(Y, self.family.dim), np.asarray(index)
         m = len(self.family.values)
@@ -369,7 +379,7 @@ class LowDigits(Frozen):
         found = fit_logistic(self.features(readings), labels, m, ridge=self.ridge)
         return LowDigits(self.family, self.pseudo, self.grid, self.kernel, ridge=self.ridge, calibration=found)
 
-    def guess(self, Y: Any) -> Guess:
+    def guess(self, Y: ArrayLike) -> Guess:
         """The guess for a sequence (T,) or (T, d), or for each of (T, d, N)."""
         if self.calibration is None:
             raise ConfigurationError("this adversary has learned nothing yet; fit(Y, index) returns one that has")
@@ -597,7 +607,7 @@ def plain_family(known: Knowledge) -> Family:
     return Family(lambda value: _plain(known.family.model(value)), known.family.values, known.prior)
 
 
-def _plain(model: Any) -> Any:
+def _plain(model: Model) -> Model:
     return model.model if type(model) is OnGrid else model
 
 
@@ -636,7 +646,7 @@ def grid_of(cases: Cases, known: Knowledge) -> tuple[Array, Array] | None:
     return None
 
 
-def _invert(Y: Array, family: Family, theta: Any, pseudo: Any) -> Array:
+def _invert(Y: Array, family: Family, theta: Value, pseudo: Value) -> Array:
     return disguise(whole_rows(Y), source=family.model(pseudo), target=family.model(theta))
 
 
