@@ -44,17 +44,17 @@ ONE_IMPORTER: dict[str, str] = {}
 """Short private modules with one importer that are chapters of their own, each with its reason."""
 
 LIMITS = {
-    "modules": (160, 140),
-    "lines of code": (41_000, 33_000),
+    "modules": (155, 140),
+    "lines of code": (40_800, 33_000),
     "short private modules with one importer, without a reason": (0, 0),
     "short private modules with one importer": (5, 5),
     "import cycles": (0, 0),
     "file names that occur twice": (0, 0),
-    "modules passed by understudy apply": (50, 45),
+    "modules passed by understudy apply": (45, 45),
     "modules passed by understudy fit": (45, 45),
-    "modules passed by us.audit": (30, 25),
-    "modules passed by us.design": (13, 12),
-    "parameters typed Any": (500, 250),
+    "modules passed by us.audit": (26, 25),
+    "modules passed by us.design": (12, 12),
+    "parameters typed Any": (250, 250),
 }
 """What fails, and what is aimed at. A limit above its aim is what the tree has reached: it only ever goes down."""
 
