@@ -3,7 +3,7 @@
 Every adversary of the roster learns from the labelled training recording, disguised (or raw, or with noise) as the one
 that it is judged on: an adversary may make as many labelled copies of his own history as he likes. Balanced accuracy
 is that of the value whose odds rose most over the prior, which is what balanced accuracy asks for. Intervals are over
-stretches of time, at 95 percent (`understudy.adversaries.judging.intervals`). The strongest adversary is picked on the
+stretches of time, at 95 percent (`understudy.adversaries.statistics`). The strongest adversary is picked on the
 test data
 themselves, which favours him.
 """

@@ -61,9 +61,9 @@ def fitted(room: Room, progress: Any = None, holdout: float = 0.25) -> Any:
 
 def read(frame: Frame, family: Family) -> History:
     """A frame as the family reads it, cut at missing readings: most families have no law across them."""
-    from understudy.identify.fit import read_again as reread
+    from understudy.identify.fit import read_again
 
-    history = reread(frame, family)
+    history = read_again(frame, family)
     return replace(history, segments=tuple(piece for s in history.segments for piece in pieces(s)))
 
 

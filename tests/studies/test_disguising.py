@@ -123,7 +123,7 @@ def test_figures_of_a_perfect_and_of_a_blind_adversary():
     right = np.log(np.where(np.stack([1 - made.labels, made.labels]) == 1, 0.99, 0.01))
     blind = np.log(np.full((2, *made.labels.shape), 0.5))
     prior = np.array([0.5, 0.5])
-    seeing, guessing = (attacking.judged(said, made, prior) for said in (right, blind))
+    seeing, guessing = (attacking.guesses_of(said, made, prior) for said in (right, blind))
     assert attacking.row_of(seeing, guessing)["balanced"][0] == 1.0
     assert attacking.row_of(seeing, guessing)["gain"][0] == 0.5
     assert attacking.row_of(guessing, None)["balanced"][0] == 0.5
