@@ -10,12 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy._types import Value
 from understudy.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from understudy._types import Value  # it loads numpy, which help does without
 
 # Options that several commands share -----------------------------------------------------------------
 
