@@ -47,15 +47,15 @@ def try_out(kind: str, path: Path, folder: Path) -> None:
         return done.stdout
 
     run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(path))
-    wanted = "plain" if kind == "pure wheel" else "compiled"
-    kernels = json.loads(run(command, "info", "--json"))["kernels"]
-    if kernels != wanted:
-        raise SystemExit(f"{kind}: the kernels are {kernels}; they must be {wanted}")
+    compiled = json.loads(run(command, "info", "--json"))["compiled"]
+    if compiled is not (kind != "pure wheel"):
+        raise SystemExit(f"{kind}: compiled kernels: {compiled}; the pure wheel has none, the others must")
     run(python, "-m", "doctest", str(README))
     run(command, "design", "--leakage", "0.3", "-o", f"{home}/room.json")
     run(command, "guarantee", f"{home}/room.json")
     run(command, "report", f"{home}/room.json", "-o", f"{home}/room.html")
     run(command, "demo")
+    kernels = "compiled" if compiled else "plain"
     print(f"{kind:15} {path.name}: {kernels} kernels; README, design, guarantee, report and demo run")
 
 

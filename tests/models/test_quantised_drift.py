@@ -21,7 +21,7 @@ def test_a_drift_to_the_end_of_the_range_is_charged():
     first = sensor.residual(100, sequences=4, rng=1)
     assert first.kl < 1e-7
     assert drifting.kl > 1e-3
-    assert "later stretches" in drifting.how
+    assert "later blocks" in drifting.how
     at_rest = us.Quantised(started_at(SLOW, 1500), step=0.1, high=48.5, method="moments")
     per_reading = at_rest.residual(100, sequences=8, rng=2).per_reading
     # some 400 readings to get there, 1100 there
