@@ -421,8 +421,8 @@ def _kind(models: Sequence[Model]) -> str:
     linear = [_linear(m) for m in models]
     if all(m is not None for m in linear) and len({(m.states, m.dim) for m in linear if m is not None}) == 1:
         return "gaussian"
-    # all are hidden Markov models by then, which mypy does not see
-    if all(type(m) is HiddenMarkov for m in models) and len({m.states for m in models}) == 1:  # type: ignore[attr-defined]
+    hidden = [m for m in models if type(m) is HiddenMarkov]
+    if len(hidden) == len(models) and len({m.states for m in hidden}) == 1:
         return "hidden"
     return ""
 
