@@ -288,13 +288,13 @@ def floating_point(sources: Sequence[Model], targets: Sequence[Model], release: 
     if all(model is not None for models in linear for model in models):
         largest = np.maximum(np.abs(release.low), np.abs(release.high))
         pairs = [(a, b) for a in linear[0] for b in linear[1] if a is not None and b is not None]
-        found = roundoff(pairs, steps, largest, gaps=False)
+        found = roundoff(pairs, steps, largest)
         if found.errors and math.isfinite(found.nats(1)):
             return found
     worst = max(getattr(model, "score_tolerance", _TOLERANCE) for model in (*sources, *targets))
     errors = np.max([stated_error(model, worst, score=LARGEST_SCORE) for model in targets], axis=0)
     scales = np.min([_path_of(model)[0] for model in targets], axis=0)
-    return Roundoff(((_FOR_EVER, tuple(errors.tolist())),), steps, tuple((_SLOPE / scales).tolist()), STATED, False)
+    return Roundoff(((_FOR_EVER, tuple(errors.tolist())),), steps, tuple((_SLOPE / scales).tolist()), STATED)
 
 
 def _coarsest(release: Release, channel: int) -> float:

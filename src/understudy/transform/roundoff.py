@@ -18,13 +18,8 @@ with T where it does not (A = 1). Sizes of x and e are those of the models thems
 standard deviations for every mean, which fails with a probability of 1e-57 that the bound on the leakage includes.
 The error of a stored gain is measured: the same recursion runs once more in 50 decimal digits.
 
-**The gaps.** After a missing reading the gains are computed on the way, and no table of them exists to be measured.
-But the filter carries its own yardstick. Its covariance obeys P+ >= F P F' for every transition F, of a reading or of
-a gap, so that an error measured in units of P never grows, and shrinks by sqrt(1 - q) a step where Q >= q Sigma. The
-same holds of the relative error of P itself. So one bound serves every pattern of gaps, with the smallest P that a
-filter without gaps comes to and the largest of a filter without readings. For one state it is some ten times the
-bound without gaps. For more it can be far too large, or infinite where Q or P is singular: then only the bound
-without gaps is of use.
+**Gaps.** After a missing reading the gains are computed on the way, and no table of them exists to be measured:
+nothing is proved there. The bound is for readings without gaps, and says so wherever it is shown.
 
 **The leakage.** Over T readings the probability of every path of cells changes by a factor within exp(-a)..exp(a),
 
@@ -42,10 +37,10 @@ and then the divergence is at most a tanh(a / 2), the total variation at most ta
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -63,14 +58,24 @@ SCORE = 16.0
 _RARE = 1e-45  # nats a reading for what has a probability of 7e-51 for each of a hundred scores and means
 _SLACK = 1.0 + 1e-9  # for the rounding of this file's own sums
 _DIGITS = 50
-_MOST_ROWS = {1: 4096}  # of a table that is measured, by the number of states; 384 for more
 _MOST_POWERS = 4096
 _GONE = 2.0**-40
 PROVED, STATED = "proved", "stated, not proved"
 
 
+_T = TypeVar("_T")
+
+
 def _gamma(operations: float) -> float:
     return operations * UNIT / (1.0 - operations * UNIT)
+
+
+def _remember(model: GaussMarkov, key: str, compute: Callable[[], _T]) -> _T:
+    """What was computed once for a model, and is kept with it."""
+    if key not in model.memo:
+        model.memo[key] = compute()
+    found: _T = model.memo[key]
+    return found
 
 
 # Sums of powers ------------------------------------------------------------------------------------------------------
@@ -110,58 +115,30 @@ def _reach(C: Array, A: Array, steps: int) -> tuple[Array, Array]:
     return np.nan_to_num(total, nan=np.inf), np.nan_to_num(most, nan=np.inf)
 
 
-class Prior(NamedTuple):
-    """Bounds on the law of X_k, k <= steps, before any reading."""
-
-    mean: Array
-    """|E X_k|, entry by entry."""
-    lines: tuple[Array, Array]
-    """The means of the first block of steps, and a bound on those of all blocks after it (zero if there are none)."""
-    cov: Array
-    """A matrix above the covariance of every X_k."""
-
-    def size(self, H: Array, g: Array) -> Array:
-        """|H X_k + g| stays below this: the mean and 16 standard deviations."""
-        first, later = self.lines
-        mean = np.abs(first @ H.T + g).max(axis=0)
-        if later.any():
-            mean = np.maximum(mean, np.abs(g) + np.abs(H) @ later)
-        return np.asarray(mean + SCORE * np.sqrt(np.maximum(np.einsum("in,nm,im->i", H, self.cov, H), 0.0)))
-
-
-def _prior(model: GaussMarkov, steps: int) -> Prior:
-    """Mean and covariance of X_k for k <= steps, bounded."""
-    A, b, Q, *_ = _matrices(model)
+def _prior(model: GaussMarkov, steps: int) -> tuple[Array, Array]:
+    """Bounds on X_k, k <= steps, before any reading: |E X_k| entry by entry, and a matrix above its covariance."""
+    A, b, Q, *_ = model.at(1)
     count, doublings = _blocks(steps + 1)
     stack, power = _powers(A, count)
     drift = np.concatenate((np.zeros((1, len(A))), np.cumsum(stack @ b, axis=0)))
-    means = stack @ model.mean0 + drift[:-1]
-    # Q gathers as sum_j A^j Q A^j'
+    mean = np.abs(stack @ model.mean0 + drift[:-1]).max(axis=0)
+    # Q gathers as sum_j A^j Q A^j', and mean_{N+k} = (sum of the drift over N) + A^N mean_k
     gathered = (stack @ Q @ stack.transpose(0, 2, 1)).sum(axis=0)
-    jump, block, settled = drift[-1], power, False
-    later = np.zeros(len(A))
-    largest = np.abs(means).max(axis=0)
+    jump, block = drift[-1], power
     for _ in range(doublings):
-        settled = bool(np.abs(block).sum(axis=1).max() < _GONE)
         gathered = gathered + block @ gathered @ block.T
-        # mean of step N + k = (sum of the drift over N) + A^N mean of step k
-        later = np.maximum(later, np.abs(jump) + np.abs(block) @ np.maximum(largest, later))
-        if settled:
+        mean = np.maximum(mean, np.abs(jump) + np.abs(block) @ mean)
+        if np.abs(block).sum(axis=1).max() < _GONE:
             break
         jump, block = jump + block @ jump, block @ block
-    settled = settled or bool(np.abs(block).sum(axis=1).max() < _GONE)
+    settled = bool(np.abs(block).sum(axis=1).max() < _GONE)
     # X_k has covariance limit + A^k (cov0 - limit) A^k', or at most the sum of both where there is no limit
     excess = model.cov0 - gathered if settled else model.cov0
     values, vectors = np.linalg.eigh(0.5 * (excess + excess.T))
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    start = stack @ root
-    far = float(np.abs(power).sum(axis=1).max())
-    most = float(np.linalg.norm(start, axis=(1, 2)).max()) ** 2 * (1.0 if settled else max(1.0, far) ** 2)
-    if len(A) == 1:
-        cov = gathered + float((start**2).max()) * (1.0 if settled else max(1.0, far) ** 2)
-    else:
-        cov = gathered + most * np.eye(len(A))
-    return Prior(np.maximum(largest, later), (means, later), np.asarray(cov * _SLACK))
+    start = stack @ (vectors * np.sqrt(np.maximum(values, 0.0)))
+    later = 1.0 if settled else max(1.0, float(np.abs(power).sum(axis=1).max()))
+    most = (float(np.linalg.norm(start, axis=(1, 2)).max()) * later) ** 2
+    return mean, np.asarray((gathered + most * np.eye(len(A))) * _SLACK)
 
 
 # Stored gains against the same recursion in 50 digits ----------------------------------------------------------------
@@ -205,43 +182,38 @@ class Table(NamedTuple):
     """G (rows, n, n), K, h, H, g, M, b, L; for a line those of q: H = 1 and g = 0."""
     error: dict[str, Array]
     """How far the stored ones are off: G stands for |dG + dK H|, h for |dh + dK g|; L includes that of 1 / diag L."""
-    P: Array
-    """Filtered covariances before each row, (rows, n, n)."""
     start: float
     """Error of the first predicted reading of a line."""
     line: bool
     settled: bool
 
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return len(self.exact["G"])
+
     def sizes(self, rows: int) -> tuple[dict[str, Array], dict[str, Array]]:
         """Absolute values and errors of `rows` rows, the last one repeated as the filter does."""
-        index = np.minimum(np.arange(rows), len(self.P) - 1)
+        index = np.minimum(np.arange(rows), self.rows - 1)
         return {k: np.abs(v[index]) for k, v in self.exact.items()}, {k: v[index] for k, v in self.error.items()}
 
 
-def _table(model: GaussMarkov, gains: Gains, line: bool) -> Table:
-    """The table, measured once a model and kept with it."""
-    key = "roundoff line" if line else "roundoff"
-    if key not in model.memo:
-        with localcontext() as context:
-            context.prec = _DIGITS
-            model.memo[key] = _measure(model, gains, line)
-    found: Table = model.memo[key]
-    return found
-
-
 def _measure(model: GaussMarkov, gains: Gains, line: bool) -> Table:
+    with localcontext() as context:
+        context.prec = _DIGITS
+        return _compare(model, gains, line)
+
+
+def _compare(model: GaussMarkov, gains: Gains, line: bool) -> Table:
     n, d = model.states, model.dim
-    system = model.row(1)
-    A, b, Q, C, offset, R = (_exact(m[:, None] if m.ndim == 1 else m) for m in _matrices(model))
+    A, b, Q, C, offset, R = (_exact(m[:, None] if m.ndim == 1 else m) for m in model.at(1))
     P, one = _exact(model.cov0), _exact(np.eye(n))
     H, g = C @ A, C @ b + offset
     rows: dict[str, list[Array]] = {name: [] for name in _NAMES}
     errors: dict[str, list[Array]] = {name: [] for name in _NAMES}
-    covariances: list[Array] = []
     stored = gains.flat.reshape(gains.rows, gains.width)
-    most = _MOST_ROWS.get(n, 384)
     settled = False
-    for k in range(most):
+    for k in range(4096 if n == 1 else 384):
         # Sigma = A P A' + Q,   L L' = C Sigma C' + R,   M = Sigma C' L'^-1,   K = M L^-1,   P = (I - K C) Sigma
         Sigma = A @ P @ A.T + Q
         L = _cholesky(C @ Sigma @ C.T + R)
@@ -255,7 +227,6 @@ def _measure(model: GaussMarkov, gains: Gains, line: bool) -> Table:
         for name in _NAMES:
             rows[name].append(exact[name].astype(float))
             errors[name].append(gap[name])
-        covariances.append(P.astype(float))
         old, P = P, J @ Sigma
         scale = np.outer(np.diag(Sigma), np.diag(Sigma))
         still = bool(((P - old) ** 2 <= Decimal(2) ** -144 * scale).all())
@@ -267,13 +238,13 @@ def _measure(model: GaussMarkov, gains: Gains, line: bool) -> Table:
     error = {name: np.array(errors[name]) * _SLACK + 2.0**-58 * np.abs(whole[name]) for name in _NAMES}
     start = 0.0
     if line:
-        x0 = Decimal(float(model.mean0[0]))
+        A1, b1, _, C1, d1, _ = (float(m.item()) for m in model.at(1))
+        x0 = float(model.mean0.item())
         # as `Side.predicted` computes it
-        computed = (system[3] * system[0]) * float(model.mean0[0]) + (system[3] * system[1] + system[4])
-        exact_start = H[0, 0] * x0 + g[0, 0]
+        computed = (C1 * A1) * x0 + (C1 * b1 + d1)
         size = abs(float(H[0, 0])) + abs(float(g[0, 0]))
-        start = abs(float(Decimal(float(computed)) - exact_start)) + UNIT**2 * size
-    return Table(whole, error, np.array(covariances), start, line, settled)
+        start = abs(float(Decimal(computed) - (H[0, 0] * Decimal(x0) + g[0, 0]))) + UNIT**2 * size
+    return Table(whole, error, start, line, settled)
 
 
 def _line_gains(exact: dict[str, _Matrix], A: Decimal) -> dict[str, _Matrix]:
@@ -360,7 +331,6 @@ class Side(NamedTuple):
     memory: Memory
     inverse: Array
     """|L^-1| of every row."""
-    prior: Prior
     mean: Array
     """Size of the mean that the filter carries: x, or q for a line."""
     reading: Array
@@ -370,69 +340,34 @@ class Side(NamedTuple):
 
 
 def _side(model: GaussMarkov, gains: Gains, line: bool, steps: int) -> Side:
-    """Everything about one model; what does not depend on `steps` is kept with the model."""
-    known = f"roundoff side {line} {steps}"
-    if known in model.memo:
-        found: Side = model.memo[known]
-        return found
-    table = _table(model, gains, line)
-    key = f"roundoff memory {line}"
-    if key not in model.memo:
-        L = table.exact["L"]
-        inverse = np.asarray(np.linalg.inv(L), dtype=float)
-        model.memo[key] = _memory(table, inverse), np.abs(inverse)
-    memory, inverse = model.memo[key]
-    prior = _prior(model, steps)
-    H, g = _predictor(model)
-    reading = prior.size(H, g)
-    mean = reading if line else prior.size(np.eye(model.states), np.zeros(model.states))
-    A, carried = _matrices(model)[0], table.exact["H"][0]
-    reach = (_reach(np.eye(len(A)), A, steps), _reach(carried, A, steps))
-    side = model.memo[known] = Side(table, memory, inverse, prior, mean, reading, reach)
-    return side
+    """Everything about one model; what does not depend on `steps` is computed once."""
+    return _remember(model, f"roundoff side {line} {steps}", lambda: _new_side(model, gains, line, steps))
 
 
-def _predictor(model: GaussMarkov) -> tuple[Array, Array]:
-    """H = C A and g = C b + d, to double precision."""
-    A, b, _, C, offset, _ = _matrices(model)
-    return C @ A, C @ b + offset
+def _new_side(model: GaussMarkov, gains: Gains, line: bool, steps: int) -> Side:
+    table = _remember(model, f"roundoff table {line}", lambda: _measure(model, gains, line))
+    inverse: Array = np.asarray(np.linalg.inv(table.exact["L"]), dtype=float)
+    memory = _remember(model, f"roundoff memory {line}", lambda: _memory(table, inverse))
+    A, b, _, C, offset, _ = model.at(1)
+    mean, cov = _prior(model, steps)
+
+    def size(H: Array, g: Array) -> Array:
+        """|H X_k + g| stays below this: the mean and 16 standard deviations."""
+        variance = np.maximum(np.einsum("in,nm,im->i", H, cov, H), 0.0)
+        return np.asarray(np.abs(g) + np.abs(H) @ mean + SCORE * np.sqrt(variance))
+
+    reading = size(C @ A, C @ b + offset)
+    carried = reading if line else size(np.eye(len(A)), np.zeros(len(A)))
+    reach = (_reach(np.eye(len(A)), A, steps), _reach(table.exact["H"][0], A, steps))
+    return Side(table, memory, np.abs(inverse), carried, reading, reach)
 
 
-def _fixed(reach: Array, step: Callable[[Array], Array], size: Array) -> Array:
-    """An error B with reach @ step(size + B) <= B: by induction over the steps no error leaves it."""
-    B = np.zeros(len(reach))
+def _fixed(gather: Callable[[Array], Array], size: Array) -> Array:
+    """An error B with gather(size + B) <= B: by induction over the steps no error leaves it."""
+    B = np.zeros(len(size))
     for _ in range(4):
-        B = reach @ step(size + B) * (1.0 + 1e-7)
-    return B if np.all(reach @ step(size + B) <= B) else np.full(len(B), np.inf)
-
-
-class SourceSteps(NamedTuple):
-    """One step of the source along its table: sizes, and the error that each row adds to a mean of a given size."""
-
-    mean: Array
-    reading: Array
-    innovation: Array
-    """Size of e, (rows, d)."""
-    step: Callable[[Array], Array]
-
-
-def _source_steps(side: Side, largest: Array, rows: int) -> SourceSteps:
-    table = side.table
-    n, d = table.exact["K"].shape[1:]
-    size, error = table.sizes(rows)
-    G, K, h, L = (size[name] for name in ("G", "K", "h", "L"))
-    innovation = SCORE * L.sum(axis=2)
-    Y = np.minimum(largest, side.reading + innovation.max(axis=0))
-    mean = np.minimum(side.mean, Y + innovation.max(axis=0)) if table.line else side.mean
-    fixed = np.einsum("knd,kd->kn", error["K"], innovation) + error["h"][:, :, 0] + UNIT * (K @ Y)
-
-    def step(x: Array) -> Array:
-        wrong = fixed + error["G"] @ x
-        if table.line:  # q <- G q + (u + v y): two products, the sum in brackets, the sum that is q
-            return np.asarray(wrong + _gamma(1.0) * (x + G @ x + h[:, :, 0] + 2.0 * (K @ Y)))
-        return np.asarray(wrong + _gamma(n + d + 1) * (G @ x + K @ Y + h[:, :, 0]))
-
-    return SourceSteps(mean, Y, innovation, step)
+        B = gather(size + B) * (1.0 + 1e-7)
+    return B if np.all(gather(size + B) <= B) else np.full(len(B), np.inf)
 
 
 def _score_error(side: Side, largest: Array, rows: int) -> Array:
@@ -442,44 +377,41 @@ def _score_error(side: Side, largest: Array, rows: int) -> Array:
     nothing = np.full((rows, d), np.inf)
     if not np.isfinite(memory.state).all():
         return nothing
-    mean, Y, innovation, step = _source_steps(side, largest, rows)
     size, error = table.sizes(rows)
-    H, g, L = (size[name] for name in ("H", "g", "L"))
-    B = _fixed(memory.state, lambda x: step(x).max(axis=0) + table.start, mean)
-    if not np.isfinite(B).all():
-        return nothing
+    G, K, h, H, g, L = (size[name] for name in ("G", "K", "h", "H", "g", "L"))
+    innovation = SCORE * L.sum(axis=2)
+    Y = np.minimum(largest, side.reading + innovation.max(axis=0))
+    mean = np.minimum(side.mean, Y + innovation.max(axis=0)) if table.line else side.mean
+    fixed = np.einsum("knd,kd->kn", error["K"], innovation) + error["h"][:, :, 0] + UNIT * (K @ Y)
+
+    def step(x: Array) -> Array:
+        """The most that one step adds to the error of a mean of this size."""
+        wrong = fixed + error["G"] @ x
+        if table.line:  # q <- G q + (u + v y): two products, the sum in brackets, the sum that is q
+            wrong = wrong + _gamma(1.0) * (x + G @ x + h[:, :, 0] + 2.0 * (K @ Y))
+        else:
+            wrong = wrong + _gamma(n + d + 1) * (G @ x + K @ Y + h[:, :, 0])
+        return np.asarray(wrong.max(axis=0) + table.start)
+
+    B = _fixed(lambda x: memory.state @ step(x), mean)
     # e = y - (H x + g)
     x = mean + B
-    off = memory.reading @ (step(x).max(axis=0) + table.start) + UNIT * (Y + innovation) * (1.0 + 1e-6)
+    off = memory.reading @ step(x) + UNIT * (Y + innovation) * (1.0 + 1e-6)
     if not table.line:
         off = off + _gamma(n + 1) * (H @ x + g[:, :, 0]) + error["H"] @ x + error["g"][:, :, 0]
     # L z = e, by substitution
     off = off + SCORE * (error["L"] + _gamma(d + 2) * L).sum(axis=2)
-    inverse = side.inverse[np.minimum(np.arange(rows), len(table.P) - 1)]
+    inverse = side.inverse[np.minimum(np.arange(rows), table.rows - 1)]
     bound = np.einsum("kij,kj->ki", inverse, off) * (1.0 + 1e-6)
     return bound if np.all(bound < 1e-7) else nothing
 
 
-def _line_target_rounding(A: float, q: Array, s: Array, driven: Array) -> Array:
-    """Rounding of q <- A q + (s + (w r) e): the product with A is exact where A = 1."""
-    product = 0.0 if A in (0.0, 0.5, 1.0) else A * q
-    return np.asarray(_gamma(1.0) * (q + product + s) + _gamma(3.0) * driven)
-
-
-def _line_target_step(side: Side, A: float, q: Array) -> Array:
-    """The same for every row of the table, with the errors of its gains."""
-    size, error = side.table.sizes(len(side.table.P))
-    fixed = SCORE * error["M"][:, :, 0] + error["b"][:, :, 0]
-    return np.asarray(fixed + _line_target_rounding(A, q, size["b"][:, :, 0], SCORE * size["M"][:, :, 0]))
-
-
-def _coloured_error(side: Side, A: Array, steps: int, score: Array) -> Array:
+def _coloured_error(side: Side, A: Array, score: Array) -> Array:
     """|computed - exact| of the outputs, (d,), for scores that are off by at most `score`, (rows, d)."""
     table = side.table
     n, d = table.exact["K"].shape[1:]
-    nothing = np.full(d, np.inf)
     if not np.isfinite(score).all():
-        return nothing
+        return np.full(d, np.inf)
     size, error = table.sizes(len(score))
     M, H, g, b, L = (size[name] for name in ("M", "H", "g", "b", "L"))
     scores = SCORE + score
@@ -487,9 +419,13 @@ def _coloured_error(side: Side, A: Array, steps: int, score: Array) -> Array:
     fixed = np.einsum("knd,kd->kn", error["M"], scores) + error["b"][:, :, 0] + np.einsum("knd,kd->kn", M, score)
 
     def step(x: Array) -> Array:
-        if table.line:
-            return np.asarray(fixed + _line_target_rounding(abs(A.item()), x, b[:, :, 0], driven))
-        return np.asarray(fixed + _gamma(n + d + 1) * (np.abs(A) @ x + driven + b[:, :, 0]))
+        """The most that one step adds to the error of a mean of this size, (rows, n)."""
+        moved = np.abs(A) @ x
+        if not table.line:
+            return np.asarray(fixed + _gamma(n + d + 1) * (moved + driven + b[:, :, 0]))
+        # q <- A q + (s + (w r) e): the product with A is exact for these A
+        product = 0.0 if abs(A.item()) in (0.0, 0.5, 1.0) else moved
+        return np.asarray(fixed + _gamma(1.0) * (x + product + b[:, :, 0]) + _gamma(3.0) * driven)
 
     def gather(reach: tuple[Array, Array], x: Array) -> Array:
         # the settled row at every step, and what the rows before it are worse
@@ -498,281 +434,20 @@ def _coloured_error(side: Side, A: Array, steps: int, score: Array) -> Array:
         return np.asarray(reach[0] @ each[-1] + reach[1] @ more)
 
     through, out = side.reach
-    B = np.zeros(n)
-    for _ in range(4):
-        B = gather(through, side.mean + B) * (1.0 + 1e-7)
-    if not np.all(gather(through, side.mean + B) <= B):
-        return nothing
-    x = side.mean + B
+    x = side.mean + _fixed(lambda x: gather(through, x), side.mean)
     off = gather(out, x) + table.start
     if table.line:
         off = off + _gamma(1) * (x + SCORE * L[:, :, 0].max(axis=0))
     else:
         off = off + _gamma(n + 2) * (H @ x + g[:, :, 0]) + error["H"] @ x + error["g"][:, :, 0]
     off = off + np.einsum("kij,kj->ki", _gamma(d + 2) * L + error["L"], scores) + np.einsum("kij,kj->ki", L, score)
-    return np.asarray(off.max(axis=0))
-
-
-# Any pattern of gaps -------------------------------------------------------------------------------------------------
-
-
-class Yardstick(NamedTuple):
-    """A filter under any pattern of gaps, its errors measured in units of its own covariance."""
-
-    geometric: float
-    """Sum of the contractions of an error of the mean, over the steps."""
-    covariance: float
-    """Relative error of P, Sigma and S, each between (1 - t) and (1 + t) of the exact one."""
-    innovation: float
-    """Relative error that the computation of S adds."""
-    deviation: Array
-    """Largest standard deviation of each state, (n,)."""
-    reading: Array
-    """Largest standard deviation of each innovation, (d,)."""
-    inverse: float
-    """Largest norm of L^-1."""
-    spread: float
-    """Largest |L^-1| |L|."""
-    filtered: Array
-    """|P^-1| of every row after the first, (rows, n, n)."""
-    gain: Array
-    """Largest |K|, (n, d)."""
-    rest: Array
-    """Largest |I - K C|, (n, n)."""
-
-    def norm(self, error: Array) -> float:
-        """An error of the mean, entry by entry, in units of the smallest P."""
-        return float(np.sqrt(np.einsum("i,kij,j->k", error, self.filtered, error).max()))
-
-
-def _relative(exact: Array, error: Array) -> float:
-    """The least t with -t E <= D <= t E for every E of `exact` (rows, n, n) and symmetric |D| <= `error`."""
-    values = np.linalg.eigvalsh(exact)
-    if not np.all(values[:, 0] > 1e-12 * values[:, -1]):
-        return math.inf
-    # eigenvalues of E^-1 D are at most the largest of the nonnegative |E^-1| |D|, and that its largest row sum
-    scale = np.sqrt(np.einsum("kii->ki", exact))
-    product = np.abs(np.linalg.inv(exact)) @ error * scale[:, None, :] / scale[:, :, None]
-    return float(np.minimum(np.abs(product).sum(axis=2).max(axis=1), np.abs(product).sum(axis=1).max(axis=1)).max())
-
-
-def _geometric(share: float, steps: int) -> float:
-    """At least the sum over j < steps of (1 - share)^j."""
-    return float(steps) if share * steps < 1e-6 else min(float(steps), 1.0 / share)
-
-
-def _yardstick(model: GaussMarkov, gains: Gains, side: Side, steps: int) -> Yardstick | None:
-    """The errors of a filter that meets any pattern of gaps; None if its covariances are singular."""
-    n, d, P = model.states, model.dim, side.table.P
-    if not side.table.settled:
-        return None
-    A, _, Q, C, _, R = _matrices(model)
-    X = side.prior.cov
-    after = P[1:] if len(P) > 1 else P
-    before = A @ P @ A.T + Q
-    S = C @ before @ C.T + R
-    values = np.linalg.eigvalsh(after)
-    if not np.all(values[:, 0] > 1e-12 * values[:, -1]):
-        return None
-    # Q >= q Sigma for every Sigma <= X
-    share = 0.0
-    if np.linalg.eigvalsh(Q)[0] > 1e-14 * np.trace(Q):
-        share = min(1.0, (1.0 - 1e-9) / float(np.abs(np.linalg.eigvals(np.linalg.solve(Q, X))).max()))
-    gather, geometric = _geometric(share, steps), _geometric(1.0 - math.sqrt(1.0 - share), steps)
-    sd = np.sqrt(np.diag(X))
-    reading = np.sqrt(np.diag(C @ X @ C.T + R))
-    inverse = float(1.0 / np.sqrt(np.linalg.eigvalsh(S)[:, 0].min()))
-    # after a reading P is at most what the widest Sigma leaves, and K = P C' R^-1, J = P Sigma^-1
-    most = X - X @ C.T @ np.linalg.solve(C @ X @ C.T + R, C @ X)
-    left, seen = np.sqrt(np.diag(most)), np.abs(C) @ sd
-    gain = np.outer(sd, np.full(d, inverse))
-    if np.linalg.eigvalsh(R)[0] > 1e-12 * np.trace(R):
-        shown = np.sqrt(np.diag(C @ most @ C.T))
-        gain = np.minimum(gain, np.outer(left, shown @ np.abs(np.linalg.inv(R))))
-    rest = np.eye(n) + gain @ np.abs(C)
-    if np.all(np.linalg.eigvalsh(before)[:, 0] > 0.0):
-        rest = np.minimum(rest, np.outer(left, np.sqrt(np.diagonal(np.linalg.inv(before), 0, 1, 2).max(axis=0))))
-    moved = np.abs(A) @ sd
-    predicted = _relative(before, _gamma(2 * n + 1) * (np.outer(moved, moved) + np.abs(Q)))
-    kept = rest @ sd
-    local = _gamma(2 * n + 2 * d + 2) * (np.outer(kept, kept) + gain @ np.abs(R) @ gain.T)
-    once = (np.eye(n) + gain @ np.abs(C)) @ np.outer(left, left)
-    local = local + _gamma(d + 1) * (once + once.T)
-    step = predicted + _relative(after, local)
-    errors = _gamma(2 * n + 1) * (np.outer(seen, seen) + np.abs(R)) + _gamma(d + 3) * np.outer(reading, reading)
-    innovation = _relative(S, errors)
-    spread = inverse * float(np.linalg.norm(reading))
-    # the stored covariance that a gap starts from, and the one at which the tables take over again
-    stored = gains.flat.reshape(gains.rows, gains.width)[:, -n * n :].reshape(-1, n, n)
-    index = np.minimum(np.arange(len(P)), gains.rows - 1)
-    off = np.abs(stored[index] - P)[1 if len(P) > 1 else 0 :].max(axis=0) + 2.0 * UNIT * np.abs(after).max(axis=0)
-    scale = np.sqrt(np.diag(before[-1]))
-    returning = _relative(after[-1:], 1e-14 * np.outer(scale, scale))
-    covariance = step * gather + _relative(after, off) + returning
-    return Yardstick(
-        geometric, covariance + step, innovation, sd, reading, inverse, spread, np.abs(np.linalg.inv(after)), gain, rest
-    )
-
-
-def _matrices(model: GaussMarkov) -> tuple[Array, ...]:
-    return tuple(model.at(1))
-
-
-def _score_error_gaps(model: GaussMarkov, side: Side, rod: Yardstick, largest: Array) -> float:
-    """The norm of the error of a vector of scores, under any pattern of gaps."""
-    n, d = model.states, model.dim
-    A, b, _, C, offset, _ = (np.abs(matrix) for matrix in _matrices(model))
-    root = math.sqrt(d)
-    mean = side.prior.size(np.eye(n), np.zeros(n))
-    Y = np.minimum(largest, side.reading + SCORE * root * rod.reading)
-    moved = A @ mean + b
-    # rounding of a step with the gains as computed, and of the gains as functions of P
-    error = 2.0 * _gamma(n + d + 2) * (np.maximum(rod.rest, np.eye(n)) @ moved + rod.gain @ (Y + offset)) + UNIT * (
-        rod.gain @ Y
-    )
-    local = rod.inverse * rod.deviation * (_gamma(n + d + 1) * 2.0 * rod.spread + rod.innovation / rod.inverse)
-    innovation = SCORE * root * float(np.linalg.norm(rod.reading))
-    error = error + rod.deviation * rod.innovation * SCORE * root
-    error = error + local * innovation
-    norm = rod.geometric * (rod.norm(error) + rod.covariance * SCORE * root)
-    seen = 2.0 * _gamma(n + 1) * (C @ moved + offset) + UNIT * (Y + SCORE * root * rod.reading)
-    scores = ((rod.covariance + rod.innovation) * root + _gamma(d + 2) * rod.spread) * SCORE * root
-    total = (norm + rod.inverse * float(np.linalg.norm(seen)) + scores) * (1.0 + 1e-6)
-    return total if total < 1e-7 else math.inf
-
-
-def _coloured_error_gaps(model: GaussMarkov, side: Side, rod: Yardstick, steps: int, score: float) -> Array:
-    """The error of each channel of the output, (d,), under any pattern of gaps."""
-    n, d = model.states, model.dim
-    A, b, _, C, offset, _ = _matrices(model)
-    root = math.sqrt(d)
-    mean = side.prior.size(np.eye(n), np.zeros(n))
-    moved = np.abs(A) @ mean + np.abs(b)
-    local = _gamma(n + d + 2) * 2.0 * rod.spread
-    gains = (1.0 + root) * (rod.covariance + rod.innovation) + local
-    error = _gamma(n + d + 2) * (moved + rod.deviation * SCORE * root)
-    error = error + rod.deviation * (gains * SCORE * root + score)
-    H, _ = _predictor(model)
-    off = _reach(H, A, steps)[0] @ error * (1.0 + 1e-6)
-    off = off + 2.0 * _gamma(n + 2) * (np.abs(C) @ moved + np.abs(offset))
-    scale = (rod.covariance + rod.innovation) * root + _gamma(d + 2)
-    bound: Array = np.asarray(off + rod.reading * (scale * SCORE * root + score))
-    return bound if np.all(bound < 1e-7 * (side.reading + rod.reading)) else np.full(d, np.inf)
-
-
-class Line(NamedTuple):
-    """A model of one state and one channel under any pattern of gaps; X is the state."""
-
-    A: float
-    H: float
-    C: float
-    R: float
-    variance: float
-    """Largest predicted variance of X."""
-    least: float
-    """Smallest predicted variance of X."""
-    covariance: float
-    """Largest relative error of the predicted variance."""
-    mean: float
-    reading: float
-    """Size of x and of H x + g."""
-    step: float
-    """Rounding of one step of the mean, in units of x, but for the gain's own error."""
-    predicted: float
-    """Rounding of H x + g."""
-
-    def S(self, variance: float) -> float:
-        """Innovation variance."""
-        return self.C * self.C * variance + self.R
-
-
-def _line_gaps(model: GaussMarkov, gains: Gains, side: Side, steps: int, largest: float | None) -> Line:
-    """The sizes and errors of such a filter; `largest` bounds the readings of a source and is None for a target."""
-    A, b, Q, C, d, R = (float(m.item()) for m in _matrices(model))
-    (H,), (g,) = _predictor(model)[0][0], _predictor(model)[1]
-    table = side.table
-    variance = float(side.prior.cov.item())
-    P = table.P[:, 0, 0]
-    before = A * A * P + Q
-    least = float(before.min())
-    mean, reading = float(side.prior.size(np.eye(1), np.zeros(1)).item()), float(side.reading.item())
-    moved = abs(A) * mean + abs(b)
-    predicted = 2.0 * _gamma(3) * (abs(C) * moved + abs(d))
-    tabled = 0.0
-    if table.line and largest is None:
-        tabled = float(_line_target_step(side, abs(A), np.array([reading])).max()) + table.start
-    elif table.line and largest is not None:
-        tabled = float(_source_steps(side, np.array([largest]), len(P)).step(np.array([reading])).max()) + table.start
-    if not H:  # nothing is remembered: q is g at every step
-        return Line(A, 0.0, C, R, variance, least, _gamma(8), mean, reading, 0.0, predicted + tabled)
-    # Sigma <- A^2 P + Q with P = J^2 Sigma + K^2 R: a relative error passes on with the factor 1 - Q / Sigma
-    share = Q / variance if variance else 1.0
-    gather = _geometric(share, steps)
-    stored = gains.flat.reshape(gains.rows, gains.width)[:, -1]
-    off = np.abs(stored[np.minimum(np.arange(len(P)), gains.rows - 1)] - P) + 2.0 * UNIT * P
-    covariance = (_gamma(4) + _gamma(5) + 4.0 * _gamma(2)) * gather + float((A * A * off / before).max()) + 1e-14
-    top = C * C * variance + R
-    K, J = abs(C) * variance / top, R / (C * C * least + R)
-    skip = _gamma(2) * moved
-    M = math.sqrt(variance)
-    if largest is None:
-        step = max(skip, _gamma(4) * (moved + M * SCORE))
-    else:
-        Y = min(largest, reading + SCORE * math.sqrt(top))
-        step = _gamma(4) * (J * moved + K * (Y + abs(d))) + (UNIT * J + _gamma(2) * K * abs(C)) * moved
-        step = max(skip, step) + UNIT * K * Y + _gamma(6) * K * math.sqrt(top) * SCORE
-    if table.line:
-        # x is found from q when a gap begins, and q from x when it is over
-        step = max(step, tabled / abs(H)) + _gamma(3) * (reading + 2.0 * abs(g) + abs(H) * mean) / abs(H)
-    return Line(A, float(H), C, R, variance, least, covariance, mean, reading, step, predicted)
-
-
-def _scalar_gaps(source: Line, target: Line, largest: float, steps: int, ratio: float) -> float:
-    """The error of the output under any pattern of gaps, for one state and one channel on each side.
-
-    Each rounding error of the source meets the readings that follow: the k-th of them finds J^k of it at most, so that
-    they add up to 1 / (1 - J) however they lie. `ratio` bounds L of the target by that of the source at the same step.
-    """
-    a, at = abs(source.A), abs(target.A)
-    J = source.R / source.S(source.least)
-    L, Lt, M = math.sqrt(source.S(source.variance)), math.sqrt(target.S(target.variance)), math.sqrt(target.variance)
-    # |dK e| = J dSigma C / S L |z|, and Sigma / S^1.5 is largest at C^2 Sigma = 2 R
-    rho = source.step
-    if source.H:
-        rho += 2.0 / 3.0**1.5 * math.sqrt(source.R) / abs(source.C) * source.covariance * SCORE
-    Y = min(largest, source.reading + SCORE * L)
-    seen = source.predicted + UNIT * (Y + SCORE * L)
-    own = SCORE * (source.covariance / 2.0 + _gamma(8))
-    carried = abs(source.H) * ratio * rho
-    total = 0.0
-    if target.H:
-        each = target.step + seen * ratio / abs(target.C) + M * (own + SCORE * (target.covariance + _gamma(6)))
-        sums = _geometric(1.0 - max(a, at), steps) * carried / (1.0 - J) if carried else 0.0
-        total = abs(target.H) * (sums / abs(target.C) + _geometric(1.0 - at, steps) * each)
-    total += (
-        carried * _geometric(1.0 - a, steps) + ratio * seen + Lt * (own + SCORE * (target.covariance / 2.0 + _gamma(8)))
-    )
-    total += target.predicted
-    return total * (1.0 + 1e-6) if total < 1e-7 * (target.reading + Lt) else math.inf
-
-
-def _innovation_ratio(source: GaussMarkov, target: GaussMarkov, first: Line, second: Line) -> float:
-    """A bound on ~L / L at the same step: S grows with Q, R, cov0 and |A|, and in proportion to the first three."""
-    apart = math.sqrt(second.S(second.variance) / first.S(first.least))
-    if abs(target.row(1)[0]) > abs(source.row(1)[0]):
-        return apart
-    pairs = []
-    for model in (source, target):
-        _, _, Q, C, _, R = (float(m.item()) for m in _matrices(model))
-        pairs.append((C * C * Q, R, C * C * float(model.cov0.item())))
-    largest = max(math.inf if not a else b / a for a, b in zip(*pairs, strict=True) if b)
-    return min(apart, math.sqrt(largest))
+    return np.asarray(np.nan_to_num(off.max(axis=0), nan=np.inf))
 
 
 def output_error(
-    source: GaussMarkov, target: GaussMarkov, largest: ArrayLike = np.inf, steps: int = 1_000_000, *, gaps: bool = True
+    source: GaussMarkov, target: GaussMarkov, largest: ArrayLike = np.inf, steps: int = 1_000_000
 ) -> Array:
-    """Bound on the rounding error of each channel of the disguised readings, (d,), over the first `steps`.
+    """Bound on the rounding error of each channel of the disguised readings, (d,), over `steps` of them, none missing.
 
     Parameters
     ----------
@@ -781,9 +456,7 @@ def output_error(
     largest
         Public bound on |y|, a number or one a channel; without it that of the source's own law.
     steps
-        Number of readings, missing ones included.
-    gaps
-        Whether readings may be missing, in any pattern. Without gaps the bound is smaller.
+        Number of readings.
 
     Returns
     -------
@@ -794,7 +467,7 @@ def output_error(
     --------
     >>> from understudy.models.gauss_markov import GaussMarkov
     >>> empty, full = (GaussMarkov(0.95, 1.0, 0.1, 0.1, b=b, mean0=100.0, cov0=1.0) for b in (0.0, 10.0))
-    >>> bool(output_error(full, empty, largest=400.0, gaps=False)[0] < 200 * 2.0**-45)
+    >>> bool(output_error(full, empty, largest=400.0)[0] < 200 * 2.0**-45)
     True
 
     """
@@ -805,45 +478,23 @@ def output_error(
     d = source.dim
     limit = np.broadcast_to(np.asarray(largest, dtype=float), (d,))
     pair = Pair(source, target)
-    a, b = pair.source.gains, pair.target.gains
-    if a is None or b is None:
-        return np.full(d, np.inf)
-    first, second = _side(source, a, pair.scalar, steps), _side(target, b, pair.scalar, steps)
-    for side in (first, second):
-        if not side.table.settled and steps > len(side.table.P):
+    sides = []
+    for model, gains in ((source, pair.source.gains), (target, pair.target.gains)):
+        side = None if gains is None else _side(model, gains, pair.scalar, steps)
+        if side is None or (not side.table.settled and steps > side.table.rows):
             return np.full(d, np.inf)
-    A = target.at(1).A
-    rows = max(len(first.table.P), len(second.table.P))
-    known = f"roundoff scores {pair.scalar} {steps} {rows} {limit.tolist()}"
-    if known not in source.memo:
-        source.memo[known] = _score_error(first, limit, rows)
-    score = source.memo[known]
-    bound = _coloured_error(second, A, steps, score)
-    if not gaps:
-        return bound * _SLACK
-    both = (_predictor(source)[0].any(), _predictor(target)[0].any())
-    if not any(both):  # no memory on either side: there is nothing that a gap could change
-        return bound * _SLACK
-    if source.states == target.states == d == 1:
-        lines = _line_gaps(source, a, first, steps, float(limit[0])), _line_gaps(target, b, second, steps, None)
-        ratio = _innovation_ratio(source, target, *lines)
-        return np.maximum(bound, _scalar_gaps(*lines, float(limit[0]), steps, ratio)) * _SLACK
-    if both[0]:
-        rod = _yardstick(source, a, first, steps)
-        score = np.maximum(score, math.inf if rod is None else _score_error_gaps(source, first, rod, limit))
-    if not both[1]:
-        return np.maximum(bound, _coloured_error(second, A, steps, score)) * _SLACK
-    rod = _yardstick(target, b, second, steps)
-    if rod is None or not np.isfinite(score).all():
-        return np.full(d, np.inf)
-    worst = float(np.linalg.norm(score.max(axis=0)))
-    return np.maximum(bound, _coloured_error_gaps(target, second, rod, steps, worst)) * _SLACK
+        sides.append(side)
+    first, second = sides
+    rows = max(first.table.rows, second.table.rows)
+    key = f"roundoff scores {pair.scalar} {steps} {rows} {limit.tolist()}"
+    score = _remember(source, key, lambda: _score_error(first, limit, rows))
+    return _coloured_error(second, target.at(1).A, score) * _SLACK
 
 
 # From the error to the leakage ---------------------------------------------------------------------------------------
 
 
-def log_slope(target: GaussMarkov, steps: int = 1_000_000, *, gaps: bool = True) -> Array:
+def log_slope(target: GaussMarkov, steps: int = 1_000_000) -> Array:
     """The most by which the log density of a path of readings changes with one of them, a channel (d,), per unit.
 
     The log density is -sum_k |z_k|^2 / 2, so its slope is at most 17 times what one reading does to all scores, as long
@@ -859,26 +510,13 @@ def log_slope(target: GaussMarkov, steps: int = 1_000_000, *, gaps: bool = True)
     if gains is None:
         return np.full(d, np.inf)
     side = _side(target, gains, pair.scalar, steps)
-    if not side.table.settled and steps > len(side.table.P):
+    if not side.table.settled and steps > side.table.rows:
         return np.full(d, np.inf)
     K = np.abs(side.table.exact["K"]).max(axis=0)
     inverse = side.inverse.max(axis=0)
     # one reading on all scores that follow; all readings on one score, for how far scores move within cells
     later = np.maximum((side.memory.later @ K).sum(axis=0), (inverse @ side.memory.reading @ K).sum(axis=0))
-    total = inverse.sum(axis=0) + later
-    if gaps and _predictor(target)[0].any():
-        if target.states == d == 1:
-            line = _line_gaps(target, gains, side, steps, None)
-            J, gain = line.R / line.S(line.least), abs(line.C) * line.variance / line.S(line.variance)
-            total = np.maximum(total, (1.0 + abs(line.H) * gain / (1.0 - J)) / math.sqrt(line.S(line.least)))
-        else:
-            # |L^-1 H F K c| <= pole^j (c' R^-1 c)^(1/2), in units of the covariance
-            rod, R = _yardstick(target, gains, side, steps), _matrices(target)[5]
-            if rod is None or not np.linalg.eigvalsh(R)[0] > 1e-12 * np.trace(R):
-                return np.full(d, np.inf)
-            noise = np.sqrt(np.diag(np.linalg.inv(R)))
-            total = np.maximum(total, math.sqrt(d) * (rod.inverse + rod.geometric * noise))
-    return np.asarray((SCORE + 1.0) * total * _SLACK)
+    return np.asarray((SCORE + 1.0) * (inverse.sum(axis=0) + later) * _SLACK)
 
 
 def _log_ratio(readings: float, error: Array, step: Array, slope: Array) -> float:
@@ -939,8 +577,6 @@ class Roundoff:
     True
     >>> 64 < bound.readings(1e-9) <= 4096
     True
-    >>> Roundoff.from_plain(bound.to_plain()) == bound
-    True
     """
 
     errors: tuple[tuple[int, tuple[float, ...]], ...]
@@ -948,8 +584,6 @@ class Roundoff:
     steps: tuple[float, ...]
     slope: tuple[float, ...]
     how: str = PROVED
-    gaps: bool = True
-    """Whether it holds for every pattern of missing readings, or only without any."""
 
     def error(self, readings: float) -> tuple[float, ...]:
         """The rounding error of each channel over so many readings, at most."""
@@ -974,27 +608,12 @@ class Roundoff:
             low, high = (middle, high) if self.nats(middle) <= nats else (low, middle)
         return low
 
-    def to_plain(self) -> dict[str, Any]:
-        """Numbers, lists and strings that a file can hold."""
-        errors = [[steps, *error] for steps, error in self.errors]
-        return {
-            "errors": errors, "steps": list(self.steps), "slope": list(self.slope), "how": self.how, "gaps": self.gaps
-        }  # fmt: skip
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Roundoff:
-        """The same bound again, without computing it."""
-        errors = tuple((int(steps), tuple(map(float, error))) for steps, *error in plain["errors"])
-        steps, slope = (tuple(map(float, plain[name])) for name in ("steps", "slope"))
-        return cls(errors, steps, slope, str(plain["how"]), bool(plain["gaps"]))
-
 
 def roundoff(
     pairs: Iterable[tuple[GaussMarkov, GaussMarkov]],
     steps: Sequence[float],
     largest: ArrayLike = np.inf,
     *,
-    gaps: bool | None = None,
     horizon: int = 2**30,
 ) -> Roundoff:
     """The bound for a design: the worst over its pairs (source, target) of Gauss-Markov models.
@@ -1007,9 +626,6 @@ def roundoff(
         The step of the lattice of each channel.
     largest
         Public bound on raw readings.
-    gaps
-        Whether readings may be missing; by default they may if that can be bounded, however loosely. `Roundoff.gaps`
-        says which of the two was proved.
     horizon
         The most readings that the bound is asked for.
 
@@ -1017,23 +633,19 @@ def roundoff(
     --------
     >>> from understudy.models.gauss_markov import GaussMarkov
     >>> walk = GaussMarkov(1.0, 1.0, 0.1, 0.1, mean0=100.0, cov0=1.0)
-    >>> bound = roundoff([(walk, walk)], steps=[2.0**-12], gaps=False)
+    >>> bound = roundoff([(walk, walk)], steps=[2.0**-12])
     >>> bound.error(100)[0] < bound.error(10_000)[0]
     True
 
     """
     pairs = list(pairs)
-    if gaps is None:
-        found = roundoff(pairs, steps, largest, gaps=True, horizon=horizon)
-        usable = found.errors and math.isfinite(found.nats(1))
-        return found if usable else roundoff(pairs, steps, largest, gaps=False, horizon=horizon)
     targets = {id(target): target for _, target in pairs}.values()
-    slope = np.max([log_slope(target, horizon, gaps=gaps) for target in targets], axis=0)
+    slope = np.max([log_slope(target, horizon) for target in targets], axis=0)
     known: dict[int, Array] = {}
 
     def error(T: int) -> Array:
         if T not in known:
-            known[T] = np.max([output_error(a, b, largest, T, gaps=gaps) for a, b in pairs], axis=0)
+            known[T] = np.max([output_error(a, b, largest, T) for a, b in pairs], axis=0)
         return known[T]
 
     def refine(low: int, high: int) -> None:
@@ -1052,7 +664,7 @@ def roundoff(
         best = np.minimum(best, known[T])
         if np.isfinite(best).all():
             rows.append((T, tuple(best.tolist())))
-    return Roundoff(tuple(rows[::-1]), tuple(map(float, steps)), tuple(slope.tolist()), PROVED, gaps)
+    return Roundoff(tuple(rows[::-1]), tuple(map(float, steps)), tuple(slope.tolist()), PROVED)
 
 
 def stated_error(
