@@ -5,12 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import apply_worker
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-WORKER = Path(__file__).with_name("apply_worker.py")
+WORKER = Path(apply_worker.__file__)
 NAMES = {"reading": "co2", "private": "people", "time": "time"}
 
 

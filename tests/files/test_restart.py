@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import apply_worker
 import numpy as np
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
@@ -17,7 +18,7 @@ from understudy.apply.apply_file import apply_file
 from understudy.errors import LedgerError, ReadingError
 from understudy.tables import columns as rows_module
 
-WORKER = Path(__file__).with_name("apply_worker.py")
+WORKER = Path(apply_worker.__file__)
 NAMES = {"reading": "co2", "private": "people", "time": "time", "period": 60}
 
 

@@ -357,7 +357,7 @@ def public_bits(pure):
     """What the public names give in a process of its own, with the plain kernels or the usual ones."""
     environment = {**os.environ, "UNDERSTUDY_PURE": "1" if pure else "0"}
     environment["PYTHONPATH"] = str(Path(us.__file__).parents[1])
-    command = [sys.executable, "-c", SCRIPT, str(Path(__file__).parents[1])]
+    command = [sys.executable, "-c", SCRIPT, str(Path(__file__).parents[1] / "support")]
     answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
     return answer.stdout.split()
 

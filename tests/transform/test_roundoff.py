@@ -9,9 +9,9 @@ import mpmath
 import numpy as np
 import pytest
 import scipy.stats
+from helpers import positive, random_system, room, stable
 
 import understudy as us
-from tests.helpers import positive, random_system, room, stable
 from understudy.errors import ConfigurationError
 from understudy.transform import roundoff as ro
 from understudy.transform.kalman_pair import scalar_gains
