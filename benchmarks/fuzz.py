@@ -3,12 +3,12 @@
 Random problems from many families are solved, and each answer is looked at another way than the solver's. A line for
 each family is printed. Ends with status 1 if anything is wrong with any answer, or too few are proven optimal.
 
-bare         `us.solve` with a leakage (`tests/support/randomizer_cases.py`): the kernel, the budget in 50 digits, the proof
+bare         `us.solve` with a leakage (`randomizer_cases`): the kernel, the budget in 50 digits, the proof
              done again, the status
-constraints  `us.solve` with constraints and any demand (`tests/support/constraint_cases.py`): the kernel, every constraint in
+constraints  `us.solve` with constraints and any demand (`constraint_cases`): the kernel, every constraint in
              whole fractions, the budget in 50 digits, the figures, the status; every tenth by CVXPY too, which must
              agree with the bounds and with refusals
-robust       a budget over a hull of priors (`tests/support/robust_cases.py`): the kernel, the budget at odds drawn from the
+robust       a budget over a hull of priors (`robust_cases`): the kernel, the budget at odds drawn from the
              hull and in 50 digits at the worst of them, the cost against the ordinary problem there
 """
 
