@@ -13,12 +13,12 @@ from understudy.errors import DesignError
 from understudy.randomizer.pseudo import (
     Layout,
     as_box,
-    dearest,
     lay_out,
     of_function,
     optimise_positions,
     optimise_pseudo,
     peaks,
+    places_to_add,
     snap,
 )
 
@@ -127,8 +127,8 @@ def test_the_places_worth_having_hold_at_the_optimum_only():
     land = landscape(lambda a, x: (a - x) ** 2, [0.0, 1.0])
     e = us.solve(1.0 - np.eye(2), leakage=0.3).distortion
     best, moved = (lay_out(land, np.array([[x], [1.0 - e]])) for x in (e, e + 0.05))
-    assert dearest(land, best).heights[0] < 1e-9
-    assert dearest(land, moved).heights[0] > 1e-4
+    assert places_to_add(land, best)[0].heights[0] < 1e-9
+    assert places_to_add(land, moved)[0].heights[0] > 1e-4
 
 
 def test_a_value_that_is_all_but_a_private_one_is_that():

@@ -1,8 +1,8 @@
 """Which pseudo values to use: chosen from a whole interval or box (paper, remark after Theorem 2).
 
 The paper takes the pseudo values as given and remarks that they can be optimised together with the randomizer, one
-after the other. `optimise_pseudo` does that. It begins with the values that it is given, and with the support that the
-best kernel on a fine grid leaves, alternates between kernel and values, and keeps the best. The distortion never rises.
+after the other. `optimise_pseudo` does that. It begins with the support that the best kernel on a fine grid leaves and
+with the values that it is given, alternates between kernel and values, and keeps the best. The distortion never rises.
 
 For given positions the best kernel P is a convex problem. For a given kernel every position is a small problem of
 its own: the least of sum_i p_i P_ij L(theta_i, x) over x. What the optimum gains by moving position j is, by the
@@ -14,13 +14,14 @@ A place is worth having where ::
 
     c(x) = sum_i p_i exp(-beta L(theta_i, x)) / z_i > 1,        z_i = sum_j q_j exp(-beta L_ij)
 
-(beta the slope of the curve, q the law of the draw): values that are never drawn move there. Where c(x) <= 1
-everywhere no further value helps, and (F - ln max c - I_0) / beta bounds what any set of values can reach. The largest
+(beta the slope of the curve, q the law of the draw). Such places are added to the fine grid until c(x) <= 1 everywhere:
+then no further value helps, and (F - ln max c - I_0) / beta bounds what any set of values can reach. The largest
 c is found by a scan of the box, each of its peaks looked at closely; between the places of the scan nothing is proven.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,13 +30,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from understudy._types import Array, Progress, Seed, Value
-from understudy.distortion.costs import EXACT, MONTE_CARLO, QUADRATURE, SEED, Work
+from understudy._types import Array, Index, Progress, Seed, Value
+from understudy.distortion.costs import EXACT, MONTE_CARLO, QUADRATURE, Costs, costs
 from understudy.distortion.exact import gradients
 from understudy.distortion.measures import Function, Measure
-from understudy.errors import DesignError, UnderstudyWarning
+from understudy.errors import DesignError, InfeasibleError, UnderstudyWarning
 from understudy.models.family import Family
 from understudy.models.model import Model
 from understudy.randomizer.design import Design, design, solve_demand
@@ -43,7 +44,7 @@ from understudy.randomizer.measures import entropy
 from understudy.randomizer.residual import charge
 from understudy.randomizer.solver import Solution, as_prior, bounds_of, minimise, nats
 
-# What a search for pseudo values sees: a set to choose from, what every place in it costs, and the sl ---
+# The box, and what every place in it costs -------------------------------------------------------------
 
 
 # places of a scan where costs have a formula, take an integral, or a simulation; in a box a power of two
@@ -52,59 +53,71 @@ _STEP = 1e-3  # of the width, to both sides, for differences of costs
 
 Place = float | tuple[float, ...]
 PlaceFunction = Callable[[Any, Any], ArrayLike]  # of a private value and a place
-Costs = Callable[[Array], Array]
-Slopes = Callable[[Array], Array | None]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Landscape:
-    """A box, the prior of the private values, the budget, and what places cost.
+class Box(NamedTuple):
+    """The set to choose from: its lowest and highest place, and whether it is a line."""
 
-    ``costs(X)`` is (m, N) for places X (N, k), ``exact_slopes(X)`` its derivatives (m, N, k), if there are any.
-    `scan` are places all over the box, the private values among them, and `scan_costs` what they cost; `own` are the
-    private values that are places of the box. Each cost of a `simulated` landscape takes a while.
-    """
-
-    p: Array
-    budget: float
     low: Array
     high: Array
-    costs: Costs
-    exact_slopes: Slopes | None
-    scan: Array
-    scan_costs: Array
-    own: Array
-    simulated: bool = False
+    line: bool
 
     @property
     def width(self) -> Array:
-        """The sides of the box."""
+        """The sides."""
         return self.high - self.low
 
-    @property
-    def spacing(self) -> float:
-        """How far places of the scan are apart, as a share of the sides."""
-        return float(2.0 / len(self.scan) ** (1.0 / self.low.size))
+    def place(self, x: Array) -> Place:
+        """A place as users see it: a number on a line, a tuple in a box."""
+        return float(x[0]) if self.line else tuple(x.tolist())
 
-    def slopes(self, X: Array) -> Array:
-        """The derivatives (m, N, k) of the costs, by differences where there are no exact ones."""
-        exact = None if self.exact_slopes is None else self.exact_slopes(X)
-        if exact is not None:
-            return exact
-        steps = _STEP * self.width * np.eye(self.low.size)
-        up, down = (np.clip(X[:, None] + sign * steps, self.low, self.high) for sign in (1.0, -1.0))
-        both = self.costs(np.concatenate((up, down)).reshape(-1, self.low.size))
-        apart = np.einsum("nii->ni", up - down)
-        rise = np.subtract(*np.split(both, 2, axis=1)).reshape(len(both), *X.shape)
-        return np.asarray(rise / np.where(apart > 0.0, apart, 1.0))
+    def inside(self, values: Sequence[Value]) -> Array:
+        """The private values that are places of the box, (N, k)."""
+        found = []
+        for value in values:
+            try:
+                x = np.atleast_1d(np.asarray(value, dtype=float))
+            except (TypeError, ValueError):
+                continue
+            if x.shape == self.low.shape and (x >= self.low).all() and (x <= self.high).all():
+                found.append(x)
+        return np.array(found).reshape(-1, self.low.size)
+
+    def scan(self, own: Array, count: int) -> Array:
+        """Places all over the box, the private values among them."""
+        k = self.low.size
+        if k == 1:
+            unit = np.linspace(0.0, 1.0, count)[:, None]
+        else:
+            unit = np.concatenate((_sobol(k, 1 + math.ceil(math.log2(count))), _lattice(k, 2)))
+        return np.unique(np.concatenate((self.low + unit * self.width, own)), axis=0)
+
+    def uniform(self, n: int) -> Array:
+        """Values at equal distances: on a line from end to end, in a box as close to a lattice as n values come."""
+        k = self.low.size
+        unit = _lattice(k, max(1, round(n ** (1.0 / k))))
+        if len(unit) < n:
+            unit = np.concatenate((unit, _sobol(k, math.ceil(math.log2(n)))))
+        return np.asarray(self.low + unit[:n] * self.width)
 
 
-def as_box(bounds: ArrayLike | None, values: Sequence[Value]) -> tuple[Array, Array, bool]:
-    """Lowest and highest of the set, and whether it is a line; by default that of the private values.
+def _lattice(k: int, side: int) -> Array:
+    axis = np.linspace(0.0, 1.0, side) if side > 1 else np.array([0.5])
+    return np.array(np.meshgrid(*([axis] * k))).reshape(k, -1).T
+
+
+def _sobol(k: int, power: int) -> Array:
+    from scipy.stats import qmc
+
+    return np.asarray(qmc.Sobol(k, scramble=False).random_base2(power))
+
+
+def as_box(bounds: ArrayLike | None, values: Sequence[Value]) -> Box:
+    """The set to choose from; by default the range of the private values.
 
     >>> as_box((0, 4), [])
-    (array([0.]), array([4.]), True)
-    >>> as_box([(0, 1), (-1, 1)], [])[2]
+    Box(low=array([0.]), high=array([4.]), line=True)
+    >>> as_box([(0, 1), (-1, 1)], []).line
     False
     """
     if bounds is None:
@@ -116,7 +129,7 @@ def as_box(bounds: ArrayLike | None, values: Sequence[Value]) -> tuple[Array, Ar
             ) from None
         line = table.ndim == 1
         table = table.reshape(len(values), -1)
-        return table.min(axis=0), table.max(axis=0), line
+        return Box(table.min(axis=0), table.max(axis=0), line)
     try:
         given = np.asarray(bounds, dtype=float)
     except (TypeError, ValueError):
@@ -126,21 +139,45 @@ def as_box(bounds: ArrayLike | None, values: Sequence[Value]) -> tuple[Array, Ar
     low, high = given.reshape(-1, 2).T
     if not (np.isfinite(given).all() and (low < high).all()):
         raise DesignError(f"bounds = {bounds!r}; they must be finite, each low below its high")
-    return low.copy(), high.copy(), given.ndim == 1
+    return Box(low.copy(), high.copy(), given.ndim == 1)
 
 
-def scan_box(low: Array, high: Array, own: Array, count: int) -> Array:
-    """Places all over a box, the private values among them."""
-    k = low.size
-    if k == 1:
-        unit = np.linspace(0.0, 1.0, count)[:, None]
-    else:
-        from scipy.stats import qmc
+@dataclass(frozen=True, slots=True, eq=False)
+class Landscape:
+    """A box, the prior of the private values, the budget, and what places cost.
 
-        size = 1 + math.ceil(math.log2(count))
-        corners = np.array(np.meshgrid(*([[0.0, 1.0]] * k))).reshape(k, -1).T
-        unit = np.concatenate((qmc.Sobol(k, scramble=False).random_base2(size), corners))
-    return np.unique(np.concatenate((low + unit * (high - low), own)), axis=0)
+    ``costs(X)`` is (m, N) for places X (N, k), ``exact_slopes(X)`` its derivatives (m, N, k), if there are any.
+    `scan` are places all over the box, and `scan_costs` what they cost; `own` are the private values that are places of
+    the box. Each cost of a `simulated` landscape takes a while.
+    """
+
+    p: Array
+    budget: float
+    box: Box
+    costs: Callable[[Array], Array]
+    exact_slopes: Callable[[Array], Array | None] | None
+    scan: Array
+    scan_costs: Array
+    own: Array
+    simulated: bool = False
+
+    @property
+    def spacing(self) -> float:
+        """How far places of the scan are apart, as a share of the sides."""
+        return float(2.0 / len(self.scan) ** (1.0 / self.box.low.size))
+
+    def slopes(self, X: Array) -> Array:
+        """The derivatives (m, N, k) of the costs, by differences where there are no exact ones."""
+        exact = None if self.exact_slopes is None else self.exact_slopes(X)
+        if exact is not None:
+            return exact
+        low, high, _ = self.box
+        steps = _STEP * self.box.width * np.eye(low.size)
+        up, down = (np.clip(X[:, None] + sign * steps, low, high) for sign in (1.0, -1.0))
+        both = self.costs(np.concatenate((up, down)).reshape(-1, low.size))
+        apart = np.einsum("nii->ni", up - down)
+        rise = np.subtract(*np.split(both, 2, axis=1)).reshape(len(both), *X.shape)
+        return np.asarray(rise / np.where(apart > 0.0, apart, 1.0))
 
 
 def of_function(
@@ -148,52 +185,50 @@ def of_function(
     values: Sequence[Value],
     p: Array,
     budget: float,
-    box: tuple[Array, Array, bool],
+    box: Box,
     gradient: PlaceFunction | None,
 ) -> Landscape:
     """The landscape of a cost function of a private value and a place."""
-    low, high, line = box
 
-    def costs(X: Array) -> Array:
-        table = [[_number(_call(cost, value, as_place(x, line), "cost"), "cost") for x in X] for value in values]
-        return np.array(table).reshape(len(values), len(X))
+    def table(X: Array) -> Array:
+        rows = [[_number(_call(cost, value, box.place(x), "cost")) for x in X] for value in values]
+        return np.array(rows).reshape(len(values), len(X))
 
-    def slopes(X: Array) -> Array:
+    def slopes(X: Array) -> Array | None:
         if gradient is None:
-            raise TypeError("there is no gradient")
-        table = [
-            [np.asarray(_call(gradient, value, as_place(x, line), "gradient"), dtype=float).reshape(-1) for x in X]
-            for value in values
-        ]
-        found = np.array(table)
+            return None
+        rows = [[np.ravel(_call(gradient, value, box.place(x), "gradient")) for x in X] for value in values]
+        found = np.array(rows, dtype=float)
         if found.shape != (len(values), *X.shape):
-            raise DesignError(f"gradient must give {low.size} numbers, one for each coordinate of a place")
+            raise DesignError(f"gradient must give {box.low.size} numbers, one for each coordinate of a place")
         return found
 
-    own = _private(values, low, high)
-    scan = scan_box(low, high, own, _PLACES[EXACT])
-    return Landscape(p, budget, low, high, costs, None if gradient is None else slopes, scan, costs(scan), own)
+    own = box.inside(values)
+    scan = box.scan(own, _PLACES[EXACT])
+    return Landscape(p, budget, box, table, None if gradient is None else slopes, scan, table(scan), own)
 
 
-def of_family(
-    family: Family,
-    p: Array,
-    budget: float,
-    box: tuple[Array, Array, bool],
-    how: tuple[int | None, str | Function, ArrayLike | None, float, Seed],
-) -> Landscape:
-    """The landscape of a family that is a function of its parameter; `how` as in `us.costs`."""
+class CostChoices(NamedTuple):
+    """How the distortion of readings is found, as in `us.costs`."""
+
+    horizon: int | None
+    distortion: str | Function
+    weights: ArrayLike | None
+    accuracy: float
+    seed: Seed
+
+
+def of_family(family: Family, budget: float, box: Box, how: CostChoices) -> Landscape:
+    """The landscape of a family that is a function of its parameter."""
     models = family._models
     if isinstance(models, Mapping):
         raise DesignError("the family is a mapping and has no models between its values; make it from a function")
-    low, high, line = box
-    horizon, distortion, weights, accuracy, given = how
-    measure = Measure(distortion, family.dim, weights)
-    sources = [family.model(value) for value in family.values]
-    seed = SEED if given is None else given
+    measure = Measure(how.distortion, family.dim, how.weights)
+    sources = {i: family.model(value) for i, value in enumerate(family.values)}
+    m = len(sources)
 
-    def made(x: Array) -> Model:
-        place = as_place(x, line)
+    def model(x: Array) -> Model:
+        place = box.place(x)
         try:
             return models(place)  # not through the family, which would remember every place
         except Exception as error:
@@ -202,51 +237,25 @@ def of_family(
                 "the bounds must leave out what has none"
             ) from error
 
-    def work(X: Array) -> Work:
-        found = Work(sources, [made(x) for x in X], measure, horizon)
+    def costs_at(X: Array) -> Costs:
+        targets = {m + j: model(x) for j, x in enumerate(X)}
+        known = Family(sources | targets, range(m), family.prior)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnderstudyWarning)  # the design that is made in the end says it
-            found.exact()
-            found.enumeration()
-            found.quadrature()
-            found.linear()
             # the same random numbers everywhere, so that places are compared and not their luck
-            found.simulation(accuracy, np.random.default_rng(seed))
-        return found
+            return costs(known, targets, how.horizon, how.distortion, how.weights, how.accuracy, how.seed)
 
     def slopes(X: Array) -> Array | None:
-        return gradients(sources, made, X, (low, high), measure, horizon)
+        return gradients(list(sources.values()), model, X, (box.low, box.high), measure, how.horizon)
 
-    def costs(X: Array) -> Array:
-        return work(X).matrix if len(X) else np.empty((len(sources), 0))
-
-    middle = 0.5 * (low + high)[None, :]
-    methods = work(middle).method
-    count = min(_PLACES[str(method)] for method in methods.ravel())
-    own = _private(family.values, low, high)
-    scan = scan_box(low, high, own, count)
+    middle = 0.5 * (box.low + box.high)[None, :]
+    methods = costs_at(middle).method
+    own = box.inside(family.values)
+    scan = box.scan(own, min(_PLACES[str(method)] for method in methods.ravel()))
     return Landscape(
-        p, budget, low, high, costs, None if slopes(middle) is None else slopes, scan, costs(scan), own,
-        bool((methods == MONTE_CARLO).any()),
+        family.prior, budget, box, lambda X: costs_at(X).matrix, None if slopes(middle) is None else slopes,
+        scan, costs_at(scan).matrix, own, bool((methods == MONTE_CARLO).any()),
     )  # fmt: skip
-
-
-def as_place(x: Array, line: bool) -> Place:
-    """A place as users see it: a number on a line, a tuple in a box."""
-    return float(x[0]) if line else tuple(x.tolist())
-
-
-def _private(values: Sequence[Value], low: Array, high: Array) -> Array:
-    """Private values that are places of the box, (N, k)."""
-    found = []
-    for value in values:
-        try:
-            x = np.atleast_1d(np.asarray(value, dtype=float))
-        except (TypeError, ValueError):
-            continue
-        if x.shape == low.shape and (x >= low).all() and (x <= high).all():
-            found.append(x)
-    return np.array(found).reshape(-1, low.size)
 
 
 def _call(f: PlaceFunction, value: Value, place: Place, what: str) -> ArrayLike:
@@ -261,13 +270,13 @@ def _said(error: Exception) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
-def _number(given: ArrayLike, what: str) -> float:
+def _number(given: ArrayLike) -> float:
     try:
         value = float(given)  # type: ignore[arg-type]  # what is no number fails
     except (TypeError, ValueError):
-        raise DesignError(f"{what} gives a {type(given).__name__}; it must be a number") from None
+        raise DesignError(f"cost gives a {type(given).__name__}; it must be a number") from None
     if not value >= 0.0:
-        raise DesignError(f"{what} gives {value!r}; it must be 0 or more")
+        raise DesignError(f"cost gives {value!r}; it must be 0 or more")
     return value
 
 
@@ -296,18 +305,22 @@ def peaks(land: Landscape, score: Score, level: float) -> Peaks:
     """
     from scipy.spatial import cKDTree
 
+    width, k = land.box.width, land.box.low.size
     heights = np.nan_to_num(score(land.scan_costs), nan=-1e300, posinf=1e300, neginf=-1e300)
-    k, unit = land.low.size, land.scan / np.where(land.width > 0.0, land.width, 1.0)
+    unit = land.scan / np.where(width > 0.0, width, 1.0)
     _, near = cKDTree(unit).query(unit, k=min(len(heights), 2 * k + 2))
     around = heights[near.reshape(len(heights), -1)]
     wanted = (heights >= around.max(axis=1)) & (2.0 * heights - around.min(axis=1) > level)
     wanted[int(heights.argmax())] = True
     at = np.flatnonzero(wanted)
     at = at[np.argsort(-heights[at], kind="stable")][: 8 if land.simulated else _MOST]
-    found = Peaks(land.scan[at], land.scan_costs[:, at], np.asarray(score(land.scan_costs[:, at])))
+    found = Peaks(land.scan[at], land.scan_costs[:, at], heights[at])
+    star = np.linspace(-1.0, 1.0, 11)[:, None]
+    if k > 1:
+        star = np.concatenate((np.eye(k), -np.eye(k), 2.0 * _sobol(k, 5) - 1.0))
     radius = land.spacing
     for _ in range(2 if land.simulated else _LOOKS):
-        found = _climb(land, score, found, radius * _star(k) * land.width)
+        found = _climb(land, score, found, radius * star * width)
         radius *= 0.2 if k == 1 else 0.3
     order = np.argsort(-found.heights, kind="stable")
     return Peaks(found.X[order], found.costs[:, order], found.heights[order])
@@ -316,7 +329,7 @@ def peaks(land: Landscape, score: Score, level: float) -> Peaks:
 def _climb(land: Landscape, score: Score, now: Peaks, steps: Array) -> Peaks:
     """Each place, or the highest of those a step (N, k) away from it."""
     count, k = now.X.shape
-    net = np.clip(now.X[:, None, :] + steps, land.low, land.high)
+    net = np.clip(now.X[:, None, :] + steps, land.box.low, land.box.high)
     costs = land.costs(net.reshape(-1, k))
     values = np.asarray(score(costs)).reshape(count, -1)
     row, at = np.arange(count), values.argmax(axis=1)
@@ -326,24 +339,12 @@ def _climb(land: Landscape, score: Score, now: Peaks, steps: Array) -> Peaks:
     return Peaks(X, costs, np.where(better, values[row, at], now.heights))
 
 
-def _star(k: int) -> Array:
-    """Steps along and between the axes."""
-    if k == 1:
-        return np.linspace(-1.0, 1.0, 11)[:, None]
-    from scipy.stats import qmc
-
-    net = 2.0 * qmc.Sobol(k, scramble=False).random_base2(5) - 1.0
-    return np.concatenate((np.eye(k), -np.eye(k), net))
-
-
-# Moving pseudo values: kernel and positions in turn, until neither has anything to gain --------------
+# Kernel and positions in turn, until neither has anything to gain ------------------------------------
 
 
 _ROUNDS = 12
-_SAME = 1e-7  # of the width: closer positions are one
 _WORTH = 1e-10  # of ln c over 0, for a place to be tried
 _NEAR = 1e-6  # of the width: what is so close to a private value or an end may be meant to be it
-_RARE = 1e-6  # of all draws: what comes more rarely may be left out, if nothing is lost
 
 
 class Layout(NamedTuple):
@@ -370,81 +371,68 @@ def lay_out(land: Landscape, X: Array, cost: Array | None = None) -> Layout:
     return Layout(X, found, minimise(found, land.p, land.budget))
 
 
-def improve(land: Landscape, start: Layout, told: Callable[[float], None] | None = None) -> tuple[Layout, list[float]]:
-    """The layout after a search from `start`, never worse, and its distortion after each stage."""
-    best, trace = start, [start.distortion]
-    for _ in range(_ROUNDS):
-        before = best.distortion
-        best = _fill(land, _descend(land, _alternate(land, best)))
-        trace.append(best.distortion)
-        if told is not None:
-            told(best.distortion)
-        if not best.distortion < before - 1e-9 * abs(before):
-            break
-    return best, trace
+def places_to_add(land: Landscape, layout: Layout) -> tuple[Peaks, float]:
+    """Places that are worth having, the best first, and a distortion that no set of pseudo values goes below.
+
+    The height of a place is ln c(x), or the share that it saves where the curve has no slope: where nothing may leak,
+    one place serves all values; where the budget is for everything, each value has its own.
+    """
+    from scipy.special import logsumexp
+
+    beta, spent, there = layout.solution.slope, layout.distortion, land.p > 0.0
+    p = land.p[there]
+    if land.budget > 0.0 and 0.0 < beta < math.inf:
+        with np.errstate(divide="ignore"):
+            law = np.log(land.p @ layout.solution.kernel)
+        # ln z_i, and ln c(x) for costs (m, N)
+        levels = logsumexp(law - beta * layout.cost[there], axis=1)
+        weights = np.log(p) - levels
+        found = peaks(land, lambda costs: logsumexp(weights[:, None] - beta * costs[there], axis=0), 0.0)
+        bound = (-float(p @ levels) - max(float(found.heights[0]), 0.0) - land.budget) / beta
+        return found, min(spent, bound)
+    # which rows share a place
+    groups = [np.flatnonzero(there)] if land.budget == 0.0 else np.flatnonzero(there)[:, None]
+    best = [peaks(land, partial(_saving, land.p, rows), -math.inf) for rows in groups]
+    now = np.array([float((land.p[rows] @ layout.cost[rows]).min()) for rows in groups])
+    least = np.minimum(now, [-float(one.heights[0]) for one in best])
+    order = np.argsort(least - now)
+    X, costs = np.array([best[k].X[0] for k in order]), np.array([best[k].costs[:, 0] for k in order]).T
+    return Peaks(X, costs, (now - least)[order] / (spent or 1.0)), min(spent, math.fsum(least))
 
 
-def prune(land: Landscape, layout: Layout) -> Layout:
-    """Without positions that are never drawn, or are the same as another; never worse."""
-    for least in (0.0, _RARE):
-        used = layout.law > least
-        used[_twins(land, layout.X, used)] = False
-        few = lay_out(land, layout.X[used], layout.cost[:, used]) if used.any() else layout
-        if few.distortion <= layout.distortion * (1.0 + 1e-13):
-            layout = few
-    order = np.lexsort(layout.X.T[::-1])
-    kernel = np.ascontiguousarray(layout.solution.kernel[:, order])
-    return Layout(layout.X[order], layout.cost[:, order], layout.solution._replace(kernel=kernel))
+def _saving(p: Array, rows: Index, costs: Array) -> Array:
+    return np.asarray(-(p[rows] @ costs[rows]))
 
 
-def snap(land: Landscape, layout: Layout) -> Layout:
-    """Positions that are all but a private value, or an end of the set, put there, unless that costs anything."""
-    near = _NEAR * np.where(land.width > 0.0, land.width, 1.0)
-    X = layout.X.copy()
-    for end in (land.low, land.high):
-        X = np.where(np.abs(X - end) <= near, end, X)
-    for own in land.own:
-        X = np.where((np.abs(X - own) <= near).all(axis=1, keepdims=True), own, X)
-    moved = np.flatnonzero((X != layout.X).any(axis=1))
-    for some in (moved, *(moved[k : k + 1] for k in range(len(moved)))):
-        there = layout.X.copy()
-        there[some] = X[some]
-        if np.array_equal(there, layout.X) or len(np.unique(there, axis=0)) < len(there):
-            continue
-        new = lay_out(land, there)
-        if new.distortion <= layout.distortion * (1.0 + 1e-14):
-            layout = new
-    return layout
-
-
-def generate(land: Landscape, whole: Layout) -> Layout:
-    """The best kernel on as many places as are of use: those of a layout, and then wherever c(x) is above 1.
+def reach_of_any(land: Landscape, layout: Layout) -> float:
+    """What no places go below, as far as the scan tells: places are added to a layout as long as they are of use.
 
     For a given set of places this is a convex problem, so it ends at what no places improve, and not at what no small
     move improves.
     """
+    reach = -math.inf
     for _ in range(2 if land.simulated else _ROUNDS):
-        used = whole.law > 1e-14
-        found = dearest(land, whole)
-        new = found.heights > _WORTH
-        if not new.any():
+        found, bound = places_to_add(land, layout)
+        reach = max(reach, bound)
+        new, used = found.heights > _WORTH, layout.law > 1e-14
+        X = np.concatenate((layout.X[used], found.X[new]))
+        more = lay_out(land, X, np.concatenate((layout.cost[:, used], found.costs[:, new]), axis=1))
+        if not more.distortion < layout.distortion * (1.0 - 1e-10):
             break
-        X = np.concatenate((whole.X[used], found.X[new]))
-        next_one = lay_out(land, X, np.concatenate((whole.cost[:, used], found.costs[:, new]), axis=1))
-        if not next_one.distortion < whole.distortion * (1.0 - 1e-10):
-            break
-        whole = next_one
-    return whole
+        layout = more
+    return reach
 
 
-def support(land: Landscape, whole: Layout, n: int) -> Array:
+def support(land: Landscape, layout: Layout, n: int) -> Array:
     """As many positions as asked for, made of those that a layout draws: close ones are one, rare ones go."""
-    law = land.p @ whole.solution.kernel
-    order = np.lexsort(whole.X.T[::-1])
+    law = land.p @ layout.solution.kernel
+    order = np.lexsort(layout.X.T[::-1])
+    unit = layout.X / np.where(land.box.width > 0.0, land.box.width, 1.0)
+    groups: list[list[int]] = []
     for close in (0.1, 0.5, 1.5):  # as shares of what the scan keeps apart
-        groups: list[list[int]] = []
+        groups = []
         for j in order[law[order] > 1e-12].tolist():
-            near = [g for g in groups if _apart(land, whole.X[g[-1]], whole.X[j]) <= close * land.spacing]
+            near = [g for g in groups if np.abs(unit[g[-1]] - unit[j]).max() <= close * land.spacing]
             if near:
                 near[0].append(j)
             else:
@@ -452,45 +440,32 @@ def support(land: Landscape, whole: Layout, n: int) -> Array:
         if len(groups) <= n:
             break
     groups.sort(key=lambda g: -float(law[g].sum()))
-    X = np.array([law[g] @ whole.X[g] / law[g].sum() for g in groups[:n]])
+    X = np.array([law[g] @ layout.X[g] / law[g].sum() for g in groups[:n]])
     spare = land.scan[np.linspace(0, len(land.scan) - 1, n).astype(int)]
     return np.asarray(np.concatenate((X, spare))[:n])
 
 
-def reach(land: Landscape, layout: Layout) -> float:
-    """A distortion that no set of pseudo values goes below, as far as the places that were looked at tell."""
-    beta = layout.solution.slope
-    if beta == math.inf and land.budget > 0.0:
-        # every row its own best place
-        least = [-float(peaks(land, partial(_minus, i), -math.inf).heights[0]) for i in range(len(land.p))]
-        return min(layout.distortion, math.fsum(land.p * np.minimum(least, layout.cost.min(axis=1))))
-    top = float(dearest(land, layout).heights[0])
-    if not 0.0 < beta < math.inf:
-        return layout.distortion * (1.0 - max(top, 0.0)) if beta == 0.0 else layout.distortion
-    F = -float(land.p @ _levels(land, layout))
-    return min(layout.distortion, (F - max(top, 0.0) - land.budget) / beta)
-
-
-def _minus(i: int, costs: Array) -> Array:
-    return np.asarray(-costs[i])
-
-
-# Positions for a kernel ------------------------------------------------------------------------------
+def improve(land: Landscape, layout: Layout) -> tuple[Layout, list[float]]:
+    """The layout after a search, never worse, and its distortion after each stage."""
+    trace = [layout.distortion]
+    for _ in range(_ROUNDS):
+        layout = _descend(land, _alternate(land, layout))
+        trace.append(layout.distortion)
+        if not trace[-1] < trace[-2] - 1e-9 * abs(trace[-2]):
+            break
+    return layout, trace
 
 
 def _alternate(land: Landscape, layout: Layout) -> Layout:
     """Each position to the best place of the scan for what it is drawn for, and a new kernel, in turn."""
+    usable = np.isfinite(land.scan_costs).all(axis=0)
     for _ in range(_ROUNDS):
         W = land.p[:, None] * layout.solution.kernel
-        usable = np.isfinite(land.scan_costs).all(axis=0)
         there = np.where(usable, W.T @ np.where(usable, land.scan_costs, 0.0), math.inf)  # (n, places)
         with np.errstate(invalid="ignore"):
             here = np.where(W > 0.0, W * layout.cost, 0.0).sum(axis=0)
         at = there.argmin(axis=1)
-        gain = here - there[np.arange(len(at)), at]
-        moved = gain > 1e-9 * np.maximum(here, 1e-300)
-        if not moved.any():
-            break
+        moved = here - there[np.arange(len(at)), at] > 1e-9 * np.maximum(here, 1e-300)
         X = np.where(moved[:, None], land.scan[at], layout.X)
         new = lay_out(land, X, np.where(moved, land.scan_costs[:, at], layout.cost))
         if not new.distortion < layout.distortion:
@@ -504,16 +479,15 @@ def _descend(land: Landscape, layout: Layout) -> Layout:
     from scipy.optimize import minimize
 
     used = np.flatnonzero(layout.law > 0.0)
-    if not (land.width > 0.0).any() or layout.distortion <= 0.0:
+    low, width = land.box.low, land.box.width
+    if not (width > 0.0).any() or layout.distortion <= 0.0:
         return layout
     best, scale = layout, layout.distortion
-    shape = (len(used), land.low.size)
 
     def f(x: Array) -> tuple[float, Array]:
         nonlocal best
-        X = layout.X.copy()
-        X[used] = land.low + np.clip(x.reshape(shape), 0.0, 1.0) * land.width
-        cost = layout.cost.copy()
+        X, cost = layout.X.copy(), layout.cost.copy()
+        X[used] = low + np.clip(x.reshape(len(used), -1), 0.0, 1.0) * width
         cost[:, used] = land.costs(X[used])
         now = lay_out(land, X, cost)
         if now.distortion < best.distortion:
@@ -522,9 +496,9 @@ def _descend(land: Landscape, layout: Layout) -> Layout:
         if not np.isfinite(slopes).all():
             return now.distortion / scale, np.zeros(x.size)
         W = land.p[:, None] * now.solution.kernel[:, used]
-        return now.distortion / scale, (np.einsum("ij,ijk->jk", W, slopes) * land.width / scale).ravel()
+        return now.distortion / scale, (np.einsum("ij,ijk->jk", W, slopes) * width / scale).ravel()
 
-    start = ((layout.X[used] - land.low) / np.where(land.width > 0.0, land.width, 1.0)).ravel()
+    start = ((layout.X[used] - low) / np.where(width > 0.0, width, 1.0)).ravel()
     minimize(
         f, start, jac=True, method="L-BFGS-B", bounds=[(0.0, 1.0)] * start.size,
         options={"maxiter": 60, "maxfun": 15 if land.simulated else 90, "ftol": 1e-15, "gtol": 1e-10},
@@ -532,79 +506,37 @@ def _descend(land: Landscape, layout: Layout) -> Layout:
     return best
 
 
-# Places that are worth having ------------------------------------------------------------------------
+def prune(land: Landscape, layout: Layout) -> Layout:
+    """Without positions that nothing is lost without: those never drawn, and one of two that are the same; in order."""
+    rest = [j for j in np.lexsort(layout.X.T[::-1]).tolist() if layout.law[j] > 0.0]
+    best = lay_out(land, layout.X[rest], layout.cost[:, rest])
+    for j in sorted(rest, key=layout.law.__getitem__)[: len(rest) - 1]:
+        fewer = [i for i in rest if i != j]
+        with contextlib.suppress(InfeasibleError):  # forbidden pairs may need the position
+            few = lay_out(land, layout.X[fewer], layout.cost[:, fewer])
+            if few.distortion <= layout.distortion * (1.0 + 1e-13):
+                best, rest = few, fewer
+    return best
 
 
-def _fill(land: Landscape, layout: Layout) -> Layout:
-    """Positions that are of no use moved to where they are."""
-    for _ in range(len(layout.X) + 1):
-        used = layout.law > 0.0
-        twins = _twins(land, layout.X, used)
-        used[twins] = False
-        idle = np.flatnonzero(~used)
-        if not idle.size:
-            break
-        found = dearest(land, layout)
-        count = min(int((found.heights > _WORTH).sum()), idle.size)
-        if not count:
-            break
-        X, cost = layout.X.copy(), layout.cost.copy()
-        X[idle[:count]], cost[:, idle[:count]] = found.X[:count], found.costs[:, :count]
-        new = lay_out(land, X, cost)
-        if not new.distortion < layout.distortion * (1.0 - 1e-13):
-            break
-        layout = new
+def snap(land: Landscape, layout: Layout) -> Layout:
+    """Positions that are all but a private value, or an end of the set, put there, unless that costs anything."""
+    near = _NEAR * np.where(land.box.width > 0.0, land.box.width, 1.0)
+    X = layout.X.copy()
+    for end in (land.box.low, land.box.high):
+        X = np.where(np.abs(X - end) <= near, end, X)
+    for own in land.own:
+        X = np.where((np.abs(X - own) <= near).all(axis=1, keepdims=True), own, X)
+    for j in np.flatnonzero((X != layout.X).any(axis=1)).tolist():
+        there = layout.X.copy()
+        there[j] = X[j]
+        if len(np.unique(there, axis=0)) == len(there):
+            new = lay_out(land, there)
+            layout = new if new.distortion <= layout.distortion * (1.0 + 1e-14) else layout
     return layout
 
 
-def dearest(land: Landscape, layout: Layout) -> Peaks:
-    """Places that are worth having, the best first, with ln c(x), or what each saves where the curve has no slope."""
-    beta, p = layout.solution.slope, land.p
-    if 0.0 < beta < math.inf:
-        a = _levels(land, layout)
-
-        def worth(costs: Array) -> Array:
-            x = np.where(p[:, None] > 0.0, -beta * costs - a[:, None], -math.inf)
-            top = np.maximum(x.max(axis=0), -1e300)
-            with np.errstate(divide="ignore"):
-                return np.asarray(top + np.log(p @ np.exp(x - top)))
-
-        return peaks(land, worth, 0.0)
-    least, spent = layout.cost.min(axis=1), layout.distortion
-
-    def saving(costs: Array) -> Array:
-        if beta == 0.0:  # one place for all
-            return np.asarray(spent - p @ costs) / (spent or 1.0)
-        return np.asarray(p @ np.maximum(least[:, None] - costs, 0.0)) / (spent or 1.0)
-
-    return peaks(land, saving, 0.0)
-
-
-def _levels(land: Landscape, layout: Layout) -> Array:
-    """The ln z_i at the law of the draw."""
-    beta = layout.solution.slope
-    law = land.p @ layout.solution.kernel
-    with np.errstate(divide="ignore"):
-        x = np.log(law) - beta * layout.cost
-    top = x.max(axis=1, keepdims=True)
-    return np.asarray(top[:, 0] + np.log(np.exp(x - top).sum(axis=1)))
-
-
-def _twins(land: Landscape, X: Array, used: NDArray[np.bool_]) -> list[int]:
-    """Positions that another one before them, also used, is the same as."""
-    found: list[int] = []
-    for j in np.flatnonzero(used).tolist():
-        if any(i < j and i not in found and _apart(land, X[i], X[j]) < _SAME for i in np.flatnonzero(used)):
-            found.append(j)
-    return found
-
-
-def _apart(land: Landscape, x: Array, y: Array) -> float:
-    width = np.where(land.width > 0.0, land.width, 1.0)
-    return float(np.abs((x - y) / width).max())
-
-
-# Which pseudo values to play: chosen from a whole interval or box (paper, remark after Theorem 2) ----
+# The search ---------------------------------------------------------------------------------------------
 
 
 _REACHED = 1e-10  # of what any values can reach, at which a search has nothing left to gain
@@ -647,9 +579,7 @@ class PseudoSearch:
     @property
     def pseudo(self) -> tuple[Place, ...]:
         """The pseudo values found, in order."""
-        line = self.positions.ndim == 1
-        rows = self.positions[:, None] if line else self.positions
-        return tuple(as_place(x, line) for x in rows)
+        return tuple(self.positions.tolist() if self.positions.ndim == 1 else map(tuple, self.positions.tolist()))
 
     @property
     def distortion(self) -> float:
@@ -712,10 +642,11 @@ def optimise_pseudo(
     The family must be a function of its parameter. `bounds` is (low, high), or a pair for each coordinate of a box,
     whose values are tuples; by default the range of the private values. `start` are values to begin with, by default a
     uniform grid. `n` values at most are chosen; by default as many as `start` has, or, without it, one more than there
-    are private ones: more are never needed. `starts` counts the beginnings at most: the start, the support of the best
-    kernel on as many values as one likes, then random ones, drawn by `rng` (a numpy Generator or a seed). `leakage`,
-    `horizon`, `distortion`, `weights`, `accuracy` and `progress` are those of `us.design`. Its other demands
-    (`distortion_at_most`, `error_at_least`) and its constraints are not: they are for a `us.design` on what is found.
+    are private ones: more are never needed. `starts` counts the beginnings at most: the support of the
+    best kernel on a fine grid, the start, then random ones, drawn by `rng` (a numpy Generator or a
+    seed). `leakage`, `horizon`, `distortion`, `weights`, `accuracy` and `progress` are those of `us.design`. Its other
+    demands (`distortion_at_most`, `error_at_least`) and its constraints are not: they are for a `us.design` on what is
+    found.
 
     Models that are linear and Gaussian are followed by exact slopes of their distortion; others by differences of it,
     or, where it is simulated, without slopes.
@@ -739,15 +670,15 @@ def optimise_pseudo(
     count, first = _start(n, start, len(family.values), box)
     leak = charge(family, horizon, seed)
     left = budget if leak is None else leak.left_for_the_draw(budget)
-    land = of_family(family, family.prior, left, box, (horizon, distortion, weights, accuracy, seed))
+    land = of_family(family, left, box, CostChoices(horizon, distortion, weights, accuracy, seed))
 
     def made(X: Array) -> Design:
         return design(
-            family, [as_place(x, box[2]) for x in X], leakage=leakage, horizon=horizon, distortion=distortion,
+            family, [box.place(x) for x in X], leakage=leakage, horizon=horizon, distortion=distortion,
             weights=weights, accuracy=accuracy, rng=seed,
         )  # fmt: skip
 
-    return _search(land, count, first, starts, seed, progress, made, box[2])
+    return _search(land, count, first, starts, seed, progress, made)
 
 
 def optimise_positions(
@@ -788,12 +719,10 @@ def optimise_positions(
     def made(X: Array) -> Design:
         return solve_demand(np.ascontiguousarray(land.costs(X)), p.copy(), ("leakage", leakage), None, None)
 
-    return _search(land, count, first, starts, rng, progress, made, box[2])
+    return _search(land, count, first, starts, rng, progress, made)
 
 
-def _start(
-    n: int | None, start: Iterable[ArrayLike] | None, m: int, box: tuple[Array, Array, bool]
-) -> tuple[int, Array | None]:
+def _start(n: int | None, start: Iterable[ArrayLike] | None, m: int, box: Box) -> tuple[int, Array | None]:
     """How many values, and those to begin with, if any, as places (n, k)."""
     first = None
     if start is not None:
@@ -801,12 +730,12 @@ def _start(
             given = np.array([np.atleast_1d(np.asarray(x, dtype=float)) for x in start])
         except (TypeError, ValueError):
             raise DesignError("start must hold numbers, or tuples of as many as the box has sides") from None
-        if given.ndim != 2 or given.shape[1] != box[0].size or not len(given):
-            raise DesignError(f"start has the shape {given.shape}; each value has {box[0].size} coordinates")
-        outside = ~((given >= box[0]) & (given <= box[1])).all(axis=1)
+        if given.ndim != 2 or given.shape[1] != box.low.size or not len(given):
+            raise DesignError(f"start has the shape {given.shape}; each value has {box.low.size} coordinates")
+        outside = ~((given >= box.low) & (given <= box.high)).all(axis=1)
         if outside.any():
-            first_one = as_place(given[int(outside.argmax())], box[2])
-            raise DesignError(f"start has {first_one!r}, which is outside of the bounds")
+            place = box.place(given[int(outside.argmax())])
+            raise DesignError(f"start has {place!r}, which is outside of the bounds")
         first = given
     if n is None:
         return (m + 1 if first is None else len(first)), first
@@ -825,67 +754,45 @@ def _search(
     rng: Seed,
     progress: Progress | None,
     made: Callable[[Array], Design],
-    line: bool,
 ) -> PseudoSearch:
     if isinstance(starts, bool) or not isinstance(starts, (int, np.integer)) or starts < 1:
         raise DesignError(f"starts = {starts!r}; it must be a whole number of at least 1")
     generator = np.random.default_rng(0 if rng is None else rng)
-    uniform = _uniform(land, n)
+    box, uniform = land.box, land.box.uniform(n)
     begun = uniform if first is None else np.concatenate((first, uniform[: n - len(first)]))
-    whole = freely = lay_out(land, land.scan, land.scan_costs)
-    found: list[Layout] = []
-    traces, lowest = [], -math.inf
+    whole = lay_out(land, land.scan, land.scan_costs)
+    reach = -math.inf
+    layouts: list[Layout] = []
+    traces = []
     for number in range(int(starts)):
-        if number == 0:
-            X = begun
-        elif number == 1:
-            X = support(land, freely, n)
+        if number < 2:
+            X = begun if number else support(land, whole, n)
         else:
-            X = land.low + generator.random((n, land.low.size)) * land.width
+            X = box.low + generator.random(begun.shape) * box.width
         layout, trace = improve(land, lay_out(land, X))
-        found.append(layout)
+        layouts.append(layout)
         traces.append(tuple(trace))
-        lowest = max(lowest, reach(land, layout))
+        reach = max(reach, places_to_add(land, layout)[1])
+        if number == 0 and layout.distortion > reach * (1.0 + _REACHED):
+            # what could be reached with as many values as one likes
+            reach = max(reach, reach_of_any(land, min(whole, layout, key=lambda one: one.distortion)))
         if progress is not None:
             progress((number + 1.0) / starts)
-        if layout.distortion > lowest * (1.0 + _REACHED) and number == 0:
-            # what could be reached with as many values as one likes, and a better place to begin
-            freely = generate(land, min(whole, layout, key=lambda one: one.distortion))
-            lowest = max(lowest, reach(land, freely))
-        if layout.distortion <= lowest * (1.0 + _REACHED):
+        if layout.distortion <= reach * (1.0 + _REACHED):
             break  # nothing is left to gain, from wherever
     if progress is not None:
         progress(1.0)
-    least = min(one.distortion for one in found)
+    least = min(one.distortion for one in layouts)
     # of those that are as good as the best, the one with the fewest values
-    best = min(
-        (prune(land, one) for one in found if one.distortion <= least * (1.0 + _EQUAL)), key=lambda one: len(one.X)
-    )
-    best = snap(land, best)
+    equal = [prune(land, one) for one in layouts if one.distortion <= least * (1.0 + _EQUAL)]
+    best = snap(land, min(equal, key=lambda one: len(one.X)))
     start, grid, mine = made(begun if first is None else first), made(uniform), made(best.X)
     if not mine.distortion <= start.distortion * (1.0 + _ROUNDING):
         best, mine = lay_out(land, begun if first is None else first), start
-    positions = np.array(best.X[:, 0] if line else best.X)
-    lowest = min(max(lowest, reach(land, best)), mine.distortion)
-    fine, exact = bounds_of(whole.solution)[0], land.exact_slopes is not None
-    return PseudoSearch(mine, positions, start, grid, fine, lowest, len(land.scan), tuple(traces), exact)
-
-
-def _uniform(land: Landscape, n: int) -> Array:
-    """Values at equal distances: on a line from end to end, in a box as close to a lattice as n values come."""
-    k = land.low.size
-    if k == 1:
-        unit = np.linspace(0.0, 1.0, n)[:, None] if n > 1 else np.full((1, 1), 0.5)
-    else:
-        side = max(1, round(n ** (1.0 / k)))
-        axis = np.linspace(0.0, 1.0, side) if side > 1 else np.array([0.5])
-        unit = np.array(np.meshgrid(*([axis] * k))).reshape(k, -1).T
-        if len(unit) < n:
-            from scipy.stats import qmc
-
-            unit = np.concatenate((unit, qmc.Sobol(k, scramble=False).random(n)))
-        unit = unit[:n]
-    return np.asarray(land.low + unit * land.width)
+    return PseudoSearch(
+        mine, np.array(best.X[:, 0] if box.line else best.X), start, grid, whole.distortion,
+        min(reach, mine.distortion), len(land.scan), tuple(traces), land.exact_slopes is not None,
+    )  # fmt: skip
 
 
 def _gain(new: float, old: float) -> float:
