@@ -1,19 +1,33 @@
 """What every test runs under.
 
-Property-based tests draw the same examples every time; HYPOTHESIS_PROFILE=explore draws others. Tests marked `long` are
-left to `make test-long`; a mark without seconds and reason is an error.
+Property-based tests draw the same examples every time, and so do streams whose draws a test leaves to the operating
+system: a test that fails for one draw in twenty fails always or never. HYPOTHESIS_PROFILE=explore draws others. Tests
+marked `long` are left to `make test-long`; a mark without seconds and reason is an error.
 """
 
 from __future__ import annotations
 
 import os
+import random
+import secrets
 
 import pytest
 from hypothesis import settings
 
 settings.register_profile("fixed", derandomize=True, database=None, deadline=None)
 settings.register_profile("explore", deadline=None)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "fixed")
+settings.load_profile(PROFILE)
+DRAWS = random.Random()  # noqa: S311  # draws of tests, which must repeat
+
+if PROFILE == "fixed":
+    secrets.token_bytes = DRAWS.randbytes
+    secrets.randbits = DRAWS.getrandbits
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Each test has its own draws, whatever ran before it."""
+    DRAWS.seed(item.nodeid)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
