@@ -72,9 +72,9 @@ KINDS: dict[str, dict[str, str]] = {
         "robust design": "randomizer.robust:RobustDesign",
     },
     "state": {
-        "CellState": "models.cell_filter",
-        "Grid": "models.particle_filter",
-        "Cloud": "models.particle_filter",
+        "CellState": "models.quantised_residual",
+        "Grid": "models.nonlinear",
+        "Cloud": "models.nonlinear",
         "MarkovState": "models.iid_markov",
         "BeliefState": "randomizer.causal_belief",
         "CausalMemory": "randomizer.causal",

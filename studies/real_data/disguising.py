@@ -19,7 +19,7 @@ import understudy as us
 from studies.real_data.hidden_paths import hidden, is_hidden
 from understudy._types import Array
 from understudy.identify.history import History
-from understudy.laws.cells import Rounded
+from understudy.laws.atoms import Rounded
 from understudy.models.autoregressive import AutoRegressive
 from understudy.models.family import Family
 from understudy.models.quantised import OnGrid

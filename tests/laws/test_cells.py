@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.errors import ModelError, ReadingError
-from understudy.laws.cells import CellLaw, CellMixture, Rounding, log_probability, scores, truncated
+from understudy.laws.atoms import CellLaw, CellMixture, Rounding, log_probability, scores, truncate
 
 CENTRES = [0.0, 0.3, -1.0, 2.5, -6.0, 8.0, 20.0, -40.0, 40.0]
 WIDTHS = [1e-12, 1e-6, 1e-3, 0.1, 0.5, 1.0, 2.0, 5.0, 30.0]
@@ -33,8 +33,8 @@ def test_truncated(centre, half, a, b):
     (Where a cell is narrow, its ends as floats are not centre -+ half to all digits: that is why half is given.)
     """
     wanted = exact_cell(0.5 * (a + b) if math.isfinite(half) else centre, half, a, b)
-    one = truncated(a, b, half)
-    many = truncated(np.array([a, a]), np.array([b, b]), np.array([half, half]))
+    one = truncate(a, b, half)
+    many = truncate(np.array([a, a]), np.array([b, b]), np.array([half, half]))
     for found in (one, [part[1] for part in many]):
         assert abs(found[0] - wanted[0]) < 2e-14 * max(1.0, abs(wanted[0]))
         assert abs(found[1] - wanted[1]) < 2e-14 * max(1.0, abs(wanted[1]))
@@ -43,26 +43,26 @@ def test_truncated(centre, half, a, b):
 
 def test_the_whole_line_is_a_cell():
     """A sensor with one value says nothing."""
-    assert truncated(-math.inf, math.inf, math.inf) == (0.0, 0.0, 1.0)
-    both = truncated(np.array([-np.inf]), np.array([np.inf]), np.array([np.inf]))
+    assert truncate(-math.inf, math.inf, math.inf) == (0.0, 0.0, 1.0)
+    both = truncate(np.array([-np.inf]), np.array([np.inf]), np.array([np.inf]))
     assert [float(part[0]) for part in both] == [0.0, 0.0, 1.0]
 
 
 def test_log_probability_alone():
     """The quicker way to the probability agrees with the other."""
     for keep in (HALF > 0.02, HALF > 0.0):
-        wanted = truncated(LOWER[keep], UPPER[keep], HALF[keep]).log_probability
+        wanted = truncate(LOWER[keep], UPPER[keep], HALF[keep]).log_probability
         found = log_probability(LOWER[keep], UPPER[keep], HALF[keep])
         assert np.max(np.abs(found - wanted) / np.maximum(1.0, np.abs(wanted))) < 1e-13
     near = (HALF > 0.02) & (np.abs(LOWER) < 30) & (np.abs(UPPER) < 30)
-    wanted = truncated(LOWER[near], UPPER[near], HALF[near]).log_probability
+    wanted = truncate(LOWER[near], UPPER[near], HALF[near]).log_probability
     assert np.max(np.abs(log_probability(LOWER[near], UPPER[near], HALF[near]) - wanted)) < 1e-12
 
 
 @pytest.mark.parametrize("v", [1e-12, 0.03, 0.5, 0.97, 1.0 - 1e-12])
 def test_scores(v):
     """The randomised score is right to 2e-14 (of 1, or of its size), and inside its cell."""
-    logs = truncated(LOWER, UPPER, HALF).log_probability
+    logs = truncate(LOWER, UPPER, HALF).log_probability
     many = scores(LOWER, UPPER, logs, np.full(LOWER.shape, v))
     for (_, half, a, b), log, z in zip(CELLS, logs.tolist(), many.tolist(), strict=True):
         wanted = exact_score(0.5 * (a + b) if math.isfinite(half) else 0.0, half, a, b, v)
@@ -81,11 +81,11 @@ def test_scores(v):
 def test_properties(centre, half, v):
     """Mean inside, variance below that of the uniform law, mirror images, and a score that increases with v."""
     a, b = centre - half, centre + half
-    cell = truncated(a, b, half)
+    cell = truncate(a, b, half)
     assert cell.log_probability <= 0.0
     assert a <= cell.mean <= b
     assert 0.0 < cell.variance <= min(1.0, half * half / 3.0) * (1.0 + 1e-12)
-    mirrored = truncated(-b, -a, half)
+    mirrored = truncate(-b, -a, half)
     assert mirrored == (cell.log_probability, -cell.mean, cell.variance)
     z = [scores(a, b, cell.log_probability, u) for u in (v, v + 0.001)]
     assert a <= z[0] <= z[1] <= b

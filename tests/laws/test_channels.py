@@ -13,14 +13,7 @@ import understudy as us
 from understudy.errors import LawError, NumericalError, ReadingError
 from understudy.laws.atoms import Atoms
 from understudy.laws.law import Law
-from understudy.laws.multivariate import (
-    ChannelMixture,
-    GaussianCopula,
-    GaussianMixture,
-    mixed,
-    next_channel,
-    reweighted,
-)
+from understudy.laws.multivariate import ChannelMixture, GaussianCopula, GaussianMixture, mix, next_channel, reweight
 from understudy.laws.scalar import Shifted
 
 COV = np.array([[2.0, 0.6, -0.4], [0.6, 1.0, 0.1], [-0.4, 0.1, 0.5]])
@@ -96,14 +89,14 @@ def test_atoms_mix_to_atoms():
 
 def test_weights():
     """In logarithms: nothing is divided by zero, and what nobody allows is refused."""
-    assert reweighted([0.5, 0.5, 0.0], [-1e5, -1e5, 0.0]) == [0.5, 0.5, 0.0]
-    assert reweighted([1e-300, 1.0], [0.0, -5000.0]) == [1.0, 0.0]
+    assert reweight([0.5, 0.5, 0.0], [-1e5, -1e5, 0.0]) == [0.5, 0.5, 0.0]
+    assert reweight([1e-300, 1.0], [0.0, -5000.0]) == [1.0, 0.0]
     with pytest.raises(ReadingError, match="impossible"):
-        reweighted([0.5, 0.5], [-math.inf, -math.inf])
+        reweight([0.5, 0.5], [-math.inf, -math.inf])
     with pytest.raises(NumericalError, match="not a number"):
-        reweighted([0.5, 0.5], [0.0, math.nan])
+        reweight([0.5, 0.5], [0.0, math.nan])
     law = us.Gaussian(0.0, 1.0)
-    assert mixed([0.0, 1.0], [us.Gaussian(5.0, 1.0), law]) is law
+    assert mix([0.0, 1.0], [us.Gaussian(5.0, 1.0), law]) is law
 
 
 def test_is_a_value_and_refuses_other_shapes():

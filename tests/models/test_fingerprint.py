@@ -20,8 +20,8 @@ from understudy.laws.mixture import Mixture
 from understudy.laws.multivariate import GaussianCopula, GaussianMixture
 from understudy.models.general import General
 from understudy.models.hidden_markov import HiddenMarkov
+from understudy.models.model import PROBE_STEPS, probe, same_probe
 from understudy.models.nonlinear import Nonlinear
-from understudy.models.probe import PROBE_STEPS, probe, same_probe
 from understudy.models.quantised import Quantised
 from understudy.serialize import canonical, fingerprint, from_plain, to_plain
 

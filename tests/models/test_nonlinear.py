@@ -15,8 +15,7 @@ from scipy.special import ndtri
 
 import understudy as us
 from understudy.laws.atoms import Atoms
-from understudy.models.nonlinear import Nonlinear
-from understudy.models.particle_filter import Dice, effective_size, order, systematic
+from understudy.models.nonlinear import Dice, Nonlinear, effective_size, order, systematic
 from understudy.transform.whiteness import whiteness
 
 NORMAL = us.Gaussian(0.0, 1.0)
@@ -115,7 +114,7 @@ def test_divergence_of_independent_draws_falls_like_one_over_n():
 def test_lattice_noise_is_better_than_independent_draws(monkeypatch):
     """One state, 400 particles: a third of the divergence or less."""
     lattice = divergence_from_kalman(*linear(400), T=20, sequences=4)
-    monkeypatch.setattr("understudy.models.particle_filter._LATTICE", 0)
+    monkeypatch.setattr("understudy.models.nonlinear._LATTICE", 0)
     assert lattice < divergence_from_kalman(*linear(400), T=20, sequences=4) / 3.0
 
 

@@ -13,8 +13,8 @@ from scipy import stats
 
 import understudy as us
 from understudy.errors import LawError, ModelError, ReadingError
-from understudy.laws.cells import Rounded, Rounding
-from understudy.models.quantised import OnGrid, coloured, scored
+from understudy.laws.atoms import Rounded, Rounding
+from understudy.models.quantised import OnGrid, colour_on_grid, score_on_grid
 
 ALPHA = 1e-6
 
@@ -151,8 +151,8 @@ def test_many_sequences_at_once_are_as_one_by_one(make):
     """To the bit, apart from what arrays round otherwise: on a grid that is a step or nothing."""
     z = np.random.default_rng(0).standard_normal((40, make().dim, 5))
     one_by_one = np.stack([us.colour(z[:, :, j], make()).reshape(40, -1) for j in range(5)], axis=2)
-    np.testing.assert_allclose(coloured(z, make()), one_by_one, rtol=1e-9)
-    assert coloured(z, OnGrid(us.IID(us.Gaussian(0.0, 1.0)), step=1.0)) is None
+    np.testing.assert_allclose(colour_on_grid(z, make()), one_by_one, rtol=1e-9)
+    assert colour_on_grid(z, OnGrid(us.IID(us.Gaussian(0.0, 1.0)), step=1.0)) is None
 
 
 @pytest.mark.parametrize("make", [heavy, pair])
@@ -163,13 +163,13 @@ def test_all_readings_at_once_are_as_one_by_one(make):
     Y = us.sample(make(), 60, rng=4).reshape(60, -1)
     Y[30] = np.nan
     v = np.random.default_rng(5).uniform(0.01, 0.99, Y.shape)
-    z = scored(Y, which, members, v)
+    z = score_on_grid(Y, which, members, v)
     assert np.isnan(z[[0, 30, 31]]).all()
     for k in (1, 7, 45, 59):
         law = members[which[k]].predict(Y[k - 1 : k])
         one = law.score(Y[k] if len(Y[k]) > 1 else Y[k].item(), v[k] if len(v[k]) > 1 else v[k].item())
         np.testing.assert_allclose(z[k], np.ravel(one), rtol=1e-9)
-    assert scored(Y[:, :1], which, [OnGrid(us.IID(us.Gaussian(0.0, 1.0)), step=1.0)] * 2, v[:, :1]) is None
+    assert score_on_grid(Y[:, :1], which, [OnGrid(us.IID(us.Gaussian(0.0, 1.0)), step=1.0)] * 2, v[:, :1]) is None
 
 
 def test_it_is_a_value():
@@ -213,4 +213,4 @@ def test_many_sequences_of_a_gauss_markov_model_are_those_of_one():
     two = OnGrid(us.GaussMarkov(A, C, np.eye(2), np.eye(2), b=[1.0, 2.0]), step=[1.0, 0.5])
     for model in (one, two):
         z = rng.standard_normal((20, model.dim, 3))
-        np.testing.assert_array_equal(coloured(z, model), us.colour(z, model))
+        np.testing.assert_array_equal(colour_on_grid(z, model), us.colour(z, model))

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 
 import understudy as us
-from understudy.models.nonlinear import Nonlinear, divergence
-from understudy.models.particle_filter import Extent, fineness, located, places_of, stretched
+from understudy.models.nonlinear import Extent, Nonlinear, divergence, fineness, locate, places_of, stretch_grid
 
 RNG = np.random.default_rng(0)
 
@@ -210,16 +209,16 @@ def test_two_channels_of_one_state():
 
 def test_the_stretched_grid_integrates_narrow_and_wide():
     """A normal and a Cauchy density on the same 200 points: to 1e-12, and to the tail left out."""
-    x, log_cells = stretched(Extent(-4.0, 4.0, -1e9, 1e9), 200)
+    x, log_cells = stretch_grid(Extent(-4.0, 4.0, -1e9, 1e9), 200)
     assert (scipy.stats.norm.pdf(x) * np.exp(log_cells)).sum() == pytest.approx(1.0, abs=1e-12)
     assert (scipy.stats.cauchy.pdf(x) * np.exp(log_cells)).sum() == pytest.approx(1.0, abs=1e-8)
 
 
 def test_a_density_is_found():
     """From a bad guess; a density of zero is not found; two peaks on a grid are two places."""
-    found = located(lambda x: -0.5 * ((x - 90.0) / 0.1) ** 2, Extent(-1.0, 1.0, -3.0, 3.0))
+    found = locate(lambda x: -0.5 * ((x - 90.0) / 0.1) ** 2, Extent(-1.0, 1.0, -3.0, 3.0))
     assert 88.0 < found.far_low < found.low < 90.0 < found.high < found.far_high < 92.0
-    assert located(lambda x: np.full(x.size, -np.inf), Extent(-1.0, 1.0, -3.0, 3.0)) is None
+    assert locate(lambda x: np.full(x.size, -np.inf), Extent(-1.0, 1.0, -3.0, 3.0)) is None
     x = np.linspace(0.0, 100.0, 2001)
     two_peaks = np.logaddexp(-0.5 * ((x - 30.0) / 0.1) ** 2, -20.0 - 0.5 * ((x - 60.0) / 0.2) ** 2)
     places = places_of(x, two_peaks)

@@ -16,8 +16,8 @@ from simulate import of_model
 import understudy as us
 from understudy.errors import ModelError, ReadingError, StateError
 from understudy.laws.uniforms import SeededUniforms
-from understudy.models.cell_filter import CellState, innovation_sds
 from understudy.models.quantised import Quantised
+from understudy.models.quantised_residual import CellState, innovation_sds
 from understudy.transform.quantised import colouring, whitening
 from understudy.transform.whiteness import whiteness
 

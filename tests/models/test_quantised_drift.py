@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import understudy as us
-from understudy.laws.cells import Rounding
-from understudy.models.quantised_residual import drifts, moved_by, saturated, settled_by, started_at
+from understudy.laws.atoms import Rounding
+from understudy.models.quantised_residual import drifts, move_by, saturated, settled_by, start_at
 
 # rests at 50 after some thousands of readings; the filter settles in tens
 SLOW = us.GaussMarkov(A=0.99, C=1.0, Q=0.01, R=0.1, b=0.5, mean0=20.0, cov0=0.1)
@@ -22,7 +22,7 @@ def test_a_drift_to_the_end_of_the_range_is_charged():
     assert first.kl < 1e-7
     assert drifting.kl > 1e-3
     assert "later blocks" in drifting.how
-    at_rest = us.Quantised(started_at(SLOW, 1500), step=0.1, high=48.5, method="moments")
+    at_rest = us.Quantised(start_at(SLOW, 1500), step=0.1, high=48.5, method="moments")
     per_reading = at_rest.residual(100, sequences=8, rng=2).per_reading
     # some 400 readings to get there, 1100 there
     assert per_reading * 1100 / 5 < drifting.kl < per_reading * 1500 * 5
@@ -48,7 +48,7 @@ def test_ends_ask_for_point_masses():
 def test_many_steps_at_once_are_the_steps(steps):
     """Doubling against a loop."""
     model = us.GaussMarkov(A=[[0.9, 0.2], [0.0, 0.7]], C=[[1.0, 0.0]], Q=0.1 * np.eye(2), R=1.0, b=[1.0, -0.5])
-    x, P, (A, b, Q) = model.mean0 + 3.0, model.cov0 + np.eye(2), moved_by(model, steps)
+    x, P, (A, b, Q) = model.mean0 + 3.0, model.cov0 + np.eye(2), move_by(model, steps)
     wanted, cov = x, P
     system = model.at(1)
     for _ in range(steps):
@@ -71,5 +71,5 @@ def test_an_unstable_model_is_followed_only_while_it_is_finite():
 
 def test_far_beyond_an_end_nothing_is_left_to_tell():
     """Eight standard deviations beyond, every reading is the end."""
-    assert saturated(started_at(SLOW, 3000), Rounding(1, step=0.1, high=30.0))
-    assert not saturated(started_at(SLOW, 3000), Rounding(1, step=0.1, high=49.9))
+    assert saturated(start_at(SLOW, 3000), Rounding(1, step=0.1, high=30.0))
+    assert not saturated(start_at(SLOW, 3000), Rounding(1, step=0.1, high=49.9))

@@ -15,10 +15,10 @@ import pytest
 from helpers import random_system, room, same_bits
 
 import understudy as us
-from understudy.laws.cells import Channel, Rounding
-from understudy.models.cell_filter import USUAL
+from understudy.laws.atoms import Channel, Rounding
 from understudy.models.gauss_markov import System
 from understudy.models.quantised import Quantised
+from understudy.models.quantised_residual import USUAL
 from understudy.transform import backend
 from understudy.transform.kalman_pair import SETTLED, gains, scalar_gains
 from understudy.transform.quantised import _NO_TABLE, _PAIRS, narrow, settled_filter

@@ -77,8 +77,8 @@ from understudy.adversaries.knowledge import Cases, Knowledge
 from understudy.distortion.simulation import colour_all, quick
 from understudy.errors import ConfigurationError, MissingReadingError, ModelError
 from understudy.identify.history import History
-from understudy.laws.cells import Channel as CellChannel
-from understudy.laws.cells import Rounded, Rounding
+from understudy.laws.atoms import Channel as CellChannel
+from understudy.laws.atoms import Rounded, Rounding
 from understudy.laws.law import Law
 from understudy.laws.multivariate import GaussianCopula, Independent
 from understudy.laws.uniforms import uniforms_from
@@ -86,7 +86,7 @@ from understudy.models.autoregressive import AutoRegressive
 from understudy.models.family import Family
 from understudy.models.gauss_markov import gauss_markov
 from understudy.models.model import Model
-from understudy.models.quantised import OnGrid, coloured, scored
+from understudy.models.quantised import OnGrid, colour_on_grid, score_on_grid
 from understudy.randomizer.causal import CausalDesign
 from understudy.randomizer.causal_belief import Beliefs
 from understudy.randomizer.design import Design
@@ -620,7 +620,7 @@ def run_on_grid(
     [True, False, True, True, False]
     """
     v = uniforms_from(secret).block(0, *Y.shape)
-    z = scored(Y, theta, [model for model in sources if isinstance(model, OnGrid)], v)  # all of them are
+    z = score_on_grid(Y, theta, [model for model in sources if isinstance(model, OnGrid)], v)  # all of them are
     output = np.full(Y.shape, np.nan)
     rows = np.array([], dtype=np.int64) if z is None else np.flatnonzero(~np.isnan(z).any(axis=1))
     if z is not None and rows.size:
@@ -642,7 +642,7 @@ def disguise_on_grid(Y: Array, source: OnGrid, target: OnGrid, rng: np.random.Ge
     v = rng.random((d, T * N)) * (1.0 - 2.0**-52) + 2.0**-53
     law = Rounded(inside.noise, grid, at[0] if d == 1 else at)
     z = np.reshape(law.score(flat[0], v[0]) if d == 1 else law.score(flat, v), (d, T, N)).transpose(1, 0, 2)
-    found = coloured(np.ascontiguousarray(z), target)
+    found = colour_on_grid(np.ascontiguousarray(z), target)
     return Y if found is None else found
 
 

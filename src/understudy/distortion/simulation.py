@@ -56,7 +56,7 @@ from understudy.models.autoregressive import AutoRegressive
 from understudy.models.gauss_markov import GaussMarkov, gauss_markov, innovations
 from understudy.models.hidden_markov import HiddenMarkov
 from understudy.models.model import Model
-from understudy.models.quantised import OnGrid, Quantised, coloured
+from understudy.models.quantised import OnGrid, Quantised, colour_on_grid
 from understudy.transform.core import Emit, colour, colouring, whiten
 
 # Many sequences at once: scores (T, d, N) to readings, with arrays over the N sequences --------------
@@ -80,7 +80,7 @@ def colour_all(z: Array, model: Model) -> Array:
         Y = colour(z, model.linear)
         return np.ascontiguousarray(np.moveaxis(model.grid.rounded(np.moveaxis(Y, 1, 2)), 2, 1))
     if type(model) is OnGrid:
-        together = coloured(z, model)
+        together = colour_on_grid(z, model)
         return colour(z, model) if together is None else together
     channels = _channels(model)
     return colour(z, model) if channels is None else _hidden(z, model, channels)  # type: ignore[arg-type]  # has channels

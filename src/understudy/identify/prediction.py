@@ -29,8 +29,8 @@ import numpy as np
 
 from understudy._types import Array, Index, Mask, Seed, Value
 from understudy.errors import FamilyError, LawError, ModelError
-from understudy.laws.cells import cell_scores
-from understudy.laws.mixture import blended_score
+from understudy.laws.atoms import cell_scores
+from understudy.laws.mixture import blend_scores
 from understudy.laws.multivariate import impossible
 from understudy.laws.uniforms import uniforms_from
 from understudy.models.autoregressive import AutoRegressive
@@ -39,7 +39,7 @@ from understudy.models.gauss_markov import GaussMarkov, gauss_markov
 from understudy.models.hidden_markov import HiddenMarkov
 from understudy.models.iid_markov import IID
 from understudy.models.model import Model
-from understudy.models.quantised import OnGrid, scored
+from understudy.models.quantised import OnGrid, score_on_grid
 from understudy.transform.backend import integers, kernels, kernels_hidden, view
 from understudy.transform.core import broken_law, whiten
 from understudy.transform.hidden_markov import bank, is_known
@@ -245,7 +245,7 @@ def scores(models: Mapping[Any, Model], history: History, rng: Seed = None) -> l
         constant = [model for model in linear if model is not None and model.constant]
         if history.dim == 1 and len(constant) == len(members):
             return [_in_cells(Y, theta, constant, rounded, v) for (Y, theta), v in zip(segments, blocks, strict=True)]
-        found = [scored(Y, theta, rounded, v) for (Y, theta), v in zip(segments, blocks, strict=True)]
+        found = [score_on_grid(Y, theta, rounded, v) for (Y, theta), v in zip(segments, blocks, strict=True)]
         known = [z for z in found if z is not None]
         if len(known) == len(found):
             return known
@@ -397,7 +397,7 @@ def _hidden_markov(members: list[HiddenMarkov]) -> Way | None:
             log_w = np.log(W)
         density[there] = np.logaddexp.reduce(log_w[there, 0] + G[there].sum(axis=1), axis=1)
         for i in range(d):
-            z[there, i] = blended_score(Z[there, i].T, log_w[there, i].T)
+            z[there, i] = blend_scores(Z[there, i].T, log_w[there, i].T)
         return density, z
 
     return way

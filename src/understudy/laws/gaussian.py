@@ -48,7 +48,7 @@ class Gaussian:
             if not math.isfinite(mean):
                 raise LawError(f"mean = {mean!r}; it must be finite")
         else:
-            self._mean, self._cov = _checked(mean, cov)
+            self._mean, self._cov = _check_moments(mean, cov)
         self._chol: Array | None = None
         if isinstance(self._cov, float):
             if not 0.0 < self._cov < math.inf:
@@ -163,7 +163,7 @@ def _number(y: ArrayLike) -> Numbers:
     return y if isinstance(y, float) else np.asarray(y, dtype=float)[()]
 
 
-def _checked(mean: ArrayLike, cov: ArrayLike) -> tuple[float, float] | tuple[Array, Array]:
+def _check_moments(mean: ArrayLike, cov: ArrayLike) -> tuple[float, float] | tuple[Array, Array]:
     try:
         m = np.array(mean, dtype=float)
         S = np.array(cov, dtype=float)

@@ -82,7 +82,7 @@ def channels(y: ArrayLike, dim: int, what: str) -> Array:
     return array.reshape(dim, -1)
 
 
-def shaped(result: Array, shape: tuple[int, ...]) -> Numbers:
+def to_shape(result: Array, shape: tuple[int, ...]) -> Numbers:
     """A result in the shape that was asked for; a plain number for the shape ()."""
     return float(result.item()) if shape == () else result.reshape(shape)
 

@@ -34,16 +34,7 @@ from numpy.typing import ArrayLike
 from understudy._types import Array, Frozen, Index, Ints, Mask, Numbers, Plain
 from understudy.errors import LawError, NumericalError, ReadingError
 from understudy.laws.gaussian import Gaussian
-from understudy.laws.law import (
-    Law,
-    channels,
-    check_inside,
-    check_reached,
-    dimension,
-    has_atoms,
-    is_law,
-    shaped,
-)
+from understudy.laws.law import Law, channels, check_inside, check_reached, dimension, has_atoms, is_law, to_shape
 from understudy.serialize import Place, construct, fields, laws_from_plain, laws_to_plain, stored_array
 
 _DEEP = 1e-290  # a term that underflows is then less than a rounding unit of the sum
@@ -195,7 +186,7 @@ class Components:
 
     def between(self, z: Array, quantile: Array) -> Array:
         """A point near the quantiles of the mixture, where no component rules the tail."""
-        return added(np.exp(self.log_w) * quantile)
+        return add_up(np.exp(self.log_w) * quantile)
 
 
 class Normals(Components):
@@ -249,8 +240,8 @@ class Normals(Components):
     def between(self, z: Array, quantile: Array) -> Array:
         """The quantile of the normal law with the mean and the variance of the mixture."""
         w = np.exp(self.log_w)
-        mean = added(w * self.mean)
-        return np.asarray(mean + z * np.sqrt(added(w * (self.scale**2 + (self.mean - mean) ** 2))))
+        mean = add_up(w * self.mean)
+        return np.asarray(mean + z * np.sqrt(add_up(w * (self.scale**2 + (self.mean - mean) ** 2))))
 
 
 class Laws(Components):
@@ -326,10 +317,10 @@ class Moved(Components):
     def between(self, z: Array, quantile: Array) -> Array:
         """A quantile of the noise, its scale widened by the spread of the places."""
         w = np.exp(self.log_w)
-        mean = added(w * self.place)
-        spread = np.sqrt(added(w * (self.place - mean) ** 2)) / self.noise.scale
+        mean = add_up(w * self.place)
+        spread = np.sqrt(add_up(w * (self.place - mean) ** 2)) / self.noise.scale
         middle = mean + self.noise.middle
-        return np.asarray(middle + (added(w * quantile) - middle) * np.hypot(1.0, spread))
+        return np.asarray(middle + (add_up(w * quantile) - middle) * np.hypot(1.0, spread))
 
 
 class Noise:
@@ -400,7 +391,7 @@ def _one_component_value(law: Law, z: float) -> float:
 
 def mixture_score(y: Array, parts: Components) -> Array:
     """Scores of readings (N,): infinite outside every support, NaN where one cannot be computed."""
-    return _blockwise(lambda y, parts: blended_score(parts.scores(y), parts.log_w), y, parts)
+    return _blockwise(lambda y, parts: blend_scores(parts.scores(y), parts.log_w), y, parts)
 
 
 def mixture_logpdf(y: Array, parts: Components) -> Array:
@@ -423,7 +414,7 @@ def mixture_value(z: Array, parts: Components, table: Table | None = None) -> Ar
     return _blockwise(lambda z, parts: search(z, parts, table)[0], z, parts)
 
 
-def blended_score(z: Array, log_w: Array) -> Array:
+def blend_scores(z: Array, log_w: Array) -> Array:
     """Score of a mixture from those of its components; infinite where every component is, NaN where one is.
 
     >>> blended_score(np.array([[-1.0, 40.0], [1.0, 60.0]]), np.log([[0.5], [0.5]])).round(6).tolist()
@@ -435,8 +426,8 @@ def blended_score(z: Array, log_w: Array) -> Array:
     small = ndtr(-np.abs(z))
     large = 1.0 - small
     left = z < 0.0
-    below = added(w * np.where(left, small, large))
-    above = added(w * np.where(left, large, small))
+    below = add_up(w * np.where(left, small, large))
+    above = add_up(w * np.where(left, large, small))
     out = np.asarray(ndtri(np.minimum(below, above)))
     out = np.where(above < below, -out, out)
     deep = np.minimum(below, above) < _DEEP
@@ -520,15 +511,15 @@ def _assess(parts: Components, x: Array, pace: Array, goal: Array, side: Array) 
 
     log_w = parts.log_w
     w = np.exp(log_w)
-    tail = added(w * ndtr(-x))
+    tail = add_up(w * ndtr(-x))
     score = np.asarray(-ndtri(tail))
     density = w * pace * np.exp(-0.5 * x * x)
-    total = added(density)
+    total = add_up(density)
     deep = tail < _DEEP
     if deep.any():
         at = np.flatnonzero(deep)
         score[at], part = _deep_parts(x.take(at, axis=1), columns(pace, at), columns(log_w, at))
-        density[:, at], total[at] = part, added(part)
+        density[:, at], total[at] = part, add_up(part)
         scale = np.where(deep, 1.0, np.exp(0.5 * score * score))
     else:
         scale = np.exp(0.5 * score * score)
@@ -537,12 +528,12 @@ def _assess(parts: Components, x: Array, pace: Array, goal: Array, side: Array) 
     change = density * pace
     turn = change * (x if parts.halley else np.clip(x, -1e300, 1e300))
     # the rate at which the densities of the components change
-    rate = added(change + np.abs(turn)) / total
+    rate = add_up(change + np.abs(turn)) / total
     miss = score - goal
     move = -miss / slope
     if parts.halley:
         # z'' / z' = d log f / dy + z z', with d log f / dy = - sum_i f_i x_i pace_i / f
-        move /= np.clip(1.0 + 0.5 * move * (score * slope - added(turn) / total), 0.5, 2.0)
+        move /= np.clip(1.0 + 0.5 * move * (score * slope - add_up(turn) / total), 0.5, 2.0)
     # a score that changes by less than 1e-13 over the width of a component tells nothing about the reading
     flat = ~(slope > 1e-13 * rate)
     settled = np.abs(move) * (rate + (1.0 + np.abs(score)) * slope) < parts.small
@@ -579,7 +570,7 @@ def log_sum(terms: Array) -> Array:
     """Logarithm of the sum over the components of the exponentials."""
     top = terms.max(axis=0)
     top = np.where(np.isinf(top), 0.0, top)
-    return np.asarray(top + np.log(added(np.exp(terms - top))))
+    return np.asarray(top + np.log(add_up(np.exp(terms - top))))
 
 
 def columns(array: Array, at: Index | slice) -> Array:
@@ -595,7 +586,7 @@ def log_columns(weights: ArrayLike) -> Array:
         return np.asarray(np.log(np.ascontiguousarray(np.atleast_2d(np.asarray(weights, dtype=float)).T)))
 
 
-def added(terms: Array) -> Array:
+def add_up(terms: Array) -> Array:
     """The sum over the components, added up in the same order for one reading and for many."""
     return np.asarray(terms.sum(axis=0) if terms.shape[1] > 1 else np.add.accumulate(terms, axis=0)[-1])
 
@@ -800,10 +791,10 @@ class Mixture(Frozen):
     def __init__(self, weights: Sequence[float] | Array, laws: Sequence[Law]) -> None:
         put = object.__setattr__  # a hidden state makes one for every reading; the guard of `Frozen` would cost a third
         put(self, "dim", 1)
-        put(self, "_laws", _checked_laws(laws))
-        put(self, "_weights", checked_weights(weights, len(self._laws)))
+        put(self, "_laws", _check_laws(laws))
+        put(self, "_weights", check_weights(weights, len(self._laws)))
         put(self, "_given", tuple(float(weight) for weight in weights))
-        parts = [part for part in _flattened(self._weights, self._laws) if part[0] > -math.inf]
+        parts = [part for part in _flatten(self._weights, self._laws) if part[0] > -math.inf]
         components = components_of(np.array([[log_w] for log_w, _ in parts]), [law for _, law in parts])
         put(self, "_components", components)
         put(self, "_parts", _plain(components) if isinstance(components, Normals) else ())
@@ -851,11 +842,11 @@ class Mixture(Frozen):
         scores = mixture_score(readings, self._components)
         check_inside(scores, np.shape(y))
         check_reached(scores, readings, np.shape(y), "reading")
-        return shaped(scores, np.shape(y))
+        return to_shape(scores, np.shape(y))
 
     def score_or_end(self, y: ArrayLike) -> Numbers:
         """The score, or -inf below all supports and inf above, where `score` refuses."""
-        return shaped(mixture_score(channels(y, 1, "reading")[0], self._components), np.shape(y))
+        return to_shape(mixture_score(channels(y, 1, "reading")[0], self._components), np.shape(y))
 
     def value(self, z: ArrayLike) -> Numbers:
         """The reading with this score: the inverse of `score`, at an end of the hole if it meets one."""
@@ -869,7 +860,7 @@ class Mixture(Frozen):
             object.__setattr__(self, "_table", Table(self._components))
         readings = mixture_value(scores, self._components, self._table if np.ndim(z) else None)
         check_reached(readings, scores, np.shape(z), "score")
-        return shaped(readings, np.shape(z))
+        return to_shape(readings, np.shape(z))
 
     def logpdf(self, y: ArrayLike) -> Numbers:
         """Log-density: log sum_i w_i f_i(y)."""
@@ -877,7 +868,7 @@ class Mixture(Frozen):
             height = one_logpdf(float(y), self._parts)
             if height is not None:
                 return height
-        return shaped(mixture_logpdf(channels(y, 1, "reading")[0], self._components), np.shape(y))
+        return to_shape(mixture_logpdf(channels(y, 1, "reading")[0], self._components), np.shape(y))
 
 
 def components_of(log_w: Array, laws: Sequence[Law]) -> Components:
@@ -895,19 +886,19 @@ def _plain(parts: Normals) -> tuple[Part, ...]:
     return tuple(zip(*(array[:, 0].tolist() for array in arrays), strict=True))
 
 
-def _flattened(weights: Array, laws: Sequence[Law]) -> list[tuple[float, Law]]:
+def _flatten(weights: Array, laws: Sequence[Law]) -> list[tuple[float, Law]]:
     """Log-weights and laws, with those of an inner mixture in its place."""
     parts: list[tuple[float, Law]] = []
     for weight, law in zip(weights.tolist(), laws, strict=True):
         log_w = math.log(weight) if weight > 0.0 else -math.inf
         if isinstance(law, Mixture):
-            parts += [(log_w + other, part) for other, part in _flattened(law.weights, law.laws)]
+            parts += [(log_w + other, part) for other, part in _flatten(law.weights, law.laws)]
         else:
             parts.append((log_w, law))
     return parts
 
 
-def _checked_laws(laws: Sequence[Law]) -> tuple[Law, ...]:
+def _check_laws(laws: Sequence[Law]) -> tuple[Law, ...]:
     try:
         given = tuple(laws)
     except TypeError:
@@ -925,7 +916,7 @@ def _checked_laws(laws: Sequence[Law]) -> tuple[Law, ...]:
     return given
 
 
-def checked_weights(weights: ArrayLike, count: int, what: str = "laws") -> Array:
+def check_weights(weights: ArrayLike, count: int, what: str = "laws") -> Array:
     """Weights of a mixture, summing to 1."""
     try:
         w = np.array(weights, dtype=float)

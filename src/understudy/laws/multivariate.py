@@ -39,7 +39,7 @@ from understudy.laws.law import (
     has_atoms,
     is_law,
     numbers,
-    shaped,
+    to_shape,
     until_missing,
 )
 from understudy.laws.mixture import (
@@ -49,7 +49,7 @@ from understudy.laws.mixture import (
     Noise,
     Normals,
     blocks,
-    checked_weights,
+    check_weights,
     log_sum,
     mixture_score,
     mixture_value,
@@ -177,7 +177,7 @@ class GaussianCopula(Frozen):
             if has_atoms(law):
                 raise LawError(f"law {i} has atoms; with them the scores of the channels are not Gaussian")
         self.dim = self._marginals.dim
-        self._correlation = _checked_correlation(correlation, self.dim)
+        self._correlation = _check_correlation(correlation, self.dim)
         self._core = Gaussian(np.zeros(self.dim), self._correlation)
 
     @property
@@ -238,7 +238,7 @@ class GaussianCopula(Frozen):
         return float(out.item()) if height.shape == () else out.reshape(height.shape)
 
 
-def _checked_correlation(correlation: ArrayLike, dim: int) -> Array:
+def _check_correlation(correlation: ArrayLike, dim: int) -> Array:
     try:
         R = np.array(correlation, dtype=float)
     except (TypeError, ValueError) as error:
@@ -291,20 +291,20 @@ class _TriangularMixture(Frozen):
         z = self._blockwise(lambda rows: self._walk(self._whitened(rows), mixture_score), readings)
         check_inside(z, np.shape(y))
         check_reached(z, until_missing(readings), np.shape(y), "reading")
-        return shaped(z, np.shape(y))
+        return to_shape(z, np.shape(y))
 
     def value(self, z: ArrayLike) -> Numbers:
         """The reading with these scores, channel after channel."""
         scores = channels(z, self.dim, "score")
         y = self._blockwise(lambda rows: self._coloured(self._walk(rows, mixture_value)), scores)
         check_reached(y, until_missing(scores), np.shape(z), "score")
-        return shaped(y, np.shape(z))
+        return to_shape(y, np.shape(z))
 
     def logpdf(self, y: ArrayLike) -> Numbers:
         """Log-density of all channels together."""
         rows = channels(y, self.dim, "reading")
         height = self._blockwise(lambda rows: log_sum(self._log_w + self._heights(rows)), rows)
-        return shaped(height, np.shape(y) if self.dim == 1 else np.shape(y)[1:])
+        return to_shape(height, np.shape(y) if self.dim == 1 else np.shape(y)[1:])
 
     def _walk(self, rows: Array, function: Callable[[Array, Components], Array]) -> Array:
         """Scores of readings (`mixture_score`), or readings of scores (`mixture_value`), channel after channel."""
@@ -363,8 +363,8 @@ class GaussianMixture(_TriangularMixture):
     __slots__ = ("_given", "_means", "_roots", "_weights")
 
     def __init__(self, weights: ArrayLike, means: ArrayLike, covs: ArrayLike) -> None:
-        m, S = _checked_moments(means, covs)
-        self._weights = checked_weights(weights, len(m), "means")
+        m, S = _check_moments(means, covs)
+        self._weights = check_weights(weights, len(m), "means")
         self._given = tuple(np.asarray(weights, dtype=float).tolist()), m, S
         self.dim = m.shape[1]
         keep = self._weights > 0.0
@@ -422,7 +422,7 @@ class GaussianMixture(_TriangularMixture):
         return mean
 
 
-def _checked_moments(means: ArrayLike, covs: ArrayLike) -> tuple[Array, Array]:
+def _check_moments(means: ArrayLike, covs: ArrayLike) -> tuple[Array, Array]:
     try:
         m, S = np.array(means, dtype=float), np.array(covs, dtype=float)
     except (TypeError, ValueError) as error:
@@ -514,7 +514,7 @@ class Warped(Frozen):
         return float(out) if out.ndim == 0 else out
 
 
-def mixed(weights: Sequence[float], laws: Sequence[Law]) -> Law:
+def mix(weights: Sequence[float], laws: Sequence[Law]) -> Law:
     """The mixture of laws of one number; atoms must be laws on the same values.
 
     >>> a, b = Atoms([0.0, 1.0], [0.5, 0.5]), Atoms([0.0, 1.0], [0.1, 0.9])
@@ -526,11 +526,11 @@ def mixed(weights: Sequence[float], laws: Sequence[Law]) -> Law:
         return laws[kept[0]]
     atoms = [law for law in laws if isinstance(law, Atoms)]
     if atoms:
-        return Atoms.trusted(atoms[0].values, mixed_probabilities(weights, [law.probabilities for law in atoms]))
+        return Atoms.trusted(atoms[0].values, mix_probabilities(weights, [law.probabilities for law in atoms]))
     return Mixture([weights[i] for i in kept], [laws[i] for i in kept])
 
 
-def mixed_probabilities(weights: Sequence[float] | Array, probabilities: Sequence[Array]) -> Array:
+def mix_probabilities(weights: Sequence[float] | Array, probabilities: Sequence[Array]) -> Array:
     """sum_i w_i p_i, added up in a fixed order; weights (K,), or (K, N, 1) for N mixtures."""
     total = weights[0] * probabilities[0]
     for weight, p in zip(weights[1:], probabilities[1:], strict=True):
@@ -538,7 +538,7 @@ def mixed_probabilities(weights: Sequence[float] | Array, probabilities: Sequenc
     return total
 
 
-def reweighted(weights: Sequence[float], logs: Sequence[float]) -> list[float]:
+def reweight(weights: Sequence[float], logs: Sequence[float]) -> list[float]:
     """w_i exp(log_i), normalised in logarithms: an unlikely reading leaves the least unlikely component.
 
     >>> reweighted([0.5, 0.5], [-2000.0, -2000.0])
@@ -628,11 +628,11 @@ class ChannelMixture(Frozen):
     def next(self, before: Sequence[float]) -> Law:
         """The law of the next channel; all channels before it are weighed at once, so that none underflows."""
         weights = (
-            reweighted(self.weights, [self._log(i, before) for i in range(len(self.laws))]) if before else self.weights
+            reweight(self.weights, [self._log(i, before) for i in range(len(self.laws))]) if before else self.weights
         )
         # a law that the channels before have excluded has no law of the next one
         kept = [i for i, weight in enumerate(weights) if weight > 0.0]
-        return mixed([weights[i] for i in kept], [next_channel(self.laws[i], before) for i in kept])
+        return mix([weights[i] for i in kept], [next_channel(self.laws[i], before) for i in kept])
 
     def _log(self, i: int, before: Sequence[float]) -> float:
         """Log-density of the channels seen so far under law i."""

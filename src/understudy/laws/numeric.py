@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 
 from understudy._types import Array, Frozen, Index, Mask, Numbers
 from understudy.errors import LawError, NumericalError
-from understudy.laws.law import channels, check_inside, check_reached, shaped, until_missing
+from understudy.laws.law import channels, check_inside, check_reached, to_shape, until_missing
 from understudy.laws.panels import (
     DROP,
     FLOOR,
@@ -733,7 +733,7 @@ class FromDensity(Frozen):
                     z[i, j] = self._conditional(readings[:i, j]).scores(readings[i : i + 1, j])[0]
         check_inside(z, np.shape(y))
         check_reached(z, until_missing(readings), np.shape(y), "reading")
-        return shaped(z, np.shape(y))
+        return to_shape(z, np.shape(y))
 
     def value(self, z: ArrayLike) -> Numbers:
         """The reading that has these scores, the inverse of `score`."""
@@ -745,13 +745,13 @@ class FromDensity(Frozen):
                 if np.isfinite(y[:i, j]).all() and not np.isnan(wanted[i, j]):
                     y[i, j] = self._conditional(y[:i, j]).quantiles(wanted[i : i + 1, j])[0]
         check_reached(y, until_missing(wanted), np.shape(z), "score")
-        return shaped(y, np.shape(z))
+        return to_shape(y, np.shape(z))
 
     def logpdf(self, y: ArrayLike) -> Numbers:
         """Log-density of the channels together, normalised."""
         readings, (first, nest) = channels(y, self.dim, "reading"), self._parts
         out = first.logpdf(readings[0]) if nest is None else nest.logpdf(readings) - first.log_mass
-        return shaped(out, np.shape(y) if self.dim == 1 else np.shape(y)[1:])
+        return to_shape(out, np.shape(y) if self.dim == 1 else np.shape(y)[1:])
 
     @property
     def _line(self) -> Line:

@@ -40,7 +40,7 @@ from numpy.typing import ArrayLike
 
 from understudy._types import Array, Json, Mask, Numbers, Plain
 from understudy.errors import LawError, ModelError, StoredFileError
-from understudy.laws.law import Law, channels, check_inside, check_reached, dimension, has_atoms, shaped
+from understudy.laws.law import Law, channels, check_inside, check_reached, dimension, has_atoms, to_shape
 from understudy.serialize import WAY_OUT, Place, construct, fields, from_plain, stored_array, to_plain
 
 # Closed forms ------------------------------------------------------------------------------------------
@@ -727,7 +727,7 @@ class Scalar:
         z = self._scores(readings)
         check_inside(z, np.shape(y))
         check_reached(z, readings, np.shape(y), "reading")
-        return shaped(z, np.shape(y))
+        return to_shape(z, np.shape(y))
 
     def score_or_end(self, y: ArrayLike) -> Numbers:
         """The score, or -inf below the support and inf above, where `score` refuses: what a mixture needs.
@@ -743,7 +743,7 @@ class Scalar:
                 z[i, at] = channel.end(readings[i, at])
             lost = np.isnan(z)
             check_reached(np.where(lost, z, 0.0), readings, np.shape(y), "reading")
-        return shaped(z, np.shape(y))
+        return to_shape(z, np.shape(y))
 
     def _scores(self, readings: Array) -> Array:
         return np.stack([channel.score(row) for channel, row in zip(self._channels, readings, strict=True)])
@@ -757,14 +757,14 @@ class Scalar:
         wanted = channels(z, self.dim, "score")
         y = np.stack([channel.value(row) for channel, row in zip(self._channels, wanted, strict=True)])
         check_reached(y, wanted, np.shape(z), "score")
-        return shaped(y, np.shape(z))
+        return to_shape(y, np.shape(z))
 
     def logpdf(self, y: ArrayLike) -> Numbers:
         """Log-density, summed over the channels."""
         readings = channels(y, self.dim, "reading")
         rows = [channel.logpdf(row) for channel, row in zip(self._channels, readings, strict=True)]
         shape = np.shape(y) if self.dim == 1 else np.shape(y)[1:]
-        return shaped(np.sum(rows, axis=0), shape)
+        return to_shape(np.sum(rows, axis=0), shape)
 
 
 class _Channel:

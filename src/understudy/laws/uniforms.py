@@ -133,7 +133,7 @@ def uniforms_from(rng: Randomness) -> Uniforms:
         ) from None
 
 
-def checked_uniforms(y: ArrayLike, v: ArrayLike | None) -> Array:
+def check_uniforms(y: ArrayLike, v: ArrayLike | None) -> Array:
     """The auxiliary uniforms in the shape of the readings; where a reading is missing they do not matter."""
     if v is None:
         raise ReadingError("this law has atoms; its score needs auxiliary uniforms v")

@@ -38,7 +38,7 @@ from understudy._types import Array, Frozen, Json, Numbers, Plain, Value
 from understudy.errors import FamilyError, MissingReadingError, ModelError, StateError, StoredFileError
 from understudy.laws.gaussian import Gaussian
 from understudy.laws.law import Law
-from understudy.laws.multivariate import reweighted
+from understudy.laws.multivariate import reweight
 from understudy.models.gauss_markov import Filtered, GaussMarkov, PerStep
 from understudy.models.hidden_markov import HiddenMarkov, HiddenState
 from understudy.models.model import Model, is_model
@@ -124,7 +124,7 @@ def along(members: Sequence[Model]) -> Model:
                 "dimension of their state (of a General model, the memory)"
             )
     if type(first) is Quantised:
-        return _rounded([member for member in members if isinstance(member, Quantised)])
+        return _behind_grid([member for member in members if isinstance(member, Quantised)])
     for attribute, why in (("residual", "are approximate"), ("emit", "feed back something else than they release")):
         if hasattr(first, attribute):
             raise FamilyError(
@@ -135,22 +135,22 @@ def along(members: Sequence[Model]) -> Model:
         return HiddenPath(members)  # type: ignore[arg-type]  # all of one type
     linear = {id(m): m if isinstance(m, GaussMarkov) else getattr(m, "gauss_markov", None) for m in distinct}
     if all(isinstance(m, GaussMarkov) for m in linear.values()):
-        return _switched([linear[id(m)] for m in members])  # type: ignore[misc]  # the line above says so
+        return _switch([linear[id(m)] for m in members])  # type: ignore[misc]  # the line above says so
     return Path(members)
 
 
-def _switched(members: Sequence[GaussMarkov]) -> GaussMarkov:
+def _switch(members: Sequence[GaussMarkov]) -> GaussMarkov:
     systems = [m.at(k) for k, m in enumerate(members, start=1)]
     A, b, Q, C, d, R = (PerStep(matrices) for matrices in zip(*systems, strict=True))
     return GaussMarkov(A, C, Q, R, b, d, members[0].mean0, members[0].cov0)
 
 
-def _rounded(members: Sequence[Quantised]) -> Model:
+def _behind_grid(members: Sequence[Quantised]) -> Model:
     """The switched model behind the grid that all members, of one type, share."""
     first = members[0]
     if any(m.grid.channels != first.grid.channels or m.given["method"] != first.given["method"] for m in members):
         raise FamilyError("the path is of Quantised models with several grids or methods; members must share both")
-    behind = _switched([m.linear for m in members])
+    behind = _switch([m.linear for m in members])
     return type(first)(behind, **first.grid.given, method=first.given["method"])
 
 
@@ -434,7 +434,7 @@ class HiddenPath(Frozen):
     def update(self, state: tuple[int, HiddenState], y: Numbers) -> tuple[int, HiddenState]:
         """Bayes' rule under this step's member."""
         laws = self._member(state).emissions
-        return state[0] + 1, tuple(reweighted(self._moved(state), [float(law.logpdf(y)) for law in laws]))
+        return state[0] + 1, tuple(reweight(self._moved(state), [float(law.logpdf(y)) for law in laws]))
 
     def skip(self, state: tuple[int, HiddenState]) -> tuple[int, HiddenState]:
         """The move alone."""
@@ -500,7 +500,7 @@ class Controlled(Frozen):
         self._models = models
         self._kept: dict[Hashable, GaussMarkov] = {}
         self.atoms: bool = False
-        made = _made(models, first, _FIRST)
+        made = _make(models, first, _FIRST)
         self.dim: int = made.dim
         self.states: int = made.states
         self.first: tuple[Any, ...] = first
@@ -514,7 +514,7 @@ class Controlled(Frozen):
         key = _setting_key(setting)
         found = self._kept.get(key)
         if found is None:
-            found = _made(self._models, setting, "a setting")
+            found = _make(self._models, setting, "a setting")
             if (found.states, found.dim) != (self.states, self.dim):
                 raise ModelError(
                     f"a setting gives {found.states} states and {found.dim} channels, the first {self.states} and "
@@ -555,7 +555,7 @@ class Controlled(Frozen):
 
     def steered(self, state: Steered, *setting: Hashable) -> Steered:
         """The state with the setting of the next step. Before reading 1 the law of X_0 is that of its setting."""
-        k = _checked_state(state).filtered.k
+        k = _check_state(state).filtered.k
         made = self._known(setting, k + 1)
         return Steered(made.start() if k == 0 else state.filtered, setting)
 
@@ -572,7 +572,7 @@ class Controlled(Frozen):
         return Steered(self._of(state).skip(state.filtered), state.setting)
 
     def _of(self, state: Steered) -> GaussMarkov:
-        return self._known(_checked_state(state).setting, state.filtered.k + 1)
+        return self._known(_check_state(state).setting, state.filtered.k + 1)
 
     def _known(self, setting: tuple[Any, ...], reading: int) -> GaussMarkov:
         """The model of a setting at run time, where a matrix may tell the parameter: errors name no number of it."""
@@ -590,7 +590,7 @@ class _NoModelError(ModelError):
     """The function of the setting gave no model; the message shows nothing of the setting."""
 
 
-def _made(models: Callable[..., GaussMarkov], setting: tuple[Any, ...], which: str) -> GaussMarkov:
+def _make(models: Callable[..., GaussMarkov], setting: tuple[Any, ...], which: str) -> GaussMarkov:
     try:
         made = models(*setting)
     except ModelError:
@@ -620,7 +620,7 @@ def _setting_key(setting: tuple[Any, ...]) -> Hashable:
     return setting
 
 
-def _checked_state(state: Steered) -> Steered:
+def _check_state(state: Steered) -> Steered:
     if not isinstance(state, Steered):
         raise StateError(
             f"a state of this model is of type {type(state).__name__}; it must come from start() or a step"

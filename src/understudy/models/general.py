@@ -174,7 +174,7 @@ class General(Frozen):
 
     def start(self) -> Past:
         """No reading yet."""
-        return Past(0, _frozen(np.empty((0, self.dim) if self.dim > 1 else 0)))
+        return Past(0, _freeze(np.empty((0, self.dim) if self.dim > 1 else 0)))
 
     def predict(self, state: Past) -> Law:
         """The law of the next reading; its integrals are done when it is first asked."""
@@ -194,7 +194,7 @@ class General(Frozen):
         kept = np.concatenate([past, reading.reshape(1, *past.shape[1:])])
         if self.memory is not None:
             kept = kept[max(len(kept) - self.memory, 0) :].copy()
-        return Past(k + 1, _frozen(kept))
+        return Past(k + 1, _freeze(kept))
 
     def skip(self, state: Past) -> Past:
         """Refused."""
@@ -240,11 +240,11 @@ class General(Frozen):
         def whole(y: Array) -> Any:
             N = y.shape[-1]
             before = np.broadcast_to(past[..., None], (*past.shape, N))
-            return joint(_frozen(np.concatenate([before, y.reshape(-1, *row, N)])))
+            return joint(_freeze(np.concatenate([before, y.reshape(-1, *row, N)])))
 
         if self.normalise or self.steps is not None or not past.size:
             return whole, 0.0
-        before = _frozen(np.ascontiguousarray(past[..., None]))
+        before = _freeze(np.ascontiguousarray(past[..., None]))
         log_total = float(Asked(lambda _: joint(before), self._name(k))(np.zeros(1))[0])
         if math.isinf(log_total):
             raise NumericalError(f"{self._name(k)} is -inf for the readings before it; the model does not allow them")
@@ -269,7 +269,7 @@ class General(Frozen):
         function, _ = self._density(k, past)
         numbers = self.dim if self.steps is None else (self.steps - k + 1) * self.dim
         rows = [Stretch(*pair).x(np.array([-0.5, 0.0, 0.5])) for pair in self.support] * (numbers // self.dim)
-        candidates = _frozen(rows[0] if numbers == 1 else np.stack(rows))
+        candidates = _freeze(rows[0] if numbers == 1 else np.stack(rows))
         try:
             with np.errstate(all="ignore"):
                 function(candidates)
@@ -307,6 +307,6 @@ def _hint(name: str, given: Hint, k: int, past: Array, tiles: int) -> Array | No
         raise NumericalError(f"reading number {k}: {name} raised {type(error).__name__}") from None
 
 
-def _frozen(array: Array) -> Array:
+def _freeze(array: Array) -> Array:
     array.flags.writeable = False
     return array

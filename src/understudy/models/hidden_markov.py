@@ -24,8 +24,8 @@ from understudy.laws.multivariate import (
     GaussianMixture,
     Independent,
     can_be_taken_apart,
-    mixed,
-    reweighted,
+    mix,
+    reweight,
 )
 from understudy.models.iid_markov import law_dim
 from understudy.serialize import Place, construct, fields, laws_from_plain, laws_to_plain, stored_array
@@ -100,7 +100,7 @@ class HiddenMarkov(Frozen):
     def predict(self, state: HiddenState) -> Law:
         """The mixture of the laws of the states."""
         if self.dim == 1:
-            return mixed(state, self.emissions)
+            return mix(state, self.emissions)
         if all(type(law) is Gaussian for law in self.emissions):
             given = [law.given for law in self.emissions if isinstance(law, Gaussian)]
             return GaussianMixture(state, [mean for mean, _ in given], [cov for _, cov in given])
@@ -108,7 +108,7 @@ class HiddenMarkov(Frozen):
 
     def update(self, state: HiddenState, y: Numbers) -> HiddenState:
         """Bayes' rule, then one step of the chain."""
-        return self._moved(reweighted(state, [float(law.logpdf(y)) for law in self.emissions]))
+        return self._moved(reweight(state, [float(law.logpdf(y)) for law in self.emissions]))
 
     def skip(self, state: HiddenState) -> HiddenState:
         """One step of the chain."""

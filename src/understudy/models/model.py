@@ -14,14 +14,40 @@ exactly the law of its readings, the scores are not exactly white, and
 over the whole sequence (the data-processing inequality; theory note in the documentation). A model that
 is approximate by construction, such as a rounded sensor, has a method ``residual(T)`` that computes its
 divergence, so that a design can charge it.
+
+What tells one model from another where it cannot be written down: a probe of what it does.
+
+A model of parameters has a fingerprint (`understudy.serialize`), which one bit of one number changes. A model that
+holds functions cannot be written down. What can be kept is what it *does*. The
+difficulty is to ask in the right units, since nothing is known of its scale. So the model colours
+fixed scores itself: `probe` runs it on `PROBE_STEPS` readings and, at each step, notes the readings
+that its predictive law gives to three fixed scores, and the log-density of the one that is fed back.
+A second run, with two readings missing, follows where the model can do without them. A model that releases
+something else than what it feeds back (`emit`) is run by it, and then once more on what it released, as the
+source of a transformation. Three readings tell the spread of the law, so `same_probe` compares in units of that
+spread. No score is asked for, so a law with atoms needs no auxiliary uniforms; its log-densities, which
+are those of the probabilities of its atoms, tell what its readings on a grid do not.
+
+What a probe sees, and what it does not:
+
+- a change that moves a reading or a log-density of the first `PROBE_STEPS` steps by more than 1e-9
+  of the spread of its law, plus 1e-12 of the size of the readings (the digits that rounding on
+  another machine may take), is seen;
+- what happens after step `PROBE_STEPS`, or far from the probing path (in a tail, in a branch of a
+  function that these readings do not reach), is not;
+- a probe shows that a mistake is unlikely. It does not stop someone who wants to deceive.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
+import numpy as np
+
 from understudy._types import Array, Numbers
+from understudy.errors import LawError, MissingReadingError, ModelError, StoredFileError
 from understudy.laws.law import Law
 
 if TYPE_CHECKING:
@@ -30,6 +56,9 @@ if TYPE_CHECKING:
     State = TypeVarWithDefault("State", default=Any)
 else:
     State = TypeVar("State")
+
+
+# What a model is: the law of a whole measurement sequence, as a causal recursion ---------------------
 
 
 @runtime_checkable
@@ -130,3 +159,133 @@ class Residual(NamedTuple):
     def variation(self) -> float:
         """How far, at most, the probability of anything an adversary sees may move: sqrt(KL / 2) (Pinsker)."""
         return min(1.0, math.sqrt(0.5 * self.charged))
+
+
+# What tells one model from another where it cannot be written down: a probe of what it does ----------
+
+
+PROBE_STEPS = 16
+
+_SPREAD, _ROUNDING = 1e-9, 1e-12
+_GAP_RUN, _GAP = 6, (3, 4)
+_GOLDEN = 0.6180339887498949
+
+
+# The probe -----------------------------------------------------------------------------------------
+
+
+def probe(model: Model) -> list[float]:
+    """What the model does on a fixed path: numbers that the same model gives again.
+
+    Up to `PROBE_STEPS` readings, fewer if the model ends before. See the module for what it sees.
+
+    >>> import understudy as us
+    >>> numbers = probe(us.IID(us.Gaussian(100.0, 4.0)))
+    >>> same_probe(numbers, probe(us.IID(us.Gaussian(100.0, 4.0))))
+    True
+    >>> same_probe(numbers, probe(us.IID(us.Gaussian(100.0, 4.00001))))
+    False
+    """
+    steps = getattr(model, "steps", None)
+    length = min(PROBE_STEPS, steps) if isinstance(steps, int) else PROBE_STEPS
+    emit = getattr(model, "emit", None)
+    first = _run(model, length, emit=emit)
+    rows = first.rows
+    try:
+        across = _run(model, min(len(rows), _GAP_RUN), emit=emit, missing=_GAP).rows
+    except MissingReadingError:
+        across = []  # no law across a gap: that too is something to reproduce
+    if emit is not None:
+        rows = rows + _run(model, len(rows), given=first.readings).rows
+    numbers = [float(model.dim), float(len(rows)), float(len(across))]
+    for row in rows + across:
+        numbers += row
+    if not all(map(math.isfinite, numbers)):
+        raise ModelError("the model gives a reading or a log-density that is not finite to scores between -2 and 2")
+    return numbers
+
+
+def same_probe(a: Any, b: Any) -> bool:
+    """Whether two probes come from the same model, as far as a probe can tell.
+
+    >>> import understudy as us
+    >>> a, b = (probe(us.GaussMarkov(0.9, 1.0, 1.0, R)) for R in (1.0, 1.000001))
+    >>> same_probe(a, a), same_probe(a, b)
+    (True, False)
+    """
+    one, other = _parse(a), _parse(b)
+    if one.header != other.header:
+        return False
+    spread = np.minimum(np.ptp(one.readings, axis=1), np.ptp(other.readings, axis=1))
+    size = np.maximum(np.abs(one.readings), np.abs(other.readings)).max(axis=1)
+    allowed = _SPREAD * spread + _ROUNDING * size
+    if (np.abs(one.readings - other.readings) > allowed[:, None, :]).any():
+        return False
+    # readings that are off by this much of a spread make the log-density off by as much
+    relative = np.where(spread > 0.0, allowed / np.where(spread > 0.0, spread, 1.0), _SPREAD).max(axis=1)
+    near = relative * np.maximum(1.0, np.abs(one.densities))
+    return not (np.abs(one.densities - other.densities) > near).any()
+
+
+class _Probe(NamedTuple):
+    header: tuple[int, int, int]  # channels, rows of the first run, rows of the run with a gap
+    readings: Array  # (rows, 3, channels)
+    densities: Array  # (rows,)
+
+
+class _Run(NamedTuple):
+    rows: list[list[float]]  # one for each reading that is there
+    readings: list[Any]
+
+
+def _run(
+    model: Model, length: int, *, emit: Any = None, missing: Collection[int] = (), given: Sequence[Any] | None = None
+) -> _Run:
+    """One row a reading that is there: what the law gives to three scores, and the log-density of one.
+
+    That one is the reading of the first of the scores, or the one that is given.
+    """
+    state, done = model.start(), _Run([], [])
+    for k in range(1, length + 1):
+        if k in missing:
+            state = model.skip(state)
+            continue
+        z = _scores(k, model.dim)
+        try:
+            law = model.predict(state)
+            values = [law.value(score) for score in (z, 0.0 * z, _scores(PROBE_STEPS + k, model.dim))]
+        except (ModelError, LawError, LookupError):
+            if k == 1:
+                raise
+            break  # a model given for fewer steps
+        if emit is not None:
+            after, y = emit(state, z)
+        else:
+            y = values[0] if given is None else given[k - 1]
+            after = model.update(state, y)
+        done.rows.append([float(x) for x in np.ravel([*map(np.ravel, values)])] + [float(law.logpdf(y))])
+        done.readings.append(y)
+        state = after
+    return done
+
+
+def _scores(k: int, dim: int) -> Any:
+    """Scores of step k, between 0.5 and 2 in size: never near 0, where a spread would not show."""
+    # multiples of the golden ratio modulo 1 fill the interval evenly; + - * alone, so the same everywhere
+    turns = [(k * dim + i) * _GOLDEN % 1.0 for i in range(dim)]
+    scores = [(0.5 + 1.5 * (2.0 * t % 1.0)) * (1.0 if t < 0.5 else -1.0) for t in turns]
+    return scores[0] if dim == 1 else np.array(scores)
+
+
+def _parse(numbers: Any) -> _Probe:
+    if type(numbers) is not list or len(numbers) < 3 or not all(type(x) is float for x in numbers):
+        raise StoredFileError("a probe must be a list of floats that starts with three counts")
+    flat = np.array(numbers)
+    if not np.isfinite(flat).all():
+        raise StoredFileError("a probe has an entry that is not finite; every one must be")
+    dim, rows, across = (int(x) for x in numbers[:3])
+    counts = [float(dim), float(rows), float(across)] == numbers[:3] and dim >= 1 and rows >= 1 and across >= 0
+    if not counts or len(numbers) != 3 + (rows + across) * (3 * dim + 1):
+        raise StoredFileError("a probe must have as many numbers as its first three, counts, say")
+    body = flat[3:].reshape(rows + across, 3 * dim + 1)
+    return _Probe((dim, rows, across), body[:, :-1].reshape(-1, 3, dim), body[:, -1])

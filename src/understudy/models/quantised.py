@@ -32,32 +32,24 @@ import numpy as np
 
 from understudy._types import Array, Frozen, Index, Ints, Numbers, Plain, Seed
 from understudy.errors import ModelError, StateError, StoredFileError
-from understudy.laws.cells import (
-    GRID_FIELDS,
-    CellLaw,
-    CellMixture,
-    PerChannel,
-    Rounded,
-    Rounding,
-    stored_grid,
-)
+from understudy.laws.atoms import GRID_FIELDS, CellLaw, CellMixture, PerChannel, Rounded, Rounding, stored_grid
 from understudy.laws.gaussian import Gaussian
 from understudy.models.autoregressive import AutoRegressive
-from understudy.models.cell_filter import (
-    CellState,
-    frozen,
-    innovation_sds,
-    matched,
-    moved,
-    point_mass_obstacle,
-    predicted,
-    reading_law,
-    skipped,
-    updated,
-)
 from understudy.models.gauss_markov import Filtered, GaussMarkov
 from understudy.models.model import Model, Residual, State, is_model
-from understudy.models.quantised_residual import residual
+from understudy.models.quantised_residual import (
+    CellState,
+    freeze,
+    innovation_sds,
+    match_moments,
+    move_state,
+    point_mass_obstacle,
+    predict_cells,
+    reading_law,
+    residual,
+    skip_cells,
+    update_cells,
+)
 from understudy.serialize import Place, construct, fields, from_plain, to_plain
 
 # A rounded process --------------------------------------------------------------------------------------
@@ -119,7 +111,7 @@ class Quantised(Frozen):
         self.dim: int = linear.dim
         self.grid = Rounding(linear.dim, step, offset, low, high)
         self._method = method
-        self.method, self.reason = _chosen(linear, self.grid, method)
+        self.method, self.reason = _choose(linear, self.grid, method)
 
     def to_dict(self, place: Place) -> Plain:
         """The model, its grid and the filter that was chosen: another machine might choose otherwise."""
@@ -159,23 +151,23 @@ class Quantised(Frozen):
         """Law of the next reading given the cells of those before."""
         system = self.linear.at(state.k + 1)
         if self.method == "point-mass":
-            return predicted(state, system, self.grid)
-        return CellLaw(*reading_law(*moved(state.mean, state.cov, system), system), self.grid)
+            return predict_cells(state, system, self.grid)
+        return CellLaw(*reading_law(*move_state(state.mean, state.cov, system), system), self.grid)
 
     def update(self, state: CellState, y: Numbers) -> CellState:
         """What is known after a reading, of which the cell counts."""
         system = self.linear.at(state.k + 1)
         if self.method == "point-mass":
-            return updated(state, system, y, self.grid)
-        return CellState(state.k + 1, *matched(*moved(state.mean, state.cov, system), system, y, self.grid))
+            return update_cells(state, system, y, self.grid)
+        return CellState(state.k + 1, *match_moments(*move_state(state.mean, state.cov, system), system, y, self.grid))
 
     def skip(self, state: CellState) -> CellState:
         """The move alone: exact on the way out."""
         system = self.linear.at(state.k + 1)
         if state.points.size:
-            return skipped(state, system)
-        mean, cov = moved(state.mean, state.cov, system)
-        return CellState(state.k + 1, frozen(mean), frozen(cov))
+            return skip_cells(state, system)
+        mean, cov = move_state(state.mean, state.cov, system)
+        return CellState(state.k + 1, freeze(mean), freeze(cov))
 
     def emit(self, state: CellState, z: Numbers) -> tuple[CellState, Numbers]:
         """The next reading, rounded, and the state after what it was before."""
@@ -185,14 +177,14 @@ class Quantised(Frozen):
         y = self.linear.predict(filtered).value(z)
         after = self.linear.update(filtered, y)
         released = self.grid.channels[0].rounded(y) if self.dim == 1 else self.grid.rounded(np.asarray(y))
-        return CellState(after.k, frozen(after.mean), frozen(after.cov)), released
+        return CellState(after.k, freeze(after.mean), freeze(after.cov)), released
 
     def residual(self, T: int, *, sequences: int = 16, rng: Seed = None) -> Residual:
         """Divergence of the true law of T readings from the filter's, by simulation; see `Residual`."""
         return residual(self.linear, self.grid, self.method, T, sequences=sequences, rng=rng)
 
 
-def _chosen(linear: GaussMarkov, grid: Rounding, method: str) -> tuple[str, str]:
+def _choose(linear: GaussMarkov, grid: Rounding, method: str) -> tuple[str, str]:
     """The filter, and why."""
     if method == "moments":
         return method, "moments, as asked for"
@@ -311,7 +303,7 @@ class OnGrid(Frozen, Generic[State]):
         return self.model.skip(state)
 
 
-def coloured(z: Array, model: OnGrid) -> Array | None:
+def colour_on_grid(z: Array, model: OnGrid) -> Array | None:
     """Scores (T, d, N) to readings, each step for all N sequences; None where the model inside has no such way.
 
     >>> import scipy.stats
@@ -322,7 +314,7 @@ def coloured(z: Array, model: OnGrid) -> Array | None:
     """
     inside = model.model
     if type(inside) is GaussMarkov:
-        return _predicted(z, inside, model.grid)
+        return _colour_gauss_markov(z, inside, model.grid)
     if type(inside) is not AutoRegressive:
         return None
     past = np.repeat(inside.past[:, :, None], z.shape[2], axis=2)
@@ -336,7 +328,7 @@ def coloured(z: Array, model: OnGrid) -> Array | None:
     return Y
 
 
-def _predicted(z: Array, inside: GaussMarkov, grid: Rounding) -> Array:
+def _colour_gauss_markov(z: Array, inside: GaussMarkov, grid: Rounding) -> Array:
     """The same for a Gauss-Markov model, whose covariances are those of all sequences."""
     Y, one = np.empty(z.shape), z.shape[1] == 1
     x, P = np.repeat(inside.mean0[:, None], z.shape[2], axis=1), inside.cov0
@@ -352,7 +344,7 @@ def _predicted(z: Array, inside: GaussMarkov, grid: Rounding) -> Array:
     return Y
 
 
-def scored(Y: Array, which: Index | Ints, members: Sequence[OnGrid], v: Array) -> Array | None:
+def score_on_grid(Y: Array, which: Index | Ints, members: Sequence[OnGrid], v: Array) -> Array | None:
     """Readings (T, d) to scores, all of one member at once; `which` tells the member of each reading, `v` are uniforms.
 
     A reading whose predecessors are not all there has none: NaN. None where the models inside are no autoregressions of

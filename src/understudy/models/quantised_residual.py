@@ -1,4 +1,24 @@
-"""What a filter of rounded readings gives away: the divergence of the true law from its own, by simulation.
+"""Filters of rounded readings: what is known of a Gauss-Markov state given the cells of the past readings.
+
+Given the cells, the state is not normal. Two filters are here.
+
+The *moment-matched* filter takes the state for normal, with the mean and the covariance that it has: the joint normal
+law of state and reading is restricted to the cell, channel by channel, and replaced by the normal law with the same
+moments.
+
+The *point-mass* filter (one state) is exact, up to a quadrature. The law of X_k given the cells so far is a density; it
+is kept as weighted points. One step::
+
+    p(x) = sum_j w_j N(x; A x_j + b, Q)                     the move into X_k
+    w_i ~ p(x_i) prod_l Pr(Y_l in its cell | x_i) h_i       the reading, at new points x_i with quadrature weights h_i
+
+Everything under the sum is smooth on the scale 1/sigma^2 = 1/Q + A^2/Q + sum_l C_l^2/R_l, and equidistant points at
+a spacing of r sigma sum it with a relative error of exp(-2 pi^2 / r^2): 6e-16 for r = 0.75. Where R = 0 the cell is
+where the state is, and Gauss-Legendre points fill it. The points go as far as prior and likelihood both reach.
+
+A reading of probability below 1e-11 lies where the points do not reach; it falls back on matched moments.
+
+What a filter of rounded readings gives away: the divergence of the true law from its own, by simulation.
 
 A sequence is drawn and rounded. Before each reading, the true law of its cell given the cells so far, p, is set
 against the one of the filter in use, q:
@@ -27,27 +47,302 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from understudy._types import Array, Numbers, Seed
 from understudy.errors import ModelError
-from understudy.laws.cells import CellLaw, Channel, Rounding, conditioned, known, scores, truncated
-from understudy.models.cell_filter import (
-    REFERENCE,
-    USUAL,
-    CellState,
-    Fineness,
-    innovation_sds,
-    moved,
-    point_mass_obstacle,
-    predicted,
-    updated,
+from understudy.laws.atoms import (
+    CellLaw,
+    CellMixture,
+    Channel,
+    Rounding,
+    condition,
+    log_probability,
+    observe,
+    scores,
+    truncate,
 )
 from understudy.models.gauss_markov import Filtered, GaussMarkov, System
 from understudy.models.model import Residual
+
+# Filters of rounded readings: what is known of a Gauss-Markov state given the cells of the past readi ---
+
+
+# Matched moments ---------------------------------------------------------------------------------------
+
+
+NOTHING = np.empty(0)
+NOTHING.flags.writeable = False
+
+
+class CellState(NamedTuple):
+    """What is known of X_k after k readings.
+
+    `mean` (n,) and `cov` (n, n). A point-mass filter (one state) also keeps its points, their weights, which sum to
+    one, and their spacing (0 if they are not equidistant); without points the law is normal. On the way out (`emit`)
+    mean and covariance are those of the ordinary Kalman filter on the unrounded readings, and there are no points.
+    """
+
+    k: int
+    mean: Array
+    cov: Array
+    points: Array = NOTHING
+    weights: Array = NOTHING
+    spacing: float = 0.0
+
+
+def move_state(mean: Array, cov: Array, system: System) -> tuple[Array, Array]:
+    """xhat_{k|k-1} = A xhat_{k-1|k-1} + b, Sigma_{k|k-1} = A Sigma_{k-1|k-1} A' + Q."""
+    A, b, Q = system.A, system.b, system.Q
+    return A @ mean + b, A @ cov @ A.T + Q
+
+
+def reading_law(x: Array, P: Array, system: System) -> tuple[Array, Array]:
+    """Mean and covariance of the unrounded reading, C x + d and C P C' + R."""
+    C, d, R = system.C, system.d, system.R
+    return C @ x + d, C @ P @ C.T + R
+
+
+def match_moments(x: Array, P: Array, system: System, y: Numbers, grid: Rounding) -> tuple[Array, Array]:
+    """Mean and covariance of the state after a reading, from those before it."""
+    C = system.C
+    n = len(x)
+    # the joint law of state and reading
+    size = n + grid.dim
+    mean, cov = np.empty(size), np.empty((size, size))
+    mean[:n], cov[:n, :n] = x, P
+    cov[n:, :n] = across = C @ P
+    cov[:n, n:] = across.T
+    mean[n:], cov[n:, n:] = C @ x + system.d, across @ C.T + system.R
+    readings = [float(y)] if grid.dim == 1 else np.asarray(y, dtype=float).tolist()
+    for i, channel in enumerate(grid.channels):
+        at = n + i
+        _, shift, variance = observe(channel, i, (float(mean[at]), math.sqrt(cov[at, at])), readings[i])
+        mean, cov = condition(mean, cov, at, shift, variance)
+    x, P = mean[:n], cov[:n, :n]
+    return freeze(x), freeze(0.5 * (P + P.T))
+
+
+def freeze(array: Array) -> Array:
+    """The array, of its own and read-only."""
+    array = np.array(array, dtype=float)
+    array.flags.writeable = False
+    return array
+
+
+# Point masses ------------------------------------------------------------------------------------------
+
+
+_UNLIKELY = 1e-11
+
+
+class Fineness(NamedTuple):
+    """How finely a density is kept."""
+
+    ratio: float = 0.75
+    """Spacing of the points over the scale sigma."""
+    reach: float = 8.3
+    """How many standard deviations of a noise are followed."""
+    least: float = 1e-17
+    """Weights at the ends that are less than this part of the largest one are dropped."""
+    most: int = 4000
+    """Points; more would be needed only where the start is very uncertain, and the law is then taken for normal."""
+
+
+USUAL = Fineness()
+REFERENCE = Fineness(0.55, 9.5, 1e-21, 40_000)
+
+
+class Scalars(NamedTuple):
+    """A system of one state, in plain numbers and vectors over the channels."""
+
+    A: float
+    b: float
+    Q: float
+    C: Array
+    d: Array
+    R: Array
+
+    @property
+    def scale(self) -> float:
+        """The length on which everything is smooth; R = 0 does not count."""
+        noisy = self.R > 0.0
+        rate = (1.0 + self.A**2) / self.Q + float((self.C[noisy] ** 2 / self.R[noisy]).sum())
+        return 1.0 / math.sqrt(rate)
+
+
+def scalars(system: System) -> Scalars:
+    """The system, if it has one state and channels whose noises are independent."""
+    return Scalars(
+        float(system.A.item()),
+        float(system.b.item()),
+        float(system.Q.item()),
+        system.C[:, 0],
+        system.d,
+        np.diag(system.R),
+    )
+
+
+def point_mass_obstacle(system: System, grid: Rounding) -> str | None:
+    """Why there is no point-mass filter for this system; None if there is one."""
+    if system.A.shape[0] != 1:
+        return f"the model has {system.A.shape[0]} states, and the point-mass filter is for one"
+    if not grid.everywhere:
+        return "a channel is not rounded"
+    R = system.R
+    if np.any(R - np.diag(np.diag(R))):
+        return "the noises of the channels are correlated (R is not diagonal)"
+    if not system.Q.item() > 0.0:
+        return "there is no state noise (Q = 0)"
+    s = scalars(system)
+    if grid.dim > 1 and not (s.R > 0.0).all():
+        return "a channel has no noise (R has a zero on its diagonal)"
+    widths = [c.step + 2.0 * USUAL.reach * math.sqrt(r) for c, r in zip(grid.channels, s.R, strict=True) if r > 0.0]
+    spacing = USUAL.ratio * s.scale
+    if any(width > 1000.0 * spacing * abs(c) > 0.0 for width, c in zip(widths, s.C, strict=False)):
+        return "the noise of a reading is too small beside its step for a grid of points (and not zero)"
+    return None
+
+
+def predict_cells(
+    state: CellState, system: System, grid: Rounding, fineness: Fineness = USUAL
+) -> CellLaw | CellMixture:
+    """Law of the next reading."""
+    s = scalars(system)
+    if grid.dim == 1:
+        if not state.points.size:  # a normal state: exact
+            return CellLaw(*reading_law(*move_state(state.mean, state.cov, system), system), grid)
+        centres = s.C[:, None] * (s.A * state.points + s.b) + s.d[:, None]
+        return CellMixture(state.weights, centres, np.sqrt(s.C**2 * s.Q + s.R), grid)
+    window = _window(state, s, fineness)
+    count = _count(window, s, fineness)
+    if count > fineness.most:
+        return CellLaw(*reading_law(*move_state(state.mean, state.cov, system), system), grid)
+    x, _ = _equidistant(window, count)
+    weights = prior(state, s, x)
+    return CellMixture(weights / weights.sum(), s.C[:, None] * x + s.d[:, None], np.sqrt(s.R), grid)
+
+
+def update_cells(state: CellState, system: System, y: Numbers, grid: Rounding, fineness: Fineness = USUAL) -> CellState:
+    """What is known after a reading."""
+    found = _posterior(state, scalars(system), np.reshape(y, grid.dim).tolist(), grid, fineness)
+    if found is None:
+        mean, cov = match_moments(*move_state(state.mean, state.cov, system), system, y, grid)
+        return CellState(state.k + 1, mean, cov)
+    return _cut_ends(state.k + 1, *found, fineness)
+
+
+def skip_cells(state: CellState, system: System, fineness: Fineness = USUAL) -> CellState:
+    """What is known after a missing reading: the move alone."""
+    mean, cov = move_state(state.mean, state.cov, system)
+    s = scalars(system)
+    window = _window(state, s, fineness)
+    count = _count(window, s, fineness)
+    if not state.points.size or count > fineness.most:
+        return CellState(state.k + 1, freeze(mean), freeze(cov))
+    x, spacing = _equidistant(window, count)
+    return _cut_ends(state.k + 1, x, prior(state, s, x), spacing, fineness)
+
+
+def prior(state: CellState, s: Scalars, x: Array) -> Array:
+    """Density of X_k before its reading, at points x."""
+    if not state.points.size:
+        mean, variance = s.A * float(state.mean.item()) + s.b, s.A**2 * float(state.cov.item()) + s.Q
+        return np.asarray(np.exp(-0.5 * (x - mean) ** 2 / variance) / math.sqrt(2.0 * math.pi * variance))
+    t = (x[:, None] - (s.A * state.points + s.b)) / math.sqrt(s.Q)
+    return np.asarray(np.exp(-0.5 * t * t) @ state.weights / math.sqrt(2.0 * math.pi * s.Q))
+
+
+def _window(state: CellState, s: Scalars, fineness: Fineness) -> tuple[float, float]:
+    """Where X_k may be before its reading."""
+    if state.points.size:
+        first, last = sorted((s.A * float(state.points[0]) + s.b, s.A * float(state.points[-1]) + s.b))
+        room = fineness.reach * math.sqrt(s.Q)
+    else:
+        first = last = s.A * float(state.mean.item()) + s.b
+        room = fineness.reach * math.sqrt(s.A**2 * float(state.cov.item()) + s.Q)
+    return first - room, last + room
+
+
+def _count(window: tuple[float, float], s: Scalars, fineness: Fineness) -> int:
+    return 2 + int(min((window[1] - window[0]) / (fineness.ratio * s.scale), 1e9))
+
+
+@cache
+def _legendre(count: int) -> tuple[Array, Array]:
+    return np.polynomial.legendre.leggauss(count)
+
+
+def _equidistant(window: tuple[float, float], count: int) -> tuple[Array, float]:
+    spacing = (window[1] - window[0]) / (count - 1)
+    return np.asarray(window[0] + spacing * np.arange(count), dtype=float), spacing
+
+
+def _posterior(
+    state: CellState, s: Scalars, y: list[float], grid: Rounding, fineness: Fineness
+) -> tuple[Array, Array, float] | None:
+    """Points, weights and spacing after a reading; None where the points do not reach."""
+    first, last = _window(state, s, fineness)
+    cells = [channel.cells(y[i], i) for i, channel in enumerate(grid.channels)]
+    for i, cell in enumerate(cells):
+        C, d, r = float(s.C[i]), float(s.d[i]), fineness.reach * math.sqrt(s.R[i])
+        if C:
+            low, high = sorted(((float(cell.lower) - r - d) / C, (float(cell.upper) + r - d) / C))
+            first, last = max(first, low), min(last, high)
+    if not first < last:
+        return None
+    if grid.dim == 1 and s.R[0] == 0.0:
+        # the reading is the state: Gauss-Legendre points fill what the cell leaves
+        spacing, width = 0.0, (last - first) / math.sqrt(s.Q)
+        t, h = _legendre(12 + int(min(4.0 * width, 200.0)))
+        x = 0.5 * (first + last) + 0.5 * (last - first) * t
+        weights = prior(state, s, x) * (0.5 * (last - first) * h)
+    else:
+        count = _count((first, last), s, fineness)
+        if count > fineness.most:
+            return None
+        x, spacing = _equidistant((first, last), count)
+        weights = prior(state, s, x) * spacing
+        for i, cell in enumerate(cells):
+            q, sd = s.C[i] * x + s.d[i], math.sqrt(s.R[i])
+            half = np.full(x.shape, cell.half / sd)
+            weights = weights * np.exp(log_probability((cell.lower - q) / sd, (cell.upper - q) / sd, half))
+    if not float(weights.sum()) > _UNLIKELY:
+        return None
+    return x, weights, spacing
+
+
+def _cut_ends(k: int, x: Array, weights: Array, spacing: float, fineness: Fineness) -> CellState:
+    """The state with these points, without the ends that weigh nothing."""
+    there = np.flatnonzero(weights > fineness.least * weights.max())
+    keep = slice(int(there[0]), int(there[-1]) + 1)
+    x, weights = x[keep], weights[keep] / weights[keep].sum()
+    mean = float(weights @ x)
+    variance = float(weights @ (x - mean) ** 2)
+    return CellState(k, freeze(np.array([mean])), freeze(np.array([[variance]])), freeze(x), freeze(weights), spacing)
+
+
+def innovation_sds(linear: GaussMarkov, count: int = 200) -> Array:
+    """Smallest standard deviation of each channel of the unrounded innovations, over the first readings."""
+    state: Filtered = linear.start()
+    least = np.full(linear.dim, math.inf)
+    for k in range(1, min(count, linear.steps or count) + 1):
+        system = linear.at(k)
+        x, P = move_state(state.mean, state.cov, system)
+        S = system.C @ P @ system.C.T + system.R
+        now = np.sqrt(np.diag(S))
+        if linear.constant and np.allclose(now, least, rtol=1e-12, atol=0.0):
+            break
+        least = np.minimum(least, now)
+        state = linear.update(state, system.C @ x + system.d)
+    return least
+
+
+# What a filter of rounded readings gives away: the divergence of the true law from its own, by simula ---
+
 
 # Filters, set against each other -----------------------------------------------------------------------
 
@@ -102,7 +397,7 @@ class Normal:
 
     def advance(self, system: System) -> None:
         """The joint normal law of state and reading."""
-        x, P = moved(self._mean, self._cov, system)
+        x, P = move_state(self._mean, self._cov, system)
         across = system.C @ P
         self._mean = np.concatenate((x, system.C @ x + system.d))
         self._cov = np.block([[P, across.T], [across, across @ system.C.T + system.R]])
@@ -122,13 +417,13 @@ class Normal:
         q, s = self.outline(i)
         step, S = self._grid.channels[i].step, s * s
         if not step or self._rule == "moments":
-            _, shift, variance = known(self._grid.channels[i], i, (q, s), y)
+            _, shift, variance = observe(self._grid.channels[i], i, (q, s), y)
         elif self._rule == "kalman":
             r = step * step / 12.0
             shift, variance = (y - q) * S / (S + r), S * r / (S + r)
         else:
             shift, variance = y + step * float(self._rng.uniform(-0.5, 0.5)) - q, 0.0
-        self._mean, self._cov = conditioned(self._mean, self._cov, self._n + i, shift, variance)
+        self._mean, self._cov = condition(self._mean, self._cov, self._n + i, shift, variance)
 
     def finish(self) -> None:
         """The state alone."""
@@ -146,7 +441,7 @@ class Points:
     def advance(self, system: System) -> None:
         """Points and weights of the law of the reading."""
         self._system = system
-        law = predicted(self._state, system, self._grid, self._fineness)
+        law = predict_cells(self._state, system, self._grid, self._fineness)
         if isinstance(law, CellLaw):
             mean, cov = law.parts
             self._parts = np.ones(1), np.reshape(mean, (-1, 1)), np.sqrt(np.diag(np.atleast_2d(cov)))
@@ -177,7 +472,7 @@ class Points:
     def finish(self) -> None:
         """The update of the filter."""
         y = self._seen[0] if self._grid.dim == 1 else np.array(self._seen)
-        self._state = updated(self._state, self._system, y, self._grid, self._fineness)
+        self._state = update_cells(self._state, self._system, y, self._grid, self._fineness)
 
 
 class Particles:
@@ -231,7 +526,7 @@ class Particles:
         if channel.step:
             cell = channel.cells(y, i)
             a, b = (cell.lower - q) / s, (cell.upper - q) / s
-            logs = np.asarray(truncated(a, b, np.full(q.shape, cell.half / s)).log_probability)
+            logs = np.asarray(truncate(a, b, np.full(q.shape, cell.half / s)).log_probability)
             drawn = q + s * scores(a, b, logs, self._uniforms())
         else:
             logs, drawn = -0.5 * ((y - q) / s) ** 2, np.full(q.shape, y)
@@ -309,7 +604,7 @@ class Move(NamedTuple):
         return Move(after.A @ self.A, after.A @ self.b + after.b, after.A @ self.Q @ after.A.T + after.Q)
 
 
-def moved_by(linear: GaussMarkov, steps: int) -> Move:
+def move_by(linear: GaussMarkov, steps: int) -> Move:
     """So many steps of a constant model, by doubling.
 
     >>> room = GaussMarkov(A=0.5, C=1.0, Q=1.0, R=1.0, b=1.0)
@@ -326,7 +621,7 @@ def moved_by(linear: GaussMarkov, steps: int) -> Move:
     return done
 
 
-def started_at(linear: GaussMarkov, time: int) -> GaussMarkov:
+def start_at(linear: GaussMarkov, time: int) -> GaussMarkov:
     """A constant model that starts at a later time, with the law that the state has then if nothing was read.
 
     >>> room = GaussMarkov(A=0.5, C=1.0, Q=0.75, R=1.0, b=1.0, mean0=0.0, cov0=1.0)
@@ -334,7 +629,7 @@ def started_at(linear: GaussMarkov, time: int) -> GaussMarkov:
     >>> late.mean0.item(), late.cov0.item()
     (1.5, 1.0)
     """
-    system, (A, b, Q) = linear.at(1), moved_by(linear, time)
+    system, (A, b, Q) = linear.at(1), move_by(linear, time)
     mean, cov = A @ linear.mean0 + b, A @ linear.cov0 @ A.T + Q
     return GaussMarkov(
         system.A, system.C, system.Q, system.R, system.b, system.d, mean, 0.5 * (cov + cov.T), allow_unstable=True
@@ -383,7 +678,7 @@ def saturated(linear: GaussMarkov, grid: Rounding) -> bool:
 
 def _readings(linear: GaussMarkov, time: int) -> tuple[Array, Array]:
     """Means and standard deviations of the unrounded reading of that time, nothing being read before."""
-    system, (A, b, Q) = linear.at(1), moved_by(linear, time)
+    system, (A, b, Q) = linear.at(1), move_by(linear, time)
     with np.errstate(over="ignore", invalid="ignore"):
         cov = system.C @ (A @ linear.cov0 @ A.T + Q) @ system.C.T + system.R
         return system.C @ (A @ linear.mean0 + b) + system.d, np.sqrt(np.diag(cov))
@@ -450,7 +745,7 @@ def _around(
 ) -> float:
     """Mean divergence of a reading around a later time: at the end of a block, when the filters have settled."""
     before, counted = readings // 3, readings // 6
-    begun = started_at(linear, max(0, int(time) - before))
+    begun = start_at(linear, max(0, int(time) - before))
     if saturated(begun, grid):
         return 0.0
     makers = _truth(begun, grid)[0], contender(begun, grid, method)

@@ -53,8 +53,7 @@ from understudy.errors import (
     UnderstudyWarning,
 )
 from understudy.models.family import Family
-from understudy.models.model import Model
-from understudy.models.probe import probe, same_probe
+from understudy.models.model import Model, probe, same_probe
 from understudy.randomizer.certificate import is_proved, prove, proven_leakage
 from understudy.randomizer.constrained_solver import Problem, least_distortion, least_leakage_within
 from understudy.randomizer.constraints import (

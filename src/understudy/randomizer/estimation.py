@@ -35,7 +35,7 @@ from numpy.typing import ArrayLike
 from understudy._types import Array, Frozen, Numbers
 from understudy.errors import DesignError, ReadingError
 from understudy.laws.law import Law
-from understudy.laws.multivariate import reweighted
+from understudy.laws.multivariate import reweight
 from understudy.models.family import Family
 from understudy.models.gauss_markov import GaussMarkov
 from understudy.models.hidden_markov import HiddenMarkov, HiddenState
@@ -148,7 +148,7 @@ class _Hidden(_Members[HiddenState]):
 
     def update(self, state: HiddenState | None, i: int, y: Numbers) -> HiddenState:
         logs = [float(law.logpdf(y)) for law in self.members[i].emissions]
-        return tuple(reweighted(self._move(state, i), logs))
+        return tuple(reweight(self._move(state, i), logs))
 
     def skip(self, state: HiddenState | None, i: int) -> HiddenState:
         return self._move(state, i)

@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike
 
 from understudy._types import Array, Frozen, Ints, Mask
 from understudy.errors import ConfigurationError, ReadingError, UnderstudyError
-from understudy.laws.cells import Channel
+from understudy.laws.atoms import Channel
 from understudy.laws.gaussian import Gaussian
 from understudy.models.gauss_markov import GaussMarkov, System, gauss_markov
 from understudy.models.iid_markov import IID

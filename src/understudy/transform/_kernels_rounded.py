@@ -1,4 +1,4 @@
-"""The hot loops of rounded readings: cells instead of numbers (see `laws/cells.py` for what is computed).
+"""The hot loops of rounded readings: cells instead of numbers (see `laws/atoms.py` for what is computed).
 
 Ordinary Python; the types for the compiler stand in the `.pxd` of the same name. Systems are rows of A, b, Q, C, d,
 R; grids are rows of step, offset, low, high, one a channel. A score comes out as a *signed tail*: the smaller of the
@@ -16,7 +16,7 @@ FAR = 3  # a cell that is treated elsewhere
 
 ROOT_HALF = 0.7071067811865476  # sqrt(1/2)
 INV_ROOT_2PI = 0.3989422804014327  # 1 / sqrt(2 pi)
-TOLERANCE = 1e-9  # of a step, from a grid point, as in laws/cells.py
+TOLERANCE = 1e-9  # of a step, from a grid point, as in laws/atoms.py
 ROUNDING = 8.881784197001252e-16  # four roundings of the reading
 LARGEST = 1e15  # steps from the offset
 SURE = 1e14  # up to here the product with 1/step finds the point that is near, if there is one

@@ -21,10 +21,10 @@ import numpy as np
 
 from understudy._types import Array, Mask, Numbers
 from understudy.errors import NumericalError, ReadingError, StateError
-from understudy.laws.atoms import Atoms, intervals, positions, randomised_scores
+from understudy.laws.atoms import Atoms, intervals, positions, randomise_scores
 from understudy.laws.gaussian import Gaussian
 from understudy.laws.law import Law
-from understudy.laws.multivariate import Independent, impossible, mixed_probabilities
+from understudy.laws.multivariate import Independent, impossible, mix_probabilities
 from understudy.laws.uniforms import Uniforms
 from understudy.models.hidden_markov import HiddenMarkov
 from understudy.transform.backend import kernels_hidden, view
@@ -130,10 +130,10 @@ class AtomTables:
 
     def scores(self, W: Array, y: Array, v: Array) -> Array:
         """Each reading under its own mixture, with weights (N, S)."""
-        p = mixed_probabilities(W.T[:, :, None], self.probabilities)
+        p = mix_probabilities(W.T[:, :, None], self.probabilities)
         below, above, edges = intervals(p)
         n, i = np.arange(y.size), positions(self.values, y)
-        return randomised_scores(p[n, i], below[n, i], above[n, i + 1], edges[n, i], edges[n, i + 1], v)
+        return randomise_scores(p[n, i], below[n, i], above[n, i + 1], edges[n, i], edges[n, i + 1], v)
 
 
 def atom_channels(emissions: tuple[Law, ...], dim: int) -> Iterator[tuple[int, AtomTables]]:

@@ -37,11 +37,11 @@ import numpy as np
 
 from understudy._types import Array, Numbers
 from understudy.errors import NumericalError, ReadingError, StateError
-from understudy.laws.cells import NARROW_PAIRS
+from understudy.laws.atoms import NARROW_PAIRS
 from understudy.laws.uniforms import Uniforms
-from understudy.models.cell_filter import USUAL, CellState, frozen
 from understudy.models.gauss_markov import GaussMarkov
 from understudy.models.quantised import Quantised
+from understudy.models.quantised_residual import USUAL, CellState, freeze
 from understudy.transform.backend import compiled, kernels_rounded, view
 from understudy.transform.kalman_pair import Pair, left_the_range, white
 from understudy.transform.readings import CausalMap, Reading, State, infinite
@@ -465,7 +465,7 @@ class MomentWhitening(Whitening):
             view(Y[k:].reshape(-1)), view(v[k:].reshape(-1)), view(room[0][k:].reshape(-1)), 0, len(Y) - k,
             n, d, view(rows), stride, view(self._grid), view(x), view(P), view(_PAIRS), view(work), view(np.empty(3)),
         )  # fmt: skip
-        return CellState(known.k + stop, frozen(x), frozen(P.reshape(n, n))), k + stop, why
+        return CellState(known.k + stop, freeze(x), freeze(P.reshape(n, n))), k + stop, why
 
 
 class LineWhitening(Whitening):
@@ -499,7 +499,7 @@ class LineWhitening(Whitening):
         data = view(Y.reshape(-1)), view(v.reshape(-1)), view(room[0]), view(room[1])
         here, x, P = self._side_by_side(data, k, x, P)
         stop, why, x, P = self._line(data, here, len(Y), x, P)
-        return CellState(known.k + stop - k, frozen(np.array([x])), frozen(np.array([[P]]))), stop, why
+        return CellState(known.k + stop - k, freeze(np.array([x])), freeze(np.array([[P]]))), stop, why
 
     def _line(self, data: tuple[Any, ...], k: int, stop: int, x: float, P: float) -> tuple[int, int, float, float]:
         after: tuple[int, int, float, float] = kernels_rounded.run_line(
@@ -566,7 +566,7 @@ class PointWhitening(Whitening):
         first, spacing, mean, variance, number = state.tolist()
         points = first + spacing * np.arange(int(number))
         after = CellState(
-            known.k + stop, frozen(np.array([mean])), frozen(np.array([[variance]])), frozen(points),
-            frozen(W[: int(number)]), spacing,
+            known.k + stop, freeze(np.array([mean])), freeze(np.array([[variance]])), freeze(points),
+            freeze(W[: int(number)]), spacing,
         )  # fmt: skip
         return after, k + stop, why

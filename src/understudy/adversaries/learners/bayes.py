@@ -72,17 +72,17 @@ from understudy.adversaries.learners.calibration import (
 )
 from understudy.errors import UnderstudyError
 from understudy.identify.prediction import kalman_filter as filtered
-from understudy.laws.cells import Rounded, Rounding, Truncated, truncated
+from understudy.laws.atoms import Rounded, Rounding, Truncated, truncate
 from understudy.laws.gaussian import Gaussian
 from understudy.laws.law import Law
 from understudy.models.autoregressive import AutoRegressive
-from understudy.models.cell_filter import innovation_sds
 from understudy.models.gauss_markov import GaussMarkov, gauss_markov
 from understudy.models.general import General
 from understudy.models.hidden_markov import HiddenMarkov
 from understudy.models.iid_markov import IID, Markov
 from understudy.models.model import Model
 from understudy.models.quantised import OnGrid, Quantised
+from understudy.models.quantised_residual import innovation_sds
 from understudy.randomizer.causal_belief import Beliefs, round_belief
 from understudy.transform.core import loglik
 from understudy.transform.kalman_pair import Pair, white
@@ -234,7 +234,7 @@ def _cell(grid: Rounding, y: Array, mean: Array, sd: Array, gone: Mask) -> Trunc
     """Standard scores of normal laws (n, N), given that they lie in the cells of readings (N,)."""
     cell = grid.channels[0].cells(np.where(gone, grid.channels[0].rounded(mean[0]), y), 0)
     low, high = ((end - mean) / sd for end in (cell.lower, cell.upper))
-    return truncated(low, high, np.broadcast_to(cell.half / sd, low.shape))
+    return truncate(low, high, np.broadcast_to(cell.half / sd, low.shape))
 
 
 class _Bank:
