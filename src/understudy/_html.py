@@ -138,21 +138,21 @@ def table(
 ) -> str:
     """A table with a caption and headed columns; the first cell of a row names it, if `named`.
 
-    Cells are escaped unless they are `Safe`; `numbers` are the columns that are set to the right. A cell that is
+    Words are escaped unless they are `Safe`; `numbers` are the columns that are set to the right. A cell that is
     "passed" or "failed" has a mark of its own. `names` are names of the rows for programs, in ``data-name``.
 
     >>> '<th scope="row">a &lt; b</th>' in table("Sizes", ["what", "mm"], [["a < b", "3"]], numbers=[1])
     True
     """
     right = set(numbers)
-    heads = "".join(f'<th scope="col"{_right(k in right)}>{escape(word)}</th>' for k, word in enumerate(head))
+    heads = "".join(f'<th scope="col"{_right(k in right)}>{_escaped(word)}</th>' for k, word in enumerate(head))
     lines = []
     for i, row in enumerate(rows):
         cells = [_cell(word, k in right, named and k == 0) for k, word in enumerate(row)]
         name = f' data-name="{escape(names[i])}"' if names else ""
         lines.append(f"<tr{name}>{''.join(cells)}</tr>")
     return (
-        f'<div class="wide"><table><caption>{escape(caption)}</caption><thead><tr>{heads}</tr></thead>'
+        f'<div class="wide"><table><caption>{_escaped(caption)}</caption><thead><tr>{heads}</tr></thead>'
         f"<tbody>{''.join(lines)}</tbody></table></div>"
     )
 

@@ -22,7 +22,7 @@ def curve():
 
 @pytest.fixture(scope="module")
 def design():
-    return adversary.make_design(0.3)
+    return room.make_design(0.3)
 
 
 def mislabelled(design, n, rng):
@@ -52,7 +52,7 @@ def test_no_adversary_is_below_the_exact_bound(curve):
 @pytest.mark.parametrize("leakage", [0.0, 0.3, 0.68])
 def test_the_test_catches_adversaries_who_see_undisguised_readings(leakage):
     """The same estimator on what a filter that does nothing lets through."""
-    design = adversary.make_design(leakage)
+    design = room.make_design(leakage)
     wrong = adversary.errors_on_raw(N, np.random.default_rng(21))
     assert chance(design, wrong["consistent estimator"], N) < ALPHA / (3 * len(LEAKAGES))
     assert chance(design, wrong["best adversary"], N) < ALPHA / (3 * len(LEAKAGES))
@@ -61,7 +61,7 @@ def test_the_test_catches_adversaries_who_see_undisguised_readings(leakage):
 def test_the_test_catches_a_filter_that_whitens_under_the_wrong_label(design):
     """The understudy is drawn right and every draw is secret, yet theta stays in the scores."""
     rows, out = mislabelled(design, N, np.random.default_rng(22))
-    wrong = int((adversary.by_consistent(design, out) != rows).sum())
+    wrong = int((adversary.by_estimator("consistent", design, out) != rows).sum())
     assert chance(design, wrong, N) < ALPHA / (3 * len(LEAKAGES))
 
 
@@ -69,14 +69,14 @@ def test_the_test_catches_a_filter_that_whitens_under_the_wrong_label(design):
 def test_simulated_errors_are_the_exact_ones(curve, estimator):
     """Two-sided binomial at 1e-6 for all points; the exact error is a sum of normal probabilities."""
     for at, leakage in enumerate(LEAKAGES):
-        exact = adversary.expected_error(adversary.make_design(leakage), estimator)
+        exact = adversary.expected_error(room.make_design(leakage), estimator)
         wrong = int(curve.wrong[f"{estimator} estimator"][at])
         assert scipy.stats.binomtest(wrong, N, exact).pvalue > ALPHA / len(LEAKAGES)
 
 
 def test_the_same_comparison_catches_the_other_estimator(curve):
     """Wrong guesses of the consistent estimator are not those expected of the printed one."""
-    exact = adversary.expected_error(adversary.make_design(0.3), "printed")
+    exact = adversary.expected_error(room.make_design(0.3), "printed")
     wrong = int(curve.wrong["consistent estimator"][LEAKAGES.index(0.3)])
     assert scipy.stats.binomtest(wrong, N, exact).pvalue < ALPHA / len(LEAKAGES)
 

@@ -34,7 +34,7 @@ def test_the_distortion_by_simulation_is_not_near_the_claim():
     out = us.disguise(Y, source=room.room(0), target=room.room(1))
     each = np.abs(out - Y).mean(axis=(0, 1))
     np.testing.assert_allclose(each, each[0], rtol=1e-9)
-    e = claims.design_for().guarantee.bayes_error
+    e = room.make_design().guarantee.bayes_error
     assert e * each[0] == pytest.approx(17.3458539, abs=1e-6)
 
 
@@ -57,7 +57,7 @@ def test_what_would_be_needed_gives_the_claim(outcome):
         {"leakage": needed["leakage"]},
     )
     for change in changes:
-        assert claims.relative_percent(claims.design_for(**change)) == pytest.approx(0.8, abs=1e-6)
+        assert claims.relative_percent(room.make_design(**change)) == pytest.approx(0.8, abs=1e-6)
     assert needed["b"] == pytest.approx(0.1668, abs=1e-4)
 
 
@@ -66,7 +66,7 @@ def test_what_would_be_needed_gives_the_claim(outcome):
 )
 def test_a_small_distortion_at_03_would_be_small_at_zero_too(change):
     """For absolute distortion the ratio of the two is 2 e in every room."""
-    percent, design = claims.relative_percent, claims.design_for
+    percent, design = claims.relative_percent, room.make_design
     ratio = percent(design(**change)) / percent(design(0.0, **change))
     assert ratio == pytest.approx(2 * 0.13358602535, rel=1e-6)
 
@@ -79,7 +79,7 @@ def test_predictors_that_start_at_zero_by_simulation():
 
     Y = us.sample(room.room(1), room.HORIZON, n=3, rng=1)
     out = us.disguise(Y, source=started_at_zero(1), target=started_at_zero(0))
-    e = claims.design_for().guarantee.bayes_error
+    e = room.make_design().guarantee.bayes_error
     (found,) = (r.percent for r in claims.readings_of_section_v() if r.name == "zero_predictors")
     np.testing.assert_allclose(e * np.abs(out - Y).mean(axis=(0, 1)), found, rtol=1e-9)
 
@@ -94,7 +94,7 @@ def test_a_pseudo_predictor_fed_with_raw_readings_by_simulation():
         K = P / (P + 0.1)
         x, pseudo = room.A * (x + K * (y - x)) + room.B, room.A * (pseudo + K * (y - pseudo))
         P = room.A**2 * (1 - K) * P + 0.1
-    e = claims.design_for().guarantee.bayes_error
+    e = room.make_design().guarantee.bayes_error
     (found,) = (r.percent for r in claims.readings_of_section_v() if r.name == "fed_with_raw")
     assert e * np.mean(change) == pytest.approx(found)
 

@@ -7,10 +7,11 @@ import pytest
 from helpers import dense, dense_scores
 from scipy import stats
 
-from understudy.paper.downstream import FALSE_ALARM, Check, checks, compute, kalman
 from understudy.paper.examples import office
 from understudy.paper.examples import simulate as simulated
-from understudy.paper.setting import Settings
+from understudy.paper.noise import Check, checks, kalman
+from understudy.paper.noise import compute_downstream as compute
+from understudy.paper.setting import FALSE_ALARM, Settings
 
 
 @pytest.fixture(scope="module")

@@ -33,15 +33,18 @@ def test_moments_are_those_of_the_joint_gaussian(setup, estimator):
 def test_weights_are_the_estimators_of_the_frame():
     """Linear combinations and means over windows say the same."""
     Y = us.sample(room.room(1), 50, rng=3)
-    for estimator, function in (("printed", room.printed_estimator), ("consistent", room.consistent)):
-        at = [float(function(Y, k)) for k in range(11, 51)]
+    means = [(Y[k - 10 : k].mean(), Y[k - 11 : k - 1].mean()) for k in range(11, 51)]
+    printed = [(now - before) / room.A for now, before in means]
+    consistent = [(now - room.A * before) / room.B for now, before in means]
+    for estimator, at in (("printed", printed), ("consistent", consistent)):
         np.testing.assert_allclose(Setup().estimate(Y, estimator), at, rtol=1e-9, atol=1e-12)
+        assert Setup().last_estimate(Y, estimator) == pytest.approx(at[-1], rel=1e-9)
 
 
 def test_the_printed_estimator_is_the_slope_and_dies_out():
     """(Y_k - Y_{k-10}) / 9.5; its mean follows the closed form and is gone at reading 1000, whatever b is."""
     Y = us.sample(room.room(1), 50, rng=3)
-    assert float(room.printed_estimator(Y)) == pytest.approx((Y[49] - Y[39]) / 9.5)
+    assert float(Setup().last_estimate(Y, "printed")) == pytest.approx((Y[49] - Y[39]) / 9.5)
     assert Setup().moments("printed", 1)[0] == pytest.approx(0.95**40 * (1 - 0.95**10) * 100 / 9.5)
     for b in (1.0, 10.0, 1000.0):
         assert abs(Setup(b=b).moments("printed", 2, 1000)[0]) < 1e-9

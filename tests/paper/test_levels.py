@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from helpers import ALPHA
+from paper_golden import GOLDEN
 from scipy.stats import binomtest
 
 import understudy as us
@@ -27,7 +28,7 @@ def design():
 
 
 def test_the_numbers_are_the_golden_ones(outcome):
-    for name, (value, tolerance) in tradeoff.GOLDEN_LEVELS.items():
+    for name, (value, tolerance) in GOLDEN["levels"].items():
         assert outcome.numbers[name] == pytest.approx(value, abs=tolerance), name
 
 

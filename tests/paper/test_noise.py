@@ -9,6 +9,7 @@ import pytest
 import scipy.integrate
 import scipy.stats
 from helpers import ALPHA, dense
+from paper_golden import GOLDEN
 
 import understudy as us
 from understudy.errors import DesignError
@@ -37,7 +38,7 @@ def agrees(wrong, n, probability):
 
 
 def test_the_numbers_are_the_golden_ones(outcome):
-    for name, (value, tolerance) in noise.GOLDEN.items():
+    for name, (value, tolerance) in GOLDEN["noise"].items():
         assert outcome.numbers[name] == pytest.approx(value, abs=tolerance), name
 
 

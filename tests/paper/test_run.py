@@ -1,18 +1,18 @@
-"""The whole command: golden values of every module that keeps some, the files, the page, and what interrupts it."""
+"""The whole command: golden values of every result that has some, the files, the page, and what interrupts it."""
 
 import csv
-import importlib
 import json
 import re
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from paper_golden import GOLDEN
 
 from understudy.errors import ConfigurationError
 from understudy.paper import run as running
-from understudy.paper.run import CATALOGUE, DESCRIPTIONS, choose, glance, page, run, table_html
-from understudy.paper.setting import Outcome, Settings, Table
+from understudy.paper.run import CATALOGUE, choose, glance, page, run, table_html
+from understudy.paper.setting import Outcome, Settings, Table, words
 
 WRITTEN = ("claims", "tradeoff", "disguised", "levels")
 
@@ -53,12 +53,9 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_each_module_has_its_golden_values(outcomes, name):
-    """Where a module keeps some, each is a number of its outcome, within its tolerance."""
-    module, _, function = CATALOGUE[name].partition(":")
-    known = function.replace("compute", "golden").upper()  # compute_levels has GOLDEN_LEVELS
-    golden = getattr(importlib.import_module(f"understudy.paper.{module}"), known, {})
-    for number, (value, tolerance) in golden.items():
+def test_each_result_has_its_golden_values(outcomes, name):
+    """Each is a number of its outcome, within its tolerance."""
+    for number, (value, tolerance) in GOLDEN.get(name, {}).items():
         assert outcomes[name].numbers[number] == pytest.approx(value, abs=tolerance), number
 
 
@@ -81,7 +78,7 @@ def test_outcomes_are_named_as_the_catalogue_says(outcomes):
 def test_no_two_pictures_share_a_file_and_each_is_described(outcomes):
     stems = [stem for outcome in outcomes.values() for stem in outcome.pictures]
     assert len(set(stems)) == len(stems)
-    assert set(stems) == set(DESCRIPTIONS)
+    assert set(stems) == set(words()["pictures"])
 
 
 def test_the_glance_has_our_figures_beside_the_paper_s(outcomes):

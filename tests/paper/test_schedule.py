@@ -7,21 +7,20 @@ import math
 import numpy as np
 import pytest
 
-from understudy.paper.schedule import (
+from understudy.paper.examples import (
     DAYS,
-    FALSE_ALARM,
     PLAYED,
     TRUE,
     along,
     best_guess,
-    compute,
     path,
     randomizer,
     redrawn,
     share,
 )
-from understudy.paper.schedule import disguise_days as disguised
-from understudy.paper.setting import Settings
+from understudy.paper.examples import compute_schedule as compute
+from understudy.paper.examples import disguise_days as disguised
+from understudy.paper.setting import FALSE_ALARM, Settings
 
 SIGMAS = 4.892  # two sides of a normal law at 1e-6
 

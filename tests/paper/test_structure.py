@@ -11,9 +11,9 @@ from matplotlib.patches import FancyBboxPatch
 from scipy import stats
 
 import understudy as us
-from understudy.paper.examples import office
+from understudy.paper.examples import compute_structure as compute
+from understudy.paper.examples import office, structure
 from understudy.paper.setting import Settings, room
-from understudy.paper.structure import compute, structure
 from understudy.report.diagram import plot_predictors, plot_sensor, plot_transformation, ran
 from understudy.transform.kalman_pair import gains, scalar_gains
 

@@ -9,6 +9,7 @@ import pytest
 import scipy.optimize
 import scipy.stats
 from helpers import ALPHA
+from paper_golden import GOLDEN
 
 import understudy as us
 from understudy.paper import setting as room
@@ -35,7 +36,7 @@ def flip(leakage):
 
 
 def test_the_numbers_are_the_golden_ones(outcome):
-    for name, (value, tolerance) in tradeoff.GOLDEN.items():
+    for name, (value, tolerance) in GOLDEN["tradeoff"].items():
         assert outcome.numbers[name] == pytest.approx(value, abs=tolerance), name
 
 

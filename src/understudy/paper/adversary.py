@@ -15,6 +15,8 @@ By the chain Theta -> ~Theta -> ~Y none of them can be wrong less often than 1 -
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,7 @@ import understudy as us
 from understudy._types import Array, Ints, Progress
 from understudy.paper import setting as room
 from understudy.paper.estimates import Setup
-from understudy.paper.setting import Outcome, Settings, Table
+from understudy.paper.setting import FALSE_ALARM, Outcome, Settings, Table, fill, tell, words
 from understudy.report.figures import Bounds, ErrorCurve, panels, plot_error_ratios, plot_errors
 
 Adversary = Callable[[us.Design, Array], Ints]
@@ -31,24 +33,12 @@ Adversary = Callable[[us.Design, Array], Ints]
 LEAKAGES = (*(round(0.05 * i, 2) for i in range(14)), 0.68, 0.69)
 FEW = (0.0, 0.15, 0.3, 0.45, 0.6, 0.68)
 SEQUENCES, QUICK = 100_000, 10_000
-FALSE_ALARM = 1e-6  # of all comparisons with the bound together
 _LINE = 60  # points of the bounds as they are drawn
 _CHUNK = 25_000  # sequences at a time: what fits into the caches is faster
 
 
-# What these numbers must be, and how nearly, whatever the seed and the settings.
-GOLDEN: dict[str, tuple[float, float]] = {
-    "exact_at_0.3": (0.1336, 5e-05),
-}
-
-
-def make_design(leakage: float) -> us.Design:
-    """The paper's design at a leakage: absolute distortion over 50 readings."""
-    return us.design(room.family(), room.PSEUDO, leakage=leakage, horizon=room.HORIZON, distortion="mae")
-
-
 def _along(leakages: Iterable[float]) -> tuple[us.Design, ...]:
-    """The same at many leakages; the costs are found once."""
+    """The paper's design at many leakages; the costs are found once."""
     family, T = room.family(), room.HORIZON
     return us.frontier(family, room.PSEUDO, leakages=leakages, horizon=T, distortion="mae").designs
 
@@ -56,7 +46,7 @@ def _along(leakages: Iterable[float]) -> tuple[us.Design, ...]:
 def draws(design: us.Design, rows: Ints, rng: np.random.Generator) -> Ints:
     """A column for each row: `Randomizer.draw_index` for many at once, from the same random bits.
 
-    >>> design = make_design(0.3)
+    >>> design = room.make_design()
     >>> rows = np.arange(200) % 2
     >>> one_by_one = np.random.default_rng(1)
     >>> alone = [design.randomizer.draw_index(int(i), one_by_one) for i in rows]
@@ -102,19 +92,14 @@ def best(design: us.Design, out: Array) -> Ints:
     return np.asarray(posterior(design, out).argmax(axis=0))
 
 
-def by_printed(design: us.Design, out: Array) -> Ints:
-    """The estimator as printed, rounded to the nearest value."""
-    return np.searchsorted(design.values, room.guess(room.printed_estimator(out), design.values))
-
-
-def by_consistent(design: us.Design, out: Array) -> Ints:
-    """The estimator of the model, rounded to the nearest value."""
-    return np.searchsorted(design.values, room.guess(room.consistent(out), design.values))
+def by_estimator(estimator: str, design: us.Design, out: Array) -> Ints:
+    """An estimator at the last reading, rounded to the nearest value."""
+    return np.searchsorted(design.values, room.guess(Setup().last_estimate(out, estimator), design.values))
 
 
 ADVERSARIES: dict[str, Adversary] = {
-    "printed estimator": by_printed,
-    "consistent estimator": by_consistent,
+    "printed estimator": partial(by_estimator, "printed"),
+    "consistent estimator": partial(by_estimator, "consistent"),
     "best adversary": best,
 }
 
@@ -153,14 +138,11 @@ def compute(settings: Settings) -> Outcome:
     chances = {name: curve.chances(name) for name in ADVERSARIES}
     numbers["least_chance"] = float(min(chance.min() for chance in chances.values()))
     numbers["comparisons"] = len(ADVERSARIES) * len(leakages)
-    return Outcome(
-        "adversary",
-        "Error probability of the occupancy estimator versus leakage (Section V)",
-        _words(numbers),
-        numbers,
-        (_table(curve),),
-        {"adversary": lambda: _draw(curve)},
-    )
+    factor = numbers["exact_at_0.3"] / numbers["exact_at_0.68"]
+    pictures = {"adversary": lambda: _draw(curve)}
+    found = tell("adversary", numbers, (_table(curve),), pictures, exact_factor=factor)
+    verdict = words()["adversary"]["beaten" if is_beaten(numbers) else "kept"]
+    return replace(found, paragraphs=(*found.paragraphs, fill(verdict, numbers)))
 
 
 def expected_error(design: us.Design, estimator: str, setup: Setup | None = None) -> float:
@@ -169,7 +151,7 @@ def expected_error(design: us.Design, estimator: str, setup: Setup | None = None
     Both estimators are linear in the readings and those Gaussian given ~Theta: with q_j the probability that the
     estimate is above 1/2 under ~theta_j, the error is sum_j (p_0 P_0j q_j + p_1 P_1j (1 - q_j)).
 
-    >>> [round(expected_error(make_design(leakage), "consistent"), 4) for leakage in (0.3, 0.68)]
+    >>> [round(expected_error(room.make_design(leakage), "consistent"), 4) for leakage in (0.3, 0.68)]
     [0.1336, 0.0018]
     """
     from scipy.special import ndtr
@@ -218,29 +200,3 @@ def _draw(curve: ErrorCurve) -> Any:
     close = ("consistent estimator", "best adversary")
     plot_error_ratios(curve, close, right).set_title("the two on the bound, 99% limits", fontsize="medium")
     return figure
-
-
-def _words(numbers: dict[str, float]) -> tuple[str, ...]:
-    high, low = numbers["consistent_error_at_0.68"], numbers["consistent_error_at_0.3"]
-    verdict = (
-        "An adversary is significantly below the exact bound, which the theorem rules out: something is wrong here."
-        if is_beaten(numbers)
-        else "No adversary is significantly below the exact bound (one-sided binomial tests, false-alarm rate 1e-6 "
-        f"for all {numbers['comparisons']:.0f} together; the least chance found is {numbers['least_chance']:.2g})."
-    )
-    return (
-        f"Each point is {numbers['sequences']:,.0f} sequences through the whole filter: occupancy drawn, understudy "
-        "drawn, readings simulated, disguised, attacked. Bands are exact binomial confidence limits of 99 percent.",
-        f"The estimator consistent with the model errs {100.0 * high:.2f} percent at I_0 = 0.68 and "
-        f"{100.0 * low:.1f} percent at 0.3; the bounds there are {numbers['exact_at_0.68']:.5f} and "
-        f"{numbers['exact_at_0.3']:.5f}, a factor of {numbers['exact_at_0.3'] / numbers['exact_at_0.68']:.0f}. The "
-        "best adversary does no better: a few readings are enough to tell the understudies apart, and behind the "
-        "understudy there is nothing to be seen.",
-        f"The estimator as printed errs {100.0 * numbers['printed_error_unfiltered']:.1f} percent on readings that "
-        f"were not disguised at all, and {100.0 * numbers['printed_error_at_0.68']:.1f} percent at I_0 = 0.68: its "
-        "mean for one person is 0.54 at reading 50, next to the threshold of 0.5.",
-        "Theorem 3 with its units right (ln 2 where it prints 1) is -I_0 / ln 2 for a fair coin: it never says "
-        "anything. The sharp Fano bound coincides with the exact one here, as the optimal randomizer is a symmetric "
-        "channel.",
-        verdict,
-    )

@@ -15,10 +15,10 @@ settles, the printed one has the mean ::
 which is gone with the transient, whatever b is. It is near Theta only where the room has hardly begun to settle: a near
 one, b near a, and X_0 (1 - a) small beside b.
 
-Figs. "true and disguised" and "output of the occupancy estimator" (Section V), for Theta = 1 and ~Theta = 0.6.
-
-One room with one person, disguised as a room with 0.6 of a person. As the two models differ in their input alone,
-Y_k - ~Y_k = 10 (1 - 0.6) (1 - 0.95^k) / 0.05 in every realisation: the noise passes unchanged.
+`compute_disguised` makes the figures "true and disguised" and "output of the occupancy estimator" (Section V), for
+Theta = 1 and ~Theta = 0.6: one room with one person, disguised as a room with 0.6 of a person. As the two models
+differ in their input alone, Y_k - ~Y_k = 10 (1 - 0.6) (1 - 0.95^k) / 0.05 in every realisation: the noise passes
+unchanged.
 
 The pair is the paper's choice for its figures. The optimal randomizer for absolute distortion never draws 0.6: it
 plays 0 or 1.
@@ -34,25 +34,17 @@ import numpy as np
 import understudy as us
 from understudy._types import Array
 from understudy.paper import setting as room
-from understudy.paper.setting import Outcome, Settings, Table
+from understudy.paper.setting import Outcome, Settings, Table, make_design, share_text, tell
 from understudy.report.figures import BLUE, ROSE, Trace, panels, plot_traces
+from understudy.transform.whiteness import whiteness
 
-# Fig. "Estimates of occupancy" (Section II-B): what averaging makes of raw and of noisy readings -----
-
+# What averaging makes of raw and of noisy readings (Section II-B) ---------------------------------------------------
 
 ESTIMATORS = ("consistent", "printed")
+WINDOW = 10
 SHOWN = 100  # readings in the figure: twice the paper's horizon, so that the transient is seen to end
 NOISE = 1.0  # variance of the noise that is added
 OCCUPANCIES = (1, 2)
-
-
-# What these numbers must be, and how nearly, whatever the seed and the settings.
-GOLDEN: dict[str, tuple[float, float]] = {
-    "consistent_theta1_raw_mean": (1.0, 1e-09),
-    "printed_theta1_raw_mean": (0.5428, 0.0001),
-    "printed_theta2_raw_mean": (1.6284, 0.0001),
-    "printed_b_for_last_reading": (9.211, 0.001),
-}
 
 
 @dataclass(frozen=True)
@@ -61,13 +53,12 @@ class Setup:
 
     a: float = room.A
     b: float = room.B
-    start: float = 100.0
-    window: int = room.WINDOW
+    start: float = room.START
+    window: int = WINDOW
 
     def model(self, theta: float) -> us.GaussMarkov:
         """The room with this occupancy."""
-        Q = room.VARIANCE
-        return us.GaussMarkov(A=self.a, C=1.0, Q=Q, R=Q, b=self.b * theta, mean0=self.start, cov0=1.0)
+        return room.room(theta, self.a, self.b, self.start)
 
     def weights(self, estimator: str) -> Array:
         """What each of the last T_h + 1 readings counts for in an estimate."""
@@ -80,6 +71,10 @@ class Setup:
     def estimate(self, Y: Array, estimator: str) -> Array:
         """The estimates at readings T_h + 1, T_h + 2, .. of one sequence."""
         return np.correlate(Y, self.weights(estimator), mode="valid")
+
+    def last_estimate(self, Y: Array, estimator: str) -> Array:
+        """The estimates at the last reading of many sequences; time is the first axis."""
+        return np.asarray(self.weights(estimator) @ Y[-self.window - 1 :])
 
     def moments(self, estimator: str, theta: float, k: int = room.HORIZON, noise: float = 0.0) -> tuple[float, float]:
         """Mean and standard deviation of the estimate at reading k, exactly; `noise` is the variance added."""
@@ -151,14 +146,7 @@ def compute(settings: Settings) -> Outcome:
     settings.progress(0.8)
     drawn = {name: _traces(which, rng) for name, which in (("room", setup), ("slow", SLOW))}
     settings.progress(1.0)
-    return Outcome(
-        "estimates",
-        "Estimates of occupancy (Section II-B)",
-        _paragraphs(numbers),
-        numbers,
-        (_variants(), _transient()),
-        {"estimates": lambda: _draw(drawn)},
-    )
+    return tell("estimates", numbers, (_variants(), _transient()), {"estimates": lambda: _draw(drawn)})
 
 
 def _simulate(setup: Setup, n: int, rng: np.random.Generator) -> dict[str, float]:
@@ -168,7 +156,7 @@ def _simulate(setup: Setup, n: int, rng: np.random.Generator) -> dict[str, float
         Y = us.sample(setup.model(theta), room.HORIZON, n=n, rng=rng)[:, 0]
         for case, seen in (("raw", Y), ("noisy", Y + rng.normal(0.0, np.sqrt(NOISE), Y.shape))):
             for estimator in ESTIMATORS:
-                last = setup.weights(estimator) @ seen[-setup.window - 1 :]
+                last = setup.last_estimate(seen, estimator)
                 found[f"{estimator}_theta{theta}_{case}_misses_simulated"] = float((np.rint(last) != theta).mean())
     return found
 
@@ -212,7 +200,7 @@ def _variants() -> Table:
             for noise in (0.0, NOISE):
                 found = [(*setup.moments(estimator, theta, noise=noise), theta) for theta in OCCUPANCIES]
                 cells.append(", ".join(f"{_short(mean)} ± {sd:.2g}" for mean, sd, _ in found))
-                cells.append(_percent(float(np.mean([misses(*one) for one in found]))))
+                cells.append(share_text(float(np.mean([misses(*one) for one in found])), "<"))
         rows.append(tuple(cells))
     heads = [f"{e}, {case}" for e in ESTIMATORS for case in ("raw", "noise added")]
     columns = ["room", *(column for head in heads for column in (head, "wrong"))]
@@ -243,68 +231,21 @@ def _short(x: float) -> str:
     return "0" if abs(x) < 1e-9 else f"{x:.3g}"
 
 
-def _percent(share: float) -> str:
-    """A share in percent, small ones as a power of ten.
-
-    >>> _percent(0.17), _percent(3e-7), _percent(1e-30)
-    ('17%', '3e-05%', '<1e-10%')
-    """
-    return f"{100.0 * share:.3g}%" if share > 1e-12 else "<1e-10%"
-
-
-def _paragraphs(numbers: dict[str, float]) -> tuple[str, ...]:
-    return (
-        "The paper prints neither a, b, X_0 nor the window of this figure. We take the room of Section V (a = 0.95, "
-        "b = 10, X_0 ~ N(100, 1)) and its window of 10 readings; the noises have the variance 0.1 that II-B prints. "
-        "The first table shows what other choices give.",
-        "The estimator that follows from the model, (Ybar - a Ybarbar) / b, gives "
-        f"{numbers['consistent_theta1_raw_mean']:.3f} and {numbers['consistent_theta2_raw_mean']:.3f} with a standard "
-        f"deviation of {numbers['consistent_theta1_raw_sd']:.3f}, or {numbers['consistent_theta1_noisy_sd']:.3f} once "
-        "noise of unit variance is added: that noise hides nothing, as the paper says.",
-        f"The estimator as printed, (Ybar - Ybarbar) / a, is (Y[k] - Y[k - 10]) / (10 a): the slope of the readings. "
-        f"It tends to 0 as the room settles, for every b and every occupancy; at reading {room.HORIZON} of Section "
-        f"V's room its mean is {numbers['printed_theta1_raw_mean']:.2f} for one person and "
-        f"{numbers['printed_theta2_raw_mean']:.2f} for two. The two means are in the ratio (2 x - X_0) / (x - X_0) "
-        "at every reading, with x = b / (1 - a) = 200 where a room with one person settles: 3 to 1 from X_0 = 100, "
-        "and 2 to 1 from X_0 = 0 alone.",
-        "So it comes near 1 and 2 in two ways only, both with X_0 (1 - a) small beside b. In passing: a b can be "
-        "found that makes the factor 1 at a chosen reading. With a = 0.95 that is b = "
-        f"{numbers['printed_b_for_last_reading']:.2f} at reading 50, and the printed b = 10 gives "
-        f"{numbers['printed_from_zero_theta1_mean']:.2f} and {numbers['printed_from_zero_theta2_mean']:.2f} there, "
-        f"after {numbers['printed_from_zero_theta1_mean_at_11']:.1f} and "
-        f"{numbers['printed_from_zero_theta2_mean_at_11']:.1f} at reading 11. Or for long: with a near 1 and b near "
-        "a the room only fills up, with a slope of b Theta; a = 0.999, b = 1, X_0 = 0 gives "
-        f"{numbers['slow_printed_theta1_mean']:.2f} and {numbers['slow_printed_theta2_mean']:.2f} at reading 50. "
-        "(Rounding can be right where the mean is not: a window of 20 readings from X_0 = 100 gives 0.72 and 2.17 at "
-        "reading 50.) A figure in which estimates stay near 1 and 2 needs another room than Section V's, or another "
-        "formula than the printed one.",
-    )
-
-
-# Figs. "true and disguised" and "output of the occupancy estimator" (Section V), for Theta = 1 and ~T ---
-
+# True and disguised readings, and the estimators on both (Section V) --------------------------------------------------
 
 THETA, PSEUDO = 1, 0.6
 _READINGS = (11, 20, 30, 40, 50)
 
 
-# What these numbers must be, and how nearly, whatever the seed and the settings.
-GOLDEN_DISGUISED: dict[str, tuple[float, float]] = {
-    "mean_change_exact": (51.939, 0.0005),
-}
-
-
 def compute_disguised(settings: Settings) -> Outcome:
     """One realisation, its disguise, and what the estimators make of both."""
-    from understudy.transform.whiteness import whiteness
-
     source, target = room.room(THETA), room.room(PSEUDO)
     Y = us.sample(source, room.HORIZON, rng=settings.rng("disguised"))
     out = us.disguise(Y, source=source, target=target)
     setup = Setup()
     numbers: dict[str, float] = {
         "mean_change": float(np.abs(Y - out).mean()),
-        "mean_change_exact": float(us.costs(us.Family(room.room, [THETA]), [PSEUDO], room.HORIZON, "mae").matrix[0, 0]),
+        "mean_change_exact": float(us.costs(room.family((THETA,)), [PSEUDO], room.HORIZON, "mae").matrix[0, 0]),
         "last_true": float(Y[-1]),
         "last_disguised": float(out[-1]),
         "round_trip": float(np.abs(us.disguise(out, source=target, target=source) - Y).max()),
@@ -319,19 +260,17 @@ def compute_disguised(settings: Settings) -> Outcome:
             numbers |= {f"{estimator}_{name}_mean": mean, f"{estimator}_{name}_sd": sd}
             numbers[f"{estimator}_{name}_says_one"] = _says_one(mean, sd)
     settings.progress(1.0)
-    return Outcome(
-        "disguised",
-        "True and disguised readings, and the estimator on them (Section V)",
-        _disguised_paragraphs(numbers),
-        numbers,
-        (_disguised_table(Y, out, setup),),
-        {"true-and-disguised": lambda: _draw_readings(Y, out), "estimator-output": lambda: _draw_estimates(Y, out)},
-    )
+    pictures = {
+        "true-and-disguised": lambda: _draw_readings(Y, out),
+        "estimator-output": lambda: _draw_estimates(Y, out),
+    }
+    under = {name: _p_value(numbers[f"whiteness_{name}"]) for name in ("under_pseudo", "under_true")}
+    return tell("disguised", numbers, (_disguised_table(Y, out, setup),), pictures, **under)
 
 
 def _mass_on_pseudo() -> float:
     """How often the optimal randomizer at I_0 = 0.3 plays this pseudo value."""
-    design = us.design(room.family(), room.PSEUDO, leakage=0.3, horizon=room.HORIZON, distortion="mae")
+    design = make_design()
     return float(design.prior @ design.randomizer.kernel[:, room.PSEUDO.index(PSEUDO)])
 
 
@@ -390,22 +329,3 @@ def _p_value(p: float) -> str:
     ('p = 0.25', 'p < 1e-12')
     """
     return f"p = {p:.2g}" if p >= 1e-12 else "p < 1e-12"
-
-
-def _disguised_paragraphs(numbers: dict[str, float]) -> tuple[str, ...]:
-    return (
-        f"One person, played by {PSEUDO:g} of a person: the readings change by {numbers['mean_change']:.2f} on average "
-        f"over {room.HORIZON} readings, in every realisation the same, as the two models differ in their input alone. "
-        "The disguised readings pass for readings of the understudy's room (whiteness of the scores, "
-        f"{_p_value(numbers['whiteness_under_pseudo'])}) and not for the true one's "
-        f"({_p_value(numbers['whiteness_under_true'])}).",
-        f"The estimator consistent with the model finds the understudy, {numbers['consistent_disguised_mean']:.2f} ± "
-        f"{numbers['consistent_disguised_sd']:.3f}, not the truth. But rounded to 0 or 1 it says 1 "
-        f"in {100.0 * numbers['consistent_disguised_says_one']:.4g} percent of all sequences, which is the truth here: "
-        "what protects is the draw, not one pseudo value, and a figure of a single pair shows no privacy.",
-        f"The estimator as printed has the mean {numbers['printed_disguised_mean']:.2f} on disguised and "
-        f"{numbers['printed_true_mean']:.2f} on true readings at reading 50; it is no estimate of the occupancy in "
-        "either case, since it follows the slope of the readings.",
-        "The optimal randomizer at I_0 = 0.3 draws 0.6 with probability "
-        f"{numbers['kernel_mass_on_pseudo']:.2g}: for absolute distortion it plays 0 and 1 only.",
-    )

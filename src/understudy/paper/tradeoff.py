@@ -7,26 +7,26 @@ draw theta, draw ~theta, sample a room, disguise it, take the mean of d(Y_k, ~Y_
 The paper divides the average distortion by the average CO2. For the absolute distortion that gives percent. For the
 squared one it would not (ppm squared over ppm), so its square root is divided: root mean square over mean reading.
 
-Occupancy 0 to 4 (the motivating example, II-B, allows it): the whole card and the whole trade-off for five values.
-
-With two values Theorem 3 says nothing: (H - I_0 - ln 2) / ln m is never positive. With five it does, as long as I_0 is
-below ln 5 - ln 2 = 0.916 nats, 57 percent of the entropy. The room is that of Section V with b Theta for up to four
-people, all five numbers of people are equally likely, and the filter may play any of 0, 0.5, .., 4.
+`compute_levels` makes the whole card and the whole trade-off for occupancies 0 to 4, which the motivating example
+(II-B) allows. With two values Theorem 3 says nothing: (H - I_0 - ln 2) / ln m is never positive. With five it does,
+as long as I_0 is below ln 5 - ln 2 = 0.916 nats, 57 percent of the entropy. The room is that of Section V with b
+Theta for up to four people, all five numbers of people are equally likely, and the filter may play any of 0, 0.5, ..,
+4.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 import understudy as us
-from understudy._types import Array, Frozen
+from understudy._types import Array
 from understudy.paper import setting as room
-from understudy.paper.setting import Outcome, Settings, Table
+from understudy.paper.setting import Outcome, Settings, Table, tell
 from understudy.report.figures import (
     Line,
     add_root_axis,
@@ -37,39 +37,23 @@ from understudy.report.figures import (
     plot_kernel,
 )
 
-# Fig. "relative distortion versus leakage" (Section V): what a leakage costs, for absolute and for sq ---
-
+# Two values: absolute and squared distortion --------------------------------------------------------------------------
 
 # Every hundredth, and closer where the curve is steep: near 0 it falls like the root of the leakage.
 LEAKAGES = (0.0, 0.0005, 0.001, 0.002, 0.005, *(round(0.01 * k, 2) for k in range(1, 70)), math.log(2.0))
 CHECKED = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, math.log(2.0))
 MEASURES = {"absolute": "mae", "squared": "mse"}
-FALSE_ALARM = 1e-6
-
-# What the numbers must be, and how near.
-GOLDEN: Mapping[str, tuple[float, float]] = {
-    "absolute_percent_at_0.30": (17.346, 5e-4),
-    "absolute_percent_at_0.00": (64.924, 5e-4),
-    "absolute_percent_at_ln2": (0.0, 1e-6),
-    "squared_rms_percent_at_0.00": (70.839, 5e-4),
-    "squared_rms_percent_at_0.30": (47.998, 5e-4),
-}
 
 
-class Simulation(Frozen):
+@dataclass(frozen=True)
+class Simulation:
     """Distortions by simulation at some leakages, with their standard errors, beside the exact ones."""
 
-    __slots__ = ("error", "exact", "leakages", "mean", "sequences")
-
-    def __init__(
-        self, leakages: ArrayLike, exact: ArrayLike, estimates: list[tuple[float, float]], sequences: int
-    ) -> None:
-        self.leakages, self.exact = np.array(leakages, dtype=float), np.array(exact, dtype=float)
-        self.mean, self.error = np.array(estimates).T
-        self.sequences = sequences
-
-    def __repr__(self) -> str:
-        return f"Simulation({self.leakages.size} leakages, {self.sequences} sequences each)"
+    leakages: Array
+    exact: Array
+    mean: Array
+    error: Array
+    sequences: int
 
 
 def compute(settings: Settings) -> Outcome:
@@ -88,14 +72,9 @@ def compute(settings: Settings) -> Outcome:
         numbers |= {f"{name}_{what}_at_{_word(x)}": float(y) for x, y in zip(LEAKAGES, shares, strict=True)}
     for name, found in checks.items():
         numbers[f"{name}_check_p"] = agreement(found.exact, found.mean, found.error)
-    return Outcome(
-        "tradeoff",
-        "Relative distortion against leakage",
-        _paragraphs(numbers, checks),
-        numbers,
-        (_table(curves, checks, mean),),
-        {"tradeoff": lambda: draw(curves, checks)},
-    )
+    pictures = {"tradeoff": lambda: draw(curves, checks)}
+    sequences = checks["absolute"].sequences
+    return tell("tradeoff", numbers, (_table(curves, checks, mean),), pictures, sequences=sequences)
 
 
 def simulate(design: us.Design, n: int, rng: np.random.Generator) -> tuple[float, float]:
@@ -118,8 +97,8 @@ def check(curve: us.Frontier, rng: np.random.Generator, quick: bool = False) -> 
     """Simulated points of a frontier."""
     n, leakages = (20_000, CHECKED[::2]) if quick else (100_000, CHECKED)
     designs = [curve[LEAKAGES.index(x)] for x in leakages]
-    estimates = [simulate(design, n, rng) for design in designs]
-    return Simulation(leakages, [design.distortion for design in designs], estimates, n)
+    mean, error = np.array([simulate(design, n, rng) for design in designs]).T
+    return Simulation(np.array(leakages), np.array([design.distortion for design in designs]), mean, error, n)
 
 
 def agreement(exact: Array, mean: Array, error: Array) -> float:
@@ -188,40 +167,11 @@ def _table(curves: Mapping[str, us.Frontier], checks: Mapping[str, Simulation], 
     return Table("Distortion of the optimal filter; simulated with one standard error", heads, tuple(rows))
 
 
-def _paragraphs(numbers: Mapping[str, float], checks: Mapping[str, Simulation]) -> tuple[str, ...]:
-    n = checks["absolute"].sequences
-    return (
-        f"The least distortion at {len(LEAKAGES)} leakages from 0 to ln 2, exact, each with its proof of optimality. "
-        f"The mean reading over prior and horizon is {numbers['mean_reading_ppm']:.6g} ppm. At I_0 = 0.3 the absolute "
-        f"distortion is {numbers['absolute_percent_at_0.30']:.3f} percent of it; the paper's text says about 0.8. "
-        f"At I_0 = 0 it is {numbers['absolute_percent_at_0.00']:.1f} percent, at ln 2 nothing.",
-        "Squared distortion has another optimum: at small leakages it draws values between 0 and 1, from which "
-        "absolute distortion gains nothing. It is shown in ppm squared, and on the right as its root in percent of "
-        "the mean reading. Dividing the square itself by the mean reading would leave a unit.",
-        f"Each diamond is the definition, simulated over {n:,} sequences without any formula for the distortion. All "
-        f"points together differ from the curve with a chi-square p-value of {numbers['absolute_check_p']:.3g} "
-        f"(absolute) and {numbers['squared_check_p']:.3g} (squared); below {FALSE_ALARM:g} would be an alarm.",
-    )
-
-
-# Occupancy 0 to 4 (the motivating example, II-B, allows it): the whole card and the whole trade-off f ---
-
+# Five values ----------------------------------------------------------------------------------------------------------
 
 VALUES = (0, 1, 2, 3, 4)
 PSEUDO = (0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4)
 SHARES = (20, 40)  # percent of the entropy
-
-# What the numbers must be, and how near.
-GOLDEN_LEVELS: Mapping[str, tuple[float, float]] = {
-    "distortion_ppm_20": (91.370, 1e-3),
-    "distortion_ppm_40": (53.394, 1e-3),
-    "bayes_error_20": (0.51893, 1e-5),
-    "bayes_error_40": (0.33639, 1e-5),
-    "fano_20": (0.43490, 1e-5),
-    "fano_40": (0.27342, 1e-5),
-    "fano_paper_20": (0.36932, 1e-5),
-    "fano_paper_40": (0.16932, 1e-5),
-}
 
 _BOUNDS = {"bayes_error": "best adversary", "fano": "sharp Fano", "fano_paper": "the paper's Fano"}
 
@@ -236,14 +186,12 @@ def compute_levels(settings: Settings) -> Outcome:
     curve = us.frontier(family, PSEUDO, leakages=budgets, horizon=T, distortion=d)
     settings.progress(1.0)
     numbers = _level_numbers(designs, curve)
-    return Outcome(
-        "levels",
-        "Five levels of occupancy",
-        _level_paragraphs(designs, numbers),
-        numbers,
-        (_level_points(curve), *card_tables(designs)),
-        {"levels": lambda: draw_levels(curve), "levels_randomizer": lambda: draw_randomizers(designs)},
-    )
+    used = np.any([design.randomizer.kernel.any(axis=0) for design in designs.values()], axis=0)
+    unused = ", ".join(f"{value:g}" for value, plays in zip(PSEUDO, used, strict=True) if not plays)
+    facts = {f"headline_{share}": design.guarantee.headline for share, design in designs.items()}
+    facts["never"] = f"{unused} are never played" if unused else "every value is played"
+    pictures = {"levels": lambda: draw_levels(curve), "levels_randomizer": lambda: draw_randomizers(designs)}
+    return tell("levels", numbers, (_level_points(curve), *card_tables(designs)), pictures, **facts)
 
 
 def _budgets(points: int) -> list[str]:
@@ -324,30 +272,3 @@ def _level_points(curve: us.Frontier) -> Table:
             ))  # fmt: skip
     heads = ("% of the entropy", "I_0 (nats)", "distortion (ppm)", *(f"wrong (%), {name}" for name in _BOUNDS.values()))
     return Table("The trade-off for five values; how often every guess is wrong, at least", heads, tuple(rows))
-
-
-def _level_paragraphs(designs: Mapping[int, us.Design], numbers: Mapping[str, float]) -> tuple[str, ...]:
-    unused = [
-        pseudo
-        for j, pseudo in enumerate(PSEUDO)
-        if not any(design.randomizer.kernel[:, j].any() for design in designs.values())
-    ]
-    compared = " ".join(
-        f"At {share} percent of the entropy ({numbers[f'leakage_{share}']:.3f} nats) every guess is wrong with "
-        f"probability {100 * numbers[f'bayes_error_{share}']:.1f} percent at least; the sharp Fano bound says "
-        f"{100 * numbers[f'fano_{share}']:.1f}, the paper's {100 * numbers[f'fano_paper_{share}']:.1f}. The filter "
-        f"costs {numbers[f'distortion_ppm_{share}']:.1f} ppm, {numbers[f'distortion_percent_{share}']:.1f} percent "
-        "of the mean reading."
-        for share in designs
-    )
-    never = f"{', '.join(f'{value:g}' for value in unused)} are never played" if unused else "every value is played"
-    return (
-        f"Five equally likely occupancies; blind, a guess is wrong in 80 percent of cases. {compared}",
-        "The paper's Theorem 3, with its one bit written as ln 2 nats, is positive below "
-        f"{numbers['fano_paper_until']:.3f} nats, and the weakest of the three throughout. The exact bound is the one "
-        "to quote. Its line has a kink near 0.14 nats: from there on the filter plays 0 and 4 too.",
-        f"Of the nine values offered, {never} in these two designs. Under absolute distortion a value halfway between "
-        "two private ones costs, whoever is in the room, what its neighbours cost on average. Tossing a coin between "
-        "the neighbours is as cheap and gives away no more.",
-        *(f"{share} percent: {design.guarantee.headline}" for share, design in designs.items()),
-    )
