@@ -77,13 +77,10 @@ class Measure(Frozen):
     def of_normal(self, mean: Array, variance: Array) -> Array:
         """E d for differences that are normal, over arrays (channels, ...), channels summed.
 
-        E |D| = s sqrt(2/pi) exp(-m^2 / 2 s^2) + m erf(m / (s sqrt 2)), and |m| at s = 0. Complex numbers carry a
-        derivative as their small imaginary part, and so does what comes back.
+        E |D| = s sqrt(2/pi) exp(-m^2 / 2 s^2) + m erf(m / (s sqrt 2)), and |m| at s = 0.
         """
         if self.power == 2:
             E = mean * mean + variance
-        elif np.iscomplexobj(mean):
-            E = _mean_absolute_tangent(mean, variance)
         else:
             E = np.abs(mean)
             if variance.any():
@@ -136,19 +133,6 @@ def _mean_absolute(size: Array, variance: Array) -> Array:
     out = size.copy()
     out[near] = _folded(size[near], s[near], r[near])
     return out
-
-
-def _mean_absolute_tangent(mean: Array, variance: Array) -> Array:
-    """E |N(m, V)|, with dE = erf(m / (s sqrt 2)) dm + exp(-m^2 / 2 s^2) / (s sqrt(2 pi)) dV as its imaginary part."""
-    from scipy.special import erf
-
-    m, V = mean.real, variance.real
-    s = np.sqrt(V)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        r = np.where(s > 0.0, m / s, np.sign(m) * math.inf)
-        in_mean = np.where(s > 0.0, erf(r * math.sqrt(0.5)), np.sign(m))
-        in_variance = np.where(s > 0.0, np.exp(-0.5 * r * r) / (s * math.sqrt(2.0 * math.pi)), 0.0)
-    return np.asarray(_mean_absolute(np.abs(m), V) + 1j * (in_mean * mean.imag + in_variance * variance.imag))
 
 
 def _folded(m: Array, s: Array, r: Array) -> Array:
