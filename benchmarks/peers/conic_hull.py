@@ -17,7 +17,7 @@ from time import process_time
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.randomizer.robust import worst_prior
+from understudy.randomizer.priors import worst_prior
 
 Array = NDArray[np.float64]
 

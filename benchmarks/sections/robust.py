@@ -13,9 +13,8 @@ import numpy as np
 import understudy as us
 from benchmarks.harness import Contender, Required, Row, Section, duration, race
 from benchmarks.peers import conic_hull
-from understudy.randomizer.conditional import solve_conditional
+from understudy.randomizer.priors import solve_conditional, solve_robust, worst_prior
 from understudy.randomizer.pseudo import optimise_pseudo
-from understudy.randomizer.robust import solve_robust, worst_prior
 
 SOLVERS = {"Clarabel": "clarabel", "ECOS": "ecos"}  # name -> package
 APART = 1e-3  # a peer that calls its answer optimal and is further off than this did another job

@@ -60,10 +60,6 @@ if TYPE_CHECKING:
     from understudy.randomizer.causal import was_ever as was_ever
     from understudy.randomizer.causal_guarantee import CausalCard as CausalCard
     from understudy.randomizer.causal_guarantee import causal_card as causal_card
-    from understudy.randomizer.conditional import ConditionalDesign as ConditionalDesign
-    from understudy.randomizer.conditional import clock_priors as clock_priors
-    from understudy.randomizer.conditional import design_conditional as design_conditional
-    from understudy.randomizer.conditional import solve_conditional as solve_conditional
     from understudy.randomizer.constraints import ErrorAtLeast as ErrorAtLeast
     from understudy.randomizer.constraints import Floor as Floor
     from understudy.randomizer.constraints import Forbidden as Forbidden
@@ -81,13 +77,17 @@ if TYPE_CHECKING:
     from understudy.randomizer.frontier import Frontier as Frontier
     from understudy.randomizer.frontier import frontier as frontier
     from understudy.randomizer.guarantee import Guarantee as Guarantee
+    from understudy.randomizer.priors import ConditionalDesign as ConditionalDesign
+    from understudy.randomizer.priors import RobustDesign as RobustDesign
+    from understudy.randomizer.priors import clock_priors as clock_priors
+    from understudy.randomizer.priors import design_conditional as design_conditional
+    from understudy.randomizer.priors import design_robust as design_robust
+    from understudy.randomizer.priors import solve_conditional as solve_conditional
+    from understudy.randomizer.priors import solve_robust as solve_robust
+    from understudy.randomizer.priors import worst_prior as worst_prior
     from understudy.randomizer.pseudo import PseudoSearch as PseudoSearch
     from understudy.randomizer.pseudo import optimise_positions as optimise_positions
     from understudy.randomizer.pseudo import optimise_pseudo as optimise_pseudo
-    from understudy.randomizer.robust import RobustDesign as RobustDesign
-    from understudy.randomizer.robust import design_robust as design_robust
-    from understudy.randomizer.robust import solve_robust as solve_robust
-    from understudy.randomizer.robust import worst_prior as worst_prior
     from understudy.stream.inspection import backup_ledger as backup_ledger
     from understudy.stream.ledger import Ledger as Ledger
     from understudy.stream.stream import Stream as Stream
@@ -147,10 +147,10 @@ _HOME = {
     "was_ever": "randomizer.causal",
     "CausalCard": "randomizer.causal_guarantee",
     "causal_card": "randomizer.causal_guarantee",
-    "ConditionalDesign": "randomizer.conditional",
-    "clock_priors": "randomizer.conditional",
-    "design_conditional": "randomizer.conditional",
-    "solve_conditional": "randomizer.conditional",
+    "ConditionalDesign": "randomizer.priors",
+    "clock_priors": "randomizer.priors",
+    "design_conditional": "randomizer.priors",
+    "solve_conditional": "randomizer.priors",
     "ErrorAtLeast": "randomizer.constraints",
     "Floor": "randomizer.constraints",
     "Forbidden": "randomizer.constraints",
@@ -171,10 +171,10 @@ _HOME = {
     "optimise_positions": "randomizer.pseudo",
     "optimise_pseudo": "randomizer.pseudo",
     "Randomizer": "randomizer.design",
-    "RobustDesign": "randomizer.robust",
-    "design_robust": "randomizer.robust",
-    "solve_robust": "randomizer.robust",
-    "worst_prior": "randomizer.robust",
+    "RobustDesign": "randomizer.priors",
+    "design_robust": "randomizer.priors",
+    "solve_robust": "randomizer.priors",
+    "worst_prior": "randomizer.priors",
     "backup_ledger": "stream.inspection",
     "Ledger": "stream.ledger",
     "Stream": "stream.stream",

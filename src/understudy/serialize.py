@@ -69,7 +69,7 @@ KINDS: dict[str, dict[str, str]] = {
     "design": {
         "design": "randomizer.design:Design",
         "causal design": "randomizer.causal:CausalDesign",
-        "robust design": "randomizer.robust:RobustDesign",
+        "robust design": "randomizer.priors:RobustDesign",
     },
     "state": {
         "CellState": "models.quantised_residual",

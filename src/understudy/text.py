@@ -27,10 +27,10 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 # Numbers and names ----------------------------------------------------------------------------------------------------
 
@@ -64,6 +64,18 @@ def percent(x: float, side: Side) -> str:
         return f"{_not_finite(x)} percent"
     share = 100 * _RELIABLE.create_decimal(repr(float(x)))
     return f"{_digits(share.quantize(Decimal('0.01'), _SIDES[side]))} percent"
+
+
+def with_error(value: float, error: float) -> str:
+    """A distortion with its standard error, to the digits that the error leaves.
+
+    >>> with_error(17.34592, 0.0), with_error(17.34592, 0.021)
+    ('17.3459', '17.346 +- 0.021')
+    """
+    if error <= 1e-12 * value:
+        return f"{value:.6g}"
+    digits = max(0, 1 - math.floor(math.log10(error)))
+    return f"{value:.{digits}f} +- {error:.{digits}f}"
 
 
 def factor(nats: float) -> str:
@@ -611,6 +623,45 @@ def robust_claim(priors: int | None, nats: float, error: float, horizon: int | N
     )
 
 
+def robust_conditions(any_prior: bool) -> str:
+    """All that must be true for the bounds of a hull of priors to hold, and what they do not say."""
+    mixture = "" if any_prior else "the odds beforehand to be a mixture of those listed, "
+    return (
+        f"This needs {mixture}the parameter to be constant over the epoch, the models of its values to be right, and "
+        "one draw for an epoch. It bounds an average: after single draws more can be known. Nothing is said about "
+        "channels that are not filtered."
+    )
+
+
+def robust_card(card: Mapping[str, Any], distortion: str, residual: tuple[float, int] | None, width: int) -> str:
+    """The card of a hull of priors, from its facts: what holds at all of them, and what at each corner."""
+    weighed = "the stated odds"
+    if card["distortion_weighed_by"] == "worst":
+        weighed = "the odds in the hull that make it largest"
+    lines = [
+        *textwrap.wrap(card["headline"], width),
+        "",
+        f"distortion       {distortion} at {weighed}; at least {card['lower_bound']:.8g} for every randomizer "
+        f"that keeps the budget over the hull ({card['status']})",
+        f"leakage          at most {number(card['worst_leakage_nats'], 'up')} nats over the hull "
+        f"(budget {card['budget_nats']:.6g}), reached at the odds {_percentages(card['worst_odds'])}",
+    ]
+    if residual is not None:
+        lines.append(f"residual         {number(residual[0], 'up')} nats over {counted(residual[1], 'reading')}")
+    if not card["any_odds"]:
+        lines += ["", f"{'odds':34}{'nats':>10}{'wrong before':>16}{'wrong after':>15}"]
+        for corner in card["corners"]:
+            before, after = (percent(corner[name], "down") for name in ("wrong_before", "wrong_after"))
+            odds, nats = _percentages(corner["odds"]), number(corner["nats"], "up")
+            lines.append(f"{odds:34}{nats:>10}{before:>16}{after:>15}")
+    return "\n".join([*lines, "", *textwrap.wrap(card["conditions"], width)])
+
+
+def _percentages(prior: Iterable[float]) -> str:
+    words = " : ".join(f"{100.0 * p:.4g}" for p in prior)
+    return words if len(words) <= 33 else f"{words[:30]}..."
+
+
 def conditional_claim(nats: float, error: float, worst: Hashable, horizon: int | None) -> str:
     """What holds given a public clock, conditions included; `worst` is the time at which guesses are best."""
     return (
@@ -618,6 +669,55 @@ def conditional_claim(nats: float, error: float, worst: Hashable, horizon: int |
         "nats a draw beyond the time, and any guess by an adversary who knows the time is wrong with probability at "
         f"least {percent(error, 'down')} (at {worst!r}, the worst time), {_watched(horizon)}."
     )
+
+
+class ClockFacts(NamedTuple):
+    """What a design for a public clock comes to on the whole."""
+
+    claim: str
+    distortion: float
+    lower_bound: float
+    status: str
+    split: str
+    leakage: float
+    budget: float
+    clock_information: float
+
+
+class ClockRow(NamedTuple):
+    """What it comes to at one value of the clock."""
+
+    time: Hashable
+    weight: float
+    distortion: float
+    leakage: float
+    prior_error: float
+    bayes_error: float
+
+
+_CLOCK_CONDITIONS = (
+    "Each draw is for one epoch, over which the parameter is constant, and leaks what its line says. Where a parameter "
+    "lasts over several draws, each of them leaks about it: the leakages then add up, at most."
+)
+
+
+def conditional_card(whole: ClockFacts, rows: Iterable[ClockRow], width: int) -> str:
+    """The card of a design for a public clock."""
+    lines = [
+        *textwrap.wrap(whole.claim, width),
+        "",
+        f"distortion       {whole.distortion:.6g}, at least {whole.lower_bound:.8g} for any randomizers "
+        f"within the budget ({whole.status}; {whole.split})",
+        f"leakage          {number(whole.leakage, 'up')} nats given the clock (budget {whole.budget:.6g})",
+        f"the time alone   {number(whole.clock_information, 'up')} nats, which nothing here hides",
+        "",
+        f"{'time':16}{'weight':>9}{'distortion':>13}{'nats':>11}{'wrong before':>15}{'wrong after':>14}",
+    ]
+    for row in rows:
+        before, after = percent(row.prior_error, "down"), percent(row.bayes_error, "down")
+        nats = number(row.leakage, "up")
+        lines.append(f"{row.time!s:16}{row.weight:9.3f}{row.distortion:13.6g}{nats:>11}{before:>15}{after:>14}")
+    return "\n".join([*lines, "", *textwrap.wrap(_CLOCK_CONDITIONS, width)])
 
 
 def local_dp_words(epsilon: float) -> str:

@@ -17,8 +17,8 @@ from scipy.optimize import brentq
 import understudy as us
 from understudy.errors import ConfigurationError, DesignError
 from understudy.identify.history import Chain
-from understudy.randomizer.conditional import clock_priors, design_conditional, shares, solve_conditional
 from understudy.randomizer.measures import entropy, mutual_information
+from understudy.randomizer.priors import clock_priors, design_conditional, shares, solve_conditional
 
 HAMMING = 1.0 - np.eye(2)
 

@@ -18,7 +18,7 @@ from robust_cases import Approximate, look, mixtures, mutual, robust_cases
 import understudy as us
 from understudy.errors import ConfigurationError, DesignError, InfeasibleError, StoredFileError
 from understudy.randomizer.measures import capacity
-from understudy.randomizer.robust import design_robust, solve_robust, worst_prior
+from understudy.randomizer.priors import RobustDesign, design_robust, solve_robust, worst_prior
 from understudy.serialize import fingerprint
 from understudy.text import PRIORS
 
@@ -332,6 +332,24 @@ def test_a_file_comes_back_and_is_checked(tmp_path):
     found.save(path, models=False)
     assert us.load_design(path).family is None
     assert us.load_design(path, family=us.Family(room, values=[0, 1])).family is not None
+
+
+def test_a_file_holds_the_multipliers_that_prove_its_bound(tmp_path, monkeypatch):
+    """Loading solves nothing; multipliers that prove less, or are none, are refused; without them they are found."""
+    found, path = made(), tmp_path / "robust.json"
+    content = found.to_content()
+    old = {name: part for name, part in content.items() if name != "multipliers"}
+    assert RobustDesign.from_content(old, None).lower_bound == pytest.approx(found.lower_bound, rel=1e-9)
+    monkeypatch.setattr("understudy.randomizer.priors.saddle", None)
+    found.save(path)
+    assert us.load_design(path).lower_bound == found.lower_bound
+    point = found.multipliers
+    replace(found, multipliers=point._replace(a=0.5 * point.a)).save(path)
+    with pytest.raises(StoredFileError, match="lower_bound is not what"):
+        us.load_design(path)
+    replace(found, multipliers=point._replace(a=-point.a)).save(path)
+    with pytest.raises(StoredFileError, match="0 or more"):
+        us.load_design(path)
 
 
 def test_percent_and_bits_are_budgets_too():

@@ -8,7 +8,7 @@ import pytest
 from randomizer_cases import is_kernel
 from robust_cases import RobustCase, constant, look, mutual
 
-from understudy.randomizer.robust import solve_robust, worst_prior
+from understudy.randomizer.priors import solve_robust, worst_prior
 
 BETWEEN = np.array([[0.0, 1.0], [0.25, 0.75], [0.5, 0.5], [0.75, 0.25], [1.0, 0.0]])
 WITH_ZERO = np.array([[0.8, 0.6, 0.4], [0.5, 0.5, 0.6]]), np.array([[0.0, 1.0], [0.9, 0.1]])

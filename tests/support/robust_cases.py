@@ -19,7 +19,7 @@ from scipy.optimize import linprog
 import understudy as us
 from understudy.errors import InfeasibleError
 from understudy.models.model import Residual
-from understudy.randomizer.robust import solve_robust
+from understudy.randomizer.priors import solve_robust
 
 
 class RobustCase(NamedTuple):

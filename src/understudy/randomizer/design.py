@@ -1134,9 +1134,10 @@ def load_design(path: str | os.PathLike[str], family: Family | None = None) -> A
     -----
     Nothing is solved again for a design with a leakage or a distortion. The counts of each row of the kernel sum to
     2^53 exactly, its mutual information keeps the budget with rounding allowed for, and the lower bound is proved anew
-    by one dual evaluation at the stored multiplier (`understudy.randomizer.certificate`). Files hold no multipliers of
-    other constraints, so a design with constraints or with an error that was asked for is compared with one that is
-    found anew, each constraint being checked exactly; a robust design likewise, and the long run of a causal one.
+    by one dual evaluation at the stored multiplier (`understudy.randomizer.certificate`); those of a robust design
+    likewise, at its own multipliers. Files hold no multipliers of other constraints, so a design with constraints or
+    with an error that was asked for is compared with one that is found anew, each constraint being checked exactly; and
+    so is the long run of a causal one.
     The costs are taken as they stand: that they are those of the models is not checked.
 
     Examples

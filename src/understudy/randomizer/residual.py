@@ -94,6 +94,10 @@ class Charge:
         moved = rounded_up(sum((w * Fraction(_variation(x)) for w, x in there), Fraction(0)))
         return cls(nats, total, moved, horizon, how)
 
+    def at(self, prior: ArrayLike) -> Charge:
+        """The same residuals at another prior."""
+        return Charge.of(prior, self.charged, self.horizon, self.how)
+
     def to_dict(self) -> Plain:
         """The charge as a stored design keeps it."""
         return {
