@@ -1667,3 +1667,49 @@ def alarm_error(channel: str, above: str, shares: tuple[float, float, float], ep
         f"{channel}: of the time above {above}, {reported} is reported; of the other time, {false} is reported by "
         f"mistake; {missed} of {episodes} episodes are missed completely."
     )
+
+
+# Notes of a fit -------------------------------------------------------------------------------------------------------
+
+_FIT_NOTES = {
+    "law of another value": "the value {value!r} has {count} readings, too few: it has the law of {other!r}",
+    "one law": "no value has {least} readings: all values share one law",
+    "readings left out": "{left} of {of} readings were too far from their prediction and did not count",
+    "readings set aside": "{aside} of {of} readings were set aside as bad samples, and the level was taken to jump at "
+    "{cuts}",
+    "set aside unsettled": "each fit set other readings aside than the one before; the last one stands",
+    "heavy tails": "noise with heavy tails, which a normal law does not have, at {values}",
+    "root moved": "a root of modulus {radius:.6g} was moved to {to:.6g}: the level must come to rest",
+    "no law at the start": "the first {order} readings of a stream, and of what follows a gap, have no fitted law",
+    "no sensor noise": "the likelihood asks for no sensor noise at all in some channel: the state is seen as it is",
+    "free noise": "The law of the innovations is a mixture of normals, whose number is chosen on held-out time",
+    "no chance": "gives some held-out reading no chance at all",
+    "model as asked for": "{name}, as asked for",
+    "optimisation ended": "the optimisation was ended after {steps} steps, before it had settled",
+}
+
+
+def fit_note(kind: str, **facts: Hashable) -> str:
+    """What was done to the data, or found on the way to a family.
+
+    >>> fit_note("law of another value", value="3+", count=7, other="1-2")
+    "the value '3+' has 7 readings, too few: it has the law of '1-2'"
+    """
+    return _FIT_NOTES[kind].format(**facts)
+
+
+def best_model(name: str, alone: bool, limited: bool, runner: tuple[str, str] | None = None) -> str:
+    """Why a model class was chosen; `runner` is the second and the margin: none, clear or unclear.
+
+    >>> best_model("grey-box", False, False, ("AR(1), normal", "clear"))
+    'grey-box predicts held-out readings best, clearly better than AR(1), normal'
+    """
+    if alone:
+        return f"{name}, the only one that was tried"
+    reason = f"{name} predicts held-out readings best{' of those that can be used' if limited else ''}"
+    if runner is None:
+        return reason
+    second, margin = runner
+    if margin == "none":
+        return f"{reason}, by next to nothing: {second} does as well"
+    return f"{reason}, {'clearly' if margin == 'clear' else 'not clearly'} better than {second}"

@@ -142,7 +142,7 @@ class _Work:
 
     def premises(self) -> dict[str, Any]:
         """The premise on every test recording."""
-        from understudy.identify.prediction import log_densities
+        from understudy.identify.selection import log_densities
 
         models = {value: self.family.model(value) for value in self.family.values}
         found = {}

@@ -28,7 +28,7 @@ _CLIP = 6.0
 
 def premise(family: Family, history: History, z: list[Array], simulated: list[Array]) -> dict[str, Any]:
     """All three on one recording; `z` are its scores, `simulated` log-densities of the model's own readings."""
-    from understudy.identify.prediction import log_densities
+    from understudy.identify.selection import log_densities
 
     models = {value: family.model(value) for value in family.values}
     verdict = gate(models, history)

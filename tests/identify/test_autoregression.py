@@ -7,9 +7,10 @@ from identify_cases import changed, history_of, labels, simulated, total
 
 import understudy as us
 from understudy.errors import ConfigurationError, ModelError
+from understudy.identify.candidates import lags as lagged
+from understudy.identify.candidates import rows_of, start_law
 from understudy.identify.candidates.autoregressive import Likelihood, fit_autoregression, student_regression
-from understudy.identify.prediction import lags as lagged
-from understudy.identify.prediction import log_densities, rows_of, start_law
+from understudy.identify.selection import log_densities
 
 
 def normal_models():
@@ -100,8 +101,8 @@ def test_rows_after_a_gap_are_left_out():
     Y[300] = np.nan
     gap = history_of([(Y, segment.theta)], (0, 1))
     cut = history_of([(Y[:300], segment.theta[:300]), (Y[301:], segment.theta[301:])], (0, 1))
-    for noise in ("normal", "student"):
-        one, other = (fit_autoregression(h, order=2, noise=noise).parameters for h in (gap, cut))
+    for student in (False, True):
+        one, other = (fit_autoregression(h, order=2, student=student).parameters for h in (gap, cut))
         np.testing.assert_allclose(one["coefficients"], other["coefficients"], rtol=1e-12)
     at, _ = lagged(rows_of(gap), 2)
     assert not {0, 1, 300, 301, 302} & set(at.tolist())
@@ -132,10 +133,10 @@ def test_the_gradient_of_the_student_likelihood_is_its_slope(shared):
     rng = np.random.default_rng(8)
     n, G = 200, 2
     X, y, g = rng.standard_normal((n, 2)), rng.standard_t(3, n), rng.integers(0, G, n)
-    problem = Likelihood(X, y, g, G, shared, 0.1, None)
+    problem = Likelihood(X, y, g, G, shared, 0.1)
     B, c = np.tile([0.3, -0.2], (G, 1)) if shared else rng.standard_normal((G, 2)), np.array([0.1, -0.1])
     scale, nu = np.array([0.8, 1.3]), np.array([2.5, 9.0])
-    x = problem.packed(B, c, scale, nu)
+    x = problem.pack(B, c, scale, nu)
     value, gradient = problem.value(x)
     oracle = scipy.stats.t.logpdf(y - np.einsum("ki,ki->k", X, B[g]), nu[g], loc=c[g], scale=scale[g]).mean()
     assert value == pytest.approx(-oracle, rel=1e-12)
@@ -153,10 +154,10 @@ def test_known_student_parameters_come_back():
     rows = rows_of(history)
     at, X = lagged(rows, 1)
     g = rows.theta[at]
-    found = fit_autoregression(history, noise="student").parameters
-    problem = Likelihood(X, rows.Y[at, 0], g, 2, True, 0.0, None)
-    truth = problem.packed(np.full((2, 1), 0.9), np.array([4.0, 5.0]), np.array([1.0, 2.0]), np.array([3.0, 6.0]))
-    x = problem.packed(
+    found = fit_autoregression(history, student=True).parameters
+    problem = Likelihood(X, rows.Y[at, 0], g, 2, True, 0.0)
+    truth = problem.pack(np.full((2, 1), 0.9), np.array([4.0, 5.0]), np.array([1.0, 2.0]), np.array([3.0, 6.0]))
+    x = problem.pack(
         np.full((2, 1), found["coefficients"]), *(np.array(found[n]) for n in ("intercept", "scale", "freedom"))
     )
     h = 1e-5
@@ -172,13 +173,13 @@ def test_student_noise_predicts_heavy_tails_better_and_tells_normal_noise():
     """Held out, Student-t beats normal on heavy tails; on normal noise its degrees of freedom are large."""
     heavy = student_models((2.5, 2.5))
     train, test = simulated(heavy, [4000], seed=10), simulated(heavy, [4000], seed=11)
-    student, normal = (fit_autoregression(train, noise=n) for n in ("student", "normal"))
+    student, normal = (fit_autoregression(train, student=s) for s in (True, False))
     first = [density[1:] for density in log_densities(student.models, test)]
     second = [density[1:] for density in log_densities(normal.models, test)]
     truth = [density[1:] for density in log_densities(heavy, test)]
     assert total(first) > total(second) + 400.0
     assert total(first) > total(truth) - 30.0
-    fit = fit_autoregression(simulated(normal_models(), [4000], seed=12), order=2, noise="student")
+    fit = fit_autoregression(simulated(normal_models(), [4000], seed=12), order=2, student=True)
     assert min(fit.parameters["freedom"]) > 20.0
 
 
@@ -187,7 +188,7 @@ def test_held_readings_do_not_make_a_spike():
     rng = np.random.default_rng(13)
     y = np.cumsum(np.where(rng.random(3000) < 0.15, rng.integers(-20, 21, 3000), 0)) * 1.0 + 500.0
     history = history_of([(y, labels(rng, 3000, 2))], (0, 1))
-    fit = fit_autoregression(history, noise="student")
+    fit = fit_autoregression(history, student=True)
     assert min(fit.parameters["scale"]) >= 1.0 / np.sqrt(12.0)
     assert np.isfinite(total(log_densities(fit.models, history)))
 
@@ -201,7 +202,7 @@ def test_two_channels_with_student_noise_are_joined_by_their_correlation():
         for v, r in ((0, 0.6), (1, -0.3))
     }
     history = simulated(models, [3000], seed=14)
-    fit = fit_autoregression(history, noise="student")
+    fit = fit_autoregression(history, student=True)
     assert fit.name == "VAR(1), Student-t"
     np.testing.assert_allclose(fit.parameters["coefficients"][0], Phi[0], atol=0.07)
     np.testing.assert_allclose([c[0][1] for c in fit.parameters["correlation"]], [0.6, -0.3], atol=0.1)
@@ -222,13 +223,13 @@ def test_vectors_with_normal_noise():
 # Limits -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("noise", ["normal", "student"])
+@pytest.mark.parametrize("student", [False, True])
 @pytest.mark.parametrize("d", [1, 2])
-def test_readings_that_grow_get_a_root_inside_the_unit_circle(noise, d):
+def test_readings_that_grow_get_a_root_inside_the_unit_circle(student, d):
     """The roots are moved to 0.9999 and the rest is fitted again; a note says so."""
     rng = np.random.default_rng(16)
     y = np.exp(0.02 * np.arange(400))[:, None] * np.ones(d) + 0.05 * rng.standard_normal((400, d))
-    fit = fit_autoregression(history_of([(y, labels(rng, 400, 2))], (0, 1)), noise=noise, robust=False)
+    fit = fit_autoregression(history_of([(y, labels(rng, 400, 2))], (0, 1)), student=student, robust=False)
     assert any("was moved to 0.9999" in note for note in fit.notes)
     Phi = np.reshape(fit.parameters["coefficients"], (d, d))
     assert np.abs(np.linalg.eigvals(Phi)).max() == pytest.approx(0.9999, rel=1e-6)
@@ -250,13 +251,11 @@ def test_where_a_segment_starts():
 
 
 def test_refusals_name_the_value_and_the_rule():
-    """Order, noise, and too short a history."""
+    """Order, and too short a history."""
     history = simulated(normal_models(), [100], seed=18)
     for order in (0, 1.5, True):
         with pytest.raises(ConfigurationError, match="order = "):
             fit_autoregression(history, order=order)
-    with pytest.raises(ConfigurationError, match="noise = 'cauchy'"):
-        fit_autoregression(history, noise="cauchy")
     with pytest.raises(ModelError, match="90 readings have their 10 predecessors"):
         fit_autoregression(history, order=10)
 
@@ -267,8 +266,8 @@ def test_the_scale_of_the_readings_does_not_matter():
     X = rng.standard_normal((500, 1))
     y = 0.5 * X[:, 0] + rng.standard_t(4, 500)
     g = np.zeros(500, dtype=np.intp)
-    one = student_regression(X, y, g, 1, shared=True)
-    other = student_regression(1e3 * X, 1e-2 * y + 7.0, g, 1, shared=True)
+    one = student_regression(X, y[:, None], g, 1, shared=True, floors=np.zeros(1))
+    other = student_regression(1e3 * X, 1e-2 * y[:, None] + 7.0, g, 1, shared=True, floors=np.zeros(1))
     assert other.B.item() == pytest.approx(1e-5 * one.B.item(), rel=1e-3)
     assert other.scale.item() == pytest.approx(1e-2 * one.scale.item(), rel=1e-3)
     assert other.freedom.item() == pytest.approx(one.freedom.item(), rel=1e-2)

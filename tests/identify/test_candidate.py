@@ -8,13 +8,11 @@ import pytest
 from identify_cases import history_of, simulated, with_holes
 
 import understudy as us
-from understudy.errors import FamilyError
-from understudy.identify.candidates import Candidate
 from understudy.identify.candidates.autoregressive import fit_autoregression
 from understudy.identify.candidates.grey_box import fit_greybox
 from understudy.identify.candidates.hidden_markov import fit_hidden
 from understudy.identify.candidates.independent import fit_independent
-from understudy.identify.prediction import log_densities, scores
+from understudy.identify.selection import log_densities, scores
 from understudy.serialize import from_plain, to_plain
 
 A = np.array([[0.8, 0.1], [0.0, 0.7]])
@@ -27,7 +25,7 @@ VECTOR = {v: us.GaussMarkov(A, np.eye(2), (1.0 + v) * np.eye(2), 0.5 * np.eye(2)
 FITS = {
     "grey-box": lambda h: fit_greybox(h),
     "AR(2), normal by class": lambda h: fit_autoregression(h, order=2, by_class=True),
-    "AR(1), Student-t": lambda h: fit_autoregression(h, noise="student"),
+    "AR(1), Student-t": lambda h: fit_autoregression(h, student=True),
     "independent, normal": lambda h: fit_independent(h),
     "independent, Student-t": lambda h: fit_independent(h, law="student"),
     "independent, kernel": lambda h: fit_independent(h, law="kernel"),
@@ -46,10 +44,9 @@ def test_every_candidate_can_be_used_stored_and_shown(models, name):
     assert fit.name.removeprefix("V") == name
     assert list(fit.models) == list(history.values)
     assert fit.count > 0
-    plain = json.loads(json.dumps(fit.plain()))
-    assert plain["parameters"]["values"] == list(history.values)
-    assert fit.family().along([*history.values, *history.values]).dim == history.dim
-    again = {value: from_plain(model) for value, model in zip(fit.models, plain["models"], strict=True)}
+    assert json.loads(json.dumps(fit.parameters))["values"] == list(history.values)
+    assert us.Family(fit.models).along([*history.values, *history.values]).dim == history.dim
+    again = {value: from_plain(json.loads(json.dumps(to_plain(model)))) for value, model in fit.models.items()}
     z = np.concatenate(scores(fit.models, history))
     np.testing.assert_array_equal(z, np.concatenate(scores(again, history)))
     used = ~np.isnan(z).any(axis=1)
@@ -75,11 +72,3 @@ def test_the_text_shows_no_parameter():
     """Counts only; the private values and what was fitted stay out of logs."""
     fit = fit_independent(simulated(SCALAR, [200], seed=4))
     assert repr(fit) == "Candidate('independent, normal', 2 values, 4 free parameters)"
-
-
-def test_a_candidate_is_made_of_models():
-    """Anything else is refused, by type."""
-    with pytest.raises(FamilyError, match="a str for 0"):
-        Candidate("wrong", {0: "model"}, {}, 0)
-    with pytest.raises(FamilyError, match="models is empty"):
-        Candidate("wrong", {}, {}, 0)

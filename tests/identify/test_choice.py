@@ -12,9 +12,8 @@ from scipy import stats
 import understudy as us
 from understudy.errors import ConfigurationError, ModelError
 from understudy.identify.candidates import Candidate
-from understudy.identify.prediction import log_densities
 from understudy.identify.resample import intake
-from understudy.identify.selection import choose
+from understudy.identify.selection import choose, log_densities
 
 NAMES = {"reading": "co2", "private": "people", "time": "time"}
 

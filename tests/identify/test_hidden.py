@@ -7,11 +7,11 @@ import pytest
 from identify_cases import history_of, simulated, total, with_holes
 
 import understudy as us
-from understudy.errors import ConfigurationError
+from understudy.identify.candidates import rows_of
 from understudy.identify.candidates.hidden_markov import Chain, fit_hidden
 from understudy.identify.candidates.hidden_markov import expectation_step as expected
 from understudy.identify.candidates.hidden_markov import maximisation_step as maximised
-from understudy.identify.prediction import log_densities, rows_of
+from understudy.identify.selection import log_densities
 
 MOVES = np.array([[0.95, 0.04, 0.01], [0.03, 0.95, 0.02], [0.01, 0.04, 0.95]])
 
@@ -115,7 +115,7 @@ def test_two_channels_gaps_and_unknown_labels():
         for v in (0, 3)
     }
     history = with_holes(simulated(models, [900, 300], seed=7), seed=8)
-    fit = fit_hidden(history, states=2, starts=2)
+    fit = fit_hidden(history, states=2)
     np.testing.assert_allclose(np.array(fit.parameters["mean"])[:, :, 0], [[0.0, 8.0], [0.0, 8.0]], atol=0.4)
     np.testing.assert_allclose(fit.parameters["covariance"], np.broadcast_to(cov, (2, 2, 2, 2)), atol=0.5)
     rows = rows_of(history)
@@ -130,11 +130,3 @@ def test_the_same_random_state_gives_the_same_fit():
     history = simulated({v: room(v) for v in (0, 1)}, [600], seed=9)
     one, other = (fit_hidden(history, random_state=5).parameters for _ in range(2))
     assert one == other
-
-
-def test_refusals_name_the_value_and_the_rule():
-    """Whole numbers of at least one."""
-    history = simulated({0: room(0)}, [200], seed=10)
-    for name in ("states", "starts", "most"):
-        with pytest.raises(ConfigurationError, match=f"{name} = 0; it must be a whole number"):
-            fit_hidden(history, **{name: 0})

@@ -13,9 +13,8 @@ import understudy as us
 from understudy.errors import ConfigurationError, ReadingError, StoredFileError
 from understudy.identify.fit import Identifier, fit, load_family, save_family
 from understudy.identify.fit import read_again as reread
-from understudy.identify.prediction import scores
 from understudy.identify.resample import intake
-from understudy.identify.selection import makers, orders
+from understudy.identify.selection import makers, orders, scores
 
 NAMES = {"reading": "co2", "private": "people", "time": "time"}
 QUICK = {"model": ["AR(1), normal", "grey-box"], "order": 1}

@@ -6,9 +6,8 @@ import scipy.stats
 from identify_cases import history_of, labels, simulated, total
 
 import understudy as us
-from understudy.errors import ConfigurationError
 from understudy.identify.candidates.independent import fit_independent, kernel_estimate
-from understudy.identify.prediction import log_densities
+from understudy.identify.selection import log_densities
 
 
 def test_normal_laws_are_the_moments_of_each_value():
@@ -96,10 +95,3 @@ def test_a_channel_that_stands_still_within_a_value_has_a_law(law):
     Y[:200, 0] = 3.0
     history = history_of([(Y, theta)], (0, 1))
     assert np.isfinite(total(log_densities(fit_independent(history, law=law).models, history)))
-
-
-def test_an_unknown_law_is_refused():
-    """The message names the value and the choices."""
-    history = history_of([(np.random.default_rng(8).standard_normal(50), np.zeros(50, dtype=np.intp))], (0,))
-    with pytest.raises(ConfigurationError, match="law = 'gamma'; it must be one of 'normal', 'student', 'kernel'"):
-        fit_independent(history, law="gamma")

@@ -7,10 +7,10 @@ from identify_cases import history_of, simulated, total, with_holes
 
 import understudy as us
 from understudy.errors import FamilyError, ReadingError
+from understudy.identify.candidates import fill_labels as governing
+from understudy.identify.candidates import mask_readings as masked
 from understudy.identify.history import History, Segment
-from understudy.identify.prediction import fill_labels as governing
-from understudy.identify.prediction import log_densities, scores
-from understudy.identify.prediction import mask_readings as masked
+from understudy.identify.selection import log_densities, scores
 from understudy.laws.uniforms import uniforms_from
 
 

@@ -5,7 +5,6 @@ import pytest
 import scipy.stats
 
 import understudy as us
-from understudy.errors import ConfigurationError
 from understudy.identify.candidates.autoregressive import fit_autoregression, fit_semiparametric, shape_of
 from understudy.identify.gate import gate
 from understudy.identify.history import History, Segment
@@ -30,7 +29,7 @@ def skewed(seed):
 def test_skewed_noise_fails_with_student_and_passes_with_free_noise():
     """The law of innovations was the only thing wrong, and the gate says so both times."""
     train, held = history(skewed(1)), history(skewed(2))
-    parametric = fit_autoregression(train, order=1, noise="student", by_class=True)
+    parametric = fit_autoregression(train, order=1, student=True, by_class=True)
     free = fit_semiparametric(train, order=1)
     assert not gate(parametric.models, held).passed
     found = gate(free.models, held)
@@ -88,10 +87,3 @@ def test_two_channels_are_joined():
     assert fit.name == "VAR(1), free noise by class"
     np.testing.assert_array_equal(us.whiten(y[:50], again), us.whiten(y[:50], fit.models[1]))
     assert gate(fit.models, history(y[500:], theta[500:])).passed
-
-
-@pytest.mark.parametrize("parts", [0, True, 1.5])
-def test_a_number_of_parts_that_is_none_is_refused(parts):
-    """A whole number of at least 1."""
-    with pytest.raises(ConfigurationError, match="most_parts"):
-        fit_semiparametric(history(skewed(1)), most_parts=parts)

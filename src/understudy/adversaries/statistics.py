@@ -64,7 +64,7 @@ from understudy._types import Array, Ints, Plain
 from understudy.adversaries.knowledge import Cases
 from understudy.errors import ConfigurationError, MissingReadingError, NumericalError
 from understudy.identify.history import History, Segment
-from understudy.identify.prediction import scores
+from understudy.identify.selection import scores
 from understudy.models.family import Family
 from understudy.text import label
 

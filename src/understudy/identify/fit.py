@@ -450,7 +450,7 @@ class Identifier:
 
     def score(self, X: Data, y: Column | None = None) -> float:
         """Mean log-density of the readings of another frame under the fitted family, in nats a reading."""
-        from understudy.identify.prediction import log_densities
+        from understudy.identify.selection import log_densities
 
         if not hasattr(self, "family_"):
             raise ConfigurationError("the identifier is not fitted yet; call fit first")

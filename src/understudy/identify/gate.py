@@ -27,7 +27,7 @@ from understudy import text
 from understudy._types import Array, Index, Ints, Mask, Seed, Value
 from understudy.errors import ConfigurationError
 from understudy.identify.history import History
-from understudy.identify.prediction import scores
+from understudy.identify.selection import scores
 from understudy.models.model import Model
 
 # A classifier of the private value from scores ----------------------------------------------------

@@ -1,4 +1,11 @@
-"""Choice of the model class: the one that predicts held-out blocks of time best.
+"""How well models predict a history, and the choice of the model class: the one that predicts held-out blocks best.
+
+Reading k has the law of the model of theta_k given the readings before it: the model that `Family.along` makes of the
+labels. `log_densities` and `scores` go through a history so. That model goes through any path step by step; the common
+kinds have quick ways to the same numbers (a test holds the two together): Gauss-Markov models the compiled loop,
+autoregressive models and independent readings all readings of one value at once, hidden Markov models with one
+transition matrix the compiled forward recursion. A reading that is missing, incomplete or without a label is NaN in the
+result; so is one whose predecessors are not all there, under an autoregressive model whose noise is not Gaussian.
 
 Each class is fitted on all but one block of time. Its score is the log-density of each reading of the held-out block
 given the readings before it. Every block is held out once. All classes are compared on the same readings: a reading
@@ -22,12 +29,217 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from understudy._types import Array, Mask, Progress, Seed
-from understudy.errors import ConfigurationError, UnderstudyError
-from understudy.identify.history import History
+from understudy import text
+from understudy._types import Array, Index, Progress, Seed
+from understudy.errors import ConfigurationError, FamilyError, LawError, UnderstudyError
+from understudy.identify.candidates import Candidate, fill_labels, kalman_filter, mask_readings
+from understudy.laws.atoms import cell_scores
+from understudy.laws.mixture import blend_scores
+from understudy.laws.multivariate import impossible
+from understudy.laws.uniforms import uniforms_from
+from understudy.models.autoregressive import AutoRegressive
+from understudy.models.family import Family, same_state
+from understudy.models.gauss_markov import GaussMarkov, gauss_markov
+from understudy.models.hidden_markov import HiddenMarkov
+from understudy.models.iid_markov import IID
+from understudy.models.model import Model
+from understudy.models.quantised import OnGrid, score_on_grid
+from understudy.transform.backend import kernels_hidden, view
+from understudy.transform.core import broken_law, whiten
+from understudy.transform.hidden_markov import bank, is_known
+from understudy.transform.readings import finite_or_missing
 
 if TYPE_CHECKING:
-    from understudy.identify.candidates import Candidate
+    from understudy.identify.history import History
+
+
+# How well models predict a history -----------------------------------------------------------------
+
+
+_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+# What a quick way gives for one segment: log-densities (T,) and scores (T, d).
+Result = tuple[Array, Array]
+Way = Callable[[Array, Index], Result]
+
+
+def log_densities(models: Mapping[Any, Model], history: History) -> list[Array]:
+    """For each segment the log-density of each reading given those before it, in nats; NaN where there is none.
+
+    >>> import understudy as us
+    >>> from understudy.identify.history import History, Segment
+    >>> models = {0: us.IID(us.Gaussian(0.0, 1.0)), 1: us.IID(us.Gaussian(3.0, 1.0))}
+    >>> segment = Segment("1", None, np.array([[0.0], [3.0], [np.nan]]), np.array([0, 1, 1]))
+    >>> history = History(("y",), "theta", None, (), (0, 1), None, (segment,), ())
+    >>> log_densities(models, history)[0].round(3).tolist()
+    [-0.919, -0.919, nan]
+    """
+    members = _members(models, history)
+    way = _quick(members) or _stepwise(members)
+    return [way(mask_readings(s.Y, s.theta), fill_labels(s.theta))[0] for s in history.segments]
+
+
+def scores(models: Mapping[Any, Model], history: History, rng: Seed = None) -> list[Array]:
+    """For each segment the scores (T, d): independent standard normals if the models are right; NaN as above.
+
+    `rng` (a key, a seed, a Generator) makes the auxiliary uniforms of models with atoms, such as rounded ones.
+
+    >>> import understudy as us
+    >>> from understudy.identify.history import History, Segment
+    >>> models = {0: us.IID(us.Gaussian(0.0, 1.0)), 1: us.IID(us.Gaussian(3.0, 4.0))}
+    >>> segment = Segment("1", None, np.array([[1.0], [7.0]]), np.array([0, 1]))
+    >>> scores(models, History(("y",), "theta", None, (), (0, 1), None, (segment,), ()))[0].ravel().tolist()
+    [1.0, 2.0]
+    """
+    members = _members(models, history)
+    segments = [(mask_readings(s.Y, s.theta), fill_labels(s.theta)) for s in history.segments]
+    way = _quick(members)
+    if way is not None:
+        return [way(Y, theta)[1] for Y, theta in segments]
+    uniforms = uniforms_from(rng)
+    rounded = [member for member in members if type(member) is OnGrid]
+    if len(rounded) == len(members):
+        blocks = [uniforms.sensor(j).block(0, len(Y), history.dim) for j, (Y, _) in enumerate(segments)]
+        linear = [gauss_markov(member.model) for member in rounded]
+        constant = [model for model in linear if model is not None and model.constant]
+        if history.dim == 1 and len(constant) == len(members):
+            return [_in_cells(Y, theta, constant, rounded, v) for (Y, theta), v in zip(segments, blocks, strict=True)]
+        found = [score_on_grid(Y, theta, rounded, v) for (Y, theta), v in zip(segments, blocks, strict=True)]
+        known = [z for z in found if z is not None]
+        if len(known) == len(found):
+            return known
+    return [
+        whiten(Y, _along(members, theta), uniforms.sensor(j)) if len(Y) else np.empty((0, history.dim))
+        for j, (Y, theta) in enumerate(segments)
+    ]
+
+
+def _in_cells(Y: Array, theta: Index, linear: list[GaussMarkov], members: list[OnGrid], v: Array) -> Array:
+    """Scores of one channel on a grid with Gauss-Markov models: the filter first, then the cells of all readings."""
+    density, z = kalman_filter(linear, Y, theta)
+    # log density = -ln sd - z^2 / 2 - ln(2 pi) / 2, and z = (y - yhat) / sd
+    sd = np.exp(-density - 0.5 * np.square(z[:, 0]) - _HALF_LOG_2PI)
+    found, there = np.full(Y.shape, np.nan), ~np.isnan(z[:, 0])
+    y, at = Y[there, 0], sd[there]
+    cell = members[0].grid.channels[0].cells(y, 0)
+    lower, upper = (z[there, 0] + (end - y) / at for end in (cell.lower, cell.upper))
+    found[there, 0] = cell_scores(lower, upper, v[there, 0])
+    return found
+
+
+def _members(models: Mapping[Any, Model], history: History) -> list[Model]:
+    for value in history.values:
+        if value not in models:
+            raise FamilyError(f"there is no model for the value {value!r} of the history; each value needs one")
+    members = [models[value] for value in history.values]
+    for value, member in zip(history.values, members, strict=True):
+        if member.dim != history.dim:
+            raise FamilyError(
+                f"the model of {value!r} has {member.dim} channels and the history has {history.dim}; they must agree"
+            )
+    return members
+
+
+def _quick(members: list[Model]) -> Way | None:
+    """The quick way for these models, if there is one."""
+    first = members[0]
+    if any(type(m) is not type(first) or not same_state(m, first) for m in members):
+        return None
+    linear = [m for m in map(gauss_markov, members) if m is not None and m.constant]
+    if len(linear) == len(members):
+        return lambda Y, theta: kalman_filter(linear, Y, theta)
+    if any(getattr(m, "atoms", False) for m in members):
+        return None
+    rest: list[Any] = members
+    if type(first) in (IID, AutoRegressive):
+        return lambda Y, theta: _from_residuals(rest, Y, theta)
+    return _hidden_markov(rest) if type(first) is HiddenMarkov else None
+
+
+def _from_residuals(members: list[Any], Y: Array, theta: Index) -> Result:
+    """Autoregressions, and independent readings as those of order 0: each residual under the law of its value."""
+    # e_k = y_k - intercept - sum_i Phi_i y_{k-i}, with the parameters of theta_k; NaN spreads to the p after a gap
+    finite_or_missing(Y)
+    E, laws = Y, [m.law if type(m) is IID else m.noise for m in members]
+    if type(members[0]) is AutoRegressive:
+        p = members[0].order
+        E = np.full(Y.shape, np.nan)
+        if len(Y) > p:
+            Phi = np.stack([m.coefficients for m in members])[theta[p:]]
+            E[p:] = Y[p:] - np.stack([m.intercept for m in members])[theta[p:]]
+            for lag in range(1, p + 1):
+                E[p:] -= np.einsum("kij,kj->ki", Phi[:, lag - 1], Y[p - lag : len(Y) - lag])
+    T, d = E.shape
+    there = ~np.isnan(E).any(axis=1)
+    density, z = np.full(T, np.nan), np.full((T, d), np.nan)
+    for i, law in enumerate(laws):
+        at = np.flatnonzero(there & (theta == i))
+        if at.size:
+            rows = E[at, 0] if d == 1 else E[at].T
+            density[at] = law.logpdf(rows)
+            z[at] = np.reshape(law.score(rows), (d, -1)).T
+    return density, z
+
+
+def _hidden_markov(members: list[HiddenMarkov]) -> Way | None:
+    first = members[0]
+    if any(not np.array_equal(m.transition, first.transition) for m in members):
+        return None
+    if not all(is_known(law, first.dim) for m in members for law in m.emissions):
+        return None
+    banks = [bank(m.emissions) for m in members]
+    d, S = first.dim, first.states
+
+    def way(Y: Array, theta: Index) -> Result:
+        T = len(Y)
+        density, z = np.full(T, np.nan), np.full((T, d), np.nan)
+        if T == 0:
+            return density, z
+        there = ~finite_or_missing(Y)
+        Z, G, W = np.full((3, T, d, S), np.nan)
+        for i, laws in enumerate(banks):
+            at = np.flatnonzero(there & (theta == i))
+            if at.size:
+                Z[at], G[at] = laws.under(Y[at])
+        pi = members[theta[0]].initial.copy()
+        arrays = (view(G.reshape(-1)), T, d, S, view(first.transition.reshape(-1)), view(pi), view(W.reshape(-1)))
+        done = kernels_hidden.forward(*arrays, view(np.empty(2 * S)))
+        if done < T:
+            raise impossible(done)
+        with np.errstate(divide="ignore"):
+            log_w = np.log(W)
+        density[there] = np.logaddexp.reduce(log_w[there, 0] + G[there].sum(axis=1), axis=1)
+        for i in range(d):
+            z[there, i] = blend_scores(Z[there, i].T, log_w[there, i].T)
+        return density, z
+
+    return way
+
+
+def _along(members: list[Model], theta: Index) -> Model:
+    return Family(dict(enumerate(members))).along(theta.tolist())
+
+
+def _stepwise(members: list[Model]) -> Way:
+    """Log-densities by the four methods, for any models that can follow each other; no scores."""
+
+    def way(Y: Array, theta: Index) -> Result:
+        density = np.full(len(Y), np.nan)
+        if len(Y) == 0:
+            return density, np.empty(Y.shape)
+        model, missing = _along(members, theta), finite_or_missing(Y)
+        state = model.start()
+        for k, row in enumerate(Y.ravel().tolist() if model.dim == 1 else Y):
+            if missing[k]:
+                state = model.skip(state)
+                continue
+            try:
+                density[k] = float(model.predict(state).logpdf(row))
+                state = model.update(state, row)
+            except LawError:
+                raise broken_law(k) from None
+        return density, np.empty(Y.shape)
+
+    return way
 
 
 # Comparison on held-out blocks --------------------------------------------------------------------
@@ -35,7 +247,7 @@ if TYPE_CHECKING:
 
 BLOCKS = 4
 _NOTHING = 0.002  # nats a reading: a thousand readings give a likelihood ratio of seven to one between such classes
-Maker = Callable[[History], "Candidate"]
+Maker = Callable[["History"], Candidate]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +293,12 @@ class Choice:
     def __str__(self) -> str:
         head = ("model", "nats a reading", "behind", "parameters", "s")
         lines = [head, *(_cells(row, row.name == self.chosen) for row in self.rows)]
-        widths = [max(len(line[k]) for line in lines) for k in range(len(head))]
-        texts = [
-            "  ".join([line[0].ljust(widths[0]), *(x.rjust(w) for x, w in zip(line[1:], widths[1:], strict=True))])
-            for line in lines
-        ]
-        texts = [
-            f"{text}  {row.note}" if row is not None and row.note else text
-            for text, row in zip(texts, (None, *self.rows), strict=True)
-        ]
-        return "\n".join([*(text.rstrip() for text in texts), self.reason])
+        first, *others = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        shown = []
+        for line, note in zip(lines, (None, *(row.note for row in self.rows)), strict=True):
+            cells = [line[0].ljust(first), *(x.rjust(w) for x, w in zip(line[1:], others, strict=True)), note or ""]
+            shown.append("  ".join(cells).rstrip())
+        return "\n".join([*shown, self.reason])
 
     def to_plain(self) -> list[dict[str, Any]]:
         """As JSON can hold it: the rows."""
@@ -98,8 +306,8 @@ class Choice:
 
 
 def _cells(row: Row, chosen: bool) -> tuple[str, ...]:
-    score = "-" if row.score is None or row.error is None else f"{row.score:.3f} ± {row.error:.3f}"
-    behind = "-" if row.behind is None or row.behind_error is None else f"{row.behind:.3f} ± {row.behind_error:.3f}"
+    figures = [(row.score, row.error), (row.behind, row.behind_error)]
+    score, behind = ("-" if x is None or e is None else f"{x:.3f} ± {e:.3f}" for x, e in figures)
     count = "-" if row.count is None else str(row.count)
     return ("* " if chosen else "  ") + row.name, score, behind, count, f"{row.seconds:.1f}"
 
@@ -109,7 +317,7 @@ def choose(
     makers: Mapping[str, Maker],
     *,
     blocks: int = BLOCKS,
-    unusable: Callable[[Candidate], str | None] | None = None,
+    unusable: Callable[[Candidate], str | None] = lambda _: None,
     wanted: str | None = None,
     progress: Progress | None = None,
 ) -> Choice:
@@ -137,11 +345,11 @@ def choose(
     sizes = np.array([mask.sum() for mask in common], dtype=float)
     if not sizes.sum():
         raise ConfigurationError("no held-out reading has a law under every model class; the history is too short")
-    means = {t.key: _means(t.densities, common) for t in good}
+    there = np.flatnonzero(sizes)
     for trial in good:
-        if unusable is not None and trial.candidate is not None:
-            trial.reason = unusable(trial.candidate)
-    rows = _rows(tried, means, sizes)
+        trial.means = np.array([float(trial.densities[b][common[b]].mean()) for b in there])
+        trial.obstacle = None if trial.candidate is None else unusable(trial.candidate)
+    rows = _rows(tried, sizes[there])
     chosen, reason = _pick(rows, {t.key: t.name for t in tried}, wanted)
     key = next(trial.key for trial in tried if trial.name == chosen)
     return Choice(rows, chosen, key, int(sizes.sum()), len(pairs), reason)
@@ -154,14 +362,12 @@ class _Trial:
         self.key = self.name = key
         self.candidate: Candidate | None = None
         self.densities: list[Array] = []
+        self.means: Array | None = None
         self.failure: str | None = None
-        self.reason: str | None = None
-        self.seconds = 0.0
-        self.runs = 0
+        self.obstacle: str | None = None
+        self.seconds: list[float] = []
 
     def run(self, maker: Maker, rest: History, held: History) -> None:
-        from understudy.identify.prediction import log_densities
-
         if self.failure is not None:
             return
         start, doing = time.perf_counter(), "could not be fitted"
@@ -171,103 +377,71 @@ class _Trial:
             self.densities.append(np.concatenate(log_densities(self.candidate.models, held)))
         except (UnderstudyError, np.linalg.LinAlgError, FloatingPointError) as error:
             self.failure = f"{doing}: {error}"
-        self.seconds += time.perf_counter() - start
-        self.runs += 1
+        self.seconds.append(time.perf_counter() - start)
 
 
-def _means(densities: list[Array], common: list[Mask]) -> Array:
-    """Mean of each block; NaN of a block without readings."""
-    return np.array(
-        [float(x[mask].mean()) if mask.any() else np.nan for x, mask in zip(densities, common, strict=True)]
-    )
-
-
-def _rows(tried: list[_Trial], means: dict[str, Array], sizes: Array) -> tuple[Row, ...]:
-    total = {key: _average(mean, sizes) for key, mean in means.items()}
-    open_to = {t.key for t in tried if t.key in total and t.reason is None}
-    best = max(open_to or total.keys(), key=lambda key: total[key])
+def _rows(tried: list[_Trial], sizes: Array) -> tuple[Row, ...]:
+    """The table, best first; the best is one that can be used, if there is one."""
+    w = sizes / sizes.sum()
+    total = {t.key: float(w @ t.means) if t.means is not None else -math.inf for t in tried}
+    order = sorted(tried, key=lambda t: -total[t.key])
+    best = next((t for t in order if t.means is not None and t.obstacle is None), order[0])
     rows = []
-    for t in sorted(tried, key=lambda t: -total.get(t.key, -math.inf)):
-        score, note, finite = total.get(t.key), t.failure or t.reason, False
-        error = behind = behind_error = None
-        if score is not None:
-            finite = math.isfinite(score)
-            note = note if finite else "gives some held-out reading no chance at all"
-            if finite:
-                error = _error(means[t.key], sizes)
-                difference = means[best] - means[t.key]
-                behind, behind_error = _average(difference, sizes), _error(difference, sizes)
+    for t in order:
+        score = error = behind = behind_error = None
+        note = t.failure or t.obstacle
+        if t.means is not None and best.means is not None:
+            if math.isfinite(total[t.key]):
+                score, error = total[t.key], _error(t.means, w)
+                behind, behind_error = float(w @ (best.means - t.means)), _error(best.means - t.means, w)
+            else:
+                note = text.fit_note("no chance")
         count = None if t.candidate is None else t.candidate.count
-        usable = finite and t.failure is None and t.reason is None
-        score = score if finite else None
-        rows.append(Row(t.name, score, error, behind, behind_error, count, t.seconds / max(t.runs, 1), usable, note))
+        usable = score is not None and t.obstacle is None
+        rows.append(Row(t.name, score, error, behind, behind_error, count, float(np.mean(t.seconds)), usable, note))
     return tuple(rows)
 
 
-def _average(x: Array, sizes: Array) -> float:
-    there = sizes > 0
-    return float(x[there] @ sizes[there] / sizes.sum())
-
-
-def _error(x: Array, sizes: Array) -> float:
+def _error(x: Array, w: Array) -> float:
     """Standard error of the weighted mean of blocks."""
-    there = sizes > 0
-    if there.sum() < 2:
+    if x.size < 2:
         return 0.0
-    w = sizes[there] / sizes.sum()
-    rest = x[there] - w @ x[there]
-    return math.sqrt(float((w * rest) @ (w * rest)) * there.sum() / (there.sum() - 1))
+    rest = w * (x - w @ x)
+    return math.sqrt(float(rest @ rest) * x.size / (x.size - 1))
 
 
 def _pick(rows: tuple[Row, ...], names: Mapping[str, str], wanted: str | None) -> tuple[str, str]:
+    """The name of the best class, or of the one that is wanted, and the reason."""
     if wanted is not None:
         name = names.get(wanted, wanted)
         row = next((row for row in rows if row.name == name), None)
         if row is None:
             raise ConfigurationError(f"model = {wanted!r}; it is none of {[row.name for row in rows]!r}")
-        if row.score is None or not row.usable:
+        if not row.usable:
             raise ConfigurationError(f"model = {wanted!r} cannot be used: {row.note}")
-        return row.name, f"{row.name}, as asked for"
+        return row.name, text.fit_note("model as asked for", name=row.name)
     usable = [row for row in rows if row.usable]
     if not usable:
         raise ConfigurationError("no model class can be used: " + "; ".join(f"{r.name}: {r.note}" for r in rows))
-    best = usable[0]
-    if len(rows) == 1:
-        return best.name, f"{best.name}, the only one that was tried"
-    reason = f"{best.name} predicts held-out readings best"
-    if best is not rows[0] and rows[0].score is not None:
-        reason += " of those that can be used"
-    runner = next((row for row in usable[1:] if row.behind is not None), None)
-    if runner is not None and runner.behind is not None and runner.behind_error is not None:
-        if runner.behind < _NOTHING:
-            return best.name, f"{reason}, by next to nothing: {runner.name} does as well"
-        sure = "clearly" if runner.behind > 2.0 * runner.behind_error else "not clearly"
-        reason += f", {sure} better than {runner.name}"
-    return best.name, reason
+    best, runner = usable[0], usable[1] if len(usable) > 1 else None
+    if runner is None or runner.behind is None or runner.behind_error is None:
+        return best.name, text.best_model(best.name, len(rows) == 1, best is not rows[0])
+    margin = "none" if runner.behind < _NOTHING else "clear" if runner.behind > 2.0 * runner.behind_error else "unclear"
+    return best.name, text.best_model(best.name, False, best is not rows[0], (runner.name, margin))
 
 
 # The model classes that are tried, by name -----------------------------------------------------------
 
 
 KINDS = ("grey-box", "autoregressive", "free", "independent", "hidden")
-FREE = "free noise"
-"""What the names of classes have in them whose noise has no assumed shape."""
 _LONG = 20_000  # readings above which "auto" leaves out free noise, which takes long; it is tried where the gate fails
 _OTHER_NAMES = {
-    "greybox": "grey-box",
-    "grey box": "grey-box",
-    "gauss-markov": "grey-box",
-    "ar": "autoregressive",
-    "var": "autoregressive",
-    "autoregression": "autoregressive",
-    "iid": "independent",
-    "i.i.d.": "independent",
-    "hmm": "hidden",
-    "semiparametric": "free",
-    "semi-parametric": "free",
-    "free noise": "free",
-    "hidden markov": "hidden",
-}
+    "greybox": "grey-box", "grey box": "grey-box", "gauss-markov": "grey-box",
+    "ar": "autoregressive", "var": "autoregressive", "autoregression": "autoregressive",
+    "iid": "independent", "i.i.d.": "independent",
+    "hmm": "hidden", "hidden markov": "hidden",
+    "semiparametric": "free", "semi-parametric": "free", "free noise": "free",
+}  # fmt: skip
 
 
 def makers(
@@ -275,12 +449,12 @@ def makers(
 ) -> dict[str, Maker]:
     """Name -> what fits it, for the classes that `model` names."""
     wanted = [model] if isinstance(model, str) else list(model) if isinstance(model, Iterable) else [model]
+    classes = _classes(history.dim, orders(order), random_state)
     found: dict[str, Maker] = {}
-    everything = {kind: _of_kind(kind, history, orders(order), random_state) for kind in KINDS}
     for name in wanted:
         if not isinstance(name, str):
             raise ConfigurationError(f"model = {model!r}; it is 'auto', a name or a list of names")
-        found |= _by_name(name, everything, history)
+        found |= _by_name(name, classes, history)
     return found
 
 
@@ -296,71 +470,46 @@ def orders(given: int | Iterable[int]) -> tuple[int, ...]:
     return found
 
 
-def _by_name(name: str, everything: dict[str, dict[str, Maker]], history: History) -> dict[str, Maker]:
+def _by_name(name: str, classes: dict[str, tuple[str, Maker]], history: History) -> dict[str, Maker]:
     low = name.lower()
     kind = _OTHER_NAMES.get(low, low)
     if kind == "auto":
         long = history.rows * history.dim > _LONG
-        return {
-            key: maker
-            for kind, makers_of in everything.items()
-            for key, maker in makers_of.items()
-            if not (long and kind == "free")
-        }
-    if kind in everything and name not in everything[kind]:
-        return everything[kind]
-    for makers_of in everything.values():
-        for key, maker in makers_of.items():
-            if key.lower() == low:
-                return {key: maker}
-    made = _autoregression(name, history)
-    if made is None:
-        known = [key for makers_of in everything.values() for key in makers_of]
-        raise ConfigurationError(f"model = {name!r}; it is 'auto', one of {', '.join(KINDS)}, or one of {known!r}")
-    return {name: made}
-
-
-def _autoregression(name: str, history: History) -> Maker | None:
-    """An autoregression of any order by its name."""
+        return {key: maker for key, (kind, maker) in classes.items() if not (long and kind == "free")}
+    if kind in KINDS:
+        return {key: maker for key, (of, maker) in classes.items() if of == kind}
+    for key, (_, maker) in classes.items():
+        if key.lower() == low:
+            return {key: maker}
     match = re.fullmatch(r"V?AR\((\d+)\), (normal|Student-t)( by class)?", name, re.IGNORECASE)
     if match is None:
-        return None
+        raise ConfigurationError(
+            f"model = {name!r}; it is 'auto', one of {', '.join(KINDS)}, or one of {list(classes)!r}"
+        )
     from understudy.identify.candidates.autoregressive import fit_autoregression
 
-    noise = "normal" if match[2].lower() == "normal" else "student"
-    return partial(fit_autoregression, order=int(match[1]), noise=noise, by_class=bool(match[3]))
+    student = match[2].lower() != "normal"
+    return {name: partial(fit_autoregression, order=int(match[1]), student=student, by_class=bool(match[3]))}
 
 
-def _of_kind(kind: str, history: History, order: tuple[int, ...], random_state: Seed) -> dict[str, Maker]:
-    if kind == "grey-box":
-        from understudy.identify.candidates.grey_box import fit_greybox
-
-        return {"grey-box": fit_greybox}
-    if kind == "autoregressive":
-        from understudy.identify.candidates.autoregressive import fit_autoregression
-
-        letters = "AR" if history.dim == 1 else "VAR"
-        return {
-            f"{letters}({p}), {words}{' by class' if by_class else ''}": partial(
-                fit_autoregression, order=p, noise=noise, by_class=by_class
-            )
-            for p in order
-            for noise, words in (("normal", "normal"), ("student", "Student-t"))
-            for by_class in ((False, True) if p == max(order) else (False,))
-        }
-    if kind == "independent":
-        from understudy.identify.candidates.independent import fit_independent
-
-        return {
-            "independent, normal": fit_independent,
-            "independent, Student-t": partial(fit_independent, law="student"),
-            "independent, kernel": partial(fit_independent, law="kernel", random_state=random_state),
-        }
-    if kind == "free":
-        from understudy.identify.candidates.autoregressive import fit_semiparametric
-
-        name = f"{'AR' if history.dim == 1 else 'VAR'}({max(order)}), {FREE} by class"
-        return {name: partial(fit_semiparametric, order=max(order))}
+def _classes(d: int, order: tuple[int, ...], random_state: Seed) -> dict[str, tuple[str, Maker]]:
+    """Kind and maker of each class, for readings of d channels."""
+    from understudy.identify.candidates import autoregressive as ar
+    from understudy.identify.candidates.grey_box import fit_greybox
     from understudy.identify.candidates.hidden_markov import fit_hidden
+    from understudy.identify.candidates.independent import fit_independent
 
-    return {"hidden Markov": partial(fit_hidden, random_state=random_state)}
+    last = max(order)
+    found: dict[str, tuple[str, Maker]] = {"grey-box": ("grey-box", fit_greybox)}
+    for p in order:
+        for student in (False, True):
+            for by_class in (False, True) if p == last else (False,):
+                maker = partial(ar.fit_autoregression, order=p, student=student, by_class=by_class)
+                name = ar.autoregression_name(p, d, "Student-t" if student else "normal", by_class)
+                found[name] = "autoregressive", maker
+    found[ar.autoregression_name(last, d, "free noise", True)] = "free", partial(ar.fit_semiparametric, order=last)
+    found["independent, normal"] = "independent", fit_independent
+    found["independent, Student-t"] = "independent", partial(fit_independent, law="student")
+    found["independent, kernel"] = "independent", partial(fit_independent, law="kernel", random_state=random_state)
+    found["hidden Markov"] = "hidden", partial(fit_hidden, random_state=random_state)
+    return found

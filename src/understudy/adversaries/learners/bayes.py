@@ -71,7 +71,7 @@ from understudy.adversaries.learners.calibration import (
     smoothed_logits,
 )
 from understudy.errors import UnderstudyError
-from understudy.identify.prediction import kalman_filter as filtered
+from understudy.identify.candidates import kalman_filter as filtered
 from understudy.laws.atoms import Rounded, Rounding, Truncated, truncate
 from understudy.laws.gaussian import Gaussian
 from understudy.laws.law import Law

@@ -38,10 +38,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from understudy._types import Array, Index, Ints, Mask, Value
+from understudy import text
+from understudy._types import Array, Index, Mask, Value
 from understudy.errors import ConfigurationError, ModelError
-from understudy.identify.candidates import Candidate
-from understudy.identify.prediction import Rows, groups, lags, resolution, rows_of, start_law
+from understudy.identify.candidates import Candidate, Rows, cell_deviations, groups, lags, rows_of, start_law
 from understudy.laws.gaussian import Gaussian
 from understudy.laws.mixture import Mixture
 from understudy.laws.multivariate import GaussianCopula
@@ -73,34 +73,31 @@ class Normal(NamedTuple):
     kept: Mask
 
 
-def normal_regression(
-    X: Array, Y: Array, group: Index, G: int, *, shared: bool, robust: bool, fixed: Array | None = None
-) -> Normal:
-    """Least squares within groups, weighted between them; `fixed` are coefficients (G, k, d) that stay as they are."""
+def normal_regression(X: Array, Y: Array, group: Index, G: int, *, shared: bool, robust: bool) -> Normal:
+    """Least squares within groups, weighted between them."""
     kept = np.ones(len(Y), dtype=bool)
-    fit = _normal_regression(X, Y, group, G, shared, kept, fixed)
+    fit = _normal_regression(X, Y, group, G, shared, kept)
     if not robust:
         return fit
-    E = residuals(X, Y, group, fit)
+    E = Y - fit.c[group] - predict(X, fit.B, group)
     # a start that bad samples do not decide: the variance of the central 95 percent
     S = np.stack([np.diag(np.square(_central_scale(E[group == g]))) for g in range(G)])
     kept = within(E, S, group, G)
     for _ in range(20):
-        fit = _normal_regression(X, Y, group, G, shared, kept, fixed)
-        again = within(residuals(X, Y, group, fit), fit.S, group, G)
+        fit = _normal_regression(X, Y, group, G, shared, kept)
+        again = within(Y - fit.c[group] - predict(X, fit.B, group), fit.S, group, G)
         if np.array_equal(again, kept):
             break
         kept = again
     return fit
 
 
-def residuals(X: Array, Y: Array, group: Index, fit: Normal) -> Array:
-    """What the prediction leaves."""
-    E = Y - fit.c[group]
-    for g in range(len(fit.c)):
-        at = group == g
-        E[at] -= X[at] @ fit.B[g]
-    return E
+def predict(X: Array, B: Array, group: Index) -> Array:
+    """(n, d): each row times the coefficients of its group."""
+    found = np.empty((len(X), B.shape[2]))
+    for g in range(len(B)):
+        found[group == g] = X[group == g] @ B[g]
+    return found
 
 
 def within(E: Array, S: Array, group: Index, G: int) -> Mask:
@@ -121,14 +118,15 @@ def furthest(distance: Array, limit: float, most: int) -> Index:
     return far[np.argsort(-distance[far], kind="stable")[: max(most, 0)]]
 
 
-def heavy_tails(gone: Ints, counts: Ints, values: Sequence[Value]) -> tuple[str, ...]:
+def heavy_tails(theta: Index, gone: Mask, values: Sequence[Value]) -> tuple[str, ...]:
     """A note where as many readings of a value were left out as may be: then these are no single bad samples.
 
-    >>> heavy_tails(np.array([10, 3]), np.array([1000, 1000]), ["empty", "full"])
-    ("noise with heavy tails, which a normal law does not have, at 'empty'.",)
+    >>> heavy_tails(np.repeat([0, 1], 1000), np.arange(2000) < 10, ["empty", "full"])
+    ("noise with heavy tails, which a normal law does not have, at 'empty'",)
     """
-    full = [repr(v) for v, left, n in zip(values, gone, counts, strict=True) if left and left >= allowance(int(n))]
-    return (f"noise with heavy tails, which a normal law does not have, at {', '.join(full)}.",) if full else ()
+    left, counts = (np.bincount(labels, minlength=len(values)).tolist() for labels in (theta[gone], theta))
+    full = [repr(v) for v, n, of in zip(values, left, counts, strict=True) if n and n >= allowance(of)]
+    return (text.fit_note("heavy tails", values=", ".join(full)),) if full else ()
 
 
 def allowance(count: int) -> int:
@@ -155,23 +153,21 @@ def _central_scale(E: Array) -> Array:
     return np.where(scale > 0.0, scale, np.where(whole > 0.0, whole, 1.0))
 
 
-def _normal_regression(
-    X: Array, Y: Array, group: Index, G: int, shared: bool, kept: Mask, fixed: Array | None
-) -> Normal:
+def _normal_regression(X: Array, Y: Array, group: Index, G: int, shared: bool, kept: Mask) -> Normal:
     k, d = X.shape[1], Y.shape[1]
     rows = [np.flatnonzero(kept & (group == g)) for g in range(G)]
     mx = np.stack([X[at].mean(axis=0) for at in rows])
     my = np.stack([Y[at].mean(axis=0) for at in rows])
     XX = [(X[at] - mx[g]).T @ (X[at] - mx[g]) for g, at in enumerate(rows)]
     XY = [(X[at] - mx[g]).T @ (Y[at] - my[g]) for g, at in enumerate(rows)]
-    B = np.stack([_least_squares(XX[g], XY[g]) for g in range(G)]) if fixed is None else np.array(fixed)
+    B = np.stack([_least_squares(XX[g], XY[g]) for g in range(G)])
     S = np.empty((G, d, d))
-    for _ in range(50 if shared and fixed is None else 1):
+    for _ in range(50):
         before = B
         for g, at in enumerate(rows):
             E = (Y[at] - my[g]) - (X[at] - mx[g]) @ B[g]
             S[g] = _floor_covariance(E.T @ E / len(at), Y[at])
-        if not shared or fixed is not None:
+        if not shared:
             break
         # sum_g S_g^-1 (x) X_g'X_g  vec B = sum_g vec(X_g'Y_g S_g^-1)
         left, right = np.zeros((k * d, k * d)), np.zeros((k, d))
@@ -210,7 +206,7 @@ LEAST_FREEDOM, MOST_FREEDOM = 1.1, 200.0
 
 
 class Student(NamedTuple):
-    """A fit of one channel with Student-t noise: B (G, k), c, scale and freedom (G,), and the log-likelihood."""
+    """A fit with Student-t noise in each channel: B (G, k, d); c, scale and freedom (G, d); the log-likelihood."""
 
     B: Array
     c: Array
@@ -219,37 +215,39 @@ class Student(NamedTuple):
     loglik: float
 
 
-def student_regression(
-    X: Array, y: Array, group: Index, G: int, *, shared: bool, floor: float = 0.0, fixed: Array | None = None
-) -> Student:
-    """Maximum likelihood with Student-t noise; scales are at least `floor`, which keeps held readings from a spike."""
+def student_regression(X: Array, Y: Array, group: Index, G: int, *, shared: bool, floors: Array) -> Student:
+    """Maximum likelihood with Student-t noise, each channel by itself.
+
+    Scales are at least `floors`: a grid puts many residuals on one number, and a t law would become a spike there.
+    """
+    fits = [_student_channel(X, y, group, G, shared, float(low)) for y, low in zip(Y.T, floors, strict=True)]
+    *arrays, loglik = zip(*fits, strict=True)
+    B, c, scale, freedom = (np.stack(part, axis=-1) for part in arrays)
+    return Student(B, c, scale, freedom, sum(loglik))
+
+
+def _student_channel(
+    X: Array, y: Array, group: Index, G: int, shared: bool, floor: float
+) -> tuple[Array, Array, Array, Array, float]:
     from scipy.optimize import minimize
 
-    start = normal_regression(
-        X, y[:, None], group, G, shared=shared, robust=True, fixed=None if fixed is None else fixed[:, :, None]
-    )
-    k = X.shape[1]
+    start = normal_regression(X, y[:, None], group, G, shared=shared, robust=True)
     # in units of the data, so that all parameters are of size one
     location, unit = X.mean(axis=0), np.where(X.std(axis=0) > 0.0, X.std(axis=0), 1.0)
     scale0 = np.sqrt(start.S[:, 0, 0])
     size = float(np.exp(np.log(scale0).mean()))
-    XS = (X - location) / unit
-    problem = Likelihood(XS, y / size, group, G, shared and fixed is None, floor / size, None)
+    problem = Likelihood((X - location) / unit, y / size, group, G, shared, floor / size)
     B0 = start.B[:, :, 0] * unit / size
-    if fixed is not None:
-        problem = problem._replace(fixed=fixed * unit / size)
     c0 = (start.c[:, 0] + start.B[:, :, 0] @ location) / size
-    best = None
-    for freedom in (3.0, 10.0):
-        scale = np.maximum(scale0 / size * (0.7 if freedom < 5.0 else 0.9), 1.5 * problem.floor)
-        x = problem.packed(B0, c0, scale, np.full(G, freedom))
-        found = minimize(problem.value, x, jac=True, method="L-BFGS-B", options={"maxiter": 500, "maxcor": 20})
-        if best is None or found.fun < best.fun:
-            best = found
-    B, c, scale, nu = problem.unpacked(np.asarray(best.x))  # type: ignore[union-attr]  # two starts
+    tried = []
+    for freedom, narrower in ((3.0, 0.7), (10.0, 0.9)):
+        scale = np.maximum(scale0 / size * narrower, 1.5 * problem.floor)
+        x = problem.pack(B0, c0, scale, np.full(G, freedom))
+        tried.append(minimize(problem.value, x, jac=True, method="L-BFGS-B", options={"maxiter": 500, "maxcor": 20}))
+    best = min(tried, key=lambda found: float(found.fun))
+    B, c, scale, nu = problem.unpack(np.asarray(best.x))
     B = B * size / unit
-    loglik = -float(best.fun) * len(y) - len(y) * math.log(size)  # type: ignore[union-attr]  # as above
-    return Student(B, c * size - B @ location if k else c * size, scale * size, nu, loglik)
+    return B, c * size - B @ location, scale * size, nu, -len(y) * (float(best.fun) + math.log(size))
 
 
 class Likelihood(NamedTuple):
@@ -261,24 +259,20 @@ class Likelihood(NamedTuple):
     G: int
     shared: bool
     floor: float
-    fixed: Array | None
 
-    def packed(self, B: Array, c: Array, scale: Array, nu: Array) -> Array:
+    def pack(self, B: Array, c: Array, scale: Array, nu: Array) -> Array:
         """Parameters as one free vector."""
-        share = (nu - LEAST_FREEDOM) / (MOST_FREEDOM - LEAST_FREEDOM)
-        share = np.clip(share, 1e-6, 1.0 - 1e-6)
-        free = [] if self.fixed is not None else [(B[:1] if self.shared else B).ravel()]
-        return np.concatenate([*free, c, np.log(scale - self.floor), np.log(share / (1.0 - share))])
+        share = np.clip((nu - LEAST_FREEDOM) / (MOST_FREEDOM - LEAST_FREEDOM), 1e-6, 1.0 - 1e-6)
+        free = (B[:1] if self.shared else B).ravel()
+        return np.concatenate([free, c, np.log(scale - self.floor), np.log(share / (1.0 - share))])
 
-    def unpacked(self, x: Array) -> tuple[Array, Array, Array, Array]:
+    def unpack(self, x: Array) -> tuple[Array, Array, Array, Array]:
         """The free vector as parameters."""
         from scipy.special import expit
 
         G, k = self.G, self.X.shape[1]
         c, log_scale, logit = x[len(x) - 3 * G :].reshape(3, G)
-        B = self.fixed
-        if B is None:
-            B = np.tile(x[:k], (G, 1)) if self.shared else x[: G * k].reshape(G, k)
+        B = np.tile(x[:k], (G, 1)) if self.shared else x[: G * k].reshape(G, k)
         nu = LEAST_FREEDOM + (MOST_FREEDOM - LEAST_FREEDOM) * expit(logit)
         return B, c, self.floor + np.exp(log_scale), nu
 
@@ -287,7 +281,7 @@ class Likelihood(NamedTuple):
         from scipy.special import digamma, gammaln
 
         n, G, g = len(self.y), self.G, self.group
-        B, c, scale, nu = self.unpacked(x)
+        B, c, scale, nu = self.unpack(x)
         e = self.y - c[g] - np.einsum("ki,ki->k", self.X, B[g])
         s, v = scale[g], nu[g]
         r = np.square(e / s)
@@ -300,14 +294,12 @@ class Likelihood(NamedTuple):
         ds = (weight * r - 1.0) / s
         slope = 0.5 * (digamma(0.5 * (nu + 1.0)) - digamma(0.5 * nu) - 1.0 / nu)
         dv = slope[g] - 0.5 * log1p + 0.5 * weight * r / v
-        sums: Any = [np.bincount(g, weights=part, minlength=G) for part in (de, ds, dv)]
-        grad = []
-        if self.fixed is None and self.X.shape[1]:
-            XB = np.stack([np.bincount(g, weights=de * column, minlength=G) for column in self.X.T], axis=1)
-            grad.append(XB.sum(axis=0) if self.shared else XB.ravel())
+        columns = [de, ds, dv, *(de * column for column in self.X.T)]
+        dc, dscale, dnu, *dB = (np.bincount(g, weights=column, minlength=G) for column in columns)
+        XB = np.reshape(dB, (-1, G)).T
         share = (nu - LEAST_FREEDOM) / (MOST_FREEDOM - LEAST_FREEDOM)
-        grad += [sums[0], sums[1] * (scale - self.floor)]
-        grad += [sums[2] * (MOST_FREEDOM - LEAST_FREEDOM) * share * (1.0 - share)]
+        dlogit = dnu * (MOST_FREEDOM - LEAST_FREEDOM) * share * (1.0 - share)
+        grad = [XB.sum(axis=0) if self.shared else XB.ravel(), dc, dscale * (scale - self.floor), dlogit]
         return -total / n, -np.concatenate(grad) / n
 
 
@@ -316,17 +308,16 @@ class Likelihood(NamedTuple):
 
 LARGEST_RADIUS = 1.0 - 1e-4
 """Modulus of the roots that a fitted model may have."""
-_KINDS = {"normal": "normal", "student": "Student-t"}
 
 
 def fit_autoregression(
-    history: History, *, order: int = 1, noise: str = "normal", by_class: bool = False, robust: bool = True
+    history: History, *, order: int = 1, student: bool = False, by_class: bool = False, robust: bool = True
 ) -> Candidate:
     """An autoregressive model for each value of the private parameter.
 
-    `noise` is "normal" or "student"; `robust` (normal noise only) leaves out single bad samples, at most one reading in
-    a hundred. A value with few readings has the law of the nearest value in the order of values. Coefficients with a
-    root outside the unit circle are shrunk to radius 0.9999, and a note says so.
+    The noise is normal, or Student-t if `student`; `robust` (normal noise only) leaves out single bad samples, at most
+    one reading in a hundred. A value with few readings has the law of the nearest value in the order of values.
+    Coefficients with a root outside the unit circle are shrunk to radius 0.9999, and a note says so.
 
     >>> import understudy as us
     >>> from understudy.identify.history import History, Segment
@@ -339,10 +330,65 @@ def fit_autoregression(
     >>> fit, round(fit.parameters["coefficients"][0], 1)
     (Candidate('AR(1), normal', 2 values, 5 free parameters), 0.9)
     """
+    rows, at, X, which, notes = _regressors(history, order)
+    Y, group = rows.Y[at], which[rows.theta[at]]
+    d, G = rows.dim, int(which.max()) + 1
+
+    def regress(X: Array, Y: Array, shared: bool) -> Normal | Student:
+        if student:
+            return student_regression(X, Y, group, G, shared=shared, floors=cell_deviations(rows))
+        return normal_regression(X, Y, group, G, shared=shared, robust=robust)
+
+    fit = regress(X, Y, not by_class)
+    B, moved = _stable(fit.B, order)
+    if moved:  # intercepts and noise again, for coefficients that stay as they are
+        fit = regress(X[:, :0], Y - predict(X, B, group), False)
+        notes += moved
+    # row i of Phi_l predicts channel i
+    Phi = B.reshape(G, order, d, d).transpose(0, 1, 3, 2)
+    parameters = {
+        "values": list(history.values),
+        "coefficients": (Phi[..., 0, 0] if d == 1 else Phi)[which if by_class else 0].tolist(),
+        "intercept": by_value(fit.c[which]),
+    }
+    count = (G if by_class else 1) * order * d * d
+    made: list[Model]
+    if isinstance(fit, Student):
+        laws = [student_laws(fit.freedom[g], np.zeros(d), fit.scale[g]) for g in range(G)]
+        E = Y - fit.c[group] - predict(X, B, group)
+        noises = [join(laws[g], E[group == g]) for g in range(G)]
+        past = np.tile(rows.Y[rows.used].mean(axis=0), (order, 1))
+        made = [AutoRegressive(Phi[g], fit.c[g], noises[g], past) for g in range(G)]
+        parameters |= {"scale": by_value(fit.scale[which]), "freedom": by_value(fit.freedom[which])}
+        if d > 1:
+            parameters["correlation"] = np.stack([noise.correlation for noise in noises])[which].tolist()
+        count += G * (3 * d + d * (d - 1) // 2)
+        notes += (text.fit_note("no law at the start", order=order),)
+    else:
+        start = start_law(rows, order)
+        made = [companion(Phi[g], fit.c[g], fit.S[g], *start) for g in range(G)]
+        parameters["covariance"] = by_value(fit.S[which])
+        count += G * (d + d * (d + 1) // 2)
+        if not fit.kept.all():
+            notes += (text.fit_note("readings left out", left=int((~fit.kept).sum()), of=len(at)),)
+            notes += heavy_tails(rows.theta[at], ~fit.kept, history.values)
+    name = autoregression_name(order, d, "Student-t" if student else "normal", by_class)
+    return Candidate(name, dict(zip(history.values, (made[g] for g in which), strict=True)), parameters, count, notes)
+
+
+def autoregression_name(order: int, d: int, noise: str, by_class: bool) -> str:
+    """The name of an autoregressive class.
+
+    >>> autoregression_name(2, 1, "Student-t", True)
+    'AR(2), Student-t by class'
+    """
+    return f"{'AR' if d == 1 else 'VAR'}({order}), {noise}{' by class' if by_class else ''}"
+
+
+def _regressors(history: History, order: int) -> tuple[Rows, Index, Array, Index, tuple[str, ...]]:
+    """The rows, those with all predecessors, these predecessors, the group of each value, and notes."""
     if not isinstance(order, int) or isinstance(order, bool) or order < 1:
         raise ConfigurationError(f"order = {order!r}; it must be a whole number of at least 1")
-    if noise not in _KINDS:
-        raise ConfigurationError(f"noise = {noise!r}; it must be one of {', '.join(map(repr, _KINDS))}")
     rows = rows_of(history)
     at, X = lags(rows, order)
     least = 10 * (order * rows.dim + 2)
@@ -350,116 +396,17 @@ def fit_autoregression(
         raise ModelError(
             f"{len(at)} readings have their {order} predecessors; a model of order {order} needs at least {least}"
         )
-    m = len(history.values)
-    which, notes = groups(np.bincount(rows.theta[at], minlength=m).tolist(), history.values, max(30, least))
-    fit = _student if noise == "student" else _normal
-    return fit(history, rows, (order, at, X, which, notes), by_class, robust)
-
-
-# order, rows with all predecessors, the predecessors, the group of each value, notes
-Task = tuple[int, Index, Array, Index, tuple[str, ...]]
-
-
-def _normal(history: History, rows: Rows, task: Task, by_class: bool, robust: bool) -> Candidate:
-    order, at, X, which, notes = task
-    d, G = rows.dim, int(which.max()) + 1
-    group = which[rows.theta[at]]
-    fit = normal_regression(X, rows.Y[at], group, G, shared=not by_class, robust=robust)
-    Phi, said = _stable(_matrices(fit.B, order, d))
-    if said:
-        flat = Phi.reshape(G, order, d, d).transpose(0, 1, 3, 2).reshape(G, order * d, d)
-        fit = normal_regression(X, rows.Y[at], group, G, shared=not by_class, robust=robust, fixed=flat)
-        notes = (*notes, *said)
-    left = int((~fit.kept).sum())
-    if left:
-        m = len(history.values)
-        gone, all_ = (np.bincount(rows.theta[at][mask], minlength=m) for mask in (~fit.kept, fit.kept | True))
-        notes = (*notes, f"{left} of {len(at)} readings were too far from their prediction and did not count.")
-        notes = (*notes, *heavy_tails(gone, all_, history.values))
-    mean0, cov0 = start_law(rows, order)
-    made = [companion(Phi[g], fit.c[g], fit.S[g], mean0, cov0) for g in range(G)]
-    parameters = {
-        "values": list(history.values),
-        "coefficients": _coefficients(Phi[which] if by_class else Phi[0], order, d),
-        "intercept": _scalars(fit.c[which]),
-        "covariance": _scalars(fit.S[which]),
-    }
-    count = (G if by_class else 1) * order * d * d + G * (d + d * (d + 1) // 2)
-    return _candidate(history, made, which, (order, d, "normal", by_class), parameters, count, notes)
-
-
-def _student(history: History, rows: Rows, task: Task, by_class: bool, robust: bool) -> Candidate:
-    from scipy import stats
-
-    order, at, X, which, notes = task
-    d, G = rows.dim, int(which.max()) + 1
-    group, Y = which[rows.theta[at]], rows.Y[at]
-    # a grid puts many residuals on one number, and a t law would become a spike there
-    floors = np.nan_to_num(resolution(rows), nan=0.0) / np.sqrt(12.0)
-    fits = [student_regression(X, Y[:, i], group, G, shared=not by_class, floor=float(floors[i])) for i in range(d)]
-    Phi, said = _stable(_matrices(np.stack([fit.B for fit in fits], axis=2), order, d))
-    if said:
-        flat = Phi.reshape(G, order, d, d).transpose(0, 1, 3, 2).reshape(G, order * d, d)
-        fits = [
-            student_regression(X, Y[:, i], group, G, shared=False, floor=float(floors[i]), fixed=flat[:, :, i])
-            for i in range(d)
-        ]
-        notes = (*notes, *said)
-    c, scale, nu = (np.stack([getattr(fit, name) for fit in fits], axis=1) for name in ("c", "scale", "freedom"))
-    past = np.tile(rows.Y[rows.used].mean(axis=0), (order, 1))
-    made: list[Model] = []
-    correlations = []
-    for g in range(G):
-        laws = [Scalar(stats.t(float(nu[g, i]), loc=0.0, scale=float(scale[g, i]))) for i in range(d)]
-        law: Any = laws[0]
-        if d > 1:
-            E = Y[group == g] - c[g] - np.einsum("kpj,pij->ki", X[group == g].reshape(-1, order, d), Phi[g])
-            correlation = correlation_of(laws, E)
-            correlations.append(correlation)
-            law = GaussianCopula(correlation, laws)
-        made.append(AutoRegressive(Phi[g], c[g], law, past))
-    parameters = {
-        "values": list(history.values),
-        "coefficients": _coefficients(Phi[which] if by_class else Phi[0], order, d),
-        "intercept": _scalars(c[which]),
-        "scale": _scalars(scale[which]),
-        "freedom": _scalars(nu[which]),
-    }
-    if d > 1:
-        parameters["correlation"] = np.stack(correlations)[which].tolist()
-    notes = (*notes, f"the first {order} readings of a stream, and of what follows a gap, have no fitted law.")
-    count = (G if by_class else 1) * order * d * d + G * (3 * d + d * (d - 1) // 2)
-    return _candidate(history, made, which, (order, d, "student", by_class), parameters, count, notes)
+    counts = np.bincount(rows.theta[at], minlength=len(history.values)).tolist()
+    return rows, at, X, *groups(counts, history.values, max(30, least))
 
 
 def companion(Phi: Array, c: Array, S: Array, mean0: Array, cov0: Array) -> GaussMarkov:
     """A Gaussian autoregression as a Gauss-Markov model whose state is the last p readings, with a law at the start."""
     p, d, _ = Phi.shape
     n = p * d
-    A, b, Q = np.zeros((n, n)), np.zeros(n), np.zeros((n, n))
-    A[:d] = Phi.transpose(1, 0, 2).reshape(d, n)
-    A[d:, : n - d] = np.eye(n - d)
+    b, Q = np.zeros(n), np.zeros((n, n))
     b[:d], Q[:d, :d] = c, S
-    return GaussMarkov(A, np.eye(d, n), Q, np.zeros((d, d)), b, 0.0, mean0, cov0)
-
-
-def _matrices(B: Array, order: int, d: int) -> Array:
-    """(G, order * d, d) regression coefficients as Phi (G, order, d, d): row i of Phi_l predicts channel i."""
-    return B.reshape(len(B), order, d, d).transpose(0, 1, 3, 2)
-
-
-def _stable(Phi: Array) -> tuple[Array, tuple[str, ...]]:
-    """Coefficients with roots inside the unit circle: Phi_i times r^i moves every root by r."""
-    Phi, notes = np.array(Phi), []
-    for g in range(len(Phi)):
-        radius = spectral_radius(_companion_matrix(Phi[g]))
-        if radius > LARGEST_RADIUS:
-            shrink = LARGEST_RADIUS / radius
-            Phi[g] *= (shrink ** np.arange(1, len(Phi[g]) + 1))[:, None, None]
-            notes.append(
-                f"a root of modulus {radius:.6g} was moved to {LARGEST_RADIUS:.6g}: the level must come to rest."
-            )
-    return Phi, tuple(dict.fromkeys(notes))
+    return GaussMarkov(_companion_matrix(Phi), np.eye(d, n), Q, np.zeros((d, d)), b, 0.0, mean0, cov0)
 
 
 def _companion_matrix(Phi: Array) -> Array:
@@ -469,8 +416,30 @@ def _companion_matrix(Phi: Array) -> Array:
     return A
 
 
-def correlation_of(laws: list[Any], E: Array) -> Array:
-    """The correlation of the scores of channels (n, d), each under its law; kept away from singular."""
+def _stable(B: Array, order: int) -> tuple[Array, tuple[str, ...]]:
+    """Coefficients with roots inside the unit circle: those of lag i times r^i moves every root by r."""
+    G, _, d = B.shape
+    B, notes = B.reshape(G, order, d, d).copy(), []
+    for g in range(G):
+        radius = spectral_radius(_companion_matrix(B[g].transpose(0, 2, 1)))
+        if radius > LARGEST_RADIUS:
+            B[g] *= ((LARGEST_RADIUS / radius) ** np.arange(1, order + 1))[:, None, None]
+            notes.append(text.fit_note("root moved", radius=radius, to=LARGEST_RADIUS))
+    return B.reshape(G, order * d, d), tuple(dict.fromkeys(notes))
+
+
+def student_laws(freedom: Array, location: Array, scale: Array) -> list[Scalar]:
+    """The Student-t law of each channel."""
+    from scipy import stats
+
+    numbers = zip(freedom.tolist(), location.tolist(), scale.tolist(), strict=True)
+    return [Scalar(stats.t(nu, loc=centre, scale=width)) for nu, centre, width in numbers]
+
+
+def join(laws: Sequence[Any], E: Array) -> Any:
+    """The law of a reading from those of its channels: by a Gaussian copula with the correlation of the scores of E."""
+    if len(laws) == 1:
+        return laws[0]
     Z = np.stack([law.score(e) for law, e in zip(laws, E.T, strict=True)])
     Z = Z - Z.mean(axis=1, keepdims=True)
     spread = np.sqrt(np.square(Z).mean(axis=1, keepdims=True))
@@ -479,49 +448,30 @@ def correlation_of(laws: list[Any], E: Array) -> Array:
     R = np.clip((R + R.T) / 2.0, -0.999, 0.999)
     np.fill_diagonal(R, 1.0)
     smallest = float(np.linalg.eigvalsh(R)[0])
-    if smallest < 1e-3:
+    if smallest < 1e-3:  # kept away from singular
         share = (1e-3 - smallest) / (1.0 - smallest)
         R = (1.0 - share) * R + share * np.eye(len(R))
-    return np.asarray(R)
+    return GaussianCopula(R, laws)
 
 
-def _coefficients(Phi: Array, order: int, d: int) -> Any:
-    """Coefficients as plain lists; numbers, not matrices, for one channel."""
-    return (Phi[..., 0, 0] if d == 1 else Phi).tolist()
-
-
-def _scalars(array: Array) -> Any:
-    """One entry for each value; numbers for one channel."""
+def by_value(array: Array) -> Any:
+    """Plain lists, one entry for each value; numbers for one channel."""
     return (array.reshape(len(array)) if array[0].size == 1 else array).tolist()
-
-
-def _candidate(
-    history: History,
-    made: Sequence[Model],
-    which: Index,
-    kind: tuple[int, int, str, bool],
-    parameters: dict[str, Any],
-    count: int,
-    notes: tuple[str, ...],
-) -> Candidate:
-    order, d, noise, by_class = kind
-    name = f"{'AR' if d == 1 else 'VAR'}({order}), {_KINDS[noise]}{' by class' if by_class else ''}"
-    models = {value: made[which[i]] for i, value in enumerate(history.values)}
-    return Candidate(name, models, parameters, count, notes)
 
 
 # Autoregression whose noise has no assumed shape --------------------------------------------------
 
 
-MOST_PARTS = 6
+_MOST_PARTS = 6
 _BLOCKS = 10
 _ROUNDS, _SETTLED = 200, 1e-6
 _NARROWEST = 1e-3  # of the spread of the innovations: a part that is narrower is a spike
 _FREEDOM = 3.0  # of the Student-t part for what is far out
-_HALF_LOG_2PI = 0.5 * np.log(2.0 * np.pi)
+_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+_LOG_T3 = math.log(2.0 / (math.pi * math.sqrt(3.0)))  # log-density of Student-t with 3 degrees of freedom at 0
 
 
-def fit_semiparametric(history: History, *, order: int = 1, most_parts: int = MOST_PARTS) -> Candidate:
+def fit_semiparametric(history: History, *, order: int = 1) -> Candidate:
     """An autoregression whose innovations have a mixture of normals for a law, one for each value and channel.
 
     >>> import scipy.stats
@@ -535,27 +485,23 @@ def fit_semiparametric(history: History, *, order: int = 1, most_parts: int = MO
     >>> fit_semiparametric(history).name
     'AR(1), free noise by class'
     """
-    if isinstance(most_parts, bool) or not isinstance(most_parts, int) or most_parts < 1:
-        raise ConfigurationError(f"most_parts = {most_parts!r}; it must be a whole number of at least 1")
-    base = fit_autoregression(history, order=order, noise="student", by_class=True)
+    base = fit_autoregression(history, order=order, student=True, by_class=True)
     members: list[Any] = [base.models[value] for value in history.values]
-    rows = rows_of(history)
-    at, X = lags(rows, order)
-    d, theta = rows.dim, rows.theta[at]
     # values with few readings have the law of a neighbour, as in the dynamics
-    which, _ = groups(
-        np.bincount(theta, minlength=len(members)).tolist(), history.values, max(30, 10 * (order * d + 2))
-    )
+    rows, at, X, which, _ = _regressors(history, order)
+    d, theta = rows.dim, rows.theta[at]
     Phi, c = np.stack([m.coefficients for m in members])[theta], np.stack([m.intercept for m in members])[theta]
     E = rows.Y[at] - c - np.einsum("kpj,kpij->ki", X.reshape(-1, order, d), Phi)
-    floors = np.nan_to_num(resolution(rows), nan=0.0) / np.sqrt(12.0)
-    models: dict[Value, Model] = {}
     innovations = [E[which[theta] == group] for group in range(int(which.max()) + 1)]
-    shapes = [_laws(mine, floors, most_parts) for mine in innovations]
+    floors = cell_deviations(rows)
+    shapes = [[shape_of(e, float(low)) for e, low in zip(mine.T, floors, strict=True)] for mine in innovations]
+    # all values have the same kind of model: plain normals only if none has more than one part
     plain = all(len(shape.weights) == 1 for channels in shapes for shape in channels)
-    laws = [_law(channels, mine, plain) for channels, mine in zip(shapes, innovations, strict=True)]
-    for value, member, group in zip(history.values, members, which.tolist(), strict=True):
-        models[value] = AutoRegressive(member.coefficients, member.intercept, laws[group], member.past)
+    laws = [join([shape.law(plain) for shape in channels], E) for channels, E in zip(shapes, innovations, strict=True)]
+    models: dict[Value, Model] = {
+        value: AutoRegressive(member.coefficients, member.intercept, laws[group], member.past)
+        for value, member, group in zip(history.values, members, which.tolist(), strict=True)
+    }
     found = [shapes[group] for group in which.tolist()]
     parameters = {
         "values": list(history.values),
@@ -568,23 +514,8 @@ def fit_semiparametric(history: History, *, order: int = 1, most_parts: int = MO
     }
     free = sum(shape.count for channels in shapes for shape in channels) + len(shapes) * d * (d - 1) // 2
     count = free + len(shapes) * (order * d * d + d)
-    letters = "AR" if d == 1 else "VAR"
-    notes = (
-        *base.notes,
-        "The law of the innovations is a mixture of normals, whose number is chosen on held-out time.",
-    )
-    return Candidate(f"{letters}({order}), free noise by class", models, parameters, count, notes)
-
-
-def _laws(E: Array, floors: Array, most: int) -> list[Shape]:
-    """The shape of the law of innovations (n, d), channel by channel."""
-    return [shape_of(E[:, i], float(floors[i]), most) for i in range(E.shape[1])]
-
-
-def _law(shapes: list[Shape], E: Array, plain: bool) -> Any:
-    """The law of innovations; `plain` if no value of any channel has more than one part."""
-    laws = [shape.law(plain) for shape in shapes]
-    return laws[0] if len(laws) == 1 else GaussianCopula(correlation_of(laws, E), laws)
+    notes = (*base.notes, text.fit_note("free noise"))
+    return Candidate(autoregression_name(order, d, "free noise", True), models, parameters, count, notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -603,7 +534,7 @@ class Shape:
         return 3 * len(self.means) - 1 + (self.tail is not None)
 
     def law(self, plain: bool = False) -> Any:
-        """As a law of one number; a mixture unless `plain`, so that all values have the same kind of model."""
+        """As a law of one number; a mixture unless `plain`."""
         from scipy.stats import t
 
         normals: list[Any] = [
@@ -615,39 +546,35 @@ class Shape:
             normals.append(Scalar(t(_FREEDOM, loc=self.tail[0], scale=self.tail[1])))
         return Mixture(self.weights.tolist(), normals)
 
-    def log_parts(self, e: Array, far: Array | None = None) -> Array:
-        """(n, parts) log of weight times density; `far` is the log-density of the tail, where it is known."""
+    def log_parts(self, e: Array) -> Array:
+        """(n, parts) log of weight times density."""
         logs = -np.log(self.deviations) - _HALF_LOG_2PI
         logs = logs - 0.5 * np.square((e[:, None] - self.means) / self.deviations)
         if self.tail is not None:
-            logs = np.column_stack([logs, np.asarray(self.far(e) if far is None else far)])
+            centre, scale = self.tail
+            far = _LOG_T3 - math.log(scale) - 2.0 * np.log1p(np.square((e - centre) / scale) / _FREEDOM)
+            logs = np.column_stack([logs, far])
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.weights) + logs)
-
-    def far(self, e: Array) -> Array | None:
-        """The log-density of the Student-t part, if there is one."""
-        from scipy.stats import t
-
-        return None if self.tail is None else np.asarray(t.logpdf(e, _FREEDOM, *self.tail))
 
     def log_density(self, e: Array) -> Array:
         """Log-density of each number."""
         return np.asarray(np.logaddexp.reduce(self.log_parts(e), axis=1))
 
 
-def shape_of(e: Array, floor: float = 0.0, most: int = MOST_PARTS) -> Shape:
+def shape_of(e: Array, floor: float = 0.0) -> Shape:
     """A shape for numbers in the order of time, with as many parts as predict held-out blocks of it best.
 
     >>> rng = np.random.default_rng(1)
     >>> e = np.where(rng.random(4000) < 0.1, 10.0, 1.0) * rng.standard_normal(4000)
-    >>> found = shape_of(e, most=3)
+    >>> found = shape_of(e)
     >>> bool(8.0 < found.deviations.max() / found.deviations.min() < 12.0)
     True
     """
     floor = max(floor, _NARROWEST * float(np.std(e)), 1e-300)
     block = np.arange(len(e)) * _BLOCKS // max(1, len(e))
     best, chosen = -np.inf, (1, False)
-    for k, tail in ((k, tail) for k in range(1, most + 1) for tail in (False, True)):
+    for k, tail in ((k, tail) for k in range(1, _MOST_PARTS + 1) for tail in (False, True)):
         if len(e) < 20 * k:
             break
         gained = 0.0
@@ -671,12 +598,11 @@ def _em(e: Array, k: int, tail: bool, floor: float) -> Shape:
     if k > 1 or tail:
         w, mu, sd = np.full(k, 1.0 / k), centre + scale * np.linspace(-0.5, 0.5, k), np.full(k, scale)
         sd = np.geomspace(scale / 2.0, widest, k) if k > 1 else sd
-    if tail:
+    if tail:  # its place and width stay
         w = np.append(0.95 * w, 0.05)
     found, last = Shape(w, mu, sd, (centre, 2.0 * scale) if tail else None), -np.inf
-    far = found.far(e)  # its place and width stay
     for _ in range(_ROUNDS):
-        logs = found.log_parts(e, far)
+        logs = found.log_parts(e)
         total = np.logaddexp.reduce(logs, axis=1)
         now = float(total.mean())
         if now - last < _SETTLED:

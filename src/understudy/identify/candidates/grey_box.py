@@ -6,8 +6,8 @@
     y_k = x_k + v_k,                       v_k ~ N(0, R(theta_k)),    R diagonal, no y_k where a reading is missing
 
 There is one state for each channel. The dynamics A are shared, so the state goes on when theta moves. This is the
-balance of a room: A is what ventilation leaves, b what people add. The offset b is free for each value, or with
-``offset="linear"`` it is c + beta theta for values that are numbers.
+balance of a room: A is what ventilation leaves, b what people add. The offset b and the noise are free for each value;
+values with few readings share those of a neighbour, so rows are in groups.
 
 *Likelihood.* Given the readings, the states are jointly normal, and their precision L is block tridiagonal. A banded
 Cholesky factor of L gives everything at once, for all segments together:
@@ -38,21 +38,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from understudy._types import Array, Index, Mask
-from understudy.errors import ConfigurationError
-from understudy.identify.candidates import Candidate
+from understudy import text
+from understudy._types import Array, Index, Mask, Value
+from understudy.identify.candidates import Candidate, Rows, groups, kalman_filter, lags, rows_of, start_law
 from understudy.identify.candidates.autoregressive import (
     LARGEST_RADIUS,
     allowance,
+    by_value,
     distance_limit,
+    furthest,
     heavy_tails,
     normal_regression,
 )
-from understudy.identify.prediction import Rows, groups, kalman_filter, lags, rows_of, start_law
 from understudy.models.gauss_markov import GaussMarkov, spectral_radius
 from understudy.models.model import Model
 
@@ -74,13 +75,19 @@ class Layout(NamedTuple):
     """Rows with a reading."""
     Y: Array
     """Their readings (d, n)."""
+    group: Index
+    """(N,) which offset and noise each row has."""
     mean0: Array
     cov0: Array
 
-    @property
-    def nodes(self) -> int:
-        """Number of states."""
-        return len(self.node) + len(self.zero)
+
+class Parts(NamedTuple):
+    """The parameters: A (d, d), b (G, d), Q (G, d, d), R (G, d)."""
+
+    A: Array
+    b: Array
+    Q: Array
+    R: Array
 
 
 class Moments(NamedTuple):
@@ -97,51 +104,42 @@ class Moments(NamedTuple):
     """(d, n) E[v_k^2] of the rows with a reading"""
 
 
-class System(NamedTuple):
-    """A (d, d); for each row the offset b (d, N), and which of the noises Q (G, d, d), R (G, d) it has."""
-
-    A: Array
-    b: Array
-    Q: Array
-    R: Array
-    noise: Index
-
-
-def layout(rows: Rows, mean0: Array, cov0: Array) -> Layout:
-    """The layout of these rows."""
+def layout(rows: Rows, which: Index, mean0: Array, cov0: Array) -> Layout:
+    """The layout of these rows; `which` is the group of each value."""
     opening = rows.opening
     node = np.arange(len(rows.Y)) + np.cumsum(opening)
     seen = np.flatnonzero(rows.used)
-    return Layout(node, node[opening] - 1, seen, np.ascontiguousarray(rows.Y[seen].T), mean0, cov0)
+    Y = np.ascontiguousarray(rows.Y[seen].T)
+    return Layout(node, node[opening] - 1, seen, Y, which[rows.theta], mean0, cov0)
 
 
-def moments(system: System, lay: Layout) -> Moments:
+def moments(parts: Parts, lay: Layout) -> Moments:
     """Log-likelihood and smoothed moments.
 
     >>> rows = Rows(np.array([[1.0]]), np.array([0]), np.array([0]), np.array([True]))
     >>> one = np.ones((1, 1))
-    >>> system = System(0.5 * one, 0.0 * one, one[None], one, np.array([0]))
-    >>> round(moments(system, layout(rows, np.zeros(1), 4.0 * one)).loglik, 9)  # y_1 ~ N(0, 0.25 * 4 + 1 + 1)
+    >>> parts = Parts(0.5 * one, 0.0 * one, one[None], one)
+    >>> round(moments(parts, layout(rows, np.array([0]), np.zeros(1), 4.0 * one)).loglik, 9)  # N(0, 0.25 * 4 + 1 + 1)
     -1.634911344
     """
     from scipy.linalg import cho_solve_banded, cholesky_banded
 
-    A, b, Q, R, noise = system
-    d, n = len(A), lay.nodes
+    A, Q, R, group = parts.A, parts.Q, parts.R, lay.group
+    d, n = len(A), len(group) + len(lay.zero)
     node, before, zero = lay.node, lay.node - 1, lay.zero
-    seen, at = node[lay.seen], noise[lay.seen]
-    Qi: Array = np.asarray(np.linalg.solve(Q, np.broadcast_to(np.eye(d), Q.shape)), dtype=float)
+    seen, at = node[lay.seen], group[lay.seen]
+    b, precision = parts.b.T[:, group], (1.0 / R).T[:, at]
+    Qi = _inverses(Q)
     start = np.linalg.solve(lay.cov0, np.eye(d))
-    precision = (1.0 / R).T[:, at]
     # the precision of the states: blocks D on the diagonal, F below it; r the right-hand side
     D, F, r = np.zeros((d, d, n)), np.zeros((d, d, n)), np.zeros((d, n))
-    D[:, :, node] = _spread(Qi, noise)
-    D[:, :, before] += _spread(A.T @ Qi @ A, noise)
-    F[:, :, before] = _spread(-Qi @ A, noise)
+    D[:, :, node] = _spread(Qi, group)
+    D[:, :, before] += _spread(A.T @ Qi @ A, group)
+    F[:, :, before] = _spread(-Qi @ A, group)
     D[:, :, zero] += start[:, :, None]
     for i in range(d):
         D[i, i, seen] += precision[i]
-    Qb = np.einsum("ijk,jk->ik", _spread(Qi, noise), b)
+    Qb = np.einsum("ijk,jk->ik", _spread(Qi, group), b)
     r[:, node] = Qb
     r[:, before] -= A.T @ Qb
     r[:, zero] += (start @ lay.mean0)[:, None]
@@ -153,10 +151,10 @@ def moments(system: System, lay: Layout) -> Moments:
     w = x[:, node] - A @ x[:, before] - b
     v = lay.Y - x[:, seen]
     u = x[:, zero] - lay.mean0[:, None]
-    squares = np.einsum("ik,ijk,jk->", w, _spread(Qi, noise), w) + np.sum(precision * v * v)
+    squares = np.einsum("ik,ijk,jk->", w, _spread(Qi, group), w) + np.sum(precision * v * v)
     squares += np.einsum("ik,ij,jk->", u, start, u)
-    counts = np.bincount(noise, minlength=len(Q))
-    logs = counts @ np.linalg.slogdet(Q)[1] + np.bincount(at, minlength=len(Q)) @ np.log(R).sum(axis=1)
+    logs = np.bincount(group, minlength=len(Q)) @ np.linalg.slogdet(Q)[1]
+    logs += np.bincount(at, minlength=len(Q)) @ np.log(R).sum(axis=1)
     logs += len(zero) * np.linalg.slogdet(lay.cov0)[1] + 2.0 * np.log(factor[0]).sum()
     loglik = -0.5 * float(squares + logs + lay.Y.size * math.log(2.0 * math.pi))
 
@@ -169,6 +167,10 @@ def moments(system: System, lay: Layout) -> Moments:
     wx = w[:, None] * x[None, :, before] + cwx
     vv = v * v + np.einsum("iik->ik", S)[:, seen]
     return Moments(loglik, w, ww, wx, vv)
+
+
+def _inverses(Q: Array) -> Array:
+    return np.asarray(np.linalg.solve(Q, np.broadcast_to(np.eye(Q.shape[1]), Q.shape)), dtype=float)
 
 
 def _spread(matrices: Array, which: Index) -> Array:
@@ -233,94 +235,70 @@ def _inverse(K: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What is free: the design of the offsets, the noise of each value, the pattern of A, the smallest variances."""
+    """What is free: the group of each value (m,), the smallest variances (d,), and A unless it stays as it is."""
 
-    design: Array
-    """(m, q): b of value i is design[i] @ beta, beta (q, d)."""
-    noise: Index
-    """(m,) which noise each value has."""
-    pattern: Array
-    """(d, d) of 0 and 1: entries of A that are free."""
+    which: Index
     floor: Array
-    """(d,) added to every variance."""
     A: Array | None = None
-    """Dynamics that stay as they are."""
 
     @property
     def sizes(self) -> tuple[int, int, int, int]:
-        """Number of free entries of A, beta, Q and R."""
-        d, G = len(self.floor), int(self.noise.max()) + 1
-        free = 0 if self.A is not None else int(self.pattern.sum())
-        return free, self.design.shape[1] * d, G * d * (d + 1) // 2, G * d
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """The parameters: A (d, d), beta (q, d), Q (G, d, d), R (G, d)."""
-
-    A: Array
-    beta: Array
-    Q: Array
-    R: Array
+        """Number of free entries of A, b, Q and R."""
+        d, G = len(self.floor), int(self.which.max()) + 1
+        return d * d if self.A is None else 0, G * d, G * d * (d + 1) // 2, G * d
 
 
 def pack(parts: Parts, shape: Shape) -> Array:
     """The parameters as one free vector: Q less its floor by its Cholesky factor, with logarithms on the diagonal."""
     d = len(shape.floor)
-    lower = np.tril_indices(d)
+    diagonal = np.arange(d)
     # a variance that is all floor comes back from far out, not from infinity
     low = 1e-3 * shape.floor
-    L = np.linalg.cholesky(parts.Q - np.diag(shape.floor - low))
-    L[:, np.arange(d), np.arange(d)] = np.log(L[:, np.arange(d), np.arange(d)])
-    free = [] if shape.A is not None else [parts.A[shape.pattern > 0.0]]
-    return np.concatenate(
-        [*free, parts.beta.ravel(), L[:, *lower].ravel(), np.log(np.maximum(parts.R - shape.floor, low)).ravel()]
-    )
+    L = np.asarray(np.linalg.cholesky(parts.Q - np.diag(shape.floor - low)), dtype=float)
+    L[:, diagonal, diagonal] = np.log(L[:, diagonal, diagonal])
+    log_R = np.log(np.maximum(parts.R - shape.floor, low))
+    return _vector(shape, parts.A, parts.b, L, log_R)
+
+
+def _vector(shape: Shape, A: Array, b: Array, L: Array, R: Array) -> Array:
+    """What is free of these, one after the other."""
+    free = [] if shape.A is not None else [A.ravel()]
+    return np.concatenate([*free, b.ravel(), L[:, *np.tril_indices(L.shape[1])].ravel(), R.ravel()])
 
 
 def unpack(x: Array, shape: Shape) -> tuple[Parts, Array]:
     """The parameters of a free vector, and the Cholesky factors of Q less its floor."""
     d = len(shape.floor)
-    nA, nb, nQ, _ = shape.sizes
-    if shape.A is not None:
-        A = shape.A
-    else:
-        A = np.zeros((d, d))
-        A[shape.pattern > 0.0] = x[:nA]
-    L = np.zeros((nQ // (d * (d + 1) // 2), d, d))
-    L[:, *np.tril_indices(d)] = x[nA + nb : nA + nb + nQ].reshape(len(L), -1)
     diagonal = np.arange(d)
+    A, b, lower, log_R = np.split(x, np.cumsum(shape.sizes)[:-1])
+    b = b.reshape(-1, d)
+    L = np.zeros((len(b), d, d))
+    L[:, *np.tril_indices(d)] = lower.reshape(len(b), -1)
     L[:, diagonal, diagonal] = np.exp(L[:, diagonal, diagonal])
     Q = L @ L.transpose(0, 2, 1) + np.diag(shape.floor)
-    R = np.exp(x[nA + nb + nQ :].reshape(-1, d)) + shape.floor
-    return Parts(A, x[nA : nA + nb].reshape(-1, d), Q, R), L
+    R = np.exp(log_R.reshape(-1, d)) + shape.floor
+    return Parts(A.reshape(d, d) if shape.A is None else shape.A, b, Q, R), L
 
 
-def objective(x: Array, lay: Layout, theta: Index, shape: Shape) -> tuple[float, Array]:
+def objective(x: Array, lay: Layout, shape: Shape) -> tuple[float, Array]:
     """Minus the mean log-likelihood of a reading, and its gradient."""
     parts, L = unpack(x, shape)
-    A, Q, R = parts.A, parts.Q, parts.R
-    G, d, n = len(Q), len(A), len(lay.seen)
-    noise = shape.noise[theta]
-    found = moments(System(A, (shape.design @ parts.beta).T[:, theta], Q, R, noise), lay)
-    Qi = np.linalg.solve(Q, np.broadcast_to(np.eye(d), Q.shape))
-    dA = np.einsum("gij,gjk->ik", Qi, _sums(found.wx, noise, G))
-    m = len(shape.design)
-    # the sum over the rows of a value first: Q is the same for all of them
-    by_value = np.einsum("mij,mj->mi", Qi[shape.noise], _sums(found.w, theta, m))
-    dbeta = shape.design.T @ by_value
-    counts = np.bincount(noise, minlength=G)[:, None, None]
-    dQ = 0.5 * (Qi @ _sums(found.ww, noise, G) @ Qi - counts * Qi)
+    Q, R, n = parts.Q, parts.R, len(lay.seen)
+    G, d = parts.b.shape
+    found = moments(parts, lay)
+    Qi = _inverses(Q)
+    dA = np.einsum("gij,gjk->ik", Qi, _sums(found.wx, lay.group, G))
+    db = np.einsum("gij,gj->gi", Qi, _sums(found.w, lay.group, G))
+    counts = np.bincount(lay.group, minlength=G)[:, None, None]
+    dQ = 0.5 * (Qi @ _sums(found.ww, lay.group, G) @ Qi - counts * Qi)
     # Q = L L' + floor: d/dL = 2 dQ L, and the diagonal of L is an exponential
     dL = 2.0 * dQ @ L
     diagonal = np.arange(d)
     dL[:, diagonal, diagonal] *= L[:, diagonal, diagonal]
-    at = noise[lay.seen]
+    at = lay.group[lay.seen]
     seen = np.bincount(at, minlength=G)[:, None]
     dR = 0.5 * (_sums(found.vv, at, G) / np.square(R) - seen / R) * (R - shape.floor)
-    free = [] if shape.A is not None else [dA[shape.pattern > 0.0]]
-    gradient = np.concatenate([*free, dbeta.ravel(), dL[:, *np.tril_indices(d)].ravel(), dR.ravel()])
-    return -found.loglik / n, -gradient / n
+    return -found.loglik / n, -_vector(shape, dA, db, dL, dR) / n
 
 
 def _sums(rows: Array, group: Index, G: int) -> Array:
@@ -330,9 +308,7 @@ def _sums(rows: Array, group: Index, G: int) -> Array:
     return np.asarray(out.reshape(G, *rows.shape[:-1]), dtype=float)
 
 
-def maximise(
-    lay: Layout, theta: Index, shape: Shape, starts: list[Parts], steps: Array | None = None
-) -> tuple[Parts, Array]:
+def maximise(lay: Layout, shape: Shape, starts: list[Parts], steps: Array | None = None) -> tuple[Parts, Array]:
     """The best optimum from the starts, and the directions in which the likelihood bends equally there.
 
     A few steps from each start, then the best one to the top. With `steps`, such directions from a fit nearby,
@@ -342,7 +318,7 @@ def maximise(
 
     def value(x: Array) -> tuple[float, Array]:
         try:
-            return objective(x, lay, theta, shape)
+            return objective(x, lay, shape)
         except (np.linalg.LinAlgError, FloatingPointError):
             return 1e10, np.zeros_like(x)
 
@@ -359,7 +335,7 @@ def maximise(
     if steps is not None:
         _, x = optimise(pack(starts[0], shape), steps, 60)
         return unpack(x, shape)[0], steps
-    tried = [optimise(pack(parts, shape), _steps(parts, lay, theta, shape), 25) for parts in starts]
+    tried = [optimise(pack(parts, shape), _steps(parts, lay, shape), 25) for parts in starts]
     best, x = min(tried, key=lambda one: one[0])
     for _ in range(8):
         before = best
@@ -379,28 +355,24 @@ def _curvature_directions(gradient: Callable[[Array], Array], x: Array) -> Array
     return np.asarray(directions / np.sqrt(curvature))
 
 
-def _steps(parts: Parts, lay: Layout, theta: Index, shape: Shape) -> Array:
+def _steps(parts: Parts, lay: Layout, shape: Shape) -> Array:
     """Directions in which the likelihood bends about equally, as columns: the optimisation goes along them.
 
     If the states were seen, row i of (A, b) would have the information M / Q_ii a reading, with M the mean of
-    (x, u)(x, u)' for the state before and the row u of the design. So M^-1/2 sqrt(Q_ii) makes it the identity.
+    (x, u)(x, u)' for the state before and the group u, one-hot. So M^-1/2 sqrt(Q_ii) makes it the identity.
     """
-    d = len(shape.floor)
-    nA, nb, nQ, nR = shape.sizes
-    T = np.eye(nA + nb + nQ + nR)
-    q = shape.design.shape[1]
-    u = np.concatenate([lay.Y.T, shape.design[theta[lay.seen]]], axis=1)
-    M = u.T @ u / len(u) + 1e-8 * np.eye(d + q)
+    G, d = parts.b.shape
+    nA = shape.sizes[0]
+    T = np.eye(sum(shape.sizes))
+    u = np.concatenate([lay.Y.T, np.eye(G)[lay.group[lay.seen]]], axis=1)
+    M = u.T @ u / len(u) + 1e-8 * np.eye(d + G)
     sd = np.sqrt(np.einsum("gii->gi", parts.Q).mean(axis=0))
-    number = np.full((d, d), -1)
-    if nA:
-        number[shape.pattern > 0.0] = np.arange(nA)
+    part = np.arange(0 if nA else d, d + G)
+    turn = np.linalg.solve(np.linalg.cholesky(M[np.ix_(part, part)]), np.eye(len(part))).T
     for i in range(d):
-        own = number[i][number[i] >= 0]
-        place = np.concatenate([own, nA + np.arange(q) * d + i]).astype(int)
-        part = np.concatenate([np.flatnonzero(number[i] >= 0), d + np.arange(q)]).astype(int)
-        K = np.linalg.cholesky(M[np.ix_(part, part)])
-        T[np.ix_(place, place)] = sd[i] * np.linalg.solve(K, np.eye(len(part))).T
+        row = i * d + np.arange(d) if nA else np.arange(0)
+        place = np.concatenate([row, nA + np.arange(G) * d + i])
+        T[np.ix_(place, place)] = sd[i] * turn
     return T
 
 
@@ -428,58 +400,32 @@ def set_aside(models: list[GaussMarkov], rows: Rows) -> Rows:
     whole, aside, cuts = rows, np.zeros(len(rows.Y), dtype=bool), rows.opening
     for _ in range(200):
         left = most - np.bincount(rows.theta[aside | (cuts & ~whole.opening)], minlength=m)
-        distance = _distances(models, rows)
-        marked = _first_of_each(np.nan_to_num(distance, nan=0.0), limit, left[rows.theta] > 0)
-        marked = _within_allowance(marked, distance, rows.theta, left)
-        if not marked.size:
+        # squared lengths of the scores; NaN where no reading counts
+        parts = [np.square(kalman_filter(models, rows.Y[s], rows.theta[s])[1]).sum(axis=1) for s in rows.pieces]
+        distance = np.nan_to_num(np.concatenate(parts), nan=0.0)
+        far = np.flatnonzero((distance > limit) & (left[rows.theta] > 0))
+        far = far[np.diff(far, prepend=-_APART - 1) > _APART]
+        if not far.size:
             break
-        aside[marked] = True
-        for first, last in _runs(aside, whole.used, cuts):
+        for i in range(m):
+            mine = far[rows.theta[far] == i]
+            aside[mine[furthest(distance[mine], limit, int(left[i]))]] = True
+        for first, last in _long_runs(aside, whole.used, cuts):
             aside[first : last + 1] = False
-            cuts = cuts.copy()
             cuts[first] = True
         Y = np.where(aside[:, None], np.nan, whole.Y)
         rows = Rows(Y, whole.theta, np.flatnonzero(cuts), whole.used & ~aside)
-    return replace(rows)
+    return rows
 
 
-def _distances(models: list[GaussMarkov], rows: Rows) -> np.ndarray:
-    """Squared lengths of the scores; NaN where no reading counts."""
-    return np.concatenate(
-        [np.square(kalman_filter(models, rows.Y[s], rows.theta[s])[1]).sum(axis=1) for s in rows.pieces]
-    )
-
-
-def _first_of_each(distance: np.ndarray, limit: float, open_: Mask) -> Index:
-    """The far ones that have no other far one close before them."""
-    far = np.flatnonzero((distance > limit) & open_)
-    return far[np.diff(far, prepend=-_APART - 1) > _APART]
-
-
-def _within_allowance(marked: Index, distance: np.ndarray, theta: Index, left: np.ndarray) -> Index:
-    """Of each value no more than may still be set aside: the furthest."""
-    kept = []
-    for i, most in enumerate(left):
-        mine = marked[theta[marked] == i]
-        kept.append(mine[np.argsort(-distance[mine], kind="stable")[: max(int(most), 0)]])
-    return np.sort(np.concatenate(kept))
-
-
-def _runs(aside: Mask, used: Mask, cuts: Mask) -> list[tuple[int, int]]:
+def _long_runs(aside: Mask, used: Mask, cuts: Mask) -> list[tuple[int, int]]:
     """Blocks of more than LONGEST readings set aside with none kept between them, within a segment."""
     at = np.flatnonzero(used)
-    flags, edge = aside[at], cuts[at]
-    found = []
-    start = None
-    for position in np.flatnonzero(flags):
-        if start is None or not flags[position - 1] or edge[position]:
-            start = position
-        if position - start == LONGEST:
-            stop = position
-            while stop + 1 < len(at) and flags[stop + 1] and not edge[stop + 1]:
-                stop += 1
-            found.append((int(at[start]), int(at[stop])))
-    return found
+    flags = aside[at]
+    firsts = np.flatnonzero(cuts[at] | np.concatenate([[True], flags[1:] != flags[:-1]]))
+    lasts = np.append(firsts[1:], len(at)) - 1
+    long = flags[firsts] & (lasts - firsts >= LONGEST)
+    return list(zip(at[firsts[long]].tolist(), at[lasts[long]].tolist(), strict=True))
 
 
 # The candidate ------------------------------------------------------------------------------------
@@ -488,17 +434,9 @@ def _runs(aside: Mask, used: Mask, cuts: Mask) -> list[tuple[int, int]]:
 _FLOOR = 1e-6  # smallest variance beside that of the one-step prediction: the likelihood may ask for none at all
 _SHARES = (0.05, 0.3, 0.8)  # of the one-step prediction error that a start gives to the sensor
 _ROUNDS = 6
-_CHOICES = {"noise": ("by class", "shared"), "offset": ("by class", "linear"), "dynamics": ("full", "diagonal")}
 
 
-def fit_greybox(
-    history: History,
-    *,
-    robust: bool = True,
-    noise: str = "by class",
-    offset: str = "by class",
-    dynamics: str = "full",
-) -> Candidate:
+def fit_greybox(history: History, *, robust: bool = True) -> Candidate:
     """The grey-box model, one Gauss-Markov model for each value of the private parameter.
 
     >>> import understudy as us
@@ -512,156 +450,103 @@ def fit_greybox(
     >>> fit, round(fit.parameters["A"], 2)
     (Candidate('grey-box', 2 values, 7 free parameters), 0.9)
     """
-    chosen = {"noise": noise, "offset": offset, "dynamics": dynamics}
-    for name, given in chosen.items():
-        if given not in _CHOICES[name]:
-            raise ConfigurationError(f"{name} = {given!r}; it must be one of {', '.join(map(repr, _CHOICES[name]))}")
     rows = rows_of(history)
-    d, m = rows.dim, len(history.values)
-    which, notes = groups(np.bincount(rows.theta[rows.used], minlength=m).tolist(), history.values)
+    which, notes = groups(rows.counts(len(history.values)), history.values)
     # channels in units of their own, so that all parameters are of moderate size
     location, unit = np.nanmean(rows.Y, axis=0), np.nanstd(rows.Y, axis=0)
-    scaled = Rows((rows.Y - location) / unit, rows.theta, rows.starts, rows.used)
-    mean0, cov0 = start_law(scaled, 1)
-    design = _design(history, offset, which)
-    pattern = np.ones((d, d)) if dynamics == "full" else np.eye(d)
-    first, variance = _start(scaled, design, which, robust)
-    shape = Shape(design, which if noise == "by class" else np.zeros(m, dtype=np.intp), pattern, _FLOOR * variance)
-    starts = [_split(first, shape, variance, share) for share in _SHARES]
-    parts, kept, rounds = _optimise(scaled, shape, starts, (mean0, cov0), robust)
+    scaled = replace(rows, Y=(rows.Y - location) / unit)
+    initial = start_law(scaled, 1)
+    starts, floor = _starts(scaled, which, robust)
+    shape = Shape(which, floor)
+    parts, kept, settled = _optimise(scaled, shape, starts, initial, robust)
     radius = spectral_radius(parts.A)
     if radius > LARGEST_RADIUS:
-        notes = (
-            *notes,
-            f"a root of modulus {radius:.6g} was moved to {LARGEST_RADIUS:.6g}: the level must come to rest.",
-        )
-        A = parts.A * (LARGEST_RADIUS / radius)
-        held = Shape(shape.design, shape.noise, shape.pattern, shape.floor, A)
-        lay = layout(kept, mean0, cov0)
-        parts, _ = maximise(lay, kept.theta, held, [Parts(A, parts.beta, parts.Q, parts.R)])
-    notes = (*notes, *_remarks(history, rows, kept, rounds))
-    told = {"noise": "shared noise", "offset": "linear offset", "dynamics": "diagonal"}
-    name = ", ".join(["grey-box", *(told[key] for key, given in chosen.items() if given != _CHOICES[key][0])])
-    return _candidate(name, history, parts, shape, (location, unit, mean0, cov0), notes)
+        notes += (text.fit_note("root moved", radius=radius, to=LARGEST_RADIUS),)
+        parts = parts._replace(A=parts.A * (LARGEST_RADIUS / radius))
+        parts, _ = maximise(layout(kept, which, *initial), replace(shape, A=parts.A), [parts])
+    gone, cuts = rows.used & ~kept.used, len(kept.starts) - len(rows.starts)
+    if gone.any() or cuts:
+        notes += (text.fit_note("readings set aside", aside=int(gone.sum()), of=int(rows.used.sum()), cuts=cuts),)
+        notes += heavy_tails(rows.theta[rows.used], gone[rows.used], history.values)
+    if not settled:
+        notes += (text.fit_note("set aside unsettled"),)
+    if (parts.R - 3.0 * floor < 0.0).any():
+        notes += (text.fit_note("no sensor noise"),)
+    return _candidate(history, parts, shape, (location, unit, *initial), notes)
 
 
-# Starts, rounds, results ---------------------------------------------------------------------------------
+def _starts(rows: Rows, which: Index, robust: bool) -> tuple[list[Parts], Array]:
+    """Starts from least squares on the reading before, and the smallest variances.
 
-
-def _design(history: History, offset: str, which: Index) -> Array:
-    if offset == "by class":
-        return np.eye(int(which.max()) + 1)[which]
-    numbers = [v for v in history.values if isinstance(v, (int, float))]
-    if len(numbers) < len(history.values):
-        raise ConfigurationError("offset = 'linear' needs values that are numbers; these are names or bins")
-    values = np.array(numbers, dtype=float)
-    return np.stack([np.ones(len(values)), values], axis=1)
-
-
-def _start(rows: Rows, design: Array, which: Index, robust: bool) -> tuple[tuple[Array, Array], Array]:
-    """A and beta by least squares on the reading before, corrected for sensor noise, and the one-step variance."""
+    Each start gives another share of the one-step variance to the sensor. Sensor noise makes the least-squares A too
+    small, so it is moved towards one by as much.
+    """
     at, X = lags(rows, 1)
-    group = which[rows.theta[at]]
-    fit = normal_regression(X, rows.Y[at], group, int(which.max()) + 1, shared=True, robust=robust)
+    group, G = which[rows.theta[at]], int(which.max()) + 1
+    fit = normal_regression(X, rows.Y[at], group, G, shared=True, robust=robust)
     A = fit.B[0].T
     A = A * min(1.0, 0.999 / max(spectral_radius(A), 1e-12))
-    weights = np.bincount(rows.theta[rows.used], minlength=len(design)).astype(float)
-    root = np.sqrt(weights + 1e-9)[:, None]
-    beta: Array = np.asarray(np.linalg.lstsq(root * design, root * fit.c[which], rcond=None)[0], dtype=float)
-    share = np.bincount(group, minlength=len(fit.S)) / len(group)
-    return (A, beta), np.einsum("g,gii->i", share, fit.S)
-
-
-def _split(first: tuple[Array, Array], shape: Shape, variance: Array, share: float) -> Parts:
-    """A start with this share of the one-step variance given to the sensor.
-
-    Sensor noise makes the least-squares A too small, so it is moved towards one by as much.
-    """
-    A, beta = first
-    G = int(shape.noise.max()) + 1
-    closer = A + (np.eye(len(A)) - A) * share * 0.5 if share > 0.1 else A
-    Q = np.tile(np.diag(np.maximum((1.0 - share) * variance, 2.0 * shape.floor)), (G, 1, 1))
-    R = np.tile(np.maximum(0.5 * share * variance, 2.0 * shape.floor), (G, 1))
-    return Parts(closer * shape.pattern, beta * (1.0 - 0.5 * share if share > 0.1 else 1.0), Q, R)
+    variance = np.einsum("g,gii->i", np.bincount(group, minlength=G) / len(group), fit.S)
+    floor = _FLOOR * variance
+    starts = []
+    for share in _SHARES:
+        closer = 0.5 * share if share > 0.1 else 0.0
+        Q = np.tile(np.diag(np.maximum((1.0 - share) * variance, 2.0 * floor)), (G, 1, 1))
+        R = np.tile(np.maximum(0.5 * share * variance, 2.0 * floor), (G, 1))
+        starts.append(Parts(A + closer * (np.eye(len(A)) - A), fit.c * (1.0 - closer), Q, R))
+    return starts, floor
 
 
 def _optimise(
     rows: Rows, shape: Shape, starts: list[Parts], initial: tuple[Array, Array], robust: bool
-) -> tuple[Parts, Rows, int]:
-    """Fits and settings aside by turns, until (nearly) the same readings are set aside; and the rows that counted."""
+) -> tuple[Parts, Rows, bool]:
+    """Fits and settings aside by turns, until (nearly) the same readings are set aside.
+
+    Returns the parameters, the rows that counted, and whether the same readings were set aside in the end.
+    """
     kept = set_aside(models_of(starts[0], shape, initial), rows) if robust else rows
     steps, met = None, {kept.used.tobytes()}
-    for number in range(1, _ROUNDS + 1):
-        parts, steps = maximise(layout(kept, *initial), kept.theta, shape, starts, steps)
+    for _ in range(_ROUNDS):
+        parts, steps = maximise(layout(kept, shape.which, *initial), shape, starts, steps)
         if not robust:
-            return parts, kept, number
+            return parts, kept, True
         again = set_aside(models_of(parts, shape, initial), rows)
-        if int((again.used != kept.used).sum()) <= 1e-3 * int(rows.used.sum()) and len(again.starts) == len(
-            kept.starts
-        ):
-            return parts, kept, number
+        changed = int((again.used != kept.used).sum())
+        if changed <= 1e-3 * int(rows.used.sum()) and len(again.starts) == len(kept.starts):
+            return parts, kept, True
         if again.used.tobytes() in met:
             break
         met.add(again.used.tobytes())
         kept, starts = again, [parts]
-    return parts, kept, _ROUNDS + 1
+    return parts, kept, False
 
 
 def models_of(parts: Parts, shape: Shape, initial: tuple[Array, Array]) -> list[GaussMarkov]:
     """One model for each value, in the units of the fit."""
-    b, C = shape.design @ parts.beta, np.eye(len(parts.A))
-    return [
-        GaussMarkov(parts.A, C, parts.Q[g], np.diag(parts.R[g]), b[i], 0.0, *initial, allow_unstable=True)
-        for i, g in enumerate(shape.noise)
-    ]
-
-
-def _remarks(history: History, rows: Rows, kept: Rows, rounds: int) -> tuple[str, ...]:
-    aside = int((rows.used & ~kept.used).sum())
-    cuts = len(kept.starts) - len(rows.starts)
-    notes = []
-    if aside or cuts:
-        notes.append(
-            f"{aside} of {int(rows.used.sum())} readings were set aside as bad samples, "
-            f"and the level was taken to jump at {cuts}."
-        )
-        m = len(history.values)
-        gone, all_ = (np.bincount(rows.theta[mask], minlength=m) for mask in (rows.used & ~kept.used, rows.used))
-        notes += heavy_tails(gone, all_, history.values)
-    if rounds > _ROUNDS:
-        notes.append("each fit set other readings aside than the one before; the last one stands.")
-    return tuple(notes)
+    A, b, Q, R = parts
+    C = np.eye(len(A))
+    return [GaussMarkov(A, C, Q[g], np.diag(R[g]), b[g], 0.0, *initial, allow_unstable=True) for g in shape.which]
 
 
 def _candidate(
-    name: str,
-    history: History,
-    parts: Parts,
-    shape: Shape,
-    frame: tuple[Array, Array, Array, Array],
-    notes: tuple[str, ...],
+    history: History, parts: Parts, shape: Shape, frame: tuple[Array, Array, Array, Array], notes: tuple[str, ...]
 ) -> Candidate:
     """Back in the units of the readings: y = location + unit y'."""
     location, unit, mean0, cov0 = frame
-    d = len(location)
     A = parts.A * unit[:, None] / unit[None, :]
-    Q = parts.Q * np.outer(unit, unit)
-    R = parts.R * np.square(unit)
     # x' = A' x' + b'  ->  x = A x + unit b' + (I - A) location
-    b = (shape.design @ parts.beta) * unit + location - A @ location
+    b = parts.b * unit + location - A @ location
+    found = Parts(A, b, parts.Q * np.outer(unit, unit), parts.R * np.square(unit))
     start = location + unit * mean0, cov0 * np.outer(unit, unit)
-    made = [GaussMarkov(A, np.eye(d), Q[g], np.diag(R[g]), b[i], 0.0, *start) for i, g in enumerate(shape.noise)]
-    parameters: dict[str, Any] = {
+    made = models_of(found, shape, start)
+    parameters = {
         "values": list(history.values),
-        "A": A.item() if d == 1 else A.tolist(),
-        "b": b[:, 0].tolist() if d == 1 else b.tolist(),
-        "Q": (Q[shape.noise, 0, 0] if d == 1 else Q[shape.noise]).tolist(),
-        "R": (R[shape.noise, 0] if d == 1 else R[shape.noise]).tolist(),
+        "A": A.item() if A.size == 1 else A.tolist(),
+        "b": by_value(b[shape.which]),
+        "Q": by_value(found.Q[shape.which]),
+        "R": by_value(found.R[shape.which]),
         "mean0": start[0].tolist(),
         "cov0": start[1].tolist(),
     }
-    low = np.argwhere((parts.R - 3.0 * shape.floor) < 0.0)
-    if low.size:
-        notes = (*notes, "the likelihood asks for no sensor noise at all in some channel: the state is seen as it is.")
-    models: dict[Any, Model] = {value: made[i] for i, value in enumerate(history.values)}
-    return Candidate(name, models, parameters, sum(shape.sizes), notes)
+    models: dict[Value, Model] = dict(zip(history.values, made, strict=True))
+    return Candidate("grey-box", models, parameters, sum(shape.sizes), notes)

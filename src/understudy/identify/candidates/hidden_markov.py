@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from understudy import text
 from understudy._types import Array, Index, Seed
-from understudy.errors import ConfigurationError
-from understudy.identify.candidates import Candidate
-from understudy.identify.prediction import Rows, groups, resolution, rows_of
-from understudy.laws.gaussian import Gaussian
+from understudy.identify.candidates import Candidate, Rows, cell_deviations, gaussian, groups, rows_of
 from understudy.models.hidden_markov import HiddenMarkov
 from understudy.transform.backend import kernels_hidden, view
 
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
     from understudy.identify.history import History
 
 
+_STARTS, _MOST = 4, 200
 _LEAN = 2.0  # readings' worth of what all values together say of a state
 _SETTLED = 1e-6  # gain in log-likelihood of a reading below which the optimisation ends
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
@@ -51,13 +50,11 @@ class Expectation:
     starts: Array
 
 
-def fit_hidden(
-    history: History, *, states: int = 3, starts: int = 4, most: int = 200, random_state: Seed = 0
-) -> Candidate:
+def fit_hidden(history: History, *, states: int = 3, random_state: Seed = 0) -> Candidate:
     """A hidden Markov model for each value of the private parameter, with shared moves.
 
-    `starts` optimisations are begun, the first two from the quantiles of the readings, the others at random cuts
-    (`random_state`); the best is led on, for at most `most` steps.
+    Four optimisations are begun, the first two from the quantiles of the readings, the others at random cuts
+    (`random_state`); the best is led on, for at most 200 steps.
 
     >>> import understudy as us
     >>> from understudy.identify.history import History, Segment
@@ -72,31 +69,23 @@ def fit_hidden(
     >>> fit, np.round(fit.parameters["mean"]).tolist()
     (Candidate('hidden Markov, 2 states', 2 values, 11 free parameters), [[0.0, 8.0], [3.0, 11.0]])
     """
-    for name, given in (("states", states), ("starts", starts), ("most", most)):
-        if not isinstance(given, int) or isinstance(given, bool) or given < 1:
-            raise ConfigurationError(f"{name} = {given!r}; it must be a whole number of at least 1")
     rows = rows_of(history)
-    d, m = rows.dim, len(history.values)
-    which, notes = groups(
-        np.bincount(rows.theta[rows.used], minlength=m).tolist(), history.values, max(30, 10 * states)
-    )
+    d = rows.dim
+    which, notes = groups(rows.counts(len(history.values)), history.values, max(30, 10 * states))
     group = which[rows.theta]
-    unit = np.nanstd(rows.Y, axis=0)
-    step = np.nan_to_num(resolution(rows), nan=0.0)
-    floor = np.maximum(np.square(step) / 12.0, 1e-6 * np.square(unit))
+    floor = np.maximum(np.square(cell_deviations(rows)), 1e-6 * np.square(np.nanstd(rows.Y, axis=0)))
     rng = np.random.default_rng(random_state)
-    tried = [
-        _optimise(_begin(rows, group, states, number, rng, floor), rows, group, floor, 15) for number in range(starts)
-    ]
-    chain, _, rounds = _optimise(max(tried, key=lambda one: one[1])[0], rows, group, floor, most)
-    if rounds == most:
-        notes = (*notes, f"the optimisation was ended after {most} steps, before it had settled.")
+    begun = [_begin(rows, group, states, number, rng, floor) for number in range(_STARTS)]
+    tried = [_optimise(chain, rows, group, floor, 15) for chain in begun]
+    chain, _, rounds = _optimise(max(tried, key=lambda one: one[1])[0], rows, group, floor, _MOST)
+    if rounds == _MOST:
+        notes += (text.fit_note("optimisation ended", steps=_MOST),)
     order = np.argsort(chain.means[:, :, 0].mean(axis=0))
     A, initial = chain.A[np.ix_(order, order)], chain.initial[order]
     means, covs = chain.means[:, order], chain.covs[:, order]
     made = [
-        HiddenMarkov(A, initial, [_gaussian(*law) for law in zip(means[g], covs[g], strict=True)])
-        for g in range(len(means))
+        HiddenMarkov(A, initial, [gaussian(*law) for law in zip(*laws, strict=True)])
+        for laws in zip(means, covs, strict=True)
     ]
     parameters = {
         "values": list(history.values),
@@ -107,8 +96,7 @@ def fit_hidden(
     }
     count = states * (states - 1) + states - 1 + len(means) * states * (d + d * (d + 1) // 2)
     name = f"hidden Markov, {states} state{'' if states == 1 else 's'}"
-    models: dict[Any, Any] = {value: made[which[i]] for i, value in enumerate(history.values)}
-    return Candidate(name, models, parameters, count, notes)
+    return Candidate(name, dict(zip(history.values, (made[g] for g in which), strict=True)), parameters, count, notes)
 
 
 def expectation_step(chain: Chain, rows: Rows, group: Index) -> Expectation:
@@ -214,7 +202,3 @@ def _ranks(Y: Array) -> Array:
     rank = np.empty(len(Y))
     rank[np.argsort(along, kind="stable")] = (np.arange(len(Y)) + 0.5) / len(Y)
     return rank
-
-
-def _gaussian(mean: Array, cov: Array) -> Gaussian:
-    return Gaussian(float(mean[0]), float(cov[0, 0])) if mean.size == 1 else Gaussian(mean, cov)

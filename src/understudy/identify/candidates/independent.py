@@ -13,14 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from understudy._types import Array, Seed
-from understudy.errors import ConfigurationError
-from understudy.identify.candidates import Candidate
-from understudy.identify.candidates.autoregressive import correlation_of, student_regression
-from understudy.identify.prediction import Rows, groups, resolution, rows_of
+from understudy.identify.candidates import Candidate, cell_deviations, gaussian, groups, rows_of
+from understudy.identify.candidates.autoregressive import join, student_laws, student_regression
 from understudy.laws.gaussian import Gaussian
 from understudy.laws.mixture import Mixture
-from understudy.laws.multivariate import GaussianCopula, GaussianMixture
-from understudy.laws.scalar import Scalar
+from understudy.laws.multivariate import GaussianMixture
 from understudy.models.iid_markov import IID
 
 if TYPE_CHECKING:
@@ -50,25 +47,21 @@ def fit_independent(history: History, *, law: str = "normal", random_state: Seed
     >>> fit, [round(mean, -1) for mean in fit.parameters["mean"]]
     (Candidate('independent, normal', 2 values, 4 free parameters), [400.0, 600.0])
     """
-    if law not in _NAMES:
-        raise ConfigurationError(f"law = {law!r}; it must be one of {', '.join(map(repr, _NAMES))}")
     rows = rows_of(history)
-    m = len(history.values)
-    which, notes = groups(np.bincount(rows.theta[rows.used], minlength=m).tolist(), history.values)
-    G = int(which.max()) + 1
+    which, notes = groups(rows.counts(len(history.values)), history.values)
     group, Y = which[rows.theta[rows.used]], rows.Y[rows.used]
-    parts = [Y[group == g] for g in range(G)]
-    parameters: dict[str, Any] = {"values": list(history.values)}
+    parts = [Y[group == g] for g in range(int(which.max()) + 1)]
+    floor = cell_deviations(rows)
     if law == "normal":
         laws, found, count = _normals(parts)
     elif law == "student":
-        laws, found, count = _students(parts, rows)
+        laws, found, count = _students(parts, floor)
     else:
-        laws, found, count = _kernels(parts, rows, random_state)
+        laws, found, count = _kernels(parts, floor, random_state)
+    parameters = {"values": list(history.values)}
     parameters |= {name: [entries[g] for g in which] for name, entries in found.items()}
-    made = [IID(one) for one in laws]
-    models = {value: made[which[i]] for i, value in enumerate(history.values)}
-    return Candidate(f"independent, {_NAMES[law]}", dict(models), parameters, count, notes)
+    models = dict(zip(history.values, (IID(laws[g]) for g in which), strict=True))
+    return Candidate(f"independent, {_NAMES[law]}", models, parameters, count, notes)
 
 
 Found = tuple[list[Any], dict[str, list[Any]], int]
@@ -78,44 +71,31 @@ def _normals(parts: list[Array]) -> Found:
     d = parts[0].shape[1]
     means = [part.mean(axis=0) for part in parts]
     covs = [_covariance(part) for part in parts]
-    laws = [
-        Gaussian(float(mean[0]), float(cov[0, 0])) if d == 1 else Gaussian(mean, cov)
-        for mean, cov in zip(means, covs, strict=True)
-    ]
+    laws = [gaussian(mean, cov) for mean, cov in zip(means, covs, strict=True)]
     found = {"mean": [_plain(mean) for mean in means], "covariance": [_plain(cov) for cov in covs]}
     return laws, found, len(parts) * (d + d * (d + 1) // 2)
 
 
-def _students(parts: list[Array], rows: Rows) -> Found:
-    from scipy import stats
-
+def _students(parts: list[Array], floor: Array) -> Found:
     d = parts[0].shape[1]
-    floors = np.nan_to_num(resolution(rows), nan=0.0) / np.sqrt(12.0)
     laws: list[Any] = []
     found: dict[str, list[Any]] = {"location": [], "scale": [], "freedom": []}
     for part in parts:
         nothing, group = np.empty((len(part), 0)), np.zeros(len(part), dtype=np.intp)
-        fits = [
-            student_regression(nothing, part[:, i], group, 1, shared=False, floor=float(floors[i])) for i in range(d)
-        ]
-        numbers = [(float(fit.freedom[0]), float(fit.c[0]), float(fit.scale[0])) for fit in fits]
-        each = [Scalar(stats.t(nu, loc=loc, scale=scale)) for nu, loc, scale in numbers]
-        laws.append(each[0] if d == 1 else GaussianCopula(correlation_of(each, part), each))
-        for name, column in zip(("freedom", "location", "scale"), zip(*numbers, strict=True), strict=True):
-            found[name].append(_plain(np.array(column)))
+        fit = student_regression(nothing, part, group, 1, shared=False, floors=floor)
+        laws.append(join(student_laws(fit.freedom[0], fit.c[0], fit.scale[0]), part))
+        for name, numbers in (("location", fit.c), ("scale", fit.scale), ("freedom", fit.freedom)):
+            found[name].append(_plain(numbers[0]))
     return laws, found, len(parts) * (3 * d + d * (d - 1) // 2)
 
 
 # Kernel estimates ----------------------------------------------------------------------------------------
 
 
-def _kernels(parts: list[Array], rows: Rows, random_state: Seed) -> Found:
-    floor = np.nan_to_num(resolution(rows), nan=0.0) / np.sqrt(12.0)
-    laws, factors = [], []
-    for part in parts:
-        factor = _best_factor(part, floor, random_state)
-        laws.append(_law(*kernel_estimate(part, factor, floor, random_state)))
-        factors.append(factor)
+def _kernels(parts: list[Array], floor: Array, random_state: Seed) -> Found:
+    factors = [_best_factor(part, floor, random_state) for part in parts]
+    estimates = [kernel_estimate(part, h, floor, random_state) for part, h in zip(parts, factors, strict=True)]
+    laws = [_law(*estimate) for estimate in estimates]
     # what is free is hard to say of a kernel estimate: the bandwidth was
     return laws, {"bandwidth factor": factors}, len(parts)
 
