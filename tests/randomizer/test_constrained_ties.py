@@ -13,7 +13,7 @@ from understudy.errors import InfeasibleError
 from understudy.randomizer.constrained_solver import (
     Goal,
     Problem,
-    has_other_optima,
+    has_less_telling_optimum,
     interior_point,
     interior_start,
     solve_linear,
@@ -154,11 +154,11 @@ def test_one_optimum_is_left_as_it_is():
 
 
 def test_a_tie_is_noticed_and_no_tie_is_not():
-    """`has_other_optima` against two problems whose optima are known: the flip, and the same with one cost changed."""
+    """Two problems whose optima are known: the flip, and the same with one cost changed."""
     pairs, p = [(0, 1)], np.full(2, 0.5)
     for cost, tied in ((FLIP, True), (np.array([[0.0, 1.0], [1.2, 0.0]]), False)):
         rows = write_program(p, p, cost, np.ones((2, 2), dtype=bool), 0.0, (TotalVariation(0.3),), pairs)
-        assert has_other_optima(rows, solve_linear(rows)) == tied
+        assert has_less_telling_optimum(rows, solve_linear(rows)) == tied
 
 
 def test_the_weighed_sum_is_minimised_with_proof():

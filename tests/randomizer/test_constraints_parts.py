@@ -77,7 +77,7 @@ def test_any_multipliers_prove_a_bound(seed, floor, size):
     found = solve_linear(p)
     rng = np.random.default_rng(seed)
     cost = float((p.p[:, None] * p.cost * found.P).sum())
-    w = rng.random((len(p.p), p.cost.shape[1])) * size if floor else np.empty(0)
+    w = rng.random((len(p.p), p.cost.shape[1])) * size if floor else np.empty((0, 0))
     near = Multipliers(found.by.z * rng.uniform(0.5, 1.5, found.by.z.shape), found.by.y * rng.uniform(0.5, 1.5), w)
     far = Multipliers(rng.random(found.by.z.shape) * size, rng.random(found.by.y.shape) * size, w)
     told = information(p.p, np.ascontiguousarray(found.P).reshape(-1))
@@ -100,15 +100,14 @@ def test_the_interior_method_and_the_linear_program_agree():
 
 
 def test_both_ends_of_the_curve_agree():
-    """The least information at a cost, and the least cost within that information."""
+    """The least sum of cost and weighted information, and the least cost within that information."""
     p = problem([LocalDP(2.0)])
-    uniform = np.full((4, 5), 0.2)
-    middle = 0.7 * solve_linear(p).P + 0.3 * uniform
-    limit = 1.01 * float((p.p[:, None] * p.cost * middle).sum())
-    told = interior_point(p, interior_start(p, middle), Goal(0.0, 1.0, limit=limit))
-    assert told.value - told.bound <= 1e-8 * told.value
-    back = interior_point(p, interior_start(p, uniform), Goal(budget=told.value))
-    assert back.value == pytest.approx(limit, rel=1e-7)
+    start = interior_start(p, np.full((4, 5), 0.2))
+    weighed = interior_point(p, start, Goal(1.0, 0.3))
+    assert weighed.value - weighed.bound <= 1e-8 * weighed.value
+    told = information(p.p, np.ascontiguousarray(weighed.X[:4]).reshape(-1))
+    back = interior_point(p, start, Goal(budget=told))
+    assert back.value + 0.3 * told == pytest.approx(weighed.value, rel=1e-7)
     assert back.value - back.bound <= 1e-8 * back.value
 
 

@@ -44,28 +44,27 @@ class Proof(NamedTuple):
     rounding: float
 
 
-def dual(L: Array, p: Array, kernel: Array, beta: float, wanted: float = math.inf) -> Dual:
-    """The bound that the pseudo values of a kernel prove at a slope; the search ends where `wanted` is proved.
+def dual(L: Array, p: Array, q: Array, beta: float, wanted: float = math.inf, steps: int = _STEPS) -> Dual:
+    """The bound that a law q of the pseudo values proves at a slope, moved until `wanted` is proved or nothing gained.
 
     >>> L, p = np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([0.5, 0.5])
     >>> P = np.array([[0.9, 0.1], [0.1, 0.9]])
-    >>> found = dual(L, p, P, beta=np.log(9.0))
+    >>> found = dual(L, p, p @ P, beta=np.log(9.0))
     >>> round(float(found.value), 9), round(float(information(p, P.ravel()) + np.log(9.0) * 0.1), 9)
     (0.587786665, 0.587786665)
     """
     m, n = L.shape
     flat = np.ascontiguousarray(L).reshape(-1)
     A, c, w, r = np.empty(m * n), np.empty(n), np.empty(n), np.empty(3)
-    q = p @ kernel
     best = Dual(-math.inf, 0.0)
-    for _ in range(_STEPS):
+    for step in range(steps):
         q = q / q.sum()
         found = kernels.bound(view(flat), m, n, view(p), view(q), beta, 0.0, view(A), view(c), view(w), view(r))
         proved = Dual(beta * float(found), beta * float(r[2]))
         if not proved.value > best.value:
             break
         best = proved
-        if best.value >= wanted:
+        if best.value >= wanted or step + 1 == steps:
             break
         # a column that is worth more than it is drawn: c_j falls by sum_i p_i A_ij^2 for each unit of q_j
         with np.errstate(over="ignore"):
@@ -78,7 +77,7 @@ def dual(L: Array, p: Array, kernel: Array, beta: float, wanted: float = math.in
 
 def least_information(allowed: Array, p: Array, kernel: Array) -> Dual:
     """A lower bound on the leakage of every kernel that draws allowed pairs alone."""
-    return dual(np.where(allowed, 0.0, FORBIDDEN), p, kernel, 1.0)
+    return dual(np.where(allowed, 0.0, FORBIDDEN), p, p @ kernel, 1.0)
 
 
 def prove(cost: Array, p: Array, kernel: Array, budget: float, slope: float, iterations: int) -> Proof:
@@ -110,7 +109,7 @@ def prove(cost: Array, p: Array, kernel: Array, budget: float, slope: float, ite
         columns = p[p > 0.0] @ L.reshape(m, n)[p > 0.0]
         bound = min(excess, float(columns.min()))  # nothing may leak: one column for all
     elif 0.0 < beta < math.inf:
-        found = dual(L.reshape(m, n), p, P, beta, budget + beta * excess)
+        found = dual(L.reshape(m, n), p, p @ P, beta, budget + beta * excess)
         bound = max(0.0, (found.value - budget) / beta)
         rounding = (found.rounding + 1e-14 * budget) / beta
     else:
@@ -140,7 +139,7 @@ def proven_leakage(cost: Array, p: Array, kernel: Array, limit: float, slope: fl
     # where no slope was stored, the demand is at an end of the curve, and steeper tangents prove more
     slopes = [slope] if slope < math.inf else [2.0**k / scale for k in range(60)] if scale > 0.0 else []
     for one in slopes:
-        tangent = dual(L.reshape(m, n), p, kernel, one * scale)
+        tangent = dual(L.reshape(m, n), p, p @ kernel, one * scale)
         value = tangent.value - one * max(limit - lowest, 0.0)
         found = max(found, Dual(value, tangent.rounding + 1e-14 * abs(value)))
     return found

@@ -8,6 +8,7 @@ every step also proves a leakage that no randomizer of that distortion can go be
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -37,44 +38,74 @@ def least_leakage(cost: Array, p: Array, limit: float) -> tuple[Solution, float]
     nothing, proven = least_told(cost, p)
     if meets(nothing, cost, p, limit):
         return nothing, proven
-    x = limit - everything.lowest
-    if x == 0.0:
+    if limit == everything.lowest:
         return everything, everything.leakage
-    low, high = nothing.leakage, everything.leakage
-    best = everything
-    budget = 0.5 * (low + high)
+    return follow_curve(
+        lambda budget: minimise(cost, p, budget),
+        lambda found: meets(found, cost, p, limit),
+        limit,
+        everything,
+        nothing,
+        proven,
+    )
+
+
+def follow_curve(
+    curve: Callable[[float], Solution],
+    accept: Callable[[Solution], bool],
+    limit: float,
+    best: Solution,
+    least: Solution,
+    proven: float,
+    tolerance: float = TOLERANCE,
+) -> tuple[Solution, float]:
+    """Newton's method on a curve of least distortion: the least leakage at which it meets a limit, and its proof.
+
+    `best` is the end of the curve that meets the limit, `least` the other one, of least leakage, and `proven` what no
+    solution leaks less than. Near that end the leakage is about the square of the distance from its distortion, so the
+    method is applied to its root.
+    """
+    low, high = max(least.leakage, proven), best.leakage
+    x = limit - best.lowest
+    share = (least.excess - x) / (least.excess - best.excess)
+    budget = low + (high - low) * share * share
     for _ in range(_ROUNDS):
-        solution = minimise(cost, p, budget)
-        if meets(solution, cost, p, limit):
+        try:
+            solution = curve(budget)
+        except InfeasibleError:
+            low, budget = budget, 0.5 * (budget + high)
+            continue
+        if accept(solution):
             high, best = budget, solution
         else:
             low = budget
-        # R(x) >= I + beta (bound - x), the tangent with its proof
+        step = 0.0
         if math.isfinite(solution.slope):
+            # R(x) >= I + beta (bound - x), the tangent with its proof
             proven = max(proven, budget + solution.slope * (solution.bound - x))
-            step = solution.slope * (solution.excess - x)
-        else:
-            step = 0.0
-        if best.leakage - proven <= 0.5 * TOLERANCE * best.leakage or high - low <= 4e-16 * high:
+            # a little to the right of the root, so that the demand is met
+            step = solution.slope * (2.0 * solution.excess - solution.bound - x) + 1e-13 * budget
+            step += 0.25 * step * step / budget
+        if best.leakage - proven <= 0.5 * tolerance * best.leakage or high - low <= 4e-16 * high:
             break
-        # a little to the right of the root, so that the demand is met
-        new = budget + step + 1e-13 * budget
+        new = budget + step
         budget = new if low < new < high else 0.5 * (low + high)
     proven = min(proven, best.leakage)
-    closed = best.leakage - proven <= TOLERANCE * best.leakage + 1e-14
+    closed = best.leakage - proven <= tolerance * best.leakage + 1e-14
     return best._replace(optimal=best.optimal and closed), proven
 
 
 def meets(solution: Solution, cost: Array, p: Array, limit: float) -> bool:
-    """Whether a kernel costs no more than the limit: in whole fractions where rounding could decide."""
+    """Whether a kernel costs no more than the limit, the bounds of the solution being looked at first."""
     upper, _ = bounds_of(solution)
     if upper <= limit or upper > limit * (1.0 + 1e-9) or cost.size > 100_000:
         return upper <= limit
-    used = (solution.kernel > 0.0) & (p[:, None] > 0.0)
-    terms = zip(
-        np.broadcast_to(p[:, None], cost.shape)[used].tolist(),
-        solution.kernel[used].tolist(),
-        cost[used].tolist(),
-        strict=True,
-    )
+    return costs_at_most(solution.kernel, cost, p, limit)
+
+
+def costs_at_most(P: Array, cost: Array, p: Array, limit: float) -> bool:
+    """Whether a kernel costs no more than the limit, in whole fractions."""
+    used = (P > 0.0) & (p[:, None] > 0.0)
+    parts = np.broadcast_to(p[:, None], P.shape)[used], P[used], cost[used]
+    terms = zip(*(part.tolist() for part in parts), strict=True)
     return sum(Fraction(w) * Fraction(x) * Fraction(c) for w, x, c in terms) <= Fraction(limit)

@@ -438,10 +438,25 @@ def _most_wanted(c: Array, most: int) -> Index:
 _LIFT = 2.0**600
 
 
+class Multipliers(NamedTuple):
+    """What proves the bound of a problem with constraints, beside the costs: see `constrained_solver.Program`.
+
+    Multipliers of the local rows (R, n), of those across (K,), of the floor (m, n) and of the information; and the
+    pairs of rows that have rows of their own. Arrays that are empty stand for zeros.
+    """
+
+    z: Array = np.empty((0, 0))
+    y: Array = np.empty(0)
+    w: Array = np.empty((0, 0))
+    nu: float = 0.0
+    pairs: tuple[tuple[int, int], ...] = ()
+
+
 class Solution(NamedTuple):
     """A kernel within its budget and its proof: lowest + bound <= optimum <= lowest + excess.
 
-    `lowest` is the expected cost of the cheapest pair of each row, which no kernel can go below.
+    `lowest` is the expected cost of the cheapest pair of each row, which no kernel can go below. A problem with
+    constraints has multipliers.
     """
 
     kernel: Array
@@ -452,6 +467,7 @@ class Solution(NamedTuple):
     iterations: int
     optimal: bool
     slope: float
+    multipliers: Multipliers | None = None
 
 
 def bounds_of(solution: Solution) -> tuple[float, float]:
