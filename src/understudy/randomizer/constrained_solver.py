@@ -1015,7 +1015,7 @@ class Problem:
         self.steps = 0
         self.binding = False  # whether the budget is known to be too little for the cheapest kernel
         self.pairs: tuple[tuple[int, int], ...] = ()
-        self.tied: tuple[Program, Answer] | None = None
+        self.tied: tuple[Program, Answer] | None = None  # what a tie-break begins with
         self._exact: Exact | None = None
 
     # The answer -----------------------------------------------------------------------------------------
@@ -1037,10 +1037,7 @@ class Problem:
         if kernel is None:
             raise self.impossible(" exactly")
         solution = self.certify(kernel, found.bound, found.by)
-        m, n, _ = program.shape
-        small = n + m + len(program.F) <= _TIED_SIZE
-        if small and solution.leakage > _SILENT and found.vertex and has_less_telling_optimum(program, found.vertex):
-            self.tied = program, found
+        self.tied = program, found
         return solution if solution.optimal else self._closer(program, found, solution)
 
     def _closer(self, program: Program, found: Answer, first: Solution) -> Solution:
@@ -1228,9 +1225,14 @@ class Problem:
         of least information among the cheapest. The interior-point method finds it, and a linear program close by puts
         it back among the cheapest to the last digits. The lower bound stays that of the first.
         """
-        if self.tied is None:
+        if self.tied is None or first.leakage <= _SILENT:
             return first
         program, found = self.tied
+        m, n, _ = program.shape
+        if found.vertex is None or n + m + len(program.F) > _TIED_SIZE:
+            return first
+        if not has_less_telling_optimum(program, found.vertex):
+            return first
         most = first.excess * (1.0 + TIE) + self.rounding
         kernel = self._least_bare(program, found, check or self.check)
         if kernel is None:
