@@ -243,7 +243,7 @@ def test_the_search_is_longest_where_models_are_quick():
     for horizon, expected in ((2, 200_000), (1000, (1 << 24) // 2000), (100_000, simulation._UNSEEN_LEAST)):
         models = [family.model(0), family.model(1)]
         measure = simulation.Measure(absolute, 1)
-        plan = simulation.Plan(models, models, np.ones((2, 2), bool), measure, horizon, 0.01, np.zeros((2, 2)))
+        plan = simulation.Plan(models, models, np.ones((2, 2), bool), measure, horizon, 0.01)
         assert simulation._enough(plan) == expected
 
 

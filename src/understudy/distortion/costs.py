@@ -12,7 +12,7 @@ by the best method that there is for it:
   noise: it cancels; and independent readings with finitely many values (`us.Atoms`), by enumeration.
 - "quadrature": readings that do not depend on each other (or one reading only), and the squared error
   of autoregressions with any noise: integrals over one score, to a relative error of 1e-9. A function of
-  your own is looked at in some 50,000 places; where it is not smooth enough to be integrated, it is simulated.
+  your own is looked at in some 75,000 places; where it is not smooth enough to be integrated, it is simulated.
 - "Monte Carlo": everything else, with a standard error, or a bound for what was not seen. A source that
   rounds (`us.Quantised`) does not tell its scores: they come from the rounded reading and a fresh uniform, as they
   do when it is disguised, so that even a model that plays itself changes the readings.
@@ -69,7 +69,6 @@ class Work:
         shape = (len(sources), len(targets))
         self.matrix, self.error = np.full(shape, np.nan), np.zeros(shape)
         self.method = np.full(shape, "", dtype="<U11")
-        self.peaks = np.zeros(shape)  # distortions of one reading that were met where an integral came out as zero
         self.heavy = np.zeros(shape, dtype=bool)  # tails so heavy that a standard error means little
 
     @property
@@ -144,8 +143,7 @@ class Work:
             found = self.laws.table.integrate(*rows, self._integrand(), floor[:, channel], closely=not power)
             good, tail = good & found.good(floor[:, channel]), np.maximum(tail, found.power)
             if not power:
-                found = self._seen(pairs, *rows, found)
-                good &= np.isinf(found.value) | np.isfinite(found.error)
+                good &= self._trusted(*rows, found)
             weight = self.measure.weights[channel]
             total, error = total + weight * found.value, error + weight * found.error
         i, j = pairs[good].T
@@ -153,24 +151,13 @@ class Work:
         self.method[i, j] = QUADRATURE
         self.heavy[tuple(pairs[~good].T)] = tail[~good] >= _NO_VARIANCE
 
-    def _seen(self, pairs: Index, a: Index, b: Index, found: Integral) -> Integral:
-        """The same integrals of the user's function, with a doubt where they are zero."""
-        zero = np.flatnonzero((found.value == 0.0) & (found.error == 0.0))
-        if not zero.size:
-            return found
-        table, f = self.laws.table, self._integrand()
-        peaks = np.zeros(len(a))
-        peaks[zero] = table.peaks(a[zero], b[zero], f)
-        bound = table.chance_unseen * (max(table.largest(a, b, f), float(peaks.max())) or 1.0)
-        alike = np.array([x == y or table.same(int(x), int(y)) for x, y in zip(a, b, strict=True)])
+    def _trusted(self, a: Index, b: Index, found: Integral) -> NDArray[np.bool_]:
+        """Which integrals of the user's function to believe: zero may be a rare event that was not met."""
+        zero = found.value == 0.0
+        alike = np.array([x == y or self.laws.table.same(int(x), int(y)) for x, y in zip(a, b, strict=True)])
         # one law played by itself is zero by construction, if equal readings have no distortion and others have one
-        met = bool((alike & ((found.value != 0.0) | (peaks > 0.0))).any())
-        apart = bool(found.value[~alike].any()) or table.largest(a[alike], b[alike], f, apart=True) > 0.0
-        none = alike & (apart and not met)
-        error = found.error.copy()
-        error[zero] = np.where(peaks > 0.0, np.inf, np.where(none, 0.0, bound))[zero]
-        self.peaks[tuple(pairs.T)] = peaks
-        return found._replace(error=error)
+        vanishes = bool(zero[alike].all() and not zero[~alike].all())
+        return np.asarray(~zero | (alike & vanishes))
 
     def linear(self) -> None:
         """Pairs of linear models with noise of any law: the squared error, or noise that cancels."""
@@ -207,7 +194,7 @@ class Work:
                 UnderstudyWarning,
                 stacklevel=3,
             )
-        plan = Plan(self.sources, self.targets, left, self.measure, self._simulated_horizon(left), accuracy, self.peaks)
+        plan = Plan(self.sources, self.targets, left, self.measure, self._simulated_horizon(left), accuracy)
         found = simulate(plan, rng, self.progress)
         self.matrix[left], self.error[left], self.method[left] = found.mean[left], found.error[left], MONTE_CARLO
         return found
@@ -452,8 +439,8 @@ def costs(
     reading that was met anywhere, or 3 / N if there was none. That is the rule of three: after N replications
     without an event, nothing is known of events rarer than 3 / N, nor whether one of them costs more than what
     was met. The error is at least 3 / N times the largest value also for a mean that rests on fewer than 16
-    replications, or that is the same in all of them; and a function that is zero in all of 262,144 places of a
-    quadrature has the error of so many replications. Only a model that plays itself is zero without a doubt
+    replications, or that is the same in all of them. A function whose integral comes out as zero is simulated for the
+    same reason. Only a model that plays itself is zero without a doubt
     (unless it rounds), under a function that is seen to be zero for equal readings and not for others.
 
     >>> import understudy as us

@@ -1,40 +1,28 @@
-"""Expectations over one score: E f(y(z), ~y(z)) with z standard normal, by quadrature.
+"""Expectations over one score: E f(y(z), ~y(z)) with z standard normal, by quadrature or as a finite sum.
 
-Two scalar laws driven by one score are two functions of one number, y(z) = F^-1(Phi(z)), so the
-expected distortion is an integral over z; for the squared error it is the squared Wasserstein
-distance of the laws. The functions are tabulated once a law, on panels of Chebyshev points, and all
-pairs are integrated from the tables (Clenshaw and Curtis' rule):
+Two scalar laws driven by one score are two functions of one number, y(z) = F^-1(Phi(z)). The expected distortion is an
+integral over z; for the squared error it is the squared Wasserstein distance of the laws. A `Table` holds the functions
+of all laws on panels of Chebyshev points, and integrates all pairs by the rule of Clenshaw and Curtis:
 
 - a panel on which a law is not resolved is halved, for all laws;
-- a pair's integrand may still have a corner inside a panel, where the two functions cross; such
-  panels are halved for that pair alone, on the polynomials through the tables;
-- beyond the last panel the integrand is continued as the power of the tail probability, f ~ p^-alpha,
-  that it has on that panel. A tail is a power for a Student law, and then this is exact; if it is
-  not, the panels go on until the rest does not matter. With a steady alpha of 1 or more, the integral
-  is infinite, and infinity is what comes out.
+- a pair's integrand may still have a corner inside a panel, where the two functions cross; such panels are halved for
+  that pair alone, on the polynomials through the tables;
+- beyond the last panel the integrand is continued as the power of the tail probability, f ~ p^-alpha, that it has on
+  that panel. For a Student law this is exact; otherwise the panels go on until the rest does not matter. With a steady
+  alpha of 1 or more the integral is infinite.
 
-Every figure comes with an estimate of its error: two rules on every panel, two powers for each
-tail.
+The error of every figure is estimated by two rules on every panel and two powers for each tail. For a function of the
+user's own that may mean nothing: it can be zero at all points of a panel, and one between two of them. Such a function
+is looked at closely. Panels are cut into pieces of about 1/100, with a rule for each, and its values at random places
+of each piece (always the same ones) are compared with the polynomial through the points of the rule. Pieces that fail
+are halved; if halving does not show what the random place did, the miss is the error, and the figure is not good.
 
-Two rules that agree mean nothing for a function that is not smooth and was not seen where it matters: a
-function of a user's own may be zero at all points of a panel, and one between two of them. Such an
-integrand is looked at closely: panels are cut into pieces no wider than 1/100, with a rule for each, and
-its values at random places of each piece (always the same ones) are held against the polynomial through the
-points of the rule. Pieces that fail are halved; if halving does not show what the random place did, the
-miss is the error, and the figure is not good.
+`Laws` holds distinct laws in one table, and the moments of noise that is not Gaussian: e = level + scale eps and, for
+each channel of a pair, kappa = 1 - E eps ~eps = E (eps - ~eps)^2 / 2. The squared error of linear models needs no more.
 
-Laws as functions of one score, and the moments of noise that is not Gaussian.
-
-A noise e = law.value(z) is reckoned in units of its own, e = level + scale eps. For the squared error
-of a pair of linear models nothing more is needed than these and, for each channel,
-kappa = 1 - E eps ~eps = E (eps - ~eps)^2 / 2: integrals over one score.
-
-Readings with finitely many values: the distortion of a pair is a finite sum.
-
-Under one score z, two laws with atoms are two staircases. Where neither takes a step, both readings are
-known, so E d(y, ~y) is a sum over the intervals between the steps of either, weighted by their
-probabilities. An atom is scored anywhere in its interval, by the auxiliary uniform, which is just where the
-score of a draw would have been: the sum is exact whether z is drawn, or comes from a reading and a uniform.
+Laws with finitely many values are two staircases under one score. Where neither takes a step both readings are known,
+so E d(y, ~y) is a sum over the intervals between the steps of either (`together`). It is exact whether the score is
+drawn or comes from a reading and an auxiliary uniform, which puts the score of an atom anywhere in its interval.
 """
 
 from __future__ import annotations
@@ -79,12 +67,8 @@ _DIGITS = 1e-10
 _FAR = 1e6  # and only this many spreads from the median
 _LARGEST = 1e150  # a square must fit float64
 _INFINITE = 1.0 - 1e-8
-# Pieces that a panel is cut into where an integrand is looked at closely: this many for one unit of the score ..
-_PIECES = 100.0
-_PIECES_FAR = 10.0  # .. beyond a score of 5, and at most
-_MOST_PIECES = 256
+_PIECES = 1536  # that all panels together are cut into where an integrand is looked at closely
 _RANDOM = 16  # random places, a piece
-_STRATA = 1 << 18  # parts of equal probability that a function that seems to be zero is asked in, once each
 
 
 def _rule(N: int) -> Array:
@@ -101,19 +85,12 @@ _NODES = -np.cos(np.pi * np.arange(_N + 1) / _N)
 _FINE = _rule(_N)
 _COARSE = np.zeros(_N + 1)
 _COARSE[::2] = _rule(_N // 2)
-_BARYCENTRIC = np.where(np.arange(_N + 1) % 2 == 0, 1.0, -1.0)
-_BARYCENTRIC[[0, -1]] /= 2.0
 
 
-def _weights_between() -> Array:
-    """What takes the values on every other point to the values on all of them."""
-    nodes, w = _NODES[::2], np.where(np.arange(_N // 2 + 1) % 2 == 0, 1.0, -1.0)
+def _barycentric(t: Array, nodes: Array = _NODES) -> Array:
+    """The matrices (..., len(t), nodes) that carry values on Chebyshev nodes to the points t (..., points)."""
+    w = np.where(np.arange(len(nodes)) % 2 == 0, 1.0, -1.0)
     w[[0, -1]] /= 2.0
-    return _barycentric(_NODES, nodes, w)
-
-
-def _barycentric(t: Array, nodes: Array, w: Array) -> Array:
-    """The matrices (..., len(t), nodes) that carry values on the nodes to the points t (..., points)."""
     gap = t[..., None] - nodes
     hit = gap == 0.0
     q = w / np.where(hit, 1.0, gap)
@@ -121,7 +98,8 @@ def _barycentric(t: Array, nodes: Array, w: Array) -> Array:
     return np.where(hit.any(axis=-1, keepdims=True), hit, q)
 
 
-_BETWEEN = _weights_between()
+# what takes the values on every other point to the values on all of them
+_BETWEEN = _barycentric(_NODES, _NODES[::2])
 
 
 @cache
@@ -133,7 +111,7 @@ def _cut(pieces: int) -> tuple[Array, Array, Array]:
     own = np.random.default_rng(pieces).uniform(-1.0, 1.0, (pieces, _RANDOM))
     inside = np.concatenate((np.tile(_NODES, (pieces, 1)), own), axis=1)
     t = -1.0 + (2.0 * np.arange(pieces)[:, None] + 1.0 + inside) / pieces
-    return t, _barycentric(t.ravel(), _NODES, _BARYCENTRIC), _barycentric(own, _NODES, _BARYCENTRIC)
+    return t, _barycentric(t.ravel()), _barycentric(own)
 
 
 class Integral(NamedTuple):
@@ -187,39 +165,6 @@ class Table:
             for part, new in zip(found, again, strict=True):
                 part[short] = new
         return found
-
-    def peaks(self, first: ArrayLike, second: ArrayLike, f: Integrand) -> Array:
-        """The largest f, entry by entry, at one random place in each of many parts of equal probability."""
-        from scipy.special import ndtri
-
-        a, b = np.asarray(first, dtype=np.intp), np.asarray(second, dtype=np.intp)
-        found = np.zeros(len(a))
-        u = (np.arange(_STRATA) + np.random.default_rng(0).uniform(0.0, 1.0, _STRATA)) / _STRATA
-        for part in np.split(np.clip(ndtri(u), self.left[0], self.right[-1]), _STRATA >> 14):
-            panel = np.clip(np.searchsorted(self.left, part, side="right") - 1, 0, len(self.left) - 1)
-            t = (2.0 * part - self.left[panel] - self.right[panel]) / (self.right - self.left)[panel]
-            carry = _barycentric(t, _NODES, _BARYCENTRIC)
-            values = {row: np.einsum("tn,tn->t", carry, self.values[row, panel]) for row in np.union1d(a, b).tolist()}
-            for k in range(len(a)):
-                y, y_out = values[int(a[k])], values[int(b[k])]
-                there = np.isfinite(y) & np.isfinite(y_out)
-                found[k] = max(found[k], float(f(y[there], y_out[there]).max(initial=0.0)))
-        return found
-
-    def largest(self, first: ArrayLike, second: ArrayLike, f: Integrand, apart: bool = False) -> float:
-        """The largest f of any of these rows, up to a score of 5; of values of opposite scores if `apart`."""
-        body = (self.left >= -_FIRST[2]) & (self.right <= _FIRST[2])
-        found = 0.0
-        for a, b in zip(np.asarray(first).tolist(), np.asarray(second).tolist(), strict=True):
-            y, y_out = self.values[a, body].ravel(), self.values[b, body].ravel()[:: -1 if apart else 1]
-            there = np.isfinite(y) & np.isfinite(y_out)
-            found = max(found, float(f(y[there], y_out[there]).max(initial=0.0)))
-        return found
-
-    @property
-    def chance_unseen(self) -> float:
-        """What `peaks` cannot tell from nothing: the probability of an event, by the rule of three."""
-        return 3.0 / _STRATA
 
     def same(self, a: int, b: int) -> bool:
         """Whether two rows are the same function, to the last bit."""
@@ -308,9 +253,8 @@ class Table:
     def _panels(self, a: Index, b: Index, f: Integrand, floor: Array, F: Array) -> tuple[Array, Array]:
         """Integrals over all panels, from the values F of f on them, and their errors."""
         weight = 0.5 * (self.right - self.left)[:, None] * _density(_points(self.left, self.right))
-        fine, coarse, size = (F * weight) @ _FINE, (F * weight) @ _COARSE, (np.abs(F) * weight) @ _FINE
-        tolerance = 0.1 * (TOLERANCE * size.sum(axis=1) + floor)
-        error = np.abs(fine - coarse)
+        fine, error = _both_rules(F * weight)
+        tolerance = 0.1 * (TOLERANCE * ((np.abs(F) * weight) @ _FINE).sum(axis=1) + floor)
         pair, panel = np.nonzero(error > tolerance[:, None] / 8.0)
         if pair.size:
             whole = np.full(len(pair), -1.0), np.full(len(pair), 1.0)
@@ -319,53 +263,31 @@ class Table:
 
     def _pieces(self, a: Index, b: Index, f: Integrand, floor: Array, known: Mask) -> tuple[Array, Array]:
         """Integrals over all known panels, each cut into pieces, and their errors."""
-        width = self.right - self.left
-        far = np.minimum(np.abs(self.left), np.abs(self.right)) >= _FIRST[2]
-        wanted = np.clip(width * np.where(far, _PIECES_FAR, _PIECES), 1, _MOST_PIECES)
-        counts = 1 << np.ceil(np.log2(wanted)).astype(int)
-        total, lost, allowed = np.zeros((3, len(a)))
-        rough: list[tuple[Array, ...]] = []
-        seen: dict[tuple[int, int], Array] = {}
-        for p in range(len(a)):
-            parts = []
-            for pieces in np.unique(counts[known[p]]).tolist():
-                panels = np.flatnonzero(counts == pieces)
-                rows = []
-                for row in (int(a[p]), int(b[p])):
-                    if (row, pieces) not in seen:
-                        there = self.values[row, panels]
-                        seen[row, pieces] = (there @ _cut(pieces)[1].T).reshape(len(panels), pieces, -1)
-                    rows.append(seen[row, pieces][known[p, panels]])
-                parts.append(self._close(rows[0], rows[1], f, panels[known[p, panels]], pieces))
-            if not parts:
-                continue
-            fine, error, miss, size, panel, low, high = (np.concatenate(part) for part in zip(*parts, strict=True))
-            allowed[p] = 0.1 * (TOLERANCE * size.sum() + floor[p])
-            worse = np.maximum(error, miss) > 0.02 * allowed[p]
+        pieces = max(1, _PIECES // len(self.left))
+        t, carry, across = _cut(pieces)
+        half, middle = (0.5 * (self.right + sign * self.left)[:, None, None] for sign in (-1.0, 1.0))
+        weight = _density(middle + half * t) * (half / pieces)
+        values = {row: (self.values[row] @ carry.T).reshape(weight.shape) for row in np.union1d(a, b).tolist()}
+        low = -1.0 + 2.0 * np.arange(pieces) / pieces
+        total, lost = np.zeros((2, len(a)))
+        for p, there in enumerate(known):
+            y, y_out = values[int(a[p])][there], values[int(b[p])][there]
+            G = f(y.ravel(), y_out.ravel()).reshape(y.shape) * weight[there]
+            rule, random = G[..., : _N + 1], G[..., _N + 1 :]
+            fine, error = _both_rules(rule)
+            miss = np.abs(random - (across @ rule[..., None])[..., 0]).max(axis=2)
+            allowed = 0.1 * (TOLERANCE * float((np.abs(rule) @ _FINE).sum()) + floor[p])
+            worse = np.maximum(error, miss) > 0.02 * allowed
             total[p], lost[p] = fine[~worse].sum(), error[~worse].sum()
-            pair = np.full(int(worse.sum()), p)
-            rough.append((pair, *(part[worse] for part in (panel, low, high, fine, error, miss))))
-        if rough:
-            pair, panel, low, high, fine, error, miss = (np.concatenate(part) for part in zip(*rough, strict=True))
-            better, doubt = self._halved(a, b, f, (pair, panel, low, high), allowed)
-            # what a random place saw and halving did not find is still there
-            blind = (error <= 0.02 * allowed[pair]) & (np.abs(better - fine) <= allowed[pair])
-            np.add.at(total, pair, better)
-            np.add.at(lost, pair, np.where(blind, np.maximum(doubt, miss), doubt))
+            if worse.any():
+                panel, piece = np.nonzero(worse)
+                where = np.full(len(piece), p), np.flatnonzero(there)[panel], low[piece], low[piece] + 2.0 / pieces
+                better, doubt = self._halved(a, b, f, where, np.full(len(a), allowed))
+                # what a random place saw and halving did not find is still there
+                blind = (error[worse] <= 0.02 * allowed) & (np.abs(better - fine[worse]) <= allowed)
+                total[p] += better.sum()
+                lost[p] += np.where(blind, np.maximum(doubt, miss[worse]), doubt).sum()
         return total, lost
-
-    def _close(self, y: Array, y_out: Array, f: Integrand, panels: Index, pieces: int) -> tuple[Array, ...]:
-        """For each piece of some panels: integral, error, the worst miss, size; its panel and its ends there."""
-        t, _, across = _cut(pieces)
-        half = 0.5 * (self.right - self.left)[panels][:, None, None]
-        z = 0.5 * (self.right + self.left)[panels][:, None, None] + half * t
-        G = f(y.ravel(), y_out.ravel()).reshape(y.shape) * _density(z) * (half / pieces)
-        rule, own = G[..., : _N + 1], G[..., _N + 1 :]
-        fine, size = rule @ _FINE, np.abs(rule) @ _FINE
-        miss = np.abs(own - (across @ rule[..., None])[..., 0]).max(axis=2)
-        low = np.tile(-1.0 + 2.0 * np.arange(pieces) / pieces, (len(panels), 1))
-        found = (fine, np.abs(fine - rule @ _COARSE), miss, size, np.repeat(panels, pieces), low, low + 2.0 / pieces)
-        return tuple(np.ravel(part) for part in found)
 
     def _known(self, a: Index, b: Index) -> Mask:
         """Panels (pairs, panels) on which both functions are known and their difference means something.
@@ -415,14 +337,19 @@ class Table:
         """The integral over part of a panel, on the polynomials through the table, and its error."""
         pair, panel, low, high = at
         t = 0.5 * (low + high)[:, None] + 0.5 * (high - low)[:, None] * _NODES
-        carry = _barycentric(t, _NODES, _BARYCENTRIC)
+        carry = _barycentric(t)
         y = np.einsum("itn,in->it", carry, self.values[a[pair], panel])
         y_out = np.einsum("itn,in->it", carry, self.values[b[pair], panel])
         half = 0.5 * (self.right - self.left)[panel]
         z = (0.5 * (self.right + self.left))[panel][:, None] + half[:, None] * t
         G = f(y.ravel(), y_out.ravel()).reshape(t.shape) * _density(z) * (half * 0.5 * (high - low))[:, None]
-        fine = G @ _FINE
-        return fine, np.abs(fine - G @ _COARSE)
+        return _both_rules(G)
+
+
+def _both_rules(G: Array) -> tuple[Array, Array]:
+    """Integrals of values on the points of a rule, and how far the coarser rule is from them."""
+    fine = G @ _FINE
+    return fine, np.abs(fine - G @ _COARSE)
 
 
 def _tail(F: Array, z: Array, known: Mask, side: int) -> tuple[Array, Array, Array]:

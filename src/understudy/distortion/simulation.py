@@ -1,35 +1,31 @@
 """The distortion by simulation, for what has no formula: any model, any measure.
 
-Scores are drawn once and coloured under every model, once each: m + n sequences serve m x n pairs.
-All pairs thus see the same random numbers, so that their differences, which are what a design
-weighs, are known better than they are themselves. Replications go into a fixed number of groups,
-whose means are kept: they tell the standard error of any weighted sum of the pairs.
+Scores are drawn once and coloured under every model, once each: m + n sequences serve m x n pairs. All pairs thus see
+the same random numbers, so that their differences, which are what a design weighs, are known better than they are
+themselves. Replications go into a fixed number of groups, whose means are kept: they tell the standard error of any
+weighted sum of the pairs.
 
-That a draw and its disguise share their scores is true of every model whose readings tell their scores, and of
-atoms too: given the reading, an auxiliary uniform puts the score where the one that was drawn is likely to be.
-It is not true of a model that releases something else than what it feeds back (`emit`: a rounded
-sensor), whose scores as a source come from what was released. Such a source is whitened, with uniforms of this
-simulation, and its own scores are coloured under each target.
+A draw and its disguise share their scores for every model whose readings tell their scores, atoms included: given the
+reading, an auxiliary uniform puts the score where the one that was drawn is likely to be. A model that releases
+something else than what it feeds back (`emit`: a rounded sensor) does not tell its scores. As a source it is whitened,
+with uniforms of this simulation, and its own scores are coloured under each target.
 
-A standard error means something only if what makes the distortion has been seen often enough. A distortion that
-was zero every time has the sample variance 0, and may still be the mean of a rare and costly event: after N
-replications without one, its chance is known to be below 3 / N (at 95 percent confidence: the rule of
-three), and nothing else is known about it. So, for each pair:
+Thousands of sequences of one model are coloured at once (`colour_all`). Gauss-Markov models have compiled loops for
+that; noise of one law is asked for all readings together; a rounded model rounds what the model behind it gives; a
+hidden Markov model with laws of any kind is taken step by step, each step for all sequences.
+
+A standard error means something only if what makes the distortion has been seen often enough. A distortion that was
+zero every time has the sample variance 0, and may still be the mean of a rare and costly event: after N replications
+without one, its probability is known to be below 3 / N (at 95 percent confidence: the rule of three), and nothing else
+is known. So, for each pair:
 
 - one model played by itself, under a measure that vanishes for equal readings (and not for others): zero by
   construction, unless it has `emit`;
-- zero every time: the simulation goes on, far longer than it otherwise would; if nothing shows, there is a
-  warning, and the error is 3 / N times the largest distortion of one reading that was seen for any pair. If
-  there was none, scores are stretched to find one, and if all is zero even then, 1 takes its place;
-- a mean that rests on a handful of replications, or does not vary at all: the error is at least 3 / N times
-  the largest value seen.
-
-Many sequences at once: scores (T, d, N) to readings, with arrays over the N sequences.
-
-A simulation colours thousands of sequences of one model. Gauss-Markov models have compiled loops for that. Where
-the noise has one law, that law is asked for all readings together. A rounded model rounds what the model behind it
-gives. A hidden Markov model with laws of any kind is taken step by step, each step for all sequences:
-every sequence has weights of its own, which the inverse of a mixture allows for.
+- zero every time: the simulation goes on, far longer than it otherwise would; if nothing shows, there is a warning, and
+  the error is 3 / N times the largest distortion of one reading that was seen for any pair. If there was none, scores
+  are stretched to find one, and if all is zero even then, 1 takes its place;
+- a mean that rests on a handful of replications, or does not vary at all: the error is at least 3 / N times the largest
+  value seen.
 """
 
 from __future__ import annotations
@@ -181,7 +177,7 @@ class Simulated(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What to simulate: models, which pairs of them, the measure, the horizon, how well; distortions known to occur."""
+    """What to simulate: models, which pairs of them, the measure, the horizon, and how well."""
 
     sources: list[Model]
     targets: list[Model]
@@ -189,7 +185,6 @@ class Plan(NamedTuple):
     measure: Measure
     horizon: int
     accuracy: float
-    peaks: Array
 
 
 class _Tally:
@@ -201,7 +196,7 @@ class _Tally:
         self.mean, self.squares, self.largest = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         self.groups, self.readings = np.zeros((GROUPS, *shape)), np.zeros((GROUPS, shape[0]))
         self.one_model = np.array([[a is b for b in plan.targets] for a in plan.sources]) & ~_releases(plan)[:, None]
-        self.peak = float(plan.peaks[plan.wanted].max())  # the largest distortion of one reading
+        self.peak = 0.0  # the largest distortion of one reading
 
     def add(self, rng: np.random.Generator, batch: int) -> None:
         z = rng.standard_normal((self.plan.horizon, self.plan.measure.dim, batch))
@@ -251,8 +246,7 @@ class _Tally:
         """Whether equal readings have no distortion, as far as one can see, and others have one."""
         if self.plan.measure.function is None:
             return True
-        met = np.maximum(self.largest, self.plan.peaks)[self.one_model]
-        if met.any() or self._stretched[self.one_model].any():
+        if self.largest[self.one_model].any() or self._stretched[self.one_model].any():
             return False
         return bool(self.largest[~self.one_model].any()) or self._tells_apart
 
