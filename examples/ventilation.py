@@ -24,7 +24,7 @@ import numpy as np
 
 import understudy as us
 from understudy.models.family import Controlled
-from understudy.randomizer.causal_belief import Beliefs, posteriors
+from understudy.randomizer.causal_guarantee import Beliefs, posteriors
 
 PEOPLE = (0, 4, 10)
 ODDS = (0.4, 0.35, 0.25)

@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.harness import Contender, Required, Row, Section, duration, race, row
 from benchmarks.peers.conic import mutual_information
-from understudy.randomizer.causal_belief import Beliefs, BeliefState
+from understudy.randomizer.causal_guarantee import Beliefs, BeliefState
 
 LIMIT = Required(200, at_most=True)  # microseconds
 GAP = 1e-9  # nats by which the kernel of a peer may miss the least I + slope * D

@@ -76,7 +76,7 @@ KINDS: dict[str, dict[str, str]] = {
         "Grid": "models.nonlinear",
         "Cloud": "models.nonlinear",
         "MarkovState": "models.iid_markov",
-        "BeliefState": "randomizer.causal_belief",
+        "BeliefState": "randomizer.causal_guarantee",
         "CausalMemory": "randomizer.causal",
         "EstimatorState": "randomizer.estimation",
     },

@@ -8,13 +8,14 @@ import scipy.stats
 from adversary_cases import ALPHA, disguised, guesses, halves, known_of, once
 from causal_cases import STAY
 from helpers import dense, room
+from memory_cases import errors
 
 import understudy as us
 from understudy.adversaries.knowledge import Cases
 from understudy.adversaries.knowledge import Knowledge as Knowledge
 from understudy.adversaries.learners.bayes import Exact, Oracle
 from understudy.randomizer.causal import design_causal
-from understudy.randomizer.causal_belief import errors, play, posteriors
+from understudy.randomizer.causal_guarantee import play, posteriors
 from understudy.randomizer.measures import bayes_error
 
 BOUND = 0.133586  # of the paper's room at 0.3 nats

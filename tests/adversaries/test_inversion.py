@@ -16,7 +16,7 @@ from scipy import stats
 import understudy as us
 from understudy.adversaries.learners.inversion import recover_readings
 from understudy.errors import ConfigurationError
-from understudy.randomizer.causal_belief import posteriors
+from understudy.randomizer.causal_guarantee import posteriors
 from understudy.randomizer.estimation import Estimator
 
 ALPHA = 1e-6

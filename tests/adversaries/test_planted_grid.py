@@ -16,7 +16,7 @@ from understudy.adversaries.knowledge import Knowledge as Knowledge
 from understudy.adversaries.learners.bayes import Oracle
 from understudy.adversaries.learners.grid import NO_GRID, Digits, GridInverter, grid_of
 from understudy.models.quantised import Quantised
-from understudy.randomizer.causal_belief import play
+from understudy.randomizer.causal_guarantee import play
 
 T, N = 30, 600
 

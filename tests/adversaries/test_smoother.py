@@ -13,7 +13,7 @@ from understudy.adversaries.knowledge import Knowledge as Knowledge
 from understudy.adversaries.learners.bayes import Oracle, ReadingLikelihoods, Smoother, ThroughDraws, plan_of
 from understudy.adversaries.learners.calibration import Chain, EvidenceAttack, Plan, chain_of, pieces_of, smooth
 from understudy.randomizer.causal import design_causal
-from understudy.randomizer.causal_belief import play
+from understudy.randomizer.causal_guarantee import play
 
 MOVES = np.array([[0.9, 0.1], [0.25, 0.75]])
 PSEUDO = (0, 0.5, 1)

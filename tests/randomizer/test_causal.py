@@ -17,7 +17,7 @@ from scipy.stats import chi2
 import understudy as us
 from understudy.errors import DesignError, FamilyError, InfeasibleError, StateError
 from understudy.randomizer.causal import CausalDesign, design_causal
-from understudy.randomizer.causal_belief import Beliefs, BeliefState, long_run, play
+from understudy.randomizer.causal_guarantee import Beliefs, BeliefState, long_run, play
 
 
 @pytest.fixture(scope="module")

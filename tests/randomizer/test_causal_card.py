@@ -13,14 +13,22 @@ import pytest
 from causal_cases import HAMMING, STAY, bits
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memory_cases import errors
 from scipy import stats
 
 import understudy as us
 from understudy import text
 from understudy.errors import DesignError
 from understudy.randomizer import measures
-from understudy.randomizer.causal_belief import Beliefs, errors, play, posteriors
-from understudy.randomizer.causal_guarantee import causal_card, least_mean, planned, told_the_end
+from understudy.randomizer.causal_guarantee import (
+    Beliefs,
+    causal_card,
+    least_mean,
+    planned,
+    play,
+    posteriors,
+    told_the_end,
+)
 
 NONE = "No guarantee, audit only"
 LEAKAGES = ["rate", "first_charge"]

@@ -7,13 +7,13 @@ import math
 
 import pytest
 from causal_cases import ALPHA, HAMMING, STAY, bits, room_design
-from memory_cases import compare_memory, plot_memory
+from memory_cases import FixedKernel, compare_memory, errors, plot_memory
 from oracles.causal_dynamic import Corners, Dynamic
 from scipy.stats import norm
 
 from understudy.errors import DesignError
 from understudy.randomizer.causal import at_most, design_causal, path_distortion, per_day, true_distortion, was_ever
-from understudy.randomizer.causal_belief import Beliefs, FixedKernel, errors, long_run, play
+from understudy.randomizer.causal_guarantee import Beliefs, long_run, play
 
 
 @pytest.fixture(scope="module")

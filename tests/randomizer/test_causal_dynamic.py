@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 import understudy as us
 from understudy.randomizer.causal import design_causal
-from understudy.randomizer.causal_belief import Beliefs, long_run, play
+from understudy.randomizer.causal_guarantee import Beliefs, long_run, play
 
 HAMMING = [[0.0, 1.0], [1.0, 0.0]]
 Z = float(norm.isf(1e-6 / 2))

@@ -8,12 +8,12 @@ import math
 import numpy as np
 import pytest
 from helpers import room
-from memory_cases import WAYS, compare_memory, source
+from memory_cases import WAYS, FixedKernel, compare_memory, errors, source
 from scipy.stats import norm
 
 import understudy as us
 from understudy.randomizer.causal import chance_of_none, design_causal, path_distortion, true_distortion, was_ever
-from understudy.randomizer.causal_belief import Beliefs, FixedKernel, errors, expected_cost, long_run, play, posteriors
+from understudy.randomizer.causal_guarantee import Beliefs, expected_cost, long_run, play, posteriors
 
 ALPHA = 1e-6
 HAMMING = [[0.0, 1.0], [1.0, 0.0]]

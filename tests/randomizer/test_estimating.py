@@ -14,7 +14,7 @@ from scipy import stats
 
 import understudy as us
 from understudy.errors import DesignError, FamilyError, ReadingError
-from understudy.randomizer.causal_belief import _power
+from understudy.randomizer.causal_guarantee import _power
 from understudy.randomizer.estimation import Estimator, EstimatorState
 from understudy.stream.snapshot import dump, load
 

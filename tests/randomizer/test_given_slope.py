@@ -12,7 +12,7 @@ from randomizer_cases import FAMILIES, exact_case, is_kernel, random_case
 import understudy as us
 from understudy.errors import DesignError, InfeasibleError
 from understudy.randomizer import solver as interior
-from understudy.randomizer.causal_belief import Beliefs
+from understudy.randomizer.causal_guarantee import Beliefs
 from understudy.randomizer.solver import bounds_of, minimise, minimise_at
 
 MOST = 80

@@ -217,7 +217,7 @@ def test_decisions_that_no_reading_came_for_move_the_belief():
 
 
 def us_state(belief, k):
-    from understudy.randomizer.causal_belief import BeliefState
+    from understudy.randomizer.causal_guarantee import BeliefState
 
     return BeliefState(tuple(belief.tolist()), k)
 

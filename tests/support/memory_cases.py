@@ -9,20 +9,86 @@ the adversaries are exact: one filters, the other smooths. `docs/make_moving.py`
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from understudy._types import Array
-from understudy.errors import ConfigurationError
-from understudy.randomizer.causal_belief import Beliefs, Errors, FixedKernel, errors
+from understudy._types import Array, Seed
+from understudy.errors import ConfigurationError, DesignError
+from understudy.randomizer.causal_guarantee import Beliefs, mean, play, posteriors
+from understudy.randomizer.design import Randomizer
 from understudy.report.figures import BLUE, GREY, ROSE
 
 WAYS = ("with memory", "independent, every step", "independent, every epoch")
 _STYLES = dict(zip(WAYS, ((BLUE, "o"), (ROSE, "^"), (GREY, "s")), strict=True))
 _HAMMING = [[0.0, 1.0], [1.0, 0.0]]
+
+
+class FixedKernel(Beliefs):
+    """The same account for one kernel that is drawn from whatever the belief is: draws without memory.
+
+    >>> twice = FixedKernel([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], [[0, 1], [1, 0]], [[0.7, 0.3], [0.3, 0.7]])
+    >>> twice.kernel((0.2, 0.8)).tolist() == twice.kernel((0.5, 0.5)).tolist()
+    True
+    """
+
+    __slots__ = ("_same",)
+
+    def __init__(self, prior: ArrayLike | None, transitions: ArrayLike, cost: ArrayLike, kernel: ArrayLike) -> None:
+        super().__init__(prior, transitions, cost, 0.0)
+        self._same: Array = Randomizer(kernel).kernel
+        if self._same.shape != self.cost.shape:
+            raise DesignError(f"kernel has shape {self._same.shape} and the costs {self.cost.shape}; they must agree")
+
+    def __reduce__(self) -> tuple[type[Beliefs], tuple[Array, Array, Array, Array | float]]:
+        return type(self), (self.prior, self.transitions, self.cost, self._same)
+
+    def kernel(self, belief: Sequence[float]) -> Array:
+        """The one kernel."""
+        return self._same
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """How often the exact adversaries are wrong about theta_k, the mean over a sequence, with standard errors."""
+
+    filtering: float
+    filtering_error: float
+    smoothing: float
+    smoothing_error: float
+    rate: float
+    rate_error: float
+    distortion: float
+    distortion_error: float
+
+
+def errors(
+    beliefs: Beliefs, decisions: int = 200, sequences: int = 500, rng: Seed = None, every: int = 1, margin: int = 0
+) -> Errors:
+    """The errors of the filtering and the smoothing adversary, with leakage and distortion of the same sequences.
+
+    The chance of being wrong is known given the pseudo path, so nothing but the path is left to chance. `margin`
+    decisions at each end are left out of the means: at the start an adversary knows less, at the end there is nothing
+    to wait for.
+
+    >>> beliefs = Beliefs([0.5, 0.5], [[0.98, 0.02], [0.02, 0.98]], [[0, 1], [1, 0]], slope=2.0)
+    >>> found = errors(beliefs, 100, 50, rng=1)
+    >>> round(found.filtering, 6), found.smoothing < found.filtering
+    (0.119203, True)
+    """
+    if 2 * margin >= decisions:
+        raise DesignError(f"margin = {margin} at both ends of {decisions} decisions; nothing is left between")
+    played = play(beliefs, decisions, sequences, rng, every)
+    seen = posteriors(played.likelihoods, beliefs.prior, beliefs.transitions)
+    inside = slice(margin, decisions - margin)
+    f, s, r, d = (
+        mean(x[inside])
+        for x in (1.0 - seen.filtering.max(axis=2), 1.0 - seen.smoothing.max(axis=2), played.charges, played.costs)
+    )
+    return Errors(*f, *s, *r, *d)
 
 
 @dataclass(frozen=True)

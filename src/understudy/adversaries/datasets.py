@@ -88,7 +88,7 @@ from understudy.models.gauss_markov import gauss_markov
 from understudy.models.model import Model
 from understudy.models.quantised import OnGrid, colour_on_grid, score_on_grid
 from understudy.randomizer.causal import CausalDesign
-from understudy.randomizer.causal_belief import Beliefs
+from understudy.randomizer.causal_guarantee import Beliefs
 from understudy.randomizer.design import Design
 from understudy.randomizer.measures import bayes_error, prior_error
 from understudy.stream.engine import hand_over_state

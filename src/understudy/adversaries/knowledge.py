@@ -22,7 +22,7 @@ from understudy.errors import ConfigurationError
 from understudy.models.family import Family
 from understudy.models.model import Model
 from understudy.randomizer.causal import CausalDesign
-from understudy.randomizer.causal_belief import Beliefs
+from understudy.randomizer.causal_guarantee import Beliefs
 from understudy.randomizer.design import Design
 
 # What an adversary knows: everything about the design, but no draw and no private value --------------

@@ -2,9 +2,9 @@
 
 Independent draws at every step disclose a parameter that changes slowly: each draw leaks a little, and all leak about
 the same value. A randomizer that remembers its draws leaks only what is new. Before each decision it computes the
-posterior of theta_k given its own earlier draws (`understudy.randomizer.causal_belief`), takes this posterior for the
-prior, and draws from the kernel that is optimal for it at one slope s, in nats a unit of distortion. By the chain rule
-the leakage of the sequence is the sum of the conditional leakages of its draws.
+posterior of theta_k given its own earlier draws (`understudy.randomizer.causal_guarantee`). It takes this posterior for
+the prior, and draws from the kernel that is optimal for it at one slope s, in nats a unit of distortion. By the chain
+rule the leakage of the sequence is the sum of the conditional leakages of its draws.
 
 - `design_causal` takes the slope, or finds it from a leakage rate in nats a decision by a root search over the rates of
   the long run.
@@ -38,19 +38,20 @@ from understudy.distortion.measures import Function
 from understudy.errors import ConfigurationError, DesignError, InfeasibleError, StoredFileError
 from understudy.models.family import Family
 from understudy.models.model import Model
-from understudy.randomizer.causal_belief import (
+from understudy.randomizer.causal_guarantee import (
     Beliefs,
     BeliefState,
+    CausalCard,
     Draw,
     LongRun,
     as_slope,
     as_transitions,
+    causal_card,
     expected_cost,
     long_run,
     mean,
     play,
 )
-from understudy.randomizer.causal_guarantee import CausalCard, causal_card
 from understudy.randomizer.design import (
     SHARED_FIELDS,
     VERSION,

@@ -41,7 +41,7 @@ from understudy.models.gauss_markov import GaussMarkov
 from understudy.models.hidden_markov import HiddenMarkov, HiddenState
 from understudy.models.model import Model, State
 from understudy.models.quantised import Quantised
-from understudy.randomizer.causal_belief import as_transitions
+from understudy.randomizer.causal_guarantee import as_transitions
 from understudy.transform.readings import one_reading
 
 # One predictor for all values ---------------------------------------------------------------------------

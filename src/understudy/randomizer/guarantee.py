@@ -89,8 +89,52 @@ def released(release: Release, floating: Roundoff | None, horizon: int | None) -
     return Released(words, steps, forms, release.low, release.high, T, *found)
 
 
+class PrivacyCard:
+    """What every card has besides its figures: text, HTML and JSON."""
+
+    __slots__ = ()
+
+    @property
+    def card(self) -> Card:
+        """The whole card in words."""
+        raise NotImplementedError
+
+    def to_dict(self) -> Plain:
+        """The card as plain data."""
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        return self.to_dict() == other.to_dict() if type(other) is type(self) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.json())
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self) -> str:
+        """The card as plain text."""
+        return text.card_text(self.card)
+
+    def html(self, page: bool = False) -> str:
+        """The card as an HTML fragment, or as a page of its own; it loads nothing from elsewhere."""
+        return card_html(self.card, page)
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
+    def json(self, indent: int | None = 2) -> str:
+        """The card as JSON; see `to_dict`.
+
+        >>> import json
+        >>> json.loads(Guarantee.of([0.5, 0.5], [[0.5, 0.5], [0.5, 0.5]]).json())["leakage"]["nats"]
+        0.0
+        """
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Guarantee:
+class Guarantee(PrivacyCard):
     """Everything that is guaranteed of one randomizer, with its conditions. Make it with `Guarantee.of`.
 
     Leakages are in nats, errors are probabilities. `str`, `text`, `html` and `json` render it.
@@ -296,12 +340,6 @@ class Guarantee:
             return Setting(self.condition)
         return Setting(self.condition, self.charge.horizon, self.charge.how)
 
-    def __eq__(self, other: object) -> bool:
-        return self.to_dict() == other.to_dict() if isinstance(other, Guarantee) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self.json())
-
     def __repr__(self) -> str:
         if not self.holds:
             return f"Guarantee(no guarantee, audit only; {len(self.values)} values, {self.draws} draws)"
@@ -310,20 +348,6 @@ class Guarantee:
             f"error >= {percent(self.bayes_error, 'down')}, "
             f"leakage <= {number(self.mutual_information, 'up')} nats)"
         )
-
-    def __str__(self) -> str:
-        return self.text()
-
-    def text(self) -> str:
-        """The card as plain text."""
-        return text.card_text(self.card)
-
-    def html(self, page: bool = False) -> str:
-        """The card as an HTML fragment, or as a page of its own; it loads nothing from elsewhere."""
-        return card_html(self.card, page)
-
-    def _repr_html_(self) -> str:
-        return self.html()
 
     def to_dict(self) -> Plain:
         """The card as plain data: infinities are the word ``"infinite"``, what is not defined is None.
@@ -360,15 +384,6 @@ class Guarantee:
             "not_protected": list(self.not_protected),
         }
 
-    def json(self, indent: int | None = 2) -> str:
-        """The card as JSON; see `to_dict`.
-
-        >>> import json
-        >>> json.loads(Guarantee.of([0.5, 0.5], [[0.5, 0.5], [0.5, 0.5]]).json())["leakage"]["nats"]
-        0.0
-        """
-        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
-
 
 def _with_residual(g: Guarantee, charge: Charge) -> Guarantee:
     """The guarantee of a draw, and of what approximate models add to it over the readings charged for.
@@ -383,7 +398,7 @@ def _with_residual(g: Guarantee, charge: Charge) -> Guarantee:
     None of the three can exceed what there is to know.
     """
     p = g.prior[g.prior > 0.0]
-    c = Charge.of(g.prior, charge.charged, charge.horizon, charge.how)  # at the prior of this card
+    c = charge.at(g.prior)
     D = [x for x, w in zip(c.charged, g.prior.tolist(), strict=True) if w > 0.0]
     d = math.fsum(x for x, w in zip(c.variations, g.prior.tolist(), strict=True) if w > 0.0)
     information = min(_sum(g.mutual_information, c.total), max(g.entropy, g.mutual_information))

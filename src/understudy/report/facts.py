@@ -19,8 +19,7 @@ import numpy as np
 from understudy import text
 from understudy._types import Array, Json, Plain, Value
 from understudy.randomizer.causal import CausalDesign
-from understudy.randomizer.causal_belief import Beliefs, as_transitions, long_run, play
-from understudy.randomizer.causal_guarantee import CausalCard, causal_card
+from understudy.randomizer.causal_guarantee import Beliefs, CausalCard, as_transitions, causal_card, long_run, play
 from understudy.randomizer.design import Design, solve_demand, total
 from understudy.randomizer.frontier import Frontier
 from understudy.randomizer.guarantee import Guarantee

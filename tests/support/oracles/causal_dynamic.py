@@ -1,4 +1,4 @@
-"""Oracles of the causal randomizer: what looking ahead could gain over the greedy one of `causal_belief`.
+"""Oracles of the causal randomizer: what looking ahead could gain over the greedy one of `causal_guarantee`.
 
 The greedy randomizer weighs what a draw leaks now against what it costs now. A draw also moves the belief, and so what
 later draws leak and cost. With V the value of a belief and rho the mean of I + s d a decision, the optimum solves::
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from understudy._types import Array
 from understudy.errors import DesignError, NumericalError
-from understudy.randomizer.causal_belief import Beliefs, round_belief
+from understudy.randomizer.causal_guarantee import Beliefs, round_belief
 from understudy.randomizer.solver import kernels, view
 
 # Two values: dynamic programming on a grid ----------------------------------------------------------
@@ -45,7 +45,7 @@ class Dynamic(Beliefs):
 
     `value` is the least mean of I + slope * distortion a decision, as the grid has it.
 
-    >>> from understudy.randomizer.causal_belief import long_run
+    >>> from understudy.randomizer.causal_guarantee import long_run
     >>> flip = [[0.9, 0.1], [0.1, 0.9]]
     >>> ahead = Dynamic([0.5, 0.5], flip, [[0, 1], [1, 0]], slope=1.0)
     >>> found = long_run(ahead)
@@ -142,7 +142,7 @@ class Corners(Beliefs):
     A belief outside of the corners is drawn for greedily. The corners are those given, or the ones with
     the least rate + slope * distortion that a search from the greedy ones finds.
 
-    >>> from understudy.randomizer.causal_belief import long_run
+    >>> from understudy.randomizer.causal_guarantee import long_run
     >>> ahead = Corners([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], [[0, 1], [1, 0]], slope=1.0)
     >>> round(ahead.rate + ahead.distortion, 6), round(ahead.distortion, 4)
     (0.246292, 0.0977)

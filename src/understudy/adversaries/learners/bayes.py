@@ -83,7 +83,7 @@ from understudy.models.iid_markov import IID, Markov
 from understudy.models.model import Model
 from understudy.models.quantised import OnGrid, Quantised
 from understudy.models.quantised_residual import innovation_sds
-from understudy.randomizer.causal_belief import Beliefs, round_belief
+from understudy.randomizer.causal_guarantee import Beliefs, round_belief
 from understudy.transform.core import loglik
 from understudy.transform.kalman_pair import Pair, white
 
@@ -648,7 +648,7 @@ class Smoother(Frozen):
     """Forward and backward over theta and the randomizer's memory.
 
     >>> import understudy as us
-    >>> from understudy.randomizer.causal_belief import play
+    >>> from understudy.randomizer.causal_guarantee import play
     >>> stay = np.array([[0.95, 0.05], [0.05, 0.95]])
     >>> family = us.Family(lambda v: us.IID(us.Gaussian(v, 0.25)), values=[0, 1])
     >>> design = us.design_causal(family, stay, slope=2.0, distortion=[[0, 1], [1, 0]])

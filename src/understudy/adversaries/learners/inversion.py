@@ -61,7 +61,7 @@ from understudy.models.gauss_markov import GaussMarkov, gauss_markov
 from understudy.models.iid_markov import Markov
 from understudy.models.model import Model
 from understudy.randomizer.causal import CausalDesign
-from understudy.randomizer.causal_belief import Beliefs, BeliefState
+from understudy.randomizer.causal_guarantee import Beliefs, BeliefState
 from understudy.randomizer.estimation import Estimator, EstimatorState
 from understudy.transform.backend import kernels_many, view
 from understudy.transform.core import (
