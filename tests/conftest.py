@@ -2,7 +2,8 @@
 
 Property-based tests draw the same examples every time, and so do streams whose draws a test leaves to the operating
 system: a test that fails for one draw in twenty fails always or never. HYPOTHESIS_PROFILE=explore draws others. Tests
-marked `long` are left to `make test-long`; a mark without seconds and reason is an error.
+marked `long` are left to `make test-long`, and so are all but `default` evenly spaced cases of a test marked `sample`;
+a mark without seconds and reason is an error.
 """
 
 from __future__ import annotations
@@ -30,8 +31,22 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     DRAWS.seed(item.nodeid)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Every long test says how long it takes on one core, and why."""
+    """Every long test says how long it takes on one core, and why; of a sample, the other cases are long."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sample"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for name, all_of_them in cases.items():
+        mark = all_of_them[0].get_closest_marker("sample")
+        if mark.args or mark.kwargs.keys() != {"default", "seconds", "reason"}:
+            raise pytest.UsageError(f"{name}: write @pytest.mark.sample(default=..., seconds=..., reason=...)")
+        count, wanted = len(all_of_them), mark.kwargs["default"]
+        default = {round(k * (count - 1) / max(wanted - 1, 1)) for k in range(wanted)}
+        for k, item in enumerate(all_of_them):
+            if k not in default:
+                item.add_marker(pytest.mark.long(seconds=mark.kwargs["seconds"] / count, reason=mark.kwargs["reason"]))
     for item in items:
         for mark in item.iter_markers("long"):
             if mark.args or mark.kwargs.keys() != {"seconds", "reason"}:

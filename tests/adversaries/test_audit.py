@@ -23,6 +23,7 @@ from understudy.text import DATA, row_verdict
 RATE = 1e-6
 
 
+@pytest.mark.long(seconds=3, reason="20,000 simulated sequences")
 def test_the_exact_adversary_meets_the_exact_bound():
     """The paper's room at 0.3 nats: bound 0.133586; the exact adversary is at it, and nobody is below it."""
     found = audit(room_design(), adversaries=["exact", "windowed"], n=40_000, rng=1, noise=False)
@@ -291,6 +292,7 @@ def test_who_stops_is_skipped_without_his_message():
     assert made.row("one") is not None
 
 
+@pytest.mark.long(seconds=2, reason="simulated sequences of a moving value")
 def test_a_causal_design_is_simulated():
     """Theta moves by the chain, sequences are permuted whole, and the oracle is at least as good as the others."""
     family = us.Family(lambda v: us.GaussMarkov(0.9, 1.0, 0.1, 0.1, b=v), values=[0, 1])

@@ -152,6 +152,7 @@ def test_the_quick_way_on_a_grid_is_the_slow_one():
     assert np.isnan(quick.output).sum() == 4 + 3 * 2
 
 
+@pytest.mark.long(seconds=3, reason="sequences through cells, one by one")
 def test_many_sequences_on_a_grid_have_the_law_of_the_target():
     """Scores of 150 disguised sequences, with fresh uniforms, are white under the target and not under the source."""
     rng = np.random.default_rng(5)

@@ -157,6 +157,7 @@ def test_days_that_have_something_in_common_raise_no_alarm(design):
     assert twin > scipy.stats.binom.isf(RATE, 30, 0.1)
 
 
+@pytest.mark.long(seconds=7, reason="an audit with two replicates of two kinds of noise")
 def test_held_noise_is_as_large_and_hides_more(design):
     """Noise that is kept for an epoch has the size of the disguise, and is not averaged away as white noise is."""
     rng = np.random.default_rng(3)

@@ -53,6 +53,7 @@ def test_marks_a_change_of_trend_and_of_spread():
     assert abs(np.flatnonzero(spread > 0)[0] - 150) <= 8
 
 
+@pytest.mark.long(seconds=2, reason="trains on long recordings")
 def test_finds_theta_from_the_times_of_changes_alone():
     """Levels are drawn anew whenever theta changes and never depend on it; the times give it away (alarm 1e-6)."""
     rng = np.random.default_rng(3)

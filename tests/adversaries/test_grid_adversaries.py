@@ -152,6 +152,7 @@ def test_a_thousand_readings_give_the_plain_map_away(case):
     assert case[1].digits(plain, 1000, 40, 4) >= 38
 
 
+@pytest.mark.sample(default=1, seconds=8, reason="six sensors, 200 guesses from a thousand readings each")
 def test_rounding_the_output_alone_does_not_help(case):
     """At T = 1000 trying is right at least 88 times of 100, learning likewise (guessing: at most 73)."""
     right, p_value = case[1].tried(rounded_after, 1000, 100, 5)
@@ -160,6 +161,7 @@ def test_rounding_the_output_alone_does_not_help(case):
     assert case[1].digits(rounded_after, 1000, 100, 6) >= 88
 
 
+@pytest.mark.sample(default=2, seconds=5, reason="six sensors, 1500 guesses each")
 def test_one_reading_through_cells_tells_nothing(case):
     """`Quantised`, T = 1: neither is right more often than guessing (1000 and 500 guesses, at most 575 and 303)."""
     right, p_value = case[0].tried(through_cells, 1, 1000, 7)
@@ -168,6 +170,7 @@ def test_one_reading_through_cells_tells_nothing(case):
     assert case[0].digits(through_cells, 1, 500, 8) <= critical(500)
 
 
+@pytest.mark.sample(default=1, seconds=13, reason="six sensors, 200 guesses from a thousand readings each")
 def test_a_thousand_readings_through_cells_tell_nothing(case):
     """`Quantised`, T = 1000: neither is right more often than guessing (100 guesses, critical value 73)."""
     right, p_value = case[1].tried(through_cells, 1000, 100, 9)
@@ -266,6 +269,7 @@ def test_one_reading_has_its_exact_likelihood():
         assert few[s] == pytest.approx(math.log(chance.sum()), abs=1e-6)
 
 
+@pytest.mark.sample(default=1, seconds=3, reason="four sensors")
 @pytest.mark.parametrize("way", [plain, rounded_after])
 @pytest.mark.parametrize("together", [True, False])
 def test_missing_readings_do_not_stop_it(way, together):

@@ -66,6 +66,7 @@ def right(attack, cases):
     return float((attack.logits(cases).argmax(axis=0) == cases.labels).mean())
 
 
+@pytest.mark.long(seconds=2, reason="trains on long recordings")
 def test_without_models_it_comes_near_who_has_them():
     """A level of one standard deviation: within 3 percent of the smoother with the true models, from 6000 readings."""
     rng = np.random.default_rng(0)
@@ -89,6 +90,7 @@ def test_it_finds_nothing_where_there_is_nothing_and_does_not_pretend_to():
     assert abs(told + np.log(2.0)) < 0.05
 
 
+@pytest.mark.long(seconds=1, reason="trains on long recordings")
 def test_evidence_that_is_counted_twice_is_cooled():
     """Readings that wander slowly around the level of theta, so that neighbours say the same: far below one."""
     learn = moving(7)

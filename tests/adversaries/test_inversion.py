@@ -143,6 +143,7 @@ def test_where_nothing_may_be_told_it_is_at_chance():
     assert stats.binomtest(count, 80, 0.5).pvalue < ALPHA
 
 
+@pytest.mark.long(seconds=4, reason="inverts readings one by one")
 def test_a_value_renewed_at_every_reading_does_not_save_it():
     """As streams do it: paths fork where the estimate changes, not all is recovered, the promise is broken still."""
     family = us.Family(lambda v: us.IID(us.Gaussian(0.5 * v, 1.0)), [0, 1], [0.9, 0.1])
@@ -261,6 +262,7 @@ def test_it_weighs_every_path_that_explains_the_output(seed):
 # --- readings and refusals --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long(seconds=2, reason="inverts readings one by one")
 def test_missing_readings_and_several_channels():
     """Gaps stay gaps, and the rest is recovered; so are readings of two channels and of three values."""
     found = attacked(designed(office(2.0), 30, 0.02), 6, 8, 4, hold=True, estimated=True, gaps=True)

@@ -13,6 +13,7 @@ ALL = (Logistic, Boosting, Neighbours)
 KINDS = ("mean", "variance", "correlation")
 
 
+@pytest.mark.sample(default=4, seconds=3, reason="nine learners")
 @pytest.mark.parametrize("learner", ALL)
 @pytest.mark.parametrize("kind", KINDS)
 def test_finds_what_a_constant_parameter_changes(learner, kind):
@@ -33,6 +34,7 @@ def test_finds_nothing_where_the_parameter_changes_nothing(learner):
     assert np.take_along_axis(logits, judged.truth[None], axis=0).mean() > np.log(0.5) - 0.02
 
 
+@pytest.mark.long(seconds=4, reason="four trainings")
 def test_windowed_finds_a_mean_and_not_a_variance():
     """It looks at means alone, as the paper's estimator does."""
     rng = np.random.default_rng(5)

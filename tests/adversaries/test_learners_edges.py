@@ -48,6 +48,7 @@ def proper(logits, cases):
     assert np.exp(logits).min() > 0.9e-6
 
 
+@pytest.mark.sample(default=5, seconds=3, reason="seven learners, twice")
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("once", [False, True])
 def test_gaps_in_everything(learner, once):
@@ -59,6 +60,7 @@ def test_gaps_in_everything(learner, once):
         proper(attack.logits(judged), judged)
 
 
+@pytest.mark.sample(default=7, seconds=4, reason="seven learners, three lengths")
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("T", [1, 2, 6])
 def test_short_sequences(learner, T):
@@ -72,6 +74,7 @@ def test_short_sequences(learner, T):
         proper(learner().learn(cases, None, rng).logits(cases), cases)
 
 
+@pytest.mark.sample(default=3, seconds=2, reason="seven learners")
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_values_that_were_never_seen(learner):
     """A value without a label is given next to nothing; one value alone is the prior; none at all is no knowledge."""
@@ -89,6 +92,7 @@ def test_values_that_were_never_seen(learner):
         proper(learner().learn(nothing, None, rng).logits(nothing), nothing)
 
 
+@pytest.mark.sample(default=3, seconds=3, reason="seven learners")
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_the_same_again(learner):
     """The same cases and the same random numbers give the same log-probabilities."""
@@ -99,6 +103,7 @@ def test_the_same_again(learner):
     np.testing.assert_array_equal(logits[0], logits[1])
 
 
+@pytest.mark.sample(default=2, seconds=4, reason="five learners")
 @pytest.mark.parametrize("learner", BY_OUTPUT)
 def test_the_clock_is_used_if_and_only_if_it_is_there(learner):
     """Theta is known from the hour, and outputs say nothing: found with the clock, not without (false alarm 1e-6)."""

@@ -122,6 +122,7 @@ def oracle(name, Y, k, recipe):
     return found[what]()
 
 
+@pytest.mark.long(seconds=2, reason="an oracle, reading by reading")
 def test_features_of_readings_against_an_oracle():
     """Every feature of every reading of a recording with gaps and two channels, by name."""
     cases = cases_of(40, 2, 3, np.random.default_rng(1))

@@ -70,6 +70,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.sample(default=8, seconds=19, reason="every learner in eight settings of four families")
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_odds_are_finite_and_sum_to_one(name, setting):
@@ -135,6 +136,7 @@ def test_a_regression_on_scores_is_calibrated_and_leaves_out_what_never_varies()
     assert surprise(np.log(np.full((2, 3), 0.5)), np.array([0, 1, -1])) == pytest.approx(np.log(2.0))
 
 
+@pytest.mark.long(seconds=2, reason="two trainings of every learner")
 def test_the_clock_is_used_if_and_only_if_it_is_there():
     """Readings that say nothing, and a theta that keeps office hours: with a clock it is told, without it is not."""
     rng = np.random.default_rng(1)

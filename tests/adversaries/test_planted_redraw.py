@@ -26,6 +26,7 @@ def bound(design):
     return bayes_error(design.prior, design.randomizer.kernel)
 
 
+@pytest.mark.long(seconds=3, reason="a planted leak through every restart")
 def test_draws_after_restarts_are_found(design, bound):
     """Fifteen draws where one is allowed: far below the bound."""
     cases = disguised(design, T, N, np.random.default_rng(1), restarted(design))

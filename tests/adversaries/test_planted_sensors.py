@@ -27,6 +27,7 @@ def test_sensors_that_are_disguised_apart_are_found(design):
     assert finds(Hidden(), cases, known_of(design))
 
 
+@pytest.mark.long(seconds=3, reason="an audit of every sensor")
 def test_each_of_them_alone_tells_nothing(design):
     """The same outputs, one channel at a time: every marginal is exact."""
     cases = disguised(design, T, N, np.random.default_rng(1), apart(design))
@@ -36,6 +37,7 @@ def test_each_of_them_alone_tells_nothing(design):
         assert not finds(Hidden(), alone, known_of(design, family=family))
 
 
+@pytest.mark.long(seconds=3, reason="an audit of sensors together")
 def test_sensors_in_one_joint_model_tell_nothing(design):
     """One filter for both."""
     cases = disguised(design, T, N, np.random.default_rng(1))

@@ -26,6 +26,7 @@ def test_an_unfiltered_variance_is_found(design):
     assert finds(Hidden(), cases, known_of(design))
 
 
+@pytest.mark.long(seconds=2, reason="an audit of a planted leak's mended form")
 def test_in_what_the_filter_makes_nothing_is_found(design):
     """The same readings, disguised as they should be."""
     cases = disguised(design, T, N, np.random.default_rng(1))

@@ -74,6 +74,7 @@ CASES = {
 }
 
 
+@pytest.mark.sample(default=3, seconds=3, reason="sums over all paths")
 @pytest.mark.parametrize("case", CASES)
 def test_smoothing_is_the_sum_over_all_paths(case):
     """To 1e-7, for several sequences at once; heavy-tailed autoregressions, whose law is exact under any path."""
@@ -145,6 +146,7 @@ def simulated(every, decisions, sequences, seed, separation=3.0):
     return known, Cases(Y, theta, blocks, 2, False, pseudo=drawn)
 
 
+@pytest.mark.sample(default=1, seconds=2, reason="two long recordings")
 @pytest.mark.parametrize("every", [1, 5])
 def test_the_smoother_comes_near_who_sees_the_draws_and_never_ahead(every):
     """Paths judged one by one: it is wrong more often than the oracle, and with five readings a decision hardly so."""

@@ -186,6 +186,7 @@ def skewed(rng):
     return np.repeat(rng.exponential(5.0, 40), 25), np.repeat(np.arange(40), 25), np.zeros(1000, dtype=int), 5.0
 
 
+@pytest.mark.sample(default=1, seconds=2, reason="hundreds of intervals")
 @pytest.mark.parametrize("make", [stretches, draws, skewed])
 def test_intervals_hold(make):
     """At 0.95 at least 0.93 of 600 intervals hold the truth, but for one chance in a million."""

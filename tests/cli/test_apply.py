@@ -136,6 +136,7 @@ def test_a_bad_row_stops_with_its_line_or_is_skipped(files, tmp_path, understudy
     refused(applied(understudy, files, tmp_path / "x.csv", *more[:2], "--on-error", "guess"), "stop or skip")
 
 
+@pytest.mark.long(seconds=3, reason="a design of a slow model")
 def test_a_gap_that_models_cannot_cross_names_the_file(files, tmp_path, understudy):
     """Members that need one reading and two after a gap cannot withhold the same; the error names the file."""
     import scipy.stats

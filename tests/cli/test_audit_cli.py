@@ -163,6 +163,7 @@ def test_another_file_to_learn_from(files, understudy):
     assert any("constant" in note for note in audit["notes"])
 
 
+@pytest.mark.long(seconds=7, reason="two whole audits from the command line")
 def test_a_release_is_attacked_as_it_is(files, released, tmp_path, understudy):
     """Row by row beside its labels, with the raw readings or without; what is written is for its owner."""
     out, save = tmp_path / "a.html", tmp_path / "a.json"
@@ -244,6 +245,7 @@ def test_a_package_that_is_missing_is_said_and_the_others_run(files, understudy,
     assert "sklearn" in told.out[told.out.index("Not tried") :]
 
 
+@pytest.mark.long(seconds=14, reason="an audit of 6000 rows from the command line")
 def test_a_release_that_is_not_disguised_is_found(files, tmp_path, understudy):
     """The raw readings of some days, passed on as they are but for a unit, under --strict: status 1, the page warns."""
     plain, out = tmp_path / "plain.csv", tmp_path / "a.html"
@@ -294,6 +296,7 @@ def short(folder, changed):
     return labelled, released
 
 
+@pytest.mark.long(seconds=10, reason="two whole audits")
 @pytest.mark.parametrize(
     "changed", [0.0, pytest.param(0.5, marks=pytest.mark.long(seconds=5, reason="two whole audits"))]
 )

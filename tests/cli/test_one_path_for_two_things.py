@@ -48,6 +48,7 @@ def same(first, second, how):
     return first.parent / "." / ".." / first.parent.name / first.name
 
 
+@pytest.mark.sample(default=20, seconds=4, reason="57 pairs of options")
 @posix
 @pytest.mark.parametrize("how", ["spelling", "symbolic", "hard"])
 @pytest.mark.parametrize("pair", PAIRS)

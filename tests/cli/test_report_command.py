@@ -47,6 +47,7 @@ def test_a_report_needs_a_place(files, tmp_path, understudy):
     assert json.loads(understudy("report", files / "design.json", "--json").out)["report"] is None
 
 
+@pytest.mark.sample(default=1, seconds=2, reason="two pages")
 @pytest.mark.parametrize("name", ["design.json", "causal.json"])
 def test_the_card_of_either_kind(files, tmp_path, understudy, name):
     """As text, as JSON and as a page."""

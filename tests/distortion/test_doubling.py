@@ -66,6 +66,7 @@ def random_pair(seed, radius=0.9, **changes):
 HORIZONS = (1, 2, 7, 63, 64, 65, 300)
 
 
+@pytest.mark.sample(default=4, seconds=10, reason="sixteen random systems, seven horizons each")
 @pytest.mark.parametrize("seed", range(16))
 def test_doubling_is_stepping(seed):
     """Random systems of 1 to 4 states and 1 to 3 channels, horizons short of the settling and beyond, to 1e-11."""
@@ -77,6 +78,7 @@ def test_doubling_is_stepping(seed):
         assert found[0, 0] == found[1, 1] == 0.0
 
 
+@pytest.mark.sample(default=2, seconds=3, reason="six random systems")
 @pytest.mark.parametrize("seed", range(6))
 def test_many_readings_at_a_time_are_the_readings_one_by_one(seed):
     """The absolute error, to 1e-11."""

@@ -70,6 +70,7 @@ def by_hand(source, target, T, N, measure):
     return found.mean(), found.std(ddof=1) / N**0.5
 
 
+@pytest.mark.sample(default=3, seconds=5, reason="nine pairs of models, simulated")
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=[SLOW] if name in ("hidden student", "hidden channels") else []) for name in MODELS],
@@ -93,6 +94,7 @@ def test_costs_agree_with_disguised_readings(name):
     assert max(off) > critical(40)
 
 
+@pytest.mark.long(seconds=2, reason="particle filters")
 def test_costs_of_a_state_space_with_functions():
     """A linear room written as functions, by point masses: the exact matrix, at a false-alarm rate of 1e-6."""
     one, tenth = us.Gaussian(0.0, 1.0), us.Gaussian(0.0, 0.1)
@@ -146,6 +148,7 @@ def counter(v):
     return us.Markov(Atoms([0.0, 5.0], [0.5 - 0.2 * v, 0.5 + 0.2 * v]), onward)
 
 
+@pytest.mark.sample(default=1, seconds=2, reason="trees of readings")
 @pytest.mark.parametrize("make", [MODELS["hidden atoms"], counter])
 def test_atoms_that_move_agree_with_their_tree(make):
     """Four readings, every pair, at a false-alarm rate of 1e-6; twice as much is not; one reading alone is exact."""
@@ -211,6 +214,7 @@ def test_rounding_costs_what_it_must():
     assert 0.125 < found.matrix[0, 1] < 0.5
 
 
+@pytest.mark.long(seconds=2, reason="particle filters")
 def test_the_seed_decides_the_uniforms_too():
     """Twice the same figures; another seed, others."""
     family = us.Family(lambda v: Quantised(room(v), 1.0), values=[0, 1])
@@ -226,6 +230,7 @@ def test_the_seed_decides_the_uniforms_too():
 # Mixtures by quadrature ---------------------------------------------------------------------------
 
 
+@pytest.mark.sample(default=1, seconds=3, reason="three mixtures, simulated")
 @pytest.mark.parametrize("apart", [1.0, 4.0, 12.0])
 def test_mixtures_are_integrated(apart):
     """E |y - ~y| is the area between the distribution functions; to 1e-7, and where modes are apart, or simulated."""

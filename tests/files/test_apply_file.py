@@ -246,6 +246,7 @@ def test_the_public_offset_is_taken_off_and_added_back(tools, tmp_path):
         apply_file(lab.design, source, tmp_path / "out.csv")
 
 
+@pytest.mark.long(seconds=2, reason="a design on a grid")
 def test_a_rounded_sensor_stays_on_its_grid(lab, tools, tmp_path):
     """Models that know the grid release whole multiples of it; others refuse a row of such readings."""
     family = us.Family({v: us.Quantised(tools.room(v), step=5.0) for v in ("empty", "full")})
@@ -262,6 +263,7 @@ def test_a_rounded_sensor_stays_on_its_grid(lab, tools, tmp_path):
     assert not (tmp_path / "other.csv").exists()
 
 
+@pytest.mark.sample(default=1, seconds=4, reason="two designs on a grid")
 @pytest.mark.parametrize("step", [0.3, 1 / 15])
 def test_a_grid_is_written_without_noise(tools, tmp_path, step):
     """Texts with all digits of a double, as programs write them: at most 12 leave, those of the grid, in one form."""
@@ -320,6 +322,7 @@ def test_rows_that_come_too_often_are_refused(lab, tools, tmp_path):
         plain(lab, tools, tmp_path, 50, period=300)
 
 
+@pytest.mark.long(seconds=2, reason="a design on a grid")
 def test_readings_off_the_grid_are_moved_to_it(tools, tmp_path):
     """A family on a grid takes a reading off it for the nearest on it, as its fit did, and says how many."""
     family = us.Family(

@@ -27,6 +27,7 @@ class Endless:
         return found
 
 
+@pytest.mark.sample(default=3, seconds=2, reason="files that never end")
 @pytest.mark.parametrize("begin", [b"", b"time,co2\n1,400.0\n"])
 @pytest.mark.parametrize("blank", [b"\n", b"\r\n", b"\n\r\n"])
 def test_blank_lines_without_end_are_refused(begin, blank):
@@ -56,6 +57,7 @@ def read_whole(file):
             raise ReadingError("a bad row")
 
 
+@pytest.mark.sample(default=3, seconds=3, reason="files that never end")
 @pytest.mark.parametrize("more", [b" ", b"\0", b"1,", b'"', b'""', b"\n1", b'"\n'])
 def test_a_line_or_a_field_without_end_is_refused(more):
     """With and without quotes: by the length of a line, or since the rows cannot be read."""

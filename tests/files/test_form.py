@@ -139,6 +139,7 @@ def test_the_form_of_an_output_does_not_tell_the_level(tmp_path, ending):
     assert len({form(path) for path in twins}) > 1
 
 
+@pytest.mark.sample(default=2, seconds=3, reason="six formats")
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
 @pytest.mark.parametrize("kind", ["lattice", "grid"])
 def test_all_files_of_a_design_have_one_form(tmp_path, kind, ending):

@@ -68,6 +68,7 @@ def by_hand(Y, labels, pseudo):
     return out
 
 
+@pytest.mark.sample(default=1, seconds=10, reason="three designs, readings one by one")
 @pytest.mark.parametrize("kind", ["plain", "grid", "causal"])
 def test_a_gap_no_longer_stops_a_file(designs, tools, tmp_path, kind):
     """Empty readings, and rows that the clock misses: P rows after each, and the first P, are written empty."""
@@ -167,6 +168,7 @@ def test_a_stream_that_was_begun_without_the_option_goes_on_without_it(designs, 
             apply_file(designs["plain"], broken, tmp_path / "out.csv", ledger=ledger, **tools.NAMES)
 
 
+@pytest.mark.long(seconds=2, reason="two fits")
 def test_members_that_do_not_agree_refuse_a_gap_as_before(tools, tmp_path):
     """Orders 1 and 2: what would be withheld tells which one is meant, so nothing is, and a gap stops the run."""
     family = us.Family({"empty": room("empty"), "full": us.AutoRegressive(0.5, 250.0, HEAVY)})

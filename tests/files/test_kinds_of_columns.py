@@ -155,6 +155,7 @@ def test_json_of_any_kind_is_applied_or_refused(lab, tmp_path, kind, role, targe
     assert (tmp_path / f"out.{target}").exists() == (not told)
 
 
+@pytest.mark.sample(default=40, seconds=5, reason="144 kinds of columns")
 @pytest.mark.parametrize("role", ["reading", "private", "time", "segment"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_frames_of_any_kind_are_fitted_or_refused(kind, role):
@@ -165,6 +166,7 @@ def test_frames_of_any_kind_are_fitted_or_refused(kind, role):
         assert SECRET not in str(error)  # noqa: PT017  # either outcome is right, a crash is not
 
 
+@pytest.mark.sample(default=40, seconds=5, reason="144 kinds of columns")
 @pytest.mark.parametrize("role", ["reading", "private", "time", "segment"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_files_of_any_kind_are_fitted_or_refused(tmp_path, kind, role):

@@ -88,6 +88,7 @@ def as_file(tools, design, folder, rows, **options):
     return tools.floats(tools.read_csv(folder / "out.csv")["co2"]), summary
 
 
+@pytest.mark.sample(default=5, seconds=9, reason="eighteen files")
 @pytest.mark.parametrize("shape", ["plain", "gaps", "jitter", "late", "long gap", "all"])
 @pytest.mark.parametrize("kind", ["exact", "grid", "withhold"])
 def test_a_file_is_the_stream_with_the_same_times(designs, tools, tmp_path, kind, shape):
@@ -117,6 +118,7 @@ def test_a_file_is_the_stream_with_the_same_times(designs, tools, tmp_path, kind
         assert not np.array_equal(twin, out, equal_nan=True)
 
 
+@pytest.mark.sample(default=3, seconds=5, reason="nine files")
 @pytest.mark.parametrize("kind", ["exact", "grid", "withhold"])
 @pytest.mark.parametrize("batch", [1, 3, 64])
 def test_batches_do_not_show_in_files_with_gaps(designs, tools, tmp_path, monkeypatch, kind, batch):
@@ -129,6 +131,7 @@ def test_batches_do_not_show_in_files_with_gaps(designs, tools, tmp_path, monkey
     assert (again.filled, again.withheld, again.notes) == (summary.filled, summary.withheld, summary.notes)
 
 
+@pytest.mark.sample(default=4, seconds=6, reason="fifteen files")
 @pytest.mark.parametrize("kind", ["exact", "grid", "withhold"])
 @pytest.mark.parametrize("cut", [1, 47, 50, 51, 90])
 def test_files_one_after_the_other_are_one_sequence(designs, tools, tmp_path, kind, cut):

@@ -73,6 +73,7 @@ REACH_30 = {
 }
 
 
+@pytest.mark.sample(default=16, seconds=2, reason="46 laws")
 @pytest.mark.parametrize("name", REACH_30)
 def test_round_trips_to_a_score_of_30(name: str) -> None:
     """Z -> y -> z and y -> z -> y to 1e-9, and y increases all the way."""
@@ -173,6 +174,7 @@ ALL_SCORES = {
 }
 
 
+@pytest.mark.sample(default=8, seconds=3, reason="21 laws, at scores of up to 38")
 @pytest.mark.parametrize("name", ALL_SCORES)
 def test_every_score_has_a_value_as_good_as_floats_allow(name: str) -> None:
     """No errors, inside, in order; and back, z is missed by no more than one rounding unit of y makes.

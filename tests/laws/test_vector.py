@@ -62,6 +62,7 @@ def conditional_score(density: Any, before: list[float], y: float, ends: tuple[f
 # ---------------------------------------------------------------- conditionals by quadrature
 
 
+@pytest.mark.sample(default=1, seconds=2, reason="conditional laws by quadrature")
 @pytest.mark.parametrize("y", [[0.3, -0.7, 2.0], [2.5, -1.0, 0.0], [-4.0, 1.5, 6.0]])
 def test_mixture_scores_are_those_of_numeric_conditionals(y: list[float]) -> None:
     """Each channel given those before it, by quadrature of scipy's joint density, to 1e-9."""

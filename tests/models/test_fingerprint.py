@@ -145,6 +145,7 @@ def probed(name):
     return probe(MODELS[name])
 
 
+@pytest.mark.sample(default=8, seconds=2, reason="24 models")
 @pytest.mark.parametrize("name", MODELS)
 def test_a_probe_is_reproduced(name):
     """The same numbers, which JSON can hold; other models have others."""

@@ -73,6 +73,7 @@ def test_check_model(make):
     assert report.passed
 
 
+@pytest.mark.sample(default=1, seconds=3, reason="two models, each checked by simulation")
 @pytest.mark.parametrize(
     ("source", "target"),
     [

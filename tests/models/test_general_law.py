@@ -73,6 +73,7 @@ def test_many_short_sequences_of_a_whole_length_density():
     assert np.abs(z - np.linalg.solve(root, Y)).max() < 1e-9
 
 
+@pytest.mark.long(seconds=3, reason="conditional laws by quadrature")
 def test_the_disguise_has_the_law_of_the_target():
     """Readings drawn without the package, disguised as another density: white under it, not under the source."""
     Y = quartic_readings(np.random.default_rng(3), 800, 0.5)

@@ -356,6 +356,7 @@ CHECKED = {
 SLOW = pytest.mark.long(seconds=3, reason="quantiles by a search, reading by reading")
 
 
+@pytest.mark.sample(default=2, seconds=3, reason="five models, each checked by simulation")
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[SLOW] if name in ("student", "vectors") else []) for name in CHECKED]
 )

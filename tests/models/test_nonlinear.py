@@ -148,6 +148,7 @@ def test_the_charge_allows_for_few_sequences():
 RECORDS = {"kitagawa": (kitagawa, 2000, 60), "saturating": (saturating, 1000, 250)}
 
 
+@pytest.mark.sample(default=1, seconds=4, reason="two particle filters over thousands of readings")
 @pytest.mark.parametrize("name", RECORDS)
 def test_scores_of_the_true_model_are_white(name):
     """Readings of the true model in many short sequences of 20 (false alarm 1e-6)."""

@@ -111,6 +111,7 @@ def test_uniforms_are_needed():
 # The model -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(default=1, seconds=2, reason="laws on a grid, reading by reading")
 @pytest.mark.parametrize("make", [heavy, pair])
 def test_its_own_readings_have_standard_normal_scores(make):
     """Simulated by itself and whitened by itself: white (false alarm 1e-6); on the grid throughout."""
@@ -129,6 +130,7 @@ def test_the_same_test_catches_another_model():
     assert not is_white(us.whiten(coarse, heavy(step=25.0).model))
 
 
+@pytest.mark.long(seconds=2, reason="a law on a grid, reading by reading")
 def test_a_disguise_has_the_law_of_the_target():
     """From one process on the grid to another: on the grid, and white under the target (false alarm 1e-6)."""
     source, target = heavy(), heavy(level=80.0, scale=8.0)

@@ -49,6 +49,7 @@ def test_no_text_overlaps_another_or_leaves_its_box(outcome):
         assert overlaps(draw()) == [], name
 
 
+@pytest.mark.sample(default=1, seconds=5, reason="two figures, drawn and measured")
 @pytest.mark.parametrize("size", [(5.0, 2.5), (16.0, 9.0)])
 def test_letters_follow_the_size_of_the_axes_given(size):
     """Small and large axes of a user's own."""

@@ -45,6 +45,7 @@ def test_looking_ahead_brings_nothing_on_the_symmetric_source(p):
         assert abs(greedy.distortion - found.distortion) < 1e-6
 
 
+@pytest.mark.sample(default=1, seconds=2, reason="dynamic programming over the belief")
 @pytest.mark.parametrize(
     ("T", "cost"),
     [

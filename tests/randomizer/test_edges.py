@@ -285,6 +285,7 @@ def test_a_budget_that_forbidden_pairs_do_not_allow():
     assert np.array_equal(solved.randomizer.kernel, np.eye(2))
 
 
+@pytest.mark.long(seconds=2, reason="sweeps until they settle")
 def test_what_forbidden_pairs_need_against_sweeps():
     """The border between allowed and refused is where Blahut and Arimoto's sweeps find it."""
     for seed in range(40):

@@ -61,6 +61,7 @@ def test_a_corner_with_a_zero():
         assert found.status == "optimal"
 
 
+@pytest.mark.sample(default=3, seconds=2, reason="eight hulls, five budgets each")
 @pytest.mark.parametrize("seed", range(8))
 def test_more_to_tell_never_costs_more(seed):
     """Over twelve budgets: optimal at each, never dearer than before, nor than the best kernel that tells nothing."""

@@ -32,6 +32,7 @@ def designs():
     }
 
 
+@pytest.mark.sample(default=3, seconds=3, reason="six pages")
 @pytest.mark.parametrize("kind", ["fitted", "misfit", "causal", "models", "bare", "forbidden"])
 def test_the_page_is_sound_and_loads_nothing(designs, kind):
     """Elements are closed in order, ids are unique and led to, nothing comes from elsewhere, no script runs."""
@@ -49,6 +50,7 @@ def test_the_page_is_sound_and_loads_nothing(designs, kind):
     assert sum(tag == "h1" for tag, _ in found.starts) == 1
 
 
+@pytest.mark.sample(default=1, seconds=2, reason="three pages")
 @pytest.mark.parametrize("kind", ["fitted", "causal", "bare"])
 def test_tables_can_be_followed_by_ear(designs, kind):
     """Each has a caption, and every head a scope; every picture is described."""
@@ -68,6 +70,7 @@ def test_it_has_a_dark_side_and_prints(designs):
     assert "@media print" in page
 
 
+@pytest.mark.sample(default=1, seconds=2, reason="two pages")
 @pytest.mark.parametrize("kind", ["fitted", "causal"])
 def test_pictures_are_xml(designs, kind):
     """Every SVG on the page parses by itself."""
