@@ -317,12 +317,7 @@ def run(y, out, first, stop, d, source, n, x, target, m, xt, index, w):
 
 def fill_scalar(system, P, table, first, stop, tolerance):
     """`fill_table` for the rows of the scalar loops; returns (rows filled, converged, bad pivot, P)."""
-    A = system[0]
-    b = system[1]
-    Q = system[2]
-    C = system[3]
-    d = system[4]
-    R = system[5]
+    A, b, Q, C, d, R = system[0], system[1], system[2], system[3], system[4], system[5]
     H = C * A
     g = C * b + d
     s = H * b + g - A * g
@@ -395,14 +390,8 @@ def run_scalar(y, out, first, stop, source, q, target, qt, index, shift):
         j = index + (k - first)
         i = (j if j < last else last) * 9
         it = (j if j < lastt else lastt) * 9
-        G = source[i]
-        u = source[i + 1]
-        v = source[i + 2]
-        r = source[i + 7]
-        A = target[it + 3]
-        s = target[it + 4]
-        w = target[it + 5] * r
-        L = target[it + 6] * r
+        G, u, v, r = source[i], source[i + 1], source[i + 2], source[i + 7]
+        A, s, w, L = target[it + 3], target[it + 4], target[it + 5] * r, target[it + 6] * r
         # one row of the table, or all that is left once both are frozen
         end = stop if j >= last and j >= lastt else k + 1
         if shift != 0.0:
@@ -437,27 +426,7 @@ DONE, BACK_ON_TABLE, INFINITE, BAD_SOURCE, BAD_TARGET = range(5)
 
 
 def run_off_table(
-    y,
-    out,
-    scale,
-    first,
-    stop,
-    d,
-    partial,
-    source,
-    which,
-    n,
-    x,
-    P,
-    ref,
-    target,
-    whicht,
-    m,
-    xt,
-    Pt,
-    reft,
-    channels,
-    w,
+    y, out, scale, first, stop, d, partial, source, which, n, x, P, ref, target, whicht, m, xt, Pt, reft, channels, w
 ):
     """Disguise rows first..stop-1 with the covariances carried along; returns (row, why it stopped).
 

@@ -15,14 +15,8 @@ def run_scalar_many(y, out, steps, sensors, source, q, target, qt, index):
         j = index + k
         i = (j if j < last else last) * 9
         it = (j if j < lastt else lastt) * 9
-        G = source[i]
-        u = source[i + 1]
-        v = source[i + 2]
-        r = source[i + 7]
-        A = target[it + 3]
-        s = target[it + 4]
-        w = target[it + 5] * r
-        L = target[it + 6] * r
+        G, u, v, r = source[i], source[i + 1], source[i + 2], source[i + 7]
+        A, s, w, L = target[it + 3], target[it + 4], target[it + 5] * r, target[it + 6] * r
         if j >= last and j >= lastt and k + 4 <= steps and sensors >= 8:  # settled: four steps in one pass
             for n in range(sensors):
                 p = q[n]

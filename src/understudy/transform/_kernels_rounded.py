@@ -203,21 +203,11 @@ def run_line(y, v, E, D, k, stop, system, grid, x, P, table, nodes, r):
     The table: the range of g = half^2/S, its scale, the largest c^2, and the polynomials of 1 - g M and g V, where
     -c M and V are mean and variance in the cell, over its half-width. Returns (k, why, x, P).
     """
-    A = system[0]
-    b = system[1]
-    Q = system[2]
-    C = system[3]
-    d = system[4]
-    R = system[5]
-    step = grid[0]
-    offset = grid[1]
-    low = grid[2]
-    high = grid[3]
+    A, b, Q, C, d, R = system[0], system[1], system[2], system[3], system[4], system[5]
+    step, offset, low, high = grid[0], grid[1], grid[2], grid[3]
     half = 0.5 * step
     square = half * half
-    least = table[0] / square
-    most = table[1] / square
-    top = table[4]
+    least, most, top = table[0] / square, table[1] / square, table[4]
     # everything as near to x and P as can be: the loop waits for each of these, one after the other
     slope = C * A
     level = C * b + d
@@ -301,21 +291,11 @@ def run_lanes(y, v, E, D, k, length, system, grid, states, table, nodes, r):
     es = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
     ds = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
     fs = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
-    A = system[0]
-    b = system[1]
-    Q = system[2]
-    C = system[3]
-    d = system[4]
-    R = system[5]
-    step = grid[0]
-    offset = grid[1]
-    low = grid[2]
-    high = grid[3]
+    A, b, Q, C, d, R = system[0], system[1], system[2], system[3], system[4], system[5]
+    step, offset, low, high = grid[0], grid[1], grid[2], grid[3]
     half = 0.5 * step
     square = half * half
-    least = table[0] / square
-    most = table[1] / square
-    top = table[4]
+    least, most, top = table[0] / square, table[1] / square, table[4]
     slope = C * A
     level = C * b + d
     S1 = slope * slope
@@ -328,20 +308,8 @@ def run_lanes(y, v, E, D, k, length, system, grid, states, table, nodes, r):
     near = TOLERANCE * step
     inverse = 1.0 / step
     # in the registers' reach: the compiler cannot know that E and D are not the table
-    M0 = table[5]
-    M1 = table[6]
-    M2 = table[7]
-    M3 = table[8]
-    M4 = table[11]
-    M5 = table[12]
-    M6 = table[13]
-    V0 = table[17]
-    V1 = table[18]
-    V2 = table[19]
-    V3 = table[20]
-    V4 = table[23]
-    V5 = table[24]
-    V6 = table[25]
+    M0, M1, M2, M3, M4, M5, M6 = table[5], table[6], table[7], table[8], table[11], table[12], table[13]
+    V0, V1, V2, V3, V4, V5, V6 = table[17], table[18], table[19], table[20], table[23], table[24], table[25]
     states[32] = 0.0
     for j in range(8):
         x[j] = states[j]
@@ -513,12 +481,8 @@ def run_points(y, v, out, k, stop, system, stride, grid, fineness, state, W, U):
     reach = fineness[1]
     while k < stop:
         o = k * stride
-        A = system[o]
-        b = system[o + 1]
-        Q = system[o + 2]
-        C = system[o + 3]
-        d = system[o + 4]
-        R = system[o + 5]
+        A, b, Q = system[o], system[o + 1], system[o + 2]
+        C, d, R = system[o + 3], system[o + 4], system[o + 5]
         N = int(state[4])
         t = y[k]
         if t - t != 0.0 and t == t:
