@@ -22,8 +22,8 @@ from helpers import dense, dense_scores
 from scipy import stats
 
 import understudy as us
+from understudy.checks import whiteness
 from understudy.models.family import Controlled
-from understudy.transform.whiteness import whiteness
 
 HOME = Path(__file__).parent.parent
 FALSE_ALARM = 1e-6

@@ -19,7 +19,7 @@ import simulate
 from scipy import stats
 
 import understudy as us
-from understudy.transform.whiteness import whiteness
+from understudy.checks import whiteness
 
 T, N = 500, 200
 FALSE_ALARM = 1e-6

@@ -19,7 +19,7 @@ from helpers import room
 from scipy import stats
 
 import understudy as us
-from understudy.transform.whiteness import whiteness
+from understudy.checks import whiteness
 
 FALSE_ALARM = 1e-6
 Draw = Callable[[np.random.Generator], np.ndarray]

@@ -32,7 +32,7 @@ from understudy.randomizer.causal import design_causal
 from understudy.stream.inspection import released_outputs
 from understudy.stream.release import Release
 from understudy.transform import core as filtering
-from understudy.transform.lattice import Lattice, as_lattice
+from understudy.transform.readings import Lattice, as_lattice
 
 STEP, COARSE = 0.001, 0.05
 """Decimal steps, so that three decimals of a text are the number itself."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from understudy.transform.whiteness import whiteness
+from understudy.checks import whiteness
 
 
 def white(seed, shape):

@@ -14,9 +14,9 @@ from helpers import ALPHA
 from scipy.special import ndtri
 
 import understudy as us
+from understudy.checks import whiteness
 from understudy.laws.atoms import Atoms
 from understudy.models.nonlinear import Dice, Nonlinear, effective_size, order, systematic
-from understudy.transform.whiteness import whiteness
 
 NORMAL = us.Gaussian(0.0, 1.0)
 

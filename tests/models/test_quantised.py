@@ -14,12 +14,12 @@ from helpers import ALPHA, dense, random_system, room
 from simulate import of_model
 
 import understudy as us
+from understudy.checks import whiteness
 from understudy.errors import ModelError, ReadingError, StateError
 from understudy.laws.uniforms import SeededUniforms
 from understudy.models.quantised import Quantised
 from understudy.models.quantised_residual import CellState, innovation_sds
 from understudy.transform.quantised import colouring, whitening
-from understudy.transform.whiteness import whiteness
 
 UNIFORMS = SeededUniforms(b"uniforms for tests")
 SD = float(innovation_sds(room(0))[0])

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import understudy as us
+from understudy.checks import whiteness
 from understudy.paper.examples import averages, compute, gaussian, office
 from understudy.paper.examples import make_example as disguised
 from understudy.paper.examples import simulate as simulated
 from understudy.paper.examples import simulate_fan as simulated_fan
 from understudy.paper.examples import ventilated_room as ventilated
 from understudy.paper.setting import FALSE_ALARM, Settings
-from understudy.transform.whiteness import whiteness
 
 # Two sides of a normal law at the false-alarm rate of 1e-6.
 SIGMAS = 4.892

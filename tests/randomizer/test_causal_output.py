@@ -11,7 +11,7 @@ from helpers import room
 from scipy import stats
 
 import understudy as us
-from understudy.transform.whiteness import whiteness
+from understudy.checks import whiteness
 
 T, N = 400, 60
 FALSE_ALARM = 1e-6

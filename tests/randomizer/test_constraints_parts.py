@@ -17,7 +17,6 @@ from understudy.errors import InfeasibleError, StoredFileError
 from understudy.models.model import Residual
 from understudy.randomizer.constrained_solver import (
     Goal,
-    Multipliers,
     expand,
     interior_point,
     interior_start,
@@ -42,7 +41,7 @@ from understudy.randomizer.constraints import (
     TotalVariation,
     exponential,
 )
-from understudy.randomizer.solver import information
+from understudy.randomizer.solver import Multipliers, information
 from understudy.serialize import fingerprint
 
 MEASURES = (LocalDP(1.0), MaximalLeakage(0.4), PointwiseLeakage(0.5), TotalVariation(0.4), ErrorAtLeast(0.3))

@@ -17,9 +17,9 @@ from scipy import stats
 import understudy as us
 from understudy.errors import ConfigurationError
 from understudy.stream.release import conditional_scales, default_lattice
-from understudy.transform import lattice as lattice_module
+from understudy.transform import readings as lattice_module
 from understudy.transform.kalman_pair import Pair
-from understudy.transform.lattice import MOST, Lattice, as_lattice
+from understudy.transform.readings import MOST, Lattice, as_lattice
 
 BINARY = [2.0**e for e in (-60, -40, -11, -1, 0, 3, 30)]
 DECIMAL = [1e-12, 5e-9, 0.001, 0.01, 0.05, 0.2, 5.0, 10.0, 2000.0]

@@ -22,12 +22,12 @@ from rich.table import Table
 import understudy as us
 from understudy._paths import check_paths
 from understudy._types import Array
+from understudy.checks import whiteness
 from understudy.cli.design_commands import estimates, room
 from understudy.cli.terminal import check_plot, print_json, save_figure, side_by_side
 from understudy.errors import ConfigurationError
 from understudy.stream.release import default_lattice
 from understudy.transform.backend import compiled
-from understudy.transform.whiteness import whiteness
 
 PSEUDO = (0, 0.2, 0.4, 0.6, 0.8, 1)
 ROOMS, WATCHED = 40_000, 50

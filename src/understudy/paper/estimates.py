@@ -33,10 +33,10 @@ import numpy as np
 
 import understudy as us
 from understudy._types import Array
+from understudy.checks import whiteness
 from understudy.paper import setting as room
 from understudy.paper.setting import Outcome, Settings, Table, make_design, share_text, tell
 from understudy.report.figures import BLUE, ROSE, Trace, panels, plot_traces
-from understudy.transform.whiteness import whiteness
 
 # What averaging makes of raw and of noisy readings (Section II-B) ---------------------------------------------------
 

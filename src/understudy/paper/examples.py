@@ -47,6 +47,7 @@ import numpy as np
 
 import understudy as us
 from understudy._types import Array
+from understudy.checks import Whiteness, whiteness
 from understudy.paper.adversary import best, draws
 from understudy.paper.setting import (
     HORIZON,
@@ -64,7 +65,6 @@ from understudy.paper.setting import (
 )
 from understudy.report.diagram import Ran, plot_filter, plot_predictors, plot_sensor, plot_transformation, ran
 from understudy.report.figures import plot_autocorrelation, plot_scores, plot_series
-from understudy.transform.whiteness import Whiteness, whiteness
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -84,7 +84,7 @@ from understudy.stream.ledger import Ledger
 from understudy.stream.policy import DESIGN_PRIOR
 from understudy.stream.release import DEFAULT_TERMS, Release, Terms
 from understudy.stream.stream import Stream
-from understudy.transform.lattice import Resolution
+from understudy.transform.readings import Resolution
 from understudy.transform.roundoff import Roundoff
 
 if TYPE_CHECKING:

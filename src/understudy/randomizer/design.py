@@ -106,7 +106,7 @@ from understudy.stream.policy import DESIGN_PRIOR, StreamDesign
 from understudy.stream.release import DEFAULT_TERMS, Release, Terms, floating_point, release_of
 from understudy.stream.stream import Stream, new_secret, period_of
 from understudy.transform.gaps import refill_of
-from understudy.transform.lattice import Resolution
+from understudy.transform.readings import Resolution
 from understudy.transform.roundoff import Roundoff
 
 # The randomizer ---------------------------------------------------------------------------------------

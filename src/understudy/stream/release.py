@@ -2,7 +2,7 @@
 
 A `Release` belongs to a design and is the same for every value of its parameter. It says four things.
 
-*The lattice* on which outputs leave (`understudy.transform.lattice`). By default it is the coarsest one that costs
+*The lattice* on which outputs leave (`understudy.transform.readings`). By default it is the coarsest one that costs
 nothing: in each channel the power of two at or below a thousandth of the smallest conditional standard deviation of
 any target. Where the family knows how many decimals the sensor prints, the step is a power of ten, at least that of the
 last decimal. A channel whose targets live on a grid of their own leaves on that grid.
@@ -38,7 +38,7 @@ from understudy.models.iid_markov import IID
 from understudy.models.model import Model
 from understudy.transform.core import has_atoms
 from understudy.transform.kalman_pair import gains
-from understudy.transform.lattice import LARGEST_DECIMAL, Lattice, as_lattice
+from understudy.transform.readings import LARGEST_DECIMAL, Lattice, as_lattice
 from understudy.transform.roundoff import STATED, Roundoff, roundoff, stated_error
 
 SHARE = 1e-3

@@ -44,12 +44,14 @@ from understudy.laws.uniforms import Uniforms, uniforms_from
 from understudy.models.gauss_markov import GaussMarkov, gauss_markov, innovations
 from understudy.models.model import Model, is_model
 from understudy.transform.kalman_pair import Pair, apply_sensors, start_sensors, white
-from understudy.transform.lattice import Lattice, Resolution, as_lattice
 from understudy.transform.readings import (
     CausalMap,
+    Lattice,
     Reading,
+    Resolution,
     State,
     Transformation,
+    as_lattice,
     as_output,
     as_readings,
     deliver,

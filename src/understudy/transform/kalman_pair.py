@@ -39,8 +39,7 @@ from understudy._types import Array, Index, Numbers
 from understudy.errors import ModelError, NumericalError, StateError
 from understudy.models.gauss_markov import Filtered, GaussMarkov
 from understudy.transform.backend import integers, kernels, kernels_many, table, view
-from understudy.transform.lattice import Lattice
-from understudy.transform.readings import Reading, State, Transformation, infinite
+from understudy.transform.readings import Lattice, Reading, State, Transformation, infinite
 
 # Gain tables ------------------------------------------------------------------------------------------
 
