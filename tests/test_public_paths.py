@@ -25,7 +25,7 @@ from causal_cases import STAY
 from stream_helpers import opened
 
 import understudy as us
-from understudy.adversaries.datasets import Recording, replay, simulate
+from understudy.adversaries.datasets import Recording, ReplayOptions, replay, simulate
 from understudy.apply.apply_file import apply_file
 from understudy.errors import BudgetError
 from understudy.randomizer.causal import design_causal
@@ -388,19 +388,19 @@ def _recording_with_gaps(made):
 def audit_replayed(folder, coarser):
     coarser()
     made = design()
-    return _disguised(replay(made, _recording(made), None, 2, 20, np.random.default_rng(1), _quiet))
+    return _disguised(replay(made, _recording(made), ReplayOptions(2, 20), np.random.default_rng(1), _quiet))
 
 
 def audit_replayed_with_gaps(folder, coarser):
     coarser()
     made = heavy_design()
-    return _disguised(replay(made, _recording_with_gaps(made), None, 1, 20, np.random.default_rng(1), _quiet))
+    return _disguised(replay(made, _recording_with_gaps(made), ReplayOptions(1, 20), np.random.default_rng(1), _quiet))
 
 
 def audit_replayed_causal(folder, coarser):
     coarser()
     made = design_causal(family(), STAY, rate=0.05, distortion="mae", decision_every=5, resolution=STEP)
-    return _disguised(replay(made, _recording(made), None, 1, None, np.random.default_rng(1), _quiet))
+    return _disguised(replay(made, _recording(made), ReplayOptions(), np.random.default_rng(1), _quiet))
 
 
 PATHS = [
@@ -515,10 +515,8 @@ MAKERS = {
     "disguise",
     "Transform",
     "restarting_map",
-    "run_on_grid",
     "disguised",
     "disguise_on_grid",
-    "colour_path",
     "Pair",
 }
 
@@ -593,13 +591,9 @@ ALLOWED = {
     "adversaries/datasets.py: DesignRun._through.between: restarting_map": 1,
     "adversaries/datasets.py: DesignRun._through.between: transformation": 1,
     "adversaries/datasets.py: DesignRun._through: disguise": 1,
-    "adversaries/datasets.py: DesignRun._through: run_on_grid": 1,
     "adversaries/datasets.py: run_along: new.apply": 1,
-    "adversaries/datasets.py: run_on_grid: colour_path": 1,
     "adversaries/datasets.py: _simulate_constant: disguise": 1,
     "adversaries/datasets.py: _simulate_constant: disguise_on_grid": 1,
-    # raw readings of the models
-    "adversaries/datasets.py: DesignRun.readings: colour_path": 1,
 }
 
 

@@ -1618,6 +1618,120 @@ def distortion_fact(figure: Interval, mean: float) -> str:
     return f"{with_interval(figure)}{share}"
 
 
+# Notes of an audit: what a reader must know beside the figures --------------------------------------------------------
+
+SPLITS = {
+    "halves": "the first half of the time is learned from, the second judged",
+    "segments": "the first segments are learned from, the others judged",
+    "alternate segments": "every second segment is learned from, the others judged",
+    "alternate blocks": "blocks from all over the time are learned from and judged in turn, so that what is judged has "
+    "neighbours on both sides that were learned from",
+    "short alternate blocks": "blocks from all over the time are learned from and judged in turn, though theta stays "
+    "longer than they do, so that what is judged has neighbours on both sides that were learned from",
+    "recordings": "one recording is learned from, another one judged",
+}
+"""How a recording is cut into what is learned from and what is judged."""
+CHAIN_NOTE = "theta moves by the chain of the design, from one decision to the next"
+HIDDEN_CLOCK_NOTE = "only one of the recordings has a clock: it is used for days, and no adversary sees it"
+EXACT_P_NOTE = "p is exact: labels are permuted among independent sequences"
+ESTIMATED_NOTE = "the design accepts private values that the edge estimates: no guarantee, audit only"
+_WHY_FEWER = {
+    "memory": "so many are held at a time",
+    "models": "its models take their time",
+    "decisions": "each decision takes its time",
+}
+
+
+def split_note(kind: str, complete: bool) -> str:
+    """How a recording is cut; `complete` says that all values occur in both parts."""
+    return SPLITS[kind] + ("" if complete else "; even so a value of theta does not occur in both parts")
+
+
+def block_note(days: int | None, fewest: int) -> str:
+    """What a block of time is, where the judged part has so many whole days, or no time is known."""
+    if days is None:
+        return (
+            "no time is known, and a block is about as long as theta stays: what lasts longer, as what the readings of "
+            "a day have in common, is not accounted for"
+        )
+    if days >= fewest:
+        return "a block is a day, or several where theta stays for longer"
+    return (
+        f"the judged part has {days} whole day{'s' if days != 1 else ''}, and a block is about as long as theta stays: "
+        f"dependence from day to day cannot be accounted for with fewer than {fewest} days"
+    )
+
+
+def epoch_note(epoch: int) -> str:
+    """That a design for a constant value is played on one that moves."""
+    return f"theta moves, and the design is for a constant one: it draws anew every {epoch} readings"
+
+
+def long_run_note(T: int) -> str:
+    """That sequences are finite although the design is for the limit."""
+    return f"the design is for the limit of long sequences; simulated ones have {T} readings"
+
+
+def fewer_sequences(made: int, T: int, wanted: int, why: str) -> str:
+    """That fewer sequences were simulated; `why` is "memory", "models" or "decisions"."""
+    return f"{made:,} sequences of {T} readings were simulated in place of {wanted:,}: {_WHY_FEWER[why]}"
+
+
+def withheld_note(outputs: float, refill: int) -> str:
+    """That outputs of each judged copy are withheld."""
+    return (
+        f"of each judged copy {outputs:,.0f} outputs are withheld: the models need {refill} readings in a row at the "
+        "beginning and after a gap; they are guessed from the others"
+    )
+
+
+def restart_note(gaps: float) -> str:
+    """That filters begin anew after the gaps of each judged copy."""
+    return (
+        f"the models have no law across missing readings: at {gaps:,.0f} gaps of each judged copy the filters began "
+        "anew, which a stream refuses to do"
+    )
+
+
+def premise_notes(spell: float | None) -> list[str]:
+    """What the theorem assumes and real readings do not give; `spell` is how long theta stays, None if it may move."""
+    notes = ["no bound is stated beside real readings: it holds where the models are right, and they are only fitted"]
+    if spell is not None:
+        notes.append(
+            "the guarantee is for a theta that is constant over an epoch and drawn with the stated prior; here theta "
+            f"stays for {spell:,.0f} readings on average, and draws for the same stay add up"
+        )
+    return notes
+
+
+def shared_rows_note(shared: int, rows: int) -> str:
+    """That rows are both learned from and judged."""
+    return f"{shared:,} of {rows:,} judged rows are in the recording that was learned from as well"
+
+
+def unknown_labels_note(labels: int) -> str:
+    """That labels are no value of the family."""
+    return f"{labels:,} labels are no value of the family, and are taken for unknown"
+
+
+def absent_values_note(absent: int, values: int) -> str:
+    """That values do not occur."""
+    return f"{absent} of the {values} values do not occur among the judged; figures are of the others"
+
+
+def blocks_note(blocks: int, fewest: int) -> list[str]:
+    """How many blocks of time the figures rest on."""
+    notes = [f"intervals and p rest on {blocks} blocks of time"]
+    few = "there are so few blocks that little can be said about how much the figures vary"
+    return [*notes, few] if blocks < fewest else notes
+
+
+def no_power_note(clock: bool) -> str:
+    """That nothing could have been found."""
+    beyond = " beyond the clock" if clock else ""
+    return f"who knows every label would not count as one that finds it{beyond}: there is too little"
+
+
 # What is left of the readings for honest use --------------------------------------------------------------------------
 
 

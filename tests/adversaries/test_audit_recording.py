@@ -12,15 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import understudy as us
+from understudy import text
 from understudy.adversaries.datasets import (
+    DAYS,
     blocks_of,
     dates_of,
+    days_in,
     from_history,
     hours_and_days,
     make_recording,
     parts,
     split_in_time,
-    unit_of,
     whole_days,
 )
 from understudy.errors import ConfigurationError
@@ -43,7 +45,7 @@ def test_no_row_is_in_both_parts(lengths, seed, rate):
         lengths = [2]
     recording = _recording(lengths, switching(sum(lengths), rate, rng), rng)
     try:
-        first, last, _ = split_in_time(recording, 2)
+        first, last, *_ = split_in_time(recording)
     except ConfigurationError:
         return
     rows = [np.concatenate([np.arange(a, b) for a, b in part]) for part in (first, last)]
@@ -62,17 +64,17 @@ def test_the_first_part_of_the_time_comes_first():
     """One recording is cut in the middle; many days by days; and where that leaves out a value, in turn."""
     rng = np.random.default_rng(0)
     one = _recording([1000], switching(1000, 0.05, rng), rng)
-    first, last, told = split_in_time(one, 2)
+    first, last, kind, _ = split_in_time(one)
     assert (first, last) == ([(0, 500)], [(500, 1000)])
-    assert "first half" in told
+    assert kind == "halves"
     days = _recording([100] * 10, switching(1000, 0.05, rng), rng)
-    first, last, told = split_in_time(days, 2)
+    first, last, kind, _ = split_in_time(days)
     assert first == [(100 * k, 100 * k + 100) for k in range(5)]
-    assert "segments" in told
+    assert kind == "segments"
     late = _recording([1000], np.repeat([0, 1], [800, 200]), rng)
-    first, last, told = split_in_time(late, 2)
+    first, last, kind, complete = split_in_time(late)
     assert max(a for a, _ in first) > min(a for a, _ in last)
-    assert "in turn" in told
+    assert (kind, complete) == ("short alternate blocks", True)
     ends = sorted([*first, *last])
     assert all(b[0] > a[1] for a, b in pairwise(ends))  # some rows between them are in neither
     for part in (first, last):
@@ -128,7 +130,7 @@ def test_what_makes_no_recording_is_refused():
     with pytest.raises(ConfigurationError, match="no entry of theta"):
         make_recording([1.0, 2.0], ["x", "y"], [0, 1])
     with pytest.raises(ConfigurationError, match="too short"):
-        split_in_time(make_recording([1.0, 2.0], [0, None], [0, 1]), 2)
+        split_in_time(make_recording([1.0, 2.0], [0, None], [0, 1]))
 
 
 def _by_days(count, per=48, **more):
@@ -141,13 +143,14 @@ def test_stretches_are_days_where_there_are_enough():
     """Eight days are eight stretches though theta flickers, fewer are as long as theta stays; and the notes say so."""
     many, few = _by_days(8), _by_days(7)
     assert np.array_equal(blocks_of(many, [(0, 8 * 48)]), np.arange(8 * 48) // 48)
-    assert "a stretch is a day" in unit_of(many, [(0, 8 * 48)])
+    assert days_in(many, [(0, 8 * 48)]) == 8 == DAYS
     assert np.unique(blocks_of(few, [(0, 7 * 48)])).size > 7
-    assert "dependence from day to day cannot be accounted for" in unit_of(few, [(0, 7 * 48)])
+    assert days_in(few, [(0, 7 * 48)]) == 7
     assert np.unique(blocks_of(many, [(0, 8 * 48)], least=96)).size == 4  # an epoch of two days
     bare = make_recording(np.zeros(100), [0, 1] * 50, [0, 1])
     assert dates_of(bare) is None
-    assert "no time is known" in unit_of(bare, [(0, 100)])
+    assert days_in(bare, [(0, 100)]) is None
+    assert len({text.block_note(days, DAYS) for days in (None, 7, 8)}) == 3
 
 
 def test_days_begin_where_the_clock_goes_back():
@@ -167,7 +170,7 @@ def test_neighbours_of_what_is_judged_are_left_out_for_as_long_as_theta_stays():
     theta = np.zeros(12_000, dtype=int)
     theta[2000:4500] = (np.arange(2500) // 60) % 2
     recording = _recording([12_000], theta, rng)
-    first, last, told = split_in_time(recording, 2)
+    first, last, kind, _ = split_in_time(recording)
     ends = sorted([*first, *last])
     assert min(b[0] - a[1] for a, b in pairwise(ends)) >= max(recording.spell, 3000 / 4)
-    assert "neighbours on both sides" in told
+    assert kind == "alternate blocks"

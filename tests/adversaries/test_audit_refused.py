@@ -7,8 +7,9 @@ import pytest
 from audit_cases import Normal, plain_family, switching
 
 import understudy as us
+from understudy import text
 from understudy.adversaries.audit import audit
-from understudy.adversaries.datasets import make_recording, simulate
+from understudy.adversaries.datasets import DAYS, make_recording, simulate
 from understudy.adversaries.learners.hmm import Hidden, Look, features
 from understudy.errors import ConfigurationError
 
@@ -55,7 +56,7 @@ def test_labels_and_days_that_are_not_known_are_counted_and_kept(design):
     Y, theta = _material()
     labels = [*theta[:-6].tolist(), 7, 7, "x", None, np.nan, 1]
     made = audit(design, Y, labels, ONE, rng=1, noise=False, replicates=1)
-    assert "3 labels are no value of the family" in " ".join(made.notes)
+    assert text.unknown_labels_note(3) in made.notes
     found = make_recording([1.0, 2.0], [0, 1], [0, 1], hours=[1.0, 2.0], days=[np.nan, 3])
     assert found.days.tolist() == [-1, 3]
     assert found.strange == 0
@@ -65,9 +66,9 @@ def test_a_clock_that_only_one_recording_has_is_told_of(design):
     """Hours beside a training recording without them are used for days alone."""
     (Y, theta), other = _material(), _material(seed=1)
     made = audit(design, Y, theta, ONE, rng=1, noise=False, replicates=1, train=other, hours=np.arange(600) % 24)
-    assert "only one of the recordings has a clock" in " ".join(made.notes)
+    assert text.HIDDEN_CLOCK_NOTE in made.notes
     assert made.row("one", clock=True) is None
-    assert "a stretch is a day" in " ".join(made.notes)
+    assert text.block_note(DAYS, DAYS) in made.notes
 
 
 class Odd(Normal):
@@ -105,7 +106,7 @@ def test_a_design_with_estimates_has_no_guarantee():
         given = {"rate": 0.1, "distortion": "mae", "decision_every": 10, "accept_estimated_theta": estimated}
         made = audit(us.design_causal(family, chain, **given), n=2000, adversaries=ONE, rng=1, noise=False)
         assert made.estimated is estimated
-        assert ("no guarantee, audit only" in " ".join(made.notes)) is estimated
+        assert (text.ESTIMATED_NOTE in made.notes) is estimated
 
 
 def test_what_is_known_of_draws_is_from_the_half_that_is_learned_from():

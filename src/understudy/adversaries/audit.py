@@ -1,6 +1,9 @@
-"""`us.audit`: everything we can think of against a design, or an output, and what came of it, with confidence.
+"""`us.audit`: every adversary of the roster against a design or an output, with what each learned and how sure that is.
 
-The adversaries by name. They are loaded when they are asked for, as some need packages of their own.
+`ROSTER` names the adversaries. They are loaded when they are needed, as some need packages of their own. An audit makes
+its material (`understudy.adversaries.datasets`), lets every adversary learn and guess, with the public clock and
+without it, and tests all of them together on each kind of data (`understudy.adversaries.statistics`). Beside the
+figures stand the distortion and what is left for honest use (`understudy.adversaries.utility`).
 """
 
 from __future__ import annotations
@@ -12,33 +15,32 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from understudy import text
 from understudy._types import Array, Seed
 from understudy.adversaries.datasets import (
     Labels,
     Material,
     Recording,
+    ReplayOptions,
     as_table,
     label_shares,
     make_recording,
+    mean_distance,
     replay,
     shared_rows,
     simulate,
-    with_held,
     with_noise,
 )
-from understudy.adversaries.datasets import take_output as released_material
 from understudy.adversaries.knowledge import Cases, Knowledge, Learner
 from understudy.adversaries.results import Audit, Row
 from understudy.adversaries.statistics import (
     FEW,
     Attempt,
-    Figure,
-    Guesses,
     Outcome,
     Sums,
     block_interval,
@@ -52,9 +54,6 @@ from understudy.adversaries.utility import Own, Thresholds, Utility, measure_uti
 from understudy.errors import ConfigurationError
 from understudy.randomizer.causal import CausalDesign
 from understudy.randomizer.design import Design
-
-# The adversaries by name. They are loaded when they are asked for, as some need packages of their own ---
-
 
 ROSTER: dict[str, str] = {
     "blind": "references:Blind",
@@ -94,12 +93,9 @@ def roster(adversaries: Adversaries = "all") -> dict[str, Learner | str]:
     understudy.errors.ConfigurationError: there is no adversary 'nobody'; there are windowed, logistic, boosting, \
 neighbours, changes, exact, smoother, hmm, redraws, grid, digits, bits
     """
-    found: dict[str, Learner | None] = {"blind": None, "clock": None}
-    for name, learner in _requested(adversaries).items():
-        found[name] = learner
-    if "oracle" not in found:
-        found["oracle"] = None
-    return {name: _load(name) if learner is None else learner for name, learner in found.items()}
+    chosen: dict[str, Learner | None] = {"blind": None, "clock": None, **_requested(adversaries)}
+    chosen.setdefault("oracle", None)
+    return {name: _load(name) if learner is None else learner for name, learner in chosen.items()}
 
 
 def _requested(adversaries: Adversaries) -> dict[str, Learner | None]:
@@ -132,9 +128,6 @@ def _load(name: str) -> Learner | str:
         if root == "sklearn":
             return "it needs scikit-learn: pip install 'understudy[sklearn]'"
         return f"it needs the package {root}" if root != "understudy" else "it is not part of this version"
-
-
-# `us.audit`: everything we can think of against a design, or an output, and what came of it, with con ---
 
 
 Progress = Callable[[int, int, str], None]
@@ -204,36 +197,29 @@ def audit(
     kinds = ("disguised", *(("raw", *(("noise", "offset") if noise else ())) if raw else ()))
     clocked = recording is not None and recording.hours is not None
     work.total = _STEPS_OF_PLAYING + len(_plan(learners, kinds, clocked, released is None))
-    material = _material(work, design, recording, train, released, Y is not None, n, int(replicates), epoch)
+    options = ReplayOptions(int(replicates), epoch, raw=Y is not None)
+    if released is not None:
+        options = replace(options, output=as_table(released, "released"))
+    material = _material(work, design, recording, train, options, n)
     if int((material.judge["disguised"].counts > 0).sum()) < 2:
         raise ConfigurationError("nothing can be judged: only one value occurs among the judged labels")
     if noise and "raw" in material.judge:
-        material = with_held(with_noise(material, work.rng("noise")), work.rng("offset"))
+        for kind in ("noise", "offset"):
+            material = with_noise(material, work.rng(kind), kind)
     rows, skipped = work.attack(material, learners)
     if not rows:
         raise ConfigurationError(f"no adversary could be run: {skipped}")
-    distortion, means, noisy = distances(material, confidence)
     judge = material.judge["disguised"]
     estimated = bool(design.estimated)
     notes = (*material.notes, *_notes(material, rows, recording, estimated))
     return Audit(
         rows=tuple(rows), bound=material.bound, prior_error=material.prior_error, confidence=float(confidence),
         level=1.0 - confidence, guesses=judge.guesses, learned=material.learn["disguised"].guesses, how=material.how,
-        values=judge.m, moving=not judge.once, notes=notes, skipped=skipped, distortion=distortion, mean_reading=means,
-        noise=noisy, utility=utility_of(material, recording, utility, alarm, confidence),
+        values=judge.m, moving=not judge.once, notes=notes, skipped=skipped, **_distances(material, confidence),
+        utility=_utility(material, recording, utility, alarm, confidence),
         seconds=time.perf_counter() - started, design=repr(design), budget=_budget(design), estimated=estimated,
         causal=isinstance(design, CausalDesign),
     )  # fmt: skip
-
-
-class _Judged(NamedTuple):
-    """A row in the making: its guesses are kept until those of the references are there."""
-
-    name: str
-    title: str
-    clock: bool
-    made: Guesses
-    seconds: float
 
 
 class _Work:
@@ -260,7 +246,7 @@ class _Work:
         skipped: dict[str, str] = {}
         rows: list[Row] = []
         for data in material.judge:
-            attacked = []
+            attempts = []
             for kind, name, clock in plan:
                 if kind != data:
                     continue
@@ -270,12 +256,12 @@ class _Work:
                 if isinstance(found, str):
                     skipped.setdefault(name, found if data == "disguised" else f"{found} ({data})")
                 else:
-                    attacked.append(found)
-            rows += self._rows(material, data, attacked)
+                    attempts.append(found)
+            rows += self._rows(material, data, attempts)
         self.tell("done")
         return rows, skipped
 
-    def _one(self, material: Material, data: str, name: str, clock: bool, learner: Learner | str) -> _Judged | str:
+    def _one(self, material: Material, data: str, name: str, clock: bool, learner: Learner | str) -> Attempt | str:
         """What one adversary says, or why it says nothing."""
         if isinstance(learner, str):
             return learner
@@ -288,30 +274,32 @@ class _Work:
             made = guesses_of(said, judge, label_shares(learn.truth, learn.m))
         except Exception as error:  # a learner may be anybody's
             return f"it stopped with a {type(error).__name__}"  # its message may hold anything
-        return _Judged(name, getattr(learner, "name", name), clock, made, time.perf_counter() - started)
+        return Attempt(name, clock, made, getattr(learner, "name", name), time.perf_counter() - started)
 
-    def _rows(self, material: Material, data: str, attacked: list[_Judged]) -> list[Row]:
+    def _rows(self, material: Material, data: str, attempts: list[Attempt]) -> list[Row]:
         """The rows of one kind of data, tested together."""
         cases, independent = material.judge[data], material.independent
-        by_name = {a.name: a.made for a in attacked}
+        by_name = {a.name: a.made for a in attempts}
         reference = by_name.get("clock", by_name.get("blind"))
-        real = [Attempt(a.name, a.clock, a.made) for a in attacked if a.name not in REFERENCES]
+        real = [a for a in attempts if a.name not in REFERENCES]
         level, trials = 1.0 - self.confidence, independent and cases.once
         strict = 1.0 - level / max(len(real), 1)
         hours = hours_of(cases) if any(a.clock for a in real) else None
-        came_of = iter(outcomes_of(real, cases, independent, hours, level, partial(self.rng, "tested", data)))
-        rows, blocks = [], int(np.unique(cases.truth_blocks[cases.truth >= 0]).size)
-        for a in attacked:
+        tested = iter(outcomes_of(real, cases, independent, hours, level, partial(self.rng, "tested", data)))
+        blocks = int(np.unique(cases.truth_blocks[cases.truth >= 0]).size)
+        rows = []
+        for a in attempts:
             own = a.name in REFERENCES
-            came = Outcome(math.nan, math.nan, "", False) if own else next(came_of)
-            found = figures(a.made, reference, trials, self.confidence)
-            beats = False
-            if material.bound is not None and data == "disguised" and not own:
-                beats = error_of(a.made, trials, strict).high < material.bound
-            fell = came.corrected <= level
+            came = Outcome(math.nan, math.nan, "", False) if own else next(tested)
+            made = figures(a.made, reference, trials, self.confidence)
+            bounded = material.bound is not None and data == "disguised" and not own
+            small = came.corrected <= level
             row = Row(
-                data, a.name, a.clock, own, *found, came.p, fell and (not a.clock or found.gain.value > 0.0), beats,
-                int(a.made.truth.size), blocks, a.seconds, came.test, a.title, fell or came.testable, came.corrected,
+                data=data, adversary=a.name, clock=a.clock, reference=own, **made._asdict(), p=came.p,
+                found=small and (not a.clock or made.gain.value > 0.0),
+                beats=bounded and error_of(a.made, trials, strict).high < (material.bound or 0.0),
+                guesses=int(a.made.truth.size), blocks=blocks, seconds=a.seconds, test=came.test, title=a.title,
+                testable=small or came.testable, corrected=came.corrected,
             )  # fmt: skip
             rows.append(row)
         return rows
@@ -374,8 +362,7 @@ def _recording(
 
 def _material(
     work: _Work, design: Design | CausalDesign, recording: Recording | None,
-    train: Recording | tuple[ArrayLike, Labels] | None, released: ArrayLike | None, raw: bool,
-    n: int, replicates: int, epoch: int | None,
+    train: Recording | tuple[ArrayLike, Labels] | None, options: ReplayOptions, n: int,
 ) -> Material:  # fmt: skip
     def tell(share: float) -> None:
         work.done = int(_STEPS_OF_PLAYING * share)
@@ -386,57 +373,41 @@ def _material(
         if train is not None:
             raise ConfigurationError("train goes with readings; a simulation has its own")
         return simulate(design, n, rng, tell)
-    learned: Recording | None = None
-    notes: tuple[str, ...] = ()
-    if isinstance(train, Recording):
-        learned = train
-    elif train is not None:
+    if train is None:
+        return replay(design, recording, options, rng, tell)
+    if not isinstance(train, Recording):
         if not isinstance(train, (tuple, list)) or len(train) != 2:
             raise ConfigurationError("train must be a recording, or a pair of readings and private values")
-        learned = make_recording(train[0], train[1], design.values)
-    if learned is not None and (learned.hours is None) != (recording.hours is None):
+        train = make_recording(train[0], train[1], design.values)
+    notes = []
+    if (train.hours is None) != (recording.hours is None):
         # a clock that only one of them has is of no use to an adversary
-        learned, recording = (replace(each, public=False) for each in (learned, recording))
-        notes = ("only one of the recordings has a clock: it is used for days, and no adversary sees it",)
-    shared = 0 if learned is None else shared_rows(learned.Y, recording.Y)
+        train, recording = (replace(each, public=False) for each in (train, recording))
+        notes.append(text.HIDDEN_CLOCK_NOTE)
+    shared = shared_rows(train.Y, recording.Y)
     if shared:
-        notes += (f"{shared:,} of {len(recording.Y):,} judged rows are in the recording that was learned from as well",)
-    if released is None:
-        made = replay(design, recording, learned, replicates, epoch, rng, tell)
-    else:
-        output = as_table(released, "released")
-        made = released_material(design, recording, output, learned, raw, replicates, epoch, rng, tell)
+        notes.append(text.shared_rows_note(shared, len(recording.Y)))
+    made = replay(design, recording, replace(options, train=train), rng, tell)
     return replace(made, notes=(*made.notes, *notes))
 
 
 def _notes(material: Material, rows: list[Row], recording: Recording | None, estimated: bool) -> list[str]:
     """What the figures rest on."""
     judge = material.judge["disguised"]
-    blocks = int(np.unique(judge.truth_blocks[judge.truth >= 0]).size)
-    notes = []
-    if estimated:
-        notes.append("the design accepts private values that the edge estimates: no guarantee, audit only")
+    notes = [text.ESTIMATED_NOTE] if estimated else []
     if recording is not None and recording.strange:
-        notes.append(f"{recording.strange:,} labels are no value of the family, and are taken for unknown")
+        notes.append(text.unknown_labels_note(recording.strange))
     absent = int((judge.counts == 0).sum())
     if absent:
-        notes.append(f"{absent} of the {judge.m} values do not occur among the judged; figures are of the others")
+        notes.append(text.absent_values_note(absent, judge.m))
     if material.independent:
-        notes.append("p is exact: labels are permuted among independent sequences")
-        return notes + _powerless(rows)
-    notes.append(f"intervals and p rest on {blocks} stretches of time")
-    if blocks < FEW:
-        notes.append("there are so few stretches that little can be said about how much the figures vary")
-    return notes + _powerless(rows)
-
-
-def _powerless(rows: list[Row]) -> list[str]:
-    """Whether anything could have been found in the output, without the clock and with it."""
-    notes = []
-    for clock, where in ((False, ""), (True, " beyond the clock")):
+        notes.append(text.EXACT_P_NOTE)
+    else:
+        notes += text.blocks_note(int(np.unique(judge.truth_blocks[judge.truth >= 0]).size), FEW)
+    for clock in (False, True):
         those = [row for row in rows if row.data == "disguised" and not row.reference and row.clock == clock]
         if those and not any(row.testable for row in those):
-            notes.append(f"who knows every label would not count as one that finds it{where}: there is too little")
+            notes.append(text.no_power_note(clock))
     return notes
 
 
@@ -444,46 +415,36 @@ def _budget(design: Design | CausalDesign) -> float:
     return float(design.rate if isinstance(design, CausalDesign) else design.leakage)
 
 
-# How far the output is from the readings: distortion by channel, and what is left for honest use -----
-
-
-def distances(material: Material, confidence: float) -> tuple[tuple[Figure, ...], tuple[float, ...], tuple[float, ...]]:
-    """Mean absolute distance by channel with its interval, mean absolute reading, and distance of the noisy ones."""
+def _distances(material: Material, confidence: float) -> dict[str, tuple[Any, ...]]:
+    """By channel: mean absolute distance of the output with its interval, mean absolute reading, that of the noise."""
     if "raw" not in material.judge:
-        return (), (), ()
-    raw, found = material.judge["raw"], []
-    noisy = []
-    for data in ("disguised", "noise"):
-        if data not in material.judge:
-            continue
-        cases = material.judge[data]
-        number = np.unique(raw.blocks, return_inverse=True)[1].reshape(raw.blocks.shape)
-        B = int(number.max()) + 1
-        for c in range(raw.d):
-            top, bottom = np.zeros(B), np.zeros(B)
-            for k in range(0, cases.N, raw.N):
-                apart = np.abs(cases.outputs[:, c, k : k + raw.N] - raw.outputs[:, c])
-                there = np.isfinite(apart)
-                top += np.bincount(number[there], apart[there], B)
-                bottom += np.bincount(number[there], minlength=B)
-            sums = Sums(top[:, None], bottom[:, None])
-            if data == "noise":
-                noisy.append(sums.value)
-            else:
-                most = float(np.max(top / np.maximum(bottom, 1.0), initial=0.0))
-                found.append(block_interval(sums, confidence, (0.0, 10.0 * most + 1e-300)))
-    means = tuple(float(np.nanmean(np.abs(raw.outputs[:, c]))) for c in range(raw.d))
-    return tuple(found), means, tuple(noisy)
+        return {}
+    raw, cases = material.judge["raw"], material.judge["disguised"]
+    number = np.unique(raw.blocks, return_inverse=True)[1].reshape(raw.blocks.shape)
+    B = int(number.max()) + 1
+    distortion = []
+    for c in range(raw.d):
+        top, bottom = np.zeros(B), np.zeros(B)
+        for k in range(0, cases.N, raw.N):
+            apart = np.abs(cases.outputs[:, c, k : k + raw.N] - raw.outputs[:, c])
+            there = np.isfinite(apart)
+            top += np.bincount(number[there], apart[there], B)
+            bottom += np.bincount(number[there], minlength=B)
+        most = float(np.max(top / np.maximum(bottom, 1.0), initial=0.0))
+        sums = Sums(top[:, None], bottom[:, None])
+        distortion.append(block_interval(sums, confidence, (0.0, 10.0 * most + 1e-300)))
+    means = np.nanmean(np.abs(raw.outputs), axis=(0, 2))
+    noise = mean_distance(raw, material.judge["noise"]).tolist() if "noise" in material.judge else ()
+    return {"distortion": tuple(distortion), "mean_reading": tuple(means.tolist()), "noise": tuple(noise)}
 
 
-def utility_of(
+def _utility(
     material: Material, recording: Recording | None, own: Own | Mapping[str, Own] | Literal[False] | None,
     alarm: Thresholds | None, confidence: float,
 ) -> Utility | None:  # fmt: skip
     """What is left for honest use, where there are raw readings beside the output."""
     if own is False or recording is None or "raw" not in material.judge:
         return None
-
     raw, cases = material.judge["raw"], material.judge["disguised"]
     copies = cases.N // raw.N
     there = ~np.isnan(raw.outputs).all(axis=1) | (raw.labels >= 0)

@@ -1,52 +1,31 @@
-"""From what an adversary says to figures: logits and cases in, shares, nats and p out.
+"""Figures, intervals and tests: from the log-probabilities of an adversary to what an audit reports.
 
-Two guesses are read off the same log-probabilities q. The error is that of the likeliest value, argmax q. For the
-balanced accuracy, where rare values count as much as frequent ones, it is argmax q / p with p the odds in the labels
-that were learned from; without that a rare value would never be guessed, and whatever is known of it would not show.
+*Figures.* Two guesses are read off the same log-probabilities q. The error is that of the likeliest value, argmax q.
+For the balanced accuracy, where rare values count as much as frequent ones, the guess is argmax q / p with p the prior
+in the labels that were learned from; otherwise a rare value would never be guessed. The nats are the bound of Barber
+and Agakov: with p the prior among the judged labels, the mean of log q - log p is at most the mutual information of
+theta and the output, whatever q is. q is mixed with a thousandth of p, which only lowers the mean.
 
-The nats are those of Barber and Agakov: with p the odds among the judged labels, the mean of log q - log p is at
-most the mutual information of theta and the output, whatever q is. q is mixed with a thousandth of p, so that one
-guess that was too sure of itself does not spoil the mean; that too only lowers it.
+*Intervals.* Independent trials have the interval of Clopper and Pearson. Readings are autocorrelated, so intervals
+resample blocks of time. A figure is then a mean of ratios, mean over c of (sum of S_bc) / (sum of n_bc), over blocks b
+and values c. Its interval is the wider, at each end, of the bootstrap over blocks (BCa), which knows of skewness, and
+of Student's with the jackknife's error, which knows that there are few blocks.
 
-Intervals: of shares of independent trials, and of ratios that are made of stretches of time.
-
-Independent trials have the interval of Clopper and Pearson. Readings in a row are no independent trials: an adversary
-who is wrong at noon is wrong a minute later. There the unit is the stretch (`Cases.blocks`), and a figure is a mean of
-ratios, theta = mean over c of (sum of S_bc) / (sum of n_bc), over stretches b and values c. Its interval is the wider,
-at each end, of two: the bootstrap over stretches with Efron's correction for bias and skewness (BCa), and that of
-Student with the jackknife's error of the ratios. The first knows of skewness, the second that there are few stretches.
-
-Whether the readings that were attacked have the law of the models: their scores, in aggregate.
-
-The bound rests on it. Under a right model the scores of the raw readings are independent standard normals, whatever
-theta is: a histogram on the bell curve, and no score that tells about a later one. What an adversary finds beyond the
-bound, he finds in what is left here. Kept are shares and correlations for each value and channel, no score.
-
-Tests of "the output tells nothing about theta" by permuted labels, and their correction for many adversaries.
-
-Nothing is told if the labels of independent sequences could as well stand beside other outputs. Labels are permuted
-among the sequences, guesses stay: for one guess a sequence by the tables with the same margins (two values: the
-hypergeometric law itself), for paths of labels by exchanging whole paths. (One recording: `stretching`.)
-
-The test of "the output tells nothing about theta" along one recording.
-
-Labels cannot be permuted, for theta stays where it is for hours. With l and g the indicators of label and guess, less
-their means (at the same time of day, where the clock is known, so that what the clock tells does not count), each
-stretch of time has
+*Tests* of "the output tells nothing about theta". Among independent sequences labels are permuted: by the tables with
+the same margins for one guess a sequence, by exchanging whole paths of labels otherwise. Along one recording labels
+cannot be permuted, for theta stays where it is for hours. With l and g the indicators of label and guess, less their
+means (at the same time of day, where the clock is known, so that what the clock tells does not count), each block has
 
     x_b = sum over its readings and the values c of  (l_c - mean l_c)(g_c - mean g_c) / n_c
 
 whose sum is m times the balanced accuracy, less 1. If the output tells nothing, each x_b is as likely to be above zero
-as below. p is the larger of that of Student's test of the mean (with what neighbours in time know of each other) and
-that of changing the signs of stretches at random. Of k stretches that share a mean (those with the same time of day,
-or all of them) each is in what is taken off the others, and their x_b go together: the variance of the sum is
-k / (k - 1) times what it seems.
+as below. The p-value is the larger of that of Student's test of the mean and that of changing the signs of blocks at
+random. Of k blocks that share a mean each is in what is taken off the others: the variance of the sum is k / (k - 1)
+times what it seems. B blocks have no p below 2^-B, so signs are changed for all adversaries at once and each sum is
+compared with the largest (Westfall and Young, 1993, stepping down).
 
-With few stretches p cannot be small: B of them have none below 2^-B. If each of twenty adversaries had to be below a
-twentieth of the level, a week could never tell. So signs are changed for all adversaries at once, as what a stretch
-holds is the same for all of them, and each sum is compared with the largest (Westfall and Young, 1993, stepping down).
-
-Whether adversaries found anything: p of each, p corrected for all that were tried, and whether it could be small.
+*Scores.* Under a right model the scores of raw readings are independent standard normals, whatever theta is. What an
+adversary finds beyond the bound, he finds in what is left of them. `score_readings` keeps shares and correlations.
 """
 
 from __future__ import annotations
@@ -130,15 +109,15 @@ def _required(part: Field[Any]) -> bool:
     return part.default is MISSING and part.default_factory is MISSING
 
 
-# Intervals: of shares of independent trials, and of ratios that are made of stretches of time --------
+# Intervals -----------------------------------------------------------------------------------------------------------
 
 
 RESAMPLES = 2000
-"""How many times stretches are drawn anew."""
+"""How many times blocks are drawn anew."""
 MANY = 150
-"""From so many stretches on the bootstrap says what Student does, and is left out."""
+"""From so many blocks on the bootstrap says what Student does, and is left out."""
 FEW = 8
-"""Fewer stretches than this do not tell how much a figure varies; then it is said, and the interval is wider."""
+"""Fewer blocks than this do not tell how much a figure varies; then it is said, and the interval is wider."""
 
 
 def clopper_pearson(hits: int, trials: int, confidence: float) -> Figure:
@@ -176,7 +155,7 @@ def balanced_trials(hits: NDArray[np.int64], trials: NDArray[np.int64], confiden
 
 
 class Sums(NamedTuple):
-    """What stretches add up to: `top` (blocks, k) over `bottom` (blocks, k), the mean of k ratios."""
+    """What blocks add up to: `top` (blocks, k) over `bottom` (blocks, k), the mean of k ratios."""
 
     top: Array
     bottom: Array
@@ -190,9 +169,9 @@ class Sums(NamedTuple):
 
 
 def block_interval(sums: Sums, confidence: float, limits: tuple[float, float]) -> Figure:
-    """The figure with its interval over stretches of time, which stays within the limits.
+    """The figure with its interval over blocks of time, which stays within the limits.
 
-    A ratio that fewer than three stretches tell of may be anything within the limits: nobody knows how it varies.
+    A ratio that fewer than three blocks tell of may be anything within the limits: nobody knows how it varies.
 
     >>> b = np.random.default_rng(1).binomial(50, 0.8, 30)[:, None] * 1.0
     >>> print(block_interval(Sums(b, np.full((30, 1), 50.0)), 0.95, (0.0, 1.0)))
@@ -201,45 +180,66 @@ def block_interval(sums: Sums, confidence: float, limits: tuple[float, float]) -
     used = sums.bottom.sum(axis=1) > 0.0
     top, bottom = sums.top[used], sums.bottom[used]
     value = Sums(top, bottom).value
-    if math.isnan(value):
-        return Figure(math.nan, *limits)
-    present = bottom.sum(axis=0) > 0.0
     known = (bottom > 0.0).sum(axis=0) >= 3
-    if not known.any():
+    if math.isnan(value) or not known.any():
         return Figure(value, *limits)
-    part = Sums(top[:, known], bottom[:, known])
-    low, high = _interval(part, confidence, limits)
-    share = float(known.sum()) / float(present.sum())
+    low, high = _interval(Sums(top[:, known], bottom[:, known]), confidence, limits)
+    share = float(known.sum()) / float((bottom.sum(axis=0) > 0.0).sum())
     return Figure(value, share * low + (1.0 - share) * limits[0], share * high + (1.0 - share) * limits[1])
 
 
 def _interval(sums: Sums, confidence: float, limits: tuple[float, float]) -> tuple[float, float]:
+    from scipy.special import stdtrit
+
     value, B = sums.value, len(sums.top)
-    influence = _influence(sums)
+    # the jackknife: the first order alone, (S_b - r n_b) / n, is too small where a few blocks have most of a value
+    left = ((sums.top.sum(axis=0) - sums.top) / (sums.bottom.sum(axis=0) - sums.bottom)).mean(axis=1)
+    influence = (left.mean() - left) * (B - 1) / B
     error = math.sqrt(long_run_variance(influence) * B / max(B - 1, 1))
-    low, high = _student(value, error, B, confidence)
-    if error <= 1e-12 * (limits[1] - limits[0]):  # all alike: as if each stretch were one trial
-        low, high = _identical(value, B, confidence, limits)
-    elif B <= MANY:
-        least, most = _bca(sums, value, influence, confidence)
+    alike = error <= 1e-12 * (limits[1] - limits[0])
+    if alike:  # as if each block were one trial: the low end of Clopper and Pearson for nothing but hits
+        wide = (1.0 - (0.5 * (1.0 - confidence)) ** (1.0 / B)) * (limits[1] - limits[0])
+    else:
+        wide = float(stdtrit(max(B - 1, 1), 0.5 + 0.5 * confidence)) * error
+    low, high = value - wide, value + wide
+    if B <= MANY and not alike:
+        least, most = _bootstrap(sums, influence, confidence)
         low, high = min(low, least), max(high, most)
     return max(low, limits[0]), min(high, limits[1])
 
 
-def _influence(sums: Sums) -> Array:
-    """How much each stretch moves the mean of the ratios: what would be missing without it (the jackknife).
+@lru_cache(maxsize=8)
+def _draws(B: int) -> Array:
+    """How often each of B blocks is drawn, (RESAMPLES, B): always the same, so that a figure is too."""
+    return np.random.default_rng(B).multinomial(B, np.full(B, 1.0 / B), RESAMPLES).astype(np.float64)
 
-    The first order alone, (S_b - r n_b) / n, is too small where a few stretches have most of a value.
+
+def _bootstrap(sums: Sums, influence: Array, confidence: float) -> tuple[float, float]:
+    """Efron's interval (BCa): percentiles of the bootstrap, moved for bias (z0) and skewness (a).
+
+    Sums of all draws are one product of matrices, sixty times as fast as `scipy.stats.bootstrap`.
     """
-    B = len(sums.top)
-    left = ((sums.top.sum(axis=0) - sums.top) / (sums.bottom.sum(axis=0) - sums.bottom)).mean(axis=1)
-    return np.asarray((left.mean() - left) * (B - 1) / B)
+    from scipy.special import ndtr, ndtri
+
+    value, draws = sums.value, _draws(len(sums.top))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        drawn = ((draws @ sums.top) / (draws @ sums.bottom)).mean(axis=1)
+    drawn = np.sort(drawn[np.isfinite(drawn)])  # draws in which a value does not occur tell nothing about it
+    if drawn.size < RESAMPLES // 4:
+        return value, value
+    below = (np.searchsorted(drawn, value, "left") + np.searchsorted(drawn, value, "right")) / (2.0 * drawn.size)
+    z0 = float(ndtri(np.clip(below, 0.5 / drawn.size, 1.0 - 0.5 / drawn.size)))
+    a = float((influence**3).sum()) / (6.0 * float(np.square(influence).sum()) ** 1.5)
+    z = z0 + ndtri(np.array([0.5 * (1.0 - confidence), 0.5 * (1.0 + confidence)]))
+    at = np.where(a * z < 1.0, ndtr(z0 + z / np.maximum(1.0 - a * z, 1e-12)), z > z0)
+    low, high = np.quantile(drawn, at)
+    return float(low), float(high)
 
 
 def long_run_variance(x: Array) -> float:
-    """The variance of the sum of stretches in their order, each of mean zero: never less than the sum of squares.
+    """The variance of the sum of blocks in their order, each of mean zero: never less than the sum of squares.
 
-    Stretches in a row may still know each other. Covariances of a few neighbours are added with Bartlett's weights.
+    Consecutive blocks may still be correlated. Covariances at a few lags are added with Bartlett's weights.
 
     >>> long_run_variance(np.array([1.0, -1.0, 1.0, -1.0])), long_run_variance(np.repeat([1.0, -1.0], 8))
     (4.0, 49.0)
@@ -252,49 +252,7 @@ def long_run_variance(x: Array) -> float:
     return max(whole, plain)
 
 
-def _student(value: float, error: float, blocks: int, confidence: float) -> tuple[float, float]:
-    from scipy.special import stdtrit
-
-    wide = float(stdtrit(max(blocks - 1, 1), 0.5 + 0.5 * confidence)) * error
-    return value - wide, value + wide
-
-
-def _identical(value: float, blocks: int, confidence: float, limits: tuple[float, float]) -> tuple[float, float]:
-    """Where stretches do not differ at all, each counts as one trial."""
-    tail = (0.5 * (1.0 - confidence)) ** (1.0 / blocks)  # the low end of Clopper and Pearson for nothing but hits
-    span = (1.0 - tail) * (limits[1] - limits[0])
-    return value - span, value + span
-
-
-@lru_cache(maxsize=8)
-def _draws(B: int) -> Array:
-    """How often each of B stretches is drawn, (RESAMPLES, B): always the same, so that a figure is too."""
-    return np.random.default_rng(B).multinomial(B, np.full(B, 1.0 / B), RESAMPLES).astype(np.float64)
-
-
-def _bca(sums: Sums, value: float, influence: Array, confidence: float) -> tuple[float, float]:
-    """Efron's interval: percentiles of the bootstrap, moved for bias (z0) and skewness (a)."""
-    from scipy.special import ndtr, ndtri
-
-    B = len(sums.top)
-    draws = _draws(B)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        found = ((draws @ sums.top) / (draws @ sums.bottom)).mean(axis=1)
-    found = np.sort(found[np.isfinite(found)])  # draws in which a value does not occur tell nothing about it
-    if found.size < RESAMPLES // 4:
-        return value, value
-    below = (np.searchsorted(found, value, "left") + np.searchsorted(found, value, "right")) / (2.0 * found.size)
-    z0 = float(ndtri(min(max(below, 0.5 / found.size), 1.0 - 0.5 / found.size)))
-    cubes, squares = float((influence**3).sum()), float(np.square(influence).sum())
-    a = cubes / (6.0 * squares**1.5) if squares > 0.0 else 0.0
-    ends = []
-    for z in (float(ndtri(0.5 * (1.0 - confidence))), float(ndtri(0.5 * (1.0 + confidence)))):
-        at = float(ndtr(z0 + (z0 + z) / (1.0 - a * (z0 + z)))) if a * (z0 + z) < 1.0 else float(z > 0.0)
-        ends.append(float(np.quantile(found, min(max(at, 0.0), 1.0))))
-    return ends[0], ends[1]
-
-
-# From what an adversary says to figures: logits and cases in, shares, nats and p out -----------------
+# Figures of one adversary --------------------------------------------------------------------------------------------
 
 
 MIXED = 1e-3
@@ -311,7 +269,7 @@ class Guesses(NamedTuple):
     guess: Ints
     """The likeliest value."""
     fair: Ints
-    """The value that the output speaks for most, beside the odds."""
+    """The value that the output speaks for most, beside the prior."""
     score: Array
     """log q - log p of the true value."""
     m: int
@@ -354,25 +312,21 @@ def guesses_of(logits: Array, cases: Cases, prior: Array) -> Guesses:
 def figures(made: Guesses, reference: Guesses | None, independent: bool, confidence: float) -> Figures:
     """The figures, and the gain over a reference that was judged on the same cases.
 
-    `independent` says that guesses are independent trials; otherwise intervals are over stretches of time.
+    `independent` says that guesses are independent trials; otherwise intervals are over blocks of time.
     """
-    shares = (0.0, 1.0)
-    right, seen = _right(made), np.unique(made.truth).size
+    right, trials = _right(made), np.bincount(made.truth, minlength=made.m)
+    seen = int((trials > 0).sum())
     base = np.full(right.shape, 1.0 / seen) if reference is None else _right(reference)
-    gain = block_interval(_by_value(made, right - base), confidence, (-1.0, 1.0))
-    p = np.bincount(made.truth, minlength=made.m) / made.truth.size
-    ends = (math.log(MIXED), max(0.0, -math.log(p[p > 0.0].min())))
-    nats = block_interval(_whole(made, made.score), confidence, ends)
+    gain = block_interval(_sums(made, right - base, by_value=True), confidence, (-1.0, 1.0))
+    rarest = trials[trials > 0].min() / trials.sum()
+    nats = block_interval(_sums(made, made.score), confidence, (math.log(MIXED), max(0.0, -math.log(rarest))))
     if _constant(made):
-        sure = 1.0 / seen
-        return Figures(Figure(sure, sure, sure), error_of(made, independent, confidence), gain, nats)
-    if independent:
-        trials = np.bincount(made.truth, minlength=made.m)
-        hits = np.bincount(made.truth[right > 0.0], minlength=made.m)
-        balanced = balanced_trials(hits, trials, confidence)
-        return Figures(balanced, error_of(made, True, confidence), gain, nats)
-    balanced = block_interval(_by_value(made, right), confidence, shares)
-    return Figures(balanced, error_of(made, False, confidence), gain, nats)
+        balanced = Figure(1.0 / seen, 1.0 / seen, 1.0 / seen)
+    elif independent:
+        balanced = balanced_trials(np.bincount(made.truth[right > 0.0], minlength=made.m), trials, confidence)
+    else:
+        balanced = block_interval(_sums(made, right, by_value=True), confidence, (0.0, 1.0))
+    return Figures(balanced, error_of(made, independent, confidence), gain, nats)
 
 
 def _constant(made: Guesses) -> bool:
@@ -390,12 +344,20 @@ def _right(made: Guesses) -> Array:
     return np.asarray(made.fair == made.truth, dtype=np.float64)
 
 
+def _sums(made: Guesses, x: Array, by_value: bool = False) -> Sums:
+    """Sums of x in each block, apart for each true value or not."""
+    number = np.unique(made.blocks, return_inverse=True)[1]
+    B, k = int(number.max()) + 1, made.m if by_value else 1
+    cell = number * k + (made.truth if by_value else 0)
+    return Sums(*(np.bincount(cell, weight, B * k).reshape(B, k) for weight in (x, np.ones(x.size))))
+
+
 def error_of(made: Guesses, independent: bool, confidence: float) -> Figure:
     """How often the likeliest value is wrong."""
     wrong = made.guess != made.truth
     if independent:
         return clopper_pearson(int(wrong.sum()), wrong.size, confidence)
-    return block_interval(_whole(made, wrong.astype(float)), confidence, (0.0, 1.0))
+    return block_interval(_sums(made, wrong.astype(float)), confidence, (0.0, 1.0))
 
 
 def hours_of(cases: Cases) -> Ints | None:
@@ -442,23 +404,7 @@ def _visited(stratum: Ints, dates: Ints) -> Ints:
     return np.asarray(np.bincount(np.unique(cell * size + date) // size)[cell], dtype=np.int64)
 
 
-def _by_value(made: Guesses, x: Array) -> Sums:
-    """Sums of x in each stretch, apart for each true value."""
-    number = np.unique(made.blocks, return_inverse=True)[1]
-    B = int(number.max()) + 1
-    cell = number * made.m + made.truth
-    top, bottom = (np.bincount(cell, weight, B * made.m).reshape(B, made.m) for weight in (x, x * 0.0 + 1.0))
-    return Sums(np.asarray(top), np.asarray(bottom))
-
-
-def _whole(made: Guesses, x: Array) -> Sums:
-    """Sums of x in each stretch."""
-    number = np.unique(made.blocks, return_inverse=True)[1]
-    top, bottom = (np.bincount(number, weight).astype(np.float64) for weight in (x, x * 0.0 + 1.0))
-    return Sums(top[:, None], bottom[:, None])
-
-
-# Whether the readings that were attacked have the law of the models: their scores, in aggregate ------
+# Scores of raw readings, in aggregate --------------------------------------------------------------------------------
 
 
 EDGE, BARS, LAGS = 4.0, 32, 20
@@ -571,13 +517,12 @@ def _row(parts: list[Array], labels: list[NDArray[np.intp]], i: int, value: str,
     )  # fmt: skip
 
 
-# Tests of "the output tells nothing about theta" by permuted labels, and their correction for many ad ---
+# Tests by permuted labels --------------------------------------------------------------------------------------------
 
 
 PERMUTED = 9999
-"""Permutations that are drawn where they are not counted through, and nothing asks for more."""
+"""Permutations that are drawn where p is not computed exactly, and nothing asks for more."""
 MOST_PERMUTED = 1_000_000
-_CLEAR = 50  # of the first permutations that do as well: p is far above any level that needs more of them
 _AT_ONCE = 4_000_000  # numbers
 
 
@@ -604,16 +549,7 @@ def permutations_for(tried: int, level: float) -> int:
     return int(min(max(PERMUTED, math.ceil(10.0 * tried / level - 1e-6)), MOST_PERMUTED))
 
 
-def _p_value(above: Callable[[int], int], draws: int) -> float:
-    """The p of so many permutations, of which `above` makes some and tells how many do as well."""
-    first = min(PERMUTED, draws)
-    found = above(first)
-    if found >= _CLEAR or first == draws:
-        return (1 + found) / (1 + first)
-    return (1 + found + above(draws - first)) / (1 + draws)
-
-
-def permutation_test(guess: Ints, truth: Ints, m: int, rng: np.random.Generator, draws: int | None = None) -> float:
+def permutation_test(guess: Ints, truth: Ints, m: int, rng: np.random.Generator, draws: int = PERMUTED) -> float:
     """The p of one guess for each independent sequence: how often permuted labels do as well.
 
     >>> truth = np.repeat([0, 1], 20)
@@ -621,67 +557,39 @@ def permutation_test(guess: Ints, truth: Ints, m: int, rng: np.random.Generator,
     >>> permutation_test(truth, truth, 2, rng) < 1e-10, permutation_test(truth * 0, truth, 2, rng)
     (True, 1.0)
     """
-    counted, told = np.bincount(truth, minlength=m), np.bincount(guess, minlength=m)
-    seen = np.flatnonzero(counted)
+    from scipy.stats import hypergeom, random_table
+
+    labels, guesses = np.bincount(truth, minlength=m), np.bincount(guess, minlength=m)
+    seen = np.flatnonzero(labels)
     if seen.size < 2:
         return math.nan
     hits = np.bincount(truth[guess == truth], minlength=m)
     if m == 2:
-        from scipy.stats import hypergeom
-
         # balanced accuracy grows with the number of right guesses of either value, the margins given
-        return float(min(1.0, hypergeom.sf(hits[1] - 1, truth.size, counted[1], told[1])))
-    found = (hits[seen] / counted[seen]).sum()
-
-    def above(count: int) -> int:
-        drawn = np.zeros(count)
-        left = np.tile(counted, (count, 1))
-        for c in range(m):
-            # the labels beside guess c, drawn from those that are left
-            row = _draw_labels(left, int(told[c]), rng)
-            left -= row
-            if counted[c]:
-                drawn += row[:, c] / counted[c]
-        return int((drawn >= found - 1e-12).sum())
-
-    return _p_value(above, draws or PERMUTED)
+        return float(min(1.0, hypergeom.sf(hits[1] - 1, truth.size, labels[1], guesses[1])))
+    shown, above = float((hits[seen] / labels[seen]).sum()), 0
+    for size in portions(draws, m * m):
+        tables = random_table(guesses, labels).rvs(size, random_state=rng).reshape(size, m, m)
+        above += int(((tables[:, seen, seen] / labels[seen]).sum(axis=1) >= shown - 1e-12).sum())
+    return (1 + above) / (1 + draws)
 
 
-def _draw_labels(left: Ints, size: int, rng: np.random.Generator) -> Ints:
-    """So many labels out of each row, without putting back."""
-    row = np.zeros_like(left)
-    need = np.full(len(left), size)
-    rest = left.sum(axis=1)
-    for c in range(left.shape[1] - 1):
-        rest = rest - left[:, c]
-        row[:, c] = rng.hypergeometric(left[:, c], rest, need)
-        need = need - row[:, c]
-    row[:, -1] = need
-    return row
-
-
-def exchange_test(guess: Ints, truth: Ints, m: int, rng: np.random.Generator, draws: int | None = None) -> float:
+def exchange_test(guess: Ints, truth: Ints, m: int, rng: np.random.Generator, draws: int = PERMUTED) -> float:
     """The p of guesses (T, N) along N independent sequences: whole paths of labels are exchanged. -1 is not judged."""
     N = truth.shape[1]
-    counted = np.bincount(truth[truth >= 0], minlength=m)
-    seen = np.flatnonzero(counted)
+    labels = np.bincount(truth[truth >= 0], minlength=m)
+    seen = np.flatnonzero(labels)
     if N < 2 or seen.size < 2:
         return math.nan
     # agreement[a, b]: what the guesses of sequence a gain beside the labels of sequence b
     agreement = np.zeros((N, N))
     for c in seen:
-        agreement += (guess == c).astype(np.float32).T @ (truth == c).astype(np.float32) / counted[c]
-    found = float(np.trace(agreement))
-    at = np.arange(N)
-
-    def above(count: int) -> int:
-        total = 0
-        for size in portions(count, N):
-            beside = rng.permuted(np.tile(at, (size, 1)), axis=1)
-            total += int((agreement[at, beside].sum(axis=1) >= found - 1e-6).sum())
-        return total
-
-    return _p_value(above, draws or PERMUTED)
+        agreement += (guess == c).astype(np.float32).T @ (truth == c).astype(np.float32) / labels[c]
+    at, above = np.arange(N), 0
+    for size in portions(draws, N):
+        beside = rng.permuted(np.tile(at, (size, 1)), axis=1)
+        above += int((agreement[at, beside].sum(axis=1) >= np.trace(agreement) - 1e-6).sum())
+    return (1 + above) / (1 + draws)
 
 
 def portions(count: int, wide: int) -> list[int]:
@@ -690,14 +598,14 @@ def portions(count: int, wide: int) -> list[int]:
     return [size] * (count // size) + ([count % size] if count % size else [])
 
 
-# The test of "the output tells nothing about theta" along one recording ------------------------------
+# The test along one recording ----------------------------------------------------------------------------------------
 
 
-_FEW = 14  # stretches whose signs are all gone through
+_FEW = 14  # blocks whose signs are all gone through
 
 
 class Agreement(NamedTuple):
-    """What guesses and labels have in common: x_b of every stretch, and in which of them labels vary at all."""
+    """What guesses and labels have in common: x_b of every block, and in which of them labels vary at all."""
 
     x: Array
     varied: NDArray[np.bool_]
@@ -739,7 +647,7 @@ def joint_p_values(found: Sequence[Agreement | None], rng: np.random.Generator, 
 
 
 def _shared_strata(truth: Ints, blocks: Ints, strata: Ints) -> float:
-    """The root of k / (k - 1) for the k stretches that have a stratum in common, averaged over what labels vary."""
+    """The root of k / (k - 1) for the k blocks that have a stratum in common, averaged over what labels vary."""
     counts = strata >= 0
     number, hour = (np.unique(x[counts], return_inverse=True)[1] for x in (blocks, strata))
     each = np.unique(hour * (int(number.max()) + 1) + number) // (int(number.max()) + 1)
@@ -752,7 +660,7 @@ def _shared_strata(truth: Ints, blocks: Ints, strata: Ints) -> float:
 
 
 def contributions(guess: Ints, truth: Ints, blocks: Ints, m: int, strata: Ints | None) -> Array:
-    """x_b of each stretch that is judged; rows of a stratum below 0 add nothing."""
+    """x_b of each block that is judged; rows of a stratum below 0 add nothing."""
     number = np.unique(blocks, return_inverse=True)[1]
     hour = np.zeros(truth.size, dtype=np.int64) if strata is None else np.unique(strata, return_inverse=True)[1]
     counts = 1.0 if strata is None else (strata >= 0).astype(float)
@@ -810,7 +718,7 @@ def _signs(count: int, rng: np.random.Generator, draws: int) -> Iterator[Array]:
         yield np.where(rng.integers(0, 2, size=(size, count), dtype=np.int8), -1.0, 1.0)
 
 
-# Whether adversaries found anything: p of each, p corrected for all that were tried, and whether it c ---
+# All adversaries together --------------------------------------------------------------------------------------------
 
 
 Source = Callable[..., np.random.Generator]
@@ -818,11 +726,13 @@ Source = Callable[..., np.random.Generator]
 
 
 class Attempt(NamedTuple):
-    """The guesses of one adversary, and whether it had the clock."""
+    """The guesses of one adversary, whether it had the clock, its name in words, and how long it took."""
 
     name: str
     clock: bool
     made: Guesses
+    title: str = ""
+    seconds: float = 0.0
 
 
 class Outcome(NamedTuple):
@@ -833,7 +743,7 @@ class Outcome(NamedTuple):
     corrected: float
     """The same, for all adversaries together."""
     test: str
-    """"permutation" or "stretches"."""
+    """"permutation", or "stretches" for blocks of time: the words of stored audits."""
     testable: bool
     """Somebody who knows every label would be below the level."""
 
@@ -845,9 +755,9 @@ def outcomes_of(
 
     `independent` says that sequences are independent of each other.
     """
-    return (
-        _by_permutation(tried, cases, level, source) if independent else _by_blocks(tried, cases, hours, level, source)
-    )
+    if independent:
+        return _by_permutation(tried, cases, level, source)
+    return _by_blocks(tried, cases, hours, level, source)
 
 
 def _by_permutation(tried: Sequence[Attempt], cases: Cases, level: float, source: Source) -> list[Outcome]:
