@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from understudy.adversaries.knowledge import Cases
-from understudy.adversaries.learners.references import Blind, Clock, clock_table, prior_of
+from understudy.adversaries.learners.calibration import Blind, Clock, clock_table, prior_of
 
 
 def week(days, rng, *, flip=0.0, per_day=96, copies=1, weekends=True):

@@ -56,8 +56,8 @@ from understudy.randomizer.causal import CausalDesign
 from understudy.randomizer.design import Design
 
 ROSTER: dict[str, str] = {
-    "blind": "references:Blind",
-    "clock": "references:Clock",
+    "blind": "calibration:Blind",
+    "clock": "calibration:Clock",
     "windowed": "machine_learning:Windowed",
     "logistic": "machine_learning:Logistic",
     "boosting": "machine_learning:Boosting",

@@ -349,7 +349,8 @@ def _sums(made: Guesses, x: Array, by_value: bool = False) -> Sums:
     number = np.unique(made.blocks, return_inverse=True)[1]
     B, k = int(number.max()) + 1, made.m if by_value else 1
     cell = number * k + (made.truth if by_value else 0)
-    return Sums(*(np.bincount(cell, weight, B * k).reshape(B, k) for weight in (x, np.ones(x.size))))
+    top, bottom = (np.bincount(cell, weight, B * k).reshape(B, k) for weight in (x, np.ones(x.size)))
+    return Sums(np.asarray(top, dtype=float), np.asarray(bottom, dtype=float))
 
 
 def error_of(made: Guesses, independent: bool, confidence: float) -> Figure:

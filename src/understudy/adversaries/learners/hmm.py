@@ -19,8 +19,7 @@ import numpy as np
 
 from understudy._types import Array, Frozen, Mask
 from understudy.adversaries.knowledge import Attack, Cases, Knowledge
-from understudy.adversaries.learners.calibration import AlongChain, chain_of, fit_reader
-from understudy.adversaries.learners.references import prior_of
+from understudy.adversaries.learners.calibration import AlongChain, chain_of, fit_reader, prior_of
 
 # Mixtures of normal laws with full covariances, fitted by expectation and maximisation: densities of  ---
 

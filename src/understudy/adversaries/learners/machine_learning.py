@@ -1,76 +1,26 @@
-"""What a learner looks at: a table of features, one row for each guess.
+"""Adversaries that learn from labelled outputs alone, without the models of the design.
 
-Where theta moves there is a row for each reading. Its features come from windows around it and before it, of several
-lengths: levels, differences, means, variances, slopes, extremes, and what differences of two channels have in common.
-Where theta is constant there is a row for each sequence (`sequence_features`). The clock is among the features if the
-cases have one.
+What they look at is a table of *features* with one row for each guess. Where theta moves there is a row for each
+reading; its features come from windows around it and before it, of several lengths: levels, differences, means,
+variances, slopes, extremes, and what differences of two channels have in common. Where theta is constant there is a row
+for each sequence (`sequence_features`). The clock is among the features if the cases have one. Lengths of windows and
+scales are settled once on the cases that are learned from (`recipe_for`).
 
-What the features need to know beforehand, lengths of windows and scales, is settled once on the cases that are learned
-from (`recipe_for`), and used again on those that are judged.
+`Logistic`, `Boosting` and `Neighbours` learn from this table with scikit-learn (the extra `sklearn`). Every value
+counts alike while they learn, however rare it is, so that what they give is evidence: a posterior over a prior. What
+learning leaves open (a penalty, a number of trees, a number of neighbours) is chosen on held-out blocks of time; then
+they learn again from all there is. `understudy.adversaries.learners.calibration` makes log-probabilities of the
+evidence.
 
-Moving windows over time: sums, means, variances, slopes and extremes of readings with gaps.
+`Windowed` is the paper's estimator, learned. In the paper's room X_{k+1} = a X_k + b Theta + W_k, and (Ybar - a
+Ybarbar) / b estimates Theta, with Ybar the mean of the readings in a window and Ybarbar that of the readings one step
+before. Whoever does not know a and b learns a linear discriminant of the two, for several lengths of the window.
 
-Time is the first axis. A window of a reading k reaches from k - back to k + ahead; what lies before the first reading
-or after the last is left out, and so is what is missing (NaN). A window that holds nothing gives NaN.
-
-Features of whole sequences, for a theta that is constant in each: one row for each sequence.
-
-The readings themselves where they are few, means of stretches, quantiles, variances and autocorrelations of readings
-and of their differences, the share of time between levels, bands of the spectrum, the first and the last reading, and
-for pairs of channels what they have in common.
-
-Adversaries off the shelf: logistic regression, gradient boosting and nearest neighbours, on a table of features.
-
-They need scikit-learn (the extra `sklearn`). Every value counts alike while they learn, however rare it is, and so what
-they give is evidence: a posterior over a prior. What learning leaves open (a penalty, a number of trees, a number of
-neighbours) is settled on stretches of time that were held out; then they learn again from all there is. Evidence
-becomes log-probabilities at the odds of the labels in `understudy.adversaries.learners.machine_learning`.
-
-What scikit-learn does for the adversaries: three ways to learn from a table of features and labels.
-
-Each learns with every value counting alike, and gives evidence: log-probabilities at equal odds, (m, rows). One has a
-`path`, evidence on rows that were held out for several settings, and is `fitted` with the setting that did best.
-Everything runs on one thread and is the same again from the same random numbers.
-
-A part of what is learned from is held out, to settle what learning leaves open: by stretches of time.
-
-Neighbours in time know each other. So whole stretches are held out, copies of a stretch go together with it, and
-readings whose windows reach into a stretch that is held out are not learned from.
-
-From evidence about single readings to log-probabilities, with what is known of how slowly theta moves.
-
-A learner gives evidence: for each value, log-likelihoods up to a common constant (its posterior over its prior). Taken
-as it is, the odds are the prior's times the evidence to a power, which undoes overconfidence. Smoothed, the evidence
-of the whole sequence counts: with P the transitions of theta counted in the labels,
-
-    alpha_k  ~  (P' alpha_{k-1}) l_k,    beta_{k-1}  ~  P (l_k beta_k),    Pr(theta_k)  ~  alpha_k beta_k.
-
-Neighbouring readings tell the same story over and over; a low power makes up for that. Powers, and whether to smooth,
-are chosen on stretches that were held out, by their mean log-probability.
-
-A learner that gives evidence, made into an attack: calibrated, smoothed over time, and put together with the clock.
-
-What learning leaves open (a length of windows, powers of the evidence, smoothed or not) is settled on stretches that
-were held out; then everything is learned again from all there is.
-
-The paper's estimator, learned: a linear discriminant on the mean of a window and on that of one reading earlier.
-
-In the paper's room X_{k+1} = a X_k + b Theta + W_k, and (Ybar - a Ybarbar) / b estimates Theta, with Ybar the mean of
-the readings in a window and Ybarbar that of the readings one step before. Whoever does not know a and b learns from
-labelled outputs which combination of the two tells the values apart. Several lengths of the window are tried; the one
-that does best on stretches that were held out is taken.
-
-Change detection: where the output changes its level, its trend or its spread, and what that has to do with theta.
-
-A disguise that follows theta betrays it by the *times* of its changes, even if what it plays at any time says nothing.
-At each reading the window after it is compared with the window before it, for three things: the mean of the readings,
-the mean of their differences, and the logarithm of the variance of the differences (for normals these are, sign and
-all, what the likelihood ratio of "something changes here" depends on). In units of its own typical size, a statistic
-that is greatest in its neighbourhood and beyond a threshold marks a change, upwards or downwards.
-
-What is learned is a table: how often each value goes with which last change, how long ago, and which next change, how
-soon. One table for each channel and each of the three; their evidence is added, and a power makes up for what they
-have in common. Where theta is constant in a sequence, the numbers of changes up and down take the place of times.
+`Changes` detects changes. A disguise that follows theta betrays it by the *times* of its changes, even if what it plays
+at any time says nothing. At each reading the window after it is compared with the window before it, for the mean of the
+readings, the mean of their differences, and the logarithm of the variance of the differences. A statistic that is
+greatest in its neighbourhood and beyond a threshold marks a change. A table says how often each value goes with which
+last change, how long ago, and which next change, how soon; where theta is constant, with how many changes.
 """
 
 from __future__ import annotations
@@ -83,19 +33,24 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from understudy._types import Array, Ints, Mask
 from understudy.adversaries.knowledge import Attack, Cases, Knowledge
-from understudy.adversaries.learners.calibration import AlongChain, Split, fit_reader, held_out, settle, settle_held_out
-from understudy.adversaries.learners.references import FixedProbabilities, clock_table, prior_of
-from understudy.errors import ConfigurationError
-
-# What a learner looks at: a table of features, one row for each guess --------------------------------
-
+from understudy.adversaries.learners.calibration import (
+    AlongChain,
+    FixedProbabilities,
+    Split,
+    clock_table,
+    fit_reader,
+    held_out,
+    prior_of,
+    settle,
+    settle_held_out,
+)
 
 # Moving windows over time: sums, means, variances, slopes and extremes of readings with gaps ---------
 
@@ -331,115 +286,85 @@ def features(cases: Cases, recipe: Recipe) -> Features:
     """The table of features: rows in the order of ``labels.ravel()``, or one for each sequence if theta is constant."""
     if recipe.once:
         return sequence_features(cases, recipe)
-    found = _Columns()
-    T, d, N = cases.outputs.shape
+    found: dict[str, Array] = {}
     changes = []
-    for c in range(d):
+    for c in range(cases.d):
         x = cases.outputs[:, c] - recipe.centre[c]
-        change = x - shifted(x, 1)
-        changes.append(change)
-        _levels(found, f"y{c}", x, recipe, c)
-        _spreads(found, f"y{c}", change, recipe, c)
+        changes.append(x - shifted(x, 1))
+        found |= _levels(f"y{c}", x, recipe, c)
+        found |= _spreads(f"y{c}", changes[c], recipe, c)
     for i, j in recipe.pairs:
-        _together(found, f"y{i} y{j}", changes[i], changes[j], recipe.step[[i, j]], recipe.windows)
+        found |= _together(f"y{i} y{j}", changes[i], changes[j], recipe.step[[i, j]], recipe.windows)
     if recipe.gaps:
         there = running(np.where(np.isnan(cases.outputs).all(axis=1), np.nan, 1.0))
-        for w in recipe.windows:
-            found.add(f"readings there, {w}", count(there, centred(w)))
+        found |= {f"readings there, {w}": count(there, centred(w)) for w in recipe.windows}
     if recipe.clock:
-        clock_columns(found.add, cases.hours, cases.days if recipe.weekdays else None, recipe.weekdays, (T, N))
-    return found.table(T * N)
+        found |= _clock(cases.hours, cases.days, recipe.weekdays, (cases.T, cases.N))
+    return Features(np.array([column.ravel() for column in found.values()]).T, tuple(found))
 
 
-def clock_columns(
-    add: Callable[[str, Array], None],
-    hours: Array | None,
-    days: NDArray[np.int64] | None,
-    weekdays: bool,
-    shape: tuple[int, ...],
-) -> None:
+def _clock(hours: Array | None, days: Ints | None, weekdays: bool, shape: tuple[int, ...]) -> dict[str, Array]:
     """Sine and cosine of the hour, the hour, and whether it is a weekend."""
     hour = np.full(shape, np.nan) if hours is None else np.asarray(hours, dtype=float)
     turn = 2.0 * np.pi * hour / 24.0
-    add("clock sine", np.sin(turn))
-    add("clock cosine", np.cos(turn))
-    add("clock hour", hour)
+    found = {"clock sine": np.sin(turn), "clock cosine": np.cos(turn), "clock hour": hour}
     if weekdays:
-        day = np.full(shape, -1.0) if days is None else np.asarray(days, dtype=float)
-        add("clock weekend", np.where(day < 0.0, np.nan, (day >= 5.0).astype(float)))
+        day = np.full(shape, -1) if days is None else days
+        found["clock weekend"] = np.where(day < 0, np.nan, day >= 5)
+    return found
 
 
-def _levels(found: _Columns, name: str, x: Array, recipe: Recipe, c: int) -> None:
+def _levels(name: str, x: Array, recipe: Recipe, c: int) -> dict[str, Array]:
     """Level, differences, means, slopes, spread of the level, extremes."""
-    found.add(f"{name} level", x)
+    found = {f"{name} level": x}
     for lag in dict.fromkeys((1, *(max(w // 2, 1) for w in recipe.windows))):
-        found.add(f"{name} difference, {lag} back", x - shifted(x, lag))
-        found.add(f"{name} difference, {lag} ahead", shifted(x, -lag) - x)
+        found[f"{name} difference, {lag} back"] = x - shifted(x, lag)
+        found[f"{name} difference, {lag} ahead"] = shifted(x, -lag) - x
     run, squares = running(x), running(x * x)
     floor = _TINY * recipe.spread[c]
     for w in recipe.windows:
-        found.add(f"{name} mean around, {w}", mean(run, centred(w)))
-        found.add(f"{name} mean before, {w}", mean(run, trailing(w)))
+        found[f"{name} mean around, {w}"] = mean(run, centred(w))
+        found[f"{name} mean before, {w}"] = mean(run, trailing(w))
         if w < 3:
             continue
-        found.add(f"{name} slope, {w}", slope(x, w))
-        found.add(f"{name} log variance, {w}", np.log(variance(run, squares, centred(w)) + floor))
         low, high = extremes(x, w)
-        found.add(f"{name} above the least, {w}", x - low)
-        found.add(f"{name} below the greatest, {w}", high - x)
+        found[f"{name} slope, {w}"] = slope(x, w)
+        found[f"{name} log variance, {w}"] = np.log(variance(run, squares, centred(w)) + floor)
+        found[f"{name} above the least, {w}"] = x - low
+        found[f"{name} below the greatest, {w}"] = high - x
+    return found
 
 
-def _spreads(found: _Columns, name: str, change: Array, recipe: Recipe, c: int) -> None:
+def _spreads(name: str, change: Array, recipe: Recipe, c: int) -> dict[str, Array]:
     """How much the readings change from one to the next."""
     run, squares = running(change), running(change * change)
-    still = running(np.where(np.isnan(change), np.nan, (change == 0.0).astype(float)))
-    floor = _TINY * recipe.step[c]
-    for w in recipe.windows:
-        if w < 3:
-            continue
-        around = variance(run, squares, centred(w))
-        found.add(f"{name} deviation of differences around, {w}", np.sqrt(around))
-        found.add(f"{name} log variance of differences around, {w}", np.log(around + floor))
-        before = variance(run, squares, trailing(w))
-        found.add(f"{name} log variance of differences before, {w}", np.log(before + floor))
-        found.add(f"{name} share unchanged, {w}", mean(still, centred(w)))
+    still = running(np.where(np.isnan(change), np.nan, change == 0.0))
+    floor, found = _TINY * recipe.step[c], {}
+    for w in (w for w in recipe.windows if w >= 3):
+        around, before = (variance(run, squares, window) for window in (centred(w), trailing(w)))
+        found[f"{name} deviation of differences around, {w}"] = np.sqrt(around)
+        found[f"{name} log variance of differences around, {w}"] = np.log(around + floor)
+        found[f"{name} log variance of differences before, {w}"] = np.log(before + floor)
+        found[f"{name} share unchanged, {w}"] = mean(still, centred(w))
+    return found
 
 
-def _together(found: _Columns, name: str, a: Array, b: Array, step: Array, windows: tuple[int, ...]) -> None:
+def _together(name: str, a: Array, b: Array, step: Array, windows: tuple[int, ...]) -> dict[str, Array]:
     """Mean product and correlation of the differences of two channels."""
     gone = np.isnan(a) | np.isnan(b)
     a, b = np.where(gone, np.nan, a) / np.sqrt(step[0]), np.where(gone, np.nan, b) / np.sqrt(step[1])
     product, aa, bb = running(a * b), running(a * a), running(b * b)
-    found.add(f"{name} product of differences", a * b)
-    for w in windows:
-        if w < 3:
-            continue
-        found.add(f"{name} mean product of differences, {w}", mean(product, centred(w)))
-        found.add(f"{name} correlation of differences, {w}", correlation(product, aa, bb, centred(w)))
+    found = {f"{name} product of differences": a * b}
+    for w in (w for w in windows if w >= 3):
+        found[f"{name} mean product of differences, {w}"] = mean(product, centred(w))
+        found[f"{name} correlation of differences, {w}"] = correlation(product, aa, bb, centred(w))
+    return found
 
 
 def correlation(product: Running, aa: Running, bb: Running, window: Window) -> Array:
     """Correlation about zero of two series in units of their typical changes, drawn to zero where both are still."""
     scale = np.sqrt((mean(aa, window) + _TINY) * (mean(bb, window) + _TINY))
     return ratio(mean(product, window), np.where(np.isnan(scale), 0.0, scale))
-
-
-class _Columns:
-    """Columns as they come."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-        self.columns: list[Array] = []
-
-    def add(self, name: str, column: Array) -> None:
-        self.names.append(name)
-        self.columns.append(column)
-
-    def table(self, rows: int) -> Features:
-        values = np.empty((rows, len(self.columns)), order="F")
-        for f, column in enumerate(self.columns):
-            values[:, f] = column.ravel()
-        return Features(values, tuple(self.names))
 
 
 def _positive(value: float) -> float:
@@ -453,104 +378,80 @@ _READINGS = 64  # up to so many are features themselves
 _STRETCHES, _QUARTERS, _BANDS = 8, 4, 6
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _LAGS = (1, 2, 3, 5)
-_TINY_sequence_features = 1e-6  # of a typical variance
+_LEAST = 1e-6  # of a typical variance
 _AT_ONCE = 4_000_000  # readings
 
 
 def sequence_features(cases: Cases, recipe: Recipe) -> Features:
     """The table of features, one row for each sequence."""
     Y = cases.outputs[: recipe.length]
-    if len(Y) < recipe.length:
-        Y = np.concatenate([Y, np.full((recipe.length - len(Y), *Y.shape[1:]), np.nan)])
-    T, d, N = Y.shape
-    step = max(1, _AT_ONCE // max(T * d, 1))
-    parts, names = [], []
-    for start in range(0, N, step):
-        found: dict[str, Array] = {}
-        _add(found, Y[:, :, start : start + step], recipe)
-        if recipe.clock:
-            some = slice(start, start + step)
-            hours = None if cases.hours is None else cases.hours[0, some]
-            days = None if cases.days is None or not recipe.weekdays else cases.days[0, some]
-            clock_columns(found.__setitem__, hours, days, recipe.weekdays, (min(step, N - start),))
-        names = list(found)
-        parts.append(np.stack(list(found.values()), axis=1))
-    return Features(np.concatenate(parts), tuple(names))
+    Y = np.concatenate([Y, np.full((recipe.length - len(Y), *Y.shape[1:]), np.nan)])
+    step = max(1, _AT_ONCE // (recipe.length * cases.d))
+    parts = [_of_sequences(Y[:, :, start : start + step], recipe) for start in range(0, cases.N, step)]
+    found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    if recipe.clock:
+        hours, days = (None if part is None else part[0] for part in (cases.hours, cases.days))
+        found |= _clock(hours, days, recipe.weekdays, (cases.N,))
+    return Features(np.array(list(found.values())).T, tuple(found))
 
 
-def _add(found: dict[str, Array], Y: Array, recipe: Recipe) -> None:
+def _of_sequences(Y: Array, recipe: Recipe) -> dict[str, Array]:
     T, d, _ = Y.shape
-    changes = []
-    for c in range(d):
-        x = Y[:, c] - recipe.centre[c]
-        change = np.diff(x, axis=0)
-        changes.append(change)
-        name = f"y{c}"
+    found: dict[str, Array] = {}
+    levels = [Y[:, c] - recipe.centre[c] for c in range(d)]
+    changes = [np.diff(x, axis=0) for x in levels]
+    for c, (x, change) in enumerate(zip(levels, changes, strict=True)):
+        name, floor = f"y{c}", _LEAST * recipe.step[c]
         if T * d <= _READINGS:
             found |= {f"{name} reading {k}": x[k] for k in range(T)}
-        for k, part in enumerate(np.array_split(x, min(_STRETCHES, T))):
-            found[f"{name} mean {k}"] = _mean(part)
-        found[f"{name} first"], found[f"{name} last"] = _first(x), _first(x[::-1])
-        _spread(found, name, x, recipe.spread[c])
-        _spread(found, f"{name} differences", change, recipe.step[c])
+        found |= {f"{name} mean {k}": _mean(part) for k, part in enumerate(np.array_split(x, min(_STRETCHES, T)))}
+        found |= {f"{name} first": _first(x), f"{name} last": _first(x[::-1])}
+        found |= _spread(name, x, _LEAST * recipe.spread[c]) | _spread(f"{name} differences", change, floor)
         for k, part in enumerate(np.array_split(change, min(_QUARTERS, max(T - 1, 1)))):
-            found[f"{name} differences log variance {k}"] = np.log(
-                _variance(part) + _TINY_sequence_features * recipe.step[c]
-            )
-        cells = np.searchsorted(recipe.edges[c] - recipe.centre[c], x)
-        there = ~np.isnan(x)
+            found[f"{name} differences log variance {k}"] = np.log(_variance(part) + floor)
+        cells, there = np.searchsorted(recipe.edges[c] - recipe.centre[c], x), ~np.isnan(x)
         for b in range(len(recipe.edges[c]) + 1):
             found[f"{name} share of time {b}"] = ratio(((cells == b) & there).sum(axis=0), there.sum(axis=0))
-        _spectrum(found, name, change, recipe.step[c])
+        found |= _spectrum(name, change, floor)
         if recipe.gaps:
             found[f"{name} readings there"] = there.sum(axis=0).astype(float)
     for i, j in recipe.pairs:
-        a, b = Y[:, i] - recipe.centre[i], Y[:, j] - recipe.centre[j]
-        found[f"y{i} y{j} correlation"] = _correlation(a, b)
         a, b = changes[i], changes[j]
+        found[f"y{i} y{j} correlation"] = _correlation(levels[i], levels[j])
         found[f"y{i} y{j} correlation of differences"] = _correlation(a, b)
         found[f"y{i} y{j} correlation of differences, one later"] = _correlation(a[:-1], b[1:])
         found[f"y{i} y{j} correlation of differences, one earlier"] = _correlation(a[1:], b[:-1])
-        scale = np.sqrt(recipe.step[i] * recipe.step[j])
-        found[f"y{i} y{j} mean product of differences"] = _mean(a * b) / scale
+        found[f"y{i} y{j} mean product of differences"] = _mean(a * b) / np.sqrt(recipe.step[i] * recipe.step[j])
+    return found
 
 
-def _spread(found: dict[str, Array], name: str, x: Array, typical: float) -> None:
+def _spread(name: str, x: Array, floor: float) -> dict[str, Array]:
     """Quantiles, variance and autocorrelations."""
-    for q, value in zip(_QUANTILES, _quantiles(x), strict=True):
-        found[f"{name} quantile {q:g}"] = value
-    found[f"{name} log variance"] = np.log(_variance(x) + _TINY_sequence_features * typical)
-    found[f"{name} log mean square"] = np.log(_mean(x * x) + _TINY_sequence_features * typical)
-    for lag in _LAGS:
-        found[f"{name} autocorrelation {lag}"] = _correlation(x[lag:], x[:-lag])
+    found = {f"{name} quantile {q:g}": value for q, value in zip(_QUANTILES, _quantiles(x), strict=True)}
+    found[f"{name} log variance"] = np.log(_variance(x) + floor)
+    found[f"{name} log mean square"] = np.log(_mean(x * x) + floor)
+    return found | {f"{name} autocorrelation {lag}": _correlation(x[lag:], x[:-lag]) for lag in _LAGS}
 
 
-def _spectrum(found: dict[str, Array], name: str, change: Array, typical: float) -> None:
+def _spectrum(name: str, change: Array, floor: float) -> dict[str, Array]:
     """Logarithms of the power of the differences in bands of frequency."""
     K = len(change)
     if K < 4:
-        return
+        return {}
     power = np.abs(np.fft.rfft(np.where(np.isnan(change), 0.0, change), axis=0)) ** 2 / K
-    ends = np.unique(np.rint(np.geomspace(1, len(power), min(_BANDS, len(power) - 1) + 1)).astype(int))
-    for k, (low, high) in enumerate(pairwise(ends.tolist())):
-        found[f"{name} band {k}"] = np.log(power[low:high].mean(axis=0) + _TINY_sequence_features * typical)
+    ends = np.unique(np.rint(np.geomspace(1, len(power), min(_BANDS, len(power) - 1) + 1)).astype(int)).tolist()
+    bands = enumerate(pairwise(ends))
+    return {f"{name} band {k}": np.log(power[low:high].mean(axis=0) + floor) for k, (low, high) in bands}
 
 
-def _quantiles(x: Array) -> list[Array]:
-    """Quantiles of what is there, interpolated as numpy does it; NaN where nothing is."""
-    ordered = np.sort(x, axis=0)  # missing readings come last
+def _quantiles(x: Array) -> Array:
+    """Quantiles (Q, N) of what is there, interpolated as numpy does it; NaN where nothing is."""
     if not len(x):
-        return [np.full(x.shape[1], np.nan) for _ in _QUANTILES]
-    last = (~np.isnan(x)).sum(axis=0) - 1.0
-    columns = np.arange(x.shape[1])
-    found = []
-    for q in _QUANTILES:
-        place = np.maximum(q * last, 0.0)
-        low = np.floor(place).astype(int)
-        high = np.minimum(low + 1, np.maximum(last, 0.0)).astype(int)
-        a, b = ordered[low, columns], ordered[high, columns]
-        found.append(np.asarray(a + (place - low) * (b - a)))
-    return found
+        return np.full((len(_QUANTILES), x.shape[1]), np.nan)
+    place = np.multiply.outer(_QUANTILES, np.maximum((~np.isnan(x)).sum(axis=0) - 1.0, 0.0))
+    low, high = (end(place).astype(int) for end in (np.floor, np.ceil))
+    a, b = (np.take_along_axis(np.sort(x, axis=0), at, axis=0) for at in (low, high))  # missing readings come last
+    return np.asarray(a + (place - low) * (b - a))
 
 
 def _mean(x: Array) -> Array:
@@ -575,13 +476,11 @@ def _first(x: Array) -> Array:
     return np.asarray(x[np.argmax(~np.isnan(x), axis=0), np.arange(x.shape[1])])
 
 
-# Adversaries off the shelf: logistic regression, gradient boosting and nearest neighbours, on a table ---
+# What scikit-learn does: three ways to learn from a table of features -----------------------------------------------
 
 
-# What scikit-learn does for the adversaries: three ways to learn from a table of features and labels ---
-
-
-Predict = Callable[[Array], Array]
+Predict = Callable[[Array], list[Array]]
+"""Rows in; the evidence (m, rows) of each setting out."""
 _UNSEEN = 1e-6  # probability of a value that was not among the labels, and the least of any
 
 
@@ -605,19 +504,19 @@ class Labelled(NamedTuple):
 
 
 class Fitter(Protocol):
-    """A way to learn."""
+    """A way to learn from a table of features and labels, on one thread; each value counts alike."""
 
     @property
     def folds(self) -> int:
         """How often a part is held out to choose a setting."""
         ...
 
-    def path(self, data: Labelled, held: Array, rng: np.random.Generator) -> list[tuple[float, Array]]:
-        """Settings, and the evidence (m, rows) that each finds in rows that were held out."""
+    def settings(self, m: int) -> tuple[float, ...]:
+        """What learning leaves open, for m values; the one in the middle is the usual one."""
         ...
 
-    def fitted(self, data: Labelled, setting: float | None, rng: np.random.Generator) -> Predict:
-        """Learn with this setting; a usual one if it is None."""
+    def learn(self, data: Labelled, settings: Sequence[float], rng: np.random.Generator) -> Predict:
+        """Learn with each of these settings."""
         ...
 
 
@@ -660,31 +559,32 @@ class LogisticFitter:
     """Rows times columns that are learned from, at most."""
     folds: int = 4
 
-    def path(self, data: Labelled, held: Array, rng: np.random.Generator) -> list[tuple[float, Array]]:
-        """Evidence on held-out rows for each penalty."""
-        some = data.some(_rows(data, self.cells), rng)
-        return [(penalty, self.fitted(some, penalty, rng)(held)) for penalty in self.penalties]
+    def settings(self, m: int) -> tuple[float, ...]:
+        """Penalties."""
+        return self.penalties
 
-    def fitted(self, data: Labelled, setting: float | None, rng: np.random.Generator) -> Predict:
-        """Learn with a penalty."""
+    def learn(self, data: Labelled, settings: Sequence[float], rng: np.random.Generator) -> Predict:
+        """Learn with each penalty."""
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
 
         data = data.some(_rows(data, self.cells), rng)
         scaled = scaler(data.X)
-        penalty = 1e-2 if setting is None else setting
-        model = LogisticRegression(C=1.0 / (penalty * len(data.y)), class_weight="balanced", max_iter=150, tol=1e-3)
+        X, strengths = scaled(data.X), [1.0 / (penalty * len(data.y)) for penalty in settings]
         with one_thread(), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # nearly there is good enough: it is scored
-            model.fit(scaled(data.X), data.y)
-        return lambda X: _evidence(model.predict_proba(scaled(X)), model.classes_, data.m)
+            models = [
+                LogisticRegression(C=C, class_weight="balanced", max_iter=150, tol=1e-3).fit(X, data.y)
+                for C in strengths
+            ]
+        return lambda rows: [_evidence(model.predict_proba(scaled(rows)), model.classes_, data.m) for model in models]
 
 
 @dataclass(frozen=True, slots=True)
 class BoostingFitter:
     """Gradient boosting of small trees; the setting is their number.
 
-    Rows are not weighted (with weights, finding bins takes longer than growing trees): the odds among the labels are
+    Rows are not weighted (with weights, finding bins takes longer than growing trees): the shares of the labels are
     divided out of what it finds.
     """
 
@@ -695,47 +595,36 @@ class BoostingFitter:
     """Rows times columns that are learned from, at most."""
     folds: int = 2
 
-    def path(self, data: Labelled, held: Array, rng: np.random.Generator) -> list[tuple[float, Array]]:
-        """Evidence on held-out rows after every few trees."""
-        data = data.some(_rows(data, self.cells), rng)
-        columns, share = _varying(data.X), _shares(data.y)
-        model = self._model(data, self._rounds(data.m), rng)
-        with one_thread():
-            model.fit(data.X[:, columns], data.y)
-            stages = model.staged_predict_proba(held[:, columns])
-            every = [
-                (float(k), _evidence(stage / share, model.classes_, data.m))
-                for k, stage in enumerate(stages, 1)
-                if _looked_at(k)
-            ]
-        return every
+    def settings(self, m: int) -> tuple[float, ...]:
+        """Numbers of trees."""
+        rounds = self.trees if m == 2 else max(2 * self.trees // m, 20)
+        return tuple(k for k in range(1, rounds + 1) if k in (1, 2, 3, 4, 6, 8) or k % 5 == 0)
 
-    def fitted(self, data: Labelled, setting: float | None, rng: np.random.Generator) -> Predict:
-        """Learn a number of trees."""
-        data = data.some(_rows(data, self.cells), rng)
-        columns, share = _varying(data.X), _shares(data.y)
-        model = self._model(data, self._rounds(data.m) // 2 if setting is None else round(setting), rng)
-        with one_thread():
-            model.fit(data.X[:, columns], data.y)
-
-        def predict(X: Array) -> Array:
-            with one_thread():
-                return _evidence(model.predict_proba(X[:, columns]) / share, model.classes_, data.m)
-
-        return predict
-
-    def _rounds(self, m: int) -> int:
-        return self.trees if m == 2 else max(2 * self.trees // m, 20)
-
-    def _model(self, data: Labelled, rounds: int, rng: np.random.Generator) -> Any:
+    def learn(self, data: Labelled, settings: Sequence[float], rng: np.random.Generator) -> Predict:
+        """Grow as many trees as the greatest setting says; the others are stages of it."""
         from sklearn.ensemble import HistGradientBoostingClassifier
 
-        n = len(data.y)
-        return HistGradientBoostingClassifier(
-            learning_rate=self.rate, max_iter=rounds, max_leaf_nodes=self.leaves, l2_regularization=2.0, max_bins=63,
-            min_samples_leaf=min(max(20, n // 500), max(n // 10, 1)), early_stopping=False,
+        data = data.some(_rows(data, self.cells), rng)
+        columns, n, counts = _varying(data.X), len(data.y), np.bincount(data.y)
+        share = counts[counts > 0] / n
+        model = HistGradientBoostingClassifier(
+            learning_rate=self.rate, max_iter=int(max(settings)), max_leaf_nodes=self.leaves, l2_regularization=2.0,
+            max_bins=63, min_samples_leaf=min(max(20, n // 500), max(n // 10, 1)), early_stopping=False,
             random_state=int(rng.integers(2**31)),
         )  # fmt: skip
+        with one_thread():
+            model.fit(data.X[:, columns], data.y)
+
+        def predict(X: Array) -> list[Array]:
+            with one_thread():
+                rows = X[:, columns]
+                if len(settings) == 1:
+                    stages = [model.predict_proba(rows)]
+                else:
+                    stages = [p for k, p in enumerate(model.staged_predict_proba(rows), 1) if k in settings]
+                return [_evidence(stage / share, model.classes_, data.m) for stage in stages]
+
+        return predict
 
 
 @dataclass(frozen=True, slots=True)
@@ -746,48 +635,41 @@ class NeighboursFitter:
     weight, and those in which most of the variance is.
     """
 
-    numbers: tuple[int, ...] = (5, 15, 40, 100)
+    numbers: tuple[float, ...] = (5, 15, 40, 100)
     dimensions: int = 8
     most: int = 10_000
     folds: int = 4
 
-    def path(self, data: Labelled, held: Array, rng: np.random.Generator) -> list[tuple[float, Array]]:
-        """Evidence on held-out rows for each number of neighbours."""
-        counts = self._counts(data.some(self.most, rng))(held)
-        return [(float(k), counts(k)) for k in self.numbers]
+    def settings(self, m: int) -> tuple[float, ...]:
+        """Numbers of neighbours."""
+        return self.numbers
 
-    def fitted(self, data: Labelled, setting: float | None, rng: np.random.Generator) -> Predict:
+    def learn(self, data: Labelled, settings: Sequence[float], rng: np.random.Generator) -> Predict:
         """Keep the rows."""
-        number = 40 if setting is None else round(setting)
-        found = self._counts(data.some(self.most, rng), number)
-        return lambda X: found(X)(number)
-
-    def _counts(self, data: Labelled, most: int | None = None) -> Callable[[Array], Callable[[int], Array]]:
         from sklearn.neighbors import NearestNeighbors
 
+        data = data.some(self.most, rng)
         scaled = scaler(data.X)
-        turned = _directions(scaled(data.X), data.y, data.m, self.dimensions)
-        most = min(max(self.numbers) if most is None else most, len(data.y))
+        turned = _directions(scaled(data.X), data.y, self.dimensions)
+        most = min(int(max(settings)), len(data.y))
+        totals = np.bincount(data.y, minlength=data.m)
+        share = np.where(totals > 0, totals, 1)[:, None] / len(data.y)
         with one_thread():
             rows = NearestNeighbors(n_neighbors=most, algorithm="brute", n_jobs=1).fit(scaled(data.X) @ turned)
-        totals = np.bincount(data.y, minlength=data.m)
-        share = np.where(totals > 0, totals, 1) / len(data.y)
 
-        def neighbours(X: Array) -> Callable[[int], Array]:
+        def predict(X: Array) -> list[Array]:
             with one_thread():
                 near = data.y[rows.kneighbors(scaled(X) @ turned, return_distance=False)]
-
-            def counted(k: int) -> Array:
-                k = min(k, most)
+            found = []
+            for k in settings:
                 # how much more often than at all a value is found there, one neighbour of all kinds added
-                seen = np.stack([(near[:, :k] == i).sum(axis=1) for i in range(data.m)])
-                odds = (seen + share[:, None]) / share[:, None]
+                seen = np.stack([(near[:, : int(k)] == i).sum(axis=1) for i in range(data.m)])
+                odds = (seen + share) / share
                 odds[totals == 0] = _UNSEEN
-                return np.asarray(np.log(np.maximum(odds / odds.sum(axis=0), _UNSEEN)))
+                found.append(np.log(np.maximum(odds / odds.sum(axis=0), _UNSEEN)))
+            return found
 
-            return counted
-
-        return neighbours
+        return predict
 
 
 @contextmanager
@@ -810,17 +692,6 @@ def _evidence(probabilities: Array, classes: Ints, m: int) -> Array:
     return np.asarray(np.log(found))
 
 
-def _shares(y: Ints) -> Array:
-    """The share of each value that was seen."""
-    counts = np.bincount(y)
-    return np.asarray(counts[counts > 0] / len(y))
-
-
-def _weights(y: Ints) -> Array:
-    counts = np.bincount(y)
-    return np.asarray(len(y) / ((counts > 0).sum() * counts[y]))
-
-
 def _varying(X: Array) -> Ints:
     """Columns in which something is told."""
     low, high = (
@@ -830,11 +701,7 @@ def _varying(X: Array) -> Ints:
     return found if found.size else np.arange(1)
 
 
-def _looked_at(k: int) -> bool:
-    return k in (1, 2, 3, 4, 6, 8) or k % 5 == 0
-
-
-def _directions(X: Array, y: Ints, m: int, dimensions: int) -> Array:
+def _directions(X: Array, y: Ints, dimensions: int) -> Array:
     """Directions (columns, dimensions) to take distances in, each with variance 1, the discriminating ones with 4."""
     n, f = X.shape
     if f == 0:
@@ -842,18 +709,17 @@ def _directions(X: Array, y: Ints, m: int, dimensions: int) -> Array:
     values, vectors = np.linalg.eigh(X.T @ X / n)
     order = np.argsort(-values)[: min(dimensions, f)]
     wide = vectors[:, order] / np.sqrt(np.maximum(values[order], 1e-9))
-    weights = _weights(y)[:, None]
-    means = np.stack(
-        [(weights * X)[y == i].sum(axis=0) / max(float(weights[y == i].sum()), 1e-9) for i in np.unique(y)]
-    )
-    inside = X - means[np.searchsorted(np.unique(y), y)]
-    S = (weights * inside).T @ inside / n + 1e-2 * np.eye(f)
+    label = np.unique(y, return_inverse=True)[1]
+    counts = np.bincount(label)
+    means = np.stack([X[label == i].mean(axis=0) for i in range(counts.size)])
+    inside = X - means[label]
+    S = (inside / (counts.size * counts[label])[:, None]).T @ inside + 1e-2 * np.eye(f)  # every value counts alike
     apart = np.linalg.solve(S, (means[1:] - means[0]).T)
     spread = np.sqrt(np.maximum(((X @ apart) ** 2).mean(axis=0), 1e-18))
     return np.concatenate([wide, 2.0 * apart / spread], axis=1)
 
 
-# Adversaries off the shelf: logistic regression, gradient boosting and nearest neighbours, on a table ---
+# Adversaries off the shelf -------------------------------------------------------------------------------------------
 
 
 _MOST_HELD = 10_000  # rows on which a setting is chosen
@@ -878,14 +744,17 @@ class TableLearner:
         recipe = recipe_for(cases)
         X = features(cases, recipe).values
         splits = held_out(cases, recipe.windows[-1] // 2, self.fitter.folds)
-        setting, evidence = None, np.zeros((cases.m, *cases.truth.shape))
+        settings = self.fitter.settings(cases.m)
+        best, evidence = len(settings) // 2, np.zeros((cases.m, *cases.truth.shape))
         if splits:
-            paths = [self.fitter.path(_rows_of(X, cases, fit), X[held.ravel()], rng) for fit, held in splits]
-            best = _best_setting(paths, cases, splits, rng)
-            setting = paths[0][best][0]
-            for split, path in zip(splits, paths, strict=True):
-                evidence[:, split.held] = path[best][1]
-        predict = self.fitter.fitted(_rows_of(X, cases, judged), setting, rng)
+            held = [
+                self.fitter.learn(_rows_of(X, cases, split.fit), settings, rng)(X[split.held.ravel()])
+                for split in splits
+            ]
+            best = _best_setting(held, cases, splits, rng)
+            for split, found in zip(splits, held, strict=True):
+                evidence[:, split.held] = found[best]
+        predict = self.fitter.learn(_rows_of(X, cases, judged), settings[best : best + 1], rng)
         return settle_held_out(evidence, cases, splits).attack(_Table(recipe, predict), cases, rng)
 
 
@@ -897,7 +766,7 @@ class _Table:
     predict: Predict
 
     def evidence(self, cases: Cases) -> Array:
-        found = self.predict(features(cases, self.recipe).values)
+        (found,) = self.predict(features(cases, self.recipe).values)
         return np.asarray(found.reshape(len(found), *cases.truth.shape))
 
 
@@ -937,68 +806,46 @@ def _rows_of(X: Array, cases: Cases, where: NDArray[np.bool_]) -> Labelled:
     return Labelled(X[where.ravel()], cases.truth[where], cases.m)
 
 
-def _best_setting(
-    paths: list[list[tuple[float, Array]]], cases: Cases, splits: Sequence[Split], rng: np.random.Generator
-) -> int:
+def _best_setting(held: list[list[Array]], cases: Cases, splits: Sequence[Split], rng: np.random.Generator) -> int:
     """Which setting has the greatest mean log-probability on rows that were held out, at its best temperature."""
     truth = np.concatenate([cases.truth[split.held] for split in splits])
     some = rng.permutation(len(truth))[:_MOST_HELD]
     labels = truth[some][None]
     rows = Cases(np.zeros((1, 1, len(some))), labels, labels, cases.m, once=True)
     rule = AlongChain(prior_of(cases), None)
-    losses = []
-    for found in zip(*paths, strict=True):
-        evidence = np.concatenate([part for _, part in found], axis=1)[:, some]
-        losses.append(settle(evidence, rows, [rule]).loss)
+    losses = [settle(np.concatenate(found, axis=1)[:, some], rows, [rule]).loss for found in zip(*held, strict=True)]
     return int(np.argmin(losses))
 
 
-# The paper's estimator, learned: a linear discriminant on the mean of a window and on that of one rea ---
+# The paper's estimator, learned --------------------------------------------------------------------------------------
 
 
 _RIDGE = 1e-9  # of a variance: keeps readings that never differ from being divided by
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Discriminant:
+class Discriminant(NamedTuple):
     """A linear discriminant: normals with a mean for each value and one covariance for all."""
 
     weights: Array
     """(m, f)."""
     offsets: Array
     """(m,), without the prior; -inf for a value that was not seen."""
-    prior: Array
-    """(m,), shares of the labels."""
 
-    def __repr__(self) -> str:
-        m, f = self.weights.shape
-        return f"Discriminant({m} values, {f} features)"
-
-    def evidence(self, levels: ArrayLike) -> Array:
+    def evidence(self, X: Array) -> Array:
         """Log-likelihoods (m, rows) of the values, up to a common constant."""
-        X = _table(levels)
         return np.asarray(self.weights @ X.T + self.offsets[:, None])
 
-    def guess(self, levels: ArrayLike) -> NDArray[np.int64]:
-        """The likeliest value of each row, at the odds among the labels."""
-        with np.errstate(divide="ignore"):
-            odds = np.log(self.prior)
-        return np.asarray(np.argmax(self.evidence(levels) + odds[:, None], axis=0), dtype=np.int64)
 
+def linear_discriminant(X: Array, y: Ints, m: int) -> Discriminant:
+    """The linear discriminant (LDA) of rows (n, f) with labels from 0 to m - 1.
 
-def linear_discriminant(levels: ArrayLike, labels: ArrayLike, m: int | None = None) -> Discriminant:
-    """The linear discriminant (LDA) of labelled rows, (n,) or (n, f); `m` values, as many as labels if not given.
-
-    >>> found = linear_discriminant([1.0, 2.0, 3.0, 7.0, 8.0, 9.0], [0, 0, 0, 1, 1, 1])
-    >>> found.guess([4.9, 5.1]).tolist()
+    >>> rows, labels = np.array([[1.0], [2.0], [3.0], [7.0], [8.0], [9.0]]), np.array([0, 0, 0, 1, 1, 1])
+    >>> found = linear_discriminant(rows, labels, 2)
+    >>> found.evidence(np.array([[4.9], [5.1]])).argmax(axis=0).tolist()
     [0, 1]
     """
-    X, y = _table(levels), np.asarray(labels, dtype=np.int64)
-    if y.shape != X.shape[:1] or not len(y) or not np.isfinite(X).all() or int(y.min()) < 0:
-        raise ConfigurationError(
-            f"levels of shape {X.shape} and labels of shape {y.shape}; it takes finite rows, and a label each"
-        )
-    m = int(y.max()) + 1 if m is None else m
+    if not len(y):
+        return Discriminant(np.zeros((m, X.shape[1])), np.zeros(m))
     counts = np.bincount(y, minlength=m).astype(float)
     centre = X.mean(axis=0)
     X = X - centre
@@ -1011,7 +858,7 @@ def linear_discriminant(levels: ArrayLike, labels: ArrayLike, m: int | None = No
     # log N(x; mu_i, S) = mu_i' S^-1 x - mu_i' S^-1 mu_i / 2 + what all have in common
     weights = np.linalg.solve(S, means.T).T
     offsets = -0.5 * (weights * means).sum(axis=1) - weights @ centre
-    return Discriminant(weights, np.where(counts > 0.0, offsets, -np.inf), counts / counts.sum())
+    return Discriminant(weights, np.where(counts > 0.0, offsets, -np.inf))
 
 
 @dataclass(frozen=True, slots=True)
@@ -1076,12 +923,7 @@ def _fit_window(cases: Cases, window: Window, where: Mask) -> _Windows:
     X, y = means_of(cases, window)[where.ravel()], cases.truth[where]
     there = ~np.isnan(X)
     centre = np.where(there, X, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
-    X = np.where(there, X, centre)
-    if not len(X):
-        rule = Discriminant(np.zeros((cases.m, 2 * cases.d)), np.zeros(cases.m), np.full(cases.m, 1.0 / cases.m))
-    else:
-        rule = linear_discriminant(X, y, cases.m)
-    return _Windows(window, centre, rule)
+    return _Windows(window, centre, linear_discriminant(np.where(there, X, centre), y, cases.m))
 
 
 def _around(T: int) -> list[Window]:
@@ -1095,12 +937,7 @@ def _ends(T: int) -> list[Window]:
     return [trailing(w) for w in sorted(size for size in sizes if 1 <= size <= max(T - 1, 1))]
 
 
-def _table(levels: ArrayLike) -> Array:
-    X = np.asarray(levels, dtype=float)
-    return X[:, None] if X.ndim == 1 else X
-
-
-# Change detection: where the output changes its level, its trend or its spread, and what that has to  ---
+# Change detection ----------------------------------------------------------------------------------------------------
 
 
 _THRESHOLDS = (3.5, 2.0)  # typical sizes
