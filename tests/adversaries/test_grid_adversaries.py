@@ -7,20 +7,19 @@ with the quantile of the binomial law at a false-alarm rate of 1e-6, which a lea
 
 from __future__ import annotations
 
-import copy
 import itertools
 import math
 
 import numpy as np
 import pytest
 import scipy.stats
+from adversary_cases import once
 from helpers import ALPHA
 from helpers import room as paper_room
 
 import understudy as us
-from understudy.adversaries.knowledge import Adversary
-from understudy.adversaries.learners.grid import GridInversion, LowDigits, decode
-from understudy.errors import ConfigurationError
+from understudy.adversaries.knowledge import Knowledge
+from understudy.adversaries.learners.grid import Digits, GridInversion, decode
 from understudy.identify.grid import detect_grid
 from understudy.models.quantised import Quantised
 
@@ -77,6 +76,19 @@ def through_cells(Y, source, target, steps, rng):
     return us.disguise(Y, Quantised(source, given), Quantised(target, given), rng=rng)
 
 
+def inversion(family, pseudo, steps, offsets=None, kernel=None, **more):
+    """The adversary who tries every pair."""
+    steps = np.atleast_1d(np.asarray(steps, dtype=float))
+    P = np.full((2, len(pseudo)), 1.0 / len(pseudo)) if kernel is None else np.asarray(kernel)
+    grid = steps, np.zeros(steps.size) if offsets is None else np.atleast_1d(offsets)
+    return GridInversion(Knowledge(family, tuple(pseudo), P, family.prior, None, None, grid, None), grid, **more)
+
+
+def guess(adversary, Y):
+    """The likeliest value of each sequence."""
+    return adversary.posterior(Y).argmax(axis=0)
+
+
 class Setting:
     """Rounded readings under theta, disguised as ~theta, many times over."""
 
@@ -104,16 +116,18 @@ class Setting:
     def tried(self, way, T, N, seed):
         """The same, and the p-value (ranks) that the scores have nothing to do with theta, whatever the threshold."""
         theta, out = self.outputs(way, T, N, seed)
-        guess = GridInversion(self.family, self.pseudo, self.steps).guess(out)
-        margin = guess.scores[1] - guess.scores[0]
+        scores = inversion(self.family, self.pseudo, self.steps).posterior(out)
+        margin = scores[1] - scores[0]
         ranks = scipy.stats.mannwhitneyu(margin[theta == 1], margin[theta == 0])
-        return int((guess.index == theta).sum()), float(ranks.pvalue)
+        return int((scores.argmax(axis=0) == theta).sum()), float(ranks.pvalue)
 
     def digits(self, way, T, N, seed):
         """Number of right guesses of N, after learning from as many others."""
         theta, out = self.outputs(way, T, 2 * N, seed)
-        learned = LowDigits(self.family, self.pseudo, self.steps).fit(out[:, :, :N], theta[:N])
-        return int((learned.guess(out[:, :, N:]).index == theta[N:]).sum())
+        known, cases = inversion(self.family, self.pseudo, self.steps).known, once(out, theta, 2)
+        learn, judge = cases.sequences(slice(0, N)), cases.sequences(slice(N, 2 * N))
+        logits = Digits().learn(learn, known, np.random.default_rng(0)).logits(judge)
+        return int((logits.argmax(axis=0) == theta[N:]).sum())
 
 
 def critical(N):
@@ -191,11 +205,10 @@ def test_the_papers_own_room_shifts_by_whole_numbers_at_first():
     whole = Setting(paper_room, 1.0, [0.2])
     whole.steps = np.ones(1)
     theta, out = whole.outputs(plain, 1, 200, 11)
-    adversary = GridInversion(whole.family, [0.2], 1.0)
-    scores = adversary.guess(out).scores
-    assert np.ptp(scores, axis=0).max() < 1e-6
+    adversary = inversion(whole.family, [0.2], 1.0)
+    assert np.ptp(adversary.posterior(out), axis=0).max() < 1e-6
     theta, out = whole.outputs(plain, 2, 200, 12)
-    assert (adversary.guess(out).index == theta).all()
+    assert (guess(adversary, out) == theta).all()
 
 
 def test_a_detected_grid_will_do():
@@ -205,8 +218,7 @@ def test_a_detected_grid_will_do():
     theta = np.repeat([0, 1], 50)
     Y = np.concatenate([grid.snap(us.sample(scalar(i), 1, 50, rng=i)) for i in (0, 1)], axis=2)
     out = np.concatenate([us.disguise(Y[:, :, theta == i], scalar(i), scalar(0.8)) for i in (0, 1)], axis=2)
-    assert (GridInversion(shifted.family, [0.3, 0.8], grid).guess(out).index == theta).all()
-    assert (GridInversion(shifted.family, [0.3, 0.8], (grid,)).guess(out).index == theta).all()
+    assert (guess(inversion(shifted.family, [0.3, 0.8], grid.step, grid.offset), out) == theta).all()
 
 
 def test_any_model_can_be_inverted():
@@ -214,11 +226,11 @@ def test_any_model_can_be_inverted():
     family = us.Family(lambda v: us.IID(us.Scalar(scipy.stats.gamma(3.0 + v, scale=2.0))), values=[0, 1])
     Y = np.round(us.sample(family.model(1), 1, 100, rng=1)) + 1.0
     out = us.disguise(Y, family.model(1), family.model(0.4))
-    assert (GridInversion(family, [0.4, 0.6], 1.0).guess(out).index == 1).all()
+    assert (guess(inversion(family, [0.4, 0.6], 1.0), out) == 1).all()
     inside = us.Family(lambda v: Quantised(scalar(v), 0.7), values=[0, 1])
     Y = rounded(us.sample(scalar(1), 1, 100, rng=1), np.array([0.7]))
     out = us.disguise(Y, scalar(1), scalar(0.3))
-    assert (GridInversion(inside, [0.3, 0.8], 0.7).guess(out).index == 1).all()
+    assert (guess(inversion(inside, [0.3, 0.8], 0.7), out) == 1).all()
 
 
 def exact_law(model, step, Y):
@@ -281,54 +293,14 @@ def test_missing_readings_do_not_stop_it(way, together):
         gaps = rng.random((200, 1, 1 if together else 4)) < 0.05
         Y[np.broadcast_to(gaps, Y.shape)] = np.nan
         parts.append(way(Y, scalar(i), scalar(0.3), setting.steps, rng))
-    guess = GridInversion(setting.family, [0.3], setting.steps, particles=4).guess(np.concatenate(parts, axis=2))
-    assert (guess.index == np.repeat([0, 1], 4)).sum() >= (8 if way is plain else 7)
-
-
-def test_a_guess_has_the_shape_of_the_question():
-    """One sequence: a number and (m,); many: (N,) and (m, N). Both are adversaries, and values."""
-    setting = Setting(scalar, 1.0, [0.3])
-    theta, out = setting.outputs(plain, 5, 30, 14)
-    inversion = GridInversion(setting.family, [0.3], setting.steps)
-    learned = LowDigits(setting.family, [0.3], setting.steps).fit(out, theta)
-    for adversary in (inversion, learned):
-        assert isinstance(adversary, Adversary)
-        one, many = adversary.guess(out[:, 0, 0]), adversary.guess(out)
-        assert isinstance(one.index, int)
-        assert one.scores.shape == (2,)
-        assert (many.index.shape, many.scores.shape) == ((30,), (2, 30))
-        assert one.index == many.index[0]
-        assert one.scores == pytest.approx(many.scores[:, 0])
-        with pytest.raises(AttributeError):
-            adversary.pseudo = ()
-        assert (copy.copy(adversary).guess(out).index == many.index).all()
-    assert np.exp(learned.guess(out).scores).sum(axis=0) == pytest.approx(np.ones(30))
+    found = guess(inversion(setting.family, [0.3], setting.steps, particles=4), np.concatenate(parts, axis=2))
+    assert (found == np.repeat([0, 1], 4)).sum() >= (8 if way is plain else 7)
 
 
 def test_the_randomizer_weighs_the_pairs():
     """With a kernel that forbids a pair, and a prior, the scores are Bayes' rule."""
     setting = Setting(scalar, 1.0, [0.3, 0.8])
     _, out = setting.outputs(plain, 1, 50, 15)
-    never = GridInversion(setting.family, [0.3, 0.8], setting.steps, kernel=us.Randomizer([[1.0, 0.0], [0.0, 1.0]]))
-    assert (never.kernel == np.eye(2)).all()
+    never = inversion(setting.family, [0.3, 0.8], setting.steps, kernel=np.eye(2))
     evidence = never.evidence(out)
-    assert never.guess(out).scores == pytest.approx(np.stack([evidence[0, 0], evidence[1, 1]]) + math.log(0.5))
-
-
-def test_what_cannot_be_is_refused():
-    """Grids, kernels, labels and a ridge that make no sense; guessing before learning."""
-    family = us.Family(scalar, values=[0, 1])
-    out = np.zeros((3, 1, 4))
-    with pytest.raises(ConfigurationError, match="2 grids"):
-        GridInversion(family, [0.3], (1.0, 2.0))
-    with pytest.raises(ConfigurationError, match="positive step"):
-        GridInversion(family, [0.3], detect_grid(np.random.default_rng(1).normal(size=50)))
-    with pytest.raises(ConfigurationError, match="kernel"):
-        GridInversion(family, [0.3], 1.0, kernel=[[0.5, 0.5], [0.5, 0.5]])
-    with pytest.raises(ConfigurationError, match="ridge"):
-        LowDigits(family, [0.3], 1.0, ridge=0.0)
-    with pytest.raises(ConfigurationError, match="labels"):
-        LowDigits(family, [0.3], 1.0).fit(out, [0, 1, 2, 0])
-    with pytest.raises(ConfigurationError, match="learned nothing"):
-        LowDigits(family, [0.3], 1.0).guess(out)
-    assert repr(GridInversion(family, [0.3], 1.0)) == "GridInversion(2 values, 1 pseudo values)"
+    assert never.posterior(out) == pytest.approx(np.stack([evidence[0, 0], evidence[1, 1]]) + math.log(0.5))

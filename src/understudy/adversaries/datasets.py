@@ -961,7 +961,7 @@ def replay(
 
     done, total = count(1), options.replicates * (len(learn.pieces) + len(judge.pieces))
 
-    def disguised(part: _Part) -> Cases:
+    def play(part: _Part) -> Cases:
         runs = []
         for _ in range(options.replicates):
             for start, stop in part.pieces:
@@ -973,8 +973,8 @@ def replay(
         return _cases(part, [run.output for run in runs], options.replicates, m, once, pseudo)
 
     own = output is not None and train is None
-    first = _cases(learn, learn.rows(), 1, m, once) if own else disguised(learn)
-    last = disguised(judge) if output is None else _cases(judge, judge.rows(), 1, m, once)
+    first = _cases(learn, learn.rows(), 1, m, once) if own else play(learn)
+    last = play(judge) if output is None else _cases(judge, judge.rows(), 1, m, once)
     raw = [
         _cases(part, part.rows(recording.Y if own or part is judge else None), 1, m, once) for part in (learn, judge)
     ]

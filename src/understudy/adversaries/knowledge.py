@@ -1,21 +1,17 @@
-"""What an adversary knows: everything about the design, but no draw and no private value.
+"""What an adversary knows, what it learns from, and what it gives back.
 
-What an adversary is.
-
-Labelled outputs, as an adversary learns from them and is judged on them.
-
-Everything that an audit hands to an adversary is a `Cases`: sequences side by side, with the position of the private
-value beside each reading, the public clock where there is one, and the number of the stretch of time that a reading
-belongs to. Stretches are what is resampled when an interval is asked for, because neighbours in time know each other.
+`Knowledge` is everything about the design, but no draw and no private value. `Cases` are labelled outputs: sequences
+side by side, with the position of the private value beside each reading, the public clock where there is one, and the
+number of the block of time that a reading belongs to. Readings are autocorrelated, so intervals resample these blocks.
+A `Learner` learns from cases and knowledge; the `Attack` that it returns gives log-probabilities of each value.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from understudy._types import Array, Index, Ints, Mask, Value
 from understudy.errors import ConfigurationError
@@ -25,12 +21,12 @@ from understudy.randomizer.causal import CausalDesign
 from understudy.randomizer.causal_guarantee import Beliefs
 from understudy.randomizer.design import Design
 
-# What an adversary knows: everything about the design, but no draw and no private value --------------
+# Knowledge -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Knowledge:
-    """The models, the randomizer, the odds, and how the private value moves.
+    """The models, the randomizer, the prior, and how the private value moves.
 
     `kernel` (m, n) is the randomizer; of a causal design it is the long-run average of Pr(pseudo given theta), and
     the kernels themselves follow from ``design.beliefs``. `transitions` (m, m) takes theta from one *reading* to the
@@ -72,34 +68,7 @@ class Knowledge:
         return self.design.beliefs if isinstance(self.design, CausalDesign) else None
 
 
-# What an adversary is --------------------------------------------------------------------------------
-
-
-class Guess(NamedTuple):
-    """Which value of the parameter, and how much speaks for each."""
-
-    index: Any
-    """Index of the likeliest value of the family: a number, or one for each sequence (N,)."""
-    scores: Array
-    """Evidence for each value in nats, up to a common constant: (m,), or (m, N)."""
-
-
-@runtime_checkable
-class Adversary(Protocol):
-    """Output in, guess out."""
-
-    def guess(self, Y: ArrayLike) -> Guess:
-        """The guess for a sequence (T,) or (T, d), or for each of (T, d, N)."""
-        ...
-
-
-def make_guess(scores: Array, many: bool) -> Guess:
-    """The guess that has the greatest score; `scores` is (m, N)."""
-    index: Ints = np.argmax(scores, axis=0)
-    return Guess(index, scores) if many else Guess(int(index[0]), scores[:, 0])
-
-
-# Labelled outputs, as an adversary learns from them and is judged on them ----------------------------
+# Labelled outputs ----------------------------------------------------------------------------------------------------
 
 
 FLOOR = 1e-6
@@ -119,7 +88,7 @@ class Cases:
     labels: Ints
     """(T, N), position of theta among the family's values; -1 is not judged (unknown, or padding)."""
     blocks: Ints
-    """(T, N), number of the stretch of time, the unit of resampling. Copies of one stretch share it."""
+    """(T, N), number of the block of time, the unit of resampling. Copies of one block share it."""
     m: int
     """How many values theta has."""
     once: bool

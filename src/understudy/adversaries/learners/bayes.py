@@ -1,51 +1,27 @@
-"""The best adversaries there are: one who sees the output and knows the design, and one who sees the draws themselves.
+"""Adversaries who know the design: Bayes' rule through the models and the randomizer.
 
-`Exact`: theta constant. By Bayes' rule Pr(theta_i given ~y) is proportional to p_i sum_j P_ij p_j(~y), with the
+`Exact` is for a constant theta. By Bayes' rule Pr(theta_i given ~y) is proportional to p_i sum_j P_ij p_j(~y), with the
 likelihood of the whole output under every pseudo model. If the models are right, nobody who sees the output does
-better. On raw readings P is the identity.
+better. On raw readings P is the identity. `Oracle` sees the pseudo values: a reference, for that is what the guarantee
+grants.
 
-`Oracle`: who sees the pseudo values. A reference, for that is what the guarantee grants an adversary. Constant: the
-most probable theta_i by p_i P_ij. Moving: forward and backward over theta with the kernels that were in use, which
-follow from the draws.
+`Smoother` is for a theta that moves. The output tells which pseudo value was played when, and that tells of theta,
+through the kernel of the randomizer and the way theta moves. A randomizer with memory draws by the belief that its past
+draws have left: a *place* that everybody could tell who saw the draws. So the hidden state is theta and the place, and
+forward and backward over both is exact, as far as the log-densities are and as far as the places are few. On real data
+the models are never quite right: how much a reading may say (a cap), and how much what it says is worth (a
+temperature), is learned from training cases.
 
-The models that outputs follow: the pseudo models, and where noise was added to raw readings, these with the noise.
+`Redraws` looks for draws that should not have been made, as after a restart or for every sensor. A window w has the
+likelihoods L_w(j) of its readings under each pseudo value and speaks for theta_i by log sum_j P_ij L_w(j), as if it had
+been drawn for alone. A logistic regression says which widths of windows are worth something.
 
-Gauss-Markov models take more variance into the noise of their readings, exactly. Others are taken for normal first:
-an autoregression keeps its recursion, and its noise the mean and the spread that a law tells by its scores.
-
-Banks of filters: Gauss-Markov and hidden Markov models side by side, for many sequences, mixed where one may switch.
-
-Each model j has its own state. Where the value may have moved, the states are mixed: with w_i the odds of model i so
-far and M the odds of going from i to j, model j goes on from the mean and the covariance (or the probabilities) of the
-mixture over i with weights w_i M_ij. For hidden Markov models that is exact.
-
-Log-densities of outputs under every model at once, reading by reading: (n, T, N) for n models and N sequences.
-
-What an adversary makes of an output begins with p_j(~y_k given ~y_1 .. ~y_k-1), for each pseudo model j. Where
-the past that counts is what was observed (independent readings, autoregressions, either of them on a grid), this is the
-law under any path of pseudo values, and all readings are done at once. Where a state is hidden (Gauss-Markov,
-hidden Markov, rounded sensors) it is the law under a constant value; for a pseudo value that moves, a bank of filters
-that are mixed whenever it may have moved (interacting multiple models): close, not exact.
-
-A missing reading tells nothing: its log-density is 0. So is that of a reading after a gap where a model has no law.
-
-The smoother: who knows the design, against a theta that moves.
-
-The output tells which pseudo value was played when, and that tells of theta, through the kernel of the randomizer and
-the way theta moves. A randomizer with memory draws by the belief that its past draws have left: a *place* that
-everybody could tell who saw the draws. So the hidden state is theta and the place, and forward and backward over both
-is exact, as far as the log-densities of readings are (`steps`) and as far as the places are few.
-
-On real data the models are never quite right. How much a reading may say (a cap), and how much what it says is worth
-(a temperature), is learned from training cases. The clock makes the odds of a move depend on the hour, and is weighed
-against the outcome once more (`understudy.adversaries.learners.calibration`).
-
-Who looks for draws that should not have been made: the output in windows, each with a draw of its own.
-
-A pseudo value that is drawn again after a restart, for every sensor or on replay tells of theta again, and draws add
-up. Here a window w has the likelihoods L_w(j) of its readings under each pseudo value, and speaks for theta_i by
-log sum_j P_ij L_w(j), as if it had been drawn for alone. Windows of several widths give several scores, and a
-logistic regression on training cases says which of them are worth something. If there was one draw, only the widest is.
+All begin with log-densities p_j(~y_k given ~y_1 .. ~y_k-1) under every pseudo model j (`step_logs`). Where the past
+that counts is what was observed (independent readings, autoregressions, either of them on a grid), this is the law
+under any path of pseudo values, and all readings are done at once. Where a state is hidden, there is a bank of filters,
+one for each model; for a pseudo value that moves their states are mixed whenever it may have moved (interacting
+multiple models): exact for hidden Markov models, close for others. A missing reading tells nothing: its log-density is
+0.
 """
 
 from __future__ import annotations
@@ -71,7 +47,6 @@ from understudy.adversaries.learners.calibration import (
     smoothed_logits,
 )
 from understudy.errors import UnderstudyError
-from understudy.identify.candidates import kalman_filter as filtered
 from understudy.laws.atoms import Rounded, Rounding, Truncated, truncate
 from understudy.laws.gaussian import Gaussian
 from understudy.laws.law import Law
@@ -87,7 +62,7 @@ from understudy.randomizer.causal_guarantee import Beliefs, round_belief
 from understudy.transform.core import loglik
 from understudy.transform.kalman_pair import Pair, white
 
-# The models that outputs follow: the pseudo models, and where noise was added to raw readings, these  ---
+# The models that outputs follow --------------------------------------------------------------------------------------
 
 
 def output_models(known: Knowledge) -> list[Model]:
@@ -107,12 +82,10 @@ def add_variance(model: Model, variance: Array) -> Model:
     (4.0, 3.0, 1.0)
     """
     extra = np.diag(variance)
-    if type(model) is OnGrid:
+    if isinstance(model, (OnGrid, Quantised)):
         steps = np.array([channel.step for channel in model.grid.channels])
-        return add_variance(model.model, variance + steps**2 / 12.0)
-    if type(model) is Quantised:
-        steps = np.array([channel.step for channel in model.grid.channels])
-        return add_variance(model.linear, variance + steps**2 / 12.0)
+        inside: Model = model.model if isinstance(model, OnGrid) else model.linear
+        return add_variance(inside, variance + steps**2 / 12.0)
     if type(model) is IID:
         return IID(_normal_law(model.law, model.dim, extra))
     if type(model) is HiddenMarkov:
@@ -124,10 +97,8 @@ def add_variance(model: Model, variance: Array) -> Model:
         )  # fmt: skip
     linear = gauss_markov(model)
     if linear is None:
-        made: Model = model
-        return made
-    R = linear.R + extra if linear.constant else (lambda k: linear.at(k).R + extra)
-    return GaussMarkov(**{**linear.given, "R": R, "allow_unstable": True})
+        return model
+    return with_noise(linear, variance)
 
 
 def _normal_law(law: Law, dim: int, extra: Array) -> Gaussian:
@@ -145,12 +116,11 @@ def _normal_law(law: Law, dim: int, extra: Array) -> Gaussian:
     return Gaussian(centre, L @ L.T + extra)
 
 
-# Banks of filters: Gauss-Markov and hidden Markov models side by side, for many sequences, mixed wher ---
+# Banks of filters ----------------------------------------------------------------------------------------------------
 
 
 _LOG_2PI = math.log(2.0 * math.pi)
 _FINE = 0.1  # innovation standard deviations that a step may be for its cell not to matter
-_FEW = 16  # sequences that go one by one through the compiled loop
 
 
 def gaussian_logs(
@@ -166,17 +136,15 @@ def gaussian_logs(
     T, d, N = Y.shape
     if grid is not None and _fine(models, grid[0]):
         extra = np.zeros(d) if grid[1] else np.array([channel.step**2 / 12.0 for channel in grid[0].channels])
-        logs = gaussian_logs([_with_noise(m, extra) for m in models], Y, mixing, every)
+        logs = gaussian_logs([with_noise(m, extra) for m in models], Y, mixing, every)
         return logs + sum(math.log(channel.step) for channel in grid[0].channels)
-    if grid is None and mixing is None and N <= _FEW and all(m.constant for m in models):
-        return np.stack([np.stack([_filter_compiled(m, Y[:, :, s]) for s in range(N)], axis=1) for m in models])
     extra = np.zeros((d, d))
     if grid is not None:
         rounding, on = grid
         Y = np.stack([channel.rounded(Y[:, c]) for c, channel in enumerate(rounding.channels)], axis=1)
         extra = np.diag([0.0 if on or d == 1 else channel.step**2 / 12.0 for channel in rounding.channels])
     matched = grid is not None and d == 1 and not grid[1]
-    bank = _Bank(models, N, shared=mixing is None and not matched and not np.isnan(Y).any())
+    bank = FilterBank(models, N, shared=mixing is None and not matched and not np.isnan(Y).any())
     result = np.zeros((len(models), T, N))
     for k in range(T):
         if mixing is not None and k > 0 and k % every == 0:
@@ -206,16 +174,11 @@ def _fine(models: Sequence[GaussMarkov], grid: Rounding) -> bool:
     return not ends and all(bool((steps <= _FINE * innovation_sds(m)).all()) for m in models)
 
 
-def _with_noise(model: GaussMarkov, variance: Array) -> GaussMarkov:
-    """The model with more noise in its readings."""
-    return GaussMarkov(**{**model.given, "R": model.R + np.diag(variance), "allow_unstable": True})
-
-
-def _filter_compiled(model: GaussMarkov, Y: Array) -> Array:
-    try:
-        return filtered([model], np.ascontiguousarray(Y), np.zeros(len(Y), dtype=np.intp))[0]
-    except UnderstudyError:
-        return np.full(len(Y), np.nan)
+def with_noise(model: GaussMarkov, variance: Array) -> GaussMarkov:
+    """The model with more noise, of variance (d,), in its readings."""
+    extra = np.diag(variance)
+    R = model.R + extra if model.constant else (lambda k: model.at(k).R + extra)
+    return GaussMarkov(**{**model.given, "R": R, "allow_unstable": True})
 
 
 def _normal(e: Array, S: Array) -> Array:
@@ -237,7 +200,7 @@ def _cell(grid: Rounding, y: Array, mean: Array, sd: Array, gone: Mask) -> Trunc
     return truncate(low, high, np.broadcast_to(cell.half / sd, low.shape))
 
 
-class _Bank:
+class FilterBank:
     """Means (n, N, s) and covariances (n, N or 1, s, s) of the states of n models."""
 
     def __init__(self, models: Sequence[GaussMarkov], N: int, shared: bool) -> None:
@@ -328,7 +291,7 @@ def hidden_logs(
     return result
 
 
-# Log-densities of outputs under every model at once, reading by reading: (n, T, N) for n models and N ---
+# Log-densities of outputs under every model --------------------------------------------------------------------------
 
 
 LEAST = -2000.0
@@ -512,7 +475,7 @@ def _one_by_one(model: Model, Y: Array) -> Array:
     return result
 
 
-# The best adversaries there are: one who sees the output and knows the design, and one who sees the d ---
+# A constant theta, and the oracle ------------------------------------------------------------------------------------
 
 
 _CHECKED = 4000  # training sequences that may show a model to be wrong
@@ -636,7 +599,7 @@ def draw_likelihoods(known: Knowledge, draws: Ints, m: int) -> Array:
     return found
 
 
-# The smoother: who knows the design, against a theta that moves --------------------------------------
+# A theta that moves --------------------------------------------------------------------------------------------------
 
 
 _PLACES = 256
@@ -763,7 +726,7 @@ def pseudo_moves(known: Knowledge, chain: Chain, every: int) -> Array:
     return np.asarray(back.T @ moves @ P)
 
 
-# Who looks for draws that should not have been made: the output in windows, each with a draw of its o ---
+# Draws that should not have been made --------------------------------------------------------------------------------
 
 
 _FEWEST = 2  # readings of a window
@@ -826,29 +789,24 @@ class WindowScores(NamedTuple):
         parts = []
         for first in range(0, cases.N, size):
             logs = step_logs(self.models, cases.outputs[:, :, first : first + size], mixing)
-            parts.append(self._whole(logs) if cases.once else self._each(logs))
+            parts.append(self._windows(logs, cases.once))
         return np.concatenate(parts, axis=-1)
 
-    def _whole(self, logs: Array) -> Array:
-        """Sums over the windows of a sequence, for windows of a half, a quarter, .. of it."""
+    def _windows(self, logs: Array, once: bool) -> Array:
+        """What windows say: of a half, a quarter, .. of a sequence, summed over it, or around each reading."""
         n, T, N = logs.shape
         total = np.concatenate([np.zeros((n, 1, N)), np.cumsum(logs, axis=1)], axis=1)
-        found, count = [], 1
+        k, found = np.arange(T), []
+        if not once:
+            for width in (w for w in _WIDTHS if w == _WIDTHS[0] or w <= self.length):
+                high, low = np.minimum(k + width // 2 + 1, T), np.maximum(k - width // 2, 0)
+                found.append(self._spoken(total[:, high] - total[:, low]))
+            return np.concatenate(found)
+        count = 1
         while count == 1 or self.length // count >= _FEWEST:
             ends = np.linspace(0, T, count + 1).astype(np.int64)
             found.append(self._spoken(total[:, ends[1:]] - total[:, ends[:-1]]).sum(axis=1))
             count *= 2
-        return np.concatenate(found)
-
-    def _each(self, logs: Array) -> Array:
-        """Windows around each reading."""
-        n, T, N = logs.shape
-        total = np.concatenate([np.zeros((n, 1, N)), np.cumsum(logs, axis=1)], axis=1)
-        k, found = np.arange(T), []
-        for width in _WIDTHS:
-            if width == _WIDTHS[0] or width <= self.length:
-                high, low = np.minimum(k + width // 2 + 1, T), np.maximum(k - width // 2, 0)
-                found.append(self._spoken(total[:, high] - total[:, low]))
         return np.concatenate(found)
 
     def _spoken(self, logs: Array) -> Array:
