@@ -269,7 +269,7 @@ class GridInversion(NamedTuple):
         # Pr(theta_i given ~y) is proportional to p_i sum_j P_ij p(~y given i, j)
         with np.errstate(divide="ignore"):
             pairs = np.log(self.known.prior[:, None] * self.known.kernel)[:, :, None] + self.evidence(Y)
-        return np.logaddexp.reduce(pairs, axis=1)
+        return np.asarray(np.logaddexp.reduce(pairs, axis=1))
 
     def evidence(self, Y: Array) -> Array:
         """What speaks for each pair of parameters, (m, n, N), in outputs (T, d, N): a log-likelihood, or nearly one."""
