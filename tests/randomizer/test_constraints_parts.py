@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 import understudy as us
 from understudy.errors import InfeasibleError, StoredFileError
 from understudy.models.model import Residual
+from understudy.randomizer import constrained_solver
+from understudy.randomizer import design as design_module
 from understudy.randomizer.constrained_solver import (
     Goal,
     expand,
@@ -84,7 +86,7 @@ def test_any_multipliers_prove_a_bound(seed, floor, size):
     for by in (near, far):
         assert lower_bound(p, by) <= cost * (1.0 + 1e-12)
         # the kernel of the linear program keeps a budget of what it tells
-        assert lower_bound_with_information(p, by._replace(nu=size), q, told * (1.0 + 1e-9)) <= cost * (1.0 + 1e-12)
+        assert lower_bound_with_information(p, by._replace(nu=size, q=q), told * (1.0 + 1e-9)) <= cost * (1.0 + 1e-12)
 
 
 def test_the_interior_method_and_the_linear_program_agree():
@@ -246,6 +248,85 @@ def test_a_file_that_claims_otherwise_is_refused(tmp_path, change):
     path = tmp_path / "design.json"
     us.solve(1.0 - np.eye(2), constraints=[LocalDP(1.0)]).save(path)
     edited(path, change)
+    with pytest.raises(StoredFileError):
+        us.load_design(path)
+
+
+STORED = [
+    {"constraints": [LocalDP(2.0)]},
+    {"constraints": [TotalVariation(0.4), Floor(0.01)]},
+    {"constraints": [PointwiseLeakage(0.5), Forbidden([(0, 2)])], "leakage": 0.2},
+    {"constraints": [MaximalLeakage(0.4), Same([[1, 2]])], "distortion_at_most": 0.09},
+    {"constraints": [LocalDP(8.0)], "leakage": 0.05},
+    {"error_at_least": 0.3},
+]
+
+
+@pytest.fixture(params=STORED, ids=lambda asked: "-".join(asked))
+def stored(request, tmp_path):
+    """A design of each kind, and its file."""
+    x = np.linspace(0.0, 1.0, 4)
+    made = us.solve((x[:, None] - x) ** 2, prior=[0.1, 0.2, 0.3, 0.4], **request.param)
+    path = tmp_path / "design.json"
+    made.save(path)
+    return path, made
+
+
+@pytest.fixture
+def unsolvable(monkeypatch):
+    """Every way to a solution is closed."""
+
+    def solve(*args, **kwargs):
+        raise AssertionError("a problem was solved")
+
+    for name in ("_call_highs", "interior_point", "minimise", "least_leakage", "follow_curve"):
+        monkeypatch.setattr(constrained_solver, name, solve)
+    monkeypatch.setattr(design_module, "minimise", solve)
+    monkeypatch.setattr(design_module, "least_leakage", solve)
+
+
+def test_loading_proves_and_solves_nothing(stored, unsolvable):
+    """The stored multipliers prove the stored bound, figure by figure."""
+    path, made = stored
+    again = us.load_design(path)
+    assert (again.randomizer.kernel == made.randomizer.kernel).all()
+    for name in ("distortion", "lower_bound", "gap", "leakage", "leakage_lower_bound", "budget", "status", "demand"):
+        assert getattr(again, name) == getattr(made, name)
+
+
+def test_a_file_without_multipliers_is_compared_with_a_solution(stored, monkeypatch):
+    """As files were before they had any: they load, and something is solved."""
+    path, made = stored
+    edited(path, lambda c: c.pop("multipliers"))
+    assert us.load_design(path).lower_bound == pytest.approx(made.lower_bound, rel=1e-6)
+    monkeypatch.setattr(constrained_solver, "minimise", lambda *args: pytest.fail("solved"))
+    with pytest.raises(BaseException, match="solved"):
+        us.load_design(path)
+
+
+def _one_row_more(multipliers):
+    multipliers["local"].append([0.0] * 4)
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        lambda c: c["numbers"].update(lower_bound=c["numbers"]["lower_bound"] * (1.0 + 1e-6), gap=0.0),
+        lambda c: c["numbers"].update(gap=c["numbers"]["gap"] - 1e-6),
+        lambda c: c["kernel"].reverse(),
+        lambda c: c["kernel"][3].__setitem__(slice(2, 4), [c["kernel"][3][2] - 2**40, c["kernel"][3][3] + 2**40]),
+        lambda c: c["multipliers"].update(information=c["multipliers"]["information"] * 2.0 + 0.1, law=[0.25] * 4),
+        lambda c: c["multipliers"].update(information=-1.0),
+        lambda c: c["multipliers"].update(pairs=[[0, 9]]),
+        lambda c: c["multipliers"].update(law=[1.0]),
+        lambda c: c["multipliers"].pop("across"),
+        lambda c: _one_row_more(c["multipliers"]),
+    ],
+)
+def test_a_forged_certificate_is_refused(stored, unsolvable, forge):
+    """A bound that is not proved, a kernel that breaks a rule, multipliers that prove less or do not fit."""
+    path, _ = stored
+    edited(path, forge)
     with pytest.raises(StoredFileError):
         us.load_design(path)
 

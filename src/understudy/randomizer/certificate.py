@@ -80,7 +80,7 @@ def least_information(allowed: Array, p: Array, kernel: Array) -> Dual:
     return dual(np.where(allowed, 0.0, FORBIDDEN), p, p @ kernel, 1.0)
 
 
-def prove(cost: Array, p: Array, kernel: Array, budget: float, slope: float, iterations: int) -> Proof:
+def prove(cost: Array, p: Array, kernel: Array, budget: float, slope: float, iterations: int = 0) -> Proof:
     """That a kernel keeps a budget, and what it proves of the least cost within that budget."""
     m, n = cost.shape
     L, r = np.empty(m * n), np.zeros(5)
@@ -145,7 +145,7 @@ def proven_leakage(cost: Array, p: Array, kernel: Array, limit: float, slope: fl
     return found
 
 
-def is_proved(claim: float, proved: float, size: float, rounding: float) -> bool:
+def is_proved(claim: float, proved: float, size: float, rounding: float, tolerance: float = TOLERANCE) -> bool:
     """Whether a claimed bound is proved, to a tenth of the tolerance to which a gap counts as closed.
 
     The kernel does not hold the last digits of the q at which the claim was proved once.
@@ -153,4 +153,4 @@ def is_proved(claim: float, proved: float, size: float, rounding: float) -> bool
     >>> is_proved(1.0 + 1e-12, 1.0, 1.0, 0.0), is_proved(1.0 + 1e-9, 1.0, 1.0, 0.0)
     (True, False)
     """
-    return claim <= proved + 0.1 * TOLERANCE * size + 2.0 * rounding
+    return claim <= proved + 0.1 * tolerance * size + 2.0 * rounding

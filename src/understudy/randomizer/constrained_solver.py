@@ -41,8 +41,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from understudy._types import Array, Index, Mask
-from understudy.errors import DesignError, InfeasibleError, NumericalError
-from understudy.randomizer.certificate import dual
+from understudy.errors import DesignError, InfeasibleError, NumericalError, StoredFileError
+from understudy.randomizer.certificate import dual, prove
 from understudy.randomizer.constraints import (
     Constraint,
     ErrorAtLeast,
@@ -200,9 +200,9 @@ def lower_bound(problem: Program, by: Multipliers) -> float:
 
 
 def lower_bound_with_information(
-    problem: Program, by: Multipliers, q: Array, budget: float = 0.0, cost: float = 1.0, steps: int = 1
+    problem: Program, by: Multipliers, budget: float = 0.0, cost: float = 1.0, steps: int = 1
 ) -> float:
-    """The same of `cost` times the cost and `nu` times the information above the budget; q is a law of the draw."""
+    """The same of `cost` times the cost and `nu` times the information above the budget."""
     p = problem.p
     d, constant = _charge(problem, by, np.float64, cost)
     if by.w.size:
@@ -214,7 +214,7 @@ def lower_bound_with_information(
     rows = (p * (least - 2.0 * lost)).tolist()
     L = np.where(problem.allowed, d - least[:, None], FORBIDDEN)
     # no kernel has an I + L / nu below this
-    found = dual(L, p, np.maximum(q, 1e-300), 1.0 / by.nu, steps=steps)
+    found = dual(L, p, np.maximum(by.q, 1e-300), 1.0 / by.nu, steps=steps)
     # a prior that sums to one up to rounding
     off = 2.0 * abs(math.fsum([*p.tolist(), -1.0])) + 1e-14 * budget
     return math.fsum([*rows, by.nu * (found.value - budget - off), constant])
@@ -265,7 +265,6 @@ class Centre(NamedTuple):
     value: float
     bound: float
     by: Multipliers
-    q: Array
     steps: int
 
 
@@ -283,12 +282,12 @@ class _Step(NamedTuple):
 def interior_point(problem: Program, X: Array, goal: Goal, enough: float = -math.inf) -> Centre:
     """Reach the goal from unknowns `X` that keep every row with room; stop once the value is below `enough`."""
     state = _Iterate(problem, X, goal)
-    best = Centre(X, math.inf, -math.inf, state.multipliers(), state.q, 0)
+    best = Centre(X, math.inf, -math.inf, state.multipliers(), 0)
     left, mu, since = math.inf, math.inf, 0
     for step in range(_STEPS + 1):
         bound = state.bound()
         if bound > best.bound:
-            best = best._replace(bound=bound, by=state.multipliers(), q=state.q)
+            best = best._replace(bound=bound, by=state.multipliers())
         # what the budget is off by counts as well: a kernel that exceeds it may cost less than the optimum
         gap = abs(state.value + state.price * state.over - best.bound) + state.price * abs(state.off)
         since = 0 if gap < 0.9 * left or state.mu < 0.5 * mu else since + 1
@@ -357,12 +356,12 @@ class _Iterate:
     def multipliers(self) -> Multipliers:
         """In the form that proves a bound."""
         w = self.w if self.problem.floor > 0.0 else np.empty((0, 0))
-        return Multipliers(self.z, self.y[: len(self.problem.F)], w, self.goal.information + self.price)
+        return Multipliers(self.z, self.y[: len(self.problem.F)], w, self.goal.information + self.price, self.q)
 
     def bound(self) -> float:
         """What the multipliers prove."""
         budget = self.goal.budget if self.limited else 0.0
-        return lower_bound_with_information(self.problem, self.multipliers(), self.q, budget, self.goal.cost)
+        return lower_bound_with_information(self.problem, self.multipliers(), budget, self.goal.cost)
 
     def advance(self) -> bool:
         """One step; False where none can be made."""
@@ -1065,21 +1064,16 @@ class Problem:
         self._exact = Exact(self.prior, P) if self._exact is None else self._exact.of(P)
         return all(one.kept(self._exact, spare) for one in self.constraints)
 
-    def certify(self, kernel: Array, bound: float, by: Multipliers, optimal: bool | None = None) -> Solution:
-        """The solution that a kernel of the groups is, with a bound on the scaled cost and its multipliers."""
-        P = expand(self.left, kernel)
+    def certify(self, kernel: Array, bound: float, by: Multipliers, P: Array | None = None) -> Solution:
+        """The solution that a kernel of the groups is, or one of all values, with a bound on the scaled cost."""
+        P = expand(self.left, kernel) if P is None else P
         excess = self.excess(P)
         least = min(max(0.0, self.scale * bound * (1.0 - (len(P) + 6) * 2.0**-52)), excess)
-        if optimal is None:
-            optimal = self.closed(excess, least)
+        optimal = excess - least <= TOLERANCE * excess + self.rounding
         leakage = information(self.prior, P.reshape(-1))
         slope = 1.0 / by.nu / self.scale if by.nu > 0.0 else math.nan
         by = by._replace(pairs=self.pairs)
         return Solution(P, self.left.lowest, excess, least, leakage, self.steps, optimal, slope, by)
-
-    def closed(self, excess: float, bound: float) -> bool:
-        """Whether a gap is closed."""
-        return excess - bound <= TOLERANCE * excess + self.rounding
 
     def excess(self, P: Array) -> float:
         """What a kernel of all values costs above the cheapest pairs."""
@@ -1110,11 +1104,14 @@ class Problem:
                 raise
             self.steps = found.iterations
             if self.check(found.kernel):
-                bound = (found.lowest * (1.0 - 4e-16) + found.bound * (1.0 - 1e-14)) / self.scale
                 by = Multipliers(nu=1.0 / (found.slope * self.scale))
-                return self.certify(found.kernel, bound, by, found.optimal)
+                return self.certify(found.kernel, self._bare_bound(found), by)
             budget *= 1.0 - 4e-14  # merged probabilities are rounded: a little less is kept
         return None
+
+    def _bare_bound(self, found: Solution) -> float:
+        """The scaled bound of the problem without constraints."""
+        return (found.lowest * (1.0 - 4e-16) + found.bound * (1.0 - 1e-14)) / self.scale
 
     def _uniform(self) -> Solution:
         """Where the floor leaves no choice."""
@@ -1149,7 +1146,7 @@ class Problem:
         self.steps += centre.steps
         P, bound, by = _clean(centre.X[:m]), centre.bound, centre.by
         if centre.value - bound > 1e-10 * centre.value:
-            bound = max(bound, lower_bound_with_information(program, by, centre.q, self.budget, steps=_DUAL_STEPS))
+            bound = max(bound, lower_bound_with_information(program, by, self.budget, steps=_DUAL_STEPS))
         if without and without.bound > bound:
             bound, by = without.bound, without.by
         if centre.value - bound > _SLACK * centre.value and information(self.p, P.reshape(-1)) < self.budget:
@@ -1209,7 +1206,7 @@ class Problem:
             raise self.impossible(" exactly")
         solution = self.certify(kernel, 0.0, found.by)
         optimal = solution.leakage - found.bound <= TOLERANCE * solution.leakage
-        return solution._replace(optimal=optimal, slope=math.nan), max(0.0, found.bound)
+        return solution._replace(optimal=optimal, slope=math.nan, multipliers=None), max(0.0, found.bound)
 
     def _least_information(self, program: Program) -> Answer:
         start, m = self.start(program), len(self.p)
@@ -1289,21 +1286,33 @@ class Problem:
 
     # What a stored kernel proves -------------------------------------------------------------------------
 
-    def prove(self, P: Array, by: Multipliers) -> Solution | None:
-        """The solution that a kernel of all values is, with what multipliers prove; None where it breaks a rule.
+    def prove(self, P: Array, by: Multipliers) -> Solution:
+        """The solution that a stored kernel of all values is, with what stored multipliers prove.
 
-        Nothing is solved: the rules are checked exactly, and the bound is one evaluation of the dual function.
+        Nothing is solved: the rules are checked exactly, and the bound is one evaluation of the dual function. A
+        `StoredFileError` says where a rule is broken.
         """
-        if not self.keeps(P) or (P[~self.left.open] > 0.0).any():
-            return None
+        most = len(self.p)
+        if not all(0 <= i < k < most for i, k in by.pairs):
+            raise StoredFileError("multipliers.pairs must hold pairs of rows, the first before the second")
         self.pairs = by.pairs
         program = self.program()
+        m, n = program.cost.shape
+        arrays = (by.z, (len(program.G), n)), (by.y, (len(program.F),)), (by.w, (m, n)), (by.q, (n,))
+        if any(given.size and given.shape != size for given, size in arrays) or by.nu < 0.0:
+            raise StoredFileError("multipliers must have the shapes that the constraints give, and not be negative")
+        if not self.keeps(P) or (P[~self.left.open] > 0.0).any():
+            raise StoredFileError("the kernel does not keep the constraints and the demand")
         kernel = np.array([P[g[0]][self.left.columns] for g in self.left.groups])
         if by.nu == 0.0:
             bound = lower_bound(program, by)
+        elif by.q.size == 0:
+            bound = self._bare_bound(
+                prove(self.left.cost, self.p, kernel, self.budget, 1.0 / by.nu / self.scale).solution
+            )
         else:
-            bound = lower_bound_with_information(program, by, self.p @ kernel, self.budget, steps=_DUAL_STEPS)
-        return self.certify(kernel, bound, by)._replace(kernel=P)
+            bound = lower_bound_with_information(program, by, self.budget, steps=_DUAL_STEPS)
+        return self.certify(kernel, bound, by, P)
 
     # What cannot be -------------------------------------------------------------------------------------
 
@@ -1388,6 +1397,13 @@ def least_leakage_within(
         return problem.solve()
 
     return follow_curve(curve, lambda found: affordable(found.kernel), limit, best, least, proven, TOLERANCE)
+
+
+def leakage_bound(found: Solution, budget: float, limit: float) -> float:
+    """What no kernel of a cost within the limit leaks less than, by a solution that is proven at a budget."""
+    if not math.isfinite(found.slope):
+        return 0.0
+    return budget + found.slope * (found.bound - max(limit - found.lowest, 0.0))
 
 
 def least_distortion(cost: Array, p: Array, error: float) -> Solution:

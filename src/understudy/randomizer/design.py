@@ -54,8 +54,9 @@ from understudy.errors import (
 )
 from understudy.models.family import Family
 from understudy.models.model import Model, probe, same_probe
-from understudy.randomizer.certificate import is_proved, prove, proven_leakage
-from understudy.randomizer.constrained_solver import Problem, least_distortion, least_leakage_within
+from understudy.randomizer.certificate import Dual, Proof, is_proved, prove, proven_leakage
+from understudy.randomizer.constrained_solver import TOLERANCE as CONSTRAINED_TOLERANCE
+from understudy.randomizer.constrained_solver import Problem, leakage_bound, least_distortion, least_leakage_within
 from understudy.randomizer.constraints import (
     Constraint,
     ErrorAtLeast,
@@ -72,6 +73,7 @@ from understudy.randomizer.measures import capacity, entropy, mutual_information
 from understudy.randomizer.residual import Approximate, Charge, charge, rounded_up
 from understudy.randomizer.solver import (
     TOLERANCE,
+    Multipliers,
     Solution,
     as_cost,
     as_prior,
@@ -237,7 +239,7 @@ class Design:
 
     `constraints` are kept besides, each exactly; `lower_bound` then speaks of the kernels that keep them too, and a gap
     of 1e-7 counts as closed. Where nothing but constraints was asked for, the demand is a leakage of infinity, and
-    there is no budget.
+    there is no budget. `certificate` holds the multipliers that prove the bound.
 
     >>> import understudy as us
     >>> solved = us.solve([[0, 1], [1, 0]], leakage=0.2)
@@ -269,6 +271,7 @@ class Design:
     costs: Costs | None = None
     charge: Charge | None = None
     constraints: tuple[Constraint, ...] = ()
+    certificate: Multipliers | None = None
     terms: Terms = DEFAULT_TERMS
     _cache: dict[str, Any] = field(default_factory=dict, init=False)  # what is worked out when it is asked for
 
@@ -520,12 +523,14 @@ class Design:
             content["charge"] = self.charge.to_dict()
         if self.constraints:
             content["constraints"] = [one.to_dict() for one in self.constraints]
+        if self.certificate is not None:
+            content["multipliers"] = self.certificate.to_dict()
         return content
 
     @classmethod
     def from_content(cls, content: Plain, family: Family | None) -> Design:
         """The design in a file, if what it claims is proved; see `load_design`."""
-        if content.keys() - {"charge", "constraints"} != FIELDS:
+        if content.keys() - {"charge", "constraints", "multipliers"} != FIELDS:
             raise StoredFileError("the fields are not those of a design")
         parts = shared_parts(content, family)
         leak = stored_charge(content.get("charge"), parts)
@@ -536,10 +541,11 @@ class Design:
         randomizer = stored_randomizer(content["kernel"], parts)
         claim = _Claim(content)
         beside = tuple(Constraint.from_dict(one) for one in entries("constraints", content.get("constraints", [])))
-        if beside or name == "error_at_least":
+        by = Multipliers.from_dict(content["multipliers"]) if "multipliers" in content else None
+        if by is None and (beside or name == "error_at_least"):
             made = _compare(parts, randomizer, demand, beside, leak)
         else:
-            made = _certify(parts, randomizer, demand, leak, claim)
+            made = _certify(parts, randomizer, (demand, beside, by), leak, claim)
         claim.check(made)
         return with_terms(made, stored_terms(content, parts.family))
 
@@ -752,7 +758,7 @@ def _design_of_solution(
     status = "optimal" if solution.optimal else "inexact"
     return _construct(
         randomizer, p, cost, distortion, lower, gap, solution.leakage, budget, demand, status,
-        solution.iterations, solution.slope, proven, error, family, found, leak, constraints,
+        solution.iterations, solution.slope, proven, error, family, found, leak, constraints, solution.multipliers,
     )  # fmt: skip
 
 
@@ -1132,12 +1138,11 @@ def load_design(path: str | os.PathLike[str], family: Family | None = None) -> A
 
     Notes
     -----
-    Nothing is solved again for a design with a leakage or a distortion. The counts of each row of the kernel sum to
-    2^53 exactly, its mutual information keeps the budget with rounding allowed for, and the lower bound is proved anew
-    by one dual evaluation at the stored multiplier (`understudy.randomizer.certificate`); those of a robust design
-    likewise, at its own multipliers. Files hold no multipliers of other constraints, so a design with constraints or
-    with an error that was asked for is compared with one that is found anew, each constraint being checked exactly; and
-    so is the long run of a causal one.
+    Nothing is solved again. The counts of each row of the kernel sum to 2^53 exactly, its mutual information keeps the
+    budget with rounding allowed for, each constraint is checked exactly, and the lower bound is proved anew by one dual
+    evaluation at the stored multipliers (`understudy.randomizer.certificate`). Files of 0.2 and before hold no
+    multipliers of constraints: such a design with constraints, or with an error that was asked for, is compared with
+    one that is found anew. So is the long run of a causal design.
     The costs are taken as they stand: that they are those of the models is not checked.
 
     Examples
@@ -1377,44 +1382,58 @@ def agree(claim: float | None, truth: float | None, scale: float = 0.0) -> bool:
     return math.isclose(claim, truth, rel_tol=1e-6, abs_tol=1e-12 * abs(truth) + abs(scale) + 1e-30)
 
 
-def _certify(parts: StoredParts, stored: Randomizer, demand: Demand, leak: Charge | None, claim: _Claim) -> Design:
-    """The design of a stored kernel, if that keeps the demand and proves the bounds that are claimed."""
-    (name, wanted), p, cost, kernel = demand, parts.prior, parts.cost, stored.kernel
+def _certify(
+    parts: StoredParts,
+    stored: Randomizer,
+    asked: tuple[Demand, tuple[Constraint, ...], Multipliers | None],
+    leak: Charge | None,
+    claim: _Claim,
+) -> Design:
+    """The design of a stored kernel, if that keeps all that was asked and proves the bounds that are claimed.
+
+    With multipliers the problem is one with constraints, an error that was asked for being one of them.
+    """
+    (demand, constraints, by), p, cost, kernel = asked, parts.prior, parts.cost, stored.kernel
+    name, wanted = demand
     leakage = information(p, kernel.reshape(-1))
-    slope, iterations = claim["slope"], claim.iterations
-    budget = total(leakage, leak)
-    if name == "leakage":
-        budget = _budget_in_nats(wanted, p)
+    # where a distortion was asked for, the budget is the leakage of the kernel, and a little more for rounding
+    budget, left = total(leakage, leak), leakage * (1.0 + 1e-14)
+    if name != "distortion_at_most":
+        budget = _budget_in_nats(wanted, p) if name == "leakage" else math.inf
         left = budget if leak is None else leak.left_for_the_draw(budget)
-        proof = prove(cost, p, kernel, left, slope, iterations)
+    tolerance = TOLERANCE if by is None else CONSTRAINED_TOLERANCE
+    if by is None:
+        proof = prove(cost, p, kernel, left, claim["slope"], claim.iterations)
     else:
-        # the budget is the leakage of the kernel, and a little more for rounding
-        proof = prove(cost, p, kernel, leakage * (1.0 + 1e-14), slope, iterations)
-        if not meets(proof.solution, cost, p, _number(name, wanted)):
-            raise StoredFileError(_NO_SOLUTION)
+        names = Names(stored.values, stored.pseudo)
+        problem = Problem(cost, p, _effective_constraints(demand, constraints, leak, p, names), left)
+        proof = Proof(problem.prove(kernel, by)._replace(iterations=claim.iterations), problem.rounding)
     solution = proof.solution
     leak_gap = 0.0
     if name == "distortion_at_most":
-        least = proven_leakage(cost, p, kernel, _number(name, wanted), slope)
-        if not is_proved(claim["leakage_lower_bound"], least.value, leakage, least.rounding):
+        limit = _number(name, wanted)
+        if not meets(solution, cost, p, limit):
+            raise StoredFileError(_NO_SOLUTION)
+        least = Dual(leakage_bound(solution, left, limit), 1e-14 * leakage)
+        if by is None:
+            least = proven_leakage(cost, p, kernel, limit, claim["slope"])
+        if not is_proved(claim["leakage_lower_bound"], least.value, leakage, least.rounding, tolerance):
             raise StoredFileError("leakage_lower_bound is not what the kernel, the prior and the costs give")
-        leak_gap = leakage - claim["leakage_lower_bound"] - TOLERANCE * leakage - 1e-14
+        leak_gap = leakage - claim["leakage_lower_bound"] - tolerance * leakage - 1e-14
     closed = solution.optimal and leak_gap <= 0.0
     if claim.status == "optimal" and not closed:
         raise StoredFileError(_NO_SOLUTION)
-    made = _design_of_solution(
-        solution, (cost, p, demand, claim["leakage_lower_bound"], budget), parts.family, parts.costs, leak
-    )
+    figures = cost, p, demand, claim["leakage_lower_bound"], None if by and budget == math.inf else budget
+    made = _design_of_solution(solution, figures, parts.family, parts.costs, leak, constraints)
     rounding = proof.rounding + 1e-15 * made.distortion
-    bound = solution.excess - claim["gap"]
-    if not is_proved(bound, solution.bound, solution.excess, rounding) or not is_proved(
-        claim["lower_bound"], made.lower_bound, solution.excess, rounding
-    ):
+    claims = (solution.excess - claim["gap"], solution.bound), (claim["lower_bound"], made.lower_bound)
+    if not all(is_proved(bound, least, solution.excess, rounding, tolerance) for bound, least in claims):
         raise StoredFileError("lower_bound is not what the kernel, the prior and the costs give")
     # what was claimed is proved; a gap that was not closed when the file was written stays so
-    inexact = claim.status == "inexact" and (claim["gap"] > TOLERANCE * solution.excess or leak_gap > 0.0)
+    inexact = claim.status == "inexact" and (claim["gap"] > tolerance * solution.excess or leak_gap > 0.0)
     lower = claim["lower_bound"] if agree(claim["lower_bound"], made.lower_bound) else made.lower_bound
-    gap = claim["gap"] if agree(claim["gap"], made.gap, made.distortion - lower) else made.gap
+    slack = max(made.distortion - lower, 0.1 * tolerance * solution.excess)
+    gap = claim["gap"] if agree(claim["gap"], made.gap, slack) else made.gap
     status = "inexact" if inexact else made.status
     return replace(made, randomizer=stored, lower_bound=lower, gap=gap, status=status)
 
@@ -1452,6 +1471,14 @@ def _compare(
     gap = max(distortion - fresh.lower_bound, 0.0)
     budget = spent if inverse else fresh.budget
     status = "inexact" if coarse else fresh.status
+    # the multipliers are those of the kernel that was found anew: the file is compared again when it is loaded again
     return replace(
-        fresh, randomizer=stored, distortion=distortion, leakage=leakage, budget=budget, gap=gap, status=status
+        fresh,
+        randomizer=stored,
+        distortion=distortion,
+        leakage=leakage,
+        budget=budget,
+        gap=gap,
+        status=status,
+        certificate=None,
     )

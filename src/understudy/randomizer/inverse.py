@@ -69,6 +69,7 @@ def follow_curve(
     x = limit - best.lowest
     share = (least.excess - x) / (least.excess - best.excess)
     budget = low + (high - low) * share * share
+    proof: tuple[Solution, float] | None = None
     for _ in range(_ROUNDS):
         try:
             solution = curve(budget)
@@ -82,7 +83,9 @@ def follow_curve(
         step = 0.0
         if math.isfinite(solution.slope):
             # R(x) >= I + beta (bound - x), the tangent with its proof
-            proven = max(proven, budget + solution.slope * (solution.bound - x))
+            tangent = budget + solution.slope * (solution.bound - x)
+            if tangent > proven:
+                proven, proof = tangent, (solution, budget)
             # a little to the right of the root, so that the demand is met
             step = solution.slope * (2.0 * solution.excess - solution.bound - x) + 1e-13 * budget
             step += 0.25 * step * step / budget
@@ -92,6 +95,11 @@ def follow_curve(
         budget = new if low < new < high else 0.5 * (low + high)
     proven = min(proven, best.leakage)
     closed = best.leakage - proven <= tolerance * best.leakage + 1e-14
+    if proof is not None and best.multipliers is not None and best.multipliers is not proof[0].multipliers:
+        # one set of multipliers proves both bounds: D >= bound - (I - budget) / beta as well
+        by, budget = proof
+        bound = by.bound - max(best.leakage - budget, 0.0) / by.slope
+        best = best._replace(bound=min(bound, best.excess), slope=by.slope, multipliers=by.multipliers)
     return best._replace(optimal=best.optimal and closed), proven
 
 

@@ -30,8 +30,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from understudy._types import Array, Index
+from understudy._types import Array, Index, Json, Plain
 from understudy.errors import DesignError, InfeasibleError
+from understudy.serialize import fields, stored_array
 from understudy.transform.backend import load_kernels
 
 # Compiled kernels ---------------------------------------------------------------------------------
@@ -441,15 +442,36 @@ _LIFT = 2.0**600
 class Multipliers(NamedTuple):
     """What proves the bound of a problem with constraints, beside the costs: see `constrained_solver.Program`.
 
-    Multipliers of the local rows (R, n), of those across (K,), of the floor (m, n) and of the information; and the
-    pairs of rows that have rows of their own. Arrays that are empty stand for zeros.
+    Multipliers of the local rows (R, n), of those across (K,), of the floor (m, n) and of the information; a law of the
+    draw (n,); and the pairs of rows that have rows of their own. Arrays that are empty stand for zeros.
     """
 
     z: Array = np.empty((0, 0))
     y: Array = np.empty(0)
     w: Array = np.empty((0, 0))
     nu: float = 0.0
+    q: Array = np.empty(0)
     pairs: tuple[tuple[int, int], ...] = ()
+
+    def to_dict(self) -> Plain:
+        """The multipliers as a stored design keeps them."""
+        return {
+            "local": self.z.tolist(),
+            "across": self.y.tolist(),
+            "floor": self.w.tolist(),
+            "information": self.nu,
+            "law": self.q.tolist(),
+            "pairs": [list(pair) for pair in self.pairs],
+        }
+
+    @classmethod
+    def from_dict(cls, plain: Json) -> Multipliers:
+        """The multipliers again; whether they fit a problem is checked there."""
+        axes = {"local": 2, "across": 1, "floor": 2, "information": 0, "law": 1, "pairs": 2}
+        given = fields("multipliers", plain, *axes, kind=False)
+        found = {part: stored_array(f"multipliers.{part}", given[part], count) for part, count in axes.items()}
+        z, y, w, nu, q, pairs = (x if x.size else np.empty((0,) * axes[part]) for part, x in found.items())
+        return cls(z, y, w, float(nu), q, tuple((i, k) for i, k in pairs.astype(int).tolist()))
 
 
 class Solution(NamedTuple):
