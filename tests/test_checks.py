@@ -71,6 +71,7 @@ MODELS = {
 }
 
 
+@pytest.mark.sample(default=4, seconds=6, reason="every model, each checked by simulation")
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_passes_every_check(name):
     """Our own models, and a class with only the four methods."""

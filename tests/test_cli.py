@@ -79,6 +79,7 @@ def test_demo_finds_the_person_in_the_raw_readings_and_the_understudy_in_the_dis
     assert "at least 13.35 percent" not in one_line(told.stdout)
 
 
+@pytest.mark.sample(default=1, seconds=5, reason="two processes")
 @pytest.mark.parametrize(("seed", "columns"), [("0", "80"), ("3", "120")])
 def test_demo_draws_the_understudy_and_quotes_the_guarantee(seed, columns):
     """By default; the conditions come with the number, and the shown draw with the reason why it may be shown."""
@@ -106,6 +107,7 @@ def test_the_default_of_the_demo_is_a_room_that_is_played_by_another():
     assert "plays its own part in 86.6 percent of all draws" in text
 
 
+@pytest.mark.long(seconds=3, reason="a process of its own")
 def test_demo_does_without_letters_that_a_terminal_lacks():
     """Curves of plain letters, no traceback."""
     told = understudy("demo", PYTHONIOENCODING="ascii:replace")
@@ -298,6 +300,7 @@ def test_json_is_one_document():
     assert room["kernel"][0][0] == pytest.approx(0.8664, abs=1e-4)
 
 
+@pytest.mark.long(seconds=2, reason="a process that draws")
 def test_demo_writes_a_picture(tmp_path):
     """A PNG, on request."""
     path = tmp_path / "picture.png"

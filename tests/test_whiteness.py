@@ -12,6 +12,7 @@ def white(seed, shape):
     return np.random.default_rng(seed).standard_normal(shape)
 
 
+@pytest.mark.sample(default=1, seconds=4, reason="thousands of tests of white scores")
 @pytest.mark.parametrize("shape", [(400,), (400, 3), (40, 2, 10)])
 def test_p_values_are_not_too_small_on_white_scores(shape):
     """Of 2,000 white samples about 1 percent may have p < 0.01; more than 2.2 percent has probability 1e-6."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import law_pairs
 import numpy as np
 import pytest
-import test_output_law
-import test_output_law_general
 from adversary_cases import disguised, finds, halves, known_of, once
 from helpers import room
 
@@ -22,7 +21,7 @@ DOUBLES = Release((0.0,))
 SLOW = ("General", "Nonlinear")
 QUICK = [
     pair
-    for pair in (*test_output_law.PAIRS, *test_output_law_general.PAIRS)
+    for pair in (*law_pairs.PAIRS, *law_pairs.GENERAL)
     if not any(getattr(m, "atoms", False) or type(m).__name__ in SLOW for m in (pair.source, pair.target))
 ]
 

@@ -76,6 +76,7 @@ def test_without_models_it_comes_near_who_has_them():
     assert right(Hidden().learn(learn, KNOWN, rng), judge) > best - 0.03
 
 
+@pytest.mark.long(seconds=1, reason="trains on long recordings")
 def test_it_sees_what_is_in_the_noise_alone():
     """The same level, and twice the noise."""
     attack = Hidden().learn(moving(3, level=0.0, spread=2.0), KNOWN, np.random.default_rng(0))

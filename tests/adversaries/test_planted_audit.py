@@ -38,6 +38,7 @@ LEAKS = {
 }
 
 
+@pytest.mark.sample(default=1, seconds=5, reason="three kinds of leaks, two audits each")
 @pytest.mark.parametrize("leak", LEAKS)
 def test_a_planted_leak_is_found_and_its_twin_tells_nothing(leak):
     """By the adversary that is made for it; the twin is what the filter makes of the same readings."""

@@ -20,11 +20,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
+import law_pairs
 import numpy as np
 import pytest
 import scipy.stats
-import test_output_law
-import test_output_law_general
 from adversary_cases import ALPHA, audited, disguised, finds, guesses, known_of, once
 from helpers import room
 from learner_cases import chance_moving
@@ -73,7 +72,7 @@ SIZES = {
 }
 LAWS = [
     Pair(pair.name, pair.source, pair.target, *SIZES.get(pair.name, (24, 100)))
-    for pair in (*test_output_law.PAIRS, *test_output_law_general.PAIRS)
+    for pair in (*law_pairs.PAIRS, *law_pairs.GENERAL)
 ]
 ATOMS = [
     pair for pair in LAWS if any(getattr(model, "atoms", False) for model in (pair.source, pair.target))

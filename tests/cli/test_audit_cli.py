@@ -128,6 +128,7 @@ def test_the_same_seed_gives_the_same_audit(simulated, files, understudy):
     assert first == again
 
 
+@pytest.mark.long(seconds=11, reason="a whole audit of a file from the command line")
 def test_a_file_is_attacked_as_the_family_reads_it(files, tmp_path, understudy):
     """Columns are the design's own; raw readings, noise and utility come with it, and no reading is printed."""
     out, save = tmp_path / "a.html", tmp_path / "a.json"

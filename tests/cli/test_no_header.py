@@ -63,6 +63,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sample(default=10, seconds=5, reason="36 commands")
 @pytest.mark.parametrize(("command", "kind"), CASES)
 def test_no_field_of_the_first_line_is_shown(files, tmp_path, understudy, monkeypatch, command, kind):
     """Every command that reads a file names what it wants and how many fields there are."""

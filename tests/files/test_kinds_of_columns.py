@@ -126,6 +126,7 @@ def every_output(kinds):
     return chosen
 
 
+@pytest.mark.sample(default=60, seconds=2, reason="216 kinds of columns")
 @pytest.mark.filterwarnings("ignore::understudy.errors.UnderstudyWarning")
 @pytest.mark.parametrize(("kind", "role", "target"), every_output(KINDS))
 def test_parquet_of_any_kind_is_applied_or_refused(lab, tmp_path, kind, role, target):

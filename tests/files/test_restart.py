@@ -44,6 +44,7 @@ def long_file(lab, tools, tmp_path_factory):
     return tools.write_csv(folder / "in.csv", ["time", "co2", "people"], times, map(repr, Y.tolist()), labels)
 
 
+@pytest.mark.long(seconds=8, reason="interpreters that are killed, one by one")
 @pytest.mark.parametrize(
     "kills", [1, pytest.param(3, marks=pytest.mark.long(seconds=12, reason="five processes, 200,000 rows each"))]
 )

@@ -35,6 +35,7 @@ def readings(models=RIGHT, seed=1, theta=THETA):
     return us.sample(us.Family(models).along(theta.tolist()), len(theta), rng=seed)
 
 
+@pytest.mark.sample(default=1, seconds=4, reason="four models, each gated")
 @pytest.mark.parametrize("seed", range(4))
 def test_a_right_model_passes(seed):
     """Four times: a false alarm in any of them has probability 4e-3, and the seeds are fixed."""
@@ -44,6 +45,7 @@ def test_a_right_model_passes(seed):
     assert found.scores == 3980
 
 
+@pytest.mark.sample(default=2, seconds=4, reason="five models, each gated")
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [
@@ -82,6 +84,7 @@ def test_noise_whose_size_has_a_memory_is_found():
     assert "memory" not in found
 
 
+@pytest.mark.long(seconds=3, reason="two channels, gated")
 def test_channels_that_know_each_other_are_found():
     """Two channels with a correlation that the model leaves out, and the same with it."""
     cov = np.array([[1.0, 0.4], [0.4, 1.0]])
@@ -91,6 +94,7 @@ def test_channels_that_know_each_other_are_found():
     assert gate({0: joint, 1: joint}, history(Y)).passed
 
 
+@pytest.mark.long(seconds=3, reason="a long recording, gated")
 def test_a_leak_that_only_many_scores_show_is_found():
     """A mean of 0.25 in one value: hardly seen in a score, plain in 60."""
     rng = np.random.default_rng(5)
@@ -147,6 +151,7 @@ def test_what_a_family_keeps_is_plain():
     assert {"name", "class", "value", "p", "limit", "passed", "sentence"} <= plain["verdicts"][0].keys()
 
 
+@pytest.mark.long(seconds=2, reason="gates twice")
 def test_the_same_data_give_the_same_gate():
     """The simulations have a seed of their own."""
     held = history(readings())

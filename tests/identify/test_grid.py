@@ -89,6 +89,7 @@ def test_every_value_of_the_grid_can_be_snapped_to():
     assert np.abs(grid.snap(y) - y).max() < 1e-9 * grid.step
 
 
+@pytest.mark.long(seconds=3, reason="many laws, many seeds")
 def test_continuous_readings_have_no_grid():
     """160 continuous records of 12 to 300 readings, scales from 1e-5 to 1e5: none is taken for a grid."""
     rng = np.random.default_rng(3)
@@ -320,6 +321,7 @@ def test_means_over_several_numbers_of_readings_are_mostly_on_the_commonest():
     assert share == pytest.approx(0.8, abs=0.05)
 
 
+@pytest.mark.sample(default=2, seconds=1, reason="five recordings of a hundred thousand readings")
 @pytest.mark.parametrize(
     ("kind", "step"),
     [

@@ -82,6 +82,7 @@ def test_the_climb_does_not_fall():
         chain = maximised(found, rows, rows.theta, 2, np.array([1e-6]))
 
 
+@pytest.mark.long(seconds=1, reason="fits hidden states")
 def test_known_parameters_come_back():
     """Means within 5 sd/sqrt(n), variances within 5 sqrt(2/n), moves within 5 binomial errors of each level."""
     models = {v: room(v) for v in (0, 1)}
@@ -107,6 +108,7 @@ def test_more_levels_than_one_predict_better():
     assert three > one + 1000.0
 
 
+@pytest.mark.long(seconds=2, reason="fits hidden states")
 def test_two_channels_gaps_and_unknown_labels():
     """Vectors with holes: the likelihood of the fit is that of its models along the path."""
     cov = [[1.0, 0.5], [0.5, 2.0]]

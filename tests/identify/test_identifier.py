@@ -209,6 +209,7 @@ def test_before_fit_there_is_no_family():
     assert not hasattr(Identifier(), "family_")
 
 
+@pytest.mark.long(seconds=1, reason="fits twice")
 def test_the_same_seed_gives_the_same_family(frame):
     """Nothing is left to chance."""
     one, other = (fit(frame, model=["AR(1), normal", "AR(1), Student-t"], **NAMES) for _ in range(2))

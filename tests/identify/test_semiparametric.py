@@ -26,6 +26,7 @@ def skewed(seed):
     return us.sample(family.along(THETA.tolist()), len(THETA), rng=seed)
 
 
+@pytest.mark.long(seconds=8, reason="fits and gates two candidates")
 def test_skewed_noise_fails_with_student_and_passes_with_free_noise():
     """The law of innovations was the only thing wrong, and the gate says so both times."""
     train, held = history(skewed(1)), history(skewed(2))
@@ -37,6 +38,7 @@ def test_skewed_noise_fails_with_student_and_passes_with_free_noise():
     assert free.name == "AR(1), free noise by class"
 
 
+@pytest.mark.long(seconds=5, reason="fits and gates two candidates")
 def test_dependence_that_a_free_law_cannot_mend_still_fails():
     """An AR(2) fitted with one lag: the innovations know each other whatever their law."""
     model = us.AutoRegressive([0.5, 0.4], 1.0, us.Scalar(scipy.stats.t(4)), past=[10.0, 10.0])

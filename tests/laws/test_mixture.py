@@ -91,6 +91,7 @@ NORMALS = {
 }
 
 
+@pytest.mark.sample(default=2, seconds=2, reason="six laws in many digits")
 @pytest.mark.parametrize("name", NORMALS)
 def test_scores_agree_with_mpmath_far_into_both_tails(name: str) -> None:
     """To 4e-15 of max(1, |z|), for readings of up to 45 standard deviations and spikes of 40 of the widest."""

@@ -327,6 +327,7 @@ def test_a_probe_notices_a_change_of_a_rounded_model(other):
     assert not same_probe(probe(SENSOR), probe(other))
 
 
+@pytest.mark.long(seconds=2, reason="fingerprints of slow models")
 def test_a_probe_notices_a_change_of_probabilities():
     """Of atoms, of weights, of a hidden chain, by one part in a million."""
 

@@ -64,6 +64,7 @@ def pair():
 SLOW = pytest.mark.long(seconds=2, reason="quadrature, reading by reading")
 
 
+@pytest.mark.long(seconds=3, reason="a model of quadratures, checked by simulation")
 @pytest.mark.parametrize(
     "make", [chain, *(pytest.param(make, marks=SLOW) for make in (quartic, bimodal, positive, pair))]
 )

@@ -42,6 +42,7 @@ def overlaps(figure):
     return bad
 
 
+@pytest.mark.long(seconds=3, reason="draws a figure and measures every letter")
 def test_no_text_overlaps_another_or_leaves_its_box(outcome):
     """In every diagram of the report, at its own size."""
     assert len(outcome.pictures) == 7

@@ -193,6 +193,7 @@ def test_a_leap_is_many_steps(readings):
         assert np.allclose(leap[1:], pair.carried(slow)[1:], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.long(seconds=2, reason="a design of simulated costs")
 def test_models_without_a_law_across_gaps_withhold():
     """With a cadence that is the default; without, a gap is refused as before."""
     noise = us.Scalar(stats.t(4.0))
@@ -316,6 +317,7 @@ def test_filled_outputs_follow_from_the_key(design, readings):
     assert one.step(float(readings[1]), key=NOON + 4 * MINUTE) == two.step(float(readings[1]), key=NOON + 4 * MINUTE)
 
 
+@pytest.mark.long(seconds=3, reason="a design of simulated costs")
 def test_what_is_withheld_is_filled_too():
     """Models that withhold after a gap release fresh outputs meanwhile: every slot has one."""
     noise = us.Scalar(stats.t(4.0))

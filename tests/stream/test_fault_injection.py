@@ -328,6 +328,7 @@ def cut_and_go_on(design, readings, folder, run, chosen, enough=None):
     return disks, len(seen), failures
 
 
+@pytest.mark.long(seconds=3, reason="a run for each write")
 @pytest.mark.parametrize(
     "variant",
     [

@@ -96,6 +96,7 @@ def close(out, wanted):
     return released_as(out, wanted, (0.0,) if grid else design().resolution)
 
 
+@pytest.mark.long(seconds=5, reason="many random patterns of gaps")
 @FAST
 @given(missing=GAPS, seed=st.integers(0, 20), make=st.sampled_from([room, gridded]))
 def test_what_is_withheld_follows_from_what_is_missing(missing, seed, make):
@@ -127,6 +128,7 @@ def test_batches_steps_and_snapshots_have_the_same_bits(missing, seed, cuts, mak
     assert same_bits(np.concatenate(parts), whole)
 
 
+@pytest.mark.long(seconds=3, reason="many restarts")
 def test_restarts_and_replays_through_a_ledger(tmp_path):
     """In the midst of a refill, with the same bits after it; and a key that was withheld is withheld again."""
     missing = np.isin(np.arange(30), [8, 9, 20])
@@ -187,6 +189,7 @@ def test_models_with_an_exact_law_across_gaps_are_unaffected():
     assert not isinstance(other._now.map, RestartingMap)
 
 
+@pytest.mark.long(seconds=2, reason="two fits")
 def test_members_that_do_not_agree_are_refused_before_a_draw(tmp_path):
     """Orders 1 and 2: what is withheld would tell which one is meant."""
     made = us.design(
@@ -219,6 +222,7 @@ def test_theta_may_change_at_any_moment(missing, seed, make):
     assert same_bits(np.array(single), out)
 
 
+@pytest.mark.long(seconds=4, reason="many random patterns of gaps")
 @FAST
 @given(missing=GAPS, seed=st.integers(0, 20), make=st.sampled_from([room, gridded]))
 def test_epochs_and_decisions_within_a_refill(missing, seed, make):
@@ -264,6 +268,7 @@ def test_a_causal_design_in_batches_has_the_law_of_its_pseudo_path(tmp_path):
     assert white_pvalue(scores(theta)) < ALPHA
 
 
+@pytest.mark.long(seconds=2, reason="a design of simulated costs")
 def test_values_between_which_a_filter_cannot_go_on_are_refused_within_a_refill_too():
     """One value on a grid and one off it, of one order: refused at once, not only when outputs leave."""
     made = us.design(

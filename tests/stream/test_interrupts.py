@@ -36,6 +36,7 @@ def _line(frame):
     return linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
 
 
+@pytest.mark.sample(default=4, seconds=4, reason="an interrupt at each line")
 @pytest.mark.parametrize("more", [None, 0, 3, 5, 7])
 @pytest.mark.parametrize("epoch", [None, 3])
 def test_interrupted_at_any_line_nothing_is_lost_or_made_twice(design, readings, tmp_path, epoch, more):

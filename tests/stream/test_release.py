@@ -244,6 +244,7 @@ def test_the_default_range_holds_models_that_oscillate(period):
     assert high > Y.max()
 
 
+@pytest.mark.sample(default=1, seconds=7, reason="three designs of simulated costs")
 @pytest.mark.parametrize("first", [0, 4, 6])
 def test_a_glitch_does_not_show_where_models_withhold(first):
     """Which outputs are withheld is what it is without the glitch, at the beginning, in a row and after a gap."""
@@ -331,6 +332,7 @@ def test_a_row_is_found_wherever_it_lies(empty):
     assert stops(gaps)
 
 
+@pytest.mark.long(seconds=7, reason="designs on fine grids")
 def test_single_precision_needs_models_that_round_more_coarsely():
     """Declared for continuous models it is refused, naming a step that would do; readings are moved to that grid."""
     family = us.Family(worker.room, values=[0, 1])
@@ -348,6 +350,7 @@ def test_single_precision_needs_models_that_round_more_coarsely():
         made.stream(1).apply(np.array([single[0], Y[1], single[2]]))
 
 
+@pytest.mark.long(seconds=4, reason="designs on fine grids")
 def test_significant_digits_likewise():
     """%.6g is declared as such; another number of digits is refused at the first reading that has more."""
     rounded = us.Family(lambda v: us.Quantised(worker.room(v), step=1.0), values=[0, 1])
@@ -441,6 +444,7 @@ def test_a_release_is_a_value(design):
     assert same.to_plain() == release.to_plain()
 
 
+@pytest.mark.long(seconds=3, reason="designs of simulated costs")
 def test_models_without_a_bound_say_that_theirs_is_stated():
     """Student's t: a stated accuracy of the scores, charged, and named as such on the card."""
     noise = us.Scalar(stats.t(5.0))
@@ -453,6 +457,7 @@ def test_models_without_a_bound_say_that_theirs_is_stated():
     assert "stated, not proved" in made.guarantee.text()
 
 
+@pytest.mark.long(seconds=2, reason="a design of simulated costs")
 def test_scores_of_heavy_tails_are_clipped():
     """A reading far in the tail of Student's t has the output of the score 6, by steps and in batches alike."""
     noise = us.Scalar(stats.t(4.0))

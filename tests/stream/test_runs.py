@@ -226,6 +226,7 @@ with opened(Path(sys.argv[1])) as ledger:
 """
 
 
+@pytest.mark.long(seconds=4, reason="interpreters that are killed, one by one")
 @pytest.mark.parametrize(
     "waits",
     [(40, 90), pytest.param((1, 40, 90), marks=pytest.mark.long(seconds=7, reason="three interpreters, one by one"))],

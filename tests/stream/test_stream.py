@@ -144,6 +144,7 @@ def test_epochs_by_time(design):
         stream.step(100.0, key=at)
 
 
+@pytest.mark.long(seconds=2, reason="a design on a grid")
 def test_atoms_are_scored_with_the_key_of_the_stream(tmp_path):
     """A grid chain through a stream: replay, chunks and restarts agree, and another stream has other uniforms."""
     a = us.Markov(Atoms([0, 1, 2], [0.5, 0.3, 0.2]), lambda y: Atoms([0, 1, 2], [0.3, 0.4, 0.3]))
@@ -219,6 +220,7 @@ def test_snapshots_that_are_not_right_are_refused(design, readings):
         us.Stream.restore(other, blob)
 
 
+@pytest.mark.long(seconds=3, reason="a design of simulated costs")
 def test_other_versions_are_warned_of_where_they_matter(readings, monkeypatch):
     """A Gauss-Markov stream goes on silently; one with other laws warns."""
     t = us.Family(lambda v: us.AutoRegressive(0.5, intercept=float(v), noise=us.Scalar(stats.t(5))), values=[0, 1])

@@ -110,6 +110,7 @@ def chunks(causal, Y, cuts=(1, 3, 17)):
     return state, np.concatenate(out)
 
 
+@pytest.mark.sample(default=5, seconds=2, reason="13 models, method by method")
 @pytest.mark.parametrize("name", MODELS)
 def test_scores_and_values_are_those_of_the_four_methods(name):
     """To 1e-9 (1e-12 here), gaps included, for every kind of law; and the states agree."""

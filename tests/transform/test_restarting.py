@@ -220,6 +220,7 @@ def test_noise_with_atoms_counts_too():
     np.testing.assert_allclose(out[:, 0], by_hand(Y, model, model, Uniforms(KEY))[:, 0])
 
 
+@pytest.mark.sample(default=1, seconds=3, reason="four kinds of models")
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_a_switch_within_a_refill_or_after_it(kind):
     """At every moment: the source goes on with the readings it has, and the target too."""

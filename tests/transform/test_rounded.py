@@ -88,6 +88,7 @@ def test_which_loop_runs(name):
     assert type(whitening(MODELS[name], UNIFORMS)) is LOOPS[name]
 
 
+@pytest.mark.sample(default=6, seconds=2, reason="19 models, method by method")
 @pytest.mark.parametrize("name", list(MODELS))
 def test_whitening_agrees_with_the_methods(name):
     """To 1e-10, with gaps and readings far out."""
@@ -329,6 +330,7 @@ def test_a_filter_that_does_not_forget_goes_in_order():
     assert settled_filter(room(1, Q=1e-9, A=1.0), 1e-3).pole > 0.999
 
 
+@pytest.mark.sample(default=1, seconds=3, reason="four kinds of short polynomials")
 @pytest.mark.parametrize("step", [1e-6, 0.02, 0.1, 0.125])
 def test_short_polynomials_agree_with_the_methods(step):
     """Scores of the short tables are within 1e-10 of those of the model's methods, over many readings."""

@@ -72,6 +72,7 @@ except us.errors.StateError:
 """
 
 
+@pytest.mark.sample(default=3, seconds=2, reason="ten interpreters")
 @pytest.mark.parametrize("index", [-1, -(10**9)])
 @pytest.mark.parametrize("call", ["step", "apply", "gap", "vector", "sensors"])
 def test_a_negative_index_is_refused(call, index):
