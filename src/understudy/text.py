@@ -146,8 +146,8 @@ def sentence(words: str) -> str:
 def span(seconds: float | None) -> str:
     """A duration.
 
-    >>> span(60.0), span(900.0), span(86400.0), span(90.0), span(0.5), span(None)
-    ('1 min', '15 min', '1 day', '90 s', '0.5 s', 'unknown')
+    >>> span(60.0), span(900.0), span(86400.0), span(90.0), span(0.5), span(5000.0), span(None)
+    ('1 min', '15 min', '1 day', '90 s', '0.5 s', '83.3 min', 'unknown')
     """
     if seconds is None:
         return "unknown"
@@ -155,6 +155,9 @@ def span(seconds: float | None) -> str:
         count = seconds / size
         if count >= 1.0 and abs(count - round(count)) < 1e-9:
             return counted(round(count), name) if name == "day" else f"{round(count)} {name}"
+    for size, name in ((3600.0, "h"), (60.0, "min")):
+        if seconds > 2.0 * size:
+            return f"{seconds / size:.3g} {name}"
     return f"{seconds:g} s"
 
 
@@ -1786,6 +1789,54 @@ def alarm_error(channel: str, above: str, shares: tuple[float, float, float], ep
 # Notes of a fit -------------------------------------------------------------------------------------------------------
 
 _FIT_NOTES = {
+    # from a frame to a history
+    "actuator": "{name!r} is an actuator; as a reading it is disguised with the others",
+    "looks like an actuator": "{name!r} looks like an actuator: it must not be named public if it reacts to readings, "
+    "since it would give the private parameter away",
+    "rows without a label": "{count} without a label in {name!r}; their readings are not used",
+    "bins": "{name!r} takes {values} values; they were put together as {bins} (bins={given!r} says the same, any other "
+    "choice takes its place)",
+    "rows without a reading": "{count} without a reading in {name!r}",
+    "rows without some channels": "{count} with some channels missing counted as missing whole",
+    "rows dropped": "{count} without {what} dropped",
+    "unit of times": "the numbers in {name!r} were taken for times in {unit}, since 1970",
+    "several zones": "the times have {count} zones; the hour of the day is counted in {zone}, the most frequent",
+    "midnights": "the times of day pass midnight {count}; days were counted on from there",
+    "rows sorted": "the rows were not in the order of time, and were sorted",
+    "doubles": "{count} with the time of an earlier one dropped: the first was kept",
+    "period": "the period is {period}, the spacing of the rows",
+    "resampled": "rows of {native} were resampled to {period}: {how} in each period, the label that most of its rows "
+    "have (of equals the later), stamped with its beginning",
+    "thin periods": "{count} with less than half of the usual readings count as missing",
+    "jitter": "time stamps stray by up to {stray:.3g} s from a period of {period} (99 in 100 by less); each row was "
+    "moved to the nearest place",
+    "rows on one place": "{count} on the place of an earlier one dropped",
+    "single rows": "{count} of a single row dropped",
+    "gaps": "{count} of more than {most} periods without a reading: a new segment begins after each",
+    "public inputs filled": "{count} of segment {segment!r} without a public input; it keeps its last value ({lost} "
+    "readings before the first are not used)",
+    "no reading": "{gone} of {rows} without a reading",
+    "few rows": "the value {value!r} of {private!r} has {count} only; its law can hardly be estimated from so few, put "
+    "it in a bin with others",
+    # grids and held readings
+    "grid": "{name!r}: {grid}",
+    "rounded first": "readings of {name!r} are rounded to {step:g} before anything else, so that those on a grid "
+    "cannot be told from the others",
+    "rounded form": "readings of {name!r} are written as {form}, which is a grid of its own; they are rounded to "
+    "{step:g} before anything else",
+    "moved to the grid": "{count} of {name!r} off the grid moved to its nearest value",
+    "models on a grid": "the models live on a grid of step {steps} (OnGrid)",
+    "models behind a grid": "the models are behind a grid of step {steps} (Quantised, {method})",
+    "holds": "{name!r} holds its reading: {held:.0f} percent repeat the one before, every {hold} rows; its true period "
+    "is {period}",
+    "holds irregularly": "{name!r} holds its reading: {held:.0f} percent repeat the one before, typically {run} in a "
+    "row, at no regular period: no model of such rows fits; state a period of about {period} (period={seconds:g})",
+    "holds without times": "{name!r} holds its reading: {held:.0f} percent repeat the one before; give times, or every "
+    "row once, so that no reading comes twice",
+    # public inputs, candidates and the choice among them
+    "public input": "the public input {name!r} moves the readings {sure} ({errors:.1f} standard errors)",
+    "no law across gaps": "{name} has no exact law across a missing reading: a stream stops there, or withholds the "
+    "next readings until it has one again (gaps='withhold', which files do by themselves)",
     "law of another value": "the value {value!r} has {count} readings, too few: it has the law of {other!r}",
     "one law": "no value has {least} readings: all values share one law",
     "readings left out": "{left} of {of} readings were too far from their prediction and did not count",
@@ -1812,6 +1863,27 @@ def fit_note(kind: str, **facts: Hashable) -> str:
     return _FIT_NOTES[kind].format(**facts)
 
 
+class Notes(list[str]):
+    """The notes of a fit, one after the other.
+
+    >>> notes = Notes()
+    >>> notes.add("rows sorted")
+    >>> notes.tally("doubles", 0)
+    >>> notes.tally("rows dropped", 2, what="a time in 't'")
+    >>> notes
+    ['the rows were not in the order of time, and were sorted', "2 rows without a time in 't' dropped"]
+    """
+
+    def add(self, kind: str, **facts: Hashable) -> None:
+        """One more note."""
+        self.append(fit_note(kind, **facts))
+
+    def tally(self, kind: str, count: int, noun: str = "row", **facts: Hashable) -> None:
+        """One more note, where the count is not 0."""
+        if count:
+            self.add(kind, count=counted(count, noun), **facts)
+
+
 def best_model(name: str, alone: bool, limited: bool, runner: tuple[str, str] | None = None) -> str:
     """Why a model class was chosen; `runner` is the second and the margin: none, clear or unclear.
 
@@ -1827,3 +1899,62 @@ def best_model(name: str, alone: bool, limited: bool, runner: tuple[str, str] | 
     if margin == "none":
         return f"{reason}, by next to nothing: {second} does as well"
     return f"{reason}, {'clearly' if margin == 'clear' else 'not clearly'} better than {second}"
+
+
+def chain_notes(
+    values: Iterable[Hashable], shares: Iterable[float], durations: Iterable[float], timed: bool
+) -> list[str]:
+    """How often each value is there, and for how long: in seconds if `timed`, otherwise in rows.
+
+    >>> chain_notes([0, 1], [0.8, 0.2], [600.0, 120.0], True)
+    ['0: 80 percent of the time, for 10 min at a time', '1: 20 percent of the time, for 2 min at a time']
+    """
+    long = [span(float(round(time))) if timed else f"{time:.0f} rows" for time in durations]
+    return [
+        f"{value}: {100.0 * share:.0f} percent of the time, for {time} at a time"
+        for value, share, time in zip(values, shares, long, strict=True)
+    ]
+
+
+def free_noise_offered(name: str, failed: tuple[int, int], other: str, passes: bool, fails: int) -> str:
+    """That a class without an assumed shape of the noise was tried, since some tests (of so many) of the first fail.
+
+    >>> free_noise_offered("grey-box", (2, 13), "AR(1), free noise by class", True, 0)
+    '2 of 13 tests of grey-box fail on held-out time; AR(1), free noise by class passes all, and was taken instead'
+    """
+    first = f"{failed[0]} of {failed[1]} tests of {name} fail on held-out time"
+    if passes:
+        return f"{first}; {other} passes all, and was taken instead"
+    return f"{first}; {other} was tried instead, and {fails} of its tests fail too"
+
+
+def grid_words(facts: Mapping[str, Any], fewest: int) -> str:
+    """The grid of a channel, by the fields of a `Grid`; with fewer changes than `fewest` nothing is said of it."""
+    step, coarser, readings = facts["step"], facts["mostly"], facts["readings"]
+    if facts["values"] == 1 and readings > fewest:
+        return f"constant: all {readings} readings are equal"
+    if facts["changes"] < fewest:
+        return f"too few readings to tell ({readings} readings, {facts['changes']} changes)"
+    if step is None:
+        said = ["no grid found"]
+        if coarser is not None:
+            share = f"{100.0 * coarser[1]:.0f} percent"
+            said = [f"no grid holds nearly all readings, but {share} have the step {coarser[0]:.6g}"]
+    elif facts["values"] == 2:
+        said = [f"two values only, {step:.6g} apart"]
+    else:
+        said = [f"on a grid of step {step:.6g}" + (f", offset {facts['offset']:.6g}" if facts["offset"] else "")]
+        if facts["share"] < 1.0:
+            said.append(f"{100.0 * (1.0 - facts['share']):.2g} percent of readings off it")
+        if facts["written"] is not None:
+            said.append(f"written to {facts['written']:.3g}")
+        if coarser is not None:
+            said.append(f"{100.0 * coarser[1]:.0f} percent near the coarser step {coarser[0]:.6g}")
+    if facts["sample_and_hold"]:
+        every = f"every {facts['hold']} readings" if facts["hold"] else f"typically {facts['run']} in a row"
+        source = "" if step is not None or facts["hold"] else ", or made from rounded readings"
+        said.append(f"held{source}: {100.0 * facts['held']:.0f} percent repeat the reading before, {every}")
+    ends = [name for name, end in (("smallest", facts["low"]), ("largest", facts["high"])) if end is not None]
+    if ends:
+        said.append(f"readings pile up at the {' and the '.join(ends)} value: clipped?")
+    return "; ".join(said)

@@ -67,7 +67,7 @@ def candidate(room: Room, minutes: int, model: str) -> dict[str, Any]:
         "best": best,
         "accuracy": accuracies[best],
         "all": accuracies,
-        "percent": np.round(100.0 * size / np.abs(history.stacked()[0].mean(axis=0)), 2).tolist(),
+        "percent": np.round(100.0 * size / np.abs(history.stack().mean(axis=0)), 2).tolist(),
         "gate": [len(gate.failed), len(gate.verdicts)],
         "told": max((told.accuracy for told in gate.told), default=None),
         "score": next((r.score for r in made.table_.rows if r.name == family.about["model"]["name"]), None),

@@ -190,7 +190,7 @@ def limits(history: History) -> tuple[Array, Array]:
     A limit that does not depend on what is disguised takes nothing from privacy. It matters where a heavy tail was
     fitted: a score that the source thinks nearly impossible then becomes an absurd reading of the target.
     """
-    Y = history.stacked()[0]
+    Y = history.stack()
     low, high = Y.min(axis=0), Y.max(axis=0)
     return low - 0.5 * (high - low), high + 0.5 * (high - low)
 

@@ -107,7 +107,7 @@ def described(room: Room, made: Any, histories: Mapping[str, History]) -> dict[s
             name: {
                 "rows": history.rows,
                 "segments": len(history.segments),
-                "mean": np.round(history.stacked()[0].mean(axis=0), 4).tolist(),
+                "mean": np.round(history.stack().mean(axis=0), 4).tolist(),
                 "shares": np.round(history.counts / history.counts.sum(), 4).tolist(),
             }
             for name, history in histories.items()
@@ -130,7 +130,7 @@ class _Work:
             name: [disguising.scores(family, history, rng=int(rng.integers(1 << 31))) for _ in range(R)]
             for name, history in histories.items()
         }
-        Y = histories["train"].stacked()[0]
+        Y = histories["train"].stack()
         spread = np.std(Y, axis=0)
         self.weights = np.ones(1) if family.dim == 1 else 1.0 / spread / family.dim
         self.cost = np.empty((0, 0))
@@ -148,7 +148,8 @@ class _Work:
         found = {}
         for name in self.room.tests:
             history = self.histories[name]
-            own = history.having([_own(self.family, segment, self.rng) for segment in history.segments])
+            segments = tuple(_own(self.family, segment, self.rng) for segment in history.segments)
+            own = replace(history, segments=segments)
             found[name] = premise(self.family, history, self.z[name][0], log_densities(models, own))
         return found
 
@@ -235,7 +236,7 @@ class _Work:
             "told_true": _agreement(tests, self.histories),
             "distortion": {name: np.round(size, 4).tolist() for name, size in sizes.items()},
             "percent": {
-                name: np.round(100.0 * size / np.abs(self.histories[name].stacked()[0].mean(axis=0)), 3).tolist()
+                name: np.round(100.0 * size / np.abs(self.histories[name].stack().mean(axis=0)), 3).tolist()
                 for name, size in sizes.items()
             },
             "rows": rows,

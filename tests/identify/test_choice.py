@@ -6,13 +6,12 @@ import math
 
 import numpy as np
 import pytest
-from identify_frames import room, simulated
+from identify_frames import intake, room, simulated
 from scipy import stats
 
 import understudy as us
 from understudy.errors import ConfigurationError, ModelError
 from understudy.identify.candidates import Candidate
-from understudy.identify.resample import intake
 from understudy.identify.selection import choose, log_densities
 
 NAMES = {"reading": "co2", "private": "people", "time": "time"}

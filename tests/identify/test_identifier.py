@@ -6,14 +6,13 @@ import json
 
 import numpy as np
 import pytest
-from identify_frames import LIBRARIES, simulated
+from identify_frames import LIBRARIES, intake, simulated
 from scipy import stats
 
 import understudy as us
 from understudy.errors import ConfigurationError, ReadingError, StoredFileError
 from understudy.identify.fit import Identifier, fit, load_family, save_family
 from understudy.identify.fit import read_again as reread
-from understudy.identify.resample import intake
 from understudy.identify.selection import makers, orders, scores
 
 NAMES = {"reading": "co2", "private": "people", "time": "time"}
@@ -47,7 +46,7 @@ def test_the_family_says_what_it_is(fitted, frame):
     assert about["chain"]["prior"][1] == pytest.approx(float(np.mean(frame["people"])))
     assert {row["name"] for row in about["model"]["table"]} == {"AR(1), normal", "grey-box"}
     assert about["model"]["name"] == fitted.table_.chosen
-    assert "the period is 60 s, the spacing of the rows" in about["notes"]
+    assert "the period is 1 min, the spacing of the rows" in about["notes"]
     np.testing.assert_allclose(family.prior, fitted.chain_.prior)
     assert about["gate"]["passed"] is fitted.gate_.passed
 
@@ -306,7 +305,6 @@ def test_free_noise_is_offered_where_the_gate_fails(monkeypatch, frame, second_p
     from types import SimpleNamespace
 
     import understudy.identify.fit as way
-    import understudy.identify.gate as gates
     from understudy.identify.candidates import Candidate
     from understudy.identify.candidates.autoregressive import fit_autoregression
 
@@ -325,7 +323,7 @@ def test_free_noise_is_offered_where_the_gate_fails(monkeypatch, frame, second_p
         )
 
     seen: list[object] = []
-    monkeypatch.setattr(gates, "gate", gate)
+    monkeypatch.setattr(way, "gate", gate)
     names = {"auto": {"AR(1), normal": fit_autoregression}, "free": {"AR(1), free noise by class": free}}
     monkeypatch.setattr(way, "makers", lambda history, model, *_: names[model])
     family = fit(frame, **NAMES)

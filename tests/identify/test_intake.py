@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from identify_frames import LIBRARIES, START, simulated
+from identify_frames import LIBRARIES, START, intake, simulated
 
+from understudy import text
 from understudy.errors import ConfigurationError, ReadingError
-from understudy.identify.resample import intake
 from understudy.tables.columns import column_of
 from understudy.tables.table import Table
-from understudy.tables.times import SECOND, hours, in_words, seconds
+from understudy.tables.times import SECOND, hours, seconds
 
 NAMES = {"reading": "co2", "private": "people", "time": "time"}
 MINUTE = datetime.timedelta(minutes=1)
@@ -63,7 +63,7 @@ def test_missing_entries_are_missing_in_every_library(library):
     assert np.flatnonzero(~segment.complete).tolist() == [1, 3]
     assert segment.theta.tolist() == [0, 1, -1, 1, 0, 0, 1, 1]
     said(history, "2 rows without a reading in 'co2'")
-    said(history, "1 rows have no label")
+    said(history, "1 row without a label")
 
 
 def test_times_in_the_index_of_a_pandas_frame():
@@ -188,7 +188,7 @@ def test_unsorted_rows_and_doubles():
     history = intake(frame, **NAMES)
     assert history.segments[0].Y.ravel().tolist() == [400.0, 410.0, 420.0, 430.0]
     said(history, "sorted")
-    said(history, "1 row with the time of an earlier one was dropped")
+    said(history, "1 row with the time of an earlier one dropped")
 
 
 @given(st.permutations(range(30)))
@@ -212,7 +212,7 @@ def test_a_short_gap_is_filled_with_missing_rows_and_a_long_one_cuts():
     assert (first.theta[10:13] == -1).all()
     assert (first.name, second.name) == ("1.1", "1.2")
     said(history, "1 gap of more than 50 periods")
-    said(history, "3 of 120 rows have no reading")
+    said(history, "3 of 120 rows without a reading")
 
 
 def test_a_long_run_of_missing_readings_cuts_as_a_gap_does():
@@ -330,7 +330,7 @@ def test_a_period_that_makes_too_many_rows_is_refused():
 @settings(deadline=None)
 def test_periods_in_words_can_be_read_back(period):
     """To the digits that are shown."""
-    assert seconds(in_words(period)) == pytest.approx(period, rel=6e-3)
+    assert seconds(text.span(period)) == pytest.approx(period, rel=6e-3)
 
 
 # Labels and bins ---------------------------------------------------------------------------------------------
@@ -497,7 +497,7 @@ def test_public_inputs_keep_their_last_value():
     (segment,) = history.segments
     assert segment.public[10:13, 0].tolist() == [9.0, 9.0, 12.0]
     assert np.isnan(segment.Y[0, 0])
-    said(history, "3 rows of segment '1' lack a public input")
+    said(history, "3 rows of segment '1' without a public input")
 
 
 def test_nothing_of_the_data_is_in_the_text_of_tables_and_columns():

@@ -6,12 +6,12 @@ import json
 
 import numpy as np
 import pytest
-from identify_frames import START, room, simulated
+from identify_frames import START, intake, room, simulated
 
 import understudy as us
+from understudy import text
 from understudy.errors import ConfigurationError, StoredFileError
 from understudy.identify.public_inputs import Offset, clock_values, fit_offset, without_offset
-from understudy.identify.resample import intake
 from understudy.tables.times import SECOND
 
 NAMES = {"reading": "co2", "private": "people", "time": "time"}
@@ -35,7 +35,8 @@ def moved(n=3000, seed=4, slope=3.0, bad=0):
 def test_the_slope_is_found():
     """Within five of its own standard errors of the truth, which are small; with 4 bad samples too."""
     for bad in (0, 4):
-        offset, notes = fit_offset(intake(moved(bad=bad), public="outside", **NAMES))
+        notes = text.Notes()
+        offset = fit_offset(intake(moved(bad=bad), public="outside", **NAMES), notes)
         assert offset.coefficients[0, 0] == pytest.approx(3.0, abs=0.5)
         assert "clearly" in notes[0]
 
@@ -43,7 +44,8 @@ def test_the_slope_is_found():
 def test_an_input_that_does_nothing_is_called_so():
     """Weather of another place."""
     frame = moved(slope=0.0)
-    offset, notes = fit_offset(intake(frame, public="outside", **NAMES))
+    notes = text.Notes()
+    offset = fit_offset(intake(frame, public="outside", **NAMES), notes)
     assert abs(offset.coefficients[0, 0]) < 0.5
     assert "not discernibly" in notes[0] or "perhaps" in notes[0]
 
@@ -53,14 +55,14 @@ def test_levels_alone_would_be_fooled():
     history = intake(moved(), public="outside", **NAMES)
     (s,) = history.segments
     naive = np.polyfit(s.public[:, 0], s.Y[:, 0], 1)[0]
-    fitted = fit_offset(history)[0].coefficients[0, 0]
+    fitted = fit_offset(history, text.Notes()).coefficients[0, 0]
     assert abs(fitted - 3.0) < abs(naive - 3.0)
 
 
 def test_taken_off_and_added_back():
     """The offset has mean zero over the history, and what is left has no public input."""
     history = intake(moved(), public="outside", **NAMES)
-    offset, _ = fit_offset(history)
+    offset = fit_offset(history, text.Notes())
     left = without_offset(history, offset)
     assert left.public == ()
     assert left.segments[0].public is None
@@ -75,7 +77,7 @@ def test_a_grid_stays_a_grid():
     frame = moved()
     frame["co2"] = 5.0 * np.rint(frame["co2"] / 5.0)
     history = intake(frame, public="outside", **NAMES)
-    offset, _ = fit_offset(history)
+    offset = fit_offset(history, text.Notes())
     on = Offset(offset.columns, offset.coefficients, offset.intercept, (5.0,))
     left = without_offset(history, on).segments[0].Y / 5.0
     assert np.abs(left - np.rint(left)).max() < 1e-9
@@ -91,7 +93,7 @@ def test_the_clock_is_an_input():
     swing = 40.0 * np.sin(2.0 * np.pi * minutes / 1440.0)
     history = intake(frame | {"co2": frame["co2"] + swing}, public="clock", **NAMES)
     assert history.public == ("clock:sin1", "clock:cos1", "clock:sin2", "clock:cos2")
-    offset, _ = fit_offset(history)
+    offset = fit_offset(history, text.Notes())
     found = offset.of({}, history.segments[0].times, history.zone)
     assert np.corrcoef(found[:, 0], swing)[0, 1] > 0.97
     assert offset.needs_clock
@@ -124,7 +126,7 @@ def test_missing_inputs_are_named():
 def test_a_constant_input_is_refused():
     """It says nothing."""
     with pytest.raises(ConfigurationError, match="'outside' is constant"):
-        fit_offset(intake(simulated(200) | {"outside": np.ones(200)}, public="outside", **NAMES))
+        fit_offset(intake(simulated(200) | {"outside": np.ones(200)}, public="outside", **NAMES), text.Notes())
 
 
 def test_room_is_what_the_tests_think():

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 import understudy as us
+from understudy import text
 from understudy.errors import ConfigurationError
 from understudy.identify.candidates import Candidate
 from understudy.identify.grid import Cells, channels, decimals, obstacle, plain
@@ -44,23 +45,25 @@ def heavy():
 
 def test_grids_are_found_channel_by_channel():
     """One on multiples of 2, one on none."""
-    cells, notes = channels(history(2.0 * np.rint(walk() / 2.0), walk(seed=1)))
+    notes = text.Notes()
+    cells = channels(history(2.0 * np.rint(walk() / 2.0), walk(seed=1)), "auto", notes)
     assert cells == (Cells(2.0), None)
     assert notes[0].startswith("'y0': on a grid of step 2")
     assert plain(cells) == [{"step": 2.0, "offset": 0.0, "low": None, "high": None}, None]
     assert plain((None, None)) is None
-    assert channels(history(walk()), None) == ((None,), ())
+    assert channels(history(walk()), None, notes) == (None,)
 
 
 def test_readings_of_which_most_are_on_a_grid_are_rounded_all():
     """Four in five on quarters, the others anywhere: on no grid, and not off it either; a step is imposed."""
     y = walk(1500)
     given = history(np.where(np.random.default_rng(5).random(1500) < 0.8, 0.25 * np.rint(4.0 * y), y))
-    (cell,), notes = channels(given)
+    notes = text.Notes()
+    (cell,) = channels(given, "auto", notes)
     assert cell is not None
     assert cell.step == 0.2
     assert "cannot be told from the others" in notes[-1]
-    moved, _ = snapped(given, (cell,))
+    moved = snapped(given, (cell,), notes)
     place = moved.segments[0].Y / 0.2
     assert np.abs(place - np.rint(place)).max() < 1e-6
 
@@ -109,25 +112,30 @@ def test_readings_are_moved_to_the_grid_and_counted():
     """Those that were off it, beyond the noise of floats."""
     y = 0.1 * np.rint(walk() * 10.0)
     y[5] += 0.03
-    moved, notes = snapped(history(y), (Cells(0.1),))
-    assert notes == ("1 readings of 'y0' off the grid were moved to its nearest value",)
+    notes = text.Notes()
+    moved = snapped(history(y), (Cells(0.1),), notes)
+    assert notes == ["1 reading of 'y0' off the grid moved to its nearest value"]
     assert np.abs(moved.segments[0].Y[:, 0] - 0.1 * np.rint(y * 10.0)).max() < 1e-9
 
 
 def test_a_regular_hold_tells_its_period():
     """Four rows each: four minutes; a sensor that does not hold tells none."""
     slow = np.rint(walk(400, sd=30.0))
-    period, notes = held_for(history(np.repeat(slow, 4)))
+    notes = text.Notes()
+    period = held_for(history(np.repeat(slow, 4)), notes)
     assert period == 240.0
     assert "every 4 rows" in notes[0]
-    assert held_for(history(np.rint(walk(800, sd=30.0)))) == (None, ())
+    none = text.Notes()
+    assert held_for(history(np.rint(walk(800, sd=30.0))), none) is None
+    assert none == []
 
 
 def test_an_irregular_hold_is_told_and_a_period_suggested():
     """No true period, so none is taken."""
     rng = np.random.default_rng(3)
     slow = np.rint(walk(400, sd=30.0))
-    period, notes = held_for(history(np.repeat(slow, rng.integers(2, 9, 400))))
+    notes = text.Notes()
+    period = held_for(history(np.repeat(slow, rng.integers(2, 9, 400))), notes)
     assert period is None
     assert "no regular period" in notes[0]
     assert "state a period of about" in notes[0]

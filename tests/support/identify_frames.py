@@ -7,6 +7,7 @@ import datetime
 import numpy as np
 
 import understudy as us
+from understudy.identify import resample
 
 START = datetime.datetime(2026, 3, 2, 8, 0, 0)  # a Monday
 
@@ -63,3 +64,8 @@ def as_mapping(frame):
 
 
 LIBRARIES = {"pandas": as_pandas, "polars": as_polars, "lazy": as_lazy, "pyarrow": as_arrow, "mapping": as_mapping}
+
+
+def intake(frame, *, last=False, values=None, **columns):
+    """A history from a frame, the parts of its columns by name."""
+    return resample.intake(frame, resample.Columns(**columns), last=last, values=values)

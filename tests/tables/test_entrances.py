@@ -21,11 +21,11 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from identify_frames import intake
 
 import understudy as us
 from understudy.apply.apply_file import apply_file
 from understudy.errors import ConfigurationError, ReadingError
-from understudy.identify.resample import intake
 from understudy.tables import columns as arrow
 from understudy.tables.table import Table, read_table
 

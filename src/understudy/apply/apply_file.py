@@ -38,6 +38,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from understudy import text
 from understudy._paths import STANDARD, NewFile, Path, check_paths, write_whole
 from understudy._types import Array, Index, Ints, Plain
 from understudy.apply.binding import Binding, FileDesign, bind, family_of, forms_of
@@ -63,7 +64,7 @@ from understudy.stream.ledger import Ledger
 from understudy.tables.columns import Column, Layout, NumberFormat, batches
 from understudy.tables.delimited import MARK
 from understudy.tables.table import Source, Writer, format_of, make_writer, title
-from understudy.tables.times import SECOND, Kind, Period, in_words
+from understudy.tables.times import SECOND, Kind, Period
 
 # What is told after a file was disguised: counts, places of bad rows, charges. No reading, no value,  ---
 
@@ -588,9 +589,10 @@ def _said(work: Work) -> list[str]:
     notes = []
     if work.bound.resampling is not None and work.bound.period is not None:
         what = "the mean" if work.bound.resampling == "mean" else "the last"
+        period = text.span(work.bound.period / SECOND)
         notes.append(
-            f"the family is of {what} of the readings in each {in_words(work.bound.period / SECOND)}: each row has the "
-            "disguised reading of the stretch that it lies in"
+            f"the family is of {what} of the readings in each {period}: each row has the disguised reading of the "
+            "stretch that it lies in"
         )
     if work.withheld:
         needed = f"{work.refill} reading{'s' * (work.refill != 1)}"

@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from understudy import text
 from understudy._types import Array, Index, Ints, Mask, Value
 from understudy.apply.binding import Binding, FileDesign, family_of
 from understudy.errors import ConfigurationError, ModelError, ReadingError, UnderstudyWarning
@@ -36,7 +37,7 @@ from understudy.stream.engine import WITHHOLD, PrivateValues
 from understudy.stream.ledger import Ledger
 from understudy.stream.release import Release
 from understudy.tables.columns import BATCH, Column, Rows, joined
-from understudy.tables.times import SECOND, Faults, Kind, in_words
+from understudy.tables.times import SECOND, Faults, Kind
 from understudy.transform.gaps import refill_of
 
 # Rows as a sequence of readings ----------------------------------------------------------------------
@@ -176,8 +177,8 @@ class ReadingSequence:
         apart = float(np.median(np.diff(times))) if len(times) > _FEW else float("inf")
         if self.period is not None and apart < 0.6 * self.period:
             raise ReadingError(
-                f"{name}: rows come every {in_words(apart / SECOND)}, and the family is of readings every "
-                f"{in_words(self.period / SECOND)}; readings of another period have another law. Take every n-th row, "
+                f"{name}: rows come every {text.span(apart / SECOND)}, and the family is of readings every "
+                f"{text.span(self.period / SECOND)}; readings of another period have another law. Take every n-th row, "
                 "or fit a family to this period"
             )
 
@@ -543,9 +544,9 @@ _CHANCE = 3  # beginnings that must be there to tell
 
 def carried(segments: list[str], before: str | None) -> list[str]:
     """Rows without a segment belong to the one before, or else to the next."""
-    last = before or next((text for text in segments if text), "")
+    last = before or next((name for name in segments if name), "")
     out = []
-    for text in segments:
-        last = text or last
+    for name in segments:
+        last = name or last
         out.append(last)
     return out

@@ -556,7 +556,7 @@ def _with_released(table: Table, out: Table, names: Roles) -> Table:
     for name in names.readings:
         found = np.full(len(table), np.nan)
         found[rows >= 0] = out.numbers(name)[rows[rows >= 0]]
-        table = table.having(name, found)
+        table = table.add_column(name, found)
     return table
 
 

@@ -20,18 +20,18 @@ history of the family was read, for tests on held-out files.
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy import serialize
+from understudy import serialize, text
 from understudy._types import Period, Plain, Progress, Seed
 from understudy.errors import ConfigurationError, MissingReadingError, StoredFileError, UnderstudyError
+from understudy.identify.gate import Gate, gate
 from understudy.identify.grid import (
     Cells,
     Channels,
@@ -46,10 +46,10 @@ from understudy.identify.grid import (
     put_on_grid,
     snap_to_grid,
 )
-from understudy.identify.history import Bins, BinsLike, Chain, History, chain_of, describe_chain
+from understudy.identify.history import Bins, BinsLike, Chain, History, chain_of
 from understudy.identify.public_inputs import CLOCK, Offset, clock_names, fit_offset, without_offset
-from understudy.identify.resample import intake
-from understudy.identify.selection import Choice, choose, makers
+from understudy.identify.resample import Columns, Names, intake, names_of
+from understudy.identify.selection import Choice, choose, log_densities, makers
 from understudy.models.family import Family
 from understudy.tables.table import Table
 
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
     from understudy.identify.candidates import Candidate
-    from understudy.identify.gate import Gate
     from understudy.models.model import Model
     from understudy.tables.table import Frame
     from understudy.tables.times import Entry
@@ -65,8 +64,6 @@ if TYPE_CHECKING:
     Data: TypeAlias = Frame | Table | NDArray[np.generic]
     Column: TypeAlias = Sequence[Entry] | NDArray[np.generic]
 
-Names: TypeAlias = str | Iterable[str]
-"""One name, or several: of columns, or of model classes."""
 Orders: TypeAlias = int | Iterable[int]
 T = TypeVar("T")
 
@@ -74,21 +71,82 @@ T = TypeVar("T")
 # From a history to a family -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What a fit is asked to do, apart from the columns."""
-
-    model: Names = "auto"
-    grid: Steps = "auto"
-    order: Orders = (1, 2)
-    holdout: float | None = 0.25
-    random_state: Seed = 0
-    progress: Progress | None = None
-
-    def tell(self, share: float) -> None:
-        """How much is done."""
-        if self.progress is not None:
-            self.progress(share)
+def identify(history: History, settings: Identifier, resampling: Plain | None = None) -> Identification:
+    """Fit, choose and test on a history, as an identifier says."""
+    tell = settings.progress or (lambda _: None)
+    tell(0.02)
+    columns = history.stack().T
+    places, forms = [decimals(column) for column in columns], [form(column) for column in columns]
+    notes = text.Notes(history.notes)
+    cells = channels(history, settings.grid, notes, ends=not history.public)
+    if isinstance(settings.grid, str) and settings.grid == "auto":
+        cells = coarsen(history, cells, forms, notes)
+    history = snap_to_grid(history, cells, notes)
+    train, held = _split(history, settings.holdout)
+    offset: Offset | None = None
+    if history.public:
+        offset = fit_offset(train, notes)
+        offset = replace(offset, steps=tuple(None if cell is None else cell.step for cell in cells))
+        train, held = without_offset(train, offset), None if held is None else without_offset(held, offset)
+    chain = chain_of(history)
+    tell(0.05)
+    classes = makers(train, settings.model, settings.order, settings.random_state)
+    choice = choose(
+        train,
+        classes,
+        unusable=lambda candidate: obstacle(candidate, cells),
+        wanted=next(iter(classes)) if len(classes) == 1 else None,
+        progress=lambda share: tell(0.05 + 0.75 * share),
+    )
+    candidate = put_on_grid(classes[choice.key](train), cells)
+    tell(0.85)
+    verdict = None if held is None else gate(candidate.models, held, random_state=settings.random_state)
+    tell(0.92)
+    notes += text.chain_notes(chain.values, chain.prior.tolist(), chain.durations.tolist(), chain.period is not None)
+    notes.append(choice.reason)
+    if held is not None and verdict is not None and not verdict.passed and settings.model == "auto":
+        other = _free(choice, train, cells, settings)
+        if other is not None:
+            second = gate(other.models, held, random_state=settings.random_state)
+            failed = len(verdict.failed), len(verdict.verdicts)
+            notes.append(text.free_noise_offered(candidate.name, failed, other.name, second.passed, len(second.failed)))
+            if second.passed:
+                candidate, verdict = other, second
+    tell(1.0)
+    notes += candidate.notes
+    if verdict is not None and verdict.warning is not None:
+        notes.append(verdict.warning.rstrip("."))
+    across = all(_crosses_gaps(model) for model in candidate.models.values())
+    if not across:
+        notes.add("no law across gaps", name=candidate.name)
+    about = {
+        "readings": list(history.readings),
+        "private": history.private,
+        "time": history.time,
+        "zone": history.zone,
+        "segment": _plain(settings.segment),
+        "period": history.period,
+        "resampling": resampling,
+        "public": None if offset is None else offset.to_plain(),
+        "grid": plain(cells),
+        "decimals": places,
+        "units": None,
+        "bins": None if history.bins is None else history.bins.to_plain(),
+        "form": forms,
+        "chain": chain.to_plain(),
+        "model": {
+            "name": candidate.name,
+            "parameters": _plain(candidate.parameters),
+            "count": candidate.count,
+            "table": choice.to_plain(),
+            "reason": choice.reason,
+            "across_gaps": across,
+        },
+        "gate": None if verdict is None else verdict.to_plain(),
+        "notes": list(notes),
+    }
+    family = Family(dict(candidate.models), values=history.values, prior=chain.prior, about=about)
+    return Identification(family, candidate, choice, chain, verdict, tuple(notes))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -103,115 +161,12 @@ class Identification:
     notes: tuple[str, ...]
 
 
-class Reader(Protocol):
-    """Makes the history, for a period and a choice between mean and last reading."""
-
-    def __call__(self, period: Period | None, last: bool) -> History:
-        """The history on this period."""
-        ...
-
-
-def resample_held_readings(read: Reader, period: Period | None, has_time: bool) -> tuple[History, Plain | None]:
-    """The history, resampled to the true period of sample-and-hold sensors where that is regular.
-
-    The second result says how rows were resampled; None if they were not.
-    """
-    history = read(period=period, last=False)
-    if history.resampled:
-        return history, {"period": history.period, "how": "mean"}
-    if history.dim == 0:
-        return history, None
-    true, notes = hold_period(history)
-    if true is None or period is not None or not has_time:
-        return history.having(history.segments, *notes), None
-    history = read(period=true, last=True)
-    return replace(history, notes=(*notes, *history.notes)), {"period": history.period, "how": "last"}
-
-
-def identify(
-    history: History, settings: Settings, segment: str | list[str] | None = None, resampling: Plain | None = None
-) -> Identification:
-    """Fit, choose and test on a history."""
-    settings.tell(0.02)
-    public = bool(history.public)
-    cells, found = channels(history, settings.grid, ends=not public)
-    places = [decimals(column) for column in history.stacked()[0].T]
-    forms = [form(column) for column in history.stacked()[0].T]
-    if settings.grid == "auto":
-        cells, coarsened = coarsen(history, cells, forms)
-        found = (*found, *coarsened)
-    history, moved = snap_to_grid(history, cells)
-    notes = [*history.notes, *found, *moved]
-    train, held = _split(history, settings.holdout)
-    offset: Offset | None = None
-    if public:
-        offset, told = fit_offset(train)
-        offset = replace(offset, steps=tuple(None if cell is None else cell.step for cell in cells))
-        notes += told
-        train, held = without_offset(train, offset), None if held is None else without_offset(held, offset)
-    chain = chain_of(history)
-    settings.tell(0.05)
-    classes = makers(train, settings.model, settings.order, settings.random_state)
-    choice = choose(
-        train,
-        classes,
-        unusable=lambda candidate: obstacle(candidate, cells),
-        wanted=next(iter(classes)) if len(classes) == 1 else None,
-        progress=lambda share: settings.tell(0.05 + 0.75 * share),
-    )
-    candidate = put_on_grid(classes[choice.key](train), cells)
-    settings.tell(0.85)
-    verdict = None if held is None else _gate(candidate, held, settings.random_state)
-    settings.tell(0.92)
-    offered: list[str] = []
-    if held is not None and verdict is not None and not verdict.passed and settings.model == "auto":
-        other = _free(choice, train, cells, settings)
-        if other is not None:
-            second = _gate(other, held, settings.random_state)
-            offered = [_offer(candidate, verdict, other, second)]
-            if second.passed:
-                candidate, verdict = other, second
-    settings.tell(1.0)
-    notes += [*describe_chain(chain), choice.reason, *offered, *candidate.notes]
-    notes += [] if verdict is None or verdict.warning is None else [verdict.warning]
-    across = all(_crosses_gaps(model) for model in candidate.models.values())
-    if not across:
-        notes.append(
-            f"{candidate.name} has no exact law across a missing reading: a stream stops there, or withholds the next "
-            "readings until it has one again (gaps='withhold', which files do by themselves)"
-        )
-    notes = [note.rstrip(".") for note in notes]
-    about = {**_about(history, offset, cells, places, segment, resampling), "form": forms}
-    about |= {
-        "chain": chain.to_plain(),
-        "model": {
-            "name": candidate.name,
-            "parameters": _jsonable(candidate.parameters),
-            "count": candidate.count,
-            "table": choice.to_plain(),
-            "reason": choice.reason,
-            "across_gaps": across,
-        },
-        "gate": None if verdict is None else verdict.to_plain(),
-        "notes": notes,
-    }
-    family = Family(dict(candidate.models), values=history.values, prior=chain.prior, about=about)
-    return Identification(family, candidate, choice, chain, verdict, tuple(notes))
-
-
 def _split(history: History, holdout: float | None) -> tuple[History, History | None]:
     if holdout is None or holdout == 0.0:
         return history, None
     if isinstance(holdout, bool) or not isinstance(holdout, (int, float)) or not 0.0 < holdout <= 0.9:
         raise ConfigurationError(f"holdout = {holdout!r}; it is a share of the time, from 0 to 0.9")
     return history.split(float(holdout))
-
-
-def _gate(candidate: Candidate, held: History, random_state: Seed) -> Gate:
-    """The test of the scores on held-out time."""
-    from understudy.identify.gate import gate
-
-    return gate(candidate.models, held, random_state=random_state)
 
 
 def _crosses_gaps(model: Model) -> bool:
@@ -223,7 +178,7 @@ def _crosses_gaps(model: Model) -> bool:
     return True
 
 
-def _free(choice: Choice, train: History, cells: Channels, settings: Settings) -> Candidate | None:
+def _free(choice: Choice, train: History, cells: Channels, settings: Identifier) -> Candidate | None:
     """The class whose noise has no assumed shape, fitted, unless it was chosen anyway or cannot be used."""
     classes = makers(train, "free", settings.order, settings.random_state)
     if choice.key in classes:
@@ -236,43 +191,12 @@ def _free(choice: Choice, train: History, cells: Channels, settings: Settings) -
     return None if obstacle(found, cells) else put_on_grid(found, cells)
 
 
-def _offer(candidate: Candidate, verdict: Gate, other: Candidate, second: Gate) -> str:
-    failed = f"{len(verdict.failed)} of {len(verdict.verdicts)} tests of {candidate.name} fail on held-out time"
-    if second.passed:
-        return f"{failed}; {other.name} passes all, and was taken instead"
-    return f"{failed}; {other.name} was tried instead, and {len(second.failed)} of its tests fail too"
-
-
-def _about(
-    history: History,
-    offset: Offset | None,
-    cells: Channels,
-    places: list[int | None],
-    segment: str | list[str] | None,
-    resampling: Plain | None,
-) -> dict[str, Any]:
-    return {
-        "readings": list(history.readings),
-        "private": history.private,
-        "time": history.time,
-        "zone": history.zone,
-        "segment": segment,
-        "period": history.period,
-        "resampling": resampling,
-        "public": None if offset is None else offset.to_plain(),
-        "grid": plain(cells),
-        "decimals": places,
-        "units": None,
-        "bins": None if history.bins is None else history.bins.to_plain(),
-    }
-
-
-def _jsonable(x: Any) -> Any:
+def _plain(x: Any) -> Any:
     """Plain numbers and lists; what is not finite becomes None."""
     if isinstance(x, dict):
-        return {str(key): _jsonable(value) for key, value in x.items()}
+        return {str(key): _plain(value) for key, value in x.items()}
     if isinstance(x, (list, tuple, np.ndarray)):
-        return [_jsonable(value) for value in x]
+        return [_plain(value) for value in x]
     if isinstance(x, np.generic):
         x = x.item()
     if isinstance(x, float) and not np.isfinite(x):
@@ -303,7 +227,7 @@ def fit(
 ) -> Family:
     """A family from labelled history: readings in a dataframe, with the private parameter beside them.
 
-    `reading`, `private`, `time`, `segment` and `public` name columns; see `identify.resample.intake` for what
+    `reading`, `private`, `time`, `segment` and `public` name columns; see `identify.resample.Columns` for what
     they may hold, and for `period`, `bins` and `actuators`. `model` is "auto", the name of a model class, or several;
     the best on held-out blocks of time is taken. `grid` is "auto", None, or the step of each channel. `order` gives the
     orders of autoregression to try, `holdout` the last share of the time, on which the fit is tested. The family's
@@ -340,6 +264,7 @@ def fit(
     return made.fit(frame).family_
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class Identifier:
     """Identification with the manners of a scikit-learn estimator; the parameters are those of `fit`.
 
@@ -353,45 +278,26 @@ class Identifier:
     0.25
     """
 
-    family_: Family
-    params_: dict[str, Any]
-    table_: Choice
-    chain_: Chain
-    gate_: Gate | None
-    notes_: tuple[str, ...]
-
-    def __init__(
-        self,
-        *,
-        reading: Names | None = None,
-        private: str = "label",
-        time: str | None = None,
-        segment: Names | None = None,
-        period: Period | None = None,
-        bins: BinsLike | None = None,
-        public: Names = (),
-        actuators: Names = (),
-        model: Names = "auto",
-        grid: Steps = "auto",
-        order: Orders = (1, 2),
-        holdout: float | None = 0.25,
-        random_state: Seed = 0,
-        progress: Progress | None = None,
-    ) -> None:
-        self.reading = reading
-        self.private = private
-        self.time = time
-        self.segment = segment
-        self.period = period
-        self.bins = bins
-        self.public = public
-        self.actuators = actuators
-        self.model = model
-        self.grid = grid
-        self.order = order
-        self.holdout = holdout
-        self.random_state = random_state
-        self.progress = progress
+    reading: Names | None = None
+    private: str = "label"
+    time: str | None = None
+    segment: Names | None = None
+    period: Period | None = None
+    bins: BinsLike | None = None
+    public: Names = ()
+    actuators: Names = ()
+    model: Names = "auto"
+    grid: Steps = "auto"
+    order: Orders = (1, 2)
+    holdout: float | None = 0.25
+    random_state: Seed = 0
+    progress: Progress | None = None
+    family_: Family = field(init=False)
+    params_: dict[str, Any] = field(init=False)
+    table_: Choice = field(init=False)
+    chain_: Chain = field(init=False)
+    gate_: Gate | None = field(init=False)
+    notes_: tuple[str, ...] = field(init=False)
 
     def __repr__(self) -> str:
         fresh = type(self)().get_params()
@@ -400,7 +306,7 @@ class Identifier:
 
     @classmethod
     def _names(cls) -> list[str]:
-        return sorted(name for name in inspect.signature(cls.__init__).parameters if name != "self")
+        return sorted(each.name for each in fields(cls) if each.init)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name; `deep` is there for scikit-learn."""
@@ -424,40 +330,21 @@ class Identifier:
     def fit(self, X: Data, y: Column | None = None) -> Identifier:
         """Learn from a frame with labels in it, or from a frame or an array of readings with labels in `y`."""
         table = _with_labels(X, y, self.private, self.reading)
-        readings = self._readings(table)
-
-        def read(period: Period | None, last: bool) -> History:
-            return intake(
-                table,
-                reading=readings,
-                private=self.private,
-                time=self.time,
-                segment=self.segment,
-                period=period,
-                bins=self.bins,
-                public=self.public,
-                actuators=self.actuators,
-                last=last,
-            )
-
-        history, resampling = resample_held_readings(read, self.period, self.time is not None)
-        settings = Settings(self.model, self.grid, self.order, self.holdout, self.random_state, self.progress)
-        segment = self.segment if self.segment is None or isinstance(self.segment, str) else list(self.segment)
-        found = identify(history, settings, segment, resampling)
+        columns = Columns(
+            self._readings(table), self.private, self.time, self.segment, self.period, self.bins, self.public,
+            self.actuators,
+        )  # fmt: skip
+        history, resampling = resample_held_readings(table, columns)
+        found = identify(history, self, resampling)
         self.family_, self.params_ = found.family, dict(found.candidate.parameters)
         self.table_, self.chain_, self.gate_, self.notes_ = found.choice, found.chain, found.gate, found.notes
         return self
 
     def score(self, X: Data, y: Column | None = None) -> float:
         """Mean log-density of the readings of another frame under the fitted family, in nats a reading."""
-        from understudy.identify.selection import log_densities
-
-        if not hasattr(self, "family_"):
-            raise ConfigurationError("the identifier is not fitted yet; call fit first")
         history = self.read(X, y)
         models = {value: self.family_.model(value) for value in self.family_.values}
-        found = np.concatenate(log_densities(models, history))
-        return float(np.nanmean(found))
+        return float(np.nanmean(np.concatenate(log_densities(models, history))))
 
     def read(self, X: Data, y: Column | None = None) -> History:
         """Another frame as a history, treated as the one that was fitted: period, bins, grid and public offset."""
@@ -467,11 +354,25 @@ class Identifier:
 
     def _readings(self, table: Table) -> tuple[str, ...]:
         if self.reading is not None:
-            return (self.reading,) if isinstance(self.reading, str) else tuple(self.reading)
-        others = {self.private, self.time}
-        for names in (self.segment or (), self.public):
-            others |= {names} if isinstance(names, str) else set(names)
+            return names_of(self.reading)
+        others = {self.private, self.time, *names_of(self.segment or ()), *names_of(self.public)}
         return tuple(name for name in table.names if name not in others)
+
+
+def resample_held_readings(table: Table, columns: Columns) -> tuple[History, Plain | None]:
+    """The history, resampled to the true period of sample-and-hold sensors where that is regular.
+
+    The second result says how rows were resampled; None if they were not.
+    """
+    history = intake(table, columns)
+    if history.resampled:
+        return history, {"period": history.period, "how": "mean"}
+    notes = text.Notes()
+    true = hold_period(history, notes)
+    if true is None or columns.period is not None or columns.time is None:
+        return history.add_notes(notes), None
+    history = intake(table, replace(columns, period=true), last=True)
+    return replace(history, notes=(*notes, *history.notes)), {"period": history.period, "how": "last"}
 
 
 def _same(one: T, other: T) -> bool:
@@ -485,16 +386,12 @@ def _with_labels(X: Data, y: Column | None, private: str, reading: Names | None)
         array = X[:, None] if X.ndim == 1 else X
         if array.ndim != 2:
             raise ConfigurationError(f"X has shape {X.shape}; an array of readings is (T,) or (T, d)")
-        names = [f"y{k}" for k in range(array.shape[1])] if reading is None else _tuple(reading)
+        names = [f"y{k}" for k in range(array.shape[1])] if reading is None else names_of(reading)
         if len(names) != array.shape[1]:
             raise ConfigurationError(f"reading names {len(names)} columns and X has {array.shape[1]}; they must agree")
         X = dict(zip(names, array.T, strict=True))
     table = Table(X)
-    return table if y is None else table.having(private, y)
-
-
-def _tuple(names: Names) -> list[str]:
-    return [names] if isinstance(names, str) else list(names)
+    return table if y is None else table.add_column(private, y)
 
 
 # A fitted family as a file ------------------------------------------------------------------------
@@ -551,8 +448,7 @@ def read_again(frame: Frame | Table, family: Family) -> History:
     table = frame if isinstance(frame, Table) else Table(frame)
     resampling = about["resampling"] or {}
     public = () if about["public"] is None else tuple(about["public"]["columns"])
-    history = intake(
-        table,
+    columns = Columns(
         reading=about["readings"],
         private=about["private"],
         time=about["time"],
@@ -560,11 +456,10 @@ def read_again(frame: Frame | Table, family: Family) -> History:
         period=about["period"],
         bins=None if about["bins"] is None else Bins.from_plain(about["bins"]),
         public=tuple(dict.fromkeys(CLOCK if name in clock_names() else name for name in public)),
-        last=resampling.get("how") == "last",
-        values=family.values,
     )
+    history = intake(table, columns, last=resampling.get("how") == "last", values=family.values)
     if about["grid"] is not None:
+        notes = text.Notes()
         cells = tuple(None if cell is None else Cells(**cell) for cell in about["grid"])
-        history, moved = snap_to_grid(history, cells)
-        history = history.having(history.segments, *moved)
+        history = snap_to_grid(history, cells, notes).add_notes(notes)
     return history if not public else without_offset(history, Offset.from_plain(about["public"]))

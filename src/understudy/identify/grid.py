@@ -23,17 +23,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from understudy import text
 from understudy._types import Array, Value
 from understudy.errors import ConfigurationError, ModelError, ReadingError
-from understudy.identify.history import History, Segment
+from understudy.identify.history import History
 from understudy.stream.release import COARSE, as_form
-from understudy.tables.times import in_words
 from understudy.transform.readings import as_readings, finite_or_missing
 
 if TYPE_CHECKING:
@@ -302,6 +302,19 @@ def _short(x: float, error: float, spacing: float = 0.0) -> float | None:
 FEWEST_CHANGES = 10  # all of them are even multiples of the true step once in 2^10
 
 
+class Cells(NamedTuple):
+    """The grid of one channel: offset + step times whole numbers, from low to high."""
+
+    step: float
+    offset: float = 0.0
+    low: float | None = None
+    high: float | None = None
+
+    def snap(self, y: Array) -> Array:
+        """The nearest value of the grid."""
+        return np.asarray(self.offset + self.step * np.rint((y - self.offset) / self.step), dtype=float)
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Grid:
     """What `detect_grid` found in one channel. Its text shows the grid, never a reading.
@@ -357,42 +370,35 @@ class Grid:
         return self.low, self.high
 
     def __str__(self) -> str:
-        return _sentence(self)
+        return text.grid_words(asdict(self), FEWEST_CHANGES)
 
     def __repr__(self) -> str:
-        return f"<Grid: {_sentence(self)}>"
+        return f"<Grid: {self}>"
+
+    @property
+    def cells(self) -> Cells:
+        """The grid alone, from one end at which readings pile up to the other."""
+        if self.step is None:
+            raise ModelError(f"there is no grid to move readings to ({self})")
+        bare = Cells(self.step, self.offset)
+        low, high = (None if end is None else float(bare.snap(np.array(end))) for end in self.ends)
+        return bare._replace(low=low, high=high)
 
     def snap(self, y: ArrayLike) -> Array:
         """Readings moved to the nearest value of the grid, which outliers and text forms need."""
-        if self.step is None:
-            raise ModelError(f"there is no grid to move readings to ({self})")
-        near = self.offset + self.step * np.rint((np.asarray(y, dtype=float) - self.offset) / self.step)
-        return np.asarray(near, dtype=float)
+        return self.cells.snap(np.asarray(y, dtype=float))
 
-    def quantised(self, model: Model) -> Model:
+    def quantise(self, model: Model) -> Model:
         """The model of a scalar sensor that is read on this grid: ``Quantised(model, step, offset, low, high)``."""
-        return quantise(model, self)
+        from understudy.models.quantised import Quantised
 
+        if model.dim != 1 or self.step is None:
+            raise ModelError(
+                f"a model of {model.dim} channels and one channel: {self}; there is no step to round it by"
+            )
+        return Quantised(model, **self.cells._asdict())
 
-def quantise(model: Model, grids: Grid | tuple[Grid, ...]) -> Model:
-    """The model of a sensor whose channels are read on these grids, clipped where readings pile up.
-
-    A channel in which no grid was found is not rounded; one that nothing can be told of is refused.
-    """
-    from understudy.models.quantised import Quantised
-
-    grids = (grids,) if isinstance(grids, Grid) else tuple(grids)
-    if len(grids) != model.dim:
-        raise ModelError(f"{len(grids)} grids for a model of {model.dim} channels; each channel has one")
-    for channel, grid in enumerate(grids):
-        if grid.step is None and (grid.changes < FEWEST_CHANGES or len(grids) == 1):
-            raise ModelError(f"channel {channel}: {grid}; there is no step to round it by")
-    rows = [
-        (g.step, g.offset, *(None if g.step is None or end is None else float(g.snap(end)) for end in g.ends))
-        for g in grids
-    ]
-    step, offset, low, high = rows[0] if len(grids) == 1 else (list(column) for column in zip(*rows, strict=True))
-    return Quantised(model, step, offset=offset, low=low, high=high)
+    quantised = quantise  # the name of version 0.1
 
 
 def detect_grid(y: ArrayLike) -> Grid | tuple[Grid, ...]:
@@ -529,55 +535,12 @@ def _hold_facts(seen: Visits, place: Array | None, ends: tuple[float | None, flo
     }
 
 
-def _sentence(grid: Grid) -> str:
-    if grid.values == 1 and grid.readings > FEWEST_CHANGES:
-        return f"constant: all {grid.readings} readings are equal"
-    if grid.changes < FEWEST_CHANGES:
-        return f"too few readings to tell ({grid.readings} readings, {grid.changes} changes)"
-    if grid.step is None:
-        said = ["no grid found"]
-        if grid.mostly is not None:
-            said = [f"no grid holds nearly all readings, but {100.0 * grid.mostly[1]:.0f} percent have the step "]
-            said[0] += f"{grid.mostly[0]:.6g}"
-    elif grid.values == 2:
-        said = [f"two values only, {grid.step:.6g} apart"]
-    else:
-        said = [f"on a grid of step {grid.step:.6g}" + (f", offset {grid.offset:.6g}" if grid.offset else "")]
-        if grid.share < 1.0:
-            said.append(f"{100.0 * (1.0 - grid.share):.2g} percent of readings off it")
-        if grid.written is not None:
-            said.append(f"written to {grid.written:.3g}")
-        if grid.mostly is not None:
-            said.append(f"{100.0 * grid.mostly[1]:.0f} percent near the coarser step {grid.mostly[0]:.6g}")
-    if grid.sample_and_hold:
-        every = f"every {grid.hold} readings" if grid.hold else f"typically {grid.run} in a row"
-        source = "" if grid.step is not None or grid.hold else ", or made from rounded readings"
-        said.append(f"held{source}: {100.0 * grid.held:.0f} percent repeat the reading before, {every}")
-    ends = [name for name, end in (("smallest", grid.low), ("largest", grid.high)) if end is not None]
-    if ends:
-        said.append(f"readings pile up at the {' and the '.join(ends)} value: clipped?")
-    return "; ".join(said)
-
-
 # Grids of a history, and models on them -----------------------------------------------------------
 
 
 _MOST_DECIMALS = 9
 _FEWEST = 64  # different readings, to tell how they are written
 _FINE = 0.1  # of the typical change from one reading to the next
-
-
-class Cells(NamedTuple):
-    """The grid of one channel: offset + step times whole numbers, from low to high."""
-
-    step: float
-    offset: float = 0.0
-    low: float | None = None
-    high: float | None = None
-
-    def snap(self, y: Array) -> Array:
-        """The nearest value of the grid."""
-        return np.asarray(self.offset + self.step * np.rint((y - self.offset) / self.step), dtype=float)
 
 
 Channels = tuple[Cells | None, ...]
@@ -587,37 +550,31 @@ Steps: TypeAlias = "str | float | Sequence[float | None] | Array | None"
 
 def grids_of(history: History) -> tuple[Grid, ...]:
     """What `detect_grid` finds in each channel."""
-    found = detect_grid(history.stacked()[0])
+    found = detect_grid(history.stack())
     return found if isinstance(found, tuple) else (found,)
 
 
-def channels(history: History, given: Steps = "auto", ends: bool = True) -> tuple[Channels, tuple[str, ...]]:
-    """The grid of each channel, found or stated, and notes.
+def channels(history: History, given: Steps, notes: text.Notes, ends: bool = True) -> Channels:
+    """The grid of each channel, found or stated.
 
     `given` is "auto", None (no grid), a step, or one step for each channel (None where there is none). Ends at which
     readings pile up count as the ends of the range unless `ends` is false.
     """
-    d = history.dim
     if given is None or given is False:
-        return (None,) * d, ()
+        return (None,) * history.dim
     if not (isinstance(given, str) and given == "auto"):
-        return _from_user(given, d), ()
+        return _from_user(given, history.dim)
     cells: list[Cells | None] = []
-    notes = []
     for k, (name, grid) in enumerate(zip(history.readings, grids_of(history), strict=True)):
-        notes.append(f"{name!r}: {grid}")
-        if grid.step is None:
-            step = None if grid.mostly is None else _rounding_step(history, k)
-            cells.append(None if step is None else Cells(step))
-            if step is not None:
-                notes.append(
-                    f"readings of {name!r} are rounded to {step:g} before anything else, so that those on a grid "
-                    "cannot be told from the others"
-                )
+        notes.add("grid", name=name, grid=str(grid))
+        if grid.step is not None:
+            cells.append(grid.cells if ends else Cells(grid.step, grid.offset))
             continue
-        low, high = (None if end is None or not ends else float(grid.snap(end)) for end in grid.ends)
-        cells.append(Cells(grid.step, grid.offset, low, high))
-    return tuple(cells), tuple(notes)
+        step = None if grid.mostly is None else _rounding_step(history, k)
+        cells.append(None if step is None else Cells(step))
+        if step is not None:
+            notes.add("rounded first", name=name, step=step)
+    return tuple(cells)
 
 
 def _rounding_step(history: History, channel: int) -> float | None:
@@ -641,22 +598,19 @@ def neat_step(largest: float) -> float:
 
 def _from_user(given: Steps, d: int) -> Channels:
     steps = list(given) if isinstance(given, (Sequence, np.ndarray)) and not isinstance(given, str) else [given] * d
-    rule = f"it is 'auto', None, a step above 0, or one step for each of the {d} channels"
-    if len(steps) != d:
-        raise ConfigurationError(f"grid = {given!r}; {rule}")
-    found: list[Cells | None] = []
-    for step in steps:
-        if step is None:
-            found.append(None)
-        elif isinstance(step, (int, float)) and not isinstance(step, bool) and 0.0 < step < float("inf"):
-            found.append(Cells(float(step)))
-        else:
-            raise ConfigurationError(f"grid = {given!r}; {rule}")
-    return tuple(found)
+    good = [
+        step is None or (isinstance(step, (int, float)) and not isinstance(step, bool) and 0.0 < step < math.inf)
+        for step in steps
+    ]
+    if len(steps) != d or not all(good):
+        raise ConfigurationError(
+            f"grid = {given!r}; it is 'auto', None, a step above 0, or one step for each of the {d} channels"
+        )
+    return tuple(None if step is None else Cells(float(step)) for step in steps)
 
 
-def snap_to_grid(history: History, cells: Channels) -> tuple[History, tuple[str, ...]]:
-    """Readings moved to the nearest value of the grid, where there is one, and how many were off it."""
+def snap_to_grid(history: History, cells: Channels, notes: text.Notes) -> History:
+    """Readings moved to the nearest value of the grid, where there is one; a note says how many were off it."""
     segments, off = [], np.zeros(history.dim, dtype=int)
     for s in history.segments:
         Y = s.Y.copy()
@@ -664,34 +618,29 @@ def snap_to_grid(history: History, cells: Channels) -> tuple[History, tuple[str,
             if cell is not None:
                 Y[:, k] = cell.snap(Y[:, k])
                 off[k] += int((np.abs(Y[:, k] - s.Y[:, k]) > 1e-6 * cell.step).sum())
-        segments.append(Segment(s.name, s.times, Y, s.theta, s.public))
-    notes = tuple(
-        f"{count} readings of {name!r} off the grid were moved to its nearest value"
-        for name, count in zip(history.readings, off.tolist(), strict=True)
-        if count
-    )
-    return replace(history, segments=tuple(segments)), notes
+        segments.append(replace(s, Y=Y))
+    for name, count in zip(history.readings, off.tolist(), strict=True):
+        notes.tally("moved to the grid", count, "reading", name=name)
+    return replace(history, segments=tuple(segments))
 
 
-def hold_period(history: History) -> tuple[float | None, tuple[str, ...]]:
-    """The true period of sensors that hold their reading, in seconds, if it is regular; and what is to be said."""
-    periods, notes = [], []
+def hold_period(history: History, notes: text.Notes) -> float | None:
+    """The true period of sensors that hold their reading, in seconds, if it is regular."""
+    periods = []
     for name, grid in zip(history.readings, grids_of(history), strict=True):
         if not grid.sample_and_hold:
             continue
-        share = f"{name!r} holds its reading: {100.0 * grid.held:.0f} percent repeat the one before"
-        if grid.hold is not None and history.period is not None:
+        held = 100.0 * grid.held
+        if history.period is None:
+            notes.add("holds without times", name=name, held=held)
+        elif grid.hold is not None:
             periods.append(grid.hold * history.period)
-            notes.append(f"{share}, every {grid.hold} rows; its true period is {in_words(periods[-1])}")
-        elif history.period is not None:
-            coarse = 3.0 * max(grid.run, 2) * history.period
-            notes.append(
-                f"{share}, typically {grid.run} in a row, at no regular period: no model of such rows fits; state a "
-                f"period of about {in_words(coarse)} (period={coarse:g})"
-            )
+            notes.add("holds", name=name, held=held, hold=grid.hold, period=text.span(periods[-1]))
         else:
-            notes.append(f"{share}; give times, or every row once, so that no reading comes twice")
-    return (max(periods) if periods else None), tuple(notes)
+            coarse = 3.0 * max(grid.run, 2) * history.period
+            facts = {"run": grid.run, "period": text.span(coarse), "seconds": coarse}
+            notes.add("holds irregularly", name=name, held=held, **facts)
+    return max(periods, default=None)
 
 
 def obstacle(candidate: Candidate, cells: Channels) -> str | None:
@@ -726,20 +675,20 @@ def put_on_grid(candidate: Candidate, cells: Channels) -> Candidate:
     from understudy.models.quantised import OnGrid, Quantised
 
     rows = [(None, 0.0, None, None) if cell is None else tuple(cell) for cell in cells]
-    step, offset, low, high = rows[0] if len(rows) == 1 else (list(column) for column in zip(*rows, strict=True))
+    numbers = rows[0] if len(rows) == 1 else [list(column) for column in zip(*rows, strict=True)]
+    grid: dict[str, Any] = dict(zip(Cells._fields, numbers, strict=True))
     steps = ", ".join("none" if cell is None else f"{cell.step:.6g}" for cell in cells)
-    grid: dict[str, Any] = {"step": step, "offset": offset, "low": low, "high": high}
     unrounded = {value: _without_rounding(model, cells) for value, model in candidate.models.items()}
     made: dict[Value, Model]
     if all(cells):
         made = {value: OnGrid(model, **grid) for value, model in unrounded.items()}
-        note = f"the models live on a grid of step {steps} (OnGrid)"
+        note = text.fit_note("models on a grid", steps=steps)
     else:
         # one filter for all values, so that the parameter can move among them
         auto = {Quantised(model, **grid).method for model in unrounded.values()}
         method = auto.pop() if len(auto) == 1 else "moments"
         made = {value: Quantised(model, **grid, method=method) for value, model in unrounded.items()}
-        note = f"the models are behind a grid of step {steps} (Quantised, {method})"
+        note = text.fit_note("models behind a grid", steps=steps, method=method)
     return replace(candidate, models=made, notes=(*candidate.notes, note))
 
 
@@ -750,6 +699,7 @@ def _without_rounding(model: Model, cells: Channels) -> Model:
     taken off the one that has enough of it, four times as much in the case of the process. With noise that is not
     normal it stays.
     """
+    from understudy.identify.candidates import gaussian
     from understudy.laws.gaussian import Gaussian
     from understudy.models.autoregressive import AutoRegressive
     from understudy.models.gauss_markov import GaussMarkov
@@ -759,9 +709,7 @@ def _without_rounding(model: Model, cells: Channels) -> Model:
         mean, cov = np.atleast_1d(model.noise.mean), np.atleast_2d(model.noise.cov)
         if (np.diag(cov) < 4.0 * np.diag(extra)).any():
             return model
-        cov = cov - extra
-        noise = Gaussian(float(mean[0]), float(cov[0, 0])) if model.dim == 1 else Gaussian(mean, cov)
-        return AutoRegressive(model.coefficients, model.intercept, noise, model.past)
+        return AutoRegressive(model.coefficients, model.intercept, gaussian(mean, cov - extra), model.past)
     if not isinstance(model, GaussMarkov):
         return model
     system, given = model.at(1), dict(model.given)
@@ -807,22 +755,18 @@ def form(y: Array) -> str | None:
     return f"{coarser + math.floor(math.log10(there[-1])) + 1} digits"
 
 
-def coarsen(history: History, cells: Channels, forms: Sequence[str | None]) -> tuple[Channels, tuple[str, ...]]:
+def coarsen(history: History, cells: Channels, forms: Sequence[str | None], notes: text.Notes) -> Channels:
     """The grids of channels whose readings are of single precision or of a few digits: coarse enough to hide that."""
     made: list[Cells | None] = []
-    notes = []
-    for name, column, cell, written in zip(history.readings, history.stacked()[0].T, cells, forms, strict=True):
+    for name, column, cell, written in zip(history.readings, history.stack().T, cells, forms, strict=True):
         least = 0.0 if written is None else COARSE * as_form(written).unit(2.0 * float(np.nanmax(np.abs(column))))
         if written is None or (cell is not None and cell.step >= least):
             made.append(cell)
             continue
         step = neat_step(2.5 * least)  # the neat step at or above the least
         made.append(Cells(step))
-        notes.append(
-            f"readings of {name!r} are written as {written}, which is a grid of its own; they are rounded to {step:g} "
-            "before anything else"
-        )
-    return tuple(made), tuple(notes)
+        notes.add("rounded form", name=name, form=written, step=step)
+    return tuple(made)
 
 
 def decimals(y: Array) -> int | None:

@@ -22,6 +22,7 @@ day are shrunk towards those of the whole day by one hour's worth of rows.
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -32,11 +33,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from understudy import text
 from understudy._types import Array, Index, Plain, Value
-from understudy.errors import ConfigurationError, ReadingError, StoredFileError
+from understudy.errors import ConfigurationError, ReadingError
 from understudy.tables.columns import Entries, as_text, number, plain
 from understudy.tables.table import Table
-from understudy.tables.times import Entry, Faults, hours, in_words
+from understudy.tables.times import Entry, Faults, hours
 
 # Segments and histories ---------------------------------------------------------------------------
 
@@ -82,7 +84,7 @@ class Segment:
     def __repr__(self) -> str:
         T, d = self.Y.shape
         return (
-            f"Segment({self.name!r}, {_many(T, 'row')}, {_many(d, 'channel')}, "
+            f"Segment({self.name!r}, {text.counted(T, 'row')}, {text.counted(d, 'channel')}, "
             f"{int((~self.complete).sum())} missing, {int((self.theta < 0).sum())} unlabelled)"
         )
 
@@ -144,7 +146,7 @@ class History:
         for segment in self.segments:
             if segment.Y.shape[1] != d:
                 raise ConfigurationError(
-                    f"segment {segment.name!r} has {segment.Y.shape[1]} channels and {_many(d, 'reading')} are named"
+                    f"segment {segment.name!r} has {segment.Y.shape[1]} channels and {d} readings are named"
                 )
             if (0 if segment.public is None else segment.public.shape[1]) != q:
                 raise ConfigurationError(f"segment {segment.name!r} has not the {q} public inputs that are named")
@@ -153,10 +155,11 @@ class History:
 
     def __repr__(self) -> str:
         period = "" if self.period is None else f" of {self.period:.6g} s"
-        return (
-            f"History({', '.join(self.readings)} -> {self.private} of {_many(len(self.values), 'value')}, "
-            f"{_many(len(self.segments), 'segment')}, {_many(self.rows, 'row')}{period}, {int(self.counts.sum())} used)"
-        )
+        sizes = (len(self.values), "value"), (len(self.segments), "segment"), (self.rows, "row")
+        values, segments, rows = (text.counted(*size) for size in sizes)
+        used = int(self.counts.sum())
+        names = ", ".join(self.readings)
+        return f"History({names} -> {self.private} of {values}, {segments}, {rows}{period}, {used} used)"
 
     @property
     def dim(self) -> int:
@@ -176,13 +179,13 @@ class History:
             np.zeros(len(self.values), dtype=np.int64),
         )
 
-    def having(self, segments: Sequence[Segment], *notes: str) -> History:
-        """The same history with other segments, and with more notes."""
-        return replace(self, segments=tuple(segments), notes=(*self.notes, *notes))
+    def add_notes(self, notes: Iterable[str]) -> History:
+        """The same history with more notes."""
+        return replace(self, notes=(*self.notes, *notes))
 
-    def stacked(self) -> tuple[Array, Index]:
-        """Readings and labels of all segments one below the other: for what does not depend on order."""
-        return np.concatenate([s.Y for s in self.segments]), np.concatenate([s.theta for s in self.segments])
+    def stack(self) -> Array:
+        """Readings of all segments one below the other: for what does not depend on order."""
+        return np.concatenate([s.Y for s in self.segments])
 
     def split(self, share: float) -> tuple[History, History]:
         """The first part of the time, and the last: `share` of the rows, whole segments where there are many.
@@ -239,7 +242,7 @@ class History:
                 break
         if not best:
             raise ConfigurationError(
-                f"the history has {_many(self.rows, 'row')}, too few to hold out {k} blocks of them"
+                f"the history has {text.counted(self.rows, 'row')}, too few to hold out {k} blocks of them"
             )
         return best
 
@@ -254,12 +257,11 @@ def _deal(history: History, pieces: list[Segment], k: int, in_turn: bool) -> lis
         block = np.minimum((middle * k).astype(int), k - 1)
         if np.unique(block).size < k:  # segments of very different lengths
             block = np.arange(len(pieces)) * k // len(pieces)
+    held = [[p for p, b in zip(pieces, block, strict=True) if b == at] for at in range(k)]
+    rest = [[p for p, b in zip(pieces, block, strict=True) if b != at] for at in range(k)]
     return [
-        (
-            history.having([p for p, b in zip(pieces, block, strict=True) if b != number]),
-            history.having([p for p, b in zip(pieces, block, strict=True) if b == number]),
-        )
-        for number in range(k)
+        (replace(history, segments=tuple(others)), replace(history, segments=tuple(own)))
+        for others, own in zip(rest, held, strict=True)
     ]
 
 
@@ -268,15 +270,18 @@ def _ends(history: History, share: float) -> tuple[History, History]:
     segments = [segment for segment in history.segments if len(segment)]
     ends = np.cumsum([len(segment) for segment in segments])
     if ends[-1] < 2:
-        raise ConfigurationError(f"the history has {_many(history.rows, 'row')}; nothing can be held out")
+        raise ConfigurationError(f"the history has {text.counted(history.rows, 'row')}; nothing can be held out")
     row = min(max(round((1.0 - share) * float(ends[-1])), 1), int(ends[-1]) - 1)
     if len(segments) * min(share, 1.0 - share) >= 2.0:
         row = int(ends[np.abs(ends[:-1] - row).argmin()])
     which = int(np.searchsorted(ends, row))
     inside = row - (int(ends[which]) - len(segments[which]))
     before, after = segments[which].cut(0, inside), segments[which].cut(inside, len(segments[which]))
-    first, last = [*segments[:which], before], [after, *segments[which + 1 :]]
-    return history.having(first), history.having([segment for segment in last if len(segment)])
+    first, last = (*segments[:which], before), [after, *segments[which + 1 :]]
+    return (
+        replace(history, segments=first),
+        replace(history, segments=tuple(segment for segment in last if len(segment))),
+    )
 
 
 def _pieces(history: History, k: int) -> list[Segment]:
@@ -302,10 +307,6 @@ def _lock(array: NDArray[np.generic] | None) -> NDArray[np.generic] | None:
     return array
 
 
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
-
-
 # Labels and bins ----------------------------------------------------------------------------------
 
 
@@ -324,7 +325,7 @@ class Bins:
     """Names of bins and what each holds: numbers from `low` to `high`, both included, or the labels of a group.
 
     >>> bins = bins_from("0,1-2,3+")
-    >>> bins.names, bins.place([0, 1, 2, 5]).tolist()
+    >>> bins.names, [bins.place(count) for count in (0, 1, 2, 5)]
     (('0', '1-2', '3+'), [0, 1, 1, 2])
     >>> bins_from([0, 1, 3]) == bins
     True
@@ -335,20 +336,17 @@ class Bins:
     high: tuple[float, ...] = ()
     groups: tuple[tuple[Label, ...], ...] = ()
 
-    def place(self, labels: Iterable[Label]) -> Index:
-        """Which bin each label is in; -1 where it is in none."""
-        if self.groups:
-            where = {_comparable(label): k for k, group in enumerate(self.groups) for label in group}
-            return np.array([where.get(_comparable(label), -1) for label in labels], dtype=np.intp)
-        x = np.array(list(labels), dtype=float)
-        inside = (x[:, None] >= np.array(self.low)) & (x[:, None] <= np.array(self.high))
-        return np.where(inside.any(axis=1), inside.argmax(axis=1), -1).astype(np.intp)
-
-    def places(self, text: str, amount: float | None) -> list[int]:
-        """The bins that hold a label, by its text where bins are groups, and by its number, if it has one."""
-        tried: list[str | float] = [text] if self.groups else []
-        tried += [] if amount is None else [amount]
-        return [place for place in (int(self.place([each])[0]) for each in tried) if place >= 0]
+    def place(self, *labels: Label) -> int:
+        """The bin that holds the first of these labels that is in one; -1 if none is."""
+        for label in map(_comparable, labels):
+            for k, group in enumerate(self.groups):
+                if label in map(_comparable, group):
+                    return k
+            if not self.groups and not isinstance(label, str):
+                for k, (low, high) in enumerate(zip(self.low, self.high, strict=True)):
+                    if low <= label <= high:
+                        return k
+        return -1
 
     def to_plain(self) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -466,46 +464,37 @@ def as_labels(table: Table, name: str, bins: BinsLike | None = None, values: Seq
     missing = np.array([entry is None for entry in entries.distinct], dtype=bool)[entries.codes]
     if missing.all():
         raise ReadingError(f"column {name!r} has no label in any row; at least two different ones are needed")
-    notes = []
-    if missing.any():
-        notes.append(f"{int(missing.sum())} rows have no label in {name!r}; their readings are not used")
-    if values is not None:
-        made = None if bins is None else bins_from(bins)
-        positions = known_positions(entries, values, made)
-        unknown = dict.fromkeys(
-            np.flatnonzero(positions == UNKNOWN).tolist(), "has a label that is none of the known values"
-        )
-        table.refuse(name, unknown, "each label is one of the known values or missing")
-        return Labels(tuple(values), positions, made, tuple(notes))
-    labels = _parse_labels(table, name, entries)
-    there = [label for label in labels if label is not None]
-    numeric = all(isinstance(label, float) for label in there)
-    distinct = sorted(set(there))
-    automatic = isinstance(bins, str) and bins == "auto"
-    if numeric and (automatic or (bins is None and len(distinct) > MOST_VALUES)):
-        bins = suggest_bins(np.array([labels[code] for code in entries.codes[~missing]], dtype=float))
-        notes.append(
-            f"{name!r} takes {len(distinct)} values; they were put together as {', '.join(bins.names)} "
-            f"(bins={','.join(bins.names)!r} says the same, any other choice takes its place)"
-        )
-    elif automatic:
-        bins = None
-    if bins is not None:
+    notes = text.Notes()
+    notes.tally("rows without a label", int(missing.sum()), name=name)
+    fault, rule = "has a label that is none of the known values", "each label is one of the known values or missing"
+    made = None
+    if values is None:
+        labels = _parse_labels(table, name, entries)
+        distinct = sorted({label for label in labels if label is not None})
+        numeric = all(isinstance(label, float) for label in distinct)
+        automatic = isinstance(bins, str) and bins == "auto"
+        if numeric and (automatic or (bins is None and len(distinct) > MOST_VALUES)):
+            bins = suggest_bins(np.array([labels[code] for code in entries.codes[~missing]], dtype=float))
+            words = ", ".join(bins.names)
+            notes.add("bins", name=name, values=len(distinct), bins=words, given=words.replace(" ", ""))
+        elif automatic:
+            bins = None
+        values = tuple(int(x) if isinstance(x, float) and x.is_integer() else x for x in distinct)
+        if bins is not None:
+            made = bins_from(bins)
+            if not (numeric or made.groups):
+                raise ConfigurationError(f"bins are of numbers and {name!r} holds other labels; give named groups")
+            values, fault = made.names, "is in none of the bins"
+            rule = f"each label must be in one of {', '.join(made.names)}"
+        elif len(distinct) > _MOST_NAMES:
+            raise ConfigurationError(
+                f"{name!r} takes {len(distinct)} values; a label takes at most {_MOST_NAMES}: put them in bins"
+            )
+    elif bins is not None:
         made = bins_from(bins)
-        if not (numeric or made.groups):
-            raise ConfigurationError(f"bins are of numbers and {name!r} holds other labels; give named groups")
-        places = [-1 if label is None else int(made.place([label])[0]) for label in labels]
-        positions = np.array(places, dtype=np.intp)[entries.codes]
-        outside = dict.fromkeys(np.flatnonzero((positions < 0) & ~missing).tolist(), "is in none of the bins")
-        table.refuse(name, outside, f"each label must be in one of {', '.join(made.names)}")
-        return Labels(made.names, positions, made, tuple(notes))
-    if len(distinct) > _MOST_NAMES:
-        raise ConfigurationError(
-            f"{name!r} takes {len(distinct)} values; a label takes at most {_MOST_NAMES}: put them in bins"
-        )
-    of_label = {label: k for k, label in enumerate(distinct)}
-    positions = np.array([-1 if label is None else of_label[label] for label in labels], dtype=np.intp)[entries.codes]
-    return Labels(tuple(_value(x) for x in distinct), positions, None, tuple(notes))
+    positions = known_positions(entries, values, made)
+    table.refuse(name, dict.fromkeys(np.flatnonzero(positions == UNKNOWN).tolist(), fault), rule)
+    return Labels(tuple(values), positions, made, tuple(notes))
 
 
 def _parse_labels(table: Table, name: str, entries: Entries) -> list[Any]:
@@ -556,12 +545,12 @@ def known_positions(entries: Entries, values: Sequence[Value], bins: Bins | None
             numeric.setdefault(amount, k)
 
     def position(label: Entry) -> int:
-        amount, text = _amount(label), label if isinstance(label, str) else repr(label)
-        places = [] if bins is None else bins.places(text, amount)
-        if places and bins is not None:
-            return exact.get(bins.names[places[0]], UNKNOWN)
-        if text in exact:
-            return exact[text]
+        amount, word = _amount(label), as_text(label) if isinstance(label, (str, dt.date)) else repr(label)
+        place = -1 if bins is None else bins.place(word, *(() if amount is None else (amount,)))
+        if bins is not None and place >= 0:
+            return exact.get(bins.names[place], UNKNOWN)
+        if word in exact:
+            return exact[word]
         if plain(label) is None:
             return -1
         return UNKNOWN if amount is None or bins is not None else numeric.get(amount, UNKNOWN)
@@ -582,15 +571,11 @@ def _comparable(label: Label) -> Label:
     return label if isinstance(label, str) else float(label)
 
 
-def _value(x: Value) -> Value:
-    """A whole number as int."""
-    return int(x) if isinstance(x, float) and x.is_integer() else x
-
-
 # The Markov chain of the labels -------------------------------------------------------------------
 
 
 _HOURS = 24
+_ARRAYS = ("transition", "prior", "by_hour", "transition_by_hour", "stationary", "durations")
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -601,7 +586,7 @@ class Chain:
     >>> segment = Segment("1", None, np.zeros((6, 1)), np.array([0, 0, 0, 1, 1, 0]))
     >>> chain = chain_of(History(("co2",), "people", None, (), (0, 1), 60.0, (segment,), ()))
     >>> chain
-    Chain(2 values, 60 s, 5 transitions)
+    Chain(2 values, 1 min, 5 transitions)
     >>> chain.transition.round(3).tolist()
     [[0.625, 0.375], [0.5, 0.5]]
     """
@@ -623,16 +608,10 @@ class Chain:
     def __post_init__(self) -> None:
         for name in ("transition", "prior", "by_hour", "transition_by_hour"):
             array = getattr(self, name)
-            if array is None:
-                continue
-            array = np.array(array, dtype=float)
-            if not np.isfinite(array).all() or (array < 0.0).any() or (np.abs(array.sum(axis=-1) - 1.0) > 1e-9).any():
-                raise ConfigurationError(f"{name} must hold probabilities that sum to 1")
-            array.flags.writeable = False
-            object.__setattr__(self, name, array)
+            object.__setattr__(self, name, None if array is None else _lock(np.array(array, dtype=float)))
 
     def __repr__(self) -> str:
-        period = "" if self.period is None else f"{in_words(self.period)}, "
+        period = "" if self.period is None else f"{text.span(self.period)}, "
         return f"Chain({len(self.values)} values, {period}{self.transitions} transitions)"
 
     @property
@@ -651,40 +630,18 @@ class Chain:
         stay = np.minimum(np.diag(self.transition), 1.0 - 1e-15)
         return np.asarray((self.period or 1.0) / (1.0 - stay), dtype=float)
 
-    def prior_at(self, ns: NDArray[np.int64]) -> Array:
-        """(T, m): what the clock alone says, at times in nanoseconds since 1970."""
-        if self.by_hour is None:
-            raise ConfigurationError("the chain was made without times; what the clock says is not known")
-        return self.by_hour[hours(np.asarray(ns, dtype=np.int64), self.zone)]
-
     def to_plain(self) -> dict[str, Any]:
         """As JSON can hold it, for people too: with the stationary law and the durations."""
         from understudy.serialize import value_to_plain
 
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
         return {
             "values": [value_to_plain(value) for value in self.values],
             "period": self.period,
-            "transition": self.transition.tolist(),
-            "prior": self.prior.tolist(),
             "transitions": self.transitions,
-            "by_hour": None if self.by_hour is None else self.by_hour.tolist(),
-            "transition_by_hour": None if self.transition_by_hour is None else self.transition_by_hour.tolist(),
             "zone": self.zone,
-            "stationary": self.stationary.tolist(),
-            "durations": self.durations.tolist(),
+            **{name: None if array is None else array.tolist() for name, array in arrays.items()},
         }
-
-    @staticmethod
-    def from_plain(plain: Plain) -> Chain:
-        """The chain that `to_plain` was given."""
-        from understudy.serialize import value_from_plain
-
-        names = ("period", "transition", "prior", "transitions", "by_hour", "transition_by_hour", "zone")
-        try:
-            values = tuple(value_from_plain(value) for value in plain["values"])
-            return Chain(values, **{name: plain[name] for name in names})
-        except (KeyError, TypeError, ValueError):
-            raise StoredFileError("the stored chain does not hold together") from None
 
 
 def chain_of(history: History) -> Chain:
@@ -727,16 +684,3 @@ def _hourly(history: History, prior: Array, transition: Array) -> tuple[Array, A
     by_hour = (shares + worth * prior) / (shares.sum(axis=1, keepdims=True) + worth)
     moved = (changes + worth * transition) / (changes.sum(axis=2, keepdims=True) + worth)
     return by_hour, moved
-
-
-def describe_chain(chain: Chain, values: Sequence[Value] | None = None) -> list[str]:
-    """The chain in sentences: how often each value is there, and for how long.
-
-    >>> describe_chain(Chain((0, 1), 60.0, np.array([[0.9, 0.1], [0.5, 0.5]]), np.array([0.8, 0.2]), 100))
-    ['0: 80 percent of the time, for 10 min at a time', '1: 20 percent of the time, for 2 min at a time']
-    """
-    long = [in_words(round(x)) if chain.period else f"{x:.0f} rows" for x in chain.durations.tolist()]
-    return [
-        f"{value}: {100.0 * share:.0f} percent of the time, for {time} at a time"
-        for value, share, time in zip(values or chain.values, chain.prior.tolist(), long, strict=True)
-    ]

@@ -17,12 +17,13 @@ in which heavy tails of e count less (Huber).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from understudy import text
 from understudy._types import Array, Plain
 from understudy.errors import ConfigurationError, StoredFileError
 from understudy.tables.times import DAY, hours
@@ -118,11 +119,8 @@ def clock_values(ns: NDArray[np.int64], zone: str | None) -> Array:
     return np.column_stack([f(k * angle) for k in range(1, HARMONICS + 1) for f in (np.sin, np.cos)])
 
 
-def fit_offset(history: History) -> tuple[Offset, tuple[str, ...]]:
-    """The offset of a history's public inputs, and what is to be said about it.
-
-    It is centred: over the history its mean is zero.
-    """
+def fit_offset(history: History, notes: text.Notes) -> Offset:
+    """The offset of a history's public inputs. It is centred: over the history its mean is zero."""
     d, q = history.dim, len(history.public)
     if not q:
         raise ConfigurationError("the history has no public inputs; there is no offset to fit")
@@ -134,25 +132,18 @@ def fit_offset(history: History) -> tuple[Offset, tuple[str, ...]]:
         raise ConfigurationError(f"the public input {name!r} is constant; it says nothing, leave it out")
     for channel in range(d):
         beta[channel], errors[channel] = _regress(history, channel, scale)
-    offset = Offset(history.public, beta, -(beta @ U.mean(axis=0)))
-    notes = []
     for k, name in enumerate(history.public):
         strength = float(np.abs(beta[:, k] / np.maximum(errors[:, k], 1e-300)).max())
-        told = "clearly" if strength > 4.0 else "perhaps" if strength > 2.0 else "not discernibly"
-        notes.append(f"the public input {name!r} moves the readings {told} ({strength:.1f} standard errors)")
-    return offset, tuple(notes)
+        sure = "clearly" if strength > 4.0 else "perhaps" if strength > 2.0 else "not discernibly"
+        notes.add("public input", name=name, sure=sure, errors=strength)
+    return Offset(history.public, beta, -(beta @ U.mean(axis=0)))
 
 
 def without_offset(history: History, offset: Offset) -> History:
     """The history with the offset taken off its readings, and without public inputs."""
-    from dataclasses import replace
-
-    from understudy.identify.history import Segment
-
-    segments = [
-        Segment(s.name, s.times, s.Y - offset(s.public), s.theta) if s.public is not None else s
-        for s in history.segments
-    ]
+    segments = (
+        replace(s, Y=s.Y - offset(s.public), public=None) if s.public is not None else s for s in history.segments
+    )
     return replace(history, segments=tuple(segments), public=())
 
 

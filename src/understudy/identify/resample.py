@@ -18,16 +18,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
+from understudy import text
 from understudy._types import Array, Index, Ints, Mask, Value
 from understudy.errors import ConfigurationError, ReadingError
 from understudy.identify.history import BinsLike, History, Segment, as_labels
 from understudy.identify.public_inputs import CLOCK, clock_names, clock_values
 from understudy.tables.table import Table
-from understudy.tables.times import DAY, SECOND, Kind, Period, in_words, seconds
+from understudy.tables.times import DAY, SECOND, Kind, Period, seconds
 
 if TYPE_CHECKING:
     from understudy.tables.table import Frame
@@ -137,10 +139,10 @@ def resample(rows: Rows, period: float, last: bool = False) -> tuple[Rows, int]:
             Y[:, channel] = total / np.maximum(count, 1)
     Y[~enough] = np.nan
     public = np.full((n, rows.public.shape[1]), np.nan)
-    for column in range(rows.public.shape[1]):
-        known = ~np.isnan(rows.public[:, column])
+    for column, given in enumerate(rows.public.T):
+        known = ~np.isnan(given)
         seen = np.bincount(which[known], minlength=n)
-        total = np.bincount(which[known], weights=rows.public[known, column], minlength=n)
+        total = np.bincount(which[known], weights=given[known], minlength=n)
         public[seen > 0, column] = total[seen > 0] / seen[seen > 0]
     coarse = Rows(places * step, Y, _majority(which, rows.theta, n), public)
     return coarse, int((~enough & (count > 0)).sum())
@@ -189,48 +191,203 @@ def _fill(rows: Rows, index: Ints, period: float) -> Rows:
     return Rows(ns, Y, theta, public)
 
 
-# Rows into blocks: by their times, or in the order they stand in -------------------------------------
+# The parts that columns play ------------------------------------------------------------------------
 
 
+Names: TypeAlias = str | Iterable[str]
+"""One name, or several: of columns, or of model classes."""
+_ACTUATOR = re.compile(r"damper|valve|vav|actuator|set.?point|fan.?speed|supply.?air|hvac|command", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Which columns of a frame play which part, and how their rows and labels are put together.
+
+    `time` may be datetimes, ISO text, times of day or seconds; without it rows are one `period` apart in their order.
+    `period` is in seconds or words ("15min"); when coarser than the data, rows are resampled to it. When it is not
+    stated it is the spacing of the rows. `segment` names columns that separate days or rooms. `bins` puts counts
+    together, `public` names inputs that do not depend on anything private; "clock" is the time of day. Each of
+    `actuators` must be a reading too.
+    """
+
+    reading: Names
+    private: str
+    time: str | None = None
+    segment: Names | None = None
+    period: Period | None = None
+    bins: BinsLike | None = None
+    public: Names = ()
+    actuators: Names = ()
+
+    def __post_init__(self) -> None:
+        if not self.readings:
+            raise ConfigurationError("reading names no column; at least one is needed")
+        for name in names_of(self.actuators):
+            if name not in self.readings:
+                raise ConfigurationError(
+                    f"{name!r} is an actuator; what reacts to readings carries the private parameter into the output, "
+                    "from which it can be read off; it is safe as another reading "
+                    f"(reading=[..., {name!r}]), which is then disguised too"
+                )
+        roles = {
+            "reading": self.readings,
+            "private": (self.private,),
+            "time": names_of(self.time or ()),
+            "public": self.inputs,
+            "segment": self.keys,
+        }
+        used: dict[str, str] = {}
+        for role, names in roles.items():
+            for name in names:
+                if name in used and (role, used[name]) != ("segment", "time"):
+                    raise ConfigurationError(
+                        f"the column {name!r} is named as {used[name]} and as {role}; it has one role"
+                    )
+                used[name] = role
+        if self.time is None and self.clock:
+            raise ConfigurationError("public names 'clock' and there is no time column; it is the time of day")
+
+    @property
+    def readings(self) -> tuple[str, ...]:
+        """Columns of readings."""
+        return names_of(self.reading)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Public inputs, the clock among them."""
+        return names_of(self.public)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Columns that separate segments."""
+        return names_of(self.segment or ())
+
+    @property
+    def clock(self) -> bool:
+        """Whether the time of day is a public input."""
+        return CLOCK in self.inputs
+
+
+def names_of(given: Names) -> tuple[str, ...]:
+    """Names, from one or several.
+
+    >>> names_of("co2"), names_of(["co2", "rh"])
+    (('co2',), ('co2', 'rh'))
+    """
+    names = (given,) if isinstance(given, str) else tuple(given)
+    if any(not isinstance(name, str) for name in names):
+        raise ConfigurationError(f"columns are named by text; {names!r} is not")
+    return names
+
+
+# From a dataframe to a `History` ------------------------------------------------------------------
+
+
+FEW = 50
+"""A value with fewer rows than this gets a note: a law can hardly be told from them."""
 _MOST_PLACES = 100_000_000
 
 Groups = list[tuple[str, Index]]
 """The name of each segment and its rows."""
+Blocks = list[tuple[str, Rows]]
+"""The name of a segment and a block of its rows without a long gap."""
 
 
-def count_noun(n: int, what: str) -> str:
-    """A number and a noun.
+def intake(
+    frame: Frame | Table, columns: Columns, *, last: bool = False, values: Sequence[Value] | None = None
+) -> History:
+    """The history in a dataframe (pandas, polars, pyarrow) or a mapping from names to arrays.
 
-    >>> count_noun(1, "row"), count_noun(2, "row")
-    ('1 row', '2 rows')
+    When the period is coarser than the data, readings are averaged over it, and the label is the one that most rows
+    have; `last` takes the last reading instead of the mean, for sensors that hold one. `values` states the values of
+    the private parameter where they are known, so that not all need occur.
+
+    >>> times = ["00:00", "00:02", "00:01", "00:01", "00:04"]
+    >>> frame = {"t": times, "co2": [400, 420, 410, 1, 440], "n": [0, 0, 1, 0, 1]}
+    >>> history = intake(frame, Columns(reading="co2", private="n", time="t"))
+    >>> history
+    History(co2 -> n of 2 values, 1 segment, 5 rows of 60 s, 4 used)
+    >>> for note in history.notes[:4]:
+    ...     print(note)
+    the rows were not in the order of time, and were sorted
+    1 row with the time of an earlier one dropped: the first was kept
+    the period is 1 min, the spacing of the rows
+    1 of 5 rows without a reading
     """
-    return f"{n} {what if n == 1 else what + 's'}"
+    table = frame if isinstance(frame, Table) else Table(frame)
+    if not len(table):
+        raise ReadingError("the frame has no rows")
+    notes, private = text.Notes(), columns.private
+    for name in names_of(columns.actuators):
+        notes.add("actuator", name=name)
+    for name in filter(_ACTUATOR.search, columns.inputs):
+        notes.add("looks like an actuator", name=name)
+    labels = as_labels(table, private, columns.bins, values)
+    if len(labels.values) < 2:
+        raise ConfigurationError(f"the private parameter {private!r} takes one value only; there is nothing to hide")
+    notes += labels.notes
+    Y = _readings(table, columns.readings, notes)
+    public = [name for name in columns.inputs if name != CLOCK]
+    inputs = [table.numbers(name, "public", "a public input") for name in public]
+    U = np.column_stack(inputs) if inputs else np.empty((len(table), 0))
+    groups = _groups(table, columns.keys, notes)
+    rows = Rows(np.zeros(len(table), dtype=np.int64), Y, labels.positions, U)
+    zone, resampled = None, False
+    if columns.time is None:
+        step = None if columns.period is None else seconds(columns.period)
+        blocks = _in_order(rows, groups)
+    else:
+        ns, missing, zone = _times(table, columns.time, groups, notes)
+        there = [(name, which[~missing[which]]) for name, which in groups]
+        blocks, step, resampled = _in_time(rows._replace(ns=ns), there, columns.period, last, notes)
+    if columns.clock:
+        public += clock_names()
+    segments = _segments(blocks, columns.clock, zone, notes)
+    segments = [_fill_public(part, bool(public), notes) for part in segments]
+    history = History(
+        columns.readings, private, columns.time, tuple(public), labels.values, step, tuple(segments), (), zone,
+        labels.bins, resampled,
+    )  # fmt: skip
+    _add_remarks(history, values is None, notes)
+    return history.add_notes(notes)
 
 
-def in_order(rows: Rows, groups: Groups, period: Period | None) -> tuple[list[tuple[str, Rows]], float | None]:
-    """Without times: rows as they stand, one period apart."""
-    step = None if period is None else seconds(period)
-    blocks = []
-    for name, which in groups:
-        numbered = rows.take(which)._replace(ns=np.arange(which.size) * SECOND)
-        blocks += [(name, part) for part in cut_at_gaps(numbered, 1.0)]
-    return [(name, part._replace(ns=np.empty(0, dtype=np.int64))) for name, part in blocks], step
+def _readings(table: Table, names: tuple[str, ...], notes: text.Notes) -> Array:
+    Y = np.column_stack([table.numbers(name) for name in names])
+    gone = np.isnan(Y)
+    for name, count in zip(names, gone.sum(axis=0).tolist(), strict=True):
+        notes.tally("rows without a reading", count, name=name)
+    part = gone.any(axis=1) & ~gone.all(axis=1)
+    notes.tally("rows without some channels", int(part.sum()))
+    Y[part] = np.nan
+    if np.isnan(Y).all():
+        raise ReadingError(f"no row has a reading in every channel of {', '.join(names)}")
+    return Y
 
 
-def times(table: Table, name: str, groups: Groups, notes: list[str]) -> tuple[Ints, Mask, str | None]:
+def _groups(table: Table, keys: tuple[str, ...], notes: text.Notes) -> Groups:
+    """Rows of each segment, in the order of first appearance."""
+    if not keys:
+        return [("1", np.arange(len(table)))]
+    names = [table.entries(key, "segment").names for key in keys]
+    found: dict[tuple[str, ...], list[int]] = {}
+    for k, key in enumerate(zip(*names, strict=True)):
+        found.setdefault(key, []).append(k)
+    missing = sum(len(rows) for key, rows in found.items() if not all(key))
+    notes.tally("rows dropped", missing, what=f"an entry in {', '.join(keys)}")
+    return [("/".join(key), np.array(rows)) for key, rows in found.items() if all(key)]
+
+
+def _times(table: Table, name: str, groups: Groups, notes: text.Notes) -> tuple[Ints, Mask, str | None]:
     """Nanoseconds of each row, which rows have no time, and the zone; times of day are counted on past midnight."""
     found = table.times(name)
     if found.unit != "s":
-        notes.append(f"the numbers in {name!r} were taken for times in {found.unit}, since 1970")
+        notes.add("unit of times", name=name, unit=found.unit)
     if len(found.zones) > 1:
-        notes.append(
-            f"the times have {len(found.zones)} zones; the hour of the day is counted in {found.zone}, "
-            "the most frequent"
-        )
+        notes.add("several zones", count=len(found.zones), zone=found.zone)
     if found.missing.all():
         raise ReadingError(f"column {name!r} has no time in any row")
-    if found.missing.any():
-        notes.append(f"{count_noun(int(found.missing.sum()), 'row')} without a time in {name!r} dropped")
+    notes.tally("rows dropped", int(found.missing.sum()), what=f"a time in {name!r}")
     ns = found.ns.copy()
     if found.kind is Kind.OF_DAY:
         nights = 0
@@ -241,242 +398,62 @@ def times(table: Table, name: str, groups: Groups, notes: list[str]) -> tuple[In
             if back.any() and (np.diff(ns[there])[back] < -DAY // 2).all():
                 ns[there[1:]] += np.cumsum(back) * DAY
                 nights += int(back.sum())
-        if nights:
-            notes.append(
-                f"the times of day pass midnight {count_noun(nights, 'time')}; days were counted on from there"
-            )
+        notes.tally("midnights", nights, "time")
     return ns, found.missing, found.zone
 
 
-def in_time(
-    rows: Rows,
-    missing: Mask,
-    groups: Groups,
-    period: Period | None,
-    last: bool,
-    notes: list[str],
-) -> tuple[list[tuple[str, Rows]], float, bool]:
+def _in_order(rows: Rows, groups: Groups) -> Blocks:
+    """Without times: rows as they stand, one period apart."""
+    numbered = [(name, rows.take(which)._replace(ns=np.arange(which.size) * SECOND)) for name, which in groups]
+    blocks = [(name, part) for name, some in numbered for part in cut_at_gaps(some, 1.0)]
+    return [(name, part._replace(ns=np.empty(0, dtype=np.int64))) for name, part in blocks]
+
+
+def _in_time(
+    rows: Rows, groups: Groups, period: Period | None, last: bool, notes: text.Notes
+) -> tuple[Blocks, float, bool]:
     """Blocks on one period, in seconds: sorted, without doubles, placed or resampled, and which of the two."""
-    sorted_rows, unsorted, doubled = [], False, 0
+    parts, unsorted, doubled = [], False, 0
     for name, which in groups:
-        which = which[~missing[which]]
-        if not which.size:
-            continue
-        order = which[np.argsort(rows.ns[which], kind="stable")]
-        unsorted |= bool((order != which).any())
-        first = np.concatenate([[True], np.diff(rows.ns[order]) > 0])
-        doubled += int((~first).sum())
-        sorted_rows.append((name, rows.take(order[first])))
+        if which.size:
+            order = which[np.argsort(rows.ns[which], kind="stable")]
+            unsorted |= bool((order != which).any())
+            first = np.concatenate([[True], np.diff(rows.ns[order]) > 0])
+            doubled += int((~first).sum())
+            parts.append((name, rows.take(order[first])))
     if unsorted:
-        notes.append("the rows were not in the order of time, and were sorted")
-    if doubled:
-        was = "was" if doubled == 1 else "were"
-        notes.append(f"{count_noun(doubled, 'row')} with the time of an earlier one {was} dropped: the first was kept")
-    native = spacing([part.ns for _, part in sorted_rows])
+        notes.add("rows sorted")
+    notes.tally("doubles", doubled)
+    native = spacing([part.ns for _, part in parts])
     step = native if period is None else seconds(period)
-    if sum(float(part.ns[-1] - part.ns[0]) for _, part in sorted_rows) / (step * SECOND) > _MOST_PLACES:
+    if sum(float(part.ns[-1] - part.ns[0]) for _, part in parts) / (step * SECOND) > _MOST_PLACES:
         raise ConfigurationError(f"period = {step:g} s gives more than {_MOST_PLACES} rows; state a longer one")
-    if step >= COARSER * native:
-        return _resample_all(sorted_rows, native, step, last, notes), step, True
-    if period is None:
-        notes.append(f"the period is {in_words(step)}, the spacing of the rows")
-    met, jitter, blocks = 0, 0.0, []
-    for name, part in sorted_rows:
-        placed, together, stray = place(part, step)
-        met, jitter = met + together, max(jitter, stray)
+    coarser = step >= COARSER * native
+    if coarser:
+        how = "the last reading" if last else "the mean of the readings"
+        notes.add("resampled", native=text.span(native), period=text.span(step), how=how)
+    elif period is None:
+        notes.add("period", period=text.span(step))
+    lost, jitter, blocks = 0, 0.0, []
+    for name, part in parts:
+        if coarser:
+            placed, few = resample(part, step, last)
+        else:
+            placed, few, stray = place(part, step)
+            jitter = max(jitter, stray)
+        lost += few
         blocks += [(name, piece) for piece in cut_at_gaps(placed, step)]
     if jitter > 0.05:
-        notes.append(
-            f"time stamps stray by up to {jitter * step:.3g} s from a period of {in_words(step)} (99 in 100 by less); "
-            "each row was moved to the nearest place"
-        )
-    if met:
-        notes.append(f"{count_noun(met, 'row')} on the place of an earlier one dropped")
-    return blocks, step, False
+        notes.add("jitter", stray=jitter * step, period=text.span(step))
+    notes.tally("thin periods" if coarser else "rows on one place", lost, "period" if coarser else "row")
+    return blocks, step, coarser
 
 
-def _resample_all(
-    parts: list[tuple[str, Rows]], native: float, step: float, last: bool, notes: list[str]
-) -> list[tuple[str, Rows]]:
-    how = "the last reading" if last else "the mean of the readings"
-    notes.append(
-        f"rows of {in_words(native)} were resampled to {in_words(step)}: {how} in each period, the label that most "
-        "of its rows have (of equals the later), stamped with its beginning"
-    )
-    few, blocks = 0, []
-    for name, part in parts:
-        coarse, thin = resample(part, step, last)
-        few += thin
-        blocks += [(name, piece) for piece in cut_at_gaps(coarse, step)]
-    if few:
-        notes.append(f"{count_noun(few, 'period')} with less than half of the usual readings count as missing")
-    return blocks
-
-
-# From a dataframe to a `History` ------------------------------------------------------------------
-
-
-FEW = 50
-"""A value with fewer rows than this gets a note: a law can hardly be told from them."""
-_ACTUATOR = re.compile(r"damper|valve|vav|actuator|set.?point|fan.?speed|supply.?air|hvac|command", re.IGNORECASE)
-_WHY = (
-    "what reacts to readings carries the private parameter into the output, from which it can be read off; "
-    "it is safe as another reading (reading=[..., {name!r}]), which is then disguised too"
-)
-
-
-def intake(
-    frame: Frame | Table,
-    *,
-    reading: str | Iterable[str],
-    private: str,
-    time: str | None = None,
-    segment: str | Iterable[str] | None = None,
-    period: Period | None = None,
-    bins: BinsLike | None = None,
-    public: str | Iterable[str] = (),
-    actuators: str | Iterable[str] = (),
-    last: bool = False,
-    values: Sequence[Value] | None = None,
-) -> History:
-    """The history in a dataframe (pandas, polars, pyarrow) or a mapping from names to arrays.
-
-    `time` may be datetimes, ISO text, times of day or seconds; without it rows are one `period` apart in their order.
-    `period` is in seconds or words ("15min"); when coarser than the data, readings are averaged over it, and the
-    label is the one that most rows have (`last=True` takes the last reading instead of the mean, for sensors that hold
-    one). When it is not stated it is the spacing of the rows. `segment` names columns that separate days or rooms.
-    `bins` puts counts together, `public` names inputs that do not depend on anything private; "clock" is the time of
-    day. Each of `actuators` must be a reading too. `values` states the values of the private parameter where they are
-    known, so that not all need occur.
-
-    >>> times = ["00:00", "00:02", "00:01", "00:01", "00:04"]
-    >>> frame = {"t": times, "co2": [400, 420, 410, 1, 440], "n": [0, 0, 1, 0, 1]}
-    >>> history = intake(frame, reading="co2", private="n", time="t")
-    >>> history
-    History(co2 -> n of 2 values, 1 segment, 5 rows of 60 s, 4 used)
-    >>> for note in history.notes[:4]:
-    ...     print(note)
-    the rows were not in the order of time, and were sorted
-    1 row with the time of an earlier one was dropped: the first was kept
-    the period is 60 s, the spacing of the rows
-    1 of 5 rows has no reading
-    """
-    table = frame if isinstance(frame, Table) else Table(frame)
-    readings, publics, keys = _names(reading), _names(public), _names(() if segment is None else segment)
-    _roles(readings, private, time, publics, keys, _names(actuators))
-    if not len(table):
-        raise ReadingError("the frame has no rows")
-    notes = [f"{name!r} is an actuator; as a reading it is disguised with the others" for name in _names(actuators)]
-    notes += [
-        f"{name!r} looks like an actuator: it must not be named public if it reacts to readings, since it would give "
-        "the private parameter away"
-        for name in publics
-        if _ACTUATOR.search(name)
-    ]
-    labels = as_labels(table, private, bins, values)
-    if len(labels.values) < 2:
-        raise ConfigurationError(f"the private parameter {private!r} takes one value only; there is nothing to hide")
-    notes += labels.notes
-    if time is None and CLOCK in publics:
-        raise ConfigurationError("public names 'clock' and there is no time column; it is the time of day")
-    Y = _readings(table, readings, notes)
-    columns = {name: table.numbers(name, "public", "a public input") for name in publics if name != CLOCK}
-    U = np.column_stack(list(columns.values())) if columns else np.empty((len(table), 0))
-    groups = _groups(table, keys, notes)
-    zone: str | None = None
-    step: float | None
-    resampled = False
-    if time is None:
-        rows = Rows(np.zeros(len(table), dtype=np.int64), Y, labels.positions, U)
-        blocks, step = in_order(rows, groups, period)
-    else:
-        ns, missing, zone = times(table, time, groups, notes)
-        rows = Rows(ns, Y, labels.positions, U)
-        blocks, step, resampled = in_time(rows, missing, groups, period, last, notes)
-    segments = _segments(blocks, CLOCK in publics, zone, notes)
-    q = (*columns, *(clock_names() if CLOCK in publics else ()))
-    segments = [_fill_public(part, bool(q), notes) for part in segments]
-    history = History(
-        readings, private, time, q, labels.values, step, tuple(segments), (), zone, labels.bins, resampled
-    )
-    return history.having(segments, *notes, *_remarks(history, values is None))
-
-
-def _names(given: str | Iterable[str]) -> tuple[str, ...]:
-    names = (given,) if isinstance(given, str) else tuple(given)
-    if any(not isinstance(name, str) for name in names):
-        raise ConfigurationError(f"columns are named by text; {names!r} is not")
-    return names
-
-
-def _roles(
-    readings: tuple[str, ...],
-    private: str,
-    time: str | None,
-    public: tuple[str, ...],
-    segment: tuple[str, ...],
-    actuators: tuple[str, ...],
-) -> None:
-    if not readings:
-        raise ConfigurationError("reading names no column; at least one is needed")
-    for name in actuators:
-        if name not in readings:
-            raise ConfigurationError(f"{name!r} is an actuator; " + _WHY.format(name=name))
-    roles = {
-        "reading": readings,
-        "private": (private,),
-        "time": _names(time or ()),
-        "public": public,
-        "segment": segment,
-    }
-    used: dict[str, str] = {}
-    for role, names in roles.items():
-        for name in names:
-            if name in used and (role, used[name]) != ("segment", "time"):
-                raise ConfigurationError(f"the column {name!r} is named as {used[name]} and as {role}; it has one role")
-            used[name] = role
-
-
-def _readings(table: Table, names: tuple[str, ...], notes: list[str]) -> Array:
-    Y = np.column_stack([table.numbers(name) for name in names])
-    gone = np.isnan(Y)
-    for name, count in zip(names, gone.sum(axis=0).tolist(), strict=True):
-        if count:
-            notes.append(f"{count_noun(count, 'row')} without a reading in {name!r}")
-    part = gone.any(axis=1) & ~gone.all(axis=1)
-    if part.any():
-        notes.append(f"{count_noun(int(part.sum()), 'row')} with some channels missing counted as missing whole")
-        Y[part] = np.nan
-    if gone.all(axis=1).all() or np.isnan(Y).all():
-        raise ReadingError(f"no row has a reading in every channel of {', '.join(names)}")
-    return Y
-
-
-def _groups(table: Table, keys: tuple[str, ...], notes: list[str]) -> Groups:
-    """Rows of each segment, in the order of first appearance."""
-    everything = np.arange(len(table))
-    if not keys:
-        return [("1", everything)]
-    names = [table.entries(key, "segment").names for key in keys]
-    found: dict[tuple[str, ...], list[int]] = {}
-    for k, key in enumerate(zip(*names, strict=True)):
-        found.setdefault(key, []).append(k)
-    missing = sum(len(rows) for key, rows in found.items() if not all(key))
-    if missing:
-        notes.append(f"{count_noun(missing, 'row')} without an entry in {', '.join(keys)} dropped")
-    return [("/".join(key), np.array(rows)) for key, rows in found.items() if all(key)]
-
-
-def _segments(blocks: list[tuple[str, Rows]], clock: bool, zone: str | None, notes: list[str]) -> list[Segment]:
+def _segments(blocks: Blocks, clock: bool, zone: str | None, notes: text.Notes) -> list[Segment]:
     long = [(name, rows) for name, rows in blocks if len(rows.Y) >= 2]
-    if len(long) < len(blocks):
-        notes.append(f"{count_noun(len(blocks) - len(long), 'segment')} of a single row dropped")
+    notes.tally("single rows", len(blocks) - len(long), "segment")
     names = [name for name, _ in long]
-    cut = len(names) - len(set(names))
-    if cut:
-        notes.append(
-            f"{count_noun(cut, 'gap')} of more than {GAP} periods without a reading: a new segment begins after each"
-        )
+    notes.tally("gaps", len(names) - len(set(names)), "gap", most=GAP)
     if not long:
         raise ReadingError("no segment has two rows; readings that follow each other are needed")
     made, seen = [], dict.fromkeys(names, 0)
@@ -489,41 +466,33 @@ def _segments(blocks: list[tuple[str, Rows]], clock: bool, zone: str | None, not
     return made
 
 
-def _fill_public(segment: Segment, wanted: bool, notes: list[str]) -> Segment:
+def _fill_public(segment: Segment, wanted: bool, notes: text.Notes) -> Segment:
     """Public inputs that are missing keep their last value; before the first, the reading counts as missing."""
     if not wanted or segment.public is None:
         return Segment(segment.name, segment.times, segment.Y, segment.theta)
-    U, Y = segment.public.copy(), segment.Y.copy()
-    gone = np.isnan(U)
+    gone = np.isnan(segment.public)
     if not gone.any():
         return segment
-    for column in range(U.shape[1]):
-        last = np.maximum.accumulate(np.where(gone[:, column], -1, np.arange(len(U))))
-        U[:, column] = np.where(last >= 0, U[np.maximum(last, 0), column], np.nan)
+    U, Y = segment.public.copy(), segment.Y.copy()
+    last = np.maximum.accumulate(np.where(gone, -1, np.arange(len(U))[:, None]), axis=0)
+    U = np.where(last >= 0, np.take_along_axis(U, np.maximum(last, 0), axis=0), np.nan)
     start = np.isnan(U).any(axis=1)
     Y[start], U[start] = np.nan, 0.0
-    lost = f" ({int(start.sum())} readings before the first are not used)" if start.any() else ""
-    notes.append(
-        f"{int(gone.any(axis=1).sum())} rows of segment {segment.name!r} lack a public input; it keeps its last value"
-        f"{lost}"
-    )
+    notes.tally("public inputs filled", int(gone.any(axis=1).sum()), segment=segment.name, lost=int(start.sum()))
     return Segment(segment.name, segment.times, Y, segment.theta, U)
 
 
-def _remarks(history: History, learning: bool) -> list[str]:
+def _add_remarks(history: History, learning: bool, notes: text.Notes) -> None:
     """What a user should know about what came out."""
-    rows, gone = history.rows, sum(int((~s.complete).sum()) for s in history.segments)
-    remarks = [f"{gone} of {rows} rows {'has' if gone == 1 else 'have'} no reading"] if gone else []
-    counts = history.counts
+    gone = sum(int((~s.complete).sum()) for s in history.segments)
+    if gone:
+        notes.add("no reading", gone=gone, rows=text.counted(history.rows, "row"))
     if not learning:
-        return remarks
-    if (counts == 0).any():
-        none = ", ".join(repr(v) for v, n in zip(history.values, counts, strict=True) if not n)
+        return
+    counts = dict(zip(history.values, history.counts.tolist(), strict=True))
+    if not all(counts.values()):
+        none = ", ".join(repr(value) for value, count in counts.items() if not count)
         raise ConfigurationError(f"the value {none} of {history.private!r} has no row with a reading; put it in a bin")
-    for value, count in zip(history.values, counts.tolist(), strict=True):
+    for value, count in counts.items():
         if count < FEW:
-            remarks.append(
-                f"the value {value!r} of {history.private!r} has {count_noun(count, 'row')} only; its law can hardly "
-                "be estimated from so few, put it in a bin with others"
-            )
-    return remarks
+            notes.tally("few rows", count, value=value, private=history.private)

@@ -256,7 +256,7 @@ class Table:
         some = {name: self.column(name).take(rows) for name in self.names}
         return Table.of_rows(self.name, Rows(some, lines[rows]))
 
-    def having(self, name: str, values: Sequence[Entry] | NDArray[np.generic]) -> Table:
+    def add_column(self, name: str, values: Sequence[Entry] | NDArray[np.generic]) -> Table:
         """The same table with one more column, which takes the place of one of its name."""
         if len(values) != len(self):
             raise ConfigurationError(

@@ -372,20 +372,6 @@ def seconds(period: Period) -> float:
     return found
 
 
-def in_words(period: float) -> str:
-    """A period as people say it.
-
-    >>> in_words(900.0), in_words(60.0), in_words(45.0), in_words(7200.0)
-    ('15 min', '60 s', '45 s', '2 h')
-    """
-    for unit, size in (("h", 3600.0), ("min", 60.0)):
-        if period >= 2.0 * size and period % size == 0.0:
-            return f"{period / size:.0f} {unit}"
-    if period > 120.0:
-        return f"{period / 60.0:.3g} min" if period < 7200.0 else f"{period / 3600.0:.3g} h"
-    return f"{period:.6g} s"
-
-
 def hours(ns: Ints, zone: str | None) -> Index:
     """Hour of the day, 0 to 23, on the clock on the wall.
 
