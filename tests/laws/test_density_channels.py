@@ -91,7 +91,7 @@ def test_two_channels(name):
     assert law.error < law.accuracy
 
 
-@pytest.mark.long(seconds=2, reason="integrals of two dimensions")
+@pytest.mark.long(seconds=6, reason="integrals of two dimensions")
 def test_kinks_are_integrated_too():
     """Two Laplace channels, the second around the first."""
     law = FromDensity(lambda y: -np.abs(y[0]) - np.abs(y[1] - y[0]) - math.log(4.0), dim=2)

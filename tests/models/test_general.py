@@ -132,7 +132,7 @@ def test_a_model_without_memory_has_one_law():
     model = General(lambda y, past: calls.append(1) or -np.abs(y) - math.log(2.0), memory=0)
     built = len(calls)
     us.whiten(np.linspace(-2.0, 2.0, 100), model)
-    assert len(calls) - built == 100
+    assert len(calls) - built <= 100
     assert model.predict(model.update(model.start(), 1.0)) is model.predict(model.start())
 
 

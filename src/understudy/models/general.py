@@ -1,7 +1,7 @@
 """Any joint density (paper, Section III): the user writes it down, everything else is computed.
 
 The law of reading k given the past is a density in y_k. `General` takes it as a function, or takes the
-joint density of the sequence and conditions it itself; `laws.density` does the integrals.
+joint density of the sequence and conditions it itself; `laws.numeric` does the integrals.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from numpy.typing import ArrayLike
 from understudy._types import Array, Frozen, Numbers
 from understudy.errors import LawError, MissingReadingError, ModelError, NumericalError, ReadingError
 from understudy.laws.law import Law
-from understudy.laws.numeric import MOST, FromDensity, check_accuracy, check_size, supports_of
-from understudy.laws.panels import Asked, Stretch
+from understudy.laws.numeric import MOST, FromDensity, LogDensity, check_accuracy, check_size, supports_of
 from understudy.models.iid_markov import law_dim, takes_k
 
 Hint: TypeAlias = "ArrayLike | Callable[[Array], ArrayLike] | None"
@@ -245,7 +244,7 @@ class General(Frozen):
         if self.normalise or self.steps is not None or not past.size:
             return whole, 0.0
         before = _freeze(np.ascontiguousarray(past[..., None]))
-        log_total = float(Asked(lambda _: joint(before), self._name(k))(np.zeros(1))[0])
+        log_total = float(LogDensity(lambda _: joint(before), self._name(k))(np.zeros(1))[0])
         if math.isinf(log_total):
             raise NumericalError(f"{self._name(k)} is -inf for the readings before it; the model does not allow them")
         return whole, log_total
@@ -268,7 +267,7 @@ class General(Frozen):
         """Calls the function before any reading has come, so that a mistake in it is told in its own words."""
         function, _ = self._density(k, past)
         numbers = self.dim if self.steps is None else (self.steps - k + 1) * self.dim
-        rows = [Stretch(*pair).x(np.array([-0.5, 0.0, 0.5])) for pair in self.support] * (numbers // self.dim)
+        rows = [support.x(np.array([-0.5, 0.0, 0.5])) for support in self.support] * (numbers // self.dim)
         candidates = _freeze(rows[0] if numbers == 1 else np.stack(rows))
         try:
             with np.errstate(all="ignore"):
@@ -276,7 +275,7 @@ class General(Frozen):
         except Exception as error:
             hint = "; past is empty there: treat that, or give initial=, the law of y_1" if k == 1 else ""
             raise ModelError(f"{self._name(k)} raised {type(error).__name__} ({error}){hint}") from None
-        Asked(function, self._name(k)).search(candidates)
+        LogDensity(function, self._name(k)).search(candidates)
 
 
 def _check_functions(conditional: Callable[..., Any] | None, joint: Callable[..., Any] | None) -> None:
