@@ -607,7 +607,47 @@ def _anyone(seen: str, known: str, told: str) -> str:
     )
 
 
-# Designs for several priors, for a public clock, and with constraints -------------------------------------------------
+# Designs in a few lines; for several priors, for a public clock, and with constraints ---------------------------------
+
+
+class DesignFacts(NamedTuple):
+    """What a design comes to.
+
+    `demand` is None for constraints alone, and `distortion` is in words, with its error. `bound` is the lower bound,
+    the gap, the status, and whether the costs are exact. `residual` is what the models leak, over how many readings,
+    and how that was found.
+    """
+
+    sizes: tuple[int, ...]
+    demand: tuple[str, float | str] | None
+    distortion: str
+    relative_distortion: float | None
+    bound: tuple[float, float, str, bool]
+    leakage: float
+    residual: tuple[float, int, str] | None
+    constraints: Sequence[str]
+    claim: str
+
+
+def design_summary(facts: DesignFacts) -> str:
+    """A design in a few lines."""
+    m, n = facts.sizes
+    demand = "constraints alone" if facts.demand is None else f"{facts.demand[0]} = {facts.demand[1]}"
+    relative = facts.relative_distortion
+    share = "" if relative is None else f" ({100.0 * relative:.4g}% of the mean reading)"
+    lower, gap, status, exact = facts.bound
+    known = "" if exact else "; the costs themselves are known to the error given"
+    lines = [
+        f"Design for {m} private and {n} pseudo values, {demand}",
+        f"  distortion   {facts.distortion}{share}",
+        f"  optimum      at least {lower:.8g}, so within {gap:.2g} ({status}){known}",
+        f"  leakage      {facts.leakage:.8g} nats ({facts.leakage / math.log(2.0):.6g} bits)",
+    ]
+    if facts.residual is not None:
+        nats, horizon, how = facts.residual
+        lines.append(f"  residual     {number(nats, 'up')} nats over {counted(horizon, 'reading')} ({how})")
+    lines += [f"  kept         {words}" for words in facts.constraints]
+    return "\n".join([*lines, f"  guarantee    {facts.claim}"])
 
 
 def _watched(horizon: int | None) -> str:

@@ -30,8 +30,8 @@ from understudy.apply.binding import Binding, FileDesign, family_of
 from understudy.errors import ConfigurationError, ModelError, ReadingError, UnderstudyWarning
 from understudy.identify import resample
 from understudy.identify.history import Bins, known_positions
-from understudy.randomizer.causal import CausalDesign, causal_stream
-from understudy.randomizer.design import Choices, stream
+from understudy.randomizer.causal import CausalDesign
+from understudy.randomizer.design import Choices
 from understudy.stream.cadence import Cadence, Places
 from understudy.stream.engine import WITHHOLD, PrivateValues
 from understudy.stream.ledger import Ledger
@@ -295,13 +295,9 @@ class Player:
             origin=origin if timed else None,
         )
         value = None if theta is None or known else terms.design.values[int(theta[0])]
-        design = terms.design
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnderstudyWarning)  # the summary says that each segment has its draw
-            if isinstance(design, CausalDesign):
-                self.stream = causal_stream(design, value, ledger, choices)
-            else:
-                self.stream = stream(design, value, ledger, choices)
+            self.stream = terms.design.begin(value, ledger, choices)
         # a stream with memory makes its first decision at the first reading, others when they are begun
         self._epoch = self.stream.epoch if known or terms.causal else self.stream.epoch - 1
         run = terms.run or _digest(Y, times, theta)

@@ -9,7 +9,7 @@ rule the leakage of the sequence is the sum of the conditional leakages of its d
 - `design_causal` takes the slope, or finds it from a leakage rate in nats a decision by a root search over the rates of
   the long run.
 - `CausalDesign` holds the belief recursion and its long run. Decisions are pure functions of an explicit state, except
-  for the random draw. `CausalPolicy` is what a stream asks of it.
+  for the random draw. It is what a stream asks (`understudy.stream.policy.CausalPolicy`).
 - `at_most` converts a budget for a day into a rate; `per_day` is the reverse. `was_ever` is the accuracy of the
   exact adversary on a question about a window of time.
 - `path_distortion` and `true_distortion` are the distortion along paths that move. A decision itself is made with a
@@ -27,6 +27,7 @@ import math
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -37,7 +38,6 @@ from understudy.distortion.costs import Costs, costs
 from understudy.distortion.measures import Function
 from understudy.errors import ConfigurationError, DesignError, InfeasibleError, StoredFileError
 from understudy.models.family import Family
-from understudy.models.model import Model
 from understudy.randomizer.causal_guarantee import (
     Beliefs,
     BeliefState,
@@ -54,13 +54,10 @@ from understudy.randomizer.causal_guarantee import (
 )
 from understudy.randomizer.design import (
     SHARED_FIELDS,
-    VERSION,
+    AnyDesign,
     Choices,
     begin_or_open,
     equal_values,
-    floating_for,
-    model_to_plain,
-    release_for,
     shared_content,
     shared_parts,
     stored_terms,
@@ -70,22 +67,18 @@ from understudy.randomizer.residual import Approximate
 from understudy.randomizer.solver import as_cost, nats
 from understudy.serialize import (
     entries,
-    fingerprint,
     matrix_from_plain,
     number_from_plain,
     number_to_plain,
     truth,
-    value_to_plain,
-    write,
 )
 from understudy.stream.cadence import Duration
 from understudy.stream.engine import Clock
 from understudy.stream.ledger import Ledger
 from understudy.stream.policy import DESIGN_PRIOR
-from understudy.stream.release import DEFAULT_TERMS, Release, Terms
+from understudy.stream.release import DEFAULT_TERMS, Terms
 from understudy.stream.stream import Stream
 from understudy.transform.readings import Resolution
-from understudy.transform.roundoff import Roundoff
 
 if TYPE_CHECKING:
     from understudy.randomizer.estimation import Estimator
@@ -94,6 +87,7 @@ if TYPE_CHECKING:
 
 
 _ROUNDS = 80
+_LEAST_SLOPE, _MOST_SLOPE = 1e-9, 1e6  # between which slopes are sought, a unit being the best constant column
 _NOTHING = 1e-9  # nats a decision: a chain that leaks no more in the long run has settled
 
 
@@ -112,6 +106,7 @@ def as_rate(rate: float | str, family: Family) -> float:
 
 def at_rate(most: Beliefs, rate: float, rng: Seed) -> tuple[Beliefs, LongRun]:
     """The largest slope found whose leakage in the long run is at most the rate."""
+    from scipy.optimize import brentq
 
     def at(slope: float) -> tuple[Beliefs, LongRun]:
         beliefs = Beliefs(most.prior, most.transitions, most.cost, slope)
@@ -129,48 +124,36 @@ def at_rate(most: Beliefs, rate: float, rng: Seed) -> tuple[Beliefs, LongRun]:
     anything = bool(np.isfinite(most.cost).all(axis=0).any())  # whether a decision may leak nothing
     if rate == 0.0 and anything:
         return at(0.0)
-    scale = most.scale
-    low, high, best = 0.0, math.inf, None
-    s = 1.0 / scale
-    # first a bracket, by factors of 4, then regula falsi with the Illinois rule, in the logarithm of the slope
-    f_low, f_high = -rate, everything[1].rate - rate
-    side, needed = 0, 0.0
-    for _ in range(_ROUNDS):
-        found = at(s)
-        f = found[1].rate - rate
-        if f <= 0.0:
-            low, f_low, best = s, f, found
-            f_high *= 0.5 if side == 1 else 1.0
-            side = 1
-        else:
-            high, f_high = s, f
-            f_low *= 0.5 if side == -1 else 1.0
-            side = -1
+    best, least = None, math.inf
+
+    @cache
+    def excess(x: float) -> float:
+        """The rate at the logarithm of a slope, above the one that is wanted; 0 where that is met."""
+        nonlocal best, least
+        found = at(math.exp(x))
+        least = min(least, found[1].rate)
+        over = found[1].rate - rate
+        if over <= 0.0 and (best is None or found[0].slope > best[0].slope):
+            best = found
         # a simulated rate is met to half its standard error: the same random numbers serve at every slope
-        if best is not None and best[1].rate >= rate * (1.0 - 1e-8) - 0.5 * best[1].rate_error:
-            break
-        if low == 0.0:
-            s, needed = high / (4.0 if anything else 64.0), found[1].rate
-            if s * scale < 1e-9:
-                break
-        elif high == math.inf:
-            s = low * 4.0
-            if s * scale > 1e6:
-                break
-        else:
-            # a rate that jumps is left where it jumps; a simulated one does so at every slope
-            if high <= low * (1.0 + (1e-3 if found[1].how == "simulation" else 1e-12)):
-                break
-            a, b = math.log(low), math.log(high)
-            x = b - f_high * (b - a) / (f_high - f_low) if f_high > f_low else 0.5 * (a + b)
-            # where the rate is 0 over an interval, its end is sought by bisection
-            x = 0.5 * (a + b) if best is None or best[1].rate == 0.0 or not a < x < b else x
-            s = math.exp(x)
+        return 0.0 if -1e-8 * rate - 0.5 * found[1].rate_error <= over <= 0.0 else over
+
+    # first a bracket, by steps of a factor of 4
+    here = -math.log(most.scale)
+    start = over = excess(here)
+    step = math.log(4.0 if anything or over <= 0.0 else 64.0)
+    while over * start > 0.0 and _LEAST_SLOPE < math.exp(here) * most.scale < _MOST_SLOPE:
+        there, here = here, here - math.copysign(step, start)
+        over = excess(here)
+    if over * start < 0.0:
+        # a rate that jumps is left where it jumps; a simulated one does so at every slope
+        tolerance = 1e-3 if everything[1].how == "simulation" else 1e-12
+        brentq(excess, there, here, xtol=tolerance, rtol=1e-14, maxiter=_ROUNDS, disp=False)
     if best is None:
         if anything:
             return at(0.0)
         raise InfeasibleError(
-            f"rate = {rate:.6g} nats a decision; the forbidden pairs (infinite costs) need about {needed:.3g}"
+            f"rate = {rate:.6g} nats a decision; the forbidden pairs (infinite costs) need about {least:.3g}"
         )
     return best
 
@@ -194,7 +177,7 @@ class CausalChoices:
     terms: Terms = DEFAULT_TERMS
 
 
-class CausalDesign(Frozen):
+class CausalDesign(AnyDesign, Frozen):
     """A causal randomizer with its leakage and its distortion; `us.design_causal` makes one.
 
     `rate` is the expected leakage in nats a decision in the long run and `distortion` the expected surrogate
@@ -217,9 +200,8 @@ class CausalDesign(Frozen):
     file_kind = "causal design"
 
     __slots__ = (
-        "_choices", "_fingerprint", "_floating", "_release", "_rows", "beliefs", "costs", "decision_every", "demand",
-        "estimated", "family",
-        "first_charge", "first_distortion", "long_run", "pseudo", "terms",
+        "_cache", "_choices", "_rows", "beliefs", "costs", "decision_every", "demand", "estimated", "family",
+        "first_charge", "first_distortion", "long_run", "prior", "pseudo", "terms",
     )  # fmt: skip
 
     def __init__(
@@ -227,18 +209,17 @@ class CausalDesign(Frozen):
         family: Family,
         beliefs: Beliefs,
         pseudo: Sequence[Value],
-        settled: LongRun,
+        found: LongRun,
         choices: CausalChoices,
     ) -> None:
-        self.family, self.beliefs, self.long_run = family, beliefs, settled
+        self.family: Family = family
+        self.prior, self.beliefs, self.long_run = beliefs.prior, beliefs, found
         self.pseudo: tuple[Any, ...] = tuple(pseudo)
         self.costs, self.decision_every, self.demand = choices.costs, choices.decision_every, choices.demand
         self.estimated, self.terms = choices.estimated, choices.terms
         self._choices = choices
         self._rows = _positions(family.values)
-        self._fingerprint: list[str] = []
-        self._release: list[Release] = []
-        self._floating: list[Roundoff | None] = []
+        self._cache: dict[str, Any] = {}
         kernel = beliefs.kernel(beliefs.start().belief)
         self.first_charge: float = beliefs.charge(beliefs.prior.tolist(), kernel)
         self.first_distortion: float = expected_cost(beliefs.prior.tolist(), kernel, beliefs.cost)
@@ -258,11 +239,6 @@ class CausalDesign(Frozen):
     def values(self) -> tuple[Any, ...]:
         """The values of the private parameter."""
         return self.family.values
-
-    @property
-    def prior(self) -> Array:
-        """The probabilities of the private values at the first decision."""
-        return self.beliefs.prior
 
     @property
     def slope(self) -> float:
@@ -352,39 +328,31 @@ class CausalDesign(Frozen):
         >>> stream
         Stream('stream', epoch 1, 3 readings)
         """
-        choices = Choices(name, room, share, every, rng, gaps, period, tolerance, None, fill)
-        return causal_stream(self, theta, ledger, choices)
+        return self.begin(theta, ledger, Choices(name, room, share, every, rng, gaps, period, tolerance, None, fill))
 
-    @property
-    def release(self) -> Release:
-        """The public lattice on which readings leave, the form and the range of those that come in."""
-        if not self._release:
-            self._release.append(release_for(self.family, self.values, self.pseudo, self.terms))
-        return self._release[0]
-
-    @property
-    def floating(self) -> Roundoff | None:
-        """What rounding leaves of the private values in outputs on the lattice; None where it leaves nothing."""
-        if not self._floating:
-            self._floating.append(floating_for(self.family, self.values, self.pseudo, self.release))
-        return self._floating[0]
-
-    @property
-    def resolution(self) -> tuple[float, ...]:
-        """The step of the lattice on which readings leave, by channel; 0 where the models have a grid of their own."""
-        return self.release.lattice.steps
+    def begin(self, theta: Value, ledger: Ledger | str | os.PathLike[str] | None, choices: Choices) -> Stream:
+        """Begin a stream, or go on with the one that the ledger has under this name; see `stream`."""
+        every = choices.epoch
+        if choices.share == "independent":
+            raise ConfigurationError(
+                "share = 'independent'; the decisions of one stream cannot serve another, whose readings come at other "
+                "times: sensors of one room belong into one joint model (channels of one stream)"
+            )
+        if self.estimated and theta is not None:
+            raise ConfigurationError("this design estimates the private value from the readings; theta is not for it")
+        try:
+            clock = Clock.checked(self.decision_every if every is None else every)
+        except ConfigurationError:
+            raise ConfigurationError(
+                f"every = {every!r}; it must be a positive timedelta (readings with times) or a number of readings"
+            ) from None
+        options = {**clock, "remembers": True} | ({"estimated": True} if self.estimated else {})
+        return begin_or_open(self, theta, ledger, choices, options)
 
     @property
     def guarantee(self) -> CausalCard:
         """What the design promises, in figures and in plain words: text, JSON and HTML."""
         return causal_card(self)
-
-    def save(self, path: str | os.PathLike[str], models: bool = True) -> str:
-        """Write the design to a JSON file and return its fingerprint; `us.load_design` reads it again.
-
-        Parameters are stored, never code; ``models=False`` leaves the models out, and the family is wanted on loading.
-        """
-        return write(path, self.to_content(models), self.file_kind, VERSION)
 
     def with_estimated_theta(self) -> CausalDesign:
         """The same design for streams that estimate the private value from the readings: no guarantee, audit only."""
@@ -435,11 +403,6 @@ class CausalDesign(Frozen):
         choices = CausalChoices(parts.costs, every, demand, given, estimated, terms)
         return cls(parts.family, beliefs, parts.pseudo, _check_long_run(content["long_run"], beliefs), choices)
 
-    @property
-    def policy(self) -> CausalPolicy:
-        """What streams play by."""
-        return CausalPolicy(self)
-
     def next_charge(self, state: BeliefState) -> float:
         """The leakage of the next decision in nats: known before it is made, from the pseudo past alone."""
         return self.beliefs.charge(state.belief, self.beliefs.kernel(state.belief))
@@ -460,21 +423,54 @@ class CausalDesign(Frozen):
         } | ({"estimated": True} if self.estimated else {})
 
     @property
-    def fingerprint(self) -> str:
-        """Tells this design from another; says nothing about the private parameter."""
-        if not self._fingerprint:
-            self._fingerprint.append(self._print({"release": self.release.to_plain()}))
-        return self._fingerprint[0]
+    def essence(self) -> Plain:
+        """The numbers, under the name that fingerprints have for them."""
+        return {"causal": self.numbers}
 
-    @property
-    def former_fingerprint(self) -> str:
-        """The fingerprint that version 0.1 gave this design: its streams go on."""
-        return self._print({})
+    # What a stream asks of a design with memory: `understudy.stream.policy.CausalPolicy` ------------------
 
-    def _print(self, more: Plain) -> str:
-        values, pseudo = ([value_to_plain(v) for v in those] for those in (self.values, self.pseudo))
-        models = [model_to_plain(self.family.model(v)) for v in (*self.values, *self.pseudo)]
-        return fingerprint({"causal": self.numbers, "values": values, "pseudo": pseudo, "models": models, **more})
+    def residual_of_block(self, marginal: ArrayLike | str | None = DESIGN_PRIOR) -> None:
+        """None: a causal design has exact models only."""
+
+    def opening(self, tick: int) -> CausalMemory:
+        """The prior, taken to this place in the cycle of transitions."""
+        return CausalMemory(self.start(tick), 0.0)
+
+    def advance(self, memory: CausalMemory, ticks: int) -> CausalMemory:
+        """The belief moves with the parameter, whether a decision was made or not."""
+        return CausalMemory(self.beliefs.advance(memory.state, ticks), memory.nats)
+
+    def path_leakage(self, memory: CausalMemory, next_too: bool = False) -> float:
+        """Nats so far, rounded up at each sum; with those of the next decision."""
+        charge = self.next_charge(memory.state) if next_too else 0.0
+        return math.nextafter(memory.nats + charge, math.inf) if charge > 0.0 else memory.nats
+
+    def choose(self, memory: CausalMemory, row: int, rng: np.random.Generator | None = None) -> int:
+        """A draw from the kernel of the belief."""
+        return self.beliefs.draw(memory.state, row, rng).pseudo
+
+    def quiet(self, memory: CausalMemory) -> int | None:
+        """The column of least expected cost at the belief, if one is allowed to all values."""
+        try:
+            return self.beliefs.quiet(memory.state.belief)
+        except DesignError:
+            return None
+
+    def after(self, memory: CausalMemory, column: int, quietly: bool) -> CausalMemory:
+        """The belief after the draw, and after the step of the chain."""
+        state = memory.state
+        if quietly:
+            return CausalMemory(self.beliefs.after(state, None, None), memory.nats)
+        kernel = self.beliefs.kernel(state.belief)
+        return CausalMemory(self.beliefs.after(state, kernel, column), self.path_leakage(memory, next_too=True))
+
+    def estimator(self) -> Estimator | None:
+        """The family's own Bayes filter, where the design accepts private values that are estimated."""
+        if not self.estimated:
+            return None
+        from understudy.randomizer.estimation import Estimator
+
+        return Estimator(self.family, self.beliefs.transitions, self.decision_every)
 
     def _check_belief(self, belief: Sequence[float]) -> list[float]:
         b = [float(x) for x in belief]
@@ -596,121 +592,6 @@ class CausalMemory(NamedTuple):
 
     def __repr__(self) -> str:
         return f"CausalMemory(decisions={self.state.k})"
-
-
-class CausalPolicy(Frozen):
-    """What a stream asks of a causal design: see `understudy.stream.policy.CausalPolicy`."""
-
-    __slots__ = ("design",)
-
-    def __init__(self, design: CausalDesign) -> None:
-        self.design = design
-
-    @property
-    def fingerprint(self) -> str:
-        """That of the design."""
-        return self.design.fingerprint
-
-    @property
-    def values(self) -> tuple[Any, ...]:
-        """The values of the private parameter."""
-        return self.design.values
-
-    @property
-    def pseudo(self) -> tuple[Any, ...]:
-        """The pseudo values."""
-        return self.design.pseudo
-
-    def row(self, value: Value) -> int:
-        """Where a value of the private parameter stands."""
-        return self.design.row(value)
-
-    def source(self, row: int) -> Model:
-        """The model of a private value."""
-        return self.design.family.model(self.design.values[row])
-
-    def target(self, column: int) -> Model:
-        """The model of a pseudo value."""
-        return self.design.family.model(self.design.pseudo[column])
-
-    @property
-    def release(self) -> Release:
-        """That of the design."""
-        return self.design.release
-
-    @property
-    def floating(self) -> Roundoff | None:
-        """That of the design."""
-        return self.design.floating
-
-    def residual_of_block(self, marginal: ArrayLike | None = DESIGN_PRIOR) -> None:
-        """None: a causal design has exact models only."""
-
-    def opening(self, tick: int) -> CausalMemory:
-        """The prior, taken to this place in the cycle of transitions."""
-        return CausalMemory(self.design.start(tick), 0.0)
-
-    def advance(self, memory: CausalMemory, ticks: int) -> CausalMemory:
-        """The belief moves with the parameter, whether a decision was made or not."""
-        return CausalMemory(self.design.beliefs.advance(memory.state, ticks), memory.nats)
-
-    def leakage(self, memory: CausalMemory, next_too: bool = False) -> float:
-        """Nats so far, rounded up at each sum; with those of the next decision."""
-        if not next_too:
-            return memory.nats
-        charge = self.design.next_charge(memory.state)
-        return math.nextafter(memory.nats + charge, math.inf) if charge > 0.0 else memory.nats
-
-    def choose(self, memory: CausalMemory, row: int, rng: np.random.Generator | None = None) -> int:
-        """A draw from the kernel of the belief."""
-        return self.design.beliefs.draw(memory.state, row, rng).pseudo
-
-    def quiet(self, memory: CausalMemory) -> int | None:
-        """The column of least expected cost at the belief, if one is allowed to all values."""
-        try:
-            return self.design.beliefs.quiet(memory.state.belief)
-        except DesignError:
-            return None
-
-    def after(self, memory: CausalMemory, column: int, quietly: bool) -> CausalMemory:
-        """The belief after the draw, and after the step of the chain."""
-        beliefs, state = self.design.beliefs, memory.state
-        if quietly:
-            return CausalMemory(beliefs.after(state, None, None), memory.nats)
-        return CausalMemory(
-            beliefs.after(state, beliefs.kernel(state.belief), column), self.leakage(memory, next_too=True)
-        )
-
-    def estimator(self) -> Estimator | None:
-        """The family's own Bayes filter, where the design accepts private values that are estimated."""
-        if not self.design.estimated:
-            return None
-        from understudy.randomizer.estimation import Estimator
-
-        return Estimator(self.design.family, self.design.beliefs.transitions, self.design.decision_every)
-
-
-def causal_stream(
-    design: CausalDesign, theta: Value, ledger: Ledger | str | os.PathLike[str] | None, choices: Choices
-) -> Stream:
-    """Begin a stream, or go on with the one that the ledger has under this name; see `CausalDesign.stream`."""
-    share, every = choices.share, choices.epoch
-    if share == "independent":
-        raise ConfigurationError(
-            "share = 'independent'; the decisions of one stream cannot serve another, whose readings come at other "
-            "times: sensors of one room belong into one joint model (channels of one stream)"
-        )
-    if design.estimated and theta is not None:
-        raise ConfigurationError("this design estimates the private value from the readings; theta is not for it")
-    try:
-        clock = Clock.checked(design.decision_every if every is None else every)
-    except ConfigurationError:
-        raise ConfigurationError(
-            f"every = {every!r}; it must be a positive timedelta (readings with times) or a number of readings"
-        ) from None
-    if design.estimated:
-        clock["estimated"] = True
-    return begin_or_open(design, theta, ledger, choices, clock | {"remembers": True})
 
 
 # Files --------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ the budget before the problem is solved.
 from __future__ import annotations
 
 import bisect
+import contextlib
 import datetime as dt
 import math
 import os
@@ -35,7 +36,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -217,14 +218,140 @@ def _names(what: str, names: Sequence[Value], size: int) -> tuple[Value, ...]:
     return names
 
 
-# `us.design` for a family of models, `us.solve` for a cost matrix ------------------------------------
-
-
 # The design -------------------------------------------------------------------------------------------
 
 
+class AnyDesign:
+    """What every kind of design has, whatever its `kind`: "constant", "robust" or "causal".
+
+    A causal design has a memory, and decides by its clock. `terms` say what was asked for about the readings that leave
+    and come in. What is worked out when it is asked for is remembered in `_cache`.
+    """
+
+    __slots__ = ()
+
+    kind: ClassVar[str]
+    file_kind: ClassVar[str]
+    prior: Array
+    family: Family | None
+    costs: Costs | None
+    terms: Terms
+    _cache: dict[str, Any]
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """The values of the private parameter."""
+        raise NotImplementedError
+
+    @property
+    def pseudo(self) -> tuple[Any, ...]:
+        """The pseudo values."""
+        raise NotImplementedError
+
+    @property
+    def essence(self) -> Plain:
+        """What tells the design from others with the same values and models, as plain data."""
+        raise NotImplementedError
+
+    def to_content(self, models: bool = True) -> Plain:
+        """What a file holds of the design; without models, probes of them alone."""
+        raise NotImplementedError
+
+    def save(self, path: str | os.PathLike[str], models: bool = True) -> str:
+        """Write the design to a JSON file, models included, and return its fingerprint; `us.load_design` reads it.
+
+        Parameters are stored, never code. Models that hold a function cannot be; ``models=False`` leaves all
+        models out, and `us.load_design` then wants the family.
+        """
+        return write(path, self.to_content(models), self.file_kind, VERSION)
+
+    # What a stream asks of a design: `understudy.stream.policy` -----------------------------------------
+
+    def source(self, row: int) -> Model:
+        """The model of a private value, by position."""
+        return self._models((self.values[row],))[0]
+
+    def target(self, column: int) -> Model:
+        """The model of a pseudo value, by position."""
+        return self._models((self.pseudo[column],))[0]
+
+    def _models(self, values: Iterable[Value]) -> list[Model]:
+        if self.family is None:
+            raise DesignError("the design has no models (us.solve makes none); a stream needs one from us.design")
+        return [self.family.model(value) for value in values]
+
+    @property
+    def release(self) -> Release:
+        """The public lattice on which readings leave, the form and the range of those that come in."""
+        if "release" not in self._cache:
+            sources, targets = self._models(self.values), self._models(self.pseudo)
+            about = (None if self.family is None else self.family.about) or {}
+            known = about.get("decimals") or [None] * sources[0].dim
+            decimals = [None if places is None or places >= MANY_DECIMALS else int(places) for places in known]
+            terms = self.terms
+            if terms.readings is None and any(about.get("form") or ()):
+                terms = terms._replace(readings=list(about["form"]))
+            self._cache["release"] = release_of(sources, targets, terms, decimals)
+        found: Release = self._cache["release"]
+        return found
+
+    @property
+    def floating(self) -> Roundoff | None:
+        """What rounding leaves of the private value in outputs on the lattice; None where it leaves nothing.
+
+        >>> import understudy as us
+        >>> family = us.Family(lambda v: us.GaussMarkov(0.95, 1.0, 0.1, 0.1, b=10.0 * v, mean0=100.0), values=[0, 1])
+        >>> found = us.design(family, leakage=0.1, distortion="mae").floating
+        >>> found.how, 0.0 < found.nats(1000) < 1e-9
+        ('proved', True)
+        """
+        if "floating" not in self._cache:
+            sources, targets = self._models(self.values), self._models(self.pseudo)
+            self._cache["floating"] = floating_point(sources, targets, self.release)
+        found: Roundoff | None = self._cache["floating"]
+        return found
+
+    @property
+    def resolution(self) -> tuple[float, ...]:
+        """The step of the lattice on which readings leave, by channel; 0 where the models have a grid of their own."""
+        return self.release.lattice.steps
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells this design from another; says nothing about the private parameter, and nothing about a draw."""
+        if "fingerprint" not in self._cache:
+            self._cache["fingerprint"] = self._fingerprint({"release": self.release.to_plain()})
+        found: str = self._cache["fingerprint"]
+        return found
+
+    @property
+    def former_fingerprint(self) -> str:
+        """The fingerprint that version 0.1 gave this design: its streams go on."""
+        return self._fingerprint({})
+
+    def _fingerprint(self, more: Plain) -> str:
+        members = (*self.values, *self.pseudo)
+        return fingerprint(
+            self.essence
+            | {
+                "values": [value_to_plain(value) for value in self.values],
+                "pseudo": [value_to_plain(value) for value in self.pseudo],
+                "models": [_model_to_plain(model) for model in self._models(members)],
+            }
+            | more
+        )
+
+
+def _model_to_plain(model: Model) -> Plain:
+    """The model in a fingerprint; one that holds a function enters by its kind alone."""
+    try:
+        return to_plain(model)
+    except ModelError:
+        return {"kind": type(model).__name__, "dim": int(model.dim), "functions": True}
+
+
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class Design:
+class Design(AnyDesign):
     """A randomizer with its certificate; `us.design` and `us.solve` make one.
 
     No kernel within the budget has a distortion below `lower_bound`, and this one has `distortion`: what is
@@ -277,34 +404,26 @@ class Design:
 
     def __repr__(self) -> str:
         m, n = self.randomizer.kernel.shape
+        distortion = text.with_error(self.distortion, self.distortion_error)
         more = "" if self.charge is None else f"residual={text.number(self.residual, 'up')}, "
-        return f"Design({m} x {n}, distortion={self._distortion()}, leakage={self.leakage:.6g}, {more}{self.status})"
+        return f"Design({m} x {n}, distortion={distortion}, leakage={self.leakage:.6g}, {more}{self.status})"
 
     def __str__(self) -> str:
-        m, n = self.randomizer.kernel.shape
         name, value = self.demand
-        relative = self.relative_distortion
-        share = "" if relative is None else f" ({100.0 * relative:.4g}% of the mean reading)"
-        known = "" if self.distortion_error == 0.0 else "; the costs themselves are known to the error given"
-        asked = "constraints alone" if self.constraints and value == math.inf else f"{name} = {value}"
-        lines = [
-            f"Design for {m} private and {n} pseudo values, {asked}",
-            f"  distortion   {self._distortion()}{share}",
-            f"  optimum      at least {self.lower_bound:.8g}, so within {self.gap:.2g} ({self.status}){known}",
-            f"  leakage      {self.leakage:.8g} nats ({self.leakage / np.log(2.0):.6g} bits)",
-        ]
-        if self.charge is not None:
-            residual = f"{text.number(self.residual, 'up')} nats over {self.charge.readings} ({self.charge.how})"
-            lines.append(f"  residual     {residual}")
-        lines += [f"  kept         {one.words}" for one in self.constraints]
-        lines.append(f"  guarantee    {self.guarantee.headline}")
-        return "\n".join(lines)
-
-    def _distortion(self) -> str:
-        if self.distortion_error <= 1e-12 * self.distortion:
-            return f"{self.distortion:.6g}"
-        digits = max(0, 1 - int(np.floor(np.log10(self.distortion_error))))
-        return f"{self.distortion:.{digits}f} +- {self.distortion_error:.{digits}f}"
+        charge = self.charge
+        return text.design_summary(
+            text.DesignFacts(
+                self.randomizer.kernel.shape,
+                None if self.constraints and value == math.inf else (name, value),
+                text.with_error(self.distortion, self.distortion_error),
+                self.relative_distortion,
+                (self.lower_bound, self.gap, self.status, self.distortion_error == 0.0),
+                self.leakage,
+                None if charge is None else (self.residual, charge.horizon, charge.how),
+                [one.words for one in self.constraints],
+                self.guarantee.headline,
+            )
+        )
 
     @property
     def values(self) -> tuple[Any, ...]:
@@ -376,10 +495,7 @@ class Design:
             raise DesignError(f"{shown(constraint)} is no constraint of the design, so it has no price there")
         rest = tuple(one for one in self.constraints if one != constraint)
         cost, p = np.array(self.cost), np.array(self.prior)
-        if rest or self.demand == ("leakage", math.inf):
-            without = _solve_with_constraints(cost, p, self.demand, rest, self.family, self.costs, self.charge)
-        else:
-            without = solve_demand(cost, p, self.demand, self.family, self.costs, self.charge)
+        without = solve_demand(cost, p, self.demand, self.family, self.costs, self.charge, rest)
         if self.demand[0] == "distortion_at_most":
             high = max(0.0, self.leakage - without.leakage_lower_bound)
             low = self.leakage_lower_bound - without.leakage
@@ -388,53 +504,13 @@ class Design:
         low = max(0.0, self.lower_bound - without.distortion)
         return Price(constraint, min(max(self.distortion - without.distortion, low), high), low, high)
 
-    # What a stream asks of a design: `understudy.stream.policy` -----------------------------------------
-
     @property
-    def fingerprint(self) -> str:
-        """Tells this design from another; says nothing about the private parameter."""
-        if "fingerprint" not in self._cache:
-            self._cache["fingerprint"] = fingerprint_of(self)
-        found: str = self._cache["fingerprint"]
+    def essence(self) -> Plain:
+        """Kernel, prior and charge."""
+        found: Plain = {"kernel": self.randomizer.counts.tolist(), "prior": self.prior.tolist()}
+        if self.charge is not None:
+            found["charge"] = [[repr(nats) for nats in self.charge.charged], self.charge.horizon]
         return found
-
-    @property
-    def former_fingerprint(self) -> str:
-        """The fingerprint that version 0.1 gave this design: its streams go on."""
-        return fingerprint_of(self, former=True)
-
-    @property
-    def release(self) -> Release:
-        """The public lattice on which readings leave, the form and the range of those that come in."""
-        if "release" not in self._cache:
-            if self.family is None:
-                raise DesignError("the design has no models (us.solve makes none), so that nothing is released by it")
-            self._cache["release"] = release_for(self.family, self.values, self.pseudo, self.terms)
-        found: Release = self._cache["release"]
-        return found
-
-    @property
-    def floating(self) -> Roundoff | None:
-        """What rounding leaves of the private value in outputs on the lattice; None where it leaves nothing.
-
-        >>> import understudy as us
-        >>> family = us.Family(lambda v: us.GaussMarkov(0.95, 1.0, 0.1, 0.1, b=10.0 * v, mean0=100.0), values=[0, 1])
-        >>> found = us.design(family, leakage=0.1, distortion="mae").floating
-        >>> found.how, 0.0 < found.nats(1000) < 1e-9
-        ('proved', True)
-        """
-        if "floating" not in self._cache:
-            release = self.release
-            if self.family is None:
-                raise DesignError("the design has no models, so that nothing is released by it")
-            self._cache["floating"] = floating_for(self.family, self.values, self.pseudo, release)
-        found: Roundoff | None = self._cache["floating"]
-        return found
-
-    @property
-    def resolution(self) -> tuple[float, ...]:
-        """The step of the lattice on which readings leave, by channel; 0 where the models have a grid of their own."""
-        return self.release.lattice.steps
 
     def row(self, value: Value) -> int:
         """Where a value of the private parameter stands."""
@@ -444,26 +520,33 @@ class Design:
         """Which pseudo value plays the private one of this row, by position."""
         return self.randomizer.draw_index(row, rng)
 
-    def source(self, row: int) -> Model:
-        """The model of a private value, by position."""
-        return model_of(self, self.values[row])
-
-    def target(self, column: int) -> Model:
-        """The model of a pseudo value, by position."""
-        return model_of(self, self.pseudo[column])
-
-    def leakage_of_draw(self, marginal: ArrayLike | None = None) -> float:
+    def leakage_of_draw(self, marginal: ArrayLike | str | None = None) -> float:
         """Nats that one draw gives away: at the prior "design", at a given one, or at the worst if None."""
-        return leakage_of_draw(self, marginal)
+        if marginal is None:
+            return capacity(self.randomizer.kernel, self.prior).upper
+        if isinstance(marginal, str):
+            if marginal != DESIGN_PRIOR:
+                raise ConfigurationError(
+                    f"marginal = {marginal!r}; it must be 'design', probabilities, or None if they are unknown"
+                )
+            return self.leakage
+        return mutual_information(as_prior(marginal, len(self.values)), self.randomizer.kernel)
 
-    def residual_of_block(self, marginal: ArrayLike | None = DESIGN_PRIOR) -> tuple[float, int] | None:
+    def residual_of_block(self, marginal: ArrayLike | str | None = DESIGN_PRIOR) -> tuple[float, int] | None:
         """Nats that approximate models give away over so many readings, missing ones among them; None if all are exact.
 
         At the prior "design", at a given one, or at the worst if None. `charge` bounds the divergence of the *first*
         readings of a sequence. A stream charges each later block of as many the same, which assumes that a later
         block diverges no more than the first: so it is, up to the error of the estimate, for a filter that has settled.
         """
-        return residual_of_block(self, marginal)
+        charge = self.charge
+        if charge is None:
+            return None
+        if isinstance(marginal, str) and marginal == DESIGN_PRIOR:
+            return charge.total, charge.horizon
+        if marginal is None:
+            return max(nats for nats, p in zip(charge.charged, self.prior, strict=True) if p > 0.0), charge.horizon
+        return charge.at(as_prior(marginal, len(self.values))).total, charge.horizon
 
     def stream(
         self,
@@ -497,16 +580,14 @@ class Design:
         With `fill` they are released too, from fresh scores, and so are missing readings: then which of them were
         missing does not show. All of it is fixed when the stream is begun.
         """
-        choices = Choices(name, room, share, epoch, rng, gaps, period, tolerance, None, fill)
-        return stream(self, theta, ledger, choices)
+        return self.begin(theta, ledger, Choices(name, room, share, epoch, rng, gaps, period, tolerance, None, fill))
 
-    def save(self, path: str | os.PathLike[str], models: bool = True) -> str:
-        """Write the design to a JSON file, models included, and return its fingerprint.
-
-        Parameters are stored, never code. Models that hold a function cannot be; ``models=False`` leaves all
-        models out, and `us.load_design` then wants the family.
-        """
-        return write(path, self.to_content(models), self.file_kind, VERSION)
+    def begin(self, theta: Value, ledger: Ledger | str | os.PathLike[str] | None, choices: Choices) -> Stream:
+        """Begin a stream, or go on with the one that the ledger has under this name; see `stream`."""
+        # what streams must have in common to share a draw: the kernel, and what its rows and columns stand for
+        names = [value_to_plain(value) for value in (*self.values, *self.pseudo)]
+        draws = fingerprint({"kernel": self.randomizer.counts.tolist(), "names": names})
+        return begin_or_open(self, theta, ledger, choices, {**Clock.checked(choices.epoch), "randomizer": draws})
 
     def to_content(self, models: bool = True) -> Plain:
         """What a file holds of the design; without models, probes of them alone."""
@@ -608,12 +689,9 @@ def solve(
     """
     matrix = as_cost(cost)
     p = as_prior(prior, matrix.shape[0])
-    if constraints:
-        beside = as_constraints(constraints)
-        demand = _at_most_one(leakage, error_at_least, distortion_at_most, beside)
-        return _solve_with_constraints(matrix, p, demand, beside)
-    demand = _one_demand(leakage, error_at_least, distortion_at_most)
-    return solve_demand(matrix, p, demand, None, None)
+    beside = as_constraints(constraints) if constraints else ()
+    demand = _one_demand(leakage, error_at_least, distortion_at_most, bool(beside))
+    return solve_demand(matrix, p, demand, None, None, None, beside)
 
 
 def design(
@@ -663,7 +741,7 @@ def design(
     [[0.866, 0.0, 0.0, 0.0, 0.0, 0.134], [0.134, 0.0, 0.0, 0.0, 0.0, 0.866]]
     """
     beside = as_constraints(constraints) if constraints else ()
-    demand = _at_most_one(leakage, error_at_least, distortion_at_most, beside)
+    demand = _one_demand(leakage, error_at_least, distortion_at_most, bool(beside))
     if not isinstance(family, Family):
         raise DesignError(f"family is a {type(family).__name__}; it must be a Family (us.solve takes bare costs)")
     # a bad budget is refused before the work, and so is one that the models alone exceed
@@ -674,10 +752,7 @@ def design(
     elif leak is not None and demand[0] == "error_at_least":
         leak.asked_of_the_draw(_number(*demand), family.prior)
     found = costs(family, pseudo, horizon, distortion, weights, accuracy, rng, progress)
-    if beside:
-        made = _solve_with_constraints(found.matrix, family.prior, demand, beside, family, found, leak)
-    else:
-        made = solve_demand(found.matrix, family.prior, demand, family, found, leak)
+    made = solve_demand(found.matrix, family.prior, demand, family, found, leak, beside)
     return with_terms(made, Terms(resolution, readings, valid))
 
 
@@ -690,11 +765,16 @@ def with_terms(made: _D, terms: Terms) -> _D:
     return made
 
 
-def _one_demand(leakage: float | str | None, error_at_least: float | None, distortion_at_most: float | None) -> Demand:
+def _one_demand(
+    leakage: float | str | None, error_at_least: float | None, distortion_at_most: float | None, constraints: bool
+) -> Demand:
+    """The demand; none where there are constraints is a leakage without limit."""
     if leakage is not None and error_at_least is None and distortion_at_most is None:
         return "leakage", leakage
     demands = {"leakage": leakage, "error_at_least": error_at_least, "distortion_at_most": distortion_at_most}
     given = [(name, value) for name, value in demands.items() if value is not None]
+    if constraints and not given:
+        return "leakage", math.inf
     if len(given) != 1:
         raise DesignError(
             f"{' and '.join(name for name, _ in given) or 'no demand'} given; "
@@ -717,22 +797,44 @@ def solve_demand(
     family: Family | None,
     found: Costs | None,
     leak: Charge | None = None,
+    constraints: tuple[Constraint, ...] = (),
 ) -> Design:
-    """A design from checked costs, one demand, and what the models themselves give away."""
+    """A design from checked costs, one demand, what the models themselves give away, and constraints."""
     name, wanted = demand
-    budget: float | None
-    proven = 0.0
-    if name == "leakage":
-        budget = _budget_in_nats(wanted, p)
-        solution = minimise(cost, p, budget) if leak is None else _solve_with_charge(cost, p, name, budget, leak)
-    elif name == "distortion_at_most":
-        solution, proven = least_leakage(cost, p, _number(name, wanted))
+    amount = _budget_in_nats(wanted, p) if name == "leakage" else _number(name, wanted)
+    asked, proven = amount, 0.0  # asked of the draw, which must keep the demand together with the models
+    if leak is not None and name != "distortion_at_most":
+        asked = leak.left_for_the_draw(amount) if name == "leakage" else leak.asked_of_the_draw(amount, p)
+    try:
+        if constraints:
+            names = None if found is None else Names(tuple(found.values), tuple(found.pseudo))
+            known = names or Names(tuple(range(len(p))), tuple(range(cost.shape[1])))
+            effective = _effective_constraints(demand, constraints, leak, p, known)
+            kept = [one for one in effective if not isinstance(one, Multiples)]
+            if name == "distortion_at_most":
+                solution, proven = least_leakage_within(cost, p, kept, asked, names)
+            else:
+                solution = Problem(cost, p, kept, asked if name == "leakage" else math.inf, names).solve()
+        elif name == "leakage":
+            solution = minimise(cost, p, asked)
+        elif name == "error_at_least":
+            solution = least_distortion(cost, p, asked)
+        else:
+            solution, proven = least_leakage(cost, p, asked)
+    except InfeasibleError as error:
+        if leak is None or name == "distortion_at_most" or amount == math.inf:
+            raise
+        sign, part = ("less", leak.total) if name == "leakage" else ("and", leak.variation)
+        raise InfeasibleError(
+            f"{error}; that is the {amount:.6g} asked for, {sign} {part:.3g} for what the models themselves give "
+            f"away over {leak.readings} ({leak.how})"
+        ) from None
+    budget: float | None = None
+    if name == "distortion_at_most":
         budget = total(solution.leakage, leak)
-    else:
-        budget = None
-        error = _number(name, wanted)
-        solution = least_distortion(cost, p, error) if leak is None else _solve_with_charge(cost, p, name, error, leak)
-    return _design_of_solution(solution, (cost, p, demand, proven, budget), family, found, leak)
+    elif name == "leakage" and not (constraints and amount == math.inf):
+        budget = amount
+    return _design_of_solution(solution, (cost, p, demand, proven, budget), family, found, leak, constraints)
 
 
 def _design_of_solution(
@@ -762,52 +864,6 @@ def _design_of_solution(
     )  # fmt: skip
 
 
-def _solve_with_charge(cost: Array, p: Array, name: str, wanted: float, leak: Charge) -> Solution:
-    """The randomizer that meets a demand together with what the models give away."""
-    by_leakage = name == "leakage"
-    asked = leak.left_for_the_draw(wanted) if by_leakage else leak.asked_of_the_draw(wanted, p)
-    try:
-        return minimise(cost, p, asked) if by_leakage else least_distortion(cost, p, asked)
-    except InfeasibleError as error:
-        sign, amount = ("less", leak.total) if by_leakage else ("and", leak.variation)
-        raise InfeasibleError(
-            f"{error}; that is the {wanted:.6g} asked for, {sign} {amount:.3g} for what the models themselves give "
-            f"away over {leak.readings} ({leak.how})"
-        ) from None
-
-
-def _at_most_one(
-    leakage: float | str | None,
-    error_at_least: float | None,
-    distortion_at_most: float | None,
-    constraints: tuple[Constraint, ...],
-) -> Demand:
-    """The demand; none where there are constraints is a leakage without limit."""
-    if constraints and leakage is None and error_at_least is None and distortion_at_most is None:
-        return "leakage", math.inf
-    return _one_demand(leakage, error_at_least, distortion_at_most)
-
-
-def _solve_with_constraints(
-    cost: Array,
-    p: Array,
-    demand: Demand,
-    constraints: tuple[Constraint, ...],
-    family: Family | None = None,
-    found: Costs | None = None,
-    leak: Charge | None = None,
-) -> Design:
-    """A design that keeps constraints besides one demand."""
-    size = tuple(range(len(p))), tuple(range(cost.shape[1]))
-    names = Names(*size) if found is None else Names(tuple(found.values), tuple(found.pseudo))
-    kept = [
-        one for one in _effective_constraints(demand, constraints, leak, p, names) if not isinstance(one, Multiples)
-    ]
-    solution, proven, budget = _solve_constrained(cost, p, demand, leak, kept, None if found is None else names)
-    spent = total(solution.leakage, leak) if demand[0] == "distortion_at_most" else budget
-    return _design_of_solution(solution, (cost, p, demand, proven, spent), family, found, leak, constraints)
-
-
 def _effective_constraints(
     demand: Demand, constraints: tuple[Constraint, ...], leak: Charge | None, p: Array, names: Names
 ) -> tuple[Constraint, ...]:
@@ -825,27 +881,6 @@ def _effective_constraints(
     )
 
 
-def _solve_constrained(
-    cost: Array, p: Array, demand: Demand, leak: Charge | None, kept: Sequence[Constraint], names: Names | None
-) -> tuple[Solution, float, float | None]:
-    """The solution, a leakage that is proven, and the budget that was asked for, if one was."""
-    name, wanted = demand
-    if name == "distortion_at_most":
-        return *least_leakage_within(cost, p, kept, _number(name, wanted), names), None
-    budget = _budget_in_nats(wanted, p) if name == "leakage" else math.inf
-    left = budget if leak is None else leak.left_for_the_draw(budget)
-    try:
-        solution = Problem(cost, p, kept, left, names).solve()
-    except InfeasibleError as error:
-        if leak is None or name != "leakage" or budget == math.inf:
-            raise
-        raise InfeasibleError(
-            f"{error}; of the {budget:.6g} nats asked for, {leak.total:.3g} are for what the models themselves "
-            f"give away over {leak.readings} ({leak.how})"
-        ) from None
-    return solution, 0.0, None if budget == math.inf else budget
-
-
 def _number(name: str, value: float | str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise DesignError(f"{name} = {value!r}; it must be a number")
@@ -859,87 +894,6 @@ MOST_FLOATING = 0.01
 """Nats that floating point may leave over the horizon of a design, or over 1000 readings."""
 MANY_DECIMALS = 9
 """So many decimals, which is as far as a fit counts, or more: the readings have all digits."""
-
-
-def release_for(family: Family, values: Iterable[Value], pseudo: Iterable[Value], terms: Terms) -> Release:
-    """The lattice on which readings of a family leave, and what may come in."""
-    about = family.about or {}
-    known = about.get("decimals") or [None] * family.dim
-    decimals = [None if places is None or places >= MANY_DECIMALS else int(places) for places in known]
-    sources, targets = ([family.model(value) for value in those] for those in (values, pseudo))
-    if terms.readings is None and any(about.get("form") or ()):
-        terms = terms._replace(readings=list(about["form"]))
-    return release_of(sources, targets, terms, decimals)
-
-
-def floating_for(family: Family, values: Iterable[Value], pseudo: Iterable[Value], release: Release) -> Roundoff | None:
-    """What floating point leaves of the private value in the outputs of a family."""
-    sources, targets = ([family.model(value) for value in those] for those in (values, pseudo))
-    return floating_point(sources, targets, release)
-
-
-def fingerprint_of(design: Design, former: bool = False) -> str:
-    """The fingerprint of a design: of kernel, values, prior, models, charge and release, and of no draw.
-
-    A model that holds a function enters by its kind alone. The `former` one is that of version 0.1, without the
-    release.
-    """
-    content: Plain = {
-        "values": [value_to_plain(value) for value in design.values],
-        "pseudo": [value_to_plain(value) for value in design.pseudo],
-        "kernel": design.randomizer.counts.tolist(),
-        "prior": design.prior.tolist(),
-        "models": [model_to_plain(model_of(design, value)) for value in (*design.values, *design.pseudo)],
-    }
-    if design.charge is not None:
-        content["charge"] = [[repr(nats) for nats in design.charge.charged], design.charge.horizon]
-    if not former:
-        content["release"] = design.release.to_plain()
-    return fingerprint(content)
-
-
-def model_to_plain(model: Model) -> Plain:
-    """The model in a fingerprint; one that holds a function enters by its kind alone."""
-    try:
-        return to_plain(model)
-    except ModelError:
-        return {"kind": type(model).__name__, "dim": int(model.dim), "functions": True}
-
-
-def model_of(design: Design, value: Value) -> Model:
-    """The model of a value; a design without a family has none."""
-    if design.family is None:
-        raise DesignError("the design has no models (us.solve makes none); a stream needs one from us.design")
-    return design.family.model(value)
-
-
-def leakage_of_draw(design: Design, marginal: ArrayLike | None) -> float:
-    """Nats that one draw gives away: at the prior of the design, at a given one, or at the worst."""
-    if marginal is None:
-        return capacity(design.randomizer.kernel, design.prior).upper
-    if isinstance(marginal, str):
-        if marginal != DESIGN_PRIOR:
-            raise ConfigurationError(
-                f"marginal = {marginal!r}; it must be 'design', probabilities, or None if they are unknown"
-            )
-        return design.leakage
-    return mutual_information(as_prior(marginal, len(design.values)), design.randomizer.kernel)
-
-
-def residual_of_block(design: Design, marginal: ArrayLike | None) -> tuple[float, int] | None:
-    """Nats that the models give away over a block of readings; None where all are exact.
-
-    At the prior of the design, at a given one, or at the worst if None.
-    """
-    charge = design.charge
-    if charge is None:
-        return None
-    if isinstance(marginal, str) and marginal == DESIGN_PRIOR:
-        return charge.total, charge.horizon
-    if marginal is None:
-        return max(nats for nats, p in zip(charge.charged, design.prior, strict=True) if p > 0.0), charge.horizon
-    prior = as_prior(marginal, len(design.values))
-    return Charge.of(prior, charge.charged, charge.horizon, charge.how).total, charge.horizon
 
 
 @dataclass(frozen=True, slots=True)
@@ -956,12 +910,6 @@ class Choices:
     tolerance: Duration | None = None
     origin: int | None = None
     fill: bool | None = None
-
-
-def stream(design: Design, theta: Value, ledger: Ledger | str | os.PathLike[str] | None, choices: Choices) -> Stream:
-    """Begin a stream, or go on with the one that the ledger has under this name; see `Design.stream`."""
-    options = {**Clock.checked(choices.epoch), "randomizer": _draws_of(design)}
-    return begin_or_open(design, theta, ledger, choices, options)
 
 
 def begin_or_open(
@@ -993,10 +941,11 @@ def begin_or_open(
     _check_floating(design)
     options = options | _cadence(design, choices) | {"resolution": list(design.release.lattice.steps)}
     gaps = choices.gaps
-    if gaps is None and "cadence" in options and _refill(design):
-        gaps = WITHHOLD  # a slot that stays empty is no error
+    if gaps is None and "cadence" in options:
+        with contextlib.suppress(ModelError):
+            gaps = None if _refill(design) is None else WITHHOLD  # a slot that stays empty is no error
     if gaps == WITHHOLD:
-        _check_refill(design)
+        _refill(design)  # refuses, before anything is drawn
         options = options | {"gaps": WITHHOLD}
     group = title if room is None else room
     if ledger is not None:
@@ -1029,20 +978,11 @@ def _cadence(design: StreamDesign, choices: Choices) -> Plain:
     return {"cadence": list(cadence), **({"fill": True} if choices.fill else {})}
 
 
-def _refill(design: AnyDesign) -> bool:
-    """Whether the models need readings in a row after a gap, all of them as many."""
+def _refill(design: AnyDesign) -> int | None:
+    """How many readings in a row the models need after a gap, all of them as many; refuses models that differ."""
     if design.family is None:
-        return False
-    try:
-        return refill_of(design.family.model(value) for value in (*design.values, *design.pseudo)) is not None
-    except ModelError:
-        return False
-
-
-def _check_refill(design: AnyDesign) -> None:
-    """Refuse, before anything is drawn, models that do not need as many readings after a gap as each other."""
-    if design.family is not None:
-        refill_of(design.family.model(value) for value in (*design.values, *design.pseudo))
+        return None
+    return refill_of(design.family.model(value) for value in (*design.values, *design.pseudo))
 
 
 def _check_same_terms(known: StreamRow, choices: Choices) -> None:
@@ -1092,12 +1032,6 @@ def _shared_draw(options: Plain, ledger: Ledger, room: str, share: str | None) -
         "(channels of one stream). If they are independent given the parameter, say share='independent' (one draw for "
         "all); share='separate' draws again and charges for it"
     )
-
-
-def _draws_of(design: Design) -> str:
-    """What streams must have in common to share a draw: the kernel, and what its rows and columns stand for."""
-    names = [value_to_plain(value) for value in (*design.values, *design.pseudo)]
-    return fingerprint({"kernel": design.randomizer.counts.tolist(), "names": names})
 
 
 # Files: versioned JSON with a fingerprint, parameters only, never code ---------------------------------
@@ -1174,55 +1108,6 @@ def load_design(path: str | os.PathLike[str], family: Family | None = None) -> A
             f"{os.fspath(path)!s}: the design does not hold together ({type(error).__name__}); "
             "it was not written by this program, or by another version of it"
         ) from None
-
-
-class AnyDesign(Protocol):
-    """What every kind of design has, whatever its `kind`: "constant", "robust" or "causal"."""
-
-    @property
-    def kind(self) -> str:
-        """Which kind of design it is; a causal one has a memory, and decides by its clock."""
-        ...
-
-    @property
-    def fingerprint(self) -> str:
-        """Tells one design from another; says nothing about the private parameter."""
-        ...
-
-    @property
-    def prior(self) -> Array:
-        """The probabilities of the private values."""
-        ...
-
-    @property
-    def values(self) -> tuple[Any, ...]:
-        """The values of the private parameter."""
-        ...
-
-    @property
-    def pseudo(self) -> tuple[Any, ...]:
-        """The pseudo values."""
-        ...
-
-    @property
-    def family(self) -> Family | None:
-        """The models, if there are any."""
-        ...
-
-    @property
-    def costs(self) -> Costs | None:
-        """How the costs were found, if they were."""
-        ...
-
-    @property
-    def release(self) -> Release:
-        """The lattice on which readings leave."""
-        ...
-
-    @property
-    def floating(self) -> Roundoff | None:
-        """What rounding leaves of the private value in outputs on the lattice."""
-        ...
 
 
 class StoredParts(NamedTuple):
@@ -1442,10 +1327,7 @@ def _compare(
     parts: StoredParts, stored: Randomizer, demand: Demand, constraints: tuple[Constraint, ...], leak: Charge | None
 ) -> Design:
     """The design of a stored kernel that keeps all constraints, exactly, and costs no more than one found anew."""
-    if constraints:
-        fresh = _solve_with_constraints(parts.cost, parts.prior, demand, constraints, parts.family, parts.costs, leak)
-    else:
-        fresh = solve_demand(parts.cost, parts.prior, demand, parts.family, parts.costs, leak)
+    fresh = solve_demand(parts.cost, parts.prior, demand, parts.family, parts.costs, leak, constraints)
     exact, p = Exact(fresh.prior, stored.kernel), fresh.prior
     kept = _effective_constraints(demand, constraints, leak, p, Names(stored.values, stored.pseudo))
     drawn = (stored.kernel > 0.0) & (p[:, None] > 0.0)

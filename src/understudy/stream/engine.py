@@ -400,7 +400,7 @@ def next_decision(
         memory = policy.opening(tick)
     else:
         memory = policy.advance(at.memory, tick - at.tick - 1)
-    cost = micronats(policy.leakage(memory, next_too=True)) - micronats(policy.leakage(memory))
+    cost = micronats(policy.path_leakage(memory, next_too=True)) - micronats(policy.path_leakage(memory))
     if request.recorded is not None:
         epoch = request.recorded
     elif charge(DECISION, cost, number):

@@ -16,6 +16,8 @@ from understudy.models.model import Model
 from understudy.stream.release import Release
 from understudy.transform.roundoff import Roundoff
 
+CAUSAL = "causal"
+"""The kind of a design that decides by its clock, with a memory."""
 DESIGN_PRIOR = "design"
 """In place of probabilities: those of the design."""
 Memory: TypeAlias = tuple[Any, ...]
@@ -31,7 +33,12 @@ class RandomBits(Protocol):
 
 
 class StreamDesign(Protocol):
-    """A design that streams are begun with: a policy itself, or one that has it as the attribute `policy`."""
+    """A design that streams are begun with: a `CausalPolicy` where its kind is `CAUSAL`, otherwise a `Policy`."""
+
+    @property
+    def kind(self) -> str:
+        """Which kind of design it is."""
+        ...
 
     @property
     def fingerprint(self) -> str:
@@ -110,7 +117,7 @@ class CausalPolicy(PolicyModels, Protocol):
         """The memory after so many decisions that were not made, for no reading came."""
         ...
 
-    def leakage(self, memory: Memory, next_too: bool = False) -> float:
+    def path_leakage(self, memory: Memory, next_too: bool = False) -> float:
         """Nats that all draws so far give away; with the next one, which is known before it is made."""
         ...
 
@@ -144,6 +151,6 @@ class Estimator(Protocol):
 
 
 def as_policy(design: StreamDesign) -> tuple[PolicyModels, Policy | None, CausalPolicy | None]:
-    """What a stream plays by, the design itself or the policy that stands for it: its models, and which kind it is."""
-    policy: Any = getattr(design, "policy", design)
-    return (policy, None, policy) if hasattr(policy, "opening") else (policy, policy, None)
+    """What a stream plays by, which is the design itself: its models, and which kind of policy it is."""
+    policy: Any = design
+    return (policy, None, policy) if design.kind == CAUSAL else (policy, policy, None)
