@@ -186,16 +186,21 @@ def test_a_release_is_attacked_as_it_is(files, released, tmp_path, understudy):
 
 def test_the_release_is_that_of_the_rows(files, released):
     """What is attacked is what was written, in its order; a shorter release is laid beside by time."""
-    from understudy.cli.file_commands import Files, beside
+    from understudy.cli.file_commands import audit_columns, beside
+    from understudy.cli.options import AuditFiles, TableFormat
 
     design = us.load_design(files / "causal.json")
     with (released / "out.csv").open(newline="") as file:
         rows = list(csv.reader(file))
-    found = beside(design, str(files / "today.csv"), str(released / "out.csv"), Files("", None, ""))
+    found = beside(
+        design, str(files / "today.csv"), str(released / "out.csv"), audit_columns(design, AuditFiles(), TableFormat())
+    )
     assert found.output[:, 0].tolist() == [float(row[1]) for row in rows[1:]]
     with (released / "part.csv").open("w", newline="") as file:
         csv.writer(file).writerows([rows[0], *rows[101:301]])
-    part = beside(design, str(files / "today.csv"), str(released / "part.csv"), Files("", None, ""))
+    part = beside(
+        design, str(files / "today.csv"), str(released / "part.csv"), audit_columns(design, AuditFiles(), TableFormat())
+    )
     assert np.isnan(part.output[:100]).all()
     assert part.output[100:300, 0].tolist() == [float(row[1]) for row in rows[101:301]]
     assert part.labelled.Y.tolist() == found.labelled.Y.tolist()

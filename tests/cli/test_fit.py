@@ -9,6 +9,7 @@ import pytest
 from cli_cases import about, family, refused
 
 from understudy.cli import file_commands as fitting
+from understudy.cli.options import Columns, TableFormat
 from understudy.identify.fit import load_family
 
 COLUMNS = ("--reading", "co2", "--private", "occupancy", "--time", "date")
@@ -19,8 +20,8 @@ def fitted(files, tmp_path_factory):
     """The family of the history, by the real thing."""
     from understudy.cli.file_commands import read
 
-    columns = fitting.Columns(["co2"], "occupancy", "date", model="grey-box")
-    found = fitting.fit_table(read(str(files / "history.csv"), fitting.roles(columns)), columns)
+    columns = Columns(["co2"], "occupancy", "date", model="grey-box")
+    found = fitting.fit_table(read(str(files / "history.csv"), columns), columns)
     path = tmp_path_factory.mktemp("fitted") / "family.json"
     fitting.store(found, path)
     return path
@@ -54,9 +55,9 @@ def _rest(model):
 @pytest.mark.parametrize("kind", ["csv", "csv.gz", "jsonl", "parquet"])
 def test_every_format_gives_the_same_columns(files, tmp_path, kind):
     """Readings as numbers, labels as they stand."""
-    from understudy.cli.file_commands import Roles, read
+    from understudy.cli.file_commands import read
 
-    roles = Roles(["co2"], "occupancy", "date")
+    roles = Columns(["co2"], "occupancy", "date")
     plain = read(str(files / "history.csv"), roles)
     path = tmp_path / f"history.{kind}"
     text = (files / "history.csv").read_text()
@@ -83,12 +84,14 @@ def test_every_format_gives_the_same_columns(files, tmp_path, kind):
 
 def test_a_file_may_be_written_otherwise(files, tmp_path):
     """Semicolons between the fields, and a name that tells nothing."""
-    from understudy.cli.file_commands import Roles, read
+    from understudy.cli.file_commands import read
 
     path = tmp_path / "history.dat"
     path.write_text((files / "history.csv").read_text().replace(",", ";"))
-    found = read(str(path), Roles(["co2"], "occupancy", "date", format="csv", delimiter=";"))
-    assert (found.numbers("co2") == read(str(files / "history.csv"), Roles(["co2"], "occupancy")).numbers("co2")).all()
+    found = read(str(path), Columns(["co2"], "occupancy", "date", table=TableFormat("csv", ";")))
+    assert (
+        found.numbers("co2") == read(str(files / "history.csv"), Columns(["co2"], "occupancy")).numbers("co2")
+    ).all()
 
 
 def test_what_came_out_is_told(files, tmp_path, understudy, monkeypatch):

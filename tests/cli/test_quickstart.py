@@ -12,8 +12,9 @@ from cli_cases import WARNING, family, refused, write_rows
 import understudy as us
 from understudy.cli import file_commands as auditing
 from understudy.cli import file_commands as fitting
-from understudy.cli.file_commands import Roles, read
+from understudy.cli.file_commands import read
 from understudy.cli.file_commands import split_rows as parted
+from understudy.cli.options import AuditOptions, Columns
 
 COLUMNS = ("--reading", "co2", "--private", "occupancy", "--time", "date")
 
@@ -119,20 +120,20 @@ def test_the_last_segments_are_held_out(files, tmp_path):
     lines = (files / "history.csv").read_text().splitlines()[:101]
     path = tmp_path / "days.csv"
     path.write_text("\n".join([lines[0] + ",day", *(f"{line},{k // 10}" for k, line in enumerate(lines[1:]))]))
-    roles = Roles(["co2"], "occupancy", "date", "day")
-    before, after = parted(read(str(path), roles), roles)
+    roles = Columns(["co2"], "occupancy", "date", "day")
+    before, after = parted(read(str(path), roles), roles.segment)
     assert before.tolist() == list(range(80))
     assert after.tolist() == list(range(80, 100))
     path.write_text("\n".join(lines[:20]))
-    short = Roles(["co2"], "occupancy", "date")
+    short = Columns(["co2"], "occupancy", "date")
     with pytest.raises(us.errors.ConfigurationError, match="name another file by --on"):
-        parted(read(str(path), short), short)
+        parted(read(str(path), short), short.segment)
 
 
 @pytest.mark.long(seconds=14, reason="fits, gates and audits a simulated room with nothing replaced")
 def test_the_whole_way_with_the_real_fit(tmp_path, understudy, monkeypatch):
     """No stand-in: a room that was simulated passes its gate, its readings are disguised, and two adversaries try."""
-    few = auditing.AuditOptions(adversaries="windowed,changes")
+    few = AuditOptions(adversaries="windowed,changes")
     monkeypatch.setattr(auditing, "AuditOptions", lambda: few)
     out = tmp_path / "results"
     write_rows(tmp_path / "long.csv", 3000, seed=1)

@@ -12,8 +12,9 @@ import pytest
 
 import understudy as us
 from understudy.apply.apply_file import apply_file
-from understudy.cli.file_commands import Columns, read, roles
 from understudy.cli.file_commands import fit_table as fitted
+from understudy.cli.file_commands import read
+from understudy.cli.options import Columns
 from understudy.errors import UnderstudyError
 
 COUNT = 30
@@ -175,7 +176,7 @@ def test_files_of_any_kind_are_fitted_or_refused(tmp_path, kind, role):
     pq.write_table(frame(kind, role), tmp_path / "in.parquet")
     columns = Columns(["co2"], "people", "time", "day", model="independent")
     try:
-        fitted(read(str(tmp_path / "in.parquet"), roles(columns)), columns)
+        fitted(read(str(tmp_path / "in.parquet"), columns), columns)
     except UnderstudyError as error:
         assert SECRET not in str(error)  # noqa: PT017  # either outcome is right, a crash is not
 

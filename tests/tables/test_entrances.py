@@ -376,8 +376,9 @@ def design():
 @pytest.mark.parametrize("case", HOSTILE)
 def test_fit_apply_and_audit_take_the_same_rows(case, design, tmp_path):
     """`us.fit`, `understudy fit`, `apply_file` and `understudy audit` accept the same cell, or refuse its row."""
-    from understudy.cli.file_commands import Files, Roles, read
+    from understudy.cli.file_commands import audit_columns, read
     from understudy.cli.file_commands import read_recording as recorded
+    from understudy.cli.options import AuditFiles, Columns, TableFormat
 
     cell, accepted = HOSTILE[case]
     columns = history(**cell)
@@ -389,11 +390,13 @@ def test_fit_apply_and_audit_take_the_same_rows(case, design, tmp_path):
         return intake(columns, values=(0, 1), **names).segments[0].Y.ravel().tolist()
 
     def file():
-        table = read(str(path), Roles(["co2"], "people", "time"))
+        table = read(str(path), Columns(["co2"], "people", "time"))
         return intake(table, values=(0, 1), **names).segments[0].Y.ravel().tolist()
 
     def audited():
-        return recorded(design, str(path), Files(str(path))).recording.Y.ravel().tolist()
+        return (
+            recorded(design, str(path), audit_columns(design, AuditFiles(), TableFormat())).recording.Y.ravel().tolist()
+        )
 
     def applied():
         apply_file(design, path, tmp_path / "out.csv", rng=1)

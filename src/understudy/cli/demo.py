@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import typer
@@ -23,23 +23,15 @@ import understudy as us
 from understudy._paths import check_paths
 from understudy._types import Array
 from understudy.checks import whiteness
-from understudy.cli.design_commands import estimates, room
+from understudy.cli.options import Part, budget
 from understudy.cli.terminal import check_plot, print_json, save_figure, side_by_side
 from understudy.errors import ConfigurationError
+from understudy.paper.setting import HORIZON, A, B, make_design, room
 from understudy.stream.release import default_lattice
 from understudy.transform.backend import compiled
 
-PSEUDO = (0, 0.2, 0.4, 0.6, 0.8, 1)
-ROOMS, WATCHED = 40_000, 50
+ROOMS, WATCHED = 40_000, HORIZON
 WORDS = "Averaging removes noise, given time; behind the disguise it finds the understudy, however long it goes on.\n"
-
-
-class Part(NamedTuple):
-    """The part of the room, and who plays it: a pseudo value chosen by hand, or a leakage to draw one with."""
-
-    theta: float
-    pseudo: float | None
-    leakage: str | float | None
 
 
 def run(part: Part, steps: int, seed: int, plot: Path | None, as_json: bool = False) -> None:
@@ -48,7 +40,7 @@ def run(part: Part, steps: int, seed: int, plot: Path | None, as_json: bool = Fa
         check_plot(plot)
     check_paths({}, {"--plot": plot})
     theta = part.theta
-    design = make_design(part)
+    design = design_for(part)
     # for a program the same is computed, and the words go nowhere
     console = Console(highlight=False, quiet=as_json)
     rng = np.random.default_rng(seed)
@@ -138,7 +130,7 @@ def go_on(console: Console) -> None:
     console.print(table)
 
 
-def make_design(part: Part) -> us.Design | None:
+def design_for(part: Part) -> us.Design | None:
     """The randomizer, if the understudy is to be drawn."""
     if part.pseudo is not None:
         if part.leakage is not None:
@@ -149,9 +141,8 @@ def make_design(part: Part) -> us.Design | None:
             f"--theta {part.theta:g}: the randomizer is for a room with 0 or 1 people; "
             "with --pseudo you choose the understudy yourself"
         )
-    family = us.Family(room, values=[0, 1], prior=[0.5, 0.5])
-    leakage = 0.3 if part.leakage is None else part.leakage
-    return us.design(family, PSEUDO, leakage=leakage, horizon=WATCHED, distortion="mae")
+    leakage = budget(part.leakage)
+    return make_design(0.3 if leakage is None else leakage)
 
 
 def disguise(Y: Array, transform: us.Transform) -> tuple[Array, float]:
@@ -162,6 +153,12 @@ def disguise(Y: Array, transform: us.Transform) -> tuple[Array, float]:
         state, y_out = transform.step(state, y)
         released.append(y_out)
     return np.array(released), time.perf_counter() - began
+
+
+def estimates(Y: Array) -> Array:
+    """Occupancy from running averages: (mean of y_2..y_k - A mean of y_1..y_{k-1}) / B."""
+    k = np.arange(1, len(Y)).reshape(-1, *[1] * (Y.ndim - 1))
+    return np.asarray((np.cumsum(Y[1:], axis=0) - A * np.cumsum(Y[:-1], axis=0)) / (B * k))
 
 
 def noise(size: float, shape: tuple[int, ...], rng: np.random.Generator) -> Array:

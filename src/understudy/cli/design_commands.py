@@ -1,25 +1,20 @@
-"""``understudy design``: the randomizer for a fitted family, or for the paper's room where no file is given.
+"""The commands about designs: design, report and guarantee.
 
-``understudy design family.json``: the randomizer for a family that was fitted, and what its leakage is per.
+``understudy design family.json`` finds the randomizer for a family that was fitted. Per run there is one draw for the
+whole run (`us.design`). Per day or per decision the parameter moves, draws are made by the clock and remember each
+other (`us.design_causal`), with the transitions that were seen in the data. Without a file it works on the paper's room
+(Section V).
 
-Per run there is one draw for the whole run (`us.design`). Per day or per decision the parameter moves, draws
-are made by the clock and remember each other (`us.design_causal`), with the transitions that were seen in the data.
-
-``understudy report``: the page of a stored design, and what every command says of a design.
-
-The paper's room (Section V), which the commands work on when they are given nothing else.
-
-``understudy guarantee``: the card of a stored design.
+``understudy report`` writes the page of a stored design, and ``understudy guarantee`` shows its card.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import typer
@@ -27,63 +22,58 @@ import typer
 import understudy as us
 from understudy._paths import check_paths, write_whole
 from understudy._types import Array, Value
-from understudy.cli.file_commands import load
-from understudy.cli.options import budget, numbers, quantity, readings, values_named
+from understudy.adversaries.results import load_audit
+from understudy.adversaries.statistics import Scores
+from understudy.cli.options import (
+    ConstraintOptions,
+    DesignOptions,
+    DesignOutputs,
+    ReleaseOptions,
+    RoomOptions,
+    budget,
+    numbers,
+    quantity,
+    readings,
+    values_named,
+)
 from understudy.cli.terminal import check_plot, print_json, progress, save_figure, say, warn, wrap
 from understudy.errors import ConfigurationError, DesignError, HorizonMissingError
+from understudy.paper.setting import room
 from understudy.randomizer import constraints
 from understudy.randomizer.constraints import Constraint, Floor
 from understudy.randomizer.solver import nats
 from understudy.report.design_page import sentences
 from understudy.report.facts import AnyDesign, about, card_of, doubts, facts, frontier_of, nothing_hidden, warnings
+from understudy.serialize import read_plain
 from understudy.text import label
 
 AnyDesignT = TypeVar("AnyDesignT", us.Design, us.CausalDesign)
 
 
-# Constraints as typed: other measures, a floor, pairs and groups -----------------------------------
+# Constraints as typed: other measures, a floor, pairs and groups ------------------------------------------------------
+
+_LIMITS: dict[str, Callable[[float], Constraint]] = {
+    "local_dp": constraints.LocalDP,
+    "maximal_leakage": constraints.MaximalLeakage,
+    "pointwise_leakage": constraints.PointwiseLeakage,
+    "total_variation": constraints.TotalVariation,
+    "floor": constraints.Floor,
+}
 
 
-@dataclass(frozen=True, slots=True)
-class TypedConstraints:
-    """What was typed; None where nothing was."""
-
-    local_dp: float | None = None
-    maximal_leakage: str | None = None
-    pointwise_leakage: str | None = None
-    total_variation: float | None = None
-    floor: float | None = None
-    forbid: Sequence[str] | None = None
-    same: Sequence[str] | None = None
-
-    @property
-    def options(self) -> list[str]:
-        """The options that were given."""
-        return ["--" + name.replace("_", "-") for name in self.__slots__ if getattr(self, name) is not None]
-
-
-NO_CONSTRAINTS = TypedConstraints()
-
-
-def constraints_of(typed: TypedConstraints, values: Sequence[Value], pseudo: Sequence[Value]) -> tuple[Constraint, ...]:
+def constraints_of(
+    typed: ConstraintOptions, values: Sequence[Value], pseudo: Sequence[Value]
+) -> tuple[Constraint, ...]:
     """The constraints; values and pseudo values are known by their names.
 
-    >>> constraints_of(TypedConstraints(local_dp=1.0, forbid=["1:0.2"], same=["0,1"]), (0, 1), (0, 0.2, 1))
+    >>> constraints_of(ConstraintOptions(local_dp=1.0, forbid=["1:0.2"], same=["0,1"]), (0, 1), (0, 0.2, 1))
     (LocalDP(epsilon=1.0), Forbidden(pairs=((1, 0.2),), positions=False), Same(groups=((0, 1),), positions=False))
     """
     found: list[Constraint] = []
-    if typed.local_dp is not None:
-        found.append(_constraint("--local-dp", constraints.LocalDP, typed.local_dp))
-    if typed.maximal_leakage is not None:
-        amount = _nats("--maximal-leakage", typed.maximal_leakage)
-        found.append(_constraint("--maximal-leakage", constraints.MaximalLeakage, amount))
-    if typed.pointwise_leakage is not None:
-        amount = _nats("--pointwise-leakage", typed.pointwise_leakage)
-        found.append(_constraint("--pointwise-leakage", constraints.PointwiseLeakage, amount))
-    if typed.total_variation is not None:
-        found.append(_constraint("--total-variation", constraints.TotalVariation, typed.total_variation))
-    if typed.floor is not None:
-        found.append(_constraint("--floor", constraints.Floor, typed.floor))
+    for name, kind in _LIMITS.items():
+        limit = getattr(typed, name)
+        if limit is not None:
+            found.append(_constraint("--" + name.replace("_", "-"), kind, limit))
     if typed.forbid is not None:
         pairs = [pair for text in typed.forbid for pair in _pairs(text, values, pseudo)]
         found.append(constraints.Forbidden(tuple(dict.fromkeys(pairs))))
@@ -95,20 +85,22 @@ def constraints_of(typed: TypedConstraints, values: Sequence[Value], pseudo: Seq
     return tuple(found)
 
 
-def _constraint(option: str, kind: Callable[[float], Constraint], value: float) -> Constraint:
+def _constraint(option: str, kind: Callable[[float], Constraint], typed: float | str) -> Constraint:
+    limit = _nats(option, typed) if isinstance(typed, str) else typed
     try:
-        return kind(value)
+        return kind(limit)
     except DesignError as error:
-        raise ConfigurationError(f"{option} {value}: {error}") from None
+        raise ConfigurationError(f"{option} {limit}: {error}") from None
 
 
 def _nats(option: str, text: str) -> float:
+    wanted = f"{option} {text}: nats or bits are wanted, as in 0.3 or '0.4 bit'"
     if "%" in text or "percent" in text:
-        raise ConfigurationError(f"{option} {text}: nats or bits are wanted, as in 0.3 or '0.4 bit'")
+        raise ConfigurationError(wanted)
     try:
         return nats(budget(text), 0.0)
     except DesignError:
-        raise ConfigurationError(f"{option} {text}: nats or bits are wanted, as in 0.3 or '0.4 bit'") from None
+        raise ConfigurationError(wanted) from None
 
 
 def _pairs(text: str, values: Sequence[Value], pseudo: Sequence[Value]) -> tuple[tuple[Value, Value], ...]:
@@ -136,8 +128,7 @@ def _number(name: str) -> float | None:
         return None
 
 
-# ``understudy design family.json``: the randomizer for a family that was fitted, and what its leakage ---
-
+# The design of a fitted family, and what its leakage is per -----------------------------------------------------------
 
 PER = ("run", "day", "decision")
 _DAY = 86_400.0
@@ -147,35 +138,24 @@ _DECISION = 900.0  # seconds between decisions, unless told
 _SHORTEST, _LONGEST, _UNKNOWN = 96, 1440, 480
 
 
-@dataclass(frozen=True, slots=True)
-class EndsOptions:
-    """What was typed about the readings that leave and come in; None where nothing was."""
+def release_arguments(typed: ReleaseOptions) -> dict[str, Any]:
+    """How readings leave and come in, as arguments of a design.
 
-    resolution: str | None = None
-    readings: str | None = None
-    valid: str | None = None
-
-    def arguments(self) -> dict[str, Any]:
-        """The same as arguments of a design.
-
-        >>> EndsOptions("1/4096", None, "0,2000").arguments()
-        {'resolution': 0.000244140625, 'valid': (0, 2000)}
-        """
-        found: dict[str, Any] = {}
-        if self.resolution is not None:
-            steps = [_step(part) for part in self.resolution.split(",")]
-            found["resolution"] = steps[0] if len(steps) == 1 else steps
-        if self.readings is not None:
-            found["readings"] = self.readings
-        if self.valid is not None:
-            ends = numbers("--valid", self.valid)
-            if len(ends) != 2:
-                raise ConfigurationError(f"--valid {self.valid}: two numbers are wanted, the lowest and the highest")
-            found["valid"] = tuple(ends)
-        return found
-
-
-DEFAULT_TERMS = EndsOptions()
+    >>> release_arguments(ReleaseOptions("1/4096", None, "0,2000"))
+    {'resolution': 0.000244140625, 'valid': (0, 2000)}
+    """
+    found: dict[str, Any] = {}
+    if typed.resolution is not None:
+        steps = [_step(part) for part in typed.resolution.split(",")]
+        found["resolution"] = steps[0] if len(steps) == 1 else steps
+    if typed.form is not None:
+        found["readings"] = typed.form
+    if typed.valid is not None:
+        ends = numbers("--valid", typed.valid)
+        if len(ends) != 2:
+            raise ConfigurationError(f"--valid {typed.valid}: two numbers are wanted, the lowest and the highest")
+        found["valid"] = tuple(ends)
+    return found
 
 
 def _step(text: str) -> float:
@@ -186,28 +166,14 @@ def _step(text: str) -> float:
         raise ConfigurationError(f"--resolution {text}: a number is wanted, as in 0.01 or 1/4096") from None
 
 
-@dataclass(frozen=True, slots=True)
-class DesignOptions:
-    """What was typed for a design; None where nothing was."""
+def load(path: Path) -> us.Family:
+    """A family from its file."""
+    from understudy.identify.fit import load_family
 
-    leakage: str | None = None
-    rate: str | None = None
-    error_at_least: float | None = None
-    distortion_at_most: str | None = None
-    distortion: str = "mae"
-    pseudo: str | None = None
-    horizon: int | None = None
-    per: str | None = None
-    decision_every: str | None = None
-    causal: bool = False
-    also: TypedConstraints = NO_CONSTRAINTS
-    asked: EndsOptions = DEFAULT_TERMS
-
-
-def design_from_file(path: Path, wanted: DesignOptions) -> tuple[us.Design | us.CausalDesign, list[str]]:
-    """The design for a stored family, and what there is to say about how it was made."""
-    family = load(path)
-    return make_design(family, wanted)
+    found: us.Family = load_family(path)
+    if not isinstance(found, us.Family):
+        raise ConfigurationError(f"{path} holds no family; `understudy fit` writes one")
+    return found
 
 
 def make_design(family: us.Family, wanted: DesignOptions) -> tuple[us.Design | us.CausalDesign, list[str]]:
@@ -284,7 +250,7 @@ def _one_draw(family: us.Family, pseudo: list[Value] | None, wanted: DesignOptio
         "distortion_at_most": _most(family, wanted, notes),
     }
     given = {name: value for name, value in demands.items() if value is not None}
-    also = constraints_of(wanted.also, family.values, family.values if pseudo is None else pseudo)
+    also = constraints_of(wanted.constraints, family.values, family.values if pseudo is None else pseudo)
     if len(given) != 1 and not (also and not given):
         options = " and ".join("--" + name.replace("_", "-") for name in given) or "no demand"
         raise ConfigurationError(
@@ -294,7 +260,7 @@ def _one_draw(family: us.Family, pseudo: list[Value] | None, wanted: DesignOptio
     def make(horizon: int | None) -> us.Design:
         with progress("distortion of each pair") as told:
             how: dict[str, Any] = {"horizon": horizon, "distortion": wanted.distortion, "progress": told}
-            return us.design(family, pseudo, **given, constraints=also, **how, **wanted.asked.arguments())
+            return us.design(family, pseudo, **given, constraints=also, **how, **release_arguments(wanted.release))
 
     made = _with_horizon(make, family, wanted.horizon, notes)
     if approximate(family) and wanted.horizon is None:
@@ -338,9 +304,9 @@ def _causal(
     if wanted.error_at_least is not None or wanted.distortion_at_most is not None:
         option = "--error-at-least" if wanted.error_at_least is not None else "--distortion-at-most"
         raise ConfigurationError(f"{option} goes with --per run; for draws that remember give --leakage or --rate")
-    if wanted.also.options:
+    if wanted.constraints.typed:
         raise ConfigurationError(
-            f"{wanted.also.options[0]} goes with --per run; draws that remember have no such limit"
+            f"{wanted.constraints.typed[0]} goes with --per run; draws that remember have no such limit"
         )
     T = transition(family)
     if T is None:
@@ -367,7 +333,7 @@ def _causal(
                 horizon=horizon,
                 distortion=wanted.distortion,
                 progress=told,
-                **wanted.asked.arguments(),
+                **release_arguments(wanted.release),
             )
 
     return _with_horizon(make, family, wanted.horizon, notes)
@@ -410,7 +376,7 @@ def _rate(family: us.Family, wanted: DesignOptions, per: str, every: int, notes:
     return at_most(budget(leakage), _DAY / (period * every))
 
 
-# ``understudy report``: the page of a stored design, and what every command says of a design ---------
+# Report ---------------------------------------------------------------------------------------------------------------
 
 
 def report(path: Path, out: Path | None, as_json: bool, audit: Path | None = None) -> None:
@@ -422,7 +388,7 @@ def report(path: Path, out: Path | None, as_json: bool, audit: Path | None = Non
     check_paths({"DESIGN": path, "--audit": audit}, {"--out": out})
     design = us.load_design(path)
     if out is not None:
-        write_report(design, out, "" if audit is None else _audit_part(audit))
+        write_report(design, out, "" if audit is None else audit_part(audit))
     if as_json:
         print_json({"design": str(path), "report": None if out is None else str(out), **facts(design)})
     else:
@@ -431,10 +397,19 @@ def report(path: Path, out: Path | None, as_json: bool, audit: Path | None = Non
         warn(words)
 
 
-def _audit_part(audit: Path) -> str:
-    from understudy.cli.file_commands import audit_part as attached
+def audit_part(path: Path) -> str:
+    """A stored audit as a part of a report."""
+    from understudy.report.audit_page import audit_html
 
-    return attached(audit)
+    try:
+        audit = load_audit(path)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"--audit {path}: {error}") from None
+    told = read_plain(path).get("scores")
+    try:
+        return audit_html(audit, None if told is None else Scores.from_plain(told))
+    except (KeyError, TypeError, ValueError):
+        raise ConfigurationError(f"--audit {path}: its scores are damaged") from None
 
 
 def write_report(design: AnyDesign, out: Path, audit: str = "") -> None:
@@ -451,54 +426,22 @@ def in_words(design: AnyDesign) -> str:
     return "\n".join(wrap(words) for words in sentences(design))
 
 
-# The paper's room (Section V), which the commands work on when they are given nothing else -----------
+# Design ---------------------------------------------------------------------------------------------------------------
 
 
-A, B = 0.95, 10.0
-
-
-def room(people: float) -> us.GaussMarkov:
-    """CO2 in a room with this many people."""
-    return us.GaussMarkov(A=A, C=1.0, Q=0.1, R=0.1, b=B * people, mean0=100.0, cov0=1.0)
-
-
-def estimates(Y: Array) -> Array:
-    """Occupancy from running averages: (mean of y_2..y_k - A mean of y_1..y_{k-1}) / B."""
-    k = np.arange(1, len(Y)).reshape(-1, *[1] * (Y.ndim - 1))
-    return np.asarray((np.cumsum(Y[1:], axis=0) - A * np.cumsum(Y[:-1], axis=0)) / (B * k))
-
-
-# ``understudy design``: the randomizer for a fitted family, or for the paper's room where no file is  ---
-
-
-class Outputs(NamedTuple):
-    """The files to write, and whether a program reads what is printed."""
-
-    save: Path | None
-    plot: Path | None
-    as_json: bool = False
-
-
-class Room(NamedTuple):
-    """What can be said of the paper's room alone."""
-
-    values: str | None
-    prior: str | None
-
-
-def design(path: Path | None, wanted: DesignOptions, room_: Room, outputs: Outputs) -> None:
+def design(path: Path | None, wanted: DesignOptions, room_options: RoomOptions, outputs: DesignOutputs) -> None:
     """Design, say what came out, and write what is to be written."""
     if outputs.plot is not None:
         check_plot(outputs.plot)
     check_paths({"FAMILY": path}, {"--out": outputs.save, "--plot": outputs.plot})
     if path is None:
-        found: AnyDesign = of_the_room(wanted, room_)
+        found: AnyDesign = of_the_room(wanted, room_options)
         notes: list[str] = []
     else:
-        for option, given in (("--values", room_.values), ("--prior", room_.prior)):
+        for option, given in (("--values", room_options.values), ("--prior", room_options.prior)):
             if given is not None:
                 raise ConfigurationError(f"{option} {given}: it is for the paper's room; a family has its own")
-        found, notes = design_from_file(path, wanted)
+        found, notes = make_design(load(path), wanted)
     picture = outputs.plot
     if picture is not None and not isinstance(found, us.Design):
         raise ConfigurationError(f"--plot {picture}: a causal design is drawn in its report, `understudy report`")
@@ -517,7 +460,7 @@ def design(path: Path | None, wanted: DesignOptions, room_: Room, outputs: Outpu
         warn(words)
 
 
-def of_the_room(wanted: DesignOptions, room_: Room) -> us.Design:
+def of_the_room(wanted: DesignOptions, room_options: RoomOptions) -> us.Design:
     """The paper's room, at a budget or a demand of your own."""
     for option, given in (
         ("--per", wanted.per), ("--rate", wanted.rate), ("--decision-every", wanted.decision_every),
@@ -534,18 +477,20 @@ def of_the_room(wanted: DesignOptions, room_: Room) -> us.Design:
         if wanted.distortion_at_most is None
         else quantity("--distortion-at-most", wanted.distortion_at_most, ["ppm"])[0],
     }
-    also = bool(wanted.also.options)
+    also = bool(wanted.constraints.typed)
     asked = {name: value for name, value in demands.items() if value is not None}
     asked = asked or ({} if also else {"leakage": 0.3})
     if len(asked) > 1:
         options = " and ".join("--" + name.replace("_", "-") for name in asked)
         raise ConfigurationError(f"{options} are given; a design meets one demand")
-    prior = None if room_.prior is None else numbers("--prior", room_.prior)
-    family = us.Family(room, values=numbers("--values", room_.values or "0,1"), prior=prior)
+    prior = None if room_options.prior is None else numbers("--prior", room_options.prior)
+    family = us.Family(room, values=numbers("--values", room_options.values or "0,1"), prior=prior)
     pseudo = numbers("--pseudo", wanted.pseudo or "0,.2,.4,.6,.8,1")
     rest: dict[str, Any] = {"horizon": wanted.horizon or 50, "distortion": wanted.distortion}
-    rest |= wanted.asked.arguments()
-    return us.design(family, pseudo, **asked, constraints=constraints_of(wanted.also, family.values, pseudo), **rest)
+    rest |= release_arguments(wanted.release)
+    return us.design(
+        family, pseudo, **asked, constraints=constraints_of(wanted.constraints, family.values, pseudo), **rest
+    )
 
 
 def facts_of(design: AnyDesign) -> dict[str, Any]:
@@ -609,7 +554,7 @@ def draw(path: Path, frontier: us.Frontier, design: us.Design) -> None:
     save_figure(figure, path)
 
 
-# ``understudy guarantee``: the card of a stored design -----------------------------------------------
+# Guarantee ------------------------------------------------------------------------------------------------------------
 
 
 def show(path: Path, as_json: bool, html: Path | None) -> None:

@@ -1,12 +1,12 @@
-"""``understudy fit``: from a file with readings and labels to a family of models, and whether they fit.
+"""The commands that work on files: fit, apply, audit, and all of them in one go (quickstart).
 
-A labelled history as columns in memory, with errors that name file, line, column and rule; and its last part.
+``understudy fit`` reads a labelled history and finds a family of models. ``understudy apply`` disguises a file by a
+stored design, row by row, with a ledger that remembers the draws. ``understudy audit`` attacks a design, or a release
+that is laid row by row beside its labels, and says what was learned. ``understudy quickstart`` fits to the first part
+of a history, designs, reports, and applies and audits on the last part, in a folder of its own.
 
-``understudy apply``: disguise a file by a stored design, row by row, with a ledger that remembers the draws.
-
-The files of an audit: readings and labels on one period, and a release laid beside them row by row.
-
-``understudy audit``: attack a design, or a release, with all that is at hand, and say what was learned.
+Each command checks the files that it will write, does its work by the library, and says what came out. Errors name
+file, line, column and rule.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import datetime as dt
 import json
 import math
 import re
+import time
 import warnings as _warnings
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import fields, replace
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -36,7 +37,6 @@ from understudy.adversaries.results import (
     by_clock,
     failed,
     judged,
-    load_audit,
     mark,
     ordered,
     strongest,
@@ -45,14 +45,38 @@ from understudy.adversaries.results import (
 )
 from understudy.adversaries.statistics import Scores, score_readings
 from understudy.adversaries.utility import utility_sentences
+from understudy.apply.apply_file import SIDECAR, apply_file, written
 from understudy.apply.binding import bind
-from understudy.cli.options import quantity, readings
+from understudy.cli.design_commands import make_design, write_report
+from understudy.cli.design_commands import tell as tell_design
+from understudy.cli.options import (
+    ApplyOptions,
+    AuditFiles,
+    AuditOptions,
+    AuditOutputs,
+    Columns,
+    DesignOptions,
+    TableFormat,
+    quantity,
+    readings,
+)
 from understudy.cli.terminal import print_json, progress, say, show, warn, wrap
-from understudy.errors import ConfigurationError, ReadingError, UnderstudyWarning
+from understudy.errors import ConfigurationError, ReadingError, UnderstudyError, UnderstudyWarning
 from understudy.identify.history import History, Segment
 from understudy.identify.public_inputs import CLOCK, clock_names
-from understudy.report.facts import HEAD, AnyDesign, about, candidates, doubts, fits, misfit, remarks, unit, warnings
-from understudy.serialize import read_plain
+from understudy.report.facts import (
+    HEAD,
+    AnyDesign,
+    about,
+    candidates,
+    doubts,
+    facts,
+    fits,
+    misfit,
+    remarks,
+    unit,
+    warnings,
+)
 from understudy.tables.table import Source, Table, format_of, read_table, title
 from understudy.tables.times import seconds
 
@@ -60,50 +84,31 @@ if TYPE_CHECKING:
     from understudy.apply.apply_file import Summary
 
 
-# A labelled history as columns in memory, with errors that name file, line, column and rule; and its  ---
-
+# A labelled history as columns in memory, and its last part -----------------------------------------------------------
 
 _HELD = 0.2  # the share of a history that is kept for trying the filter on
 _FEWEST = 10  # rows on either side
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Roles:
-    """What each column is for: readings and public inputs are numbers, the others are taken as they stand.
-
-    And how the file is written, where its name does not tell.
-    """
-
-    readings: Sequence[str]
-    private: str
-    time: str | None = None
-    segment: str | None = None
-    public: Sequence[str] = ()
-    format: str | None = None
-    delimiter: str = ","
-
-    @property
-    def names(self) -> list[str]:
-        """All columns that are needed, each once; the clock is none."""
-        found = [self.time, self.segment, *self.readings, *self.public, self.private]
-        return list(dict.fromkeys(name for name in found if name is not None and not self.is_clock(name)))
-
-    def is_clock(self, name: str) -> bool:
-        """Whether a public input is the time of day itself, which no column holds."""
-        return name in self.public and name in (CLOCK, *clock_names())
+def column_names(columns: Columns) -> list[str]:
+    """All columns that are needed, each once; the time of day itself is in no column."""
+    clock = (CLOCK, *clock_names())
+    public = [name for name in columns.public or () if name not in clock]
+    found = [columns.time, columns.segment, *columns.readings, *public, columns.private]
+    return list(dict.fromkeys(name for name in found if name is not None))
 
 
-def read(source: str, roles: Roles) -> Table:
+def read(source: str, columns: Columns) -> Table:
     """All rows of a file, of the columns that are needed."""
     with progress(f"reading {title(source)}") as told:
-        return read_table(source, roles.names, roles.format, roles.delimiter, told)
+        return read_table(source, column_names(columns), columns.table.file_format, columns.table.delimiter, told)
 
 
-def split_rows(table: Table, roles: Roles) -> tuple[Index, Index]:
+def split_rows(table: Table, segment: str | None) -> tuple[Index, Index]:
     """Which rows to fit to and which to try the filter on: the last fifth, or the last segments."""
     total = len(table)
-    if roles.segment is not None:
-        names = table.entries(roles.segment).names
+    if segment is not None:
+        names = table.entries(segment).names
         order = list(dict.fromkeys(names))
         held = set(order[len(order) - max(1, round(_HELD * len(order))) :])
         if len(held) < len(order):
@@ -126,31 +131,13 @@ def write_rows(table: Table, path: Path) -> None:
     write_whole(path, lines.getvalue(), private=True)
 
 
-# ``understudy fit``: from a file with readings and labels to a family of models, and whether they fit ---
-
-
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """What the columns of the file are; lists may be empty, and what was not typed is None."""
-
-    readings: list[str]
-    private: str
-    time: str | None = None
-    segment: str | None = None
-    public: list[str] | None = None
-    actuators: list[str] | None = None
-    period: str | None = None
-    bins: str | None = None
-    model: str | None = None
-    grid: str = "auto"
-    format: str | None = None
-    delimiter: str = ","
+# Fit ------------------------------------------------------------------------------------------------------------------
 
 
 def fit(source: str, columns: Columns, out: Path, as_json: bool, strict: bool) -> bool:
     """Read, fit, write, and say what came out; whether the exit status is to be 0."""
     check_paths({"HISTORY": source}, {"--out": out})
-    family = fit_table(read(source, roles(columns)), columns)
+    family = fit_table(read(source, columns), columns)
     mark = store(family, out)
     about = family.about or {}
     if as_json:
@@ -164,12 +151,6 @@ def fit(source: str, columns: Columns, out: Path, as_json: bool, strict: bool) -
     for words in doubts(about):
         warn(words)
     return not (strict and not fits(about))
-
-
-def roles(columns: Columns) -> Roles:
-    """Which columns of the file are needed, and what for."""
-    c = columns
-    return Roles(c.readings, c.private, c.time, c.segment, tuple(c.public or ()), c.format, c.delimiter)
 
 
 def fit_table(table: Table, columns: Columns) -> us.Family:
@@ -215,16 +196,6 @@ def store(family: us.Family, out: Path) -> str:
     from understudy.identify.fit import save_family
 
     return str(save_family(family, out))
-
-
-def load(path: Path) -> us.Family:
-    """A family from its file."""
-    from understudy.identify.fit import load_family
-
-    found: us.Family = load_family(path)
-    if not isinstance(found, us.Family):
-        raise ConfigurationError(f"{path} holds no family; `understudy fit` writes one")
-    return found
 
 
 def tell_fit(family: us.Family) -> None:
@@ -279,8 +250,7 @@ def verdicts(gate: dict[str, Any]) -> None:
         say(wrap(f"{v.get('name')}{where}: {v.get('sentence') or v.get('value')}", lead))
 
 
-# ``understudy apply``: disguise a file by a stored design, row by row, with a ledger that remembers t ---
-
+# Apply ----------------------------------------------------------------------------------------------------------------
 
 ESTIMATED = (
     "--estimate-private: the private parameter is estimated from the readings. NO THEOREM HOLDS THEN: a wrong estimate "
@@ -292,36 +262,12 @@ FORGETFUL = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class How:
-    """How a file is to be disguised; None and empty where nothing was typed."""
-
-    private: str | None = None
-    time: str | None = None
-    ledger: Path | None = None
-    name: str | None = None
-    keep: list[str] | None = None
-    on_error: str = "stop"
-    accept_misfit: bool = False
-    estimate: bool = False
-    readings: list[str] | None = None
-    segment: str | None = None
-    epoch: str | None = None
-    format: str | None = None
-    delimiter: str = ","
-    abandon: bool = False
-    period: str | None = None
-    decimals: int | None = None
-
-
-def apply(path: Path, source: str, target: str, how: How, as_json: bool) -> None:
+def apply(path: Path, source: str, target: str, how: ApplyOptions, as_json: bool) -> None:
     """Check, disguise, and say how many rows left."""
     aside = target == "-"
     if aside and as_json:
         raise ConfigurationError("--json and -o - are given; both go to the standard output, name a file for one")
-    from understudy.apply.apply_file import written
-
-    kind = format_of(target, how.format if aside else None)
+    kind = format_of(target, how.table.file_format if aside else None)
     check_paths({"DESIGN": path, "READINGS": source}, written(target, kind, "--out"), ("--ledger", how.ledger))
     design = us.load_design(path)
     refuse(design, path, how)
@@ -337,21 +283,21 @@ def apply(path: Path, source: str, target: str, how: How, as_json: bool) -> None
         say(str(found), err=aside)
 
 
-def refuse(design: AnyDesign, path: Path, how: How) -> None:
+def refuse(design: AnyDesign, path: Path, how: ApplyOptions) -> None:
     """What must be in order before the first row is read."""
     if how.on_error not in ("stop", "skip"):
         raise ConfigurationError(f"--on-error {how.on_error}: it must be stop or skip")
     known = about(design)
     column = known.get("private")
-    if how.private is None and not how.estimate:
+    if how.private is None and not how.estimate_private:
         fitted = f" (the design was made with the column {column!r})" if column else ""
         raise ConfigurationError(
             f"no --private: the column that holds the private parameter must be named{fitted}. Where there is none, "
             "--estimate-private estimates it from the readings, and then nothing is guaranteed"
         )
-    if how.private is not None and how.estimate:
+    if how.private is not None and how.estimate_private:
         raise ConfigurationError("--private and --estimate-private are given; the parameter is known or estimated")
-    if how.estimate and not isinstance(design, us.CausalDesign):
+    if how.estimate_private and not isinstance(design, us.CausalDesign):
         raise ConfigurationError(
             f"--estimate-private: {path} draws once a run; only a design for a value that moves can follow one, "
             "`understudy design FAMILY --per day`"
@@ -363,7 +309,7 @@ def refuse(design: AnyDesign, path: Path, how: How) -> None:
         )
 
 
-def check_ledger(design: AnyDesign, how: How) -> None:
+def check_ledger(design: AnyDesign, how: ApplyOptions) -> None:
     """Refuse a stream that was begun with another design, saying what to do; the ledger would refuse it anyhow."""
     if how.ledger is None or not how.ledger.exists():
         return
@@ -378,21 +324,19 @@ def check_ledger(design: AnyDesign, how: How) -> None:
             )
 
 
-def loudly(design: AnyDesign, how: How) -> list[str]:
+def loudly(design: AnyDesign, how: ApplyOptions) -> list[str]:
     """The warnings that go with what is written."""
     found = list(warnings(design))
-    if how.estimate:
+    if how.estimate_private:
         found.insert(0, ESTIMATED)
     if how.ledger is None:
         found.append(FORGETFUL)
     return found
 
 
-def disguise_file(design: AnyDesign, source: str, target: str, how: How) -> tuple[Summary, list[str]]:
+def disguise_file(design: AnyDesign, source: str, target: str, how: ApplyOptions) -> tuple[Summary, list[str]]:
     """The file, disguised: what came of it, and warnings on the way."""
-    from understudy.apply.apply_file import apply_file
-
-    if how.estimate and isinstance(design, us.CausalDesign):
+    if how.estimate_private and isinstance(design, us.CausalDesign):
         design = with_estimation(design)
     check_ledger(design, how)
     given: dict[str, Any] = {
@@ -404,8 +348,8 @@ def disguise_file(design: AnyDesign, source: str, target: str, how: How) -> tupl
         "ledger": how.ledger,
         "name": how.name,
         "epoch": None if how.epoch is None else span("--epoch", how.epoch),
-        "format": how.format,
-        "delimiter": how.delimiter,
+        "format": how.table.file_format,
+        "delimiter": how.table.delimiter,
         "abandon": how.abandon,
         "accept_misfit": how.accept_misfit,
         "period": how.period,
@@ -446,25 +390,9 @@ def span(option: str, text: str) -> Any:
         ) from None
 
 
-# The files of an audit: readings and labels on one period, and a release laid beside them row by row ---
-
+# The files of an audit: readings and labels on one period, and a release laid beside them row by row ------------------
 
 _UNSAID = {"resampling": None, "public": None, "bins": None, "grid": None, "period": None}
-
-
-@dataclass(frozen=True, slots=True)
-class Files:
-    """Which files, and which columns of them; what was not typed is None, and the family's own names hold."""
-
-    labelled: str
-    train: str | None = None
-    released: str | None = None
-    columns: list[str] | None = None
-    private: str | None = None
-    time: str | None = None
-    segment: str | None = None
-    format: str | None = None
-    delimiter: str = ","
 
 
 class Rows(NamedTuple):
@@ -484,25 +412,23 @@ class Beside(NamedTuple):
     notes: tuple[str, ...]
 
 
-def read_recording(design: AnyDesign, source: str, files: Files) -> Rows:
+def read_recording(design: AnyDesign, source: str, names: Columns) -> Rows:
     """A labelled file, read as the history that the family was made of."""
-    names = _names(design, files)
     return rows_of(design, read(source, names), names)
 
 
-def rows_of(design: AnyDesign, table: Table, names: Roles) -> Rows:
+def rows_of(design: AnyDesign, table: Table, names: Columns) -> Rows:
     """The rows of a labelled file that has been read."""
     history = _history(design, table, names)
     return Rows(_recording(history, design), history.notes)
 
 
-def beside(design: AnyDesign, source: str, released: str, files: Files) -> Beside:
+def beside(design: AnyDesign, source: str, released: str, names: Columns) -> Beside:
     """A released file, row by row beside its labels; NaN where nothing was released."""
-    names = _names(design, files)
     raw = _has(source, names)
     table = read(source, names if raw else replace(names, readings=()))
     # a release has no private column: the readings stand in for it, as one must be named
-    out = read(released, Roles(names.readings, names.readings[0], names.time, None, (), files.format, files.delimiter))
+    out = read(released, Columns(names.readings, names.readings[0], names.time, table=names.table))
     shown = _history(design, _with_released(table, out, names), names, as_it_is=True)
     if not raw:
         labelled = _recording(shown, design)
@@ -511,9 +437,9 @@ def beside(design: AnyDesign, source: str, released: str, files: Files) -> Besid
     return Beside(_recording(history, design), _align(history, shown, out.name, table.name), True, history.notes)
 
 
-def _names(design: AnyDesign, files: Files) -> Roles:
-    """Which columns are what: as typed, else as the family knows them."""
-    bound = bind(design, files.columns, files.private, files.time, files.segment)
+def audit_columns(design: AnyDesign, files: AuditFiles, table: TableFormat) -> Columns:
+    """Which columns are what: as typed, otherwise as the family knows them."""
+    bound = bind(design, files.reading, files.private, files.time, files.segment)
     if bound.private is None:
         raise ConfigurationError(
             "no --private: the column with the private value must be named, to judge guesses by it"
@@ -521,19 +447,19 @@ def _names(design: AnyDesign, files: Files) -> Roles:
     if len(bound.segment) > 1:
         raise ConfigurationError(f"the family has the segments {list(bound.segment)!r}; name one column by --segment")
     segment = bound.segment[0] if bound.segment else None
-    public = tuple((about(design).get("public") or {}).get("columns") or ())
-    return Roles(bound.readings, bound.private, bound.time, segment, public, files.format, files.delimiter)
+    public = list((about(design).get("public") or {}).get("columns") or ())
+    return Columns(bound.readings, bound.private, bound.time, segment, public=public, table=table)
 
 
-def _has(source: str, names: Roles) -> bool:
+def _has(source: str, names: Columns) -> bool:
     """Whether a labelled file has the readings too; the standard input cannot be looked into beforehand."""
     if source == "-":
         return True
-    with Source(source, format_of(source, names.format), names.delimiter) as file:
+    with Source(source, format_of(source, names.table.file_format), names.table.delimiter) as file:
         return any(name in file.reader.names for name in names.readings)
 
 
-def _history(design: AnyDesign, table: Table, names: Roles, as_it_is: bool = False) -> History:
+def _history(design: AnyDesign, table: Table, names: Columns, as_it_is: bool = False) -> History:
     """The rows as the family's own history was understood; a release keeps its digits (`as_it_is`)."""
     from understudy.identify.fit import read_again
     from understudy.models.family import Family
@@ -550,7 +476,7 @@ def _history(design: AnyDesign, table: Table, names: Roles, as_it_is: bool = Fal
     return read_again(table, Family(family.model, family.values, family.prior, about=known))
 
 
-def _with_released(table: Table, out: Table, names: Roles) -> Table:
+def _with_released(table: Table, out: Table, names: Columns) -> Table:
     """The labelled rows with released readings in the place of their own."""
     rows = _match_rows(table, out, names)
     for name in names.readings:
@@ -560,7 +486,7 @@ def _with_released(table: Table, out: Table, names: Roles) -> Table:
     return table
 
 
-def _match_rows(table: Table, out: Table, names: Roles) -> Index:
+def _match_rows(table: Table, out: Table, names: Columns) -> Index:
     """For each labelled row the row of the release, -1 where there is none: by time, or by order without times."""
     if names.time is None:
         if len(table) != len(out):
@@ -615,61 +541,27 @@ def _recording(history: History, design: AnyDesign) -> Recording:
     return from_history(history, design.family)
 
 
-# ``understudy audit``: attack a design, or a release, with all that is at hand, and say what was lear ---
+# Audit ----------------------------------------------------------------------------------------------------------------
 
 
-_FILED = ("train", "released", "columns", "private", "time", "segment")
-
-
-@dataclass(frozen=True, slots=True)
-class AuditOptions:
-    """How to attack; None where nothing was typed."""
-
-    adversaries: str | None = None
-    n: int | None = None
-    confidence: float = 0.99
-    replicates: int | None = None
-    epoch: str | None = None
-    seed: int | None = None
-    alarm: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Outputs:
-    """Where the page and the figures go, and whether a finding is a failure."""
-
-    page: Path | None = None
-    save: Path | None = None
-    as_json: bool = False
-    strict: bool = False
-
-
-def audit(path: Path, files: Files | None, asked: AuditOptions, outputs: Outputs) -> bool:
+def audit(path: Path, files: AuditFiles, table: TableFormat, asked: AuditOptions, outputs: AuditOutputs) -> bool:
     """Attack, write, and say what came out; whether the exit status is to be 0."""
-    read = (
-        {"DESIGN": path}
-        if files is None
-        else {
-            "DESIGN": path,
-            "READINGS": files.labelled,
-            "--train": files.train,
-            "--released": files.released,
-        }
-    )
-    check_paths(read, {"--out": outputs.page, "--save": outputs.save})
+    source = one_source(files)
+    read = {"DESIGN": path, "READINGS": source, "--train": files.train, "--released": files.released}
+    check_paths(read, {"--out": outputs.out, "--save": outputs.save})
     design = us.load_design(path)
-    audit, scores, notes, told = make_audit(design, files, asked)
+    audit, scores, notes, told = make_audit(design, source, files, table, asked)
     write_audit(audit, design, outputs, scores)
     if outputs.as_json:
         print_json(
             {
-                "design": str(path), "readings": None if files is None else files.labelled,
-                "report": _name(outputs.page), "saved": _name(outputs.save), "data": notes, "audit": audit.plain(),
+                "design": str(path), "readings": source, "report": _name(outputs.out), "saved": _name(outputs.save),
+                "data": notes, "audit": audit.plain(),
             }
         )  # fmt: skip
     else:
         tell_audit(audit, design, notes)
-        for what, out in (("Page", outputs.page), ("Figures", outputs.save)):
+        for what, out in (("Page", outputs.out), ("Figures", outputs.save)):
             if out is not None:
                 say(f"{what} written to {out}")
     for line in [*warnings(design), *told]:
@@ -686,12 +578,16 @@ class AuditResult(NamedTuple):
     warnings: list[str]
 
 
-def make_audit(design: AnyDesign, files: Files | None, asked: AuditOptions) -> AuditResult:
-    """Read, and attack."""
+def make_audit(
+    design: AnyDesign, source: str | None, files: AuditFiles, table: TableFormat, asked: AuditOptions
+) -> AuditResult:
+    """Read, and attack; simulated readings where no file is named."""
     notes: list[str] = []
-    Y, given = (None, {}) if files is None else _attack_inputs(design, files, notes)
-    found = run_audit(design, Y, given, asked, files is None)
-    return found._replace(notes=notes)
+    Y: Recording | None = None
+    given: dict[str, Any] = {}
+    if source is not None:
+        Y, given = _attack_inputs(design, source, files, audit_columns(design, files, table), notes)
+    return run_audit(design, Y, given, asked, source is None)._replace(notes=notes)
 
 
 def run_audit(
@@ -717,16 +613,18 @@ def _scores(design: AnyDesign, raw: Recording | None, audit: Audit, asked: Audit
     return score_readings(design.family, raw.Y, raw.theta, raw.segments, asked.seed)
 
 
-def _attack_inputs(design: AnyDesign, files: Files, notes: list[str]) -> tuple[Recording | None, dict[str, Any]]:
+def _attack_inputs(
+    design: AnyDesign, source: str, files: AuditFiles, names: Columns, notes: list[str]
+) -> tuple[Recording | None, dict[str, Any]]:
     """The recording that is attacked, None where only a release is known, and what else `us.audit` takes."""
     given: dict[str, Any] = {}
     if files.train is not None:
-        given["train"] = read_recording(design, files.train, files).recording
+        given["train"] = read_recording(design, files.train, names).recording
     if files.released is None:
-        rows = read_recording(design, files.labelled, files)
+        rows = read_recording(design, source, names)
         notes += rows.notes
         return rows.recording, given
-    found = beside(design, files.labelled, files.released, files)
+    found = beside(design, source, files.released, names)
     notes += found.notes
     given["released"] = found.output
     if found.raw:
@@ -772,19 +670,15 @@ def levels(text: str, channels: int) -> tuple[float | None, ...]:
     return tuple(None if part == "none" else quantity("--alarm", part)[0] for part in parts)
 
 
-def one_source(source: str | None, on: str | None) -> str | None:
-    """The file that is attacked, named in one way or the other."""
-    if source is not None and on is not None:
-        raise ConfigurationError(f"READINGS is {source} and --on is {on}; they are the same, name one")
-    return source if on is None else on
-
-
-def refuse_columns(files: dict[str, Any]) -> None:
-    """Refuse options that are about a file where none is named."""
-    typed = [name for name in _FILED if files.get(name)]
-    if typed:
-        option = {"columns": "reading"}.get(typed[0], typed[0])
-        raise ConfigurationError(f"--{option} is given and no READINGS; without a file the readings are simulated")
+def one_source(files: AuditFiles) -> str | None:
+    """The file that is attacked, named in one way or the other; options about a file are refused where none is."""
+    if files.source is not None and files.on is not None:
+        raise ConfigurationError(f"READINGS is {files.source} and --on is {files.on}; they are the same, name one")
+    source = files.on if files.source is None else files.source
+    typed = [each.name for each in fields(files) if getattr(files, each.name)]
+    if source is None and typed:
+        raise ConfigurationError(f"--{typed[0]} is given and no READINGS; without a file the readings are simulated")
+    return source
 
 
 def _with_offset_caveat(audit: Audit, design: AnyDesign, simulated: bool) -> Audit:
@@ -796,32 +690,17 @@ def _with_offset_caveat(audit: Audit, design: AnyDesign, simulated: bool) -> Aud
     return replace(audit, notes=(*audit.notes, note))
 
 
-def write_audit(audit: Audit, design: AnyDesign, outputs: Outputs, scores: Scores | None = None) -> None:
+def write_audit(audit: Audit, design: AnyDesign, outputs: AuditOutputs, scores: Scores | None = None) -> None:
     """The page and the figures as files; those of a release for their owner only."""
     from understudy.report.audit_page import audit_report
 
     private = audit.how == "released"  # utility of one release tells about its draws
-    if outputs.page is not None:
-        write_whole(outputs.page, audit_report(audit, design, scores), private)
+    if outputs.out is not None:
+        write_whole(outputs.out, audit_report(audit, design, scores), private)
     if outputs.save is not None:
         found = {**audit.plain(), "scores": None if scores is None else scores.plain()}
         text = json.dumps(found, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
         write_whole(outputs.save, text, private)
-
-
-def audit_part(path: Path) -> str:
-    """A stored audit as a part of a report."""
-    from understudy.report.audit_page import audit_html
-
-    try:
-        audit = load_audit(path)
-    except ConfigurationError as error:
-        raise ConfigurationError(f"--audit {path}: {error}") from None
-    told = read_plain(path).get("scores")
-    try:
-        return audit_html(audit, None if told is None else Scores.from_plain(told))
-    except (KeyError, TypeError, ValueError):
-        raise ConfigurationError(f"--audit {path}: its scores are damaged") from None
 
 
 def tell_audit(audit: Audit, design: AnyDesign, notes: list[str]) -> None:
@@ -887,3 +766,155 @@ def _bare(x: float) -> str:
 
 def _name(path: Path | None) -> str | None:
     return None if path is None else str(path)
+
+
+# Quickstart -----------------------------------------------------------------------------------------------------------
+
+LEDGER, FAMILY, DESIGN, REPORT, HELD, OUT, AUDIT = (
+    "room.db", "family.json", "design.json", "report.html", "heldout.csv", "disguised.csv", "audit.html",
+)  # fmt: skip
+
+
+def quickstart(
+    source: str,
+    columns: Columns,
+    wanted: DesignOptions,
+    on: str | None,
+    accept: bool,
+    audit: bool,
+    out: Path,
+    as_json: bool,
+) -> bool:
+    """All steps; whether the last one was taken, which a misfit stops unless it was accepted."""
+    folder(out)
+    made = (FAMILY, DESIGN, REPORT, HELD, OUT, OUT + SIDECAR, AUDIT)
+    check_paths(
+        {"HISTORY": source, "--on": on},
+        {f"--out {name}": out / name for name in made},
+        (f"--out {LEDGER}", out / LEDGER),
+    )
+    began, steps = time.perf_counter(), []
+
+    def step(name: str, result: str) -> None:
+        steps.append((name, f"{time.perf_counter() - began:.1f}", result))
+        if not as_json:
+            say(f"{steps[-1][1]:>6} s  {name}: {result}", err=True)
+
+    found = read(source, columns)
+    step("read", f"{len(found)} rows of {found.name}")
+    before, after = found, None
+    if on is None:
+        before, after = (found.take(rows) for rows in split_rows(found, columns.segment))
+    family = fit_table(before, columns)
+    store(family, out / FAMILY)
+    about = family.about or {}
+    model = (about.get("model") or {}).get("name") or "as given"
+    gate = {None: "not tested", True: "fits", False: "does NOT fit"}[fits(about)]
+    step("fit", f"{model}; on held-out data it {gate}")
+    design, notes = make_design(family, wanted)
+    design.save(out / DESIGN)
+    step("design", line(design))
+    write_report(design, out / REPORT)
+    step("report", str(out / REPORT))
+    why, applied = obstacle(about, accept, out), None
+    if not why:
+        if after is not None:
+            write_rows(after, out / HELD)
+        table = TableFormat() if on is None else TableFormat(delimiter=columns.table.delimiter)
+        how = ApplyOptions(columns.private, out / LEDGER, columns.time, table=table, accept_misfit=accept)
+        try:
+            result, told = disguise_file(design, str(out / HELD) if on is None else on, str(out / OUT), how)
+            applied = {**result.to_plain(), "warnings": told}
+            step("apply", f"{out / OUT}, from {'the last part of the history' if on is None else on}")
+        except UnderstudyError as error:  # what was made before is of use all the same
+            why = f"nothing was disguised: {error}"
+    found_out = None
+    if audit and not why:
+        judged = read(on or source, columns) if after is None else after
+        try:
+            found_out = _audit_held_out(design, columns, before, judged, out)
+            step("audit", f"{out / AUDIT}; {outcome(found_out)}")
+        except UnderstudyError as error:
+            why = f"no audit was made: {error}"
+    if as_json:
+        print_json({"folder": str(out), "family": about, "design": facts(design), "applied": applied, "remarks": notes,
+                    "audit": None if found_out is None else found_out.plain()})  # fmt: skip
+    else:
+        say()
+        tell_fit(family)
+        tell_design(design, notes, fitted=True)
+        files(out)
+    for words in [*warnings(design), *([why] if why else [])]:
+        warn(words)
+    return not why
+
+
+def _audit_held_out(design: AnyDesign, columns: Columns, learned: Table, judged: Table, out: Path) -> Audit:
+    """Attack the design on rows that it has not seen, by adversaries who know those that it was made from."""
+    train, rows = (rows_of(design, table, columns).recording for table in (learned, judged))
+    made = run_audit(design, rows, {"train": train}, AuditOptions())
+    write_audit(made.audit, design, AuditOutputs(out=out / AUDIT), made.scores)
+    return made.audit
+
+
+def outcome(audit: Audit) -> str:
+    """An audit in a few words."""
+    best, raw = (strongest(audit, data, False) for data in ("disguised", "raw"))
+    if best is None:
+        return "no adversary could be tried without the clock"
+    before = "" if raw is None else f", {raw.balanced.value:.3f} without disguise"
+    if not audit.testable:
+        before += "; too few stretches of time to tell"
+    return f"the best adversary's balanced accuracy is {best.balanced.value:.3f}{before}"
+
+
+def obstacle(about: dict[str, Any], accept: bool, out: Path) -> str:
+    """Why the last step is not taken; nothing if it is."""
+    if fits(about) is not False or accept:
+        return ""
+    return (
+        "nothing was disguised, because the models do not fit. --accept-misfit does it all the same; first read "
+        f"{out / REPORT}"
+    )
+
+
+def folder(out: Path) -> None:
+    """A folder to write to, without a ledger: another run with it would draw again for the same readings."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(f"--out {out}: it must be a folder ({error.strerror})") from None
+    if (out / LEDGER).exists():
+        raise ConfigurationError(
+            f"--out {out}: there is a ledger {LEDGER} already, and drawing again for the same readings leaks again; "
+            "name another folder, or go on with `understudy apply`"
+        )
+
+
+def line(design: AnyDesign) -> str:
+    """A design in a few words."""
+    told = facts(design)
+    leakage = told["leakage"]
+    bits = leakage.get("bits", leakage.get("bits_a_decision"))
+    per = told["per"]
+    if per == "day" and leakage.get("bits_a_day") is not None:
+        bits = leakage["bits_a_day"]
+    size = told["distortion"]
+    share = size["share_of_mean_reading"]
+    relative = "" if share is None else f" ({100.0 * share:.3g}% of the mean reading)"
+    return f"{bits:.4g} bit a {per}, {size['measure']} {size['value']:.4g}{relative}"
+
+
+def files(out: Path) -> None:
+    """Where everything is."""
+    say()
+    known = (
+        (FAMILY, "the models, their fit and the gate"),
+        (DESIGN, "the randomizer with its proof; no secret"),
+        (REPORT, "one page, opens offline"),
+        (OUT, "disguised readings"),
+        (AUDIT, "what adversaries learned from rows like these; opens offline"),
+        (LEDGER, "draws and leakage spent; SECRET, keep it"),
+        (HELD, "the rows that were held out, with labels; SECRET"),
+    )
+    show("Written", ("file", "what it is"), [(str(out / name), what) for name, what in known if (out / name).exists()])

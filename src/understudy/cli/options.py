@@ -1,16 +1,22 @@
-"""Options that several commands share.
+"""Every option of the command line, declared once.
 
-What was typed, as what it means: lists, quantities with a unit, durations. Errors name the option and the rule.
+An option is a type with its words: ``Annotated[str, option("COLUMN", "The column that")]``. Options that go together
+are fields of a frozen dataclass (`Columns`, `DesignOptions`, `ApplyOptions`, ...). A command takes such a group as one
+parameter, and `grouped` shows its fields to the terminal as options of their own; what was not typed is None.
 
-Constraints as typed after ``understudy design``: other measures, a floor, pairs and groups.
+The second half turns what was typed into what it means: lists, quantities with a unit, durations. Errors name the
+option and the rule. Nothing here loads numpy, so that help is quick.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -19,135 +25,302 @@ from understudy.errors import ConfigurationError
 if TYPE_CHECKING:
     from understudy._types import Value  # it loads numpy, which help does without
 
-# Options that several commands share -----------------------------------------------------------------
+# Groups of options ----------------------------------------------------------------------------------------------------
 
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program instead of text for people.")]
+def option(metavar: str | None, words: str, *names: str, **rules: Any) -> Any:
+    """An option: what stands for its value, what it is for, and its names where they are not the parameter's."""
+    return typer.Option(*names, metavar=metavar, help=words, **rules)
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the fields of its groups as parameters of their own; those that must be given come first.
+
+    >>> def sort(history: History, table: TableFormat, as_json: AsJson = False) -> None:
+    ...     print(table)
+    >>> list(inspect.signature(grouped(sort)).parameters)
+    ['history', 'file_format', 'delimiter', 'as_json']
+    >>> grouped(sort)(history="-", file_format=None, delimiter=";", as_json=False)
+    TableFormat(file_format=None, delimiter=';')
+    """
+    own, hints = inspect.signature(command).parameters, get_type_hints(command, include_extras=True)
+    parameters = [each for name, given in own.items() for each in _parameters(name, hints[name], given.default)]
+    parameters.sort(key=lambda each: each.default is not inspect.Parameter.empty)
+
+    @wraps(command)
+    def run(**typed: Any) -> None:
+        command(**{name: _value(name, hints[name], typed) for name in own})
+
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what inspect.signature reads
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run
+
+
+def _parameters(name: str, kind: Any, default: Any) -> Iterator[inspect.Parameter]:
+    if not is_dataclass(kind):
+        yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        return
+    hints = get_type_hints(kind, include_extras=True)
+    for each in fields(kind):
+        empty = each.default is each.default_factory  # both are MISSING where there is none
+        yield from _parameters(each.name, hints[each.name], inspect.Parameter.empty if empty else each.default)
+
+
+def _value(name: str, kind: Any, typed: dict[str, Any]) -> Any:
+    if not is_dataclass(kind):
+        return typed[name]
+    hints = get_type_hints(kind, include_extras=True)
+    return kind(**{each.name: _value(each.name, hints[each.name], typed) for each in fields(kind)})  # type: ignore[operator]  # a class
+
+
+# Options that several commands or groups share ------------------------------------------------------------------------
+
+AsJson = Annotated[bool, option(None, "Print JSON for a program instead of text for people.", "--json")]
 Design = Annotated[Path, typer.Argument(metavar="DESIGN", help="A stored design, such as design.json.")]
 History = Annotated[
     str, typer.Argument(metavar="HISTORY", help="Readings and labels: CSV (also gzipped), Parquet, JSON lines, or -.")
 ]
-Reading = Annotated[
-    list[str], typer.Option(metavar="COLUMN", help="A column of readings; several are modelled together.")
-]
-Private = Annotated[str, typer.Option(metavar="COLUMN", help="The column that must not be learned.")]
-Time = Annotated[str | None, typer.Option(metavar="COLUMN", help="The column with the times of the rows.")]
-Segment = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="A column that separates days or rooms; nothing carries over.")
-]
-Period = Annotated[str | None, typer.Option(metavar="TIME", help="Bring the rows to one every so often, such as 60s.")]
-Bins = Annotated[
-    str | None, typer.Option(metavar="BINS", help="Put counts of the private column together, such as '0,1-2,3+'.")
-]
-Public = Annotated[
+Time = Annotated[str | None, option("COLUMN", "The column with the times of the rows.")]
+Segment = Annotated[str | None, option("COLUMN", "A column that separates days or rooms; nothing carries over.")]
+OtherReadings = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="COLUMN", help="An input that everybody may know, such as weather; 'clock' is the time of day."
-    ),
+    option("COLUMN", "The columns of the readings, where they are not those of the design.", "--reading"),
 ]
-Actuator = Annotated[
-    list[str] | None,
-    typer.Option(metavar="COLUMN", help="An actuator that reacts to readings: refused as an input, with the reason."),
-]
-Grid = Annotated[
-    str, typer.Option(metavar="STEP", help="The step of rounded readings, with commas between channels; auto or none.")
-]
-Model = Annotated[
-    str,
-    typer.Option(metavar="NAME", help="grey-box, autoregressive, free, independent, hidden, or a name of the table."),
-]
-Leakage = Annotated[
-    str | None,
-    typer.Option(metavar="AMOUNT", help="How much may leak: nats, or '0.4 bit', or '40%' of the entropy."),
-]
-ErrorAtLeast = Annotated[
-    float | None, typer.Option(metavar="SHARE", help="Instead: how often every guess must be wrong, such as 0.3.")
-]
-DistortionAtMost = Annotated[
-    str | None, typer.Option(metavar="SIZE", help="Instead: the distortion that is acceptable, such as 25ppm.")
-]
-LocalDP = Annotated[
-    float | None,
-    typer.Option("--local-dp", metavar="EPSILON", help="Also: local differential privacy, this epsilon (to 20)."),
-]
-MaximalLeakage = Annotated[
-    str | None, typer.Option(metavar="AMOUNT", help="Also: at most so much maximal leakage, nats or '0.4 bit'.")
-]
-PointwiseLeakage = Annotated[
-    str | None, typer.Option(metavar="AMOUNT", help="Also: at most so much leakage by the most telling draw.")
-]
-TotalVariation = Annotated[
-    float | None, typer.Option(metavar="SHARE", help="Also: any two values at most so far apart, such as 0.2.")
-]
-Floor = Annotated[
-    float | None, typer.Option(metavar="SHARE", help="Also: every value plays every other at least so often.")
-]
-Forbid = Annotated[
-    list[str] | None,
-    typer.Option(metavar="PAIRS", help="Also: never played, true:played, such as '0:1,2:0' (repeatable)."),
-]
-Alike = Annotated[
-    list[str] | None,
-    typer.Option("--same", metavar="GROUPS", help="Also: treated alike, such as '0,1;2,3' (repeatable)."),
-]
-Distortion = Annotated[str, typer.Option(metavar="MEASURE", help="What counts as far: mae or mse.")]
-Per = Annotated[
-    str | None, typer.Option(metavar="UNIT", help="What the leakage is per: run (one draw), day or decision (causal).")
-]
-DecisionEvery = Annotated[
-    str | None, typer.Option(metavar="TIME", help="Draw so often: 15min, or a number of readings (default 15 min).")
-]
+Leakage = Annotated[str | None, option("AMOUNT", "How much may leak: nats, or '0.4 bit', or '40%' of the entropy.")]
+ErrorAtLeast = Annotated[float | None, option("SHARE", "Instead: how often every guess must be wrong, such as 0.3.")]
+DistortionAtMost = Annotated[str | None, option("SIZE", "Instead: the distortion that is acceptable, such as 25ppm.")]
+Distortion = Annotated[str, option("MEASURE", "What counts as far: mae or mse.")]
+Per = Annotated[str | None, option("UNIT", "What the leakage is per: run (one draw), day or decision (causal).")]
+DecisionEvery = Annotated[str | None, option("TIME", "Draw so often: 15min, or a number of readings (default 15 min).")]
 Horizon = Annotated[
     int | None,
-    typer.Option(
-        min=1, metavar="COUNT", help="Readings that the distortion is averaged over (default: long sequences)."
-    ),
-]
-Resolution = Annotated[
-    str | None,
-    typer.Option(metavar="STEP", help="Readings leave on multiples of this: a power of two or a decimal; 1/4096 too."),
-]
-Form = Annotated[
-    str | None,
-    typer.Option("--readings", metavar="FORM", help="How readings come: double, float32 or '6 digits'."),
-]
-Valid = Annotated[
-    str | None, typer.Option(metavar="LOW,HIGH", help="The public range of readings; others are not taken for any.")
-]
-Decimals = Annotated[
-    int | None, typer.Option(min=0, metavar="COUNT", help="Write so many decimals (default: as the design has it).")
-]
-Cadence = Annotated[
-    str | None, typer.Option("--period", metavar="TIME", help="The time from row to row, where the design has none.")
-]
-Ledger = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Where draws are remembered and leakage is counted. Secret.")
+    option("COUNT", "Readings that the distortion is averaged over (default: long sequences).", min=1),
 ]
 AcceptMisfit = Annotated[
-    bool, typer.Option("--accept-misfit", help="Go on although the models do not fit; the bounds do not hold then.")
+    bool, option(None, "Go on although the models do not fit; the bounds do not hold then.", "--accept-misfit")
 ]
-EstimatePrivate = Annotated[
-    bool, typer.Option("--estimate-private", help="Estimate the private value from the readings: NO guarantee then.")
-]
-Keep = Annotated[
-    list[str] | None, typer.Option(metavar="COLUMN", help="Pass this column through as it is; it may tell everything.")
-]
-OnError = Annotated[
-    str,
-    typer.Option(metavar="WHAT", help="What a bad reading or time does: stop, or skip (reported). A bad label stops."),
-]
-Format = Annotated[
-    str | None,
-    typer.Option("--format", metavar="FORMAT", help="csv, csv.gz, parquet or jsonl (default: by the ending)."),
-]
-Delimiter = Annotated[str, typer.Option(metavar="CHARACTER", help="What stands between the fields of a CSV file.")]
-Plot = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Write a picture here (.png, .svg or .pdf; needs the plot extra).")
-]
+Plot = Annotated[Path | None, option("FILE", "Write a picture here (.png, .svg or .pdf; needs the plot extra).")]
 
 
-# What was typed, as what it means: lists, quantities with a unit, durations. Errors name the option a ---
+@dataclass(frozen=True, slots=True)
+class TableFormat:
+    """How a file is written, where its name does not tell."""
 
+    file_format: Annotated[
+        str | None, option("FORMAT", "csv, csv.gz, parquet or jsonl (default: by the ending).", "--format")
+    ] = None
+    delimiter: Annotated[str, option("CHARACTER", "What stands between the fields of a CSV file.")] = ","
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What the columns of a history are, and how it is fitted."""
+
+    readings: Annotated[
+        Sequence[str], option("COLUMN", "A column of readings; several are modelled together.", "--reading")
+    ]
+    private: Annotated[str, option("COLUMN", "The column that must not be learned.")]
+    time: Time = None
+    segment: Segment = None
+    period: Annotated[str | None, option("TIME", "Bring the rows to one every so often, such as 60s.")] = None
+    bins: Annotated[str | None, option("BINS", "Put counts of the private column together, such as '0,1-2,3+'.")] = None
+    public: Annotated[
+        list[str] | None,
+        option("COLUMN", "An input that everybody may know, such as weather; 'clock' is the time of day."),
+    ] = None
+    actuators: Annotated[
+        list[str] | None,
+        option("COLUMN", "An actuator that reacts to readings: refused as an input, with the reason.", "--actuator"),
+    ] = None
+    model: Annotated[
+        str, option("NAME", "grey-box, autoregressive, free, independent, hidden, or a name of the table.")
+    ] = "auto"
+    grid: Annotated[
+        str, option("STEP", "The step of rounded readings, with commas between channels; auto or none.")
+    ] = "auto"
+    table: TableFormat = TableFormat()
+
+
+@dataclass(frozen=True, slots=True)
+class ConstraintOptions:
+    """What the randomizer must keep beside its demand."""
+
+    local_dp: Annotated[
+        float | None, option("EPSILON", "Also: local differential privacy, this epsilon (to 20).", "--local-dp")
+    ] = None
+    maximal_leakage: Annotated[
+        str | None, option("AMOUNT", "Also: at most so much maximal leakage, nats or '0.4 bit'.")
+    ] = None
+    pointwise_leakage: Annotated[
+        str | None, option("AMOUNT", "Also: at most so much leakage by the most telling draw.")
+    ] = None
+    total_variation: Annotated[
+        float | None, option("SHARE", "Also: any two values at most so far apart, such as 0.2.")
+    ] = None
+    floor: Annotated[float | None, option("SHARE", "Also: every value plays every other at least so often.")] = None
+    forbid: Annotated[
+        list[str] | None, option("PAIRS", "Also: never played, true:played, such as '0:1,2:0' (repeatable).")
+    ] = None
+    same: Annotated[list[str] | None, option("GROUPS", "Also: treated alike, such as '0,1;2,3' (repeatable).")] = None
+
+    @property
+    def typed(self) -> list[str]:
+        """The options that were given."""
+        return ["--" + name.replace("_", "-") for name in self.__slots__ if getattr(self, name) is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseOptions:
+    """In which form readings leave and come in."""
+
+    resolution: Annotated[
+        str | None,
+        option("STEP", "Readings leave on multiples of this: a power of two or a decimal; 1/4096 too."),
+    ] = None
+    form: Annotated[str | None, option("FORM", "How readings come: double, float32 or '6 digits'.", "--readings")] = (
+        None
+    )
+    valid: Annotated[str | None, option("LOW,HIGH", "The public range of readings; others are not taken for any.")] = (
+        None
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DesignOptions:
+    """What a design is to meet."""
+
+    leakage: Leakage = None
+    error_at_least: ErrorAtLeast = None
+    distortion_at_most: DistortionAtMost = None
+    constraints: ConstraintOptions = ConstraintOptions()
+    distortion: Distortion = "mae"
+    per: Per = None
+    causal: Annotated[bool, option(None, "Draws that follow a moving value and remember.", "--causal")] = False
+    decision_every: DecisionEvery = None
+    rate: Annotated[str | None, option("AMOUNT", "The leakage of a decision, instead of --leakage.")] = None
+    horizon: Horizon = None
+    release: ReleaseOptions = ReleaseOptions()
+    pseudo: Annotated[str | None, option("VALUES", "Values that may be played (default: the family's).")] = None
+
+
+@dataclass(frozen=True, slots=True)
+class RoomOptions:
+    """What can be said of the paper's room alone."""
+
+    values: Annotated[str | None, option("VALUES", "Of the paper's room: its occupancies (default 0,1).")] = None
+    prior: Annotated[str | None, option("ODDS", "Of the paper's room: their odds (default: equal).")] = None
+
+
+@dataclass(frozen=True, slots=True)
+class DesignOutputs:
+    """The files to write, and whether a program reads what is printed."""
+
+    save: Annotated[Path | None, option("FILE", "Write the design here, as JSON.", "--out", "-o", "--save")] = None
+    plot: Plot = None
+    as_json: AsJson = False
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyOptions:
+    """How a file is to be disguised."""
+
+    private: Annotated[str | None, option("COLUMN", "The column with the private value; it does not leave.")] = None
+    ledger: Annotated[Path | None, option("FILE", "Where draws are remembered and leakage is counted. Secret.")] = None
+    time: Time = None
+    keep: Annotated[
+        list[str] | None, option("COLUMN", "Pass this column through as it is; it may tell everything.")
+    ] = None
+    name: Annotated[str | None, option("NAME", "The name of the stream in the ledger (default: stream).")] = None
+    readings: OtherReadings = None
+    segment: Segment = None
+    period: Annotated[str | None, option("TIME", "The time from row to row, where the design has none.")] = None
+    decimals: Annotated[
+        int | None, option("COUNT", "Write so many decimals (default: as the design has it).", min=0)
+    ] = None
+    epoch: Annotated[
+        str | None, option("TIME", "Draw again so often by the clock, such as 1d; each draw is charged.")
+    ] = None
+    table: TableFormat = TableFormat()
+    abandon: Annotated[
+        bool, option(None, "Give up another run that was interrupted, and begin this one.", "--abandon")
+    ] = False
+    on_error: Annotated[
+        str, option("WHAT", "What a bad reading or time does: stop, or skip (reported). A bad label stops.")
+    ] = "stop"
+    accept_misfit: AcceptMisfit = False
+    estimate_private: Annotated[
+        bool, option(None, "Estimate the private value from the readings: NO guarantee then.", "--estimate-private")
+    ] = False
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFiles:
+    """Which files are read, and their columns; where none is named, the family's own names hold."""
+
+    source: Annotated[
+        str | None,
+        typer.Argument(metavar="READINGS", help="Raw readings with labels to attack; simulated ones if left out."),
+    ] = None
+    on: Annotated[str | None, option("FILE", "The same as READINGS.", "--on")] = None
+    train: Annotated[str | None, option("FILE", "Adversaries learn from this file (default: half of READINGS).")] = None
+    released: Annotated[str | None, option("FILE", "Attack this output, made from READINGS, as it is.")] = None
+    private: Annotated[str | None, option("COLUMN", "The column with the private value (default: the design's).")] = (
+        None
+    )
+    time: Time = None
+    segment: Segment = None
+    reading: OtherReadings = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOptions:
+    """How to attack."""
+
+    adversaries: Annotated[str | None, option("NAMES", "Only these, with commas between them (default: all).")] = None
+    n: Annotated[int | None, option("COUNT", "Sequences or readings that are simulated.", "--n", min=100)] = None
+    confidence: Annotated[float, option("SHARE", "Of the intervals.")] = 0.99
+    replicates: Annotated[int | None, option("COUNT", "Disguised copies of the readings, with fresh draws.", min=1)] = (
+        None
+    )
+    epoch: Annotated[str | None, option("TIME", "A design of one draw draws again so often, such as 60min.")] = None
+    alarm: Annotated[
+        str | None,
+        option("LEVELS", "Alarms that the output should still raise, one a channel, as in 1000,none."),
+    ] = None
+    seed: Annotated[int | None, option("NUMBER", "The same audit again, bit by bit.", min=0)] = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOutputs:
+    """Where the page and the figures go, and whether a finding is a failure."""
+
+    out: Annotated[Path | None, option("FILE", "Write a page here, as HTML; it opens offline.", "--out", "-o")] = None
+    save: Annotated[Path | None, option("FILE", "Write the figures here, as JSON, for `report --audit`.")] = None
+    strict: Annotated[
+        bool,
+        option(
+            None,
+            "Exit with status 1 if the bound is beaten, something is found in --released, or nothing can be told.",
+            "--strict",
+        ),
+    ] = False
+    as_json: AsJson = False
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The part of the room in the demonstration, and who plays it: a value chosen by hand, or a leakage to draw one."""
+
+    theta: Annotated[float, option("PEOPLE", "Occupancy of the room: the private parameter.", min=0.0)] = 1.0
+    leakage: Annotated[
+        str | None, option("AMOUNT", "How much the draw of the understudy may leak (default 0.3 nats).")
+    ] = None
+    pseudo: Annotated[
+        float | None, option("PEOPLE", "Choose the understudy by hand; then there is no guarantee.", min=0.0)
+    ] = None
+
+
+# What was typed, as what it means -------------------------------------------------------------------------------------
 
 _QUANTITY = re.compile(r"\s*([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*([^\s0-9].*?)?\s*")
 _SQUARED = re.compile(r"(\^2|²|2)$")
