@@ -1,4 +1,4 @@
-"""Draw the picture of the page on closed loops: a day, who knows what, and what a nat buys.
+"""Draw the picture of the page on closed loops: a day, its occupancy as estimated, and what a nat buys.
 
     python docs/make_closed_loop.py                 writes docs/closed-loop.svg
     python docs/make_closed_loop.py out.svg out.png writes the files named
@@ -25,7 +25,7 @@ SLOPES = {False: (0.0, 0.12, 0.221, 0.4), True: (0.0, 0.07, 0.12, 0.25)}
 
 
 def draw_people(ax: Any, played: dict[str, v.Days]) -> None:
-    """The people of the day, those that are played, and what the public fan on raw readings tells."""
+    """The people of the day, those that are played, and those estimated from a public fan on raw readings."""
     hours = np.arange(v.DECISIONS) * v.EVERY / v.PER_HOUR
     people = np.array(v.PEOPLE)
     days = played[v.BY_RAW.name]
@@ -34,28 +34,34 @@ def draw_people(ax: Any, played: dict[str, v.Days]) -> None:
     ax.step(hours, people[played[v.BY_DISGUISED.name].pseudo[DAY]], where="post", color=PLAYED, lw=1.4, label="played")
     middle = hours + 0.5 * v.EVERY / v.PER_HOUR
     ax.plot(middle, people[read], ".", color=KNOWN, ms=6, label="read off a fan\nthat reacts to raw readings")
-    ax.set(xlabel="hours", ylabel="people", ylim=(-0.6, 14.5), yticks=v.PEOPLE, title="The same day: who knows what")
+    ax.set(
+        xlabel="hours",
+        ylabel="people",
+        ylim=(-0.6, 14.5),
+        yticks=v.PEOPLE,
+        title="The same day: true, played and estimated",
+    )
     ax.legend(frameon=False, loc="upper left", fontsize=8)
 
 
 def draw_trade(ax: Any, rows: list[v.Row]) -> None:
-    """Time above the limit by the power of the fan, for two randomizers that tell more and more; numbers are nats."""
+    """Time above the limit by the power of the fan, for two randomizers; numbers are leakages in nats."""
     for scheme, colour in ((v.BY_DISGUISED, PLAYED), (v.CAUTIOUS, TRUE)):
         points = []
         for slope in SLOPES[scheme.cautious]:
             made = v.design(scheme.cautious, slope)
-            days, told = v.simulate(scheme, made, DAYS, SEED), made.expected_leakage(v.DECISIONS)
-            points.append((100.0 * (days.fan**3).mean(), 100.0 * (days.co2 > v.LIMIT).mean(), told))
+            days, leakage = v.simulate(scheme, made, DAYS, SEED), made.expected_leakage(v.DECISIONS)
+            points.append((100.0 * (days.fan**3).mean(), 100.0 * (days.co2 > v.LIMIT).mean(), leakage))
         power, above, _ = zip(*points, strict=True)
         ax.plot(power, above, "o-", color=colour, lw=1.4, ms=4, label=scheme.name)
-        for x, y, told in points:
-            ax.annotate(f"{told:.1f}", (x, y), (5, 5), textcoords="offset points", fontsize=8, color=colour)
+        for x, y, leakage in points:
+            ax.annotate(f"{leakage:.1f}", (x, y), (5, 5), textcoords="offset points", fontsize=8, color=colour)
     raw = {r.name: r for r in rows if r.name in (v.HIDDEN.name, v.BY_RAW.name)}
     label = "\n".join(f"{name}: {r.told:.1f}" for name, r in raw.items())
     hidden = raw[v.HIDDEN.name]
     ax.plot(100.0 * hidden.power, 100.0 * hidden.above, "s", color=KNOWN, ms=6, label=label)
     ax.set(xlabel="power of the fan, percent of full", ylabel="time above 1000 ppm, percent", ylim=(-0.7, 20.0))
-    ax.set(xlim=(10.0, 75.0), title="Air and power, by the nats told a day")
+    ax.set(xlim=(10.0, 75.0), title="Air and power, by the leakage a day (nats)")
     ax.legend(frameon=False, loc="upper right", fontsize=8)
 
 

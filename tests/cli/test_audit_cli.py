@@ -91,7 +91,7 @@ def test_the_page_has_the_card_and_opens_offline(simulated, files):
     """The same as from Python; nothing on it comes from elsewhere."""
     folder, _ = simulated
     page = (folder / "a.html").read_text(encoding="utf-8")
-    from understudy.report.audit_page import audit_report
+    from understudy.report.pages import audit_report
 
     design = us.load_design(files / "design.json")
     assert page == audit_report(load_audit(folder / "a.json"), design)

@@ -9,8 +9,10 @@ import pytest
 from cli_cases import WARNING, refused, write_rows
 
 import understudy as us
+from understudy.apply.apply_file import MISFIT
 from understudy.cli.terminal import plain_warnings
 from understudy.errors import UnderstudyWarning
+from understudy.text import NOTHING_HIDDEN
 
 
 def one_line(text):
@@ -57,8 +59,8 @@ def test_the_mark_says_that_the_models_failed(files, tmp_path, understudy, desig
     told = understudy("apply", path, files / "today.csv", "-o", out, *who, "--accept-misfit")
     assert told.status == 0, told.err
     found = json.loads((tmp_path / "out.csv.meta.json").read_text())["guarantee"]
-    assert found.endswith("none as stated: the models failed their gate")
-    assert found.startswith("none, audit only" if estimate else "none as stated")
+    assert found.endswith(MISFIT)
+    assert (found == MISFIT) is not estimate  # an estimated value comes first
 
 
 def test_the_fingerprint_is_the_one_that_everything_else_shows(files, tmp_path, understudy):
@@ -75,16 +77,19 @@ def test_the_fingerprint_is_the_one_that_everything_else_shows(files, tmp_path, 
 )
 def test_a_value_that_moves_is_noted_for_every_demand(files, understudy, demand):
     """The distortion is for one that stays."""
-    told = understudy("design", files / "family.json", *demand)
-    assert "in this data it moves, and readings will change more" in one_line(told.out)
+    told = json.loads(understudy("design", files / "family.json", *demand, "--json").out)
+    typed = json.loads(understudy("design", files / "family.json", *demand, "--per", "run", "--json").out)
+    assert (told["per"], len(told["remarks"])) == ("run", 1 + len(typed["remarks"]))
+    assert "--per day" in told["remarks"][0]
+    assert told["remarks"][0] in one_line(understudy("design", files / "family.json", *demand).out)
 
 
 def test_a_design_that_hides_nothing_says_so(files, understudy):
     """For a family, for the paper's room, and in JSON; not where something is hidden."""
     for arguments in ((files / "family.json", "--leakage", "100%"), ("--leakage", "100%")):
-        assert "This design hides nothing" in understudy("design", *arguments).err, arguments
+        assert NOTHING_HIDDEN in understudy("design", *arguments).err, arguments
     found = json.loads(understudy("design", files / "family.json", "--error-at-least", "0", "--json").out)
-    assert any("hides nothing" in words for words in found["warnings"])
+    assert NOTHING_HIDDEN in found["warnings"]
     assert understudy("design", files / "family.json", "--leakage", "0.1bit").err == ""
 
 
@@ -92,12 +97,12 @@ def test_causal_alone_is_a_tenth_of_a_bit_a_day(files, understudy):
     """And a leakage of a day is called what it is: a mean."""
     told = understudy("design", files / "family.json", "--causal")
     assert told.status == 0, told.err
-    words = one_line(told.out)
-    assert "No --leakage is given; it is 0.1 bit a day" in words
-    assert "a mean over days and no cap" in words
-    assert "Ledger.limit" in words
     found = json.loads(understudy("design", files / "family.json", "--causal", "--json").out)
-    assert found["leakage"]["bits_a_day"] == pytest.approx(0.1, rel=1e-6)
+    assert (found["per"], found["leakage"]["bits_a_day"]) == ("day", pytest.approx(0.1, rel=1e-6))
+    # every remark is printed, and each names what changes it
+    assert all(remark in one_line(told.out.replace("Note: ", "")) for remark in found["remarks"])
+    for name in ("--leakage", "--decision-every", "Ledger.limit"):
+        assert any(name in remark for remark in found["remarks"]), name
 
 
 def test_a_folder_is_called_a_folder(files, tmp_path, understudy):

@@ -8,7 +8,7 @@ import pytest
 from cli_cases import WARNING, refused
 
 import understudy as us
-from understudy.report.design_page import privacy_report
+from understudy.report.pages import privacy_report
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,10 @@ from understudy.adversaries.results import Audit, Outcome, Row, failed, row_outc
 from understudy.adversaries.statistics import Figure, score_readings
 from understudy.adversaries.utility import measure_utility
 from understudy.errors import ConfigurationError
-from understudy.report.audit_page import audit_html, audit_report, learned, premise, right_guesses
-from understudy.report.design_page import privacy_report
+from understudy.report.facts import AuditLine, Guide
 from understudy.report.figures import plot_audit
-from understudy.report.svg import Guide, Line, bells, dots, memories
+from understudy.report.pages import audit_html, audit_report, learned, premise, privacy_report, right_guesses
+from understudy.report.svg import bells, dots, memories
 
 NOT = Figure(math.nan, math.nan, math.nan)
 
@@ -222,7 +222,7 @@ def test_it_fits_into_the_report_of_the_design(designs):
 
 def test_the_picture_shows_what_it_is_given():
     """Places on the axis are in proportion, intervals around their points, guides where they belong."""
-    lines = [Line("a", {"disguised": Figure(0.6, 0.5, 0.7), "raw": Figure(0.9, 0.8, 1.0)})]
+    lines = [AuditLine("a", {"disguised": Figure(0.6, 0.5, 0.7), "raw": Figure(0.9, 0.8, 1.0)})]
     drawn = dots(lines, [Guide(0.5, "blind")], "share", "two points")
     x = [float(v) for v in re.findall(r'<circle class="disk disguised" cx="([0-9.]+)"', drawn)]
     square = float(re.findall(r'<rect x="([0-9.]+)"', drawn)[-1]) + 4.0

@@ -13,8 +13,7 @@ from understudy.adversaries.results import Audit, Row
 from understudy.adversaries.statistics import Figure, ScoreRow, Scores
 from understudy.paper.run import page as paper_page
 from understudy.paper.setting import Outcome, Settings, Table
-from understudy.report.audit_page import audit_html, audit_report
-from understudy.report.design_page import privacy_report
+from understudy.report.pages import audit_html, audit_report, privacy_report
 
 VOID = {"meta", "img", "br", "hr", "input", "link", "base"}
 LOADS = {"src", "href", "xlink:href", "srcset", "action", "formaction", "data", "poster", "background", "ping", "cite"}

@@ -13,8 +13,8 @@ from page_cases import parsed, words
 
 import understudy as us
 from understudy import text
-from understudy.report.design_page import privacy_report
 from understudy.report.facts import facts, fits, frontier_of, misfit, tradeoff, warnings
+from understudy.report.pages import privacy_report
 from understudy.report.svg import Curves, curve, heat_map, ticks
 
 

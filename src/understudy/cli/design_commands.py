@@ -42,8 +42,8 @@ from understudy.paper.setting import room
 from understudy.randomizer import constraints
 from understudy.randomizer.constraints import Constraint, Floor
 from understudy.randomizer.solver import nats
-from understudy.report.design_page import sentences
 from understudy.report.facts import AnyDesign, about, card_of, doubts, facts, frontier_of, nothing_hidden, warnings
+from understudy.report.pages import sentences
 from understudy.serialize import read_plain
 from understudy.text import label
 
@@ -399,7 +399,7 @@ def report(path: Path, out: Path | None, as_json: bool, audit: Path | None = Non
 
 def audit_part(path: Path) -> str:
     """A stored audit as a part of a report."""
-    from understudy.report.audit_page import audit_html
+    from understudy.report.pages import audit_html
 
     try:
         audit = load_audit(path)
@@ -414,7 +414,7 @@ def audit_part(path: Path) -> str:
 
 def write_report(design: AnyDesign, out: Path, audit: str = "") -> None:
     """The page as a file; `audit` is the HTML of one."""
-    from understudy.report.design_page import privacy_report
+    from understudy.report.pages import privacy_report
 
     with progress("report", steps=False):
         page = privacy_report(design, audit)

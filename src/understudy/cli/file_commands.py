@@ -426,7 +426,7 @@ def rows_of(design: AnyDesign, table: Table, names: Columns) -> Rows:
 def beside(design: AnyDesign, source: str, released: str, names: Columns) -> Beside:
     """A released file, row by row beside its labels; NaN where nothing was released."""
     raw = _has(source, names)
-    table = read(source, names if raw else replace(names, readings=()))
+    table = read(source, names if raw else replace(names, readings=[]))
     # a release has no private column: the readings stand in for it, as one must be named
     out = read(released, Columns(names.readings, names.readings[0], names.time, table=names.table))
     shown = _history(design, _with_released(table, out, names), names, as_it_is=True)
@@ -448,7 +448,7 @@ def audit_columns(design: AnyDesign, files: AuditFiles, table: TableFormat) -> C
         raise ConfigurationError(f"the family has the segments {list(bound.segment)!r}; name one column by --segment")
     segment = bound.segment[0] if bound.segment else None
     public = list((about(design).get("public") or {}).get("columns") or ())
-    return Columns(bound.readings, bound.private, bound.time, segment, public=public, table=table)
+    return Columns(list(bound.readings), bound.private, bound.time, segment, public=public, table=table)
 
 
 def _has(source: str, names: Columns) -> bool:
@@ -692,7 +692,7 @@ def _with_offset_caveat(audit: Audit, design: AnyDesign, simulated: bool) -> Aud
 
 def write_audit(audit: Audit, design: AnyDesign, outputs: AuditOutputs, scores: Scores | None = None) -> None:
     """The page and the figures as files; those of a release for their owner only."""
-    from understudy.report.audit_page import audit_report
+    from understudy.report.pages import audit_report
 
     private = audit.how == "released"  # utility of one release tells about its draws
     if outputs.out is not None:

@@ -117,7 +117,7 @@ class Columns:
     """What the columns of a history are, and how it is fitted."""
 
     readings: Annotated[
-        Sequence[str], option("COLUMN", "A column of readings; several are modelled together.", "--reading")
+        list[str], option("COLUMN", "A column of readings; several are modelled together.", "--reading")
     ]
     private: Annotated[str, option("COLUMN", "The column that must not be learned.")]
     time: Time = None

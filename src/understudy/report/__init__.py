@@ -25,8 +25,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from understudy.report.audit_page import audit_html as audit_html
-    from understudy.report.audit_page import audit_report as audit_report
     from understudy.report.diagram import Ran as Ran
     from understudy.report.diagram import Stage as Stage
     from understudy.report.diagram import plot_filter as plot_filter
@@ -56,47 +54,17 @@ if TYPE_CHECKING:
     from understudy.report.figures import plot_series as plot_series
     from understudy.report.figures import plot_shares as plot_shares
     from understudy.report.figures import plot_traces as plot_traces
+    from understudy.report.pages import audit_html as audit_html
+    from understudy.report.pages import audit_report as audit_report
 
 _NAMES = {
-    "audit_page": (
-        "audit_html",
-        "audit_report",
-    ),
-    "diagram": (
-        "Ran",
-        "Stage",
-        "plot_filter",
-        "plot_predictors",
-        "plot_sensor",
-        "plot_transformation",
-        "ran",
-    ),
-    "figures": (
-        "Bounds",
-        "ErrorCurve",
-        "Line",
-        "Trace",
-        "add_root_axis",
-        "autocorrelation",
-        "plot_audit",
-        "plot_autocorrelation",
-        "plot_bounds",
-        "plot_checked_frontier",
-        "plot_costs",
-        "plot_costs_over_time",
-        "plot_error_ratios",
-        "plot_errors",
-        "plot_errors_over_time",
-        "plot_frontier",
-        "plot_kernel",
-        "plot_nis",
-        "plot_scores",
-        "plot_series",
-        "plot_shares",
-        "plot_traces",
-    ),
+    "pages": "audit_html audit_report",
+    "diagram": "Ran Stage plot_filter plot_predictors plot_sensor plot_transformation ran",
+    "figures": "Bounds ErrorCurve Line Trace add_root_axis autocorrelation plot_audit plot_autocorrelation plot_bounds "
+    "plot_checked_frontier plot_costs plot_costs_over_time plot_error_ratios plot_errors plot_errors_over_time "
+    "plot_frontier plot_kernel plot_nis plot_scores plot_series plot_shares plot_traces",
 }
-_HOME = {name: module for module, names in _NAMES.items() for name in names}
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = sorted(_HOME)
 

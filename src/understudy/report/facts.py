@@ -18,6 +18,8 @@ import numpy as np
 
 from understudy import text
 from understudy._types import Array, Json, Plain, Value
+from understudy.adversaries.results import Audit, blind, by_clock, ordered
+from understudy.adversaries.statistics import Figure
 from understudy.randomizer.causal import CausalDesign
 from understudy.randomizer.causal_guarantee import Beliefs, CausalCard, as_transitions, causal_card, long_run, play
 from understudy.randomizer.design import Design, solve_demand, total
@@ -242,7 +244,7 @@ def _plain(value: Value) -> Json:
     return value if isinstance(value, (bool, int, float, str)) else text.label(value)
 
 
-# Values that move ----------------------------------------------------------------------------------------------------
+# Values that move -----------------------------------------------------------------------------------------------------
 
 
 _LONGEST, _SEQUENCES, _SEED = 1440, 8, 20230206
@@ -305,7 +307,7 @@ def _paths(design: AnyDesign, T: Array, count: int, rng: np.random.Generator) ->
     return path, [drawn] * count
 
 
-# The trade-off ------------------------------------------------------------------------------------------------------
+# The trade-off --------------------------------------------------------------------------------------------------------
 
 
 _POINTS = 25
@@ -374,7 +376,7 @@ def _of_chain(design: CausalDesign) -> Tradeoff:
     return Tradeoff([rate for rate, _ in points], [d for _, d in points], None)
 
 
-# Candidates of a fit ------------------------------------------------------------------------------------------------
+# Candidates of a fit --------------------------------------------------------------------------------------------------
 
 
 HEAD = ("model", "log-likelihood", "behind", "± (1 s.e.)", "parameters", "verdict")
@@ -414,3 +416,50 @@ def remarks(model: Plain) -> list[str]:
 
 def _number(x: Json) -> str:
     return f"{x:.4f}" if isinstance(x, (int, float)) else "-"
+
+
+# Adversaries of an audit ----------------------------------------------------------------------------------------------
+
+
+class AuditLine(NamedTuple):
+    """An adversary: its name, and a figure for each kind of data that it was tried on."""
+
+    name: str
+    figures: dict[str, Figure]
+
+
+class Guide(NamedTuple):
+    """A line across all adversaries, such as chance."""
+
+    at: float
+    name: str
+
+
+def audit_lines(audit: Audit, figure: str, clock: bool) -> list[AuditLine]:
+    """Adversaries in the order of their strength on the disguised output, without references.
+
+    `figure` is "balanced", "error" or "nats"; with the clock or without it.
+    """
+    rows = {data: {row.adversary: row for row in audit.of(data) if row.clock == clock} for data in text.DATA}
+    order = [row.adversary for row in ordered(rows["disguised"].values())]
+    found = []
+    for key in dict.fromkeys([*order, *(key for data in rows for key in rows[data])]):
+        mine = {data: rows[data][key] for data in rows if key in rows[data]}
+        first = next(iter(mine.values()))
+        figures = {data: getattr(row, figure) for data, row in mine.items()}
+        found.append(AuditLine(first.title or first.adversary, figures))
+    return found
+
+
+def audit_guides(audit: Audit, figure: str, clock: bool) -> list[Guide]:
+    """What is known without the output, and the design's bound."""
+    if figure == "nats":
+        return [Guide(0.0, "nothing")]
+    if figure == "error":
+        found = [Guide(audit.prior_error, "without the output")]
+        return found if audit.bound is None else [*found, Guide(audit.bound, "the design's bound")]
+    alone, oracle = by_clock(audit), audit.row("oracle")
+    if clock and alone is not None:
+        return [Guide(alone.balanced.value, "the clock alone")]
+    known = not clock and oracle is not None and math.isfinite(oracle.balanced.value)
+    return [Guide(blind(audit), "blind"), *([Guide(oracle.balanced.value, "oracle")] if known and oracle else [])]

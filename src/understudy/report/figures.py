@@ -33,18 +33,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from understudy._types import Array, Frozen
-from understudy.adversaries.results import Audit, blind, by_clock, ordered
+from understudy.adversaries.results import Audit
 from understudy.distortion.costs import MONTE_CARLO, Costs
 from understudy.errors import ConfigurationError, DesignError, MissingExtraError
 from understudy.randomizer.design import Design
 from understudy.randomizer.frontier import Frontier
 from understudy.randomizer.measures import entropy
+from understudy.report.facts import audit_guides, audit_lines
 from understudy.text import DATA_SHORT, label
 
 # Colours and axes -----------------------------------------------------------------------------------------------------
@@ -52,8 +54,11 @@ from understudy.text import DATA_SHORT, label
 
 Axes = Any  # matplotlib's, which is not there for everybody
 
-# After Paul Tol's schemes. No two meanings differ by colour alone: lines differ in their dashes too.
+# After Paul Tol's schemes. No two meanings differ by colour alone: lines differ in their dashes and markers too.
 BLUE, ROSE, GREY = "#4477aa", "#cc6677", "#777777"
+_GREEN, _BLACK = "#228833", "#222222"
+_BAND, _RULE = "#d5d5d5", "#888888"  # what chance alone would fill, and thin lines for orientation
+_BESIDE = {"framealpha": 0.9, "edgecolor": "none"}  # a legend over lines
 
 # What the distortions with names are called on an axis.
 _DISTORTIONS = {"mae": "mean absolute distortion", "mse": "mean squared distortion"}
@@ -66,6 +71,13 @@ def axes(ax: Axes | None) -> Axes:
     except ImportError:
         raise MissingExtraError("a figure needs matplotlib (the extra `plot`): pip install matplotlib") from None
     return plt.subplots(layout="constrained")[1] if ax is None else ax
+
+
+def _finish(ax: Axes, **legend: Any) -> Axes:
+    """No frame above and on the right, and a legend."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(**legend)
+    return ax
 
 
 def distortion_label(name: str | None) -> str:
@@ -108,7 +120,8 @@ def plot_frontier(frontier: Frontier, ax: Axes | None = None, relative: bool = F
     ax = axes(ax)
     order = np.argsort(frontier.leakages, kind="stable")
     # no budget at all is one at saturation
-    x = np.minimum(frontier.leakages, max(frontier.saturation, _largest(frontier.leakages)))[order]
+    most = max([frontier.saturation, *frontier.leakages[np.isfinite(frontier.leakages)].tolist()])
+    x = np.minimum(frontier.leakages, most)[order]
     scale = _scale(frontier, relative)
     y, low = scale * frontier.distortions[order], scale * frontier.lower_bounds[order]
     top = float(y.max()) or 1.0
@@ -139,13 +152,8 @@ def plot_frontier(frontier: Frontier, ax: Axes | None = None, relative: bool = F
     if beside is not None:
         shown.insert(1, beside.lines[0])
     # on the axes on top, over the lines
-    (beside or ax).legend(handles=shown, loc="upper right", framealpha=0.9, edgecolor="none")
+    (beside or ax).legend(handles=shown, loc="upper right", **_BESIDE)
     return ax
-
-
-def _largest(leakages: Array) -> float:
-    finite = leakages[np.isfinite(leakages)]
-    return float(finite.max()) if finite.size else 0.0
 
 
 def _scale(frontier: Frontier, relative: bool) -> float:
@@ -209,7 +217,7 @@ def _error_axis(ax: Axes, x: Array, percent: Array, marker: str) -> Axes:
 _STYLES: tuple[dict[str, Any], ...] = (
     {"color": BLUE, "ls": "-", "marker": "o"},
     {"color": ROSE, "ls": (0, (5, 2)), "marker": "s"},
-    {"color": "#228833", "ls": (0, (5, 2, 1, 2)), "marker": "^"},
+    {"color": _GREEN, "ls": (0, (5, 2, 1, 2)), "marker": "^"},
     {"color": "#aa7700", "ls": (0, (1, 1.5)), "marker": "D"},
     {"color": GREY, "ls": (0, (3, 1, 1, 1, 1, 1)), "marker": "v"},
 )
@@ -224,23 +232,17 @@ class Line(Frozen):
         self, label: str, x: ArrayLike, y: ArrayLike, error: ArrayLike | None = None, marked: Iterable[float] = ()
     ) -> None:
         self.label = label
-        self.x, self.y = _points(x, label), _points(y, label)
-        self.error = None if error is None else _points(error, label)
+        self.x, self.y = np.array(x, dtype=float), np.array(y, dtype=float)
+        self.error = None if error is None else np.array(error, dtype=float)
         self.marked = tuple(float(value) for value in marked)
+        if self.x.ndim != 1 or not self.x.size:
+            raise DesignError(f"line {label!r} has points of shape {self.x.shape}; it must be (n,), with n at least 1")
         for array in (self.y, self.error):
             if array is not None and array.shape != self.x.shape:
                 raise DesignError(f"line {label!r} has {self.x.size} points x and {array.size} of y or error")
 
     def __repr__(self) -> str:
         return f"Line({self.label!r}, {self.x.size} points)"
-
-
-def _points(values: ArrayLike, label: str) -> Array:
-    array = np.array(values, dtype=float)
-    if array.ndim != 1 or not array.size:
-        raise DesignError(f"line {label!r} has an array of shape {array.shape}; it must be (n,), with n at least 1")
-    array.flags.writeable = False
-    return array
 
 
 def panels(columns: int = 1, width: float = 6.4, height: float = 4.6) -> tuple[Any, list[Axes]]:
@@ -283,7 +285,7 @@ def plot_checked_frontier(frontier: Frontier, points: Line, ax: Axes | None = No
         part.set_clip_on(False)
     old = ax.get_legend().legend_handles
     names = [text.get_text() for text in ax.get_legend().get_texts()]
-    ax.legend([*old, shown], [*names, points.label], loc="upper right", framealpha=0.9, edgecolor="none")
+    ax.legend([*old, shown], [*names, points.label], loc="upper right", **_BESIDE)
     return ax
 
 
@@ -316,13 +318,17 @@ def add_root_axis(ax: Axes, mean: float) -> Axes:
 
 def plot_costs_over_time(lines: Iterable[Line], ax: Axes | None = None, unit: str = "") -> Axes:
     """Distortion against the number of readings, one line a mechanism, both axes logarithmic."""
-    ax = _lines(axes(ax), lines)
-    ax.set(xscale="log", yscale="log", xlabel="number of readings T")
+    ax = _over_time(_lines(axes(ax), lines))
     ax.set_ylabel("mean absolute distortion" + (f" ({unit})" if unit else ""))
-    ax.grid(which="major", color="#dddddd", lw=0.6)
     low, high = ax.get_ylim()
     ax.set_ylim(low, high * (high / low) ** 0.35)  # room for the legend above lines that rise
-    ax.legend(loc="upper left", framealpha=0.9, edgecolor="none")
+    ax.legend(loc="upper left", **_BESIDE)
+    return ax
+
+
+def _over_time(ax: Axes) -> Axes:
+    ax.set(xscale="log", yscale="log", xlabel="number of readings T")
+    ax.grid(which="major", color="#dddddd", lw=0.6)
     return ax
 
 
@@ -338,14 +344,9 @@ def plot_errors_over_time(
     >>> [float(limit) for limit in ax.get_ylim()]
     [1e-06, 1.0]
     """
-    ax = _lines(axes(ax), lines)
-    if blind is not None:
-        line = ax.axhline(blind, color="#333333", lw=1.0, ls=(0, (1, 3)), zorder=1)
-        line.set_label("blind guess")
-    ax.set(xscale="log", yscale="log", ylim=(least, 1.0))
-    ax.set(xlabel="number of readings T", ylabel="probability of a wrong guess, best adversary")
-    ax.grid(which="major", color="#dddddd", lw=0.6)
-    ax.legend(loc="lower left", framealpha=0.9, edgecolor="none")
+    ax = _lines(axes(ax), lines, blind)
+    _over_time(ax).set(ylim=(least, 1.0), ylabel="probability of a wrong guess, best adversary")
+    ax.legend(loc="lower left", **_BESIDE)
     return ax
 
 
@@ -374,38 +375,32 @@ def plot_bounds(frontier: Frontier, ax: Axes | None = None) -> Axes:
         says = y > 0.0
         if says.any():
             lines.append(Line(title, x[says], y[says]))
-    ax = _lines(axes(ax), lines)
-    line = ax.axhline(100.0 * cards[0].prior_error, color="#333333", lw=1.0, ls=(0, (1, 3)), zorder=1)
-    line.set_label("blind guess")
+    blind = 100.0 * cards[0].prior_error
+    ax = _lines(axes(ax), lines, blind)
     right = float(x.max()) or 1.0
-    ax.set(xlim=(-0.01 * right, 1.02 * right), ylim=(0.0, 106.0 * cards[0].prior_error or 1.0))
+    ax.set(xlim=(-0.01 * right, 1.02 * right), ylim=(0.0, 1.06 * blind or 1.0))
     ax.set(xlabel="leakage (nats)", ylabel="wrong guesses, at least (%)")
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(loc="upper right", bbox_to_anchor=(1.0, 0.93), framealpha=0.9, edgecolor="none")
-    return ax
+    return _finish(ax, loc="upper right", bbox_to_anchor=(1.0, 0.93), **_BESIDE)
 
 
-def _lines(ax: Axes, lines: Iterable[Line]) -> Axes:
-    for line, style in zip(lines, _cycle(), strict=False):
+def _lines(ax: Axes, lines: Iterable[Line], blind: float | None = None) -> Axes:
+    """Each line in a style of its own; `blind` is the error of a guess without the readings."""
+    for line, style in zip(lines, cycle(_STYLES), strict=False):
         at = [int(np.abs(line.x - x).argmin()) for x in line.marked]
         dots = {} if at else {"marker": ""}
         ax.plot(line.x, line.y, **{**style, **dots}, lw=1.8, ms=6, markevery=at or None, label=line.label, zorder=3)
         if line.error is not None:
             low, high = line.y - 2.0 * line.error, line.y + 2.0 * line.error
             ax.fill_between(line.x, low, high, color=style["color"], alpha=0.25, lw=0)
+    if blind is not None:
+        ax.axhline(blind, color="#333333", lw=1.0, ls=(0, (1, 3)), zorder=1, label="blind guess")
     return ax
-
-
-def _cycle() -> Iterable[dict[str, Any]]:
-    while True:
-        yield from _STYLES
 
 
 # Errors of adversaries ------------------------------------------------------------------------------------------------
 
 
-_GREEN, _BLACK = "#228833", "#222222"
-_STYLES_errors_curve = ((ROSE, "^"), (_GREEN, "s"), (BLUE, "o"), ("#aa3377", "D"))
+_OPEN = ((ROSE, "^"), (_GREEN, "s"), (BLUE, "o"), ("#aa3377", "D"))
 
 
 @dataclass(frozen=True)
@@ -488,7 +483,7 @@ def plot_errors(curve: ErrorCurve, ax: Axes | None = None, log: bool = True, con
     x = curve.bounds.leakages
     lines = curve.lines or curve.bounds
     floor = 0.2 / curve.n
-    for (name, wrong), (colour, marker) in zip(curve.wrong.items(), _STYLES_errors_curve, strict=False):
+    for (name, wrong), (colour, marker) in zip(curve.wrong.items(), _OPEN, strict=False):
         low, high = curve.band(name, confidence)
         # on a logarithmic scale a band that reaches down to zero is drawn to the floor of the figure
         ax.fill_between(x, np.maximum(low, floor) if log else low, high, color=colour, alpha=0.25, lw=0)
@@ -508,9 +503,7 @@ def plot_errors(curve: ErrorCurve, ax: Axes | None = None, log: bool = True, con
     else:
         ax.axhspan(-2.0, 0.0, color=GREY, alpha=0.12, lw=0)
         ax.set_ylim(min(-0.05, 1.05 * float(lines.fano_paper.min())), 0.6)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False, fontsize=8, loc="lower left")
-    return ax
+    return _finish(ax, frameon=False, fontsize=8, loc="lower left")
 
 
 def plot_error_ratios(
@@ -529,7 +522,7 @@ def plot_error_ratios(
     names = list(names)
     x, exact = curve.bounds.leakages, curve.bounds.exact
     ax.axhline(1.0, color=_BLACK, lw=1.2, label="exact bound")
-    styles = dict(zip(curve.wrong, _STYLES_errors_curve, strict=False))
+    styles = dict(zip(curve.wrong, _OPEN, strict=False))
     for place, name in enumerate(names):
         colour, marker = styles[name]
         rate = curve.rates(name) / exact
@@ -539,9 +532,7 @@ def plot_error_ratios(
         style = {"marker": marker, "ms": 4, "mfc": "none", "ls": "none", "elinewidth": 1.0, "capsize": 2}
         ax.errorbar(at, rate, (rate - low, high - rate), color=colour, label=name, **style)
     ax.set(xlabel="leakage $I_0$ (nats)", ylabel="wrong guesses / exact bound")
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False, fontsize=8, loc="upper left")
-    return ax
+    return _finish(ax, frameon=False, fontsize=8, loc="upper left")
 
 
 # Matrices as heat maps ------------------------------------------------------------------------------------------------
@@ -663,7 +654,7 @@ def _cost(x: float, error: float) -> str:
 
 
 # Solid lines lie below and are wider, so that a dashed one on the same values leaves both to be seen.
-_STYLES_traces: dict[str, dict[str, Any]] = {
+_DASHES: dict[str, dict[str, Any]] = {
     "solid": {"ls": "-", "lw": 1.8, "zorder": 2},
     "dashed": {"ls": (0, (4, 1.5)), "lw": 1.2, "zorder": 3},
     "dotted": {"ls": (0, (1, 1.2)), "lw": 1.4, "zorder": 3},
@@ -694,16 +685,14 @@ def plot_traces(
     ax = axes(ax)
     for trace in traces:
         number = np.arange(trace.first, trace.first + len(trace.values))
-        ax.plot(number, trace.values, color=trace.colour, label=trace.label, **_STYLES_traces[trace.dashes])
+        ax.plot(number, trace.values, color=trace.colour, label=trace.label, **_DASHES[trace.dashes])
     for name, level in (levels or {}).items():
         ax.axhline(level, color=GREY, lw=0.8, zorder=1)
         # beside the axes, where no line runs through it
         where = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "va": "center"}
         ax.annotate(name, (1.0, level), (4, 0), color="#555555", fontsize=8, annotation_clip=False, **where)
     ax.set(xlabel="reading k", ylabel=ylabel)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False, fontsize=8)
-    return ax
+    return _finish(ax, frameon=False, fontsize=8)
 
 
 # Audits ---------------------------------------------------------------------------------------------------------------
@@ -714,6 +703,14 @@ _OF_DATA = {
     "noise": (GREY, "^", "white"),
     "offset": (GREY, "v", "white"),
     "raw": (ROSE, "s", "white"),
+}
+_OF_GUIDES = {
+    "nothing": (0, (1, 1.5)),
+    "without the output": (0, (1, 1.5)),
+    "blind": (0, (1, 1.5)),
+    "the design's bound": (0, (5, 2)),
+    "the clock alone": (0, (5, 2)),
+    "oracle": (0, (6, 2, 1, 2)),
 }
 _NAMES = {
     "balanced": "balanced accuracy",
@@ -739,28 +736,24 @@ def plot_audit(audit: Audit, ax: Axes | None = None, figure: str = "balanced", c
     """
     if figure not in _NAMES:
         raise ConfigurationError(f"figure = {figure!r}; it must be one of {', '.join(_NAMES)}")
-    found = {data: {row.adversary: row for row in audit.of(data) if row.clock == clock} for data in _OF_DATA}
-    order = [row.adversary for row in ordered(found["disguised"].values())]
-    order += [key for rows in found.values() for key in rows if key not in order]
-    order = list(dict.fromkeys(order))
-    if not order:
+    lines = audit_lines(audit, figure, clock)
+    if not lines:
         raise ConfigurationError(f"the audit has no adversaries to draw {'with' if clock else 'without'} the clock")
     ax = axes(ax)
-    kinds = [data for data in _OF_DATA if found[data]]
+    kinds = [data for data in _OF_DATA if any(data in line.figures for line in lines)]
     for place, data in enumerate(kinds):
         colour, marker, face = _OF_DATA[data]
-        points = [(y, getattr(found[data][key], figure)) for y, key in enumerate(order) if key in found[data]]
+        points = [(y, line.figures[data]) for y, line in enumerate(lines) if data in line.figures]
         points = [(y, value) for y, value in points if math.isfinite(value.value)]
         # side by side, so that intervals do not hide each other
         at = [y + 0.22 * (place - (len(kinds) - 1) / 2.0) for y, _ in points]
         ends = [[_reach(v.value, v.low) for _, v in points], [_reach(v.high, v.value) for _, v in points]]
         style = {"ls": "none", "marker": marker, "ms": 5, "mfc": face, "mew": 1.2, "elinewidth": 1.4, "zorder": 3}
         ax.errorbar([v.value for _, v in points], at, xerr=ends, color=colour, label=DATA_SHORT[data], **style)
-    for x, words, dashes in _guides(audit, figure, clock):
-        ax.axvline(x, color="#222222", lw=1.0, ls=dashes, label=words, zorder=1)
-    titles = {row.adversary: row.title or row.adversary for rows in found.values() for row in rows.values()}
-    ax.set_yticks(range(len(order)), [titles[key] for key in order])
-    ax.set_ylim(len(order) - 0.5, -0.5)
+    for guide in audit_guides(audit, figure, clock):
+        ax.axvline(guide.at, color=_BLACK, lw=1.0, ls=_OF_GUIDES[guide.name], label=guide.name, zorder=1)
+    ax.set_yticks(range(len(lines)), [line.name for line in lines])
+    ax.set_ylim(len(lines) - 0.5, -0.5)
     ax.set_xlabel(_NAMES[figure])
     ax.grid(axis="x", color="#dddddd", lw=0.8, zorder=0)
     ax.set_axisbelow(True)
@@ -771,21 +764,6 @@ def plot_audit(audit: Audit, ax: Axes | None = None, figure: str = "balanced", c
     above = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": 2, "frameon": False, "fontsize": "small"}
     ax.legend([handles[k] for k in order_of], [names[k] for k in order_of], **above)
     return ax
-
-
-def _guides(audit: Audit, figure: str, clock: bool) -> list[tuple[float, str, object]]:
-    if figure == "nats":
-        return [(0.0, "nothing", (0, (1, 1.5)))]
-    if figure == "error":
-        found: list[tuple[float, str, object]] = [(audit.prior_error, "without the output", (0, (1, 1.5)))]
-        return found if audit.bound is None else [*found, (audit.bound, "the design's bound", (0, (5, 2)))]
-    alone, oracle = by_clock(audit), audit.row("oracle")
-    if clock and alone is not None:
-        return [(alone.balanced.value, "the clock alone", (0, (5, 2)))]
-    lines: list[tuple[float, str, object]] = [(blind(audit), "blind", (0, (1, 1.5)))]
-    if oracle is not None and math.isfinite(oracle.balanced.value):
-        lines.append((oracle.balanced.value, "oracle", (0, (6, 2, 1, 2))))
-    return lines
 
 
 def _reach(high: float, low: float) -> float:
@@ -823,17 +801,18 @@ def plot_scores(scores: Mapping[str, ArrayLike], ax: Axes | None = None) -> Axes
     ax = axes(ax)
     x = np.linspace(-_SHOWN, _SHOWN, 181)
     bell = np.exp(-0.5 * x * x) / np.sqrt(2.0 * np.pi)
-    ax.fill_between(x, bell, color="#d5d5d5", lw=0, label="standard normal", zorder=1)
+    ax.fill_between(x, bell, color=_BAND, lw=0, label="standard normal", zorder=1)
     edges = np.linspace(-_SHOWN, _SHOWN, _BARS)
     for (name, values), (colour, dashes, _) in zip(scores.items(), STYLES, strict=False):
-        flat = _flat(values)
+        flat = np.asarray(values, dtype=float).ravel()
+        flat = flat[~np.isnan(flat)]
         count, _ = np.histogram(flat, edges)
         beyond = 1.0 - count.sum() / flat.size
         name = f"{name} ({100.0 * beyond:.0f} % beyond)" if beyond > 0.005 else name
         density = count / (flat.size * np.diff(edges))
         line = {"color": colour, "ls": dashes, "lw": 1.4, "zorder": 3, "where": "mid"}
         ax.step((edges[1:] + edges[:-1]) / 2.0, density, label=name, **line)
-    ax.plot(x, bell, color="#888888", lw=0.8, zorder=2)
+    ax.plot(x, bell, color=_RULE, lw=0.8, zorder=2)
     ax.set(xlabel="score (standard deviations)", ylabel="density", xlim=(-_SHOWN, _SHOWN))
     ax.set_ylim(0.0, max(0.58, ax.get_ylim()[1]))  # room for a legend above the bell
     return _legend(ax)
@@ -862,10 +841,10 @@ def plot_autocorrelation(scores: Mapping[str, ArrayLike], ax: Axes | None = None
         ax.plot(at, r, ls="none", marker=marker, ms=4, color=colour, mfc="white" if i else colour, label=name, zorder=3)
         ax.vlines(at, 0.0, r, color=colour, lw=0.8, zorder=2)
     unit = 1.0 / np.sqrt(least)
-    ax.axhspan(-_TWO_SIDES[0.05] * unit, _TWO_SIDES[0.05] * unit, color="#d5d5d5", lw=0, zorder=0)
+    ax.axhspan(-_TWO_SIDES[0.05] * unit, _TWO_SIDES[0.05] * unit, color=_BAND, lw=0, zorder=0)
     for side in (-1.0, 1.0):
-        ax.axhline(side * _TWO_SIDES[1e-6] * unit, color="#888888", lw=0.8, ls=(0, (1, 2)), zorder=1)
-    ax.axhline(0.0, color="#888888", lw=0.8, zorder=1)
+        ax.axhline(side * _TWO_SIDES[1e-6] * unit, color=_RULE, lw=0.8, ls=(0, (1, 2)), zorder=1)
+    ax.axhline(0.0, color=_RULE, lw=0.8, zorder=1)
     ax.set(xlabel="lag (readings)", ylabel="correlation", xlim=(0.3, lags + 0.7))
     ax.set_xticks(np.unique(np.linspace(1, lags, 5).round()))
     low, high = ax.get_ylim()
@@ -888,18 +867,11 @@ def plot_nis(nis: Mapping[str, ArrayLike], dim: int = 1, ax: Axes | None = None)
 
     ax = axes(ax)
     low, high = chdtri(dim, 0.975), chdtri(dim, 0.025)
-    ax.axhspan(low, high, color="#d5d5d5", lw=0, zorder=0, label="holds 95 %")
+    ax.axhspan(low, high, color=_BAND, lw=0, zorder=0, label="holds 95 %")
     for i, ((name, values), (colour, _, marker)) in enumerate(zip(nis.items(), STYLES, strict=False)):
         y = np.asarray(values, dtype=float)
-        style = {
-            "ls": "none",
-            "marker": marker,
-            "ms": 3.2,
-            "color": colour,
-            "mfc": "white" if i else colour,
-            "mew": 0.8,
-        }
-        ax.plot(np.arange(1, len(y) + 1), y, label=name, zorder=3, **style)
+        style = {"ls": "none", "marker": marker, "ms": 3.2, "mfc": "white" if i else colour, "mew": 0.8}
+        ax.plot(np.arange(1, len(y) + 1), y, color=colour, label=name, zorder=3, **style)
     ax.set_yscale("log")
     ax.set(xlabel="reading k", ylabel="normalised innovation squared")
     ax.set_xlim(0, max(np.size(values) for values in nis.values()) + 1)
@@ -921,7 +893,8 @@ def plot_shares(shares: Mapping[str, float], due: float, ax: Axes | None = None)
     ax.hlines(rows, 100.0 * due, values, color=BLUE, lw=1.2, zorder=2)
     ax.plot(values, rows, ls="none", marker="o", ms=6, color=BLUE, zorder=3)
     for row, value in zip(rows, values, strict=True):
-        ax.annotate(_percent(value), (value, row), (8, 0), textcoords="offset points", va="center", fontsize="small")
+        shown = f"{value:.2f} %" if value < 10.0 else f"{value:.1f} %"
+        ax.annotate(shown, (value, row), (8, 0), textcoords="offset points", va="center", fontsize="small")
     ax.set_yticks(rows, list(shares))
     ax.set_ylim(len(shares) - 0.5, -0.5)
     ax.set_xlim(0.0, 118.0)
@@ -968,16 +941,5 @@ def autocorrelation(z: ArrayLike, lags: int) -> Array:
     return np.array([float((scores[lag:] * scores[:-lag]).sum()) / square for lag in range(1, lags + 1)])
 
 
-def _flat(values: ArrayLike) -> Array:
-    flat = np.asarray(values, dtype=float).ravel()
-    return np.asarray(flat[~np.isnan(flat)])
-
-
-def _percent(value: float) -> str:
-    return f"{value:.2f} %" if value < 10.0 else f"{value:.1f} %"
-
-
 def _legend(ax: Axes) -> Axes:
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(loc="best", framealpha=0.9, edgecolor="none", fontsize="small")
-    return ax
+    return _finish(ax, loc="best", fontsize="small", **_BESIDE)

@@ -1,13 +1,10 @@
-"""Small pictures inside a page: a map of probabilities, and curves. Plain SVG in the colours of the page.
+"""Small pictures inside a page, as plain SVG: a map of probabilities, curves, adversaries with their intervals, scores.
 
-They follow the light or the dark set of colours, print, and need no package that draws. What they show stands in a
-table beside them as well.
-
-Pictures of an audit inside a page: adversaries with their intervals, and the scores of the readings. Plain SVG.
+They follow the light or the dark set of colours of the page, print, and need no package that draws. What they show
+stands in a table beside them as well.
 
 What is attacked is told by form as well as by colour: a disk for the disguised output, a square for raw readings, a
-triangle for readings with noise, one upside down for those with an offset that is held. They follow the colours of
-the page, light or dark.
+triangle for readings with noise, one upside down for those with a constant offset.
 """
 
 from __future__ import annotations
@@ -18,10 +15,8 @@ from dataclasses import dataclass
 from html import escape
 
 from understudy.adversaries.statistics import EDGE, Figure, ScoreRow
+from understudy.report.facts import AuditLine, Guide
 from understudy.text import DATA_SHORT
-
-# Small pictures inside a page: a map of probabilities, and curves. Plain SVG in the colours of the pa ---
-
 
 _WRITTEN = 12  # beyond so many rows or columns numbers would not be readable
 _CELL, _ROW, _NAMES = 74, 34, 150
@@ -161,8 +156,7 @@ def _probability(x: float) -> str:
     return "<0.001" if x < 0.0005 else ">0.999" if x >= 0.9995 else f"{x:.3f}"
 
 
-# Pictures of an audit inside a page: adversaries with their intervals, and the scores of the readings ---
-
+# Pictures of an audit -------------------------------------------------------------------------------------------------
 
 KINDS = tuple(DATA_SHORT)
 _WIDTH, _NAMES_AUDIT, _RIGHT_AUDIT, _ROW_AUDIT = 860, 236, 26, 40
@@ -170,26 +164,11 @@ _PANEL, _HIGH, _GAP = 270, 170, 20
 _PER_ROW = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """An adversary: its name, and a figure for each kind of data that it was tried on."""
-
-    name: str
-    figures: dict[str, Figure]
-
-
-@dataclass(frozen=True, slots=True)
-class Guide:
-    """A line across all adversaries, such as chance."""
-
-    at: float
-    name: str
-
-
-def dots(lines: Sequence[Line], guides: Sequence[Guide], axis: str, words: str) -> str:
+def dots(lines: Sequence[AuditLine], guides: Sequence[Guide], axis: str, words: str) -> str:
     """Adversaries one below the other, each with its figures and their intervals; `words` tells it by ear.
 
-    >>> picture = dots([Line("exact", {"disguised": Figure(0.6, 0.55, 0.65)})], [Guide(0.5, "chance")], "share", "one")
+    >>> lines = [AuditLine("exact", {"disguised": Figure(0.6, 0.55, 0.65)})]
+    >>> picture = dots(lines, [Guide(0.5, "chance")], "share", "one")
     >>> picture.count("<circle"), "chance" in picture
     (2, True)
     """
@@ -342,7 +321,7 @@ def _legend(kinds: Sequence[str]) -> list[str]:
     return parts
 
 
-def _span(lines: Sequence[Line], guides: Sequence[Guide]) -> tuple[float, float, float]:
+def _span(lines: Sequence[AuditLine], guides: Sequence[Guide]) -> tuple[float, float, float]:
     """The ends of the axis and the distance of its ticks: round numbers around all that is drawn."""
     ends = [e for line in lines for figure in line.figures.values() for e in figure if math.isfinite(e)]
     ends += [guide.at for guide in guides if math.isfinite(guide.at)]
