@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import Any, TypeVar
@@ -38,7 +39,7 @@ from understudy.cli.options import (
 )
 from understudy.cli.terminal import check_plot, print_json, progress, save_figure, say, warn, wrap
 from understudy.errors import ConfigurationError, DesignError, HorizonMissingError
-from understudy.paper.setting import room
+from understudy.paper.setting import HORIZON, room
 from understudy.randomizer import constraints
 from understudy.randomizer.constraints import Constraint, Floor
 from understudy.randomizer.solver import nats
@@ -243,11 +244,17 @@ def _clock(family: us.Family) -> float | None:
     return float(period) if period else None
 
 
-def _one_draw(family: us.Family, pseudo: list[Value] | None, wanted: DesignOptions, notes: list[str]) -> us.Design:
+def _one_draw(
+    family: us.Family,
+    pseudo: Sequence[Value] | None,
+    wanted: DesignOptions,
+    notes: list[str],
+    units: Sequence[str] | None = None,
+) -> us.Design:
     demands: dict[str, Any] = {
         "leakage": budget(wanted.leakage),
         "error_at_least": wanted.error_at_least,
-        "distortion_at_most": _most(family, wanted, notes),
+        "distortion_at_most": _most(units or (family.about or {}).get("units"), wanted, notes),
     }
     given = {name: value for name, value in demands.items() if value is not None}
     also = constraints_of(wanted.constraints, family.values, family.values if pseudo is None else pseudo)
@@ -288,10 +295,9 @@ def _with_horizon(
     return make(count)
 
 
-def _most(family: us.Family, wanted: DesignOptions, notes: list[str]) -> float | None:
+def _most(units: Sequence[str] | None, wanted: DesignOptions, notes: list[str]) -> float | None:
     if wanted.distortion_at_most is None:
         return None
-    units = (family.about or {}).get("units")
     value, unit = quantity("--distortion-at-most", wanted.distortion_at_most, units)
     if unit and not units:
         notes.append(f"{unit} is taken for the unit of the readings; the family does not name one.")
@@ -470,27 +476,14 @@ def of_the_room(wanted: DesignOptions, room_options: RoomOptions) -> us.Design:
             raise ConfigurationError(
                 f"{f'{option} {given}'.strip()}: it is for a family that was fitted; give its file"
             )
-    demands: dict[str, Any] = {
-        "leakage": budget(wanted.leakage),
-        "error_at_least": wanted.error_at_least,
-        "distortion_at_most": None
-        if wanted.distortion_at_most is None
-        else quantity("--distortion-at-most", wanted.distortion_at_most, ["ppm"])[0],
-    }
-    also = bool(wanted.constraints.typed)
-    asked = {name: value for name, value in demands.items() if value is not None}
-    asked = asked or ({} if also else {"leakage": 0.3})
-    if len(asked) > 1:
-        options = " and ".join("--" + name.replace("_", "-") for name in asked)
-        raise ConfigurationError(f"{options} are given; a design meets one demand")
     prior = None if room_options.prior is None else numbers("--prior", room_options.prior)
     family = us.Family(room, values=numbers("--values", room_options.values or "0,1"), prior=prior)
     pseudo = numbers("--pseudo", wanted.pseudo or "0,.2,.4,.6,.8,1")
-    rest: dict[str, Any] = {"horizon": wanted.horizon or 50, "distortion": wanted.distortion}
-    rest |= release_arguments(wanted.release)
-    return us.design(
-        family, pseudo, **asked, constraints=constraints_of(wanted.constraints, family.values, pseudo), **rest
-    )
+    asked = (wanted.leakage, wanted.error_at_least, wanted.distortion_at_most) != (None, None, None)
+    usual = replace(wanted, horizon=wanted.horizon or HORIZON)
+    if not asked and not wanted.constraints.typed:
+        usual = replace(usual, leakage="0.3")
+    return _one_draw(family, pseudo, usual, [], ["ppm"])
 
 
 def facts_of(design: AnyDesign) -> dict[str, Any]:

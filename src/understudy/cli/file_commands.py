@@ -157,21 +157,20 @@ def fit_table(table: Table, columns: Columns) -> us.Family:
     """The family that fits best; only what was typed is passed on."""
     from understudy.identify.fit import fit
 
-    given: dict[str, Any] = {
-        "time": columns.time,
-        "segment": columns.segment,
-        "public": columns.public,
-        "actuators": columns.actuators,
-        "period": columns.period,
-        "bins": columns.bins,
-        "model": None if columns.model == "auto" else columns.model,
-    }
-    rest = {name: value for name, value in given.items() if value}
+    rest = _typed(columns, "time", "segment", "public", "actuators", "period", "bins")
+    if columns.model != "auto":
+        rest["model"] = columns.model
     if columns.grid != "auto":
         rest["grid"] = None if columns.grid == "none" else steps(columns.grid, len(columns.readings))
     reading: Any = columns.readings[0] if len(columns.readings) == 1 else list(columns.readings)
     with progress("fitting the models") as told:
         return fit(table, reading=reading, private=columns.private, progress=told, **rest)
+
+
+def _typed(options: Columns | ApplyOptions | TableFormat, *names: str) -> dict[str, Any]:
+    """Those of some options that were typed."""
+    found = {name: getattr(options, name) for name in names}
+    return {name: value for name, value in found.items() if value}
 
 
 def steps(text: str, channels: int) -> Any:
@@ -339,24 +338,10 @@ def disguise_file(design: AnyDesign, source: str, target: str, how: ApplyOptions
     if how.estimate_private and isinstance(design, us.CausalDesign):
         design = with_estimation(design)
     check_ledger(design, how)
-    given: dict[str, Any] = {
-        "reading": how.readings,
-        "private": how.private,
-        "time": how.time,
-        "segment": how.segment,
-        "keep": tuple(how.keep or ()),
-        "ledger": how.ledger,
-        "name": how.name,
-        "epoch": None if how.epoch is None else span("--epoch", how.epoch),
-        "format": how.table.file_format,
-        "delimiter": how.table.delimiter,
-        "abandon": how.abandon,
-        "accept_misfit": how.accept_misfit,
-        "period": how.period,
-    }
-    rest = {name: value for name, value in given.items() if value}
-    if how.decimals is not None:
-        rest["decimals"] = how.decimals
+    rest = _typed(how, "private", "time", "segment", "keep", "ledger", "name", "abandon", "accept_misfit", "period")
+    rest |= _typed(how.table, "delimiter")
+    rest |= {"reading": how.readings or None, "format": how.table.file_format, "decimals": how.decimals}
+    rest["epoch"] = None if how.epoch is None else span("--epoch", how.epoch)
     with _warnings.catch_warnings(record=True) as caught, progress("disguising") as told:
         _warnings.simplefilter("always")
         try:
