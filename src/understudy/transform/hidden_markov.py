@@ -248,17 +248,6 @@ class HiddenScores(_Hidden):
         after = tuple(pi.tolist())
         return (after if self.uniforms is None else (k + len(Y), after)), deliver(made, out)
 
-    def loglik(self, Y: Array) -> float:
-        """Log-likelihood of a whole sequence (T, d), missing readings left out."""
-        pi, there, total = self._probabilities(self.model.start()), ~finite_or_missing(Y), 0.0
-        for first in range(0, len(Y), self._block):
-            rows = slice(first, first + self._block)
-            _, G, W = self._filtered(pi, Y[rows], there[rows], first)
-            with np.errstate(divide="ignore"):
-                terms = np.log(W[there[rows], 0]) + G[there[rows]].sum(axis=1)
-            total += float(np.logaddexp.reduce(terms, axis=1).sum())
-        return total
-
     def _scored(self, pi: Array, Y: Array, there: Mask, V: Array | None, first: int) -> Array:
         from scipy.special import ndtri_exp
 

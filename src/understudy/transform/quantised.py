@@ -174,11 +174,6 @@ def _mean(square: Array, g: Array) -> Array:
     return _integral(c, g, True, 1, -1.0) / (c * _integral(c, g, False, 0, -1.0))
 
 
-def _variance(square: Array, g: Array) -> Array:
-    c = np.sqrt(square)
-    return _integral(c, g, False, 2, -1.0) / _integral(c, g, False, 0, -1.0) - square * _mean(square, g) ** 2
-
-
 def _shift(square: Array, g: Array) -> Array:
     """1 + g E[t] / c: what is left of an innovation, as the mean over its cell."""
     return 1.0 - g * _mean(square, g)
@@ -186,7 +181,9 @@ def _shift(square: Array, g: Array) -> Array:
 
 def _spread(square: Array, g: Array) -> Array:
     """The variance of t, times g."""
-    return g * _variance(square, g)
+    c = np.sqrt(square)
+    second = _integral(c, g, False, 2, -1.0) / _integral(c, g, False, 0, -1.0)
+    return g * (second - square * _mean(square, g) ** 2)
 
 
 def _logarithm(x: Array, g: Array) -> Array:
@@ -398,27 +395,18 @@ class Whitening(CausalMap):
     def _checked(self, state: State) -> tuple[int, CellState]:
         """The state, if it can be one of this map's; it may have been through a file."""
         wrong = StateError("a state of this filter is the number of readings and the state of its model")
-        if not (isinstance(state, (tuple, list)) and len(state) == 2 and isinstance(state[1], (tuple, list))):
-            raise wrong
-        k, known = state
-        if not (type(k) is int and k >= 0 and len(known) == len(CellState._fields) and type(known[0]) is int):
-            raise wrong
         try:
-            mean, cov, points, weights, spacing = (np.asarray(part, dtype=float) for part in known[1:])
+            k, (step, *parts) = state
+            mean, cov, points, weights, spacing = (np.asarray(part, dtype=float) for part in parts)
         except (TypeError, ValueError):
             raise wrong from None
         n = self._model.linear.states
-        if (
-            mean.shape != (n,)
-            or cov.shape != (n, n)
-            or points.ndim != 1
-            or points.shape != weights.shape
-            or spacing.ndim
-        ):
+        shapes = (mean.shape, cov.shape, points.shape, spacing.shape)
+        if not (type(k) is int and k >= 0 and type(step) is int) or shapes != ((n,), (n, n), (weights.size,), ()):
             raise wrong
         if not all(np.isfinite(part).all() for part in (mean, cov, points, weights, spacing)):
             raise StateError("the entries of a state are finite numbers")
-        return k, CellState(known[0], mean, cov, points, weights, float(spacing))
+        return k, CellState(step, mean, cov, points, weights, float(spacing))
 
     # What the loops do ----------------------------------------------------------------------------
 

@@ -17,7 +17,6 @@ the output, and tells no more. Which lattice a design has by default is decided 
 >>> lattice = Lattice([0.25, 0.01])
 >>> lattice.rounded(np.array([[100.3, 0.12345], [-0.01, 7.0]])).tolist()
 [[100.25, 0.12], [0.0, 7.0]]
-
 """
 
 from __future__ import annotations
