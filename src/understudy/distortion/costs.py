@@ -26,7 +26,7 @@ import math
 import warnings
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -52,6 +52,30 @@ EXACT, QUADRATURE, MONTE_CARLO = "exact", "quadrature", "Monte Carlo"
 _NO_VARIANCE = 0.5
 
 
+class Profile(NamedTuple):
+    """What is known of a model, as far as its readings are looked at."""
+
+    form: Linear | None
+    """Its linear form, if it has one."""
+    law: Law | None
+    """The law of every reading, where there is one that is continuous and its channels are independent."""
+    steps: list[Staircase] | None
+    """The values of every reading, channel by channel, where they are finitely many and always the same."""
+
+
+def _profile(model: Model, horizon: int | None) -> Profile:
+    form = linear_form(model)
+    if not (_independent(model) or (horizon == 1 and not hasattr(model, "emit"))):
+        return Profile(form, None, None)
+    law = model.predict(model.start())
+    return Profile(form, law if separate(law) and continuous(law) else None, staircases(law))
+
+
+def _independent(model: Model) -> bool:
+    parts = innovations(model)
+    return gauss_markov(model) is None and parts is not None and parts[0] is None
+
+
 class Work:
     """A cost matrix in the making: each method fills the pairs that it can do and that are left."""
 
@@ -65,7 +89,7 @@ class Work:
     ) -> None:
         self.sources, self.targets = sources, targets
         self.measure, self.horizon, self.progress = measure, horizon, progress
-        self.forms = [linear_form(model) for model in sources], [linear_form(model) for model in targets]
+        self.profiles = [[_profile(model, horizon) for model in side] for side in (sources, targets)]
         shape = (len(sources), len(targets))
         self.matrix, self.error = np.full(shape, np.nan), np.zeros(shape)
         self.method = np.full(shape, "", dtype="<U11")
@@ -77,45 +101,47 @@ class Work:
         return np.asarray(self.method == "")
 
     @cached_property
-    def only_laws(self) -> tuple[list[Law | None], list[Law | None]]:
-        """The laws of models whose readings, as far as they are looked at, all have one."""
-        return tuple([_only_law(model, self.horizon) for model in side] for side in (self.sources, self.targets))  # type: ignore[return-value]  # two sides
-
-    @cached_property
-    def discrete(self) -> tuple[list[list[Staircase] | None], list[list[Staircase] | None]]:
-        """The values of models whose readings, as far as they are looked at, all have the same few."""
-        sides = (self.sources, self.targets)
-        return tuple([_discrete(model, self.horizon) for model in side] for side in sides)  # type: ignore[return-value]  # two sides
-
-    @cached_property
     def laws(self) -> Laws:
         """Every law that is integrated over, tabulated once."""
-        found: list[Law | None] = [None]
-        for forms, only in zip(self.forms, self.only_laws, strict=True):
-            found += [form.law for form in forms if form is not None]
-            found += [law for law in only if law is not None]
-        return Laws(found, self.measure.dim)
+        known = [profile for side in self.profiles for profile in side]
+        found = [profile.form.law for profile in known if profile.form is not None]
+        return Laws([None, *found, *(profile.law for profile in known if profile.law is not None)], self.measure.dim)
+
+    def fill(self, accuracy: float, rng: np.random.Generator) -> Simulated | None:
+        """All pairs, each by the best method for it."""
+        self.exact()
+        self.enumeration()
+        self.quadrature()
+        self.linear()
+        return self.simulation(accuracy, rng)
+
+    def _linear(self, gaussian: bool) -> tuple[list[list[int]], list[list[Linear]]]:
+        """Which sources and targets have a linear form (with Gaussian noise), and these forms."""
+        places, forms = [], []
+        for side in self.profiles:
+            there = [(k, one.form) for k, one in enumerate(side) if one.form and not (gaussian and one.form.law)]
+            places.append([k for k, _ in there])
+            forms.append([form for _, form in there])
+        return places, forms
 
     def exact(self) -> None:
         """Pairs of Gaussian models."""
-        chosen = [[k for k, form in enumerate(side) if form is not None and form.law is None] for side in self.forms]
-        if not (self.measure.power and chosen[0] and chosen[1]):
+        places, forms = self._linear(gaussian=True)
+        if not (self.measure.power and all(places)):
             return
-        filters = []
-        for side, kept in zip(self.forms, chosen, strict=True):
-            filters.append(Filters.of_gaussian(_there(side[k] for k in kept), self.measure.read))
-        at = np.ix_(*chosen)
-        self.matrix[at] = distances(filters[0], filters[1], self.measure, self.horizon, progress=self.progress)
+        one, other = (Filters.of_gaussian(side, self.measure.read) for side in forms)
+        at = np.ix_(*places)
+        self.matrix[at] = distances(one, other, self.measure, self.horizon, progress=self.progress)
         self.method[at] = EXACT
 
     def enumeration(self) -> None:
         """Pairs of models with finitely many values: a sum over what the two take together."""
         if not self.left.any() or (self.measure.dim > 1 and not self.measure.by_channel):
             return
-        for i, one in enumerate(self.discrete[0]):
-            for j, other in enumerate(self.discrete[1]):
-                if one is not None and other is not None and self.left[i, j]:
-                    self.matrix[i, j], self.method[i, j] = self._sum(one, other), EXACT
+        for i, j in np.argwhere(self.left):
+            one, other = self.profiles[0][i].steps, self.profiles[1][j].steps
+            if one is not None and other is not None:
+                self.matrix[i, j], self.method[i, j] = self._sum(one, other), EXACT
 
     def _sum(self, one: list[Staircase], other: list[Staircase]) -> float:
         total = 0.0
@@ -128,12 +154,12 @@ class Work:
         """Pairs of models with one law each, of independent channels."""
         if not self.left.any() or (self.measure.dim > 1 and not self.measure.by_channel):
             return
-        one, other = (np.array([law is not None for law in side]) for side in self.only_laws)
+        one, other = (np.array([profile.law is not None for profile in side]) for side in self.profiles)
         pairs = np.argwhere(self.left & one[:, None] & other)
         if not len(pairs):
             return
-        sides = zip(self.only_laws, pairs.T, strict=True)
-        a, b = (self.laws.rows([side[k] for k in which]) for side, which in sides)
+        sides = zip(self.profiles, pairs.T, strict=True)
+        a, b = (self.laws.rows([side[k].law for k in which]) for side, which in sides)
         spread, power = self.laws.table.spread, self.measure.power
         floor = FLOOR * (spread[a] + spread[b]) ** power if power else np.zeros(a.shape)
         total, error, tail = np.zeros((3, len(pairs)))
@@ -161,11 +187,10 @@ class Work:
 
     def linear(self) -> None:
         """Pairs of linear models with noise of any law: the squared error, or noise that cancels."""
-        chosen = [[k for k, form in enumerate(side) if form is not None] for side in self.forms]
+        chosen, (sources, targets) = self._linear(gaussian=False)
         left = self.left[np.ix_(*chosen)]
         if not (self.measure.power and left.any()):
             return
-        sources, targets = _there(self.forms[0]), _there(self.forms[1])
         noise = noise_of(self.laws, sources, targets, squared=self.measure.power == 2)
         known, infinite = left & (noise.usable | noise.cancels), left & noise.heavy & ~noise.cancels
         found = np.full(left.shape, np.inf)
@@ -213,9 +238,8 @@ class Work:
         """The mean of E Y_k over prior, horizon and channels, and its standard error."""
         d = self.measure.dim
         means, sampled = np.full(len(prior), np.nan), np.zeros(len(prior), dtype=bool)
-        linear = [i for i, form in enumerate(self.forms[0]) if form is not None]
+        (linear, _), (forms, _) = self._linear(gaussian=False)
         if linear:
-            forms = _there(self.forms[0])
             level = np.zeros((len(forms), d))
             if any(form.law is not None for form in forms):
                 level = self.laws.means[self.laws.rows([form.law for form in forms])]
@@ -223,7 +247,7 @@ class Work:
             known = np.isfinite(level).all(axis=1)
             means[linear] = np.where(known, mean_readings(filters, self.horizon)[0], np.nan)
         for i in sorted(set(range(len(prior))) - set(linear)):
-            law, steps = self.only_laws[0][i], self.discrete[0][i]
+            _, law, steps = self.profiles[0][i]
             if steps is not None:
                 means[i] = float(np.mean([channel.mean for channel in steps]))
             elif law is not None:
@@ -256,34 +280,6 @@ class Work:
         if self.measure.power == 2:
             return lambda y, y_out: np.asarray((y - y_out) ** 2)
         return lambda y, y_out: self.measure.of(y[None, :], y_out[None, :])
-
-
-def _there(forms: Iterable[Linear | None]) -> list[Linear]:
-    return [form for form in forms if form is not None]
-
-
-def _only_law(model: Model, horizon: int | None) -> Law | None:
-    """The law of every reading, where there is one that is continuous and its channels are independent."""
-    law = _every_law(model, horizon)
-    return law if law is not None and separate(law) and continuous(law) else None
-
-
-def _discrete(model: Model, horizon: int | None) -> list[Staircase] | None:
-    """The values of every reading, channel by channel, where they are finitely many and always the same."""
-    law = _every_law(model, horizon)
-    return None if law is None else staircases(law)
-
-
-def _every_law(model: Model, horizon: int | None) -> Law | None:
-    """The law of every reading that is looked at, where there is one."""
-    if not (_independent(model) or (horizon == 1 and not hasattr(model, "emit"))):
-        return None
-    return model.predict(model.start())
-
-
-def _independent(model: Model) -> bool:
-    parts = innovations(model)
-    return gauss_markov(model) is None and parts is not None and parts[0] is None
 
 
 # The cost matrix of a design: L(theta_i, ~theta_j), the distortion of playing one part for another ---
@@ -465,11 +461,7 @@ def costs(
     targets = [family.model(value) for value in values]
     _check_models([*sources, *targets], [*family.values, *values], horizon)
     work = Work(sources, targets, Measure(distortion, family.dim, weights), horizon, progress)
-    work.exact()
-    work.enumeration()
-    work.quadrature()
-    work.linear()
-    simulated = work.simulation(float(accuracy), np.random.default_rng(SEED if rng is None else rng))
+    simulated = work.fill(float(accuracy), np.random.default_rng(SEED if rng is None else rng))
     work.warn()
     mean = work.mean_reading(family.prior, simulated)
     if progress is not None:

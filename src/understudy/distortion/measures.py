@@ -29,8 +29,6 @@ _RULE = "it must be 'mse', 'mae' or a function d(y, y_out)"
 # Rounding that a symmetric or semidefinite matrix of weights may carry.
 _ROUNDING = 1e-12
 _ROOT = math.sqrt(2.0 / math.pi)
-# E |D| / (s sqrt(2/pi)) = 1 + r^2/2 - r^4/24 + ..; this far it is right to rounding where r = m / s <= 0.1.
-_SERIES = (1 / 34560, -1 / 2688, 1 / 240, -1 / 24, 1 / 2)
 _TINY = 1e-290  # in place of a standard deviation of 0
 
 
@@ -112,42 +110,11 @@ class Measure(Frozen):
 
 def _mean_absolute(size: Array, variance: Array) -> Array:
     """E |N(m, V)| from |m| and V."""
-    if size.shape != variance.shape:  # means that move with the time, and a variance that does not
-        size, variance = np.broadcast_arrays(size, variance)
-    s = np.sqrt(variance)
-    r = size / np.maximum(s, _TINY)
-    if float(r.max()) <= 0.1:
-        r *= r
-        series = r * _SERIES[0]
-        for coefficient in _SERIES[1:]:
-            series += coefficient
-            series *= r
-        series += 1.0
-        s *= _ROOT
-        s *= series
-        return np.asarray(s)
-    # beyond 9 s the rest is below rounding: E |D| = |m|
-    near = r < 9.0
-    if 4 * int(near.sum()) > 3 * near.size:
-        return _folded(size, s, r)
-    out = size.copy()
-    out[near] = _folded(size[near], s[near], r[near])
-    return out
-
-
-def _folded(m: Array, s: Array, r: Array) -> Array:
-    """The sum m erf(r / sqrt 2) + s sqrt(2/pi) exp(-r^2 / 2) with r = m / s, which is used up."""
     from scipy.special import erf
 
-    out = erf(r * math.sqrt(0.5))
-    out *= m
-    r *= r
-    r *= -0.5
-    np.exp(r, out=r)
-    r *= s
-    r *= _ROOT
-    out += r
-    return np.asarray(out)
+    s = np.sqrt(variance)
+    r = size / np.maximum(s, _TINY)
+    return np.asarray(size * erf(r * math.sqrt(0.5)) + s * (_ROOT * np.exp(-0.5 * r * r)))
 
 
 def _weights(given: ArrayLike | None, dim: int, power: int) -> tuple[Array | None, Array]:
