@@ -1873,6 +1873,16 @@ _FIT_NOTES = {
     "row, at no regular period: no model of such rows fits; state a period of about {period} (period={seconds:g})",
     "holds without times": "{name!r} holds its reading: {held:.0f} percent repeat the one before; give times, or every "
     "row once, so that no reading comes twice",
+    # tests of the scores of held-out readings
+    "scores: mean": "{who}: the scores have the mean {x:.3g}; 0 is right.",
+    "scores: spread": "{who}: the scores have the standard deviation {x:.3g}; 1 is right.",
+    "scores: shape": "{who}: the distribution functions of the scores and of a standard normal differ by "
+    "up to {x:.3g}.",
+    "scores: memory": "{who}: the scores have autocorrelation {x:.3g} at lag {lag}; 0 is right.",
+    "scores: memory of the spread": "{who}: the sizes of the scores have autocorrelation {x:.3g} at lag {lag}; 0 is "
+    "right.",
+    "scores: channels": "{one} and {other}: their scores have the correlation {x:.3g}; 0 is right.",
+    "scores: theta": "{private} is guessed from {rows} with balanced accuracy {x:.3f}; {chance:.3f} is chance.",
     # public inputs, candidates and the choice among them
     "public input": "the public input {name!r} moves the readings {sure} ({errors:.1f} standard errors)",
     "no law across gaps": "{name} has no exact law across a missing reading: a stream stops there, or withholds the "

@@ -9,8 +9,7 @@ import scipy.stats
 
 import understudy as us
 from understudy.errors import ConfigurationError
-from understudy.identify.gate import FALSE_ALARM, gate
-from understudy.identify.gate import detect_private_value as tellable
+from understudy.identify.gate import FALSE_ALARM, Scores, detect_private_value, gate
 from understudy.identify.history import History, Segment
 from understudy.text import untested_values
 
@@ -101,10 +100,10 @@ def test_a_leak_that_only_many_scores_show_is_found():
     z = rng.standard_normal((8000, 1))
     theta = np.repeat([0, 1] * 20, 200)
     z[theta == 1] += 0.25
-    one, _, many = tellable([z], [theta], [0, 1], np.random.default_rng(0))
+    one, _, many = detect_private_value(Scores.of([z], [theta]), [0, 1], np.random.default_rng(0))
     assert many.p < FALSE_ALARM / 10
     assert many.accuracy - many.chance > one.accuracy - one.chance
-    null = tellable([rng.standard_normal((8000, 1))], [theta], [0, 1], np.random.default_rng(0))
+    null = detect_private_value(Scores.of([rng.standard_normal((8000, 1))], [theta]), [0, 1], np.random.default_rng(0))
     assert all(told.p > 1e-4 for told in null)
 
 
@@ -114,7 +113,9 @@ def test_false_alarms_are_as_rare_as_stated():
     small = 0
     for seed in range(8):
         z = np.random.default_rng([6, seed]).standard_normal((400, 1))
-        small += sum(told.p < 0.01 for told in tellable([z], [theta], [0, 1], np.random.default_rng(seed)))
+        small += sum(
+            told.p < 0.01 for told in detect_private_value(Scores.of([z], [theta]), [0, 1], np.random.default_rng(seed))
+        )
     assert small <= 4
 
 

@@ -17,8 +17,9 @@ every design and every report, and files are then disguised only if the user acc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import combinations, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,67 +52,66 @@ class Detection(NamedTuple):
     p: float
 
 
-def detect_private_value(
-    parts: list[Array], thetas: list[Index], tested: list[int], rng: np.random.Generator
-) -> list[Detection]:
+class Scores(NamedTuple):
+    """Scores (N, d) of all segments one after the other, NaN where there is none, and the labels beside them."""
+
+    z: Array
+    theta: Index
+    first: Ints
+    """(N,) the first row of the segment of each row."""
+    there: Mask
+    """(N,) rows with a score in every channel and a label."""
+
+    @staticmethod
+    def of(parts: list[Array], thetas: list[Index]) -> Scores:
+        """The scores of these segments."""
+        z, theta, lengths = np.concatenate(parts), np.concatenate(thetas), [len(part) for part in parts]
+        first = np.repeat(np.cumsum([0, *lengths[:-1]]), lengths)
+        return Scores(z, theta, first, ~np.isnan(z).any(axis=1) & (theta >= 0))
+
+
+def detect_private_value(scores: Scores, tested: list[int], rng: np.random.Generator) -> list[Detection]:
     """Try for each window; `tested` are the values that are to be told apart, by position."""
     from scipy.stats import norm
 
+    label = np.full(len(scores.theta), -1)
+    for new, old in enumerate(tested):
+        label[scores.theta == old] = new
+    ok = scores.there & (label >= 0)
+    # the parity of the block of time
+    parity = np.where(ok, (np.cumsum(ok) - 1) * _BLOCKS // max(1, int(ok.sum())), 0) % 2
+    missing = np.isnan(scores.z)
+
+    def accuracy_of(z: Array, window: int) -> float | None:
+        return _accuracy(_features(z, scores.first, window), label, ok, parity, len(tested))
+
     found = []
-    theta, ok, block = _layout(parts, thetas, tested)
-    z = np.concatenate(parts)
-    starts = np.cumsum([0, *(len(part) for part in parts)])
-    missing = np.isnan(z)
     for window in WINDOWS:
-        accuracy = _accuracy(_features(z, starts, window), theta, ok, block, len(tested))
+        accuracy = accuracy_of(scores.z, window)
         if accuracy is None:
             continue
-        null = np.array(
-            [
-                _accuracy(_features(_fresh(missing, rng), starts, window), theta, ok, block, len(tested))
-                for _ in range(_SIMULATIONS)
-            ],
-            dtype=float,
-        )
+        fresh = (np.where(missing, np.nan, rng.standard_normal(missing.shape)) for _ in range(_SIMULATIONS))
+        null = np.array([accuracy_of(z, window) for z in fresh], dtype=float)
         mean, sd = float(null.mean()), float(null.std(ddof=1))
         p = float(norm.sf((accuracy - mean) / max(sd, 1e-12)))
         found.append(Detection(window, accuracy, mean, sd, p))
     return found
 
 
-def _fresh(missing: Mask, rng: np.random.Generator) -> Array:
-    z = rng.standard_normal(missing.shape)
-    z[missing] = np.nan
-    return z
-
-
-def _layout(parts: list[Array], thetas: list[Index], tested: list[int]) -> tuple[Index, Mask, Index]:
-    """Labels 0, 1, ... of the values that are told apart, which rows count, and the parity of their block of time."""
-    theta = np.concatenate(thetas)
-    label = np.full(len(theta), -1)
-    for new, old in enumerate(tested):
-        label[theta == old] = new
-    ok = (label >= 0) & ~np.isnan(np.concatenate(parts)).any(axis=1)
-    order = np.cumsum(ok) - 1
-    block = np.where(ok, order * _BLOCKS // max(1, int(ok.sum())), 0) % 2
-    return label, ok, block
-
-
-def _features(z: Array, starts: Ints, window: int) -> Array:
+def _features(z: Array, first: Ints, window: int) -> Array:
     """Means over the last `window` rows of the same segment of: score, its square, product with the one before."""
+    rows = np.arange(len(z))
     before = np.full_like(z, np.nan)
     before[1:] = z[:-1]
-    before[starts[:-1][starts[:-1] < len(z)]] = np.nan
+    before[first == rows] = np.nan
     raw = np.concatenate([z, np.square(z) - 1.0, z * before], axis=1)
     if window == 1:
         return np.asarray(np.nan_to_num(raw))
-    known = ~np.isnan(raw)
     total, count = (
-        np.concatenate([np.zeros((1, raw.shape[1])), x.cumsum(axis=0)]) for x in (np.nan_to_num(raw), known)
+        np.concatenate([np.zeros((1, raw.shape[1])), x.cumsum(axis=0)]) for x in (np.nan_to_num(raw), ~np.isnan(raw))
     )
-    rows = np.arange(1, len(z) + 1)
-    first = np.maximum(rows - window, np.repeat(starts[:-1], np.diff(starts)))
-    return np.asarray((total[rows] - total[first]) / np.maximum(1.0, count[rows] - count[first]))
+    start = np.maximum(rows + 1 - window, first)
+    return np.asarray((total[rows + 1] - total[start]) / np.maximum(1.0, count[rows + 1] - count[start]))
 
 
 def _accuracy(features: Array, label: Index, ok: Mask, parity: Index, classes: int) -> float | None:
@@ -252,59 +252,45 @@ def gate(models: Mapping[Any, Model], held: History, *, random_state: Seed = 0) 
     parts = scores(models, held, rng=rng)
     for z in parts:
         z[:_START] = np.nan
-    thetas = [segment.theta for segment in held.segments]
-    there = [~np.isnan(z).any(axis=1) & (theta >= 0) for z, theta in zip(parts, thetas, strict=True)]
-    count = int(sum(ok.sum() for ok in there))
-    if count < FEWEST:
-        raise ConfigurationError(f"{count} held-out scores; the gate needs at least {FEWEST}")
-    sizes = [
-        int(sum((ok & (theta == i)).sum() for ok, theta in zip(there, thetas, strict=True)))
-        for i in range(len(held.values))
-    ]
-    tested = [i for i, n in enumerate(sizes) if n >= FEWEST]
-    told = detect_private_value(parts, thetas, tested, rng) if len(tested) > 1 else []
-    found = [*_by_value(parts, thetas, there, tested, held), *_of_channels(parts, there, held), *_of_theta(told, held)]
-    limit = FALSE_ALARM / max(1, len(found))
-    verdicts = tuple(Verdict(*test[:5], limit, test[5]) for test in found)
+    found = Scores.of(parts, [segment.theta for segment in held.segments])
+    sizes = np.bincount(found.theta[found.there], minlength=len(held.values))
+    if sizes.sum() < FEWEST:
+        raise ConfigurationError(f"{sizes.sum()} held-out scores; the gate needs at least {FEWEST}")
+    tested = np.flatnonzero(sizes >= FEWEST).tolist()
+    told = detect_private_value(found, tested, rng) if len(tested) > 1 else []
+    verdicts = [*_by_value(found, tested, held), *_of_channels(found, held), *_of_theta(told, held.private)]
+    limit = FALSE_ALARM / max(1, len(verdicts))
     untested = tuple(held.values[i] for i in range(len(sizes)) if i not in tested)
-    return Gate(verdicts, count, untested, tuple(told))
+    return Gate(tuple(replace(v, limit=limit) for v in verdicts), int(sizes.sum()), untested, tuple(told))
 
 
-_Test = tuple[str, Value | None, str | None, float, float, str]
-
-
-def _by_value(
-    parts: list[Array], thetas: list[Index], there: list[Mask], tested: list[int], held: History
-) -> Iterator[_Test]:
+def _by_value(found: Scores, tested: list[int], held: History) -> Iterator[Verdict]:
     from scipy.stats import chi2, kstest, norm
 
-    for i in tested:
+    for i, (c, channel) in product(tested, enumerate(held.readings)):
         value = held.values[i]
-        for c, channel in enumerate(held.readings):
-            z = np.concatenate([z[ok & (t == i), c] for z, t, ok in zip(parts, thetas, there, strict=True)])
-            n, who = len(z), f"{channel}, {held.private} {value}"
-            mean, spread = float(z.mean()), float(np.sqrt(np.square(z).mean()))
-            p = 2.0 * float(norm.sf(abs(mean) * np.sqrt(n)))
-            yield "mean", value, channel, mean, p, f"{who}: the scores have the mean {mean:.3g}; 0 is right."
-            energy = float(np.square(z).sum())
-            p = 2.0 * float(min(chi2.cdf(energy, n), chi2.sf(energy, n)))
-            yield "spread", value, channel, spread, p, f"{who}: the scores have the spread {spread:.3g}; 1 is right."
-            distance = kstest(z, "norm")
-            words = f"{who}: the shares of scores below any bound differ from the normal ones by up to "
-            words += f"{distance.statistic:.3g}."
-            yield "shape", value, channel, float(distance.statistic), float(distance.pvalue), words
-            for name, change in (("memory", lambda x: x), ("memory of the spread", _even)):
-                sizes, products = _products(parts, thetas, there, i, c, change)
-                known = sizes >= FEWEST
-                if not known.any():
-                    continue
+        who = f"{channel}, {held.private} {value}"
+        z = found.z[found.there & (found.theta == i), c]
+        mean, spread = float(z.mean()), float(np.sqrt(np.square(z).mean()))
+        p = 2.0 * float(norm.sf(abs(mean) * np.sqrt(len(z))))
+        yield Verdict("mean", value, channel, mean, p, 0.0, text.fit_note("scores: mean", who=who, x=mean))
+        energy = float(np.square(z).sum())
+        p = 2.0 * float(min(chi2.cdf(energy, len(z)), chi2.sf(energy, len(z))))
+        yield Verdict("spread", value, channel, spread, p, 0.0, text.fit_note("scores: spread", who=who, x=spread))
+        distance, p = map(float, kstest(z, "norm"))
+        yield Verdict("shape", value, channel, distance, p, 0.0, text.fit_note("scores: shape", who=who, x=distance))
+        # under the null the size of a score on a bounded scale has mean 0 and variance 1
+        series = np.where(found.there, found.z[:, c], np.nan)
+        for name, x, unit in (("memory", series, spread * spread), ("memory of the spread", _even(series), 1.0)):
+            sizes, products = _products(x, found, i)
+            known = sizes >= FEWEST
+            if known.any():
                 r = products[known] / sizes[known]
                 worst = int(np.flatnonzero(known)[np.abs(r).argmax()])
                 p = float(chi2.sf(np.square(products[known]).dot(1.0 / sizes[known]), int(known.sum())))
-                worst_r = products[worst] / sizes[worst] / max(spread * spread if name == "memory" else 1.0, 1e-300)
-                what = "one score tells about" if name == "memory" else "the size of one score tells about that of"
-                words = f"{who}: {what} the {worst + 1}. after it (correlation {worst_r:.3g})."
-                yield name, value, channel, float(np.square(r).sum()), p, words
+                correlation = products[worst] / sizes[worst] / max(unit, 1e-300)
+                words = text.fit_note(f"scores: {name}", who=who, lag=worst + 1, x=correlation)
+                yield Verdict(name, value, channel, float(np.square(r).sum()), p, 0.0, words)
 
 
 def _even(z: Array) -> Array:
@@ -314,40 +300,33 @@ def _even(z: Array) -> Array:
     return np.asarray(np.sqrt(12.0) * (2.0 * ndtr(np.abs(z)) - 1.5))
 
 
-def _products(
-    parts: list[Array], thetas: list[Index], there: list[Mask], i: int, c: int, change: Callable[[Array], Array]
-) -> tuple[Array, Array]:
+def _products(x: Array, found: Scores, i: int) -> tuple[Array, Array]:
     """For each lag, how many pairs there are that end in a reading of value i, and the sum of their products."""
-    sizes, products = np.zeros(LAGS), np.zeros(LAGS)
-    for z, theta, ok in zip(parts, thetas, there, strict=True):
-        x = change(np.where(ok, z[:, c], np.nan))
-        for lag in range(1, min(LAGS, len(x) - 1) + 1):
-            pairs = (x[lag:] * x[:-lag])[theta[lag:] == i]
-            pairs = pairs[~np.isnan(pairs)]
-            sizes[lag - 1] += len(pairs)
-            products[lag - 1] += pairs.sum()
+    sizes, products, rows = np.zeros(LAGS), np.zeros(LAGS), np.arange(len(x))
+    for lag in range(1, LAGS + 1):
+        ends = np.flatnonzero((found.theta == i) & (rows - lag >= found.first))
+        pairs = x[ends] * x[ends - lag]
+        sizes[lag - 1], products[lag - 1] = (~np.isnan(pairs)).sum(), np.nansum(pairs)
     return sizes, products
 
 
-def _of_channels(parts: list[Array], there: list[Mask], held: History) -> Iterator[_Test]:
-    """Whether the scores of two channels know each other."""
+def _of_channels(found: Scores, held: History) -> Iterator[Verdict]:
+    """The correlation of the scores of two channels."""
     from scipy.stats import norm
 
-    z = np.concatenate([z[ok] for z, ok in zip(parts, there, strict=True)])
-    for a in range(held.dim):
-        for b in range(a + 1, held.dim):
-            r = float((z[:, a] * z[:, b]).mean())
-            names = f"{held.readings[a]} and {held.readings[b]}"
-            p = 2.0 * float(norm.sf(abs(r) * np.sqrt(len(z))))
-            yield "channels", None, None, r, p, f"{names}: their scores have the correlation {r:.3g}; 0 is right."
+    z = found.z[found.there]
+    for a, b in combinations(range(held.dim), 2):
+        r = float((z[:, a] * z[:, b]).mean())
+        p = 2.0 * float(norm.sf(abs(r) * np.sqrt(len(z))))
+        words = text.fit_note("scores: channels", one=held.readings[a], other=held.readings[b], x=r)
+        yield Verdict("channels", None, None, r, p, 0.0, words)
 
 
-def _of_theta(told: list[Detection], held: History) -> Iterator[_Test]:
+def _of_theta(told: list[Detection], private: str) -> Iterator[Verdict]:
     for each in told:
         rows = "one score" if each.window == 1 else f"{each.window} scores"
-        words = f"{held.private} is told from {rows} with balanced accuracy {each.accuracy:.3f}; "
-        words += f"{each.chance:.3f} is chance."
-        yield f"private value from {rows}", None, None, each.accuracy, each.p, words
+        words = text.fit_note("scores: theta", private=private, rows=rows, x=each.accuracy, chance=each.chance)
+        yield Verdict(f"private value from {rows}", None, None, each.accuracy, each.p, 0.0, words)
 
 
 __all__ = ["FALSE_ALARM", "WINDOWS", "Gate", "Verdict", "gate"]
