@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from understudy.tables import columns as arrow
 from understudy.tables import columns as numbers
-from understudy.tables.columns import ArrowColumn, NumberFormat, Texts, numbers_of
+from understudy.tables.columns import ArrowColumn, NumberFormat, Values, numbers_of
 
 WHOLE = st.integers(-99_999, 99_999)
 
@@ -68,7 +68,7 @@ NUMBERS = st.one_of(
 @given(st.lists(NUMBERS, max_size=20))
 def test_both_readers_take_the_same_texts_for_numbers(texts):
     """Plain Python and pyarrow agree on which texts are numbers, which are missing, and which are wrong."""
-    plain, faults = Texts(texts).numbers()
+    plain, faults = Values(texts).numbers()
     pa = arrow.needed("this test")
     quick, quick_faults = ArrowColumn(pa.array(texts, pa.string())).numbers()
     assert faults == quick_faults

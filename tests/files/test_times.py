@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from understudy.tables import columns as arrow
 from understudy.tables import times
-from understudy.tables.columns import ArrowColumn, Texts, Values
+from understudy.tables.columns import ArrowColumn, Values
 
 MOMENTS = st.datetimes(dt.datetime(1680, 1, 1), dt.datetime(2261, 1, 1))
 ZONES = st.sampled_from(
@@ -37,7 +37,7 @@ def test_iso_texts_are_what_python_takes_them_for(moments, zone, between, spec):
     ]
     texts = [moment.isoformat(between, spec) for moment in moments]
     wanted = [nanoseconds(moment) for moment in moments]
-    found = Texts(texts).times()
+    found = Values(texts).times()
     assert (found.ns.tolist(), found.unknown) == (wanted, {})
     column = ArrowColumn(arrow.needed("this test").array(texts))
     assert column.cut(0, len(texts)).times().ns.tolist() == wanted
@@ -50,7 +50,7 @@ def test_iso_texts_are_what_python_takes_them_for(moments, zone, between, spec):
 )
 def test_what_is_no_time_is_refused(text):
     """The 29th of February of an ordinary year, month 13 and words are no times, however they are read."""
-    for column in (Texts([text, text]), Values([text, text]), ArrowColumn(arrow.needed("this test").array([text] * 2))):
+    for column in (Values([text, text]), ArrowColumn(arrow.needed("this test").array([text] * 2))):
         assert column.times().faults == dict.fromkeys([0, 1], times.NOT_A_TIME)
 
 
@@ -71,7 +71,7 @@ def test_numbers_since_1970_tell_their_unit(unit, factor):
     given_numbers = [s * factor for s in seconds]
     pa = arrow.needed("this test")
     assert times.of_array(np.array(given_numbers)).ns.tolist() == wanted
-    assert Texts([str(n) for n in given_numbers]).times().ns.tolist() == wanted
+    assert Values([str(n) for n in given_numbers]).times().ns.tolist() == wanted
     assert Values(given_numbers).times().ns.tolist() == wanted
     assert ArrowColumn(pa.array(given_numbers)).times().ns.tolist() == wanted
     assert ArrowColumn(pa.array(given_numbers, pa.timestamp(unit))).times().ns.tolist() == wanted
@@ -80,13 +80,13 @@ def test_numbers_since_1970_tell_their_unit(unit, factor):
 
 def test_fractions_of_seconds():
     """Seconds with decimals are kept to the microsecond."""
-    assert Texts(["1700000000.25"]).times().ns.tolist() == [1_700_000_000_250_000_000]
+    assert Values(["1700000000.25"]).times().ns.tolist() == [1_700_000_000_250_000_000]
     assert times.of_array(np.array([1_700_000_000.25])).ns.tolist() == [1_700_000_000_250_000_000]
 
 
 def test_times_of_day_and_dates():
     """A time of day is counted from midnight, a date is its midnight; a column of nulls has no times."""
-    assert Texts(["00:05:00", "9:30"]).times().ns.tolist() == [300 * 10**9, 34_200 * 10**9]
+    assert Values(["00:05:00", "9:30"]).times().ns.tolist() == [300 * 10**9, 34_200 * 10**9]
     pa = arrow.needed("this test")
     assert ArrowColumn(pa.array([dt.date(1970, 1, 2)])).times().ns.tolist() == [86_400 * 10**9]
     found = ArrowColumn(pa.array([dt.datetime(1970, 1, 1), None])).times()

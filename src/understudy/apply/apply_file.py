@@ -40,7 +40,7 @@ import numpy as np
 
 from understudy import text
 from understudy._paths import STANDARD, NewFile, Path, check_paths, write_whole
-from understudy._types import Array, Index, Ints, Plain
+from understudy._types import Array, Index, Ints, Period, Plain
 from understudy.apply.binding import Binding, FileDesign, bind, family_of, forms_of
 from understudy.apply.segments import (
     LONGEST_GAP,
@@ -64,7 +64,7 @@ from understudy.stream.ledger import Ledger
 from understudy.tables.columns import Column, Layout, NumberFormat, batches
 from understudy.tables.delimited import MARK
 from understudy.tables.table import Source, Writer, format_of, make_writer, title
-from understudy.tables.times import SECOND, Kind, Period
+from understudy.tables.times import SECOND, Kind
 
 # What is told after a file was disguised: counts, places of bad rows, charges. No reading, no value,  ---
 

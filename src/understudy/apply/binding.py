@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
+from understudy._types import Period
 from understudy.errors import ConfigurationError, DesignError
 from understudy.identify.grid import Cells
 from understudy.identify.public_inputs import Offset, clock_names
@@ -24,7 +25,7 @@ from understudy.randomizer.causal import CausalDesign
 from understudy.randomizer.design import Design
 from understudy.tables.columns import NumberFormat
 from understudy.tables.table import check_names
-from understudy.tables.times import SECOND, Period, seconds
+from understudy.tables.times import SECOND, seconds
 
 FileDesign: TypeAlias = Design | CausalDesign
 """A design that a file can be disguised by: one draw an epoch, or decisions by a clock."""

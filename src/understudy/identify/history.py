@@ -545,6 +545,8 @@ def known_positions(entries: Entries, values: Sequence[Value], bins: Bins | None
             numeric.setdefault(amount, k)
 
     def position(label: Entry) -> int:
+        if label is None:
+            return -1
         amount, word = _amount(label), as_text(label) if isinstance(label, (str, dt.date)) else repr(label)
         place = -1 if bins is None else bins.place(word, *(() if amount is None else (amount,)))
         if bins is not None and place >= 0:

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from understudy import text
-from understudy._types import Array, Index, Ints, Mask, Value
+from understudy._types import Array, Index, Ints, Mask, Period, Value
 from understudy.errors import ConfigurationError, ReadingError
 from understudy.identify.history import BinsLike, History, Segment, as_labels
 from understudy.identify.public_inputs import CLOCK, clock_names, clock_values
 from understudy.tables.table import Table
-from understudy.tables.times import DAY, SECOND, Kind, Period, seconds
+from understudy.tables.times import DAY, SECOND, Kind, seconds
 
 if TYPE_CHECKING:
     from understudy.tables.table import Frame

@@ -1,7 +1,7 @@
 """Columns of a table: one rule for what a cell means, whatever the table came from.
 
-A column of a CSV file is a `Texts`, one of JSON lines or of a dataframe a `Values`, one of Parquet (and of CSV, where
-pyarrow is installed) an `ArrowColumn`. They give the same answers to the same questions: `numbers`, `times`, `entries`
+A column of a CSV file, of JSON lines or of a dataframe is a `Values`, one of Parquet (and of CSV, where pyarrow is
+installed) an `ArrowColumn`. They give the same answers to the same questions: `numbers`, `times`, `entries`
 for labels and names. `understudy.tables.times` has the rules for times; the others are these:
 
 | cell | as a reading | as a label |
@@ -33,7 +33,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -189,113 +189,8 @@ class Entries(NamedTuple):
         return [texts[code] for code in self.codes.tolist()]
 
 
-class Column(Protocol):
-    """One column of some rows."""
-
-    def __len__(self) -> int: ...
-
-    def cut(self, start: int, stop: int) -> Column:
-        """Rows that follow each other."""
-        ...
-
-    def take(self, rows: Index) -> Column:
-        """Some of the rows."""
-        ...
-
-    def numbers(self) -> tuple[Array, Faults]:
-        """Readings, NaN where there is none, and what is wrong with the others."""
-        ...
-
-    def times(self) -> Times:
-        """Nanoseconds since 1970, and what is wrong with the others."""
-        ...
-
-    def entries(self) -> Entries:
-        """Labels or names."""
-        ...
-
-    def texts(self) -> list[str]:
-        """For a CSV file."""
-        ...
-
-    def values(self) -> list[Entry]:
-        """For JSON."""
-        ...
-
-    def without(self, rows: list[int]) -> Column:
-        """The same with nothing in these rows."""
-        ...
-
-    def at(self, moved: dict[int, int]) -> Column:
-        """The same with other times in some rows, in nanoseconds, written as those that stood there."""
-        ...
-
-
-class Texts:
-    """A column of a CSV file.
-
-    >>> column = Texts(["431.5", "", "many"])
-    >>> column.numbers()
-    (array([431.5,   nan,   nan]), {2: 'is not a number'})
-    """
-
-    __slots__ = ("given",)
-
-    def __init__(self, given: list[str]) -> None:
-        self.given = given
-
-    def __len__(self) -> int:
-        return len(self.given)
-
-    def __repr__(self) -> str:
-        return f"Texts({len(self)})"
-
-    def cut(self, start: int, stop: int) -> Texts:
-        """Rows that follow each other."""
-        return Texts(self.given[start:stop])
-
-    def take(self, rows: Index) -> Texts:
-        """Some of the rows."""
-        return Texts([self.given[k] for k in rows.tolist()])
-
-    def numbers(self) -> tuple[Array, Faults]:
-        """Readings from their texts."""
-        return numbers_of(self.given)
-
-    def times(self) -> Times:
-        """Times from their texts."""
-        return times.of_entries([plain(text) for text in self.given])
-
-    def entries(self) -> Entries:
-        """Labels, without blanks around them."""
-        places: dict[str, int] = {}
-        codes = (places.setdefault(text, len(places)) for text in self.given)
-        found = np.fromiter(codes, dtype=np.intp, count=len(self.given))
-        return Entries([text.strip(_BLANKS) for text in places], found)
-
-    def texts(self) -> list[str]:
-        """As they stand."""
-        return self.given
-
-    def values(self) -> list[Entry]:
-        """As they stand; nothing is null."""
-        return [text or None for text in self.given]
-
-    def without(self, rows: list[int]) -> Texts:
-        """Empty fields."""
-        gone = set(rows)
-        return Texts(["" if i in gone else text for i, text in enumerate(self.given)])
-
-    def at(self, moved: dict[int, int]) -> Texts:
-        """Texts of the same form."""
-        copy = list(self.given)
-        for i, time in moved.items():
-            copy[i] = times.written_like(copy[i].strip(_BLANKS), time)
-        return Texts(copy)
-
-
 class Values:
-    """A column of values: of JSON lines, or of a dataframe (its numbers and times as an array, times in UTC).
+    """A column of values: texts of CSV, values of JSON lines or of a dataframe (numbers and times as an array, in UTC).
 
     >>> Values([431.5, None, "431", "many"]).numbers()
     (array([431.5,   nan, 431. ,   nan]), {3: 'is not a number'})
@@ -327,12 +222,12 @@ class Values:
         return Values([self.given[k] for k in rows.tolist()])
 
     def numbers(self) -> tuple[Array, Faults]:
-        """Readings."""
+        """Readings, NaN where there is none, and what is wrong with the others."""
         array = self._array("iuf")
         return numbers_of(self.values()) if array is None else no_infinities(array.astype(float), {})
 
     def times(self) -> Times:
-        """Times from texts, numbers, datetimes or durations."""
+        """Nanoseconds since 1970, and what is wrong with the others."""
         array = self._array("iufMm")
         if array is None:
             return times.of_entries([plain(value) for value in self.values()])
@@ -351,11 +246,11 @@ class Values:
         return Entries(words, codes)
 
     def texts(self) -> list[str]:
-        """As JSON has them, texts without quotes."""
+        """For a CSV file: as JSON has them, texts without quotes."""
         return [as_text(value) for value in self.values()]
 
     def values(self) -> list[Entry]:
-        """As they are; times of an array as texts."""
+        """For JSON: as they are, times of an array as texts."""
         if not isinstance(self.given, np.ndarray):
             return list(self.given)
         if self.given.dtype.kind in "Mm":
@@ -364,12 +259,12 @@ class Values:
         return found
 
     def without(self, rows: list[int]) -> Values:
-        """Null."""
+        """The same with nothing in these rows."""
         gone = set(rows)
         return Values([None if i in gone else value for i, value in enumerate(self.values())])
 
     def at(self, moved: dict[int, int]) -> Values:
-        """Texts of the same form, or numbers of the same unit."""
+        """The same with other times in some rows, in nanoseconds: texts of the same form, numbers of the same unit."""
         copy = self.values()
         for i, time in moved.items():
             was = copy[i]
@@ -403,7 +298,7 @@ def part(name: str) -> ModuleType:
 
 
 class ArrowColumn:
-    """A column of pyarrow, of any type; its answers are those of `Texts` and `Values`."""
+    """A column of pyarrow, of any type; its answers are those of `Values`."""
 
     __slots__ = ("array",)
 
@@ -507,7 +402,7 @@ class ArrowColumn:
         pa, types, array = needed("this column"), part("types"), self._flat
         kind = array.type
         if _is_text(kind):
-            return ArrowColumn(pa.array(Texts(self.texts()).at(moved).given, kind))
+            return ArrowColumn(pa.array(Values(self.texts()).at(moved).given, kind))
         if types.is_integer(kind) or types.is_floating(kind):
             return ArrowColumn(pa.array(Values(array.to_pylist()).at(moved).given).cast(kind, safe=False))
         if types.is_temporal(kind):
@@ -580,6 +475,9 @@ def _iso(array: pa.Array) -> list[Entry]:
     found: list[str | None] = compute.replace_substring_regex(texts, r"\.0+$", "").to_pylist()
     return [text if text is None or zone is None else text + "Z" for text in found]
 
+
+Column: TypeAlias = Values | ArrowColumn
+"""One column of some rows."""
 
 # Columns of dataframes -------------------------------------------------------------------------------
 
@@ -655,7 +553,7 @@ class Rows:
 def batches(blocks: Iterable[Rows], size: int | None = None) -> Iterator[Rows]:
     """The same rows, `size` of them at a time (65,536).
 
-    >>> some = [Rows({"a": Texts(["x"] * n)}, np.arange(n)) for n in (2, 3, 4)]
+    >>> some = [Rows({"a": Values(["x"] * n)}, np.arange(n)) for n in (2, 3, 4)]
     >>> [len(rows) for rows in batches(some, 5)]
     [5, 4]
     """
@@ -692,8 +590,8 @@ def _stacked(parts: list[Column]) -> Column:
     arrays = [part.array for part in parts if isinstance(part, ArrowColumn)]
     if len(arrays) == len(parts):
         return ArrowColumn(needed("this column").concat_arrays(arrays))
-    if any(isinstance(part, Texts) for part in parts):
-        return Texts([text for part in parts for text in part.texts()])
+    if arrays:  # blocks of a CSV file, some by pyarrow and some not
+        return Values([text or None for part in parts for text in part.texts()])
     return Values([value for part in parts for value in part.values()])
 
 

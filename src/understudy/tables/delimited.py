@@ -23,7 +23,7 @@ import numpy as np
 from understudy._types import Array
 from understudy.errors import ConfigurationError, ReadingError
 from understudy.tables import columns as arrow
-from understudy.tables.columns import ArrowColumn, Column, Layout, Rows, Texts, Values, as_json
+from understudy.tables.columns import ArrowColumn, Column, Layout, Rows, Values, as_json
 from understudy.tables.times import Entry
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ class CsvReader:
     def _slow(self, block: Block, wanted: Sequence[str], places: list[int]) -> Rows:
         """By the csv module, with the line on which each row begins."""
         width, reader = len(self.names), self._reader(StringIO(block.text(self.name), newline=""))
-        fields: list[list[str]] = [[] for _ in places]
+        fields: list[list[Entry]] = [[] for _ in places]
         lines: list[int] = []
         faults: dict[int, str] = {}
         before = 0
@@ -235,12 +235,12 @@ class CsvReader:
                     row = [""] * width  # what stands where cannot be told: the private value may be anywhere
                 lines.append(block.line + line)
                 for column, place in zip(fields, places, strict=True):
-                    column.append(row[place])
+                    column.append(row[place] or None)
         except csv.Error:
             raise ReadingError(
                 f"{self.name}, line {block.line + before}: this cannot be read as CSV (a null byte, or an open quote)"
             ) from None
-        columns: dict[str, Column] = {name: Texts(column) for name, column in zip(wanted, fields, strict=True)}
+        columns: dict[str, Column] = {name: Values(column) for name, column in zip(wanted, fields, strict=True)}
         return Rows(columns, np.array(lines, dtype=np.int64), faults)
 
 
@@ -251,10 +251,10 @@ class CsvWriter:
     r"""A header, and rows.
 
     >>> import io
-    >>> from understudy.tables.columns import NumberFormat, Texts
+    >>> from understudy.tables.columns import NumberFormat, Values
     >>> file = io.BytesIO()
     >>> writer = CsvWriter(file, Layout(("time", "co2"), ("co2",), (NumberFormat(1),)))
-    >>> writer.write({"time": Texts(["1", "2"])}, np.array([[431.04], [np.nan]]))
+    >>> writer.write({"time": Values(["1", "2"])}, np.array([[431.04], [np.nan]]))
     >>> file.getvalue()
     b'time,co2\n1,431.0\n2,\n'
     """

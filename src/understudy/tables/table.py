@@ -11,10 +11,9 @@ from __future__ import annotations
 import gzip
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Protocol, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,14 +22,16 @@ from understudy._paths import STANDARD, Path
 from understudy._types import Array, Index, Ints, Plain, Progress
 from understudy.errors import ConfigurationError, ReadingError
 from understudy.tables import columns
-from understudy.tables.columns import Column, Entries, Layout, Rows, Values, column_of, joined
+from understudy.tables.columns import ArrowColumn, Column, Entries, Layout, Rows, Values, column_of, joined
 from understudy.tables.times import Entry, Faults, Times
 
 if TYPE_CHECKING:
+    import narwhals as nw
     import pyarrow as pa
     from narwhals.typing import IntoFrame
 
-    from understudy.tables.delimited import Bytes
+    from understudy.tables.delimited import Bytes, CsvReader, CsvWriter, JsonLinesReader, JsonLinesWriter
+    from understudy.tables.parquet import ParquetReader, ParquetWriter
 
     Frame: TypeAlias = IntoFrame | Mapping[str, Sequence[Entry] | NDArray[np.generic]]
 
@@ -44,29 +45,10 @@ _ENDINGS = {
 # Files by their format ---------------------------------------------------------------------------
 
 
-class Reader(Protocol):
-    """A file that is read from its beginning, once."""
-
-    name: str
-    names: tuple[str, ...]
-    total: int | None
-    batch: int | None
-
-    def rows(self, wanted: Sequence[str], labels: str | None = None) -> Iterator[Rows]:
-        """All rows, of some columns, some at a time."""
-        ...
-
-
-class Writer(Protocol):
-    """A file that is written from its beginning."""
-
-    def write(self, columns: Mapping[str, Column], Y: Array) -> None:
-        """Some rows: columns that are kept, and outputs, NaN where there is none."""
-        ...
-
-    def close(self) -> None:
-        """All that is held back."""
-        ...
+Reader: TypeAlias = "CsvReader | JsonLinesReader | ParquetReader"
+"""A file that is read from its beginning, once: `names`, `total`, `batch` and `rows`."""
+Writer: TypeAlias = "CsvWriter | JsonLinesWriter | ParquetWriter"
+"""A file that is written from its beginning: `write` and `close`."""
 
 
 def format_of(path: Path, given: str | None = None) -> str:
@@ -209,7 +191,7 @@ def _type_of_kept(column: Column) -> str:
 # All rows of a file or of a frame --------------------------------------------------------------------
 
 
-_Columns: TypeAlias = dict[str, Callable[[], Column]]
+_Given: TypeAlias = "Column | Sequence[Entry] | NDArray[np.generic] | nw.Series[Any]"
 
 
 class Table:
@@ -220,21 +202,23 @@ class Table:
     (('co2', 'people'), 3, [400.0, nan, 420.0])
     """
 
-    __slots__ = ("_columns", "_hidden", "_length", "_lines", "name", "names")
-
     def __init__(self, frame: Frame) -> None:
         self.name = "the frame"
         self._lines: Ints | None = None
-        self._hidden: _Columns = {}
+        self._hidden: dict[str, _Given] = {}
+        self._columns: dict[str, _Given]
         if isinstance(frame, Mapping):
             lengths = {len(frame[name]) for name in frame}
             if len(lengths) > 1:
                 raise ConfigurationError("the columns of the mapping differ in length; they must agree")
-            self._length = max(lengths, default=0)
-            self._columns: _Columns = {name: partial(column_of, name, frame[name]) for name in frame}
+            self._length, self._columns = max(lengths, default=0), dict(frame)
         else:
             self._length, self._columns, self._hidden = _of_frame(frame)
-        self.names = tuple(self._columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(self._columns)
 
     def __repr__(self) -> str:
         return f"Table({self.name}, {len(self.names)} columns)"
@@ -246,8 +230,7 @@ class Table:
     def of_rows(name: str, rows: Rows) -> Table:
         """The rows of a file."""
         made = Table({})
-        made.name, made._length, made._lines, made.names = name, len(rows), rows.lines, tuple(rows.columns)
-        made._columns = {each: partial(_same, column) for each, column in rows.columns.items()}
+        made.name, made._length, made._lines, made._columns = name, len(rows), rows.lines, dict(rows.columns)
         return made
 
     def take(self, rows: Index) -> Table:
@@ -264,18 +247,18 @@ class Table:
             )
         made = Table({})
         made.name, made._length, made._lines, made._hidden = self.name, len(self), self._lines, self._hidden
-        made._columns = {**self._columns, name: partial(column_of, name, values)}
-        made.names = tuple(made._columns)
+        made._columns = {**self._columns, name: values}
         return made
 
     def column(self, name: str, role: str = "a column") -> Column:
         """One column by its name; `role` says in an error what it was wanted for."""
-        found = self._columns.get(name) or self._hidden.get(name)
-        if found is None:
+        places = {**self._hidden, **self._columns}
+        if name not in places:
             raise ConfigurationError(
                 f"{role} is {name!r}; no such column is among the {len(self.names)} of {self.name}"
             )
-        return found()
+        given = places[name]
+        return given if isinstance(given, (Values, ArrowColumn)) else column_of(name, given)
 
     def place(self, name: str, row: int) -> str:
         """How an error names a cell: by line of a file, by row of a frame; never by what stands there."""
@@ -320,11 +303,7 @@ class Table:
         return self.column(name, role).entries()
 
 
-def _same(column: Column) -> Column:
-    return column
-
-
-def _of_frame(frame: IntoFrame) -> tuple[int, _Columns, _Columns]:
+def _of_frame(frame: IntoFrame) -> tuple[int, dict[str, _Given], dict[str, _Given]]:
     """Rows and columns of a dataframe; and the index of a pandas frame, by its name or as "index"."""
     import narwhals as nw
 
@@ -339,10 +318,8 @@ def _of_frame(frame: IntoFrame) -> tuple[int, _Columns, _Columns]:
         raise ConfigurationError("the frame has two columns of one name; names must be distinct") from None
     whole = known.collect() if isinstance(known, nw.LazyFrame) else known
     index = nw.maybe_get_index(whole)
-    hidden: _Columns = (
-        {} if index is None else {str(each): partial(column_of, "index", index) for each in (index.name, "index")}
-    )
-    return len(whole), {name: partial(column_of, name, whole[name]) for name in whole.columns}, hidden
+    hidden = {} if index is None else {str(each): index for each in (index.name, "index")}
+    return len(whole), {name: whole[name] for name in whole.columns}, hidden
 
 
 def read_table(

@@ -28,7 +28,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy._types import Index, Ints, Mask
+from understudy._types import Index, Ints, Mask, Period
 from understudy.errors import ConfigurationError
 
 SECOND = 10**9
@@ -343,8 +343,6 @@ def _number_like(text: str, nanoseconds: int) -> str:
 
 _PERIODS = {"ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0, "hour": 3600.0, "d": 86400.0, "day": 86400.0}
 _PERIOD = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)?\s*([a-z]*?)s?\s*", re.IGNORECASE)
-Period: TypeAlias = "str | float | dt.timedelta | np.timedelta64"
-"""A period: words such as "15min", a number of seconds, or a duration."""
 
 
 def seconds(period: Period) -> float:
