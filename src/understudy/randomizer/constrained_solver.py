@@ -36,6 +36,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -966,13 +967,11 @@ def _attainable(one: ErrorAtLeast, p: Array) -> ErrorAtLeast:
 # The problem ----------------------------------------------------------------------------------------
 
 _IDLE = 1e-11  # columns that are drawn less often are not drawn
-_HUGE = (1e5, 1e3)  # costs, over that of telling nothing, beyond which a linear program loses its digits
 _ROOM = 1e-13  # less than this is none
 _SILENT = 1e-12  # nats; less cannot be told
 _TIED_SIZE = 600  # equations of a step of the tie-break beyond which it is not tried
-_SLACK = 1e-8  # a gap, relative, that a budget which binds leaves at most
 _APART = 1e-9  # of two rows at their limit, as floats tell it
-_WEIGHTS = (1e-3, 1e-2, 1e-5)  # of the information in a tie-break, over the cost
+_WEIGHTS = (1e-3, 1e-5)  # of the information in a tie-break, over the cost
 _REACHES = (1e-9, 1e-7, 1e-5)  # how far from its kernel the cheapest one is looked for
 _NO_COST = 1e-12  # a cost, over that of telling nothing, that is none
 _NO_GAIN = 1e-9  # of a leakage
@@ -1037,21 +1036,12 @@ class Problem:
             raise self.impossible(" exactly")
         solution = self.certify(kernel, found.bound, found.by)
         self.tied = program, found
-        return solution if solution.optimal else self._closer(program, found, solution)
-
-    def _closer(self, program: Program, found: Answer, first: Solution) -> Solution:
-        """The same with less mixed in, where that was too dear: no room to spare, or pairs alone that are drawn."""
-        inners, best = [found.inner], first
-        with suppress(NumericalError):
-            drawn = roomiest(program._replace(allowed=program.allowed & (found.P > 0.0)))
-            if drawn is not None and drawn[1] > _ROOM:
-                inners.append(drawn[0][: len(self.p)])
-        for inner in inners:
-            kernel = make_exact(found.P, inner, program.floor, self.check, room=False)
-            if kernel is not None:
-                other = self.certify(kernel, found.bound, found.by)
-                best = other if other.excess < best.excess else best
-        return best
+        if not solution.optimal:
+            # room to spare was too dear
+            closer = make_exact(found.P, found.inner, program.floor, self.check, room=False)
+            other = solution if closer is None else self.certify(closer, found.bound, found.by)
+            solution = min(solution, other, key=lambda one: one.excess)
+        return solution
 
     def check(self, kernel: Array, spare: Fraction = Fraction(0)) -> bool:
         """Whether the kernel of the groups keeps everything, looked at in the kernel of all values."""
@@ -1149,11 +1139,6 @@ class Problem:
             bound = max(bound, lower_bound_with_information(program, by, self.budget, steps=_DUAL_STEPS))
         if without and without.bound > bound:
             bound, by = without.bound, without.by
-        if centre.value - bound > _SLACK * centre.value and information(self.p, P.reshape(-1)) < self.budget:
-            # the budget is not what binds: of the kernels that are all as cheap, one close by
-            close = solve_linear(program, P)
-            Q = P if close is None else _clean(close.P, _NOISE)
-            P = Q if information(self.p, Q.reshape(-1)) < self.budget else P
         return Answer(P, self.inner(program, P, start[:m]), bound, by)
 
     def _without_budget(self, program: Program) -> Answer:
@@ -1162,14 +1147,8 @@ class Problem:
         if found is None:
             raise self.impossible()
         self.steps += int(found.result.nit)
-        P, bound, by = _clean(found.P, _NOISE), lower_bound(program, found.by), found.by
-        for most in _HUGE if program.cost.max() > _HUGE[0] else ():
-            # multipliers that come of costs which are cut off prove something of the true ones too
-            other = solve_linear(program._replace(cost=np.minimum(program.cost, most)))
-            if other is not None:
-                P = min(P, _clean(other.P, _NOISE), key=self.expected)
-                bound, by = max((bound, by), (lower_bound(program, other.by), other.by), key=lambda pair: pair[0])
-        return Answer(P, self.inner(program, P), bound, by, found)
+        P = _clean(found.P, _NOISE)
+        return Answer(P, self.inner(program, P), lower_bound(program, found.by), found.by, found)
 
     def inner(self, program: Program, P: Array, otherwise: Array | None = None) -> Array:
         """A kernel that keeps everything with room: all rows the same where that is allowed."""
@@ -1253,16 +1232,16 @@ class Problem:
     def _least_weighted(self, program: Program, found: Answer, check: Check) -> Array | None:
         """The kernel of least information at this cost within the constraints, exactly kept."""
         m, dear = len(self.p), self.expected(found.P)
+
+        def weigh(weight: float, program: Program) -> Answer:
+            centre = interior_point(program, self.start(program), Goal(1.0, weight * dear))
+            return found._replace(P=_clean(centre.X[:m]))
+
         with suppress(InfeasibleError, NumericalError):
             if dear <= _NO_COST:
                 return self._least_free(program, check)
             for weight in _WEIGHTS:
-
-                def weigh(program: Program, weight: float = weight * dear) -> Answer:
-                    centre = interior_point(program, self.start(program), Goal(1.0, weight))
-                    return found._replace(P=_clean(centre.X[:m]))
-
-                (P, *_), program = self._with_pairs(weigh, margin=-_CLOSE_BY)
+                (P, *_), program = self._with_pairs(partial(weigh, weight), margin=-_CLOSE_BY)
                 for reach in _REACHES:
                     close = solve_linear(program, P, reach)
                     Q = None if close is None else _clean(close.P, _NOISE)
