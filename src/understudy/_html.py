@@ -11,11 +11,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import tomllib
 from collections.abc import Iterable, Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
 from string import Template
+from typing import Any
 
 from understudy.text import MEASURE_HEAD, SCOPE_HEAD, Card, Measure, percent, right_guesses
 
@@ -63,6 +65,42 @@ def fill(name: str, **parts: str) -> Safe:
     '<header><h1>a &lt; b</h1><p '
     """
     return Safe(Template(template(name)).substitute({key: _escaped(part) for key, part in parts.items()}))
+
+
+@cache
+def page_words() -> dict[str, Any]:
+    """The text that stands on pages alone, by name: ``report/templates/words.toml``."""
+    return tomllib.loads(template("words.toml"))
+
+
+def page_text(name: str, /, **facts: Any) -> str:
+    """A sentence of a page with its facts.
+
+    >>> page_text("time_column", name="date")
+    'The column date leaves as it is: when readings come, and which are missing, is seen.'
+    """
+    return _filled(page_words()[name], facts)
+
+
+def page_entry(table: str, name: str, other: str = "") -> str:
+    """An entry of a table of words; where there is none, the entry `other`, or else the name itself."""
+    known = page_words()[table]
+    return " ".join(known.get(name, known.get(other, name)).split())
+
+
+def page_list(name: str, /, **facts: Any) -> list[str]:
+    """Several sentences of a page with their facts."""
+    return [_filled(words, facts) for words in page_words()[name]]
+
+
+def _filled(words: str, facts: dict[str, Any]) -> str:
+    return " ".join(words.format(**facts).split())
+
+
+def page_table(name: str, rows: Iterable[Sequence[str]], /, **facts: Any) -> str:
+    """A table of a page: caption, heads and columns of numbers by its name."""
+    known = page_words()["table"][name]
+    return table(_filled(known["caption"], facts), known["head"], rows, known.get("numbers", ()))
 
 
 def document(title: str, body: str, *styles: str) -> str:

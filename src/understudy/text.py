@@ -2,7 +2,7 @@
 
 This is the lowest layer: functions of plain facts (numbers, names, flags), which import nothing else of the package.
 Whoever holds the facts calls them; nobody takes a sentence apart again. Error messages stay where they are raised, and
-the frames of pages are templates in ``report/templates``.
+the frames of pages, with what stands on pages alone, are templates in ``report/templates``.
 
 **Numbers.** What is claimed must still be true after rounding. A lower bound on an error rate is rounded down, an
 upper bound on a leakage is rounded up. The arithmetic behind the numbers is good to 13 digits at least; so a number
@@ -1077,32 +1077,10 @@ NOTHING_HIDDEN = (
     "This design hides nothing: the best guess of the private value need never be wrong. Ask for less leakage, or for "
     "wrong guesses."
 )
-READ_WARNING_FIRST = "The bounds below are those of models that fit. Read the warning above first."
-NO_AUDIT = (
-    "No audit has been made of this design. A theorem bounds what can be learned if its conditions hold; an audit "
-    "shows what adversaries learned from real readings. One does not replace the other."
-)
-UNFILTERED = (
-    "Only the columns named above are filtered. Whatever else is passed on (with --keep, or in another file) may "
-    "reveal the same fact."
-)
-CLOCK_KNOWN = (
-    "The time of day alone says much about most private parameters. The bounds limit what the readings add to the "
-    "stated prior, not what the clock says by itself."
-)
-BY_THEOREM = "By the theorem; nothing on this curve was measured."
-GATE_PASSED = "All tests on held-out data were passed."
-NO_DATA = "Nothing is known about the data: the design was made from models alone."
 WARNING_TITLES = {False: "Warning: the models do not fit", None: "Warning: not all models were tested"}
 """The head of the warnings, by whether the models fit; None where that was not tested."""
 _FITS = {True: "tested, and they fit", False: "tested, and they do NOT fit", None: "not tested"}
 _MEASURES = {"mae": "mean absolute error", "mse": "mean squared error"}
-_LONG_RUN = {
-    "exact": "exact, by enumeration of the beliefs",
-    "merged": "by enumeration of the beliefs, good to 1e-6",
-    "grid": "on a grid of beliefs, good to 1e-6",
-    "simulation": "simulated, with the standard error given",
-}
 
 
 def untested_values(values: Iterable[Hashable]) -> str:
@@ -1151,15 +1129,6 @@ def page_title(kind: str, private: Hashable, readings: Sequence[Hashable]) -> st
     return kind if private is None else f"{kind}: {label(private)} behind {listed(readings or ['the readings'])}"
 
 
-def hides(private: Hashable, readings: Sequence[Hashable]) -> str:
-    """What a design hides, and how."""
-    return (
-        f"This design hides {label(private or 'the private parameter')} in {listed(readings or ['the readings'])}. The "
-        "true readings are replaced by readings with the law that they would have under another value, drawn at "
-        "random: an understudy plays the part. The law is exact if the models are right."
-    )
-
-
 def every_readings(every: int, period: float | None) -> str:
     """How often a causal design decides.
 
@@ -1168,17 +1137,6 @@ def every_readings(every: int, period: float | None) -> str:
     """
     readings = "at every reading" if every == 1 else f"every {every} readings"
     return f"{readings} ({span(period * every)})" if period else readings
-
-
-def moving_leakage(every: str, rate: float, a_day: float | None, first: float) -> str:
-    """How much a causal design leaks, per what, under which conditions."""
-    day = "" if a_day is None else f", which is {bits_and_nats(a_day)} a day"
-    return (
-        f"A new value is drawn {every}, with memory of the earlier draws. In the long run a draw leaks "
-        f"{bits_and_nats(rate)} on average beyond the earlier ones{day}; the very first one leaks "
-        f"{bits_and_nats(first)}. This holds if the parameter moves as assumed, the models are right and decisions "
-        "come from the clock."
-    )
 
 
 class Price(NamedTuple):
@@ -1215,87 +1173,9 @@ class Price(NamedTuple):
         )
 
 
-def price_of_moving(size: str, error: float, sequences: int, readings: int) -> str:
-    """What the disguise costs where the value moves as it did in the data."""
-    return (
-        f"Where the value moves as it did in the data, the same error is about {size} (standard error {error:.2g}; "
-        f"{sequences} simulated sequences of {readings} readings, by the models)."
-    )
-
-
-def glance(
-    private: Hashable, values: Sequence[Hashable], prior: Sequence[float], readings: Sequence[Hashable]
-) -> Pairs:
-    """What is hidden and where, in a table."""
-    return [
-        ("Hidden", f"{label(private or 'the private parameter')}, one of {len(values)} values"),
-        ("Prior", prior_words(values, prior)),
-        ("Filtered columns", listed(readings or ["not named"])),
-    ]
-
-
 def models_fact(fits: bool | None) -> tuple[str, str]:
     """Whether the models were tested, and fit."""
     return "The models were", _FITS[fits]
-
-
-def time_column(name: Hashable) -> str:
-    """What a column of times shows."""
-    return f"The column {label(name)} leaves as it is: when readings come, and which are missing, is seen."
-
-
-def kernel_words(stays: Sequence[float]) -> str:
-    """The map of the randomizer by ear; `stays` are the probabilities of the true values."""
-    words = "Map of the randomizer: probability of each pseudo value (columns) given each true value (rows)."
-    if stays:
-        words += f" The true value is drawn with probability {min(stays):.3f} to {max(stays):.3f}."
-    return words
-
-
-def optimum_proof(lower: float, distortion: float, gap: float, status: str) -> str:
-    """The certificate of a randomizer."""
-    apart = "none" if gap == 0.0 else f"{gap:.2g}"
-    return (
-        f"Proof of the optimum: no randomizer within the budget has a distortion below {lower:.8g}; this one has "
-        f"{distortion:.8g} (gap {apart}, status {status})."
-    )
-
-
-def causal_proof(slope: float, how: str) -> str:
-    """In which sense a causal randomizer is optimal."""
-    return (
-        "Each draw is optimal at the posterior given the earlier draws, at one slope for all "
-        f"({slope:.6g} nats for a unit of distortion). Rate and distortion of the long run: {_LONG_RUN.get(how, how)}."
-    )
-
-
-def tradeoff_words(name: str, first: float, last: float, most: float, here: tuple[float, float]) -> str:
-    """The trade-off by ear."""
-    return (
-        f"The {name} falls from {first:.4g} without leakage to {last:.4g} at {most:.3g} nats. This design is at "
-        f"{here[0]:.3g} nats and {here[1]:.4g}."
-    )
-
-
-def costs_found(horizon: int | None, methods: Iterable[str]) -> str:
-    """How the distortions of pairs were found."""
-    time = "in the limit of long sequences" if horizon is None else f"over {horizon} readings"
-    return f"Found {time}: {', '.join(sorted(set(methods)))}."
-
-
-def models_given(kinds: Sequence[str]) -> str:
-    """Where models come from that were not fitted."""
-    return (
-        f"The models were given, not fitted: {', '.join(kinds)}." if kinds else "The design was made from bare costs."
-    )
-
-
-def gate_size(scores: int, false_alarm: float) -> str:
-    """What the tests of the gate rest on."""
-    return (
-        f"{scores} scores of held-out readings were tested. A right model fails some test by chance with a probability "
-        f"of about {false_alarm:g}; a model that passes is not proven right."
-    )
 
 
 # Audits ---------------------------------------------------------------------------------------------------------------
@@ -1326,61 +1206,6 @@ DATA_SHORT = {
     "raw": "raw readings",
 }
 """The same in a legend."""
-_DOES = {
-    "blind": "Does not use the output at all: guesses by the prior.",
-    "clock": "Uses the time of day and the weekday only.",
-    "windowed": "Averages readings over blocks of time, as the paper's adversary does; learned which averages matter.",
-    "logistic": "Learned from labelled examples which levels, changes and spreads go with which value.",
-    "boosting": "Learned from labelled examples with many small decision trees, which follow bends and combinations.",
-    "neighbours": "Looks for the most similar blocks among labelled examples.",
-    "changes": "Looks for changes of level, trend or spread, and learned which changes go with which value.",
-    "exact": "Computes the posterior of every value from the models and the randomizer, from all readings at once.",
-    "smoother": "Computes the posterior of a value that moves, reading by reading, from what came before and after.",
-    "hmm": "Learned from labelled examples how each value looks and moves, and combines all times.",
-    "redraws": "Looks for draws that should not have been made: takes each block for a draw of its own, and adds up.",
-    "grid": "Undoes the disguise under each value, and looks for rounded readings.",
-    "digits": "Learned the distribution of the last digits, before and after undoing the disguise.",
-    "bits": "Runs the disguise again under each value, and counts the readings that give exactly this output.",
-    "oracle": "Knows the pseudo value, which is more than any output reveals if the models are right; takes a value "
-    "that moves for a Markov chain.",
-}
-_HOW = {
-    "simulated": "on readings simulated by the design's own models",
-    "replayed": "on raw readings that were disguised for the audit with fresh draws",
-    "released": "on the output as it was released",
-}
-_TESTS = {
-    "permutation": "labels are permuted among independent sequences",
-    "stretches": "signs of the gain in each block of time are changed at random, with Student's test beside it",
-}
-THEOREM_AND_EXPERIMENT = (
-    "A theorem and an experiment answer different questions. The theorem holds for every adversary, also for one that "
-    "nobody has thought of, if its conditions hold. The experiment shows what these adversaries learned from these "
-    "readings, whether the conditions hold or not. Neither replaces the other."
-)
-ONE_RELEASE = (
-    "The figures on utility are about one release and its draws. Where little was changed, the true value was drawn. "
-    "Keep this page as secret as the raw readings."
-)
-FIT_LEAD = (
-    "Under right models the scores of the raw readings are independent standard normals, whatever the private value "
-    "is. The theorem rests on that. A deviation here is what an adversary can use beyond the bound."
-)
-
-
-def adversary_does(name: str) -> str:
-    """What an adversary does, in a sentence."""
-    return _DOES.get(name, "An adversary of your own.")
-
-
-def attacked(how: str) -> str:
-    """What an audit was made on."""
-    return _HOW.get(how, how)
-
-
-def p_value_method(test: str) -> str:
-    """How a p-value was computed."""
-    return _TESTS.get(test, test)
 
 
 def interval(figure: Interval, digits: int = 3, scale: float = 1.0) -> str:
@@ -1558,53 +1383,6 @@ def best_of(k: int) -> str:
     )
 
 
-def accuracy_note(confidence: float, noise: bool, tried: int) -> str:
-    """What numbers of right guesses mean."""
-    averaged = (
-        " The noise has the same mean error as the disguise. It is independent from reading to reading, so that "
-        "averaging removes it, unlike a constant offset."
-    )
-    return (
-        "Each value of the private parameter that was judged has equal weight in these numbers, however rare it is. In "
-        f"brackets: where the true share lies with {100.0 * confidence:g} percent confidence.{averaged * noise} "
-        f"{best_of(tried)}"
-    ).rstrip()
-
-
-def learned_bits(nats: Interval, name: str, of: int, confidence: float) -> str:
-    """What an adversary learned beyond the prior; the one of `of` that shows most."""
-    bits = [x / math.log(2.0) for x in nats]
-    best = f"{name}, the best of {of}, chosen afterwards" if of > 1 else name
-    shown = f"the estimate is {with_interval((bits[0], bits[1], bits[2]))}"
-    if not bits[1] > 0.0:
-        return (
-            f"In bits, what was learned beyond the prior is not distinguishable from nothing: {shown} a guess ({best})."
-        )
-    return (
-        f"Beyond the prior at least {bits[1]:.3g} bit a guess was learned, with {100.0 * confidence:g} percent "
-        f"confidence for each adversary by itself; {shown} ({best}). The true amount may be larger: an adversary can "
-        "only show what it knows how to use."
-    )
-
-
-def beats_oracle(name: str, best: Interval, oracle: Interval, moving: bool) -> str:
-    """That an adversary does better than the oracle, who knows the pseudo value, and the possible reasons.
-
-    Right models do not allow it for a constant value. They do for one that moves: the oracle takes it for a Markov
-    chain, and a value with a rhythm is more predictable than that.
-    """
-    sure = best[1] > oracle[2]
-    rule, why = "With right models nobody can. ", "the models are not right"
-    if moving:
-        rule, why = "", "either the models are not right, or the private value moves more regularly than a Markov chain"
-    why = f"So {why}" if sure else f"It may be chance, as the intervals meet; if it is not, {why}"
-    return (
-        f"The best adversary ({name}) does better than the oracle, who knows the pseudo value and computes the "
-        f"posterior by the models: {share_of_100(best)} against {share_of_100(oracle)}. {rule}{why}. The scores below "
-        "show how far the models are from the readings."
-    )
-
-
 def judged_on(learned: int, guesses: int, blocks: int) -> str:
     """How much the figures rest on."""
     each = "sequences" if guesses == blocks else "blocks of time"
@@ -1612,47 +1390,6 @@ def judged_on(learned: int, guesses: int, blocks: int) -> str:
         f"Every adversary learned from {learned:,} labelled guesses and was judged on {guesses:,} others, in "
         f"{blocks:,} {each}: readings are autocorrelated, so intervals resample these, not single readings."
     )
-
-
-def audit_not_protected(simulated: bool, time: Hashable) -> list[str]:
-    """What neither the theorem nor an audit covers."""
-    items = [
-        "Adversaries that were not tried may learn more. So may these with more labelled readings.",
-        "Only the filtered channels were attacked. Another column, another sensor of the room, or an access log may "
-        "reveal the same fact.",
-        "The clock. Time of day and weekday are public, and say much about most private parameters; the table shows "
-        "how much.",
-        "When readings come, and which are missing.",
-        "The readings themselves: only the private parameter is hidden in them.",
-        "More draws for the same value, as after a restart without the ledger: each leaks again.",
-    ]
-    if simulated:
-        items.insert(
-            0,
-            "Your sensor. The readings were simulated by the models, which are right there by definition. Only an "
-            "audit on real readings shows what a wrong model leaks.",
-        )
-    return items if time is None else [*items, f"The column {label(time)}, which leaves as it is."]
-
-
-def audit_method(tests: Sequence[str], level: float, tried: int) -> list[str]:
-    """How intervals and p-values of an audit were computed."""
-    return [
-        "Adversaries learn on one part of the time, or on some of the sequences, and are judged on another. They know "
-        "the design: models, prior and randomizer, but no draw. Each is tried with the clock and without, where there "
-        "is one.",
-        "Intervals: exact binomial (Clopper and Pearson) where guesses are independent, otherwise by resampling blocks "
-        f"of time. p-values: {', '.join(tests) or 'none'}. An adversary counts as one that learns something if its "
-        f"adjusted p-value, for all that were tried on the same data, is at most {level:g} (permutations: Holm's "
-        "correction; blocks: signs are changed for all adversaries together, after Westfall and Young).",
-        "Not testable: with so few blocks of time, or so little change of the private value in them, no p-value could "
-        "have been small enough. Then nothing counts as learned, whatever the output leaks. A p-value without the "
-        "clock counts a daily rhythm that output and private value share; with the clock it does not, and where there "
-        "is a clock only those with it decide.",
-        "Nats: the mean of log q - log prior of the true value, where q is the adversary's posterior, mixed with the "
-        "prior. Its expectation is a lower bound on the mutual information; what was learned at least is the lower end "
-        f"of its interval. {best_of(tried)}".rstrip(),
-    ]
 
 
 def distortion_fact(figure: Interval, mean: float) -> str:
@@ -1776,21 +1513,6 @@ def no_power_note(clock: bool) -> str:
 
 
 # What is left of the readings for honest use --------------------------------------------------------------------------
-
-
-def utility_lead(readings: int, copies: int, blocks: int, confidence: float) -> str:
-    """What the figures on utility rest on."""
-    several = f", {copies} disguised copies of each" if copies > 1 else ""
-    return (
-        f"From {readings:,} readings with an output beside them{several}. Intervals at {100.0 * confidence:g} percent, "
-        f"over {blocks} blocks of time."
-    )
-
-
-def utility_not_measured(simulated: bool) -> str:
-    """Why there are no figures on utility."""
-    why = " for simulated readings; it is for those from a file" if simulated else ""
-    return f"Utility was not measured{why}. The distortion stands with the experiment, above."
 
 
 def reading_error(channel: str, error: float, relative: float, unit: str) -> str:

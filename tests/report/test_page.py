@@ -13,6 +13,7 @@ from page_cases import parsed, words
 
 import understudy as us
 from understudy import text
+from understudy._html import page_text
 from understudy.report.facts import facts, fits, frontier_of, misfit, tradeoff, warnings
 from understudy.report.pages import privacy_report
 from understudy.report.svg import Curves, curve, heat_map, ticks
@@ -86,14 +87,14 @@ def test_the_first_part_says_what_is_hidden_and_what_not(designs):
     page = privacy_report(design)
     shown = words(page)
     for sentence in (
-        text.hides("occupancy", ["co2"]),
+        page_text("hides", private="occupancy", readings="co2"),
         design.guarantee.headline,
         text.prior_words([0, 1], [0.6, 0.4]),
-        text.time_column("date"),
-        text.UNFILTERED,
+        page_text("time_column", name="date"),
+        page_text("unfiltered"),
         text.NOT_PROTECTED["safety"],
         " ".join(text.models_fact(True)),
-        text.NO_AUDIT,
+        page_text("no_audit"),
     ):
         assert sentence in shown
     for measure in design.guarantee.measures:
@@ -239,6 +240,8 @@ def test_what_a_moving_value_costs_is_found_along_its_paths(designs):
     assert apart < 5.0 * np.hypot(found.error, exact.true_error)  # 1e-6
     assert found.readings == 1440
     shown = moving(design)
-    assert text.price_of_moving(f"{shown.distortion:.3g} ppm", shown.error, 8, 1440) in words(privacy_report(design))
+    told = page_text("price_of_moving", size=f"{shown.distortion:.3g} ppm", **shown._asdict())
+    assert (shown.sequences, shown.readings) == (8, 1440)
+    assert told in words(privacy_report(design))
     assert moving(designs["bare"]) is None
     assert moving(designs["models"]) is None

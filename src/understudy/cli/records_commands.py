@@ -1,11 +1,9 @@
-"""``understudy info``.
+"""The commands that look into what is there: info, ledger and paper.
 
-`understudy ledger`: what a ledger says of itself.
-
-``understudy paper``: every result of the paper, recomputed into a folder.
-
-Each result is written as soon as it is there, so Ctrl-C keeps those that are done. On a terminal there is one bar
-over all of them; elsewhere (a log, a pipe) a line for each.
+``understudy info`` says what is installed. ``understudy ledger`` shows what a ledger says of itself: streams, rooms,
+charges and releases, but no draw, no key and no state. ``understudy paper`` recomputes every result of the paper into a
+folder. Each result is written as soon as it is there, so Ctrl-C keeps those that are done. On a terminal there is one
+bar over all of them; elsewhere (a log, a pipe) a line for each.
 """
 
 from __future__ import annotations
@@ -14,7 +12,6 @@ import importlib.metadata
 import json
 import platform
 import time
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -22,13 +19,14 @@ from typing import Any
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from understudy._paths import NewFile, check_paths
 from understudy._version import __version__
 from understudy.cli.terminal import print_json
-from understudy.paper.run import CATALOGUE, choose, glance
+from understudy.paper.run import CATALOGUE, Listener, choose, glance
 from understudy.paper.run import run as compute
 from understudy.paper.setting import Outcome, Settings
 from understudy.stream.inspection import backup_ledger as private_copy
@@ -36,7 +34,7 @@ from understudy.stream.inspection import released_outputs, summary
 from understudy.stream.inspection import verify as findings
 from understudy.transform.backend import compiled
 
-# ``understudy info`` ---------------------------------------------------------------------------------
+# Info -----------------------------------------------------------------------------------------------------------------
 
 
 _PACKAGES = {
@@ -79,7 +77,7 @@ def _installed_version(name: str) -> str:
         return "not installed"
 
 
-# `understudy ledger`: what a ledger says of itself ---------------------------------------------------
+# Ledger ---------------------------------------------------------------------------------------------------------------
 
 
 def show_ledger(path: Path, as_json: bool) -> None:
@@ -88,10 +86,6 @@ def show_ledger(path: Path, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
     console = Console()
     streams = Table(title=f"Streams of {found['ledger']}", title_justify="left")
     for name in ("stream", "room", "readings", "epochs", "outputs kept", "charged (nats)", "design"):
@@ -177,10 +171,7 @@ def backup(path: Path, copy: Path, as_json: bool) -> None:
     typer.echo("released. Without it nothing does.")
 
 
-# ``understudy paper``: every result of the paper, recomputed into a folder ---------------------------
-
-
-Told = Callable[[str, float], None]
+# Paper ----------------------------------------------------------------------------------------------------------------
 
 
 def run(out: Path, quick: bool, figures: list[str], seed: int, as_json: bool = False) -> None:
@@ -235,7 +226,7 @@ def tell(console: Console, outcomes: list[Outcome]) -> None:
 
 def _progress_bar(
     console: Console, names: tuple[str, ...], finished: list[str]
-) -> tuple[AbstractContextManager[Any], Told]:
+) -> tuple[AbstractContextManager[Any], Listener]:
     """A bar, or a line for each result where there is no terminal; and the function that moves it."""
     if not console.is_terminal:
 

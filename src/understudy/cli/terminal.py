@@ -1,12 +1,8 @@
 """What commands say and where: results on the standard output, progress and warnings on the error stream.
 
-A bar is drawn only on a terminal. Elsewhere nothing moves, and what is printed is the same every time.
-
-True and disguised readings side by side, as a table with a small curve in each row.
-
-On a terminal the table fills as the readings come; elsewhere it is printed once, full.
-
-Pictures that commands draw.
+A bar is drawn only on a terminal. Elsewhere nothing moves, and what is printed is the same every time. `side_by_side`
+shows true and disguised readings as a table with a small curve in each row: on a terminal it fills as the readings
+come, elsewhere it is printed once, full. `save_figure` writes the pictures that commands draw.
 """
 
 from __future__ import annotations
@@ -22,8 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 
 from understudy._paths import write_whole
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
     from understudy._types import Array, Plain, Progress
 
 
-# What commands say and where: results on the standard output, progress and warnings on the error stre ---
+# Text -----------------------------------------------------------------------------------------------------------------
 
 
 def say(words: str = "", err: bool = False) -> None:
@@ -95,8 +93,6 @@ def progress(words: str, steps: bool = True) -> Iterator[Progress]:
 
     Without `steps` nothing is known of how far it is, and the bar only shows that it runs.
     """
-    from rich.console import Console
-
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
         yield lambda fraction: None
@@ -115,11 +111,6 @@ def progress(words: str, steps: bool = True) -> Iterator[Progress]:
 
 def show(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
     """A table, as wide as the terminal allows."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
     table = Table(title=escape(title), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for k, name in enumerate(head):
         table.add_column(escape(name), justify="right" if k in right else "left")
@@ -135,8 +126,7 @@ def wrap(words: str, lead: str = "") -> str:
     return textwrap.fill(words, 92, initial_indent=lead, subsequent_indent=" " * len(lead), break_on_hyphens=False)
 
 
-# True and disguised readings side by side, as a table with a small curve in each row -----------------
-
+# True and disguised readings side by side -----------------------------------------------------------------------------
 
 _BLOCKS, _ASCII = "▁▂▃▄▅▆▇█", "_.-:=+*#"
 _PAUSE = 0.06  # seconds between readings on a terminal
@@ -188,7 +178,7 @@ def _table(console: Console, streams: Mapping[str, Array], shown: int, seen: int
     return table
 
 
-# Pictures that commands draw -------------------------------------------------------------------------
+# Pictures -------------------------------------------------------------------------------------------------------------
 
 
 def check_plot(path: Path) -> None:

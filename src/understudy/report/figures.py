@@ -47,6 +47,7 @@ from understudy.randomizer.design import Design
 from understudy.randomizer.frontier import Frontier
 from understudy.randomizer.measures import entropy
 from understudy.report.facts import audit_guides, audit_lines
+from understudy.report.svg import probability
 from understudy.text import DATA_SHORT, label
 
 # Colours and axes -----------------------------------------------------------------------------------------------------
@@ -560,7 +561,7 @@ def plot_kernel(design: Design, ax: Axes | None = None) -> Axes:
     """
     P = design.randomizer.kernel
     rows = [f"{label(value)}  ({100.0 * p:.3g}%)" for value, p in zip(design.values, design.prior, strict=True)]
-    words = [[_probability(x) for x in row] for row in P.tolist()]
+    words = [[probability(x) for x in row] for row in P.tolist()]
     ax = _map(axes(ax), P, words, (rows, list(map(label, design.pseudo))), (0.0, 1.0, "probability"))
     ax.set(xlabel="pseudo value, drawn", ylabel="private value (odds)")
     return ax
@@ -623,17 +624,6 @@ def _map(
             ink = "white" if dark else _FAINT if word == "0" else "#333333"
             ax.text(j, i, word, ha="center", va="center", color=ink, fontsize="medium" if n <= _WIDE else "small")
     return ax
-
-
-def _probability(x: float) -> str:
-    """Three decimals, nothing rounded to certainty or to never.
-
-    >>> [_probability(x) for x in (0.0, 1e-5, 0.25, 0.99999, 1.0)]
-    ['0', '<0.001', '0.250', '>0.999', '1']
-    """
-    if x in (0.0, 1.0):
-        return f"{x:g}"
-    return "<0.001" if x < 0.0005 else ">0.999" if x >= 0.9995 else f"{x:.3f}"
 
 
 def _cost(x: float, error: float) -> str:

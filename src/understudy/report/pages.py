@@ -35,7 +35,19 @@ from html import escape
 import numpy as np
 
 from understudy import _html, text
-from understudy._html import box, bullets, details, figure, pairs, paragraphs, table
+from understudy._html import (
+    box,
+    bullets,
+    details,
+    figure,
+    page_entry,
+    page_list,
+    page_table,
+    page_text,
+    pairs,
+    paragraphs,
+    table,
+)
 from understudy._types import Json, Plain, Value
 from understudy._version import __version__
 from understudy.adversaries import results
@@ -66,7 +78,7 @@ from understudy.report.facts import (
     warnings,
 )
 from understudy.report.svg import Curves, bells, curve, dots, heat_map, memories
-from understudy.text import label
+from understudy.text import label, listed
 
 _MORE = 0.02  # balanced accuracy that is more than a tie
 _MOST = 12  # panels of scores
@@ -102,7 +114,7 @@ def privacy_report(design: AnyDesign, audit: str = "") -> str:
             ("models", "Models", _models(design)),
             ("gate", "Fit of the models", _gate(known)),
             ("data", "Data", _data(design)),
-            ("audit", "Audit", audit or paragraphs(text.NO_AUDIT)),
+            ("audit", "Audit", audit or paragraphs(page_text("no_audit"))),
         ],
     )
 
@@ -127,7 +139,8 @@ def _design_summary(design: AnyDesign) -> str:
 def sentences(design: AnyDesign) -> tuple[str, ...]:
     """What is hidden, how, how much leaks and what it costs, a sentence or two each."""
     known = about(design)
-    return text.hides(known.get("private"), readings_of(known)), _leakage(design), price(design).words
+    private, readings = label(known.get("private") or "the private parameter"), readings_of(known) or ["the readings"]
+    return page_text("hides", private=private, readings=listed(readings)), _leakage(design), price(design).words
 
 
 def _leakage(design: AnyDesign) -> str:
@@ -135,8 +148,9 @@ def _leakage(design: AnyDesign) -> str:
     if not isinstance(design, CausalDesign) or design.estimated:
         return card_of(design).headline
     count = day(design)
-    a_day = None if count is None else design.rate * count
-    return text.moving_leakage(_every(design), design.rate, a_day, design.first_charge)
+    day_ = "" if count is None else f", which is {text.bits_and_nats(design.rate * count)} a day"
+    rate, first = text.bits_and_nats(design.rate), text.bits_and_nats(design.first_charge)
+    return page_text("moving_leakage", every=_every(design), rate=rate, day=day_, first=first)
 
 
 def _price_of_moving(design: AnyDesign) -> str:
@@ -145,27 +159,31 @@ def _price_of_moving(design: AnyDesign) -> str:
     if found is None:
         return ""
     size = f"{found.distortion:.3g}{'' if price(design).measure == 'mse' else unit(about(design))}"
-    return text.price_of_moving(size, found.error, found.sequences, found.readings)
+    return page_text("price_of_moving", size=size, **found._asdict())
 
 
 def _guarantee(design: AnyDesign) -> str:
     """The card with all measures."""
-    lead = box([text.READ_WARNING_FIRST], warning=True) if warnings(design) else ""
+    lead = box([page_text("read_warning_first")], warning=True) if warnings(design) else ""
     return lead + card_of(design).html()
 
 
 def _open_points(known: Plain) -> str:
     """What this data set leaves open, apart from what the card lists."""
-    items = [text.time_column(known["time"])] if known.get("time") else []
-    items.append(text.UNFILTERED)
+    items = [page_text("time_column", name=label(known["time"]))] if known.get("time") else []
+    items.append(page_text("unfiltered"))
     if any("hour" in str(key) for key in known.get("chain") or {}):
-        items.append(text.CLOCK_KNOWN)
+        items.append(page_text("clock_known"))
     return bullets(items)
 
 
 def _design_glance(design: AnyDesign) -> str:
     known = about(design)
-    rows = text.glance(known.get("private"), design.values, prior_of(design), readings_of(known))
+    rows = [
+        ("Hidden", f"{label(known.get('private') or 'the private parameter')}, one of {len(design.values)} values"),
+        ("Prior", text.prior_words(design.values, prior_of(design))),
+        ("Filtered columns", listed(readings_of(known) or ["not named"])),
+    ]
     if known.get("period"):
         rows.append(("A reading every", text.span(float(known["period"]))))
     drawn = _every(design) if isinstance(design, CausalDesign) else "once an epoch"
@@ -200,14 +218,20 @@ def _randomizer(design: AnyDesign) -> str:
     if isinstance(design, CausalDesign):
         kernel = design.kernel(prior_of(design))
         when = "At the first decision, before any draw; later ones depend on the earlier draws. "
-        proof = text.causal_proof(design.slope, design.long_run.how)
+        how = design.long_run.how
+        proof = page_text("causal_proof", slope=design.slope, how=page_entry("long_run", how))
     else:
         kernel = design.randomizer.kernel
-        proof = text.optimum_proof(design.lower_bound, design.distortion, design.gap, design.status)
+        gap = "none" if design.gap == 0.0 else f"{design.gap:.2g}"
+        facts = {"lower": design.lower_bound, "distortion": design.distortion, "status": design.status}
+        proof = page_text("optimum_proof", gap=gap, **facts)
     rows, columns = [label(v) for v in design.values], [label(v) for v in design.pseudo]
     stays = [float(kernel[i, columns.index(name)]) for i, name in enumerate(rows) if name in columns]
+    words = page_text("kernel")
+    if stays:
+        words += f" {page_text('kernel_stays', least=min(stays), most=max(stays))}"
     picture = figure(
-        heat_map(rows, columns, kernel.tolist(), text.kernel_words(stays)),
+        heat_map(rows, columns, kernel.tolist(), words),
         f"{when}A row for each true value, a column for each pseudo value.",
     )
     caption = "Probability of each pseudo value given the true value"
@@ -226,7 +250,8 @@ def frontier(design: AnyDesign) -> str:
     x = "leakage, nats a decision" if causal else "leakage, nats"
     errors = None if found.errors is None else [100.0 * e for e in found.errors]
     drawn = Curves(found.leakages, found.distortions, errors, here, (x, y, "wrong guesses, at least, %"))
-    words = text.tradeoff_words(name, found.distortions[0], found.distortions[-1], found.leakages[-1], here)
+    ends = {"first": found.distortions[0], "last": found.distortions[-1], "most": found.leakages[-1]}
+    words = page_text("tradeoff", name=name, here=here, **ends)
     caption = "Distortion against leakage."
     if errors:
         caption = "Solid, left: distortion. Dashed, right: error of the best guess, at least."
@@ -246,8 +271,10 @@ def _distortions(design: AnyDesign) -> str:
     name = text.measure_name(None if costs is None else costs.distortion)
     caption = f"The {name} of each pseudo value given the true value"
     shown = _matrix(caption, "true value", design.values, design.pseudo, np.asarray(cost).tolist(), _cost)
-    how = "" if costs is None else text.costs_found(costs.horizon, costs.method.ravel().tolist())
-    return shown + paragraphs(how)
+    if costs is None:
+        return shown
+    time = "in the limit of long sequences" if costs.horizon is None else f"over {costs.horizon} readings"
+    return shown + paragraphs(f"Found {time}: {', '.join(sorted(set(costs.method.ravel().tolist())))}.")
 
 
 def _models(design: AnyDesign) -> str:
@@ -256,7 +283,8 @@ def _models(design: AnyDesign) -> str:
     if not model:
         family = design.family
         kinds = [] if family is None else sorted({type(family.model(v)).__name__ for v in design.values})
-        return paragraphs(text.models_given(kinds))
+        given = f"The models were given, not fitted: {', '.join(kinds)}."
+        return paragraphs(given if kinds else "The design was made from bare costs.")
     parts = paragraphs(f"Chosen: {model.get('reason') or model.get('name')}.")
     rows = candidates(model)
     if rows:
@@ -272,26 +300,25 @@ def _models(design: AnyDesign) -> str:
 def _gate(known: Plain) -> str:
     """Whether the models fit held-out data, test by test."""
     found, wrong = known.get("gate"), doubts(known)
-    parts = box(wrong, warning=True) if wrong else paragraphs(text.GATE_PASSED)
+    parts = box(wrong, warning=True) if wrong else paragraphs(page_text("gate_passed"))
     if not found:
         return parts
     if found.get("scores") and found.get("false_alarm"):
-        parts += paragraphs(text.gate_size(found["scores"], found["false_alarm"]))
+        parts += paragraphs(page_text("gate_size", scores=found["scores"], false_alarm=found["false_alarm"]))
     lines = []
     for v in found.get("verdicts") or ():
         numbers = [_number(v.get(key)) for key in ("value", "p", "limit")]
         where = label("all" if v.get("class") is None else v["class"])
         passed = "passed" if v.get("passed") else "failed"
         lines.append([str(v.get("name", "")), where, *numbers, passed, str(v.get("sentence") or "")])
-    head = ("Test", "Value", "Statistic", "p-value", "Limit", "Verdict", "In words")
-    return parts + (table("Scores on held-out data, test by test", head, lines, numbers=(2, 3, 4)) if lines else "")
+    return parts + (page_table("gate", lines) if lines else "")
 
 
 def _data(design: AnyDesign) -> str:
     """Columns, period, grid, how the parameter moves, and what was done to the data."""
     known = about(design)
     if not known:
-        return paragraphs(text.NO_DATA)
+        return paragraphs(page_text("no_data"))
     rows = [("Readings", ", ".join(readings_of(known))), ("Private column", str(known.get("private")))]
     names = (("time", "Time column"), ("segment", "Segments by"))
     rows += [(name, str(known[key])) for key, name in names if known.get(key)]
@@ -381,7 +408,7 @@ def audit_report(audit: Audit, design: AnyDesign | None = None, scores: Scores |
 
     """
     known = {} if design is None else about(design)
-    curve = "" if design is None else paragraphs(text.BY_THEOREM) + frontier(design)
+    curve = "" if design is None else paragraphs(page_text("by_theorem")) + frontier(design)
     return _html.report(
         text.page_title("Audit", known.get("private"), readings_of(known)),
         made_by(design),
@@ -426,18 +453,25 @@ def _summary(audit: Audit, design: AnyDesign | None) -> str:
     found = [] if design is None else warnings(design)
     return (
         box([results.verdict(audit)], warning=warning, lead="Warning" if warning else "Outcome")
-        + (box([text.ONE_RELEASE], warning=True, lead="Keep this page secret") if one_release else "")
+        + (box([page_text("one_release")], warning=True, lead="Keep this page secret") if one_release else "")
         + (box(found, warning=True, lead="The models") if found else "")
-        + paragraphs(f"The audit was made {text.attacked(audit.how)}.")
+        + paragraphs(f"The audit was made {page_entry('attacked', audit.how)}.")
         + pairs("Right guesses of 100", right_guesses(audit))
         + paragraphs(
-            text.accuracy_note(audit.confidence, bool(audit.of("noise")), results.tried(audit)),
+            _accuracy_note(audit),
             learned(audit),
             premise(audit),
             results.judged(audit),
         )
         + (box(notes, lead="Notes") if notes else "")
     )
+
+
+def _accuracy_note(audit: Audit) -> str:
+    """What numbers of right guesses mean."""
+    noise = page_text("noise") if audit.of("noise") else ""
+    said = (page_text("accuracy", confidence=100.0 * audit.confidence), noise, text.best_of(results.tried(audit)))
+    return " ".join(words for words in said if words)
 
 
 def right_guesses(audit: Audit) -> text.Pairs:
@@ -466,15 +500,30 @@ def learned(audit: Audit) -> str:
     if not rows:
         return ""
     most = max(rows, key=lambda row: -math.inf if math.isnan(row.nats.low) else row.nats.low)
-    return text.learned_bits(most.nats, most.shown, len(rows), audit.confidence)
+    value, low, high = (x / math.log(2.0) for x in most.nats)
+    best = f"{most.shown}, the best of {len(rows)}, chosen afterwards" if len(rows) > 1 else most.shown
+    facts = {"shown": text.with_interval((value, low, high)), "best": best}
+    if not low > 0.0:
+        return page_text("learned_nothing", **facts)
+    return page_text("learned", least=low, confidence=100.0 * audit.confidence, **facts)
 
 
 def premise(audit: Audit) -> str:
-    """That the best adversary does better than the oracle, and the possible reasons; empty where it does not."""
+    """That the best adversary does better than the oracle, and the possible reasons; empty where it does not.
+
+    Right models do not allow it for a constant value. They do for one that moves: the oracle takes it for a Markov
+    chain, and a value with a rhythm is more predictable than that.
+    """
     best, oracle = strongest(audit), audit.row("oracle")
     if best is None or oracle is None or not best.balanced.value > oracle.balanced.value + _MORE:
         return ""
-    return text.beats_oracle(best.title or best.adversary, best.balanced, oracle.balanced, audit.moving)
+    rule, why = "With right models nobody can. ", "the models are not right"
+    if audit.moving:
+        rule, why = "", "either the models are not right, or the private value moves more regularly than a Markov chain"
+    sure = best.balanced.low > oracle.balanced.high
+    why = f"So {why}" if sure else f"It may be chance, as the intervals meet; if it is not, {why}"
+    shown = {"best": text.share_of_100(best.balanced), "oracle": text.share_of_100(oracle.balanced)}
+    return page_text("beats_oracle", name=best.title or best.adversary, why=f"{rule}{why}.", **shown)
 
 
 def _tried(audit: Audit) -> str:
@@ -485,7 +534,7 @@ def _tried(audit: Audit) -> str:
     lines = []
     for row in ordered([*rows, *only]):
         other = timed.get(row.adversary) if row.adversary != "clock" else row
-        line = [row.title or row.adversary, text.adversary_does(row.adversary)]
+        line = [row.title or row.adversary, page_entry("does", row.adversary, "own")]
         line.append("-" if row.clock else text.share_of_100(row.balanced))
         if timed:
             line.append("-" if other is None else text.share_of_100(other.balanced))
@@ -513,8 +562,8 @@ def _apart(audit: Audit, design: AnyDesign | None) -> str:
             "adversaries that were not tried, and other readings",
         ),
     ]
-    parts = paragraphs(text.THEOREM_AND_EXPERIMENT)
-    parts += table("Theorem and experiment, side by side", ("", "The theorem", "The experiment"), rows)
+    parts = paragraphs(page_text("theorem_and_experiment"))
+    parts += page_table("apart", rows)
     if audit.bound is not None:
         parts += paragraphs(f"The theorem in full: {text.error_bound(audit.bound, audit.moving)}.")
     if design is not None:
@@ -549,8 +598,7 @@ def _measured(audit: Audit) -> str:
                 name = f"The clock and {title}" if clock else _capital(title)
                 figures = (str(best.balanced), str(best.error), text.at_least(best.nats))
                 rows.append([name, best.title or best.adversary, *figures])
-    head = ("Seen", "Best adversary", "Balanced accuracy", "Wrong guesses", "Nats a guess, at least")
-    shown = table("The best adversary on each kind of data", head, rows, numbers=(2, 3, 4))
+    shown = page_table("best", rows)
     note = f"Nats: the lower end of the interval. {text.best_of(results.tried(audit))}".rstrip()
     return shown + paragraphs(note) + _price(audit)
 
@@ -571,7 +619,7 @@ def _price(audit: Audit) -> str:
 
 def _glance(audit: Audit, design: AnyDesign | None) -> str:
     """The design and the audit in a small table."""
-    rows = [("Attacked", text.attacked(audit.how)), ("Values of the private parameter", str(audit.values))]
+    rows = [("Attacked", page_entry("attacked", audit.how)), ("Values of the private parameter", str(audit.values))]
     if audit.design:
         rows.append(("Design", audit.design))
     if design is not None:
@@ -586,7 +634,11 @@ def _glance(audit: Audit, design: AnyDesign | None) -> str:
 
 def _not_protected(audit: Audit, time: str | None) -> str:
     """What neither the theorem nor this audit covers."""
-    return bullets([*text.audit_not_protected(audit.how == "simulated", time), text.NOT_PROTECTED["safety"]])
+    sensor, *items = page_list("not_protected")
+    items = [sensor, *items] if audit.how == "simulated" else items
+    if time is not None:
+        items.append(f"The column {label(time)}, which leaves as it is.")
+    return bullets([*items, text.NOT_PROTECTED["safety"]])
 
 
 # Of an audit, for those who check -------------------------------------------------------------------------------------
@@ -602,11 +654,7 @@ def _adversaries(audit: Audit) -> str:
         guides.append(Guide(audit.budget, "the design's leakage"))
     if nats:
         words = "What each adversary learned without the clock, in nats a guess: estimates with their intervals."
-        caption = (
-            "Learned beyond the prior, nats a guess: the estimate, and its interval. What was learned at least is the "
-            "lower end. Negative: the adversary's own posterior was worse than the prior. "
-            f"{text.best_of(results.tried(audit))}"
-        ).rstrip()
+        caption = page_text("nats", best_of=text.best_of(results.tried(audit)))
         parts += figure(dots(nats, guides, "nats a guess", words), caption)
     return parts + "".join(_table(audit, data) for data in text.DATA)
 
@@ -629,10 +677,9 @@ def _table(audit: Audit, data: str) -> str:
     rows = ordered(audit.of(data, references=True))
     if not rows:
         return ""
-    head = ("Adversary", "Balanced accuracy", "Error", "Gain over the clock", "Nats a guess", "Adjusted p-value")
-    lines = [_cells(audit, row) for row in rows]
     title = _capital(text.DATA[data])
-    return details(f"{title}: all figures", table(title, (*head, "Seconds", "Verdict"), lines, numbers=range(1, 7)))
+    shown = page_table("figures", [_cells(audit, row) for row in rows], title=title)
+    return details(f"{title}: all figures", shown)
 
 
 def _cells(audit: Audit, row: Row) -> list[str]:
@@ -644,9 +691,9 @@ def _cells(audit: Audit, row: Row) -> list[str]:
 def _fit(audit: Audit, scores: Scores | None) -> str:
     """The scores of the raw readings under the models: whether the theorem's main condition holds."""
     if audit.how == "simulated":
-        return paragraphs("The readings were simulated by the models: they fit by definition.")
+        return paragraphs(page_text("fit_simulated"))
     if scores is None or not scores.rows:
-        return paragraphs("The scores of the raw readings under the models are not known to this audit.")
+        return paragraphs(page_text("fit_unknown"))
     rows = scores.rows[:_MOST]
     worst = max(rows, key=lambda row: abs(row.spread - 1.0) + abs(row.mean))
     shape = f"Histograms of scores by value. The furthest from normal is {worst.value}: mean {worst.mean:.2f}, "
@@ -657,14 +704,11 @@ def _fit(audit: Audit, scores: Scores | None) -> str:
         first = f"{row.memory[0]:+.3f}" if row.memory and math.isfinite(row.memory[0]) else "-"
         numbers = (f"{row.count:,}", f"{row.mean:.3f}", f"{row.spread:.3f}", f"{row.beyond:.5f}", first)
         lines.append([row.value, row.channel, *numbers])
-    moments = ("Scores", "Mean (0)", "Standard deviation (1)", "Beyond 4 (0.00006)", "Autocorrelation at lag 1 (0)")
-    caption = "Scores of the raw readings; in brackets what is right"
-    shown = table(caption, ("Value", "Channel", *moments), lines, numbers=range(2, 7))
     return (
-        paragraphs(text.FIT_LEAD)
+        paragraphs(page_text("fit_lead"))
         + figure(bells(rows, shape), "Scores of the raw readings (line) on the normal density (filled).")
         + figure(memories(rows, lags), "Autocorrelation of scores by lag. The band holds 95 percent of white noise.")
-        + details("The same as a table", shown)
+        + details("The same as a table", page_table("scores", lines))
     )
 
 
@@ -672,18 +716,18 @@ def _utility(audit: Audit) -> str:
     """What is left of the readings for honest use."""
     found = audit.utility
     if found is None:
-        return paragraphs(text.utility_not_measured(audit.how == "simulated"))
+        why = " for simulated readings; it is for those from a file" if audit.how == "simulated" else ""
+        return paragraphs(page_text("utility_not_measured", why=why))
     say = text.with_interval
     lines = [
         [c.name, say(c.mean_absolute), say(c.root_mean_square), say(c.relative), say(c.daily)] for c in found.channels
     ]
-    head = ("Channel", "Mean absolute error", "Root mean square", "Over the mean reading", "Of daily means")
-    parts = paragraphs(text.utility_lead(found.readings, found.copies, found.blocks, found.confidence))
-    parts += table("Distance of the output from the readings", head, lines, numbers=range(1, 5))
+    copies = f", {found.copies} disguised copies of each" if found.copies > 1 else ""
+    size = {"readings": found.readings, "blocks": found.blocks, "confidence": 100.0 * found.confidence}
+    parts = paragraphs(page_text("utility_lead", copies=copies, **size)) + page_table("utility", lines)
     parts += _alarms(found.channels) + _spectra(found.channels)
     if found.own:
-        own = [[name, say(value)] for name, value in found.own.items()]
-        parts += table("Your own", ("Figure", "Value"), own, numbers=(1,))
+        parts += page_table("own", [[name, say(value)] for name, value in found.own.items()])
     return parts
 
 
@@ -695,8 +739,7 @@ def _alarms(channels: tuple[Channel, ...]) -> str:
             shown = [text.share_in_percent(share, " %") for share in shares]
             above = (f"{c.alarm.threshold:g}", f"{100.0 * c.alarm.time:.3g} %")
             lines.append([c.name, *above, *shown, str(c.alarm.episodes)])
-    head = ("Channel", "Above", "Of the time", "Reported", "Reported by mistake", "Episodes missed", "Episodes")
-    return table("Alarms at a threshold", head, lines, numbers=range(1, 7)) if lines else ""
+    return page_table("alarms", lines) if lines else ""
 
 
 def _spectra(channels: tuple[Channel, ...]) -> str:
@@ -709,15 +752,14 @@ def _spectra(channels: tuple[Channel, ...]) -> str:
         for name, found in spectra
         for band in found.bands
     ]
-    head = ("Channel", "Periods", "Distance, dB", "Power of the output over that of the readings, dB")
-    shown = table("Spectrum, by bands", head, lines, numbers=(2, 3))
-    return paragraphs(f"Log-spectral distance over all frequencies: {whole}.") + shown
+    return paragraphs(f"Log-spectral distance over all frequencies: {whole}.") + page_table("spectra", lines)
 
 
 def _method(audit: Audit) -> str:
     """How intervals and p-values were made."""
-    tests = sorted({text.p_value_method(row.test) for row in audit.rows if row.test})
-    return paragraphs(*text.audit_method(tests, audit.level, results.tried(audit)), results.judged(audit))
+    tests = ", ".join(sorted({page_entry("tests", row.test) for row in audit.rows if row.test})) or "none"
+    method = page_list("method", tests=tests, level=audit.level, best_of=text.best_of(results.tried(audit)))
+    return paragraphs(*method, results.judged(audit))
 
 
 def _capital(words: str) -> str:

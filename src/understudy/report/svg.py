@@ -47,7 +47,7 @@ def heat_map(rows: Sequence[str], columns: Sequence[str], values: Sequence[Seque
             parts.append(f'<text x="{_NAMES - 10}" y="{y + high / 2 + 4:.1f}" text-anchor="end">{name}</text>')
         for j, p in enumerate(row):
             x = _NAMES + wide * j
-            told = f"{columns[j]} given {rows[i]}: {_probability(p)}"
+            told = f"{columns[j]} given {rows[i]}: {probability(p)}"
             parts.append(
                 f'<rect class="cell" x="{x + 1}" y="{y + 1}" width="{wide - 2}" height="{high - 2}" '
                 f'fill-opacity="{0.04 + 0.5 * p:.3f}"><title>{escape(told)}</title></rect>'
@@ -55,7 +55,7 @@ def heat_map(rows: Sequence[str], columns: Sequence[str], values: Sequence[Seque
             if written:
                 faint = ' class="faint"' if p == 0.0 else ""
                 at = f'x="{x + wide / 2:.1f}" y="{y + high / 2 + 4:.1f}" text-anchor="middle"'
-                parts.append(f"<text {at}{faint}>{escape(_probability(p))}</text>")
+                parts.append(f"<text {at}{faint}>{escape(probability(p))}</text>")
     return _svg(width, height, words, parts)
 
 
@@ -149,8 +149,12 @@ def _short(word: str, most: int) -> str:
     return word if len(word) <= most else word[: most - 1] + "…"
 
 
-def _probability(x: float) -> str:
-    """Three decimals, nothing rounded to certainty or to never."""
+def probability(x: float) -> str:
+    """Three decimals, nothing rounded to certainty or to never.
+
+    >>> [probability(x) for x in (0.0, 1e-5, 0.25, 0.99999, 1.0)]
+    ['0', '<0.001', '0.250', '>0.999', '1']
+    """
     if x in (0.0, 1.0):
         return f"{x:g}"
     return "<0.001" if x < 0.0005 else ">0.999" if x >= 0.9995 else f"{x:.3f}"
