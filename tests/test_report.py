@@ -192,8 +192,8 @@ def test_a_large_kernel_has_a_scale_instead_of_numbers(ax):
 def test_costs_are_written_in_and_forbidden_pairs_masked(ax):
     """Infinite is a sign, not a colour."""
     matrix = np.array([[0.0, 3.0, np.inf], [2.0, 0.0, 1.0]])
-    choices = {"horizon": None, "distortion": "huber", "values": ("a", "b"), "pseudo": (1, 2, 3), "replications": 0}
-    costs = Costs(matrix, np.zeros((2, 3)), np.full((2, 3), "exact"), None, (1.0, 0.0), choices)
+    found = matrix, np.zeros((2, 3)), np.full((2, 3), "exact"), None
+    costs = Costs(*found, 1.0, 0.0, None, "huber", ("a", "b"), (1, 2, 3), 0)
     assert us.report.plot_costs(costs, ax) is ax
     assert [text.get_text() for text in ax.texts] == ["0", "3", "∞", "2", "0", "1"]
     assert np.ma.getmaskarray(ax.images[0].get_array()).tolist() == [[False, False, True], [False] * 3]

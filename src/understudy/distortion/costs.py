@@ -25,13 +25,14 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from understudy._types import Array, Frozen, Index, Plain, Progress, Seed, Value
+from understudy._types import Array, Index, Plain, Progress, Seed, Value
 from understudy.distortion.exact import Filters, Linear, continuous, distances, linear_form, mean_readings, separate
 from understudy.distortion.measures import Function, Measure
 from understudy.distortion.quadrature import FLOOR, Integral, Integrand, Laws, Staircase, noise_of, staircases, together
@@ -288,7 +289,8 @@ class Work:
 SEED = 20230202  # a design that is computed twice is the same design
 
 
-class Costs(Frozen):
+@dataclass(frozen=True, repr=False, eq=False)
+class Costs:
     """A cost matrix with what is known about its entries; `costs` makes one.
 
     `matrix`, `error` and `method` are (m, n). `error` is a standard error for Monte Carlo, an estimate of
@@ -299,39 +301,30 @@ class Costs(Frozen):
     exist), for distortions relative to the level of the readings; `mean_reading_error` its standard error.
     """
 
-    __slots__ = (
-        "_groups", "distortion", "error", "horizon", "matrix", "mean_reading", "mean_reading_error", "method",
-        "pseudo", "replications", "values",
-    )  # fmt: skip
+    matrix: Array
+    error: Array
+    method: NDArray[np.str_]
+    groups: Array | None
+    """The means of the groups of replications, (groups, m, n), where there was a simulation."""
+    mean_reading: float
+    mean_reading_error: float
+    horizon: int | None
+    distortion: str
+    values: tuple[Value, ...]
+    pseudo: tuple[Value, ...]
+    replications: int
 
-    def __init__(
-        self,
-        matrix: Array,
-        error: Array,
-        method: NDArray[np.str_],
-        groups: Array | None,
-        mean_reading: tuple[float, float],
-        choices: dict[str, Any],
-    ) -> None:
-        self.matrix, self.error, self.method = matrix, error, method
-        self._groups = groups
-        self.mean_reading, self.mean_reading_error = mean_reading
-        self.horizon: int | None = choices["horizon"]
-        self.distortion: str = choices["distortion"]
-        self.values: tuple[Value, ...] = choices["values"]
-        self.pseudo: tuple[Value, ...] = choices["pseudo"]
-        self.replications: int = choices["replications"]
-        for array in (matrix, error, method, groups):
+    def __post_init__(self) -> None:
+        for array in (self.matrix, self.error, self.method, self.groups):
             if array is not None:
                 array.flags.writeable = False
 
     def to_dict(self) -> Plain:
         """How the costs were found, as a stored design keeps it; the matrix itself stands beside it."""
-        groups = self._groups
         return {
             "error": matrix_to_plain(self.error),
             "method": self.method.tolist(),
-            "groups": None if groups is None else matrix_to_plain(groups),
+            "groups": None if self.groups is None else matrix_to_plain(self.groups),
             "mean_reading": number_to_plain(float(self.mean_reading)),
             "mean_reading_error": number_to_plain(float(self.mean_reading_error)),
             "horizon": self.horizon,
@@ -358,15 +351,14 @@ class Costs(Frozen):
             matrix_from_plain("costs.error", given["error"], matrix.shape),
             method,
             None if groups is None else matrix_from_plain("costs.groups", groups, (len(groups), *matrix.shape)),
-            (
-                number_from_plain("mean_reading", given["mean_reading"]),
-                number_from_plain("mean_reading", given["mean_reading_error"]),
-            ),
-            {
-                "horizon": horizon, "distortion": given["distortion"], "replications": count,
-                "values": tuple(values), "pseudo": tuple(pseudo),
-            },
-        )  # fmt: skip
+            number_from_plain("mean_reading", given["mean_reading"]),
+            number_from_plain("mean_reading", given["mean_reading_error"]),
+            horizon,
+            given["distortion"],
+            tuple(values),
+            tuple(pseudo),
+            count,
+        )
 
     def __repr__(self) -> str:
         m, n = self.matrix.shape
@@ -395,12 +387,12 @@ class Costs(Frozen):
         simulated = used & (self.method == MONTE_CARLO)
         # estimates of quadrature errors are not independent draws: they add up
         rest = float((np.abs(w) * self.error)[used & ~simulated].sum())
-        if self._groups is None or not simulated.any():
+        if self.groups is None or not simulated.any():
             return value, rest
         # an error that the groups do not show is a bound on what was not seen: it adds up too
-        shown = self._groups.std(axis=0, ddof=1) / math.sqrt(len(self._groups))
+        shown = self.groups.std(axis=0, ddof=1) / math.sqrt(len(self.groups))
         rest += float((np.abs(w) * self.error)[simulated & (self.error > 2.0 * shown)].sum())
-        sums = self._groups[:, simulated] @ w[simulated]
+        sums = self.groups[:, simulated] @ w[simulated]
         return value, math.hypot(float(sums.std(ddof=1)) / math.sqrt(len(sums)), rest)
 
 
@@ -466,10 +458,10 @@ def costs(
     mean = work.mean_reading(family.prior, simulated)
     if progress is not None:
         progress(1.0)
-    chosen = {"horizon": horizon, "distortion": work.measure.name, "values": family.values, "pseudo": tuple(values)}
-    chosen["replications"] = 0 if simulated is None else simulated.replications
-    groups = None if simulated is None else simulated.groups
-    return Costs(work.matrix, work.error, work.method, groups, mean, chosen)
+    groups, count = (None, 0) if simulated is None else (simulated.groups, simulated.replications)
+    name, pseudo_values = work.measure.name, tuple(values)
+    found = work.matrix, work.error, work.method
+    return Costs(*found, groups, *mean, horizon, name, family.values, pseudo_values, count)
 
 
 def _several(pseudo: Iterable[Value]) -> tuple[Value, ...]:
