@@ -1,6 +1,6 @@
 """Identification: from a labelled history to a family of models, `us.fit`.
 
-`identify` goes from a `History` to a `Family` in these steps:
+A fit goes from a `History` to a `Family` in these steps:
 
 1. The grid of each channel is detected, and readings are moved to it (`identify.grid`).
 2. The last part of the time is held out (`History.split`).
@@ -66,142 +66,6 @@ if TYPE_CHECKING:
 
 Orders: TypeAlias = int | Iterable[int]
 T = TypeVar("T")
-
-
-# From a history to a family -----------------------------------------------------------------------
-
-
-def identify(history: History, settings: Identifier, resampling: Plain | None = None) -> Identification:
-    """Fit, choose and test on a history, as an identifier says."""
-    tell = settings.progress or (lambda _: None)
-    tell(0.02)
-    columns = history.stack().T
-    places, forms = [decimals(column) for column in columns], [form(column) for column in columns]
-    notes = text.Notes(history.notes)
-    cells = channels(history, settings.grid, notes, ends=not history.public)
-    if isinstance(settings.grid, str) and settings.grid == "auto":
-        cells = coarsen(history, cells, forms, notes)
-    history = snap_to_grid(history, cells, notes)
-    train, held = _split(history, settings.holdout)
-    offset: Offset | None = None
-    if history.public:
-        offset = fit_offset(train, notes)
-        offset = replace(offset, steps=tuple(None if cell is None else cell.step for cell in cells))
-        train, held = without_offset(train, offset), None if held is None else without_offset(held, offset)
-    chain = chain_of(history)
-    tell(0.05)
-    classes = makers(train, settings.model, settings.order, settings.random_state)
-    choice = choose(
-        train,
-        classes,
-        unusable=lambda candidate: obstacle(candidate, cells),
-        wanted=next(iter(classes)) if len(classes) == 1 else None,
-        progress=lambda share: tell(0.05 + 0.75 * share),
-    )
-    candidate = put_on_grid(classes[choice.key](train), cells)
-    tell(0.85)
-    verdict = None if held is None else gate(candidate.models, held, random_state=settings.random_state)
-    tell(0.92)
-    notes += text.chain_notes(chain.values, chain.prior.tolist(), chain.durations.tolist(), chain.period is not None)
-    notes.append(choice.reason)
-    if held is not None and verdict is not None and not verdict.passed and settings.model == "auto":
-        other = _free(choice, train, cells, settings)
-        if other is not None:
-            second = gate(other.models, held, random_state=settings.random_state)
-            failed = len(verdict.failed), len(verdict.verdicts)
-            notes.append(text.free_noise_offered(candidate.name, failed, other.name, second.passed, len(second.failed)))
-            if second.passed:
-                candidate, verdict = other, second
-    tell(1.0)
-    notes += candidate.notes
-    if verdict is not None and verdict.warning is not None:
-        notes.append(verdict.warning.rstrip("."))
-    across = all(_crosses_gaps(model) for model in candidate.models.values())
-    if not across:
-        notes.add("no law across gaps", name=candidate.name)
-    about = {
-        "readings": list(history.readings),
-        "private": history.private,
-        "time": history.time,
-        "zone": history.zone,
-        "segment": _plain(settings.segment),
-        "period": history.period,
-        "resampling": resampling,
-        "public": None if offset is None else offset.to_plain(),
-        "grid": plain(cells),
-        "decimals": places,
-        "units": None,
-        "bins": None if history.bins is None else history.bins.to_plain(),
-        "form": forms,
-        "chain": chain.to_plain(),
-        "model": {
-            "name": candidate.name,
-            "parameters": _plain(candidate.parameters),
-            "count": candidate.count,
-            "table": choice.to_plain(),
-            "reason": choice.reason,
-            "across_gaps": across,
-        },
-        "gate": None if verdict is None else verdict.to_plain(),
-        "notes": list(notes),
-    }
-    family = Family(dict(candidate.models), values=history.values, prior=chain.prior, about=about)
-    return Identification(family, candidate, choice, chain, verdict, tuple(notes))
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Identification:
-    """What a fit found."""
-
-    family: Family
-    candidate: Candidate
-    choice: Choice
-    chain: Chain
-    gate: Gate | None
-    notes: tuple[str, ...]
-
-
-def _split(history: History, holdout: float | None) -> tuple[History, History | None]:
-    if holdout is None or holdout == 0.0:
-        return history, None
-    if isinstance(holdout, bool) or not isinstance(holdout, (int, float)) or not 0.0 < holdout <= 0.9:
-        raise ConfigurationError(f"holdout = {holdout!r}; it is a share of the time, from 0 to 0.9")
-    return history.split(float(holdout))
-
-
-def _crosses_gaps(model: Model) -> bool:
-    """Whether the model has a law for what follows a missing reading."""
-    try:
-        model.skip(model.start())
-    except MissingReadingError:
-        return False
-    return True
-
-
-def _free(choice: Choice, train: History, cells: Channels, settings: Identifier) -> Candidate | None:
-    """The class whose noise has no assumed shape, fitted, unless it was chosen anyway or cannot be used."""
-    classes = makers(train, "free", settings.order, settings.random_state)
-    if choice.key in classes:
-        return None
-    (maker,) = classes.values()
-    try:
-        found = maker(train)
-    except UnderstudyError:  # too few readings, say: then there is nothing to offer
-        return None
-    return None if obstacle(found, cells) else put_on_grid(found, cells)
-
-
-def _plain(x: Any) -> Any:
-    """Plain numbers and lists; what is not finite becomes None."""
-    if isinstance(x, dict):
-        return {str(key): _plain(value) for key, value in x.items()}
-    if isinstance(x, (list, tuple, np.ndarray)):
-        return [_plain(value) for value in x]
-    if isinstance(x, np.generic):
-        x = x.item()
-    if isinstance(x, float) and not np.isfinite(x):
-        return None
-    return x if isinstance(x, (int, float, str, bool)) or x is None else str(x)
 
 
 # `us.fit`, and `us.Identifier`, the scikit-learn shaped class under it -------------------------------
@@ -334,11 +198,102 @@ class Identifier:
             self._readings(table), self.private, self.time, self.segment, self.period, self.bins, self.public,
             self.actuators,
         )  # fmt: skip
-        history, resampling = resample_held_readings(table, columns)
-        found = identify(history, self, resampling)
-        self.family_, self.params_ = found.family, dict(found.candidate.parameters)
-        self.table_, self.chain_, self.gate_, self.notes_ = found.choice, found.chain, found.gate, found.notes
+        return self._identify(*resample_held_readings(table, columns))
+
+    def _identify(self, history: History, resampling: Plain | None) -> Identifier:
+        """Fit, choose and test on a history; `resampling` says how its rows were put together."""
+        tell = self.progress or (lambda _: None)
+        tell(0.02)
+        columns = history.stack().T
+        places, forms = [decimals(column) for column in columns], [form(column) for column in columns]
+        notes = text.Notes(history.notes)
+        cells = channels(history, self.grid, notes, ends=not history.public)
+        if isinstance(self.grid, str) and self.grid == "auto":
+            cells = coarsen(history, cells, forms, notes)
+        history = snap_to_grid(history, cells, notes)
+        train, held = _split(history, self.holdout)
+        offset: Offset | None = None
+        if history.public:
+            offset = fit_offset(train, notes)
+            offset = replace(offset, steps=tuple(None if cell is None else cell.step for cell in cells))
+            train, held = without_offset(train, offset), None if held is None else without_offset(held, offset)
+        chain = chain_of(history)
+        tell(0.05)
+        classes = makers(train, self.model, self.order, self.random_state)
+        choice = choose(
+            train,
+            classes,
+            unusable=lambda candidate: obstacle(candidate, cells),
+            wanted=next(iter(classes)) if len(classes) == 1 else None,
+            progress=lambda share: tell(0.05 + 0.75 * share),
+        )
+        candidate = put_on_grid(classes[choice.key](train), cells)
+        tell(0.85)
+        verdict = None if held is None else gate(candidate.models, held, random_state=self.random_state)
+        tell(0.92)
+        notes += text.chain_notes(
+            chain.values, chain.prior.tolist(), chain.durations.tolist(), chain.period is not None
+        )
+        notes.append(choice.reason)
+        if held is not None and verdict is not None and not verdict.passed and self.model == "auto":
+            other = self._free_noise(choice, train, cells)
+            if other is not None:
+                second = gate(other.models, held, random_state=self.random_state)
+                failed = len(verdict.failed), len(verdict.verdicts)
+                notes.append(
+                    text.free_noise_offered(candidate.name, failed, other.name, second.passed, len(second.failed))
+                )
+                if second.passed:
+                    candidate, verdict = other, second
+        tell(1.0)
+        notes += candidate.notes
+        if verdict is not None and verdict.warning is not None:
+            notes.append(verdict.warning.rstrip("."))
+        across = all(_crosses_gaps(model) for model in candidate.models.values())
+        if not across:
+            notes.add("no law across gaps", name=candidate.name)
+        about = {
+            "readings": list(history.readings),
+            "private": history.private,
+            "time": history.time,
+            "zone": history.zone,
+            "segment": _plain(self.segment),
+            "period": history.period,
+            "resampling": resampling,
+            "public": None if offset is None else offset.to_plain(),
+            "grid": plain(cells),
+            "decimals": places,
+            "units": None,
+            "bins": None if history.bins is None else history.bins.to_plain(),
+            "form": forms,
+            "chain": chain.to_plain(),
+            "model": {
+                "name": candidate.name,
+                "parameters": _plain(candidate.parameters),
+                "count": candidate.count,
+                "table": choice.to_plain(),
+                "reason": choice.reason,
+                "across_gaps": across,
+            },
+            "gate": None if verdict is None else verdict.to_plain(),
+            "notes": list(notes),
+        }
+        self.family_ = Family(dict(candidate.models), values=history.values, prior=chain.prior, about=about)
+        self.params_, self.notes_ = dict(candidate.parameters), tuple(notes)
+        self.table_, self.chain_, self.gate_ = choice, chain, verdict
         return self
+
+    def _free_noise(self, choice: Choice, train: History, cells: Channels) -> Candidate | None:
+        """The class whose noise has no assumed shape, fitted, unless it was chosen anyway or cannot be used."""
+        classes = makers(train, "free", self.order, self.random_state)
+        if choice.key in classes:
+            return None
+        (maker,) = classes.values()
+        try:
+            found = maker(train)
+        except UnderstudyError:  # too few readings, say: then there is nothing to offer
+            return None
+        return None if obstacle(found, cells) else put_on_grid(found, cells)
 
     def score(self, X: Data, y: Column | None = None) -> float:
         """Mean log-density of the readings of another frame under the fitted family, in nats a reading."""
@@ -357,6 +312,36 @@ class Identifier:
             return names_of(self.reading)
         others = {self.private, self.time, *names_of(self.segment or ()), *names_of(self.public)}
         return tuple(name for name in table.names if name not in others)
+
+
+def _split(history: History, holdout: float | None) -> tuple[History, History | None]:
+    if holdout is None or holdout == 0.0:
+        return history, None
+    if isinstance(holdout, bool) or not isinstance(holdout, (int, float)) or not 0.0 < holdout <= 0.9:
+        raise ConfigurationError(f"holdout = {holdout!r}; it is a share of the time, from 0 to 0.9")
+    return history.split(float(holdout))
+
+
+def _crosses_gaps(model: Model) -> bool:
+    """Whether the model has a law for what follows a missing reading."""
+    try:
+        model.skip(model.start())
+    except MissingReadingError:
+        return False
+    return True
+
+
+def _plain(x: Any) -> Any:
+    """Plain numbers and lists; what is not finite becomes None."""
+    if isinstance(x, dict):
+        return {str(key): _plain(value) for key, value in x.items()}
+    if isinstance(x, (list, tuple, np.ndarray)):
+        return [_plain(value) for value in x]
+    if isinstance(x, np.generic):
+        x = x.item()
+    if isinstance(x, float) and not np.isfinite(x):
+        return None
+    return x if isinstance(x, (int, float, str, bool)) or x is None else str(x)
 
 
 def resample_held_readings(table: Table, columns: Columns) -> tuple[History, Plain | None]:

@@ -33,6 +33,7 @@ from understudy import text
 from understudy._types import Array, Value
 from understudy.errors import ConfigurationError, ModelError, ReadingError
 from understudy.identify.history import History
+from understudy.identify.resample import phase_of
 from understudy.stream.release import COARSE, as_form
 from understudy.transform.readings import as_readings, finite_or_missing
 
@@ -241,9 +242,7 @@ def _judge(seen: Visits, near: Array, candidate: float, tolerance: float) -> Lat
     if step is None or limit > _BLUR * step:
         return None
     middle = float(near[near.size // 2])
-    place = (near - middle) / step
-    phase = float(np.angle(np.exp(2j * np.pi * place).sum())) / (2.0 * np.pi)
-    phase += float(np.median(place - phase - np.rint(place - phase)))  # outliers pull the mean direction
+    phase = phase_of((near - middle) / step)
     lattice = Lattice(*_line(near, step, middle + phase * step, limit), limit)
     if lattice.nearest(near)[1].mean() < 0.9 * _PARTIAL:
         return None

@@ -96,7 +96,7 @@ def place(rows: Rows, period: float) -> tuple[Rows, int, float]:
     step = period * SECOND
     offset = (rows.ns - rows.ns[0]) / step
     # the phase that suits most: the median of what is left after whole periods
-    phase = _phase(offset)
+    phase = phase_of(offset)
     index = np.rint(offset - phase).astype(np.int64)
     jitter = float(np.quantile(np.abs(offset - phase - index), 0.99))
     origin = rows.ns[0] + round((phase + index[0]) * step)
@@ -106,10 +106,15 @@ def place(rows: Rows, period: float) -> tuple[Rows, int, float]:
     return some._replace(ns=origin + np.rint(index[kept] * step).astype(np.int64)), int((~kept).sum()), jitter
 
 
-def _phase(offset: Array) -> float:
+def phase_of(offset: Array) -> float:
+    """Where numbers lie within a whole one: by their mean direction, and the median of what that leaves.
+
+    >>> round(phase_of(np.array([0.2, 1.2, 7.2, 3.9])), 6)
+    0.2
+    """
     turn = float(np.angle(np.exp(2j * np.pi * offset).mean())) / (2.0 * np.pi)
     rest = offset - turn
-    return turn + float(np.median(rest - np.rint(rest)))
+    return turn + float(np.median(rest - np.rint(rest)))  # outliers pull the mean direction
 
 
 def resample(rows: Rows, period: float, last: bool = False) -> tuple[Rows, int]:

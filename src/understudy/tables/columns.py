@@ -352,7 +352,7 @@ class ArrowColumn:
             return times.of_array(array.to_numpy(zero_copy_only=False), getattr(kind, "tz", None))
         if types.is_time(kind):
             clock = array.cast("time64[ns]").view("int64").fill_null(0)
-            return times.of_day(clock.to_numpy(zero_copy_only=False), absent)
+            return Times(clock.to_numpy(zero_copy_only=False), absent, Kind.OF_DAY, {})
         if types.is_decimal(kind):
             return times.of_array(_doubles(array))
         if not (types.is_integer(kind) or types.is_floating(kind)):

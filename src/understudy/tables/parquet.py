@@ -66,28 +66,12 @@ class ParquetReader:
         return kind.value_type if types.is_dictionary(kind) else kind
 
     @property
-    def _chunks(self) -> list[pa.parquet.ColumnChunkMetaData]:
-        """What is known of the columns of the first row group."""
-        metadata = self._file.metadata
-        if not metadata.num_row_groups:
-            return []
-        group = metadata.row_group(0)
-        return [group.column(i) for i in range(group.num_columns)]
-
-    @property
     def compressions(self) -> dict[str, str]:
-        """The compression of each column."""
-        return {column.path_in_schema: column.compression.lower() for column in self._chunks}
-
-    @property
-    def encoded(self) -> set[str]:
-        """Columns that are kept as codes of a dictionary throughout."""
-        # numbers that are all different begin with a dictionary, outgrow it, and go on without
-        return {c.path_in_schema for c in self._chunks if c.has_dictionary_page and not _outgrown(c)}
-
-
-def _outgrown(column: pa.parquet.ColumnChunkMetaData) -> bool:
-    return "PLAIN" in column.encodings and column.total_uncompressed_size > 4 * column.num_values
+        """The compression of each column, by the first row group."""
+        metadata = self._file.metadata
+        group = metadata.row_group(0) if metadata.num_row_groups else None
+        chunks = [] if group is None else [group.column(i) for i in range(group.num_columns)]
+        return {chunk.path_in_schema: chunk.compression.lower() for chunk in chunks}
 
 
 class ParquetWriter:
@@ -110,10 +94,9 @@ class ParquetWriter:
         # how readings are packed is ours: the packing of the raw ones tells of them
         packing, coded = dict.fromkeys(names, "snappy"), list(layout.kept)
         if source is not None:
-            used, encoded = source.compressions, source.encoded
+            used = source.compressions
             packing |= {name: used[name] for name in coded if used.get(name) in _CODECS}
             packing |= {name: "none" for name in coded if used.get(name) == "uncompressed"}
-            coded = [name for name in coded if name in encoded]
         self._writer = arrow.part("parquet").ParquetWriter(
             file, self.schema, compression=packing, use_dictionary=coded or False
         )

@@ -235,11 +235,6 @@ def of_array(values: NDArray[np.generic], zone: str | None = None) -> Times:
     """
     if values.dtype.kind in "iuf":
         return _of_numbers(values)
-    if values.dtype.kind not in "Mm":
-        return Times(
-            np.zeros(len(values), dtype=np.int64), np.zeros(len(values), dtype=bool), None,
-            dict.fromkeys(range(len(values)), NOT_A_TIME),
-        )  # fmt: skip
     missing = np.isnat(values)
     found = values.astype(f"{values.dtype.kind}8[ns]")
     there = ~missing
@@ -248,11 +243,6 @@ def of_array(values: NDArray[np.generic], zone: str | None = None) -> Times:
     zones = Counter({zone.removeprefix("UTC") if zone[3:] else zone: int(there.sum())} if zone else {})
     kind = Kind.NUMBER if values.dtype.kind == "m" else Kind.LOCAL if zone is None else Kind.ZONED
     return Times(ns, missing, kind, dict.fromkeys(np.flatnonzero(far).tolist(), NOT_A_TIME), zones)
-
-
-def of_day(nanoseconds: Ints, missing: Mask) -> Times:
-    """Times of day that are known already."""
-    return Times(np.where(missing, 0, nanoseconds), missing, Kind.OF_DAY, {})
 
 
 def _of_numbers(values: NDArray[np.generic]) -> Times:
