@@ -318,7 +318,9 @@ def test_a_family_of_coarser_readings(tools, tmp_path, how, batch, monkeypatch):
 
 def test_rows_that_come_too_often_are_refused(lab, tools, tmp_path):
     """Readings every minute are none of a family of readings every five."""
-    with pytest.raises(ReadingError, match=r"in\.csv: rows come every 1 min, and the family is of readings every 5 min"):
+    with pytest.raises(
+        ReadingError, match=r"in\.csv: rows come every 1 min, and the family is of readings every 5 min"
+    ):
         plain(lab, tools, tmp_path, 50, period=300)
 
 
