@@ -38,9 +38,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from understudy._types import Array, Json, Mask, Numbers, Plain
+from understudy._types import Array, Index, Json, Mask, Numbers, Plain
 from understudy.errors import LawError, ModelError, StoredFileError
 from understudy.laws.law import Law, channels, check_inside, check_reached, dimension, has_atoms, to_shape
+from understudy.laws.mixture import Look, invert
 from understudy.serialize import WAY_OUT, Place, construct, fields, from_plain, stored_array, to_plain
 
 # Closed forms ------------------------------------------------------------------------------------------
@@ -274,8 +275,6 @@ TRUSTED = 1e-3
 _LAST_RESORT = 1e-9  # where quadrature fails (a step in the density), cdf and sf are believed down to here
 _POINTS = 2048  # points integrated at a time, which bounds the memory
 _STEPS = (0.0625, 0.03125, 0.015625)
-_ITERATIONS = 200
-_PURE_NEWTON = 12  # iterations after which every second one bisects, so that the bracket must close
 _RIGHT = 2e-15  # the part of a tail probability by which a library's inverse may miss it
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
@@ -518,48 +517,6 @@ def quantiles(law: Density, z: Array) -> Array:
     return x
 
 
-@dataclass(frozen=True)
-class _Outward:
-    """A coordinate w that grows outward to one end and makes the score tame.
-
-    Towards infinity x = median + spread sinh w, towards a finite end the distance from it is
-    proportional to e^-w. In (w, asinh z) the normal law is a straight line, and every tail that is a
-    power or an exponential is nearly one far out.
-    """
-
-    law: Density
-    side: float
-
-    @property
-    def end(self) -> float:
-        return self.law.upper if self.side > 0 else self.law.lower
-
-    def speed(self, x: Array) -> Array:
-        """|dx/dw|."""
-        median, spread = self.law.middle
-        return np.asarray(np.hypot(spread, x - median) if math.isinf(self.end) else np.abs(self.end - x))
-
-    def moved(self, x: Array, w: Array) -> Array:
-        """Where x goes when its coordinate grows by w."""
-        if math.isinf(self.end):
-            # sinh(v + w) = sinh v cosh w + cosh v sinh w
-            offset = x - self.law.middle[0]
-            return np.asarray(x + 2.0 * offset * np.sinh(0.5 * w) ** 2 + self.side * self.speed(x) * np.sinh(w))
-        room = self.end - x
-        return np.where(np.abs(w) < 0.5, x - room * np.expm1(-w), self.end - room * np.exp(-w))
-
-    def between(self, x: Array, y: Array) -> Array:
-        """The middle of x and y by coordinate, or where rounding forbids by value."""
-        median, spread = self.law.middle
-        if math.isinf(self.end):
-            v = 0.5 * (np.arcsinh((x - median) / spread) + np.arcsinh((y - median) / spread))
-            middle = median + spread * np.sinh(v)
-        else:
-            middle = self.end - np.sign(self.end - x) * np.sqrt(np.abs(self.end - x)) * np.sqrt(np.abs(self.end - y))
-        inside = (self.side * middle > self.side * x) & (self.side * middle < self.side * y)
-        return np.where(inside, middle, 0.5 * x + 0.5 * y)
-
-
 def _solve(law: Density, z: Array, side: float) -> Array:
     """The quantiles of targets on one side of the median: the library's where they are right, else by search."""
     from scipy.special import ndtr
@@ -576,64 +533,57 @@ def _solve(law: Density, z: Array, side: float) -> Array:
 
 
 def _search(law: Density, z: Array, side: float, start: Array) -> Array:
-    """Newton's method in (w, asinh z) inside a shrinking bracket.
+    """Newton's method in (w, asinh z) inside a bracket; w is a coordinate in which the score is tame.
 
-    Every step starts from a float and ends on one, so that it stops where the next float is no better.
+    Towards infinity x = median + spread sinh w, towards a finite end the distance from it is proportional to e^-w. In
+    (w, asinh z) the normal law is a straight line, and every tail that is a power or an exponential is nearly one.
     """
-    from scipy.special import log_ndtr
-
-    coordinate = _Outward(law, side)
-    end = coordinate.end
+    median, spread = law.middle
+    end = law.upper if side > 0 else law.lower
     last = math.nextafter(end, -side * math.inf)
-    median, _ = law.middle
-    goal = np.abs(z)
-    first = coordinate.moved(np.array([median]), np.array([-1.0]))
-    low, high = np.repeat(first, z.size), np.full(z.shape, end)
-    score_low, score_high = np.full(z.shape, -np.inf), np.full(z.shape, np.inf)
-    usable = (side * start > side * low) & (side * start < side * last)
-    point = np.where(usable, start, law.within(coordinate.moved(np.array([median]), np.arcsinh(goal))))
+
+    def speed(x: Array) -> Array:
+        return np.asarray(np.hypot(spread, x - median) if math.isinf(end) else np.abs(end - x))
+
+    def move(x: Array, w: Array) -> Array:
+        """Where x goes when its coordinate grows by w, outward."""
+        if math.isinf(end):
+            # sinh(v + w) = sinh v cosh w + cosh v sinh w
+            return np.asarray(x + 2.0 * (x - median) * np.sinh(0.5 * w) ** 2 + side * speed(x) * np.sinh(w))
+        room = end - x
+        return np.where(np.abs(w) < 0.5, x - room * np.expm1(-w), end - room * np.exp(-w))
+
     # Next to a finite end, where a pole of the density meets rounding, a failed evaluation means "at the end".
     edge = max(1e-10 * abs(end), 1e-300) if math.isfinite(end) else 0.0
-    x = np.full(z.shape, np.nan)
-    todo = np.arange(z.size)
-    for iteration in range(_ITERATIONS):
-        here, aim = point[todo], goal[todo]
-        found = side * scores(law, here)
-        found[np.isnan(found) & (np.abs(end - here) < edge)] = np.inf
-        if math.isinf(end):
-            found[np.isinf(found)] = np.nan  # the log-density has left float64
-        miss = np.arcsinh(found) - np.arcsinh(aim)
-        below = miss < 0
-        low[todo[below]], score_low[todo[below]] = here[below], found[below]
-        high[todo[~below]], score_high[todo[~below]] = here[~below], found[~below]
+    failed = np.zeros(z.shape, dtype=bool)
+
+    def look(which: Index, x: Array) -> Look:
+        score = scores(law, x)
+        score[np.isnan(score) & (np.abs(end - x) < edge)] = side * np.inf
+        # where the log-density has left float64
+        lost = np.isnan(score) | (np.isinf(score) & math.isinf(end))
+        failed[which] |= lost
+        miss = np.where(lost, side * np.inf, np.arcsinh(score) - np.arcsinh(z[which]))
         # d asinh(z) / dw = pdf / phi(z) |dx/dw| / sqrt(1 + z^2)
-        log_slope = np.asarray(law.logpdf(here)) + 0.5 * found**2 + _LOG_SQRT_2PI - 0.5 * np.log1p(found**2)
-        move = -miss * np.exp(-log_slope - np.log(coordinate.speed(here)))
-        newton = coordinate.moved(here, move)
+        log_slope = np.asarray(law.logpdf(x)) + 0.5 * score**2 + _LOG_SQRT_2PI - 0.5 * np.log1p(score**2)
+        w = -side * miss * np.exp(-log_slope - np.log(speed(x)))
+        newton = move(x, w)
         newton = np.where(side * newton < side * last, newton, last)
-        close = ((newton == here) & (here != last)) | ((np.abs(miss) < 1e-8) & (np.abs(move) < 1e-6))
-        x[todo[close]] = newton[close]
-        a, b = low[todo], high[todo]
-        shut = (np.nextafter(a, end) == b) & ~close
-        if shut.any():
-            at = todo[shut]
-            # A bracket closed by a failed evaluation (NaN), or by the end of float64, proves nothing.
-            over = np.expm1(log_ndtr(-score_low[at]) - log_ndtr(-goal[at]))
-            under = -np.expm1(log_ndtr(-score_high[at]) - log_ndtr(-goal[at]))
-            nearest = np.where((over <= under) | (high[at] == end), low[at], high[at])
-            x[at] = np.where(np.isnan(score_high[at]) | np.isinf(high[at]), np.nan, nearest)
-        going = ~(close | shut)
-        todo = todo[going]
-        if not todo.size:
-            break
-        a, b, newton = a[going], b[going], newton[going]
-        legal = (side * newton > side * a) & (side * newton < side * b)
-        if iteration >= _PURE_NEWTON and iteration % 2:
-            legal[:] = False
-        if not legal.all():
-            newton = np.where(legal, newton, coordinate.between(a, np.where(b == end, last, b)))
-        point[todo] = newton
-    return law.within(x)
+        close = (np.abs(miss) < 1e-8) & (np.abs(w) < 1e-6)
+        return Look(miss, newton - x, close, ~np.isfinite(w), lost)
+
+    inner = float(move(np.array([median]), np.array([-1.0]))[0])
+    outer = end if math.isfinite(end) else last
+    usable = (side * start > side * inner) & (side * start < side * last)
+    start = np.where(usable, start, law.within(move(np.full(z.shape, median), np.arcsinh(np.abs(z)))))
+    low, high = np.full(z.shape, min(inner, outer)), np.full(z.shape, max(inner, outer))
+    x = law.within(invert(look, low, high, start)[0])
+    # A bracket closed by a failed evaluation, or by the end of float64, proves nothing.
+    beyond = np.flatnonzero(failed)
+    if beyond.size:
+        next_scores = scores(law, np.nextafter(x[beyond], end))
+        x[beyond[~np.isfinite(next_scores) & (np.abs(end - x[beyond]) >= edge)]] = np.nan
+    return np.where(math.isinf(end) & (np.abs(np.nextafter(x, end)) >= abs(last)), np.nan, x)
 
 
 # The law of a scipy.stats distribution -----------------------------------------------------------------
