@@ -1,4 +1,4 @@
-"""A law on finitely many numbers: a grid of readings, a count, a switch.
+"""Laws with atoms: finitely many numbers (`Atoms`), and the cells of a sensor that rounds (`Rounding` and its laws).
 
 A distribution function with jumps does not make a reading uniform, so the score is randomised (the
 distributional transform): with an auxiliary uniform v,
@@ -9,10 +9,8 @@ which is exactly standard normal. Each atom owns an interval of scores, and `val
 whose interval a score is in. Both tails are summed from their own end, so an atom of probability
 1e-30 keeps its digits at the top as at the bottom.
 
-Readings on a grid: the cells of a sensor that rounds, and the laws of what it reports.
-
-A channel with a step reports clip(offset + step round((y - offset) / step), low, high). The values of y that
-are reported as one number form a *cell*: half a step to either side, and at `low` and `high` everything beyond.
+A sensor that rounds: a channel with a step reports clip(offset + step round((y - offset) / step), low, high). The
+values of y that are reported as one number form a *cell*: half a step to either side, and at `low` and `high` everything beyond.
 A channel without a step reports y itself. `Rounding` is the grid of all channels.
 
 Three laws share one shape. Channel by channel, a score is u = F(a) + v (F(b) - F(a)), with (a, b) the cell of
@@ -267,9 +265,6 @@ def _check_atoms(values: ArrayLike, probabilities: ArrayLike) -> tuple[Array, Ar
     if abs(total - 1.0) > p.size * float(np.finfo(float).eps):
         p = p / total  # else kept to the bit, so that a law that was stored comes back as it was
     return at, p
-
-
-# Readings on a grid: the cells of a sensor that rounds, and the laws of what it reports --------------
 
 
 # A standard normal in a cell --------------------------------------------------------------------------

@@ -6,6 +6,7 @@ joint density of the sequence and conditions it itself; `laws.numeric` does the 
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from functools import partial
@@ -82,7 +83,6 @@ class General(Frozen):
 
     __slots__ = (
         "_first",
-        "_given",
         "_steady",
         "_takes_k",
         "accuracy",
@@ -116,19 +116,6 @@ class General(Frozen):
         centre: Hint = None,
         scale: Hint = None,
     ) -> None:
-        self._given: dict[str, Any] = {
-            "conditional": conditional,
-            "joint": joint,
-            "dim": dim,
-            "support": support,
-            "initial": initial,
-            "memory": memory,
-            "steps": steps,
-            "normalise": normalise,
-            "accuracy": accuracy,
-            "centre": centre,
-            "scale": scale,
-        }
         _check_functions(conditional, joint)
         _check_counts(memory, steps, joint)
         try:
@@ -163,7 +150,7 @@ class General(Frozen):
         return f"General(dim={self.dim})"
 
     def __reduce__(self) -> tuple[Callable[[], General], tuple[()]]:
-        return partial(General, **self._given), ()
+        return partial(General, **{name: getattr(self, name) for name in inspect.signature(General).parameters}), ()
 
     def __copy__(self) -> General:
         return self  # a value, and its first law may have taken seconds

@@ -15,8 +15,6 @@ over the whole sequence (the data-processing inequality; theory note in the docu
 is approximate by construction, such as a rounded sensor, has a method ``residual(T)`` that computes its
 divergence, so that a design can charge it.
 
-What tells one model from another where it cannot be written down: a probe of what it does.
-
 A model of parameters has a fingerprint (`understudy.serialize`), which one bit of one number changes. A model that
 holds functions cannot be written down. What can be kept is what it *does*. The
 difficulty is to ask in the right units, since nothing is known of its scale. So the model colours
@@ -159,9 +157,6 @@ class Residual(NamedTuple):
     def variation(self) -> float:
         """How far, at most, the probability of anything an adversary sees may move: sqrt(KL / 2) (Pinsker)."""
         return min(1.0, math.sqrt(0.5 * self.charged))
-
-
-# What tells one model from another where it cannot be written down: a probe of what it does ----------
 
 
 PROBE_STEPS = 16

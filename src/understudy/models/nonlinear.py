@@ -1,69 +1,46 @@
-"""A hidden state as a cloud of weighted points: weights, choice and random numbers of a particle filter.
-
-The points may be random (`ParticleFilter`) or those of a grid (`PointMassFilter`); either way the law of the reading
-that they predict is a `ShiftedMixture`.
-
-Where the randomness comes from. Every number is a function of a key, the step and the place it is used
-at (keyed BLAKE2b), so that a run goes on from a state as if it had never stopped. Few of them are drawn.
-In up to three states the noise of a step is a lattice with one random shift, laid over the points in
-their order along a curve through the state space (Morton's); the divergence from the true law is then
-about 10, 2.5 and 2 times less in one, two and three states than with independent draws. In more states
-lattices bring nothing, and the draws are independent.
-
-A nonlinear state space model (`System`) has functions of the user's, noises and a start. A function works on all
-points at once. It is called with what it asks for, and its answer is checked: before the first reading in words that
-help, afterwards without a word that could tell a reading.
-
-Integrals of densities over the whole line need grids that go where the mass is (`stretched`). An even grid is all the
-quadrature that a smooth density on the line needs: the error of the trapezoid rule falls faster than any power of the
-spacing. So the work is to lay the grid. It is `stretched`: even over the core of the mass, and exponentially
-stretched from there to where the density has fallen by 45 nats, so that a heavy tail costs a few points only. Where
-mass lies in several separate places, each has a grid of its own.
-
-With one hidden state on a grid (`PointMassFilter`) the predictive law is a quadrature, and nothing is random. The law
-of the state is held as masses at the points of a grid. One step is
-
-    p(x_k given y_1..y_k-1) = sum_i w_i f(x_k - move(x_i)),      f the density of the process noise,
-
-evaluated at the points of a new grid, and then multiplied by the likelihood of y_k. The sum is the
-trapezoid rule for an integral over the whole line, whose error for smooth densities falls faster than any
-power of the spacing: from some number of points on, twice as many change nothing but the last digits.
-
-The grid goes where the mass is. After each reading it is laid anew over what the reading left,
-which may be far narrower than what was predicted, in several places, or far away from it; the sum above gives
-the density at any new point.
-
-What it needs: the spacing must resolve the noises. From one point to the next, what `move` and `read` give
-must change by less than about a deviation of the noise that is added to it: at 0.9 of a deviation the error
-is 1e-10, at 2 deviations 1e-2. Where it changes by more the grid is made finer, up to `FINEST` times.
-Densities with jumps (uniform, exponential noise) converge slowly. `Nonlinear.residual` measures the error
-that is left, against twice as many points.
-
-Beyond the ends of the grid, some nine deviations out, a reading is measured against its own noise alone:
-its score is finite and larger than it should be, in one case of 1e17.
-
-Nonlinear state space models: any functions, any noise, a hidden state as a cloud of points.
+"""Nonlinear state space models: any functions, any noise, a hidden state as a cloud of weighted points.
 
 ::
 
     X_k = move(X_{k-1}, k) + W_k       Y_k = read(X_k, k) + V_k       X_0 ~ initial, first reading Y_1
 
 As in `GaussMarkov`, step k is the move into X_k and the reading Y_k, and the state kept is the filtered
-one, the law of X_{k-1} given y_1..y_{k-1}: so a parameter may move from step to step.
+one, the law of X_{k-1} given y_1..y_{k-1}: so a parameter may move from step to step. The functions of the user's
+(`System`) work on all points at once; their answers are checked, before the first reading in words that help,
+afterwards without a word that could tell a reading.
 
-The law of X given the past has no closed form. Two ways to hold it are here: *particles* (any number of
-states) and *point masses* on a grid (one state, far more exact). Either way the law of the next reading is
-the reading noise moved to the N places read(x_i), a mixture, and its scores are exact for that mixture.
-The mixture itself is not exactly the law of the reading. What that gives away is measured by `residual`,
+The law of X given the past has no closed form. Two ways to hold it are here: random points (`ParticleFilter`, any
+number of states) and the points of a grid (`PointMassFilter`, one state, far more exact). Either way the law of the
+next reading is the reading noise moved to the N places read(x_i), a `ShiftedMixture`, and its scores are exact for that
+mixture. The mixture itself is not exactly the law of the reading. What that gives away is measured by `residual`,
 and a design charges it.
 
-An outlier. If every point explains a reading badly, weights are still compared in logarithms: the score
-is large and finite, and particles gather at the point that explains it least badly, from where the process
-noise spreads them again; a grid is moved to where the mass now is. A reading that no point can explain at all
-(noise with a bounded support) is refused.
+*Particles.* Every random number is a function of a key, the step and the place it is used at (keyed BLAKE2b), so that a
+run goes on from a state as if it had never stopped. In up to three states the noise of a step is a lattice with one
+random shift, laid over the points in their order along a curve through the state space (Morton's); the divergence from
+the true law is then about 10, 2.5 and 2 times less in one, two and three states than with independent draws. In more
+states lattices bring nothing, and the draws are independent.
 
-How far one predictive law of a reading is from another is a divergence (`divergence`), and cancellation must be
-avoided: KL(p || q) = int p log(p/q) is small beside its positive and negative parts. With r = log(q/p) it is also
+*Point masses.* The law of the state is held as masses at the points of a grid. One step is
+
+    p(x_k given y_1..y_k-1) = sum_i w_i f(x_k - move(x_i)),      f the density of the process noise,
+
+evaluated at the points of a new grid, and then multiplied by the likelihood of y_k. The sum is the trapezoid rule for
+an integral over the whole line, whose error for smooth densities falls faster than any power of the spacing. So the
+work is to lay the grid (`stretch_grid`): even over the core of the mass, exponentially stretched from there to where
+the density has fallen by 45 nats, and one grid for each separate place. After each reading it is laid anew over what
+the reading left. The spacing must resolve the noises: from one point to the next, what `move` and `read` give must
+change by less than about a deviation of the noise that is added to it (at 0.9 of a deviation the error is 1e-10, at 2
+deviations 1e-2); where it changes by more the grid is made finer, up to `FINEST` times. Densities with jumps converge
+slowly. Beyond the ends of the grid, some nine deviations out, a reading is measured against its own noise alone.
+
+*An outlier.* If every point explains a reading badly, weights are still compared in logarithms: the score is large and
+finite, and particles gather at the point that explains it least badly, from where the process noise spreads them again;
+a grid is moved to where the mass now is. A reading that no point can explain at all (noise with a bounded support) is
+refused.
+
+How far one predictive law of a reading is from another is a `divergence`, and cancellation must be avoided:
+KL(p || q) = int p log(p/q) is small beside its positive and negative parts. With r = log(q/p) it is also
 
     int p (e^r - 1 - r),        since both laws have total mass 1,
 
@@ -91,9 +68,6 @@ from understudy.laws.multivariate import ReadingNoise, ShiftedMixture
 from understudy.laws.uniforms import Uniforms
 from understudy.models.iid_markov import law_dim
 from understudy.models.model import Residual
-
-# A hidden state as a cloud of weighted points: weights, choice and random numbers of a particle filte ---
-
 
 # The parts of a nonlinear state space model: functions of the user's, noises, where it starts --------
 
@@ -126,36 +100,31 @@ class Function(Frozen):
 
     def at(self, k: int, x: Array, noise: Array | None = None) -> Array:
         """The answer for every point: (N,), or (dim, N)."""
-        try:
-            answer = np.asarray(self._called(k, x, noise), dtype=float)
-        except Exception as error:
-            # what a function of the user's says may hold a state, and a state holds the readings
-            raise NumericalError(f"step {k}: {self.name} raised {type(error).__name__}") from None
-        if answer.shape != self._shape(x):
-            raise NumericalError(f"step {k}: {self.name} gave shape {answer.shape} for points of shape {x.shape}")
-        if not np.isfinite(answer).all():
-            raise NumericalError(f"step {k}: {self.name} gave a number that is not finite")
-        return answer
+        # what a function of the user's says may hold a state, and a state holds the readings
+        return self._answer(k, x, noise, lambda fault: NumericalError(f"step {k}: {self.name} {fault}"))
 
     def check(self, x: Array, noise: Array | None = None) -> Array:
         """The answer at step 1, refused if it is not what it must be."""
-        name, shape = self.name, self._shape(x)
-        try:
-            whole = np.asarray(self._called(1, x, noise), dtype=float)
-        except Exception as error:
-            raise ModelError(f"{name} raised {type(error).__name__} on points of shape {x.shape}; {_RULE}") from None
-        if whole.shape != shape:
-            raise ModelError(f"{name} gave shape {whole.shape} for points of shape {x.shape}, not {shape}; {_RULE}")
-        if not np.isfinite(whole).all():
-            raise ModelError(f"{name} gave a number that is not finite at the start; it must be finite")
+        whole = self._answer(1, x, noise, lambda fault: ModelError(f"{self.name} {fault}; {_RULE}"))
         try:
             few = self._called(1, x[..., -2:], None if noise is None else noise[..., -2:])
             alike = np.allclose(few, whole[..., -2:], rtol=1e-9, atol=1e-12)
         except Exception:
             alike = False
         if not alike:
-            raise ModelError(f"{name} gave other answers for two points alone than among others; {_RULE}")
+            raise ModelError(f"{self.name} gave other answers for two points alone than among others; {_RULE}")
         return whole
+
+    def _answer(self, k: int, x: Array, noise: Array | None, error: Callable[[str], Exception]) -> Array:
+        try:
+            answer = np.asarray(self._called(k, x, noise), dtype=float)
+        except Exception as caught:
+            raise error(f"raised {type(caught).__name__} on points of shape {x.shape}") from None
+        if answer.shape != self._shape(x):
+            raise error(f"gave shape {answer.shape} for points of shape {x.shape}, not {self._shape(x)}")
+        if not np.isfinite(answer).all():
+            raise error("gave a number that is not finite")
+        return answer
 
     def _called(self, k: int, x: Array, noise: Array | None) -> Any:
         arguments = (x, k) if self._takes_k else (x,)
@@ -801,9 +770,6 @@ class PointMassFilter(Frozen):
         if finer > 1.0:
             points, log_weights = on_grid(density, places, math.ceil(finer * self.count))
         return cloud(k, points, log_weights)
-
-
-# Nonlinear state space models: any functions, any noise, a hidden state as a cloud of points ---------
 
 
 # How far one predictive law of a reading is from another: the divergence, without cancellation -------

@@ -1,6 +1,6 @@
-"""Filters of rounded readings: what is known of a Gauss-Markov state given the cells of the past readings.
+"""Filters of rounded readings, and what they give away.
 
-Given the cells, the state is not normal. Two filters are here.
+Given the cells of the past readings, a Gauss-Markov state is not normal. Two filters are here.
 
 The *moment-matched* filter takes the state for normal, with the mean and the covariance that it has: the joint normal
 law of state and reading is restricted to the cell, channel by channel, and replaced by the normal law with the same
@@ -18,9 +18,8 @@ where the state is, and Gauss-Legendre points fill it. The points go as far as p
 
 A reading of probability below 1e-11 lies where the points do not reach; it falls back on matched moments.
 
-What a filter of rounded readings gives away: the divergence of the true law from its own, by simulation.
-
-A sequence is drawn and rounded. Before each reading, the true law of its cell given the cells so far, p, is set
+What such a filter gives away is the divergence of the true law from its own, by simulation. A sequence is drawn and
+rounded. Before each reading, the true law of its cell given the cells so far, p, is set
 against the one of the filter in use, q:
 
     KL = sum over cells of p ln(p/q) = sum of (p ln(p/q) - p + q)
@@ -68,9 +67,6 @@ from understudy.laws.atoms import (
 from understudy.models.gauss_markov import Filtered, GaussMarkov, System
 from understudy.models.model import Residual
 
-# Filters of rounded readings: what is known of a Gauss-Markov state given the cells of the past readi ---
-
-
 # Matched moments ---------------------------------------------------------------------------------------
 
 
@@ -95,9 +91,20 @@ class CellState(NamedTuple):
 
 
 def move_state(mean: Array, cov: Array, system: System) -> tuple[Array, Array]:
-    """xhat_{k|k-1} = A xhat_{k-1|k-1} + b, Sigma_{k|k-1} = A Sigma_{k-1|k-1} A' + Q."""
+    """xhat_{k|k-1} = A xhat_{k-1|k-1} + b, Sigma_{k|k-1} = A Sigma_{k-1|k-1} A' + Q; the mean (n,), or (n, N)."""
     A, b, Q = system.A, system.b, system.Q
-    return A @ mean + b, A @ cov @ A.T + Q
+    return ((A @ mean).T + b).T, A @ cov @ A.T + Q
+
+
+def joint_law(x: Array, P: Array, system: System) -> tuple[Array, Array]:
+    """Mean, (n + d,) or (n + d, N), and covariance of state and reading together."""
+    C, n, size = system.C, len(x), len(x) + len(system.d)
+    mean, cov = np.empty((size, *x.shape[1:])), np.empty((size, size))
+    mean[:n], cov[:n, :n] = x, P
+    cov[n:, :n] = across = C @ P
+    cov[:n, n:] = across.T
+    mean[n:], cov[n:, n:] = ((C @ x).T + system.d).T, across @ C.T + system.R
+    return mean, cov
 
 
 def reading_law(x: Array, P: Array, system: System) -> tuple[Array, Array]:
@@ -108,15 +115,7 @@ def reading_law(x: Array, P: Array, system: System) -> tuple[Array, Array]:
 
 def match_moments(x: Array, P: Array, system: System, y: Numbers, grid: Rounding) -> tuple[Array, Array]:
     """Mean and covariance of the state after a reading, from those before it."""
-    C = system.C
-    n = len(x)
-    # the joint law of state and reading
-    size = n + grid.dim
-    mean, cov = np.empty(size), np.empty((size, size))
-    mean[:n], cov[:n, :n] = x, P
-    cov[n:, :n] = across = C @ P
-    cov[:n, n:] = across.T
-    mean[n:], cov[n:, n:] = C @ x + system.d, across @ C.T + system.R
+    n, (mean, cov) = len(x), joint_law(x, P, system)
     readings = [float(y)] if grid.dim == 1 else np.asarray(y, dtype=float).tolist()
     for i, channel in enumerate(grid.channels):
         at = n + i
@@ -341,9 +340,6 @@ def innovation_sds(linear: GaussMarkov, count: int = 200) -> Array:
     return least
 
 
-# What a filter of rounded readings gives away: the divergence of the true law from its own, by simula ---
-
-
 # Filters, set against each other -----------------------------------------------------------------------
 
 
@@ -384,6 +380,12 @@ def _between(edges: Array, q: Numbers, s: float, rounded: bool) -> Array:
     return np.asarray(0.5 * np.diff(erfc(-math.sqrt(0.5) * t), axis=0))
 
 
+def _outline(w: Array, q: Array, s: float) -> tuple[float, float]:
+    """Mean and standard deviation of a mixture of normal laws with the means q."""
+    mean = float(w @ q)
+    return mean, math.sqrt(float(w @ (q - mean) ** 2) + s * s)
+
+
 class Normal:
     """The state is taken for normal. `rule` says what a cell is taken for.
 
@@ -397,10 +399,7 @@ class Normal:
 
     def advance(self, system: System) -> None:
         """The joint normal law of state and reading."""
-        x, P = move_state(self._mean, self._cov, system)
-        across = system.C @ P
-        self._mean = np.concatenate((x, system.C @ x + system.d))
-        self._cov = np.block([[P, across.T], [across, across @ system.C.T + system.R]])
+        self._mean, self._cov = joint_law(*move_state(self._mean, self._cov, system), system)
 
     def outline(self, i: int) -> tuple[float, float]:
         """As the joint law has it."""
@@ -451,9 +450,8 @@ class Points:
 
     def outline(self, i: int) -> tuple[float, float]:
         """Mean and standard deviation of the mixture."""
-        w, q, s = self._parts[0], self._parts[1][i], float(self._parts[2][i])
-        mean = float(w @ q)
-        return mean, math.sqrt(float(w @ (q - mean) ** 2) + s * s)
+        w, q, s = self._parts
+        return _outline(w, q[i], float(s[i]))
 
     def masses(self, i: int, edges: Array) -> Array:
         """Sums over the points."""
@@ -491,12 +489,7 @@ class Particles:
 
     def advance(self, system: System) -> None:
         """The joint normal law of state and reading, with one mean a particle."""
-        A, b, C, d = system.A, system.b, system.C, system.d
-        x = A @ self._mean + b[:, None]
-        P = A @ self._cov @ A.T + system.Q
-        across = C @ P
-        self._mean = np.concatenate((x, C @ x + d[:, None]))
-        self._cov = np.block([[P, across.T], [across, across @ C.T + system.R]])
+        self._mean, self._cov = joint_law(*move_state(self._mean, self._cov, system), system)
 
     def _normal(self, i: int) -> tuple[Array, float]:
         at = self._n + i
@@ -504,10 +497,7 @@ class Particles:
 
     def outline(self, i: int) -> tuple[float, float]:
         """Mean and standard deviation of the mixture."""
-        q, s = self._normal(i)
-        w = 0.5 * self._weights.ravel()
-        mean = float(w @ q)
-        return mean, math.sqrt(float(w @ (q - mean) ** 2) + s * s)
+        return _outline(0.5 * self._weights.ravel(), *self._normal(i))
 
     def masses(self, i: int, edges: Array) -> Array:
         """The two populations' estimates."""
