@@ -10,8 +10,8 @@ whose interval a score is in. Both tails are summed from their own end, so an at
 1e-30 keeps its digits at the top as at the bottom.
 
 A sensor that rounds: a channel with a step reports clip(offset + step round((y - offset) / step), low, high). The
-values of y that are reported as one number form a *cell*: half a step to either side, and at `low` and `high` everything beyond.
-A channel without a step reports y itself. `Rounding` is the grid of all channels.
+values of y that are reported as one number form a *cell*: half a step to either side, and at `low` and `high`
+everything beyond. A channel without a step reports y itself. `Rounding` is the grid of all channels.
 
 Three laws share one shape. Channel by channel, a score is u = F(a) + v (F(b) - F(a)), with (a, b) the cell of
 the reading, F the law of the unrounded channel given the channels before, and v an auxiliary uniform.
