@@ -176,11 +176,9 @@ class _Scalars(Frozen):
 
     def logpdfs(self, state: Moments | None, y: Numbers) -> list[float]:
         found, reading = [], float(y)
-        for i, start in enumerate(self._starts):
-            k, x, P = start if state is None else state
-            A, b, Q, C, d, R = self._constant[i] or _floats(self.members[i], k + 1)
-            S = C * (A * P * A + Q) * C + R
-            e = reading - (C * (A * x + b) + d)
+        for i in range(len(self.members)):
+            _, _, mean, S, _ = self._law(state, i)
+            e = reading - mean
             found.append(-0.5 * (e * e / S + math.log(S)) - _HALF_LOG_2PI)
         return found
 
@@ -215,9 +213,6 @@ def _read_only(state: State) -> State:
 
 
 LogBelief = tuple[float, ...]
-
-_SMALL = 1e-290
-_STEPS = 64  # decisions that are gone through one by one
 
 
 class EstimatorState(NamedTuple):
@@ -258,7 +253,7 @@ class Estimator(Frozen):
     [0.1756, 0.8244]
     """
 
-    __slots__ = ("_columns", "_models", "_prior", "decision_every", "family", "hold", "transitions")
+    __slots__ = ("_logs", "_models", "_prior", "decision_every", "family", "hold", "transitions")
 
     def __init__(self, family: Family, transitions: ArrayLike, decision_every: int = 1, *, hold: bool = False) -> None:
         if not isinstance(family, Family):
@@ -271,9 +266,9 @@ class Estimator(Frozen):
         self.decision_every = int(decision_every)
         self.hold = bool(hold)
         self._models: Predictors = predictors(family)
-        self._prior: LogBelief = tuple(map(_log, family.prior.tolist()))
-        # by column: what comes to value j is summed over the values that it comes from
-        self._columns = tuple(tuple(map(tuple, T.T.tolist())) for T in self.transitions)
+        with np.errstate(divide="ignore"):
+            self._prior: LogBelief = tuple(np.log(family.prior).tolist())
+            self._logs: Array = np.log(self.transitions)
 
     def __reduce__(self) -> tuple[Callable[..., Estimator], tuple[Family, Array, int, bool]]:
         return _remake, (self.family, self.transitions, self.decision_every, self.hold)
@@ -286,7 +281,7 @@ class Estimator(Frozen):
 
         The prior is that of the first place in the cycle of transitions, as in `Beliefs.start`.
         """
-        return EstimatorState(self._move(self._prior, 0, int(tick) % len(self._columns)), 0, int(tick), -1, None)
+        return EstimatorState(self._move(self._prior, 0, int(tick) % len(self._logs)), 0, int(tick), -1, None)
 
     def step(self, state: EstimatorState, y: ArrayLike | None, moved: int | None = None) -> tuple[EstimatorState, int]:
         """Take in a reading: the state after it, and the position of the value that it is taken to come from.
@@ -356,17 +351,18 @@ class Estimator(Frozen):
 
     def _move(self, belief: LogBelief, decision: int, moves: int) -> LogBelief:
         """The belief so many decisions later. In logarithms, so that nothing that can occur is ever lost."""
-        period = len(self._columns)
-        turns = moves // period if moves > _STEPS else 0
+        if moves <= 0:
+            return belief
+        period = len(self._logs)
+        steps = [self._logs[(decision + k) % period] for k in range(min(moves, period))]
+        turns, rest = divmod(moves, period)
+        row = np.array([belief])
         if turns:
             # a long gap is as quick as a short one: the matrices of a whole turn, to its power
-            with np.errstate(divide="ignore"):
-                logs = np.log(self.transitions[(decision + np.arange(period)) % period])
-            whole = _log_power(functools.reduce(_log_product, logs), turns)
-            belief = tuple(_log_product(np.array([belief]), whole)[0].tolist())
-        for k in range(moves - turns * period):
-            belief = _step_chain(belief, self._columns[(decision + k) % period])
-        return belief
+            row = _log_product(row, _log_power(functools.reduce(_log_product, steps), turns))
+        for step in steps[:rest]:
+            row = _log_product(row, step)
+        return tuple(row[0].tolist())
 
 
 def _remake(family: Family, transitions: Array, decision_every: int, hold: bool) -> Estimator:
@@ -395,31 +391,6 @@ def _infinite(k: int) -> ReadingError:
     return ReadingError(f"reading {k} is infinite; a reading is a finite number, or NaN if missing")
 
 
-def _log(p: float) -> float:
-    return math.log(p) if p > 0.0 else -math.inf
-
-
-def _log_sum(terms: Sequence[float]) -> float:
-    top = max(terms)
-    if top == -math.inf:
-        return top
-    return top + math.log(sum([math.exp(x - top) for x in terms]))
-
-
-def _step_chain(belief: LogBelief, columns: Sequence[Sequence[float]]) -> LogBelief:
-    """One step of the chain. What is too small beside the largest to be added up so is added up in logarithms."""
-    top = max(belief)
-    weights = [math.exp(b - top) for b in belief]
-    moved = []
-    for column in columns:
-        total = sum(map(operator.mul, weights, column))
-        if total > _SMALL:
-            moved.append(top + math.log(total))
-        else:
-            moved.append(_log_sum([b + _log(t) for b, t in zip(belief, column, strict=True)]))
-    return tuple(moved)
-
-
 def _log_product(A: Array, B: Array) -> Array:
     """The product of two matrices of which logarithms are known, as logarithms."""
     return np.asarray(np.logaddexp.reduce(A[:, :, None] + B[None, :, :], axis=1))
@@ -428,8 +399,8 @@ def _log_product(A: Array, B: Array) -> Array:
 def _log_power(matrix: Array, exponent: int) -> Array:
     """A power of a stochastic matrix in logarithms; rows are kept at 1, or rounding would grow with the exponent.
 
-    `beliefs._power` is the same for beliefs that may round to zero. Here they must not: readings may yet show that
-    what was least likely is so.
+    `causal_guarantee._power` is the same for beliefs that may round to zero. Here they must not: readings may yet show
+    that what was least likely is so.
     """
     result = None
     while exponent:
@@ -446,7 +417,7 @@ def _rows_at_one(logs: Array) -> Array:
 
 
 def _normalise(terms: list[float], k: int) -> LogBelief:
-    total = _log_sum(terms)
+    total = float(np.logaddexp.reduce(terms))
     if not math.isfinite(total):
         raise ReadingError(f"reading {k} has no density under any value that can occur; it cannot be taken for one")
     return tuple([x - total for x in terms])
