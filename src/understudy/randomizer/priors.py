@@ -157,7 +157,7 @@ def _prior_at(key: Hashable, prior: ArrayLike, m: int) -> Array:
         raise DesignError(f"priors[{key!r}]: {error}") from error
 
 
-def worst(P: Array, B: Array, start: Array | None = None, limit: float = -1.0) -> Worst:
+def worst(P: Array, B: Array, limit: float = -1.0) -> Worst:
     """The largest I(B a, P) over mixtures a of the columns of B; P is (m, n), B is (m, K).
 
     For every law r of the draw I(p, P) <= sum_i p_i KL(P_i || r). The right side is linear in p, so that its largest
@@ -165,23 +165,11 @@ def worst(P: Array, B: Array, start: Array | None = None, limit: float = -1.0) -
     `limit` the search ends once it is known whether the leakage is within that.
     """
     K = B.shape[1]
-    even = np.full(K, 1.0 / K)
-    found = _ascend(P, B, even if start is None else np.maximum(start / start.sum(), _LEAST), limit)
-    if start is not None and found.upper > limit >= found.lower:
-        # undecided: a start close to an edge is a bad one
-        other = _ascend(P, B, even, limit)
-        best = max(found, other, key=lambda one: one.lower)
-        found = best._replace(upper=min(found.upper, other.upper))
-    return found
-
-
-def _ascend(P: Array, B: Array, start: Array, limit: float) -> Worst:
-    K = B.shape[1]
     units = 2.0 * (K + len(P)) * _EPS  # sums of K and m terms, each rounded
     M = B.T @ P
     there = B.max(axis=1) > 0.0
     rows, corners = P[there], B[there]
-    a = best = start
+    a = best = np.full(K, 1.0 / K)
     upper, lower, slack, stalled = math.inf, -1.0, np.empty(0), 0
     for _ in range(_STEPS):
         p = corners @ a
@@ -470,11 +458,7 @@ def certify(problem: Problem, P: Array, point: Point) -> Attempt:
     upper = float(problem.costs(Q).max()) * (1.0 + problem.units)
     lower, rounding = bound(problem, point)
     rounding = max(rounding, 2.0 * problem.units * upper)
-    leakage = worst(Q, problem.B)
-    if leakage.upper > problem.limit and point.a.any():
-        other = worst(Q, problem.B, point.a, problem.limit)
-        leakage = leakage._replace(upper=min(leakage.upper, other.upper))
-    return Attempt(Q, leakage, upper, max(lower, problem.floor), rounding, point)
+    return Attempt(Q, worst(Q, problem.B), upper, max(lower, problem.floor), rounding, point)
 
 
 def constant(problem: Problem) -> Attempt:
@@ -539,7 +523,7 @@ def base_kernel(problem: Problem) -> Array:
     for k in range(_LEAST_TRIES):
         P, least = _least_information(allowed, np.maximum(problem.B @ a, 1e-12))
         needed = max(needed, least)
-        found = worst(P, problem.B, a)
+        found = worst(P, problem.B)
         if found.upper < leaked:
             best, leaked = P, found.upper
         if needed > limit or leaked <= limit * (1.0 - 1e-6) or K == 1:
@@ -693,22 +677,23 @@ def _is_closed(problem: Problem, a: Attempt) -> bool:
 def _within(problem: Problem, point: Point, base: Array) -> Array:
     """The kernel of a point, or one that leaks a little less, within the budget over the hull.
 
-    The kernel is mixed with one that leaks less. The leakage is convex in the kernel, so the chord shows how much of
-    the other is needed.
+    At a price that is higher by as little as will do; or mixed with a kernel that leaks less, of which the chord shows
+    how much is needed, since the leakage is convex in the kernel.
     """
-    P = kernel_at(problem, point)
-    Q = round_kernel(P)
-    found, limit = worst(Q, problem.B, point.a, problem.limit), problem.limit
-    if found.upper <= limit:
-        return Q
-    share, lowest = 0.0, worst(base, problem.B).upper
+    limit = problem.limit
+    for more in (0.0, *(4.0**k * 1e-16 for k in range(20))):
+        Q = round_kernel(kernel_at(problem, point._replace(a=point.a * (1.0 + more))))
+        if worst(Q, problem.B, limit).upper <= limit:
+            return Q
+    P, share, lowest = kernel_at(problem, point), 0.0, worst(base, problem.B).upper
+    found = worst(P, problem.B).upper
     for _ in range(64):
-        needed = (found.upper - limit) / max(found.upper - lowest, 1e-300)
+        needed = (found - limit) / max(found - lowest, 1e-300)
         # at least twice as much as before: what is needed is known to rounding only
         share = min(1.0, max(2.0 * share, share + (1.0 - share) * (1.001 * needed + 2.0**-52)))
         Q = round_kernel((1.0 - share) * P + share * base)
-        found = worst(Q, problem.B, point.a, limit)
-        if found.upper <= limit:
+        found = worst(Q, problem.B, limit).upper
+        if found <= limit:
             return Q
     return round_kernel(base)
 
