@@ -74,8 +74,9 @@ class Dynamic(Beliefs):
     def kernel(self, belief: Sequence[float]) -> Array:
         """The kernel at a belief, which is split between the two corners of the hull about it."""
         key = round_belief(belief)
-        found = self._cache.get(key)
-        return self._keep(key, self._split(key[1] / (key[0] + key[1]))) if found is None else found
+        if key not in self._cache:
+            self._cache[key] = self._split(key[1] / (key[0] + key[1]))
+        return self._cache[key]
 
     def _split(self, x: float) -> Array:
         u, j = self._corners, self._columns
@@ -176,7 +177,7 @@ class Corners(Beliefs):
         if found is None:
             b = np.array(key, dtype=float)
             split = self._split(b / b.sum())
-            return super().kernel(belief) if split is None else self._keep(key, split)
+            return super().kernel(belief) if split is None else self._cache.setdefault(key, split)
         return found
 
     def _split(self, b: Array) -> Array | None:
