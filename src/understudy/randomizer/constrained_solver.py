@@ -510,6 +510,7 @@ _ATTEMPTS: tuple[tuple[str, dict[str, float], float], ...] = (
     ("highs-ipm", {}, 1e4),
 )
 _INFEASIBLE = 2
+_SMALL = 4_000  # entries of a matrix up to which scipy is quicker with all of them than with those that count
 _CLOSE_BY = 1e-4  # how far a kernel close by may be
 _MET = 1e-9  # a slack or a price that is less is none
 _LESS = 1e-7  # nats; an optimum that has less information by less is as good
@@ -601,7 +602,8 @@ def _call_highs(linear: Linear) -> OptimizeResult | None:
     """The optimum, or None where there is none."""
     from scipy.optimize import linprog
 
-    A, b, E, e = linear.A, linear.b, linear.E, linear.e
+    A, E = (x.toarray() if math.prod(x.shape) <= _SMALL else x for x in (linear.A, linear.E))
+    b, e = linear.b, linear.e
     bounds = np.stack([linear.lowest, linear.highest], axis=1)
     for method, options, most in _ATTEMPTS:
         c = np.clip(linear.c, -most, most)
