@@ -242,11 +242,12 @@ def _charge(problem: Program, by: Multipliers, kind: type[np.floating], cost: fl
 
 # The interior-point method ---------------------------------------------------------------------------
 
-_REFINED = 2  # times that a step is refined by what it is off by
+_REFINED = (1e-2, 1e-5)  # below each of these sums of slack times multiplier a step is refined once more
 _STEPS = 80
 _TARGET = 2e-10  # the relative gap at which it stops
 _CENTRED = 0.05  # how far towards the boundary a step aims at most
 _FALL = 0.9  # by how much of itself a probability may fall in a step
+_WORTH = 1e-2  # of the value: the sum of slack times multiplier from which on a bound is worked out
 _PATIENCE = 8  # steps without a better gap
 _NEAR = 0.99  # of the way to the boundary that a step may take
 
@@ -286,7 +287,8 @@ def interior_point(problem: Program, X: Array, goal: Goal, enough: float = -math
     best = Centre(X, math.inf, -math.inf, state.multipliers(), 0)
     left, mu, since = math.inf, math.inf, 0
     for step in range(_STEPS + 1):
-        bound = state.bound()
+        # far from the optimum a bound says little
+        bound = state.bound() if state.mu * X.size < _WORTH * abs(state.value) or step == 0 else -math.inf
         if bound > best.bound:
             best = best._replace(bound=bound, by=state.multipliers())
         # what the budget is off by counts as well: a kernel that exceeds it may cost less than the optimum
@@ -373,7 +375,7 @@ class _Iterate:
                 solve = self._factor()
                 first = solve(0.0, 0)
                 sigma = (self._complementarity(first, *self._reach(first)) / count / mu) ** 2
-                step = solve(min(1.0, max(_CENTRED, sigma)) * mu, _REFINED)
+                step = solve(min(1.0, max(_CENTRED, sigma)) * mu, sum(mu * count < x for x in _REFINED))
         except np.linalg.LinAlgError:
             return False
         if not all(np.isfinite(part).all() for part in step):
