@@ -49,7 +49,7 @@ def file_with(lab, folder, row):
 def test_the_first_bad_row_stops_the_run(lab, tools, tmp_path, name, quick, monkeypatch):
     """File, line, column and rule are told; nothing is written, and no value is shown."""
     if not quick:
-        monkeypatch.setattr(arrow, "found", lambda: None)
+        monkeypatch.setattr(arrow, "find_pyarrow", lambda: None)
     row, column, rule = ROWS[name]
     source, *_ = file_with(lab, tmp_path, row)
     with pytest.raises(ReadingError) as caught:
@@ -102,7 +102,7 @@ def test_skipped_rows_are_missing_readings(lab, tools, tmp_path, name):
 def test_a_row_without_a_private_value_is_never_skipped(lab, tools, tmp_path, name, quick, monkeypatch):
     """An empty reading would show where the private value is unknown; the run stops before anything is written."""
     if not quick:
-        monkeypatch.setattr(arrow, "found", lambda: None)
+        monkeypatch.setattr(arrow, "find_pyarrow", lambda: None)
     row, column, rule = ROWS[name]
     source, *_ = file_with(lab, tmp_path, row)
     with pytest.raises(ReadingError, match="Fill in the labels") as caught:
@@ -164,7 +164,7 @@ def test_lines_are_right_in_long_files(lab, tools, tmp_path, monkeypatch):
     lines = [i + 1 for i, line in enumerate(text.split("\n")) if "oops" in line or "nothing" in line]
     for quick in (True, False):
         if not quick:
-            monkeypatch.setattr(arrow, "found", lambda: None)
+            monkeypatch.setattr(arrow, "find_pyarrow", lambda: None)
         summary = apply_file(lab.design, tmp_path / "in.csv", tmp_path / "out.csv", on_error="skip", **tools.NAMES)
         assert [row.line for row in summary.bad_rows] == lines
         assert summary.rows == 400

@@ -21,7 +21,7 @@ def all_rows(raw, wanted=("a", "b"), size=None, quick=True, batch=4, delimiter="
     """Lines, texts and faults of a file, read in small blocks."""
     with pytest.MonkeyPatch.context() as patch:
         if not quick:
-            patch.setattr(arrow, "found", lambda: None)
+            patch.setattr(arrow, "find_pyarrow", lambda: None)
         if size is not None:
             patch.setattr(lines.blocks, "__defaults__", (b"", size))
         reader = CsvReader(io.BytesIO(raw), "x.csv", delimiter)

@@ -78,7 +78,7 @@ def test_without_pyarrow_csv_is_the_same_to_the_byte(lab, tools, tmp_path, conte
     """Python's csv module alone gives the same file; Parquet then says what to install."""
     written(tmp_path, content)
     apply_file(lab.design, tmp_path / "in.csv", tmp_path / "quick.csv", rng=5, **tools.NAMES)
-    monkeypatch.setattr(arrow, "found", lambda: None)
+    monkeypatch.setattr(arrow, "find_pyarrow", lambda: None)
     apply_file(lab.design, tmp_path / "in.csv", tmp_path / "slow.csv", rng=5, **tools.NAMES)
     assert (tmp_path / "slow.csv").read_bytes() == (tmp_path / "quick.csv").read_bytes()
     with pytest.raises(MissingExtraError, match=r"understudy\[arrow\]"):

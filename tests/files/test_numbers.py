@@ -34,7 +34,7 @@ def test_the_text_is_the_nearest_of_its_form(value, decimals):
     assert not text.startswith("-") or float(text) < 0.0
     assert form.whole == ("." not in text)
     # a product that is rounded may tip a tie, and nothing more
-    assert abs(float(text) - form.rounded(np.array([value]))[0]) <= 1.0000001 * 10.0**-decimals
+    assert abs(float(text) - form.round(np.array([value]))[0]) <= 1.0000001 * 10.0**-decimals
 
 
 @given(
@@ -44,8 +44,8 @@ def test_numbers_on_a_lattice_are_what_their_texts_say(counts, lattice):
     """Outputs of a typed column and of a text are the same number, ties included; missing ones stay missing."""
     step, decimals = lattice
     values, form = np.array(counts) * step, NumberFormat(decimals)
-    np.testing.assert_array_equal(form.rounded(values), [float(text) for text in form.texts(values)])
-    np.testing.assert_array_equal(form.rounded(np.array([np.nan, 1e300])), [np.nan, 1e300])
+    np.testing.assert_array_equal(form.round(values), [float(text) for text in form.texts(values)])
+    np.testing.assert_array_equal(form.round(np.array([np.nan, 1e300])), [np.nan, 1e300])
 
 
 def test_noise_of_the_arithmetic_is_left_out():
@@ -69,7 +69,7 @@ NUMBERS = st.one_of(
 def test_both_readers_take_the_same_texts_for_numbers(texts):
     """Plain Python and pyarrow agree on which texts are numbers, which are missing, and which are wrong."""
     plain, faults = Values(texts).numbers()
-    pa = arrow.needed("this test")
+    pa = arrow.require_pyarrow("this test")
     quick, quick_faults = ArrowColumn(pa.array(texts, pa.string())).numbers()
     assert faults == quick_faults
     np.testing.assert_array_equal(plain, quick)
@@ -94,7 +94,7 @@ def test_what_is_a_number():
 @given(st.lists(st.decimals(-9999, 9999, places=4), min_size=1))
 def test_decimals_of_a_typed_column_are_those_of_their_texts(given_numbers):
     """The nearest double, as for a text; a product with a power of ten is one ulp off now and then."""
-    pa = arrow.needed("this test")
+    pa = arrow.require_pyarrow("this test")
     found, faults = ArrowColumn(pa.array(given_numbers, pa.decimal128(9, 4))).numbers()
     assert found.tolist() == [float(str(number)) for number in given_numbers]
     assert faults == {}

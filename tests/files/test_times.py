@@ -39,7 +39,7 @@ def test_iso_texts_are_what_python_takes_them_for(moments, zone, between, spec):
     wanted = [nanoseconds(moment) for moment in moments]
     found = Values(texts).times()
     assert (found.ns.tolist(), found.unknown) == (wanted, {})
-    column = ArrowColumn(arrow.needed("this test").array(texts))
+    column = ArrowColumn(arrow.require_pyarrow("this test").array(texts))
     assert column.cut(0, len(texts)).times().ns.tolist() == wanted
     assert column.cut(len(texts) - 1, len(texts)).times().ns.tolist() == wanted[-1:]
     assert Values(texts).times().ns.tolist() == wanted
@@ -50,7 +50,7 @@ def test_iso_texts_are_what_python_takes_them_for(moments, zone, between, spec):
 )
 def test_what_is_no_time_is_refused(text):
     """The 29th of February of an ordinary year, month 13 and words are no times, however they are read."""
-    for column in (Values([text, text]), ArrowColumn(arrow.needed("this test").array([text] * 2))):
+    for column in (Values([text, text]), ArrowColumn(arrow.require_pyarrow("this test").array([text] * 2))):
         assert column.times().faults == dict.fromkeys([0, 1], times.NOT_A_TIME)
 
 
@@ -69,7 +69,7 @@ def test_numbers_since_1970_tell_their_unit(unit, factor):
     seconds = [1_700_000_000, 1_700_000_060]
     wanted = [s * 10**9 for s in seconds]
     given_numbers = [s * factor for s in seconds]
-    pa = arrow.needed("this test")
+    pa = arrow.require_pyarrow("this test")
     assert times.of_array(np.array(given_numbers)).ns.tolist() == wanted
     assert Values([str(n) for n in given_numbers]).times().ns.tolist() == wanted
     assert Values(given_numbers).times().ns.tolist() == wanted
@@ -87,7 +87,7 @@ def test_fractions_of_seconds():
 def test_times_of_day_and_dates():
     """A time of day is counted from midnight, a date is its midnight; a column of nulls has no times."""
     assert Values(["00:05:00", "9:30"]).times().ns.tolist() == [300 * 10**9, 34_200 * 10**9]
-    pa = arrow.needed("this test")
+    pa = arrow.require_pyarrow("this test")
     assert ArrowColumn(pa.array([dt.date(1970, 1, 2)])).times().ns.tolist() == [86_400 * 10**9]
     found = ArrowColumn(pa.array([dt.datetime(1970, 1, 1), None])).times()
     assert found.unknown == {1: times.NO_TIME}

@@ -57,7 +57,7 @@ def of_csv(columns, folder, monkeypatch, plain=False):
     path = folder / "in.csv"
     path.write_text(csv_text(columns), encoding="utf-8", newline="")
     if plain:
-        monkeypatch.setattr(arrow, "found", lambda: None)
+        monkeypatch.setattr(arrow, "find_pyarrow", lambda: None)
     return read_table(path, list(columns))
 
 

@@ -36,7 +36,7 @@ from understudy.stream.cadence import Cadence, Places
 from understudy.stream.engine import WITHHOLD, PrivateValues
 from understudy.stream.ledger import Ledger
 from understudy.stream.release import Release
-from understudy.tables.columns import BATCH, Column, Rows, joined
+from understudy.tables.columns import BATCH, Column, Rows, join_rows
 from understudy.tables.times import SECOND, Faults, Kind
 from understudy.transform.gaps import refill_of
 
@@ -404,7 +404,7 @@ def aligned(parts: Iterable[Rows], bound: Binding) -> Iterator[Rows]:
         return
     waiting: list[Rows] = []
     for part in parts:
-        rows = joined([*waiting, part])
+        rows = join_rows([*waiting, part])
         found = rows.columns[bound.time].times()
         place = found.ns // bound.period
         known = np.ones(len(rows), dtype=bool)

@@ -268,7 +268,7 @@ class Values:
         copy = self.values()
         for i, time in moved.items():
             was = copy[i]
-            text = times.written_like(was.strip(_BLANKS) if isinstance(was, str) else repr(was), time)
+            text = times.write_like(was.strip(_BLANKS) if isinstance(was, str) else repr(was), time)
             copy[i] = text if isinstance(was, str) else float(text) if "." in text else int(text)
         return Values(copy)
 
@@ -276,7 +276,7 @@ class Values:
 # pyarrow, where it is installed: Parquet needs it, CSV is quicker with it ----------------------------
 
 
-def found() -> ModuleType | None:
+def find_pyarrow() -> ModuleType | None:
     """The module pyarrow, or None."""
     try:
         return importlib.import_module("pyarrow")
@@ -284,9 +284,9 @@ def found() -> ModuleType | None:
         return None
 
 
-def needed(what: str) -> ModuleType:
+def require_pyarrow(what: str) -> ModuleType:
     """The module pyarrow; says how to install it where it is missing."""
-    module = found()
+    module = find_pyarrow()
     if module is None:
         raise MissingExtraError(f'{what} needs pyarrow (the extra `arrow`): pip install "understudy[arrow]"')
     return module
@@ -318,7 +318,7 @@ class ArrowColumn:
 
     def take(self, rows: Index) -> ArrowColumn:
         """Some of the rows."""
-        return ArrowColumn(self.array.take(needed("this column").array(rows)))
+        return ArrowColumn(self.array.take(require_pyarrow("this column").array(rows)))
 
     @property
     def _flat(self) -> pa.Array:
@@ -399,7 +399,7 @@ class ArrowColumn:
 
     def at(self, moved: dict[int, int]) -> ArrowColumn:
         """Times of the same type; texts and numbers of the same form."""
-        pa, types, array = needed("this column"), part("types"), self._flat
+        pa, types, array = require_pyarrow("this column"), part("types"), self._flat
         kind = array.type
         if _is_text(kind):
             return ArrowColumn(pa.array(Values(self.texts()).at(moved).given, kind))
@@ -421,7 +421,7 @@ class ArrowColumn:
         """Null."""
         gone = np.zeros(len(self), dtype=bool)
         gone[rows] = True
-        pa, compute, array = needed("this column"), part("compute"), self._flat
+        pa, compute, array = require_pyarrow("this column"), part("compute"), self._flat
         return ArrowColumn(compute.if_else(pa.array(gone), pa.scalar(None, array.type), array))
 
 
@@ -432,7 +432,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _from_texts(array: pa.Array) -> tuple[Array, Faults]:
     """Numbers of texts; one by one where a text is no number to pyarrow, or infinite, which it takes for a number."""
-    pa = needed("this column")
+    pa = require_pyarrow("this column")
     try:
         found = _doubles(array.cast(pa.float64()))
     except pa.ArrowInvalid:
@@ -442,7 +442,7 @@ def _from_texts(array: pa.Array) -> tuple[Array, Faults]:
 
 def _quick_times(array: pa.Array, absent: Mask) -> Times | None:
     """Times of texts all at once, where all are of the extended form and have a zone, or none has; otherwise None."""
-    pa, compute = needed("this column"), part("compute")
+    pa, compute = require_pyarrow("this column"), part("compute")
     for kind, zone in ((Kind.LOCAL, None), (Kind.ZONED, "UTC")):
         try:
             ns = array.cast(pa.timestamp("ns", zone)).view("int64").fill_null(0).to_numpy(zero_copy_only=False)
@@ -456,7 +456,7 @@ def _quick_times(array: pa.Array, absent: Mask) -> Times | None:
 
 
 def _doubles(array: pa.Array) -> Array:
-    pa, types = needed("this column"), part("types")
+    pa, types = require_pyarrow("this column"), part("types")
     if types.is_decimal(array.type):
         # the double nearest to it, as of a text: pyarrow multiplies by a power of ten, which is often one ulp off
         array = array.cast(pa.string())
@@ -564,16 +564,16 @@ def batches(blocks: Iterable[Rows], size: int | None = None) -> Iterator[Rows]:
         at = 0
         while count + len(block) - at >= size:
             stop = at + size - count
-            yield joined([*waiting, block.cut(at, stop) if at or stop < len(block) else block])
+            yield join_rows([*waiting, block.cut(at, stop) if at or stop < len(block) else block])
             waiting, count, at = [], 0, stop
         if at < len(block):
             waiting.append(block.cut(at, len(block)) if at else block)
             count += len(block) - at
     if waiting:
-        yield joined(waiting)
+        yield join_rows(waiting)
 
 
-def joined(parts: list[Rows]) -> Rows:
+def join_rows(parts: list[Rows]) -> Rows:
     """Rows one below the other."""
     if len(parts) == 1:
         return parts[0]
@@ -582,14 +582,14 @@ def joined(parts: list[Rows]) -> Rows:
     for part in parts:
         faults |= {at + i: rule for i, rule in part.faults.items()}
         at += len(part)
-    columns = {name: _stacked([part.columns[name] for part in parts]) for name in parts[0].columns}
+    columns = {name: _stack([part.columns[name] for part in parts]) for name in parts[0].columns}
     return Rows(columns, np.concatenate([part.lines for part in parts]), faults)
 
 
-def _stacked(parts: list[Column]) -> Column:
+def _stack(parts: list[Column]) -> Column:
     arrays = [part.array for part in parts if isinstance(part, ArrowColumn)]
     if len(arrays) == len(parts):
-        return ArrowColumn(needed("this column").concat_arrays(arrays))
+        return ArrowColumn(require_pyarrow("this column").concat_arrays(arrays))
     if arrays:  # blocks of a CSV file, some by pyarrow and some not
         return Values([text or None for part in parts for text in part.texts()])
     return Values([value for part in parts for value in part.values()])
@@ -603,7 +603,7 @@ class NumberFormat(NamedTuple):
 
     >>> NumberFormat(1).texts([431.04, -0.01])
     ['431.0', '0.0']
-    >>> NumberFormat(2).rounded(np.array([431.256, np.nan])).tolist()
+    >>> NumberFormat(2).round(np.array([431.256, np.nan])).tolist()
     [431.26, nan]
     """
 
@@ -622,7 +622,7 @@ class NumberFormat(NamedTuple):
         nothing = form % -0.0
         return [text[1:] if text == nothing else text for text in texts] if nothing in texts else texts
 
-    def rounded(self, values: Array) -> Array:
+    def round(self, values: Array) -> Array:
         """The numbers that the texts stand for; what is missing stays so."""
         with np.errstate(over="ignore"):
             found = np.round(values, self.decimals) + 0.0

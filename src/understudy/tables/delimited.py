@@ -16,6 +16,7 @@ import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import StringIO
+from itertools import chain
 from typing import IO, TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -139,23 +140,19 @@ class CsvReader:
         if len(delimiter) != 1 or delimiter in '"\r\n':
             raise ConfigurationError(f"delimiter = {delimiter!r}; it must be one character, not a quote or a line end")
         self.name, self.delimiter = name, delimiter
-        self._blocks = blocks(file, name, b'"')
-        self.names, self._first = self._header()
+        self._blocks: Iterator[Block] = blocks(file, name, b'"')
+        self.names, first = self._header()
+        self._blocks = chain([] if first is None else [first], self._blocks)
         self.total: int | None = None
         self.batch: int | None = None
 
     def rows(self, wanted: Sequence[str], labels: str | None = None) -> Iterator[Rows]:
         """All rows, of some columns."""
         places = [self.names.index(name) for name in wanted]
-        quick = arrow.found() is not None and self.delimiter.isascii()
-        for block in self._rest():
+        quick = arrow.find_pyarrow() is not None and self.delimiter.isascii()
+        for block in self._blocks:
             found = self._quick(block, wanted, places) if quick else None
             yield self._slow(block, wanted, places) if found is None else found
-
-    def _rest(self) -> Iterator[Block]:
-        if self._first is not None:
-            yield self._first
-        yield from self._blocks
 
     def _header(self) -> tuple[tuple[str, ...], Block | None]:
         for block in self._blocks:
@@ -192,7 +189,7 @@ class CsvReader:
 
     def _quick(self, block: Block, wanted: Sequence[str], places: list[int]) -> Rows | None:
         """By pyarrow; None where the block has anything that is better told by lines."""
-        pa, pc = arrow.needed("this file"), arrow.part("csv")
+        pa, pc = arrow.require_pyarrow("this file"), arrow.part("csv")
         if b"\0" in block.raw or (b"\r" in block.raw and block.raw.count(b"\r") != block.raw.count(b"\r\n")):
             return None
         lines = block.raw.count(b"\n") + (not block.raw.endswith(b"\n"))
@@ -319,15 +316,14 @@ class JsonLinesReader:
         self.name = name
         self.total: int | None = None
         self.batch: int | None = None
-        self._blocks = blocks(file, name, blank=b" \t\r\n")
-        self._first: Block | None = None
+        self._blocks: Iterator[Block] = blocks(file, name, blank=b" \t\r\n")
         self.names = self._header()
 
     def _header(self) -> tuple[str, ...]:
         for block in self._blocks:
             for i, line in enumerate(block.raw.split(b"\n")):
                 if line.strip():
-                    self._first = block
+                    self._blocks = chain([block], self._blocks)
                     found = _object(line)
                     if isinstance(found, str):
                         raise ReadingError(f"{self.name}, line {block.line + i}: {found}")
@@ -336,13 +332,8 @@ class JsonLinesReader:
 
     def rows(self, wanted: Sequence[str], labels: str | None = None) -> Iterator[Rows]:
         """All rows, of some columns."""
-        for block in self._rest():
+        for block in self._blocks:
             yield self._block(block, wanted)
-
-    def _rest(self) -> Iterator[Block]:
-        if self._first is not None:
-            yield self._first
-        yield from self._blocks
 
     def _block(self, block: Block, wanted: Sequence[str]) -> Rows:
         fields: list[list[Entry]] = [[] for _ in wanted]

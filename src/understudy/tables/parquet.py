@@ -30,7 +30,7 @@ class ParquetReader:
     """Names, types and rows of a Parquet file; lines are numbers of rows, from 1."""
 
     def __init__(self, file: IO[bytes] | pa.BufferReader, name: str) -> None:
-        pa = arrow.needed("Parquet")
+        pa = arrow.require_pyarrow("Parquet")
         self.name, self._source = name, file
         try:
             self._file = self._opened(())
@@ -49,7 +49,7 @@ class ParquetReader:
 
     def rows(self, wanted: Sequence[str], labels: str | None = None) -> Iterator[Rows]:
         """All rows, of some columns; one of labels is read as codes."""
-        pa, first = arrow.needed("Parquet"), 1
+        pa, first = arrow.require_pyarrow("Parquet"), 1
         texts = labels is not None and arrow.part("types").is_string(self.type_of(labels))
         file = self._opened([labels] if texts and labels is not None else [])
         try:
@@ -85,7 +85,7 @@ class ParquetWriter:
         mark: Plain,
         source: ParquetReader | None = None,
     ) -> None:
-        pa = arrow.needed("Parquet")
+        pa = arrow.require_pyarrow("Parquet")
         told = {MARK: json.dumps(mark).encode("utf-8")}
         names = layout.names
         fields = [pa.field(n, types[n], metadata=told if n in layout.readings else None) for n in names]
@@ -105,7 +105,7 @@ class ParquetWriter:
 
     def write(self, columns: Mapping[str, Column], Y: Array) -> None:
         """Some rows; a reading that is missing is null."""
-        pa = arrow.needed("Parquet")
+        pa = arrow.require_pyarrow("Parquet")
         arrays, layout = [], self._layout
         for name in layout.names:
             channel, kind = layout.channel(name), self._types[name]
@@ -131,7 +131,7 @@ class ParquetWriter:
             writer.is_open = False
 
     def _flush(self) -> None:
-        pa = arrow.needed("Parquet")
+        pa = arrow.require_pyarrow("Parquet")
         self._writer.write_table(pa.Table.from_batches(self._waiting, self.schema), row_group_size=self._count)
         self._waiting, self._count = [], 0
 
@@ -141,7 +141,7 @@ _CODECS = ("snappy", "gzip", "brotli", "zstd", "lz4", "lz4_raw")
 
 
 def _as_array(column: Column, kind: pa.DataType) -> pa.Array:
-    pa, types = arrow.needed("Parquet"), arrow.part("types")
+    pa, types = arrow.require_pyarrow("Parquet"), arrow.part("types")
     if isinstance(column, ArrowColumn):
         array = column.array.dictionary_decode() if types.is_dictionary(column.array.type) else column.array
         return array if array.type == kind else array.cast(kind)
@@ -150,10 +150,10 @@ def _as_array(column: Column, kind: pa.DataType) -> pa.Array:
 
 def _readings(y: Array, kind: pa.DataType, form: NumberFormat) -> pa.Array:
     """Outputs of one channel: doubles, or whole numbers where the design knows no decimals; null if missing."""
-    pa, types = arrow.needed("Parquet"), arrow.part("types")
+    pa, types = arrow.require_pyarrow("Parquet"), arrow.part("types")
     missing = np.isnan(y)
     mask = missing if missing.any() else None
-    y = form.rounded(y)
+    y = form.round(y)
     if not types.is_integer(kind):
         return pa.array(y, mask=mask)
     whole = np.clip(np.where(missing, 0.0, y), -_LARGEST, _LARGEST)

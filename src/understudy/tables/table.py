@@ -22,7 +22,7 @@ from understudy._paths import STANDARD, Path
 from understudy._types import Array, Index, Ints, Plain, Progress
 from understudy.errors import ConfigurationError, ReadingError
 from understudy.tables import columns
-from understudy.tables.columns import ArrowColumn, Column, Entries, Layout, Rows, Values, column_of, joined
+from understudy.tables.columns import ArrowColumn, Column, Entries, Layout, Rows, Values, column_of, join_rows
 from understudy.tables.times import Entry, Faults, Times
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Source:
             return file
         if kind == "parquet":
             # its index is at its end, so a pipe has to be kept whole
-            return columns.needed("Parquet").BufferReader(sys.stdin.buffer.read())
+            return columns.require_pyarrow("Parquet").BufferReader(sys.stdin.buffer.read())
         return sys.stdin.buffer
 
     def share(self, rows: int) -> float | None:
@@ -168,7 +168,7 @@ def make_writer(
     from understudy.tables.parquet import ParquetReader, ParquetWriter
 
     reader = source.reader
-    pa = columns.needed("Parquet")
+    pa = columns.require_pyarrow("Parquet")
     if isinstance(reader, ParquetReader):
         types = {name: reader.type_of(name) for name in layout.kept}
     else:
@@ -339,7 +339,7 @@ def read_table(
                 progress(file.share(count) or 0.0)
     if not count:
         raise ReadingError(f"{file.name} has no rows below its header")
-    return Table.of_rows(file.name, joined(parts))
+    return Table.of_rows(file.name, join_rows(parts))
 
 
 def check_names(wanted: Sequence[str], names: Sequence[str], file: str) -> None:

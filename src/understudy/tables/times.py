@@ -283,14 +283,14 @@ def zones_of(tails: dict[str, int]) -> Counter[str]:
 # Times that are written ------------------------------------------------------------------------------
 
 
-def written_like(text: str, nanoseconds: int) -> str:
+def write_like(text: str, nanoseconds: int) -> str:
     """A time in the form of another: with its separator, its zone and at least its digits.
 
-    >>> written_like("2026-03-01 12:00:07+01:00", 1_772_362_800 * SECOND), written_like("08:07:11", 487 * 60 * SECOND)
+    >>> write_like("2026-03-01 12:00:07+01:00", 1_772_362_800 * SECOND), write_like("08:07:11", 487 * 60 * SECOND)
     ('2026-03-01 12:00:00+01:00', '08:07:00')
-    >>> written_like("1772362807", 1_772_362_800 * SECOND), written_like("1772362807.5", 1_772_362_800 * SECOND)
+    >>> write_like("1772362807", 1_772_362_800 * SECOND), write_like("1772362807.5", 1_772_362_800 * SECOND)
     ('1772362800', '1772362800.0')
-    >>> written_like("20260301T120007Z", 1_772_366_400 * SECOND), written_like("20260302", 1_772_323_200 * SECOND)
+    >>> write_like("20260301T120007Z", 1_772_366_400 * SECOND), write_like("20260302", 1_772_323_200 * SECOND)
     ('20260301T120000Z', '20260301')
     """
     day, iso = _OF_DAY.fullmatch(text), _ISO.fullmatch(text)
