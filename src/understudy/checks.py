@@ -245,6 +245,11 @@ class _FailedError(Exception):
     pass
 
 
+def _require(holds: bool | np.bool_, fault: str) -> None:
+    if not holds:
+        raise _FailedError(fault)
+
+
 # One model -----------------------------------------------------------------------------------------
 
 
@@ -286,96 +291,82 @@ def _other(model: Model, z: Array, rng: np.random.Generator) -> Array:
 
 
 def _has_methods(model: Model) -> str:
-    if not is_model(model):
-        raise _FailedError("a model has dim, start, predict, update and skip")
-    if not isinstance(model.dim, (int, np.integer)) or model.dim < 1:
-        raise _FailedError("dim must be a whole number of at least 1")
+    _require(is_model(model), "a model has dim, start, predict, update and skip")
+    whole = isinstance(model.dim, (int, np.integer)) and model.dim >= 1
+    _require(whole, "dim must be a whole number of at least 1")
     return f"dim = {model.dim}"
 
 
 def _states_are_values(model: Model, Y: Array) -> str:
-    if not _equal(model.start(), model.start()):
-        raise _FailedError("start() gives different states")
+    _require(_equal(model.start(), model.start()), "start() gives different states")
     state = model.start()
     for row in _readings(Y, model.dim):
         kept = copy.deepcopy(state)
         after = model.update(state, row)
         again = model.update(copy.deepcopy(kept), row)
         model.predict(state)
-        if not _equal(state, kept):
-            raise _FailedError("predict or update changes the state that it is given; it must return a new one")
-        if not _equal(after, again):
-            raise _FailedError("update gives different states for equal arguments")
+        _require(_equal(state, kept), "predict or update changes the state that it is given; it must return a new one")
+        _require(_equal(after, again), "update gives different states for equal arguments")
         state = after
     return f"{len(Y)} readings"
+
+
+def _laws(model: Model, Y: Array, every: int = 1) -> Iterator[tuple[int, Law, Numbers]]:
+    """The number of a reading, its law given those before, and the reading; of every so many of them."""
+    state = model.start()
+    for k, row in enumerate(_readings(Y, model.dim)):
+        if k % every == 0:
+            yield k + 1, model.predict(state), row
+        state = model.update(state, row)
 
 
 def _density(model: Model, Y: Array, rng: np.random.Generator) -> str:
     """Log p(y) = log phi(z) + sum_l log dz_l/dy_l, with dz/dy lower triangular and its diagonal positive."""
     d, worst = model.dim, 0.0
-    state = model.start()
-    for k, row in enumerate(_readings(Y, d)):
-        if k % 10 == 0:
-            law = model.predict(state)
-            y = np.reshape(law.value(0.7 * rng.standard_normal(d) if d > 1 else 0.7 * rng.standard_normal()), d)
-            J, scale = np.empty((d, d)), np.empty(d)
-            for j in range(d):
-                # a step that is small beside the spread of the law
-                up = np.reshape(law.value(_one(np.where(np.arange(d) == j, 0.5, 0.0), d)), d)
-                scale[j] = max(abs(up[j] - np.reshape(law.value(_one(np.zeros(d), d)), d)[j]), 1e-300)
-                step = 1e-4 * scale[j] * (np.arange(d) == j)
-                J[:, j] = (_score(law, y + step, d) - _score(law, y - step, d)) / (2e-4 * scale[j])
-            if (np.diag(J) <= 0.0).any():
-                raise _FailedError(f"the score of reading {k + 1} does not increase with the reading")
-            if d > 1 and np.abs(np.triu(J, 1) * scale).max() > 1e-6:
-                raise _FailedError(f"the score of a channel of reading {k + 1} depends on a later channel")
-            z = _score(law, y, d)
-            expected = -0.5 * float(z @ z) - 0.5 * d * math.log(2.0 * math.pi) + float(np.log(np.diag(J)).sum())
-            worst = max(worst, abs(float(np.sum(law.logpdf(_one(y, d)))) - expected))
-            if not worst < 1e-4:
-                raise _FailedError(f"logpdf of reading {k + 1} differs from the density of its score by {worst:.3g}")
-        state = model.update(state, row)
+    for k, law, _ in _laws(model, Y, 10):
+        y = np.reshape(law.value(0.7 * rng.standard_normal(d) if d > 1 else 0.7 * rng.standard_normal()), d)
+        J, scale = np.empty((d, d)), np.empty(d)
+        for j in range(d):
+            # a step that is small beside the spread of the law
+            up = np.reshape(law.value(_one(np.where(np.arange(d) == j, 0.5, 0.0), d)), d)
+            scale[j] = max(abs(up[j] - np.reshape(law.value(_one(np.zeros(d), d)), d)[j]), 1e-300)
+            step = 1e-4 * scale[j] * (np.arange(d) == j)
+            J[:, j] = (_score(law, y + step, d) - _score(law, y - step, d)) / (2e-4 * scale[j])
+        _require(not (np.diag(J) <= 0.0).any(), f"the score of reading {k} does not increase with the reading")
+        triangular = d == 1 or not np.abs(np.triu(J, 1) * scale).max() > 1e-6
+        _require(triangular, f"the score of a channel of reading {k} depends on a later channel")
+        z = _score(law, y, d)
+        expected = -0.5 * float(z @ z) - 0.5 * d * math.log(2.0 * math.pi) + float(np.log(np.diag(J)).sum())
+        worst = max(worst, abs(float(np.sum(law.logpdf(_one(y, d)))) - expected))
+        _require(worst < 1e-4, f"logpdf of reading {k} differs from the density of its score by {worst:.3g}")
     return f"within {worst:.1e}"
 
 
 def _atoms(model: Model, Y: Array) -> str:
     """The scores of an atom fill an interval of its probability, and all of them lead back to it."""
+    from scipy.special import ndtr
+
     d, worst = model.dim, 0.0
-    state = model.start()
-    for k, row in enumerate(_readings(Y, d)):
-        if k % 10 == 0:
-            law = model.predict(state)
-            low, middle, high = (np.reshape(law.score(row, _one(np.full(d, v), d)), d) for v in (1e-12, 0.5, 1 - 1e-12))
-            if (low > middle).any() or (middle > high).any():
-                raise _FailedError(f"the score of reading {k + 1} does not increase with the auxiliary uniform")
-            for z in (low, middle, high):
-                back, y = np.reshape(law.value(_one(z, d)), d), np.reshape(row, d)
-                # a channel without atoms has one score, and rounds
-                near = np.where(low < high, back == y, np.abs(back - y) <= 1e-9 * np.maximum(1.0, np.abs(y)))
-                if not near.all():
-                    raise _FailedError(f"value(score(y, v)) of reading {k + 1} is not y")
-            if (low < high).all():  # every channel has atoms, so logpdf is a probability
-                # by the tail that is smaller, where it keeps its digits
-                side = np.where(middle > 0, -1.0, 1.0)
-                mass = np.abs(_ndtr(side * high) - _ndtr(side * low))
-                worst = max(worst, abs(float(np.sum(law.logpdf(row))) - float(np.log(mass).sum())))
-                if not worst < 1e-6:
-                    raise _FailedError(f"logpdf of reading {k + 1} differs from its probability by {worst:.3g}")
-        state = model.update(state, row)
+    for k, law, row in _laws(model, Y, 10):
+        low, middle, high = (np.reshape(law.score(row, _one(np.full(d, v), d)), d) for v in (1e-12, 0.5, 1 - 1e-12))
+        grows = not ((low > middle).any() or (middle > high).any())
+        _require(grows, f"the score of reading {k} does not increase with the auxiliary uniform")
+        for z in (low, middle, high):
+            back, y = np.reshape(law.value(_one(z, d)), d), np.reshape(row, d)
+            # a channel without atoms has one score, and rounds
+            near = np.where(low < high, back == y, np.abs(back - y) <= 1e-9 * np.maximum(1.0, np.abs(y)))
+            _require(near.all(), f"value(score(y, v)) of reading {k} is not y")
+        if (low < high).all():  # every channel has atoms, so logpdf is a probability
+            # by the tail that is smaller, where it keeps its digits
+            side = np.where(middle > 0, -1.0, 1.0)
+            mass = np.abs(ndtr(side * high) - ndtr(side * low))
+            worst = max(worst, abs(float(np.sum(law.logpdf(row))) - float(np.log(mass).sum())))
+            _require(worst < 1e-6, f"logpdf of reading {k} differs from its probability by {worst:.3g}")
     return f"within {worst:.1e}"
 
 
-def _ndtr(z: Array) -> Array:
-    from scipy.special import ndtr
-
-    return np.asarray(ndtr(z))
-
-
 def _likelihood(model: Model, Y: Array) -> str:
-    state, total = model.start(), 0.0
-    for row in _readings(Y, model.dim):
-        total += float(np.sum(model.predict(state).logpdf(row)))
-        state = model.update(state, row)
+    total = sum(float(np.sum(law.logpdf(row))) for _, law, row in _laws(model, Y))
     return _close(np.array([loglik(Y, model)]), np.array([total]), _SAME, "log-likelihood")
 
 
@@ -389,8 +380,7 @@ def _skip(model: Model, Y: Array, draws: int, rng: np.random.Generator) -> str:
         law = model.predict(model.skip(state))
     except MissingReadingError:
         return "refused: no exact law across a missing reading"
-    if not _equal(state, kept):
-        raise _FailedError("skip changes the state that it is given; it must return a new one")
+    _require(_equal(state, kept), "skip changes the state that it is given; it must return a new one")
     now = model.predict(state)
     if law is now and model.predict(model.update(state, _readings(Y, model.dim)[-1])) is now:
         return "one law for every reading, gap or not"
@@ -438,8 +428,8 @@ def _map_checks(name: str, causal: CausalMap, Y: Array, other: Array) -> Iterato
 
 def _causal(causal: CausalMap, Y: Array, other: Array) -> str:
     half = len(Y) // 2
-    if not np.array_equal(run(causal, Y)[:half], run(causal, other)[:half]):
-        raise _FailedError("a later reading changes an earlier output")
+    same = np.array_equal(run(causal, Y)[:half], run(causal, other)[:half])
+    _require(same, "a later reading changes an earlier output")
     return f"{half} outputs before {len(Y) - half} changed readings"
 
 
@@ -449,8 +439,7 @@ def _chunks(causal: CausalMap, Y: Array) -> str:
     for chunk in np.array_split(Y, sorted({1, 3, len(Y) // 2} & set(range(1, len(Y))))):
         state, part = causal.apply(state, np.ascontiguousarray(chunk))
         parts.append(part)
-    if not np.array_equal(np.concatenate(parts), whole):
-        raise _FailedError("chunks and the whole give different outputs")
+    _require(np.array_equal(np.concatenate(parts), whole), "chunks and the whole give different outputs")
     state, steps = causal.start(), []
     for row in _readings(Y, causal.dim):
         state, out = causal.step(state, row)
@@ -464,8 +453,8 @@ def _resumes(causal: CausalMap, Y: Array) -> str:
     kept = copy.deepcopy(state)
     _, second = causal.apply(state, Y[half:])
     _, again = causal.apply(kept, Y[half:])
-    if not np.array_equal(second, again) or not np.array_equal(np.concatenate([first, second]), run(causal, Y)):
-        raise _FailedError("a copy of the state does not continue as the original does")
+    same = np.array_equal(second, again) and np.array_equal(np.concatenate([first, second]), run(causal, Y))
+    _require(same, "a copy of the state does not continue as the original does")
     return f"after {half} readings"
 
 
@@ -477,8 +466,8 @@ def _missing(causal: CausalMap, Y: Array) -> str:
         out = run(causal, gaps)
     except MissingReadingError:
         return "refused: no exact law across a missing reading"
-    if not np.array_equal(np.isnan(out), np.isnan(gaps)):
-        raise _FailedError("missing readings do not stay missing, or others become so")
+    same = np.array_equal(np.isnan(out), np.isnan(gaps))
+    _require(same, "missing readings do not stay missing, or others become so")
     return f"{len(rows)} gap{'s' if len(rows) > 1 else ''}"
 
 
@@ -508,8 +497,7 @@ def _white(z: Array) -> str:
 def _close(a: Array, b: Array, tolerance: float, what: str) -> str:
     scale = max(1.0, float(np.abs(b).max()))
     gap = float(np.abs(a - b).max()) / scale
-    if not gap <= tolerance:
-        raise _FailedError(f"{what} differ by {gap:.3g} relative; {tolerance:g} is allowed")
+    _require(gap <= tolerance, f"{what} differ by {gap:.3g} relative; {tolerance:g} is allowed")
     return f"within {gap:.1e}"
 
 

@@ -10,8 +10,8 @@ import pytest
 
 import understudy as us
 from understudy.apply.apply_file import apply_file
-from understudy.apply.segments import ReadingSequence as Sequence
 from understudy.apply.segments import known_before
+from understudy.apply.segments import pieces as missing_between
 from understudy.errors import ConfigurationError, ReadingError
 from understudy.identify.history import bins_from
 from understudy.identify.public_inputs import Offset, clock_names, clock_values
@@ -136,15 +136,14 @@ def test_many_gaps_are_filled_piece_by_piece():
     """However many gaps a batch has, few readings are in work at a time, and all pieces make up the sequence."""
     times = np.arange(2000, dtype=np.int64) * 1001
     Y, theta = np.arange(2000.0)[:, None], np.arange(2000) % 2
-    sequence = Sequence(1)
-    sequence.cadence = Cadence(1, 0, 0)
-    pieces = list(sequence.pieces(Y, times, theta, np.arange(2000), "x"))
+    cadence = Cadence(1, 0, 0)
+    pieces = list(missing_between(Y, theta, cadence.steps(cadence.slots(times), None), -1))
     assert len(pieces) > 5
     assert max(len(piece.Y) for piece in pieces) <= 262_144
     assert sum(len(piece.Y) for piece in pieces) == times[-1] + 1
     places = [piece.places + sum(len(before.Y) for before in pieces[:k]) for k, piece in enumerate(pieces)]
     np.testing.assert_array_equal(np.concatenate(places), times)
-    assert [piece.rows.stop for piece in pieces[:-1]] == [piece.rows.start for piece in pieces[1:]]
+    np.testing.assert_array_equal(np.concatenate([piece.rows for piece in pieces]), np.arange(2000))
     values = np.concatenate([piece.Y for piece in pieces])
     assert np.flatnonzero(~np.isnan(values[:, 0])).tolist() == times.tolist()
     held = np.concatenate([piece.theta for piece in pieces])

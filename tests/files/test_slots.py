@@ -11,7 +11,7 @@ import scipy.stats
 
 import understudy as us
 from understudy.apply.apply_file import apply_file
-from understudy.apply.segments import ReadingSequence as Sequence
+from understudy.apply.segments import origin_of_slots
 from understudy.errors import ConfigurationError, ReadingError
 from understudy.tables import columns as rows_module
 
@@ -165,7 +165,7 @@ def test_slots_are_those_of_the_first_rows_however_many_are_read_at_once():
     """A batch of CSV is shorter than one of Parquet; where the slots begin does not follow."""
     rng = np.random.default_rng(5)
     times = np.arange(5000) * 60 * 10**9 + rng.integers(-20 * 10**9, 20 * 10**9, 5000)
-    found = {Sequence(60 * 10**9).origin(times[:many], "x") for many in (1024, 2000, 5000)}
+    found = {origin_of_slots(times[:many], 60 * 10**9, "x") for many in (1024, 2000, 5000)}
     assert len(found) == 1
     (origin,) = found
     assert abs((origin + 30 * 10**9) % (60 * 10**9) - 30 * 10**9) < 2 * 10**9

@@ -12,7 +12,7 @@ from stream_helpers import played, released_as
 import understudy as us
 from understudy.errors import BudgetError, ConfigurationError, UnderstudyWarning
 from understudy.stream import inspection
-from understudy.stream.budget import micronats
+from understudy.stream.ledger_file import micronats
 
 DAY = 86_400
 
@@ -181,7 +181,7 @@ def test_sensors_of_one_room_share_its_budget(design, ledger, worst):
 def test_charges_are_rounded_up_and_allowances_down():
     """In whole micro-nats; decimals are taken as they are written."""
     assert [micronats(x) for x in (0.1, 0.3, 1e-9, 0.0, 0.3000001, 2.5)] == [100_000, 300_000, 1, 0, 300_001, 2_500_000]
-    from understudy.stream.budget import allowance
+    from understudy.stream.ledger import allowance
 
     assert [allowance("total", x) for x in (0.1, 1e-9, 0.0, 4.35, 0.2999999)] == [100_000, 0, 0, 4_350_000, 299_999]
 

@@ -16,8 +16,8 @@ import understudy as us
 from understudy.errors import BudgetError, ConfigurationError, ReadingError, RollbackError
 from understudy.randomizer.causal import design_causal
 from understudy.stream import inspection
-from understudy.stream.budget import micronats
 from understudy.stream.engine import DrawSource
+from understudy.stream.ledger_file import micronats
 
 EVERY = 5
 

@@ -45,12 +45,12 @@ def played(folder, made, T=60, limit=None, **told):
 
 def changed(path, table, values, where="1"):
     """Rows with other values and the digests that belong to them, as a fault of the program would write them."""
-    columns = {title: columns for _, title, columns in inspection._DIGESTS}[table]
-    same = " AND ".join(f"{name} IS ?" for name in columns.split(", "))
     sets = ", ".join(f"{name} = ?" for name in values)
     with sqlite3.connect(path) as db:
         db.execute(f"UPDATE {table} SET {sets} WHERE {where}", tuple(values.values()))  # noqa: S608  # names of ours
-        for row in db.execute(f"SELECT {columns} FROM {table}").fetchall():  # noqa: S608  # names of ours
+        found = db.execute(f"SELECT * FROM {table}")  # noqa: S608  # names of ours
+        same = " AND ".join(f"{column[0]} IS ?" for column in found.description[:-1])
+        for *row, _ in found.fetchall():
             db.execute(f"UPDATE {table} SET digest = ? WHERE {same}", (digest(*row), *row))  # noqa: S608  # the same
     db.close()
 

@@ -47,17 +47,16 @@ from understudy.apply.segments import (
     Batch,
     Labels,
     Player,
-    Prepared,
+    Readings,
     Terms,
-    aligned,
-    carried,
+    align,
     check_segments,
+    fill_segments,
     known_before,
     out_of_order,
-    prepared,
-    understood,
+    prepare,
+    read_batch,
 )
-from understudy.apply.segments import ReadingSequence as Readings
 from understudy.errors import ConfigurationError, ReadingError, StoredFileError, UnderstudyWarning
 from understudy.identify.history import Bins
 from understudy.stream.ledger import Ledger
@@ -157,13 +156,11 @@ MISFIT = "none as stated: the models failed their gate"
 class Work:
     """Where the work on a file stands."""
 
-    def __init__(self, bound: Binding, terms: Terms, longest_gap: int, skip: bool, name: str) -> None:
-        self.bound, self.terms = bound, terms
-        gate = (family_of(terms.design).about or {}).get("gate") or {}
-        self._misfit = not gate.get("passed", True)
-        self._longest_gap, self._skip, self._name = longest_gap, skip, name
+    def __init__(self, terms: Terms, skip: bool, name: str) -> None:
+        self.bound, self.terms = terms.bound, terms
+        self._misfit = _failed_gate(terms.design) is not None
+        self._skip, self._name = skip, name
         self._player: Player | None = None
-        self._readings = Readings(bound.period, longest_gap, terms.timed(bound))
         self._segment: str | None = None
         self._latest: int | None = None  # the time of the last row
         self._kind: Kind | None = None  # of all times
@@ -185,7 +182,7 @@ class Work:
         return {**mark, "guarantee": "; ".join(filter(None, (mark.get("guarantee"), MISFIT)))}
 
     @property
-    def told(self) -> Plain:
+    def counts(self) -> Plain:
         """What the summary says of it."""
         return {
             "rows": self.rows, "missing": self._missing, "filled": self._filled, "skipped": self._skipped,
@@ -195,15 +192,15 @@ class Work:
 
     # Rows --------------------------------------------------------------------------------------------------
 
-    def checked(self, batch: Batch) -> Batch:
+    def check(self, batch: Batch) -> Batch:
         """The batch with rows out of order among its faults; raises at the first fault unless they are skipped."""
         if batch.segments is not None and "" in batch.segments:
-            batch = replace(batch, segments=carried(batch.segments, self._segment))
+            batch = replace(batch, segments=fill_segments(batch.segments, self._segment))
         if not self.rows:
             check_segments(batch, self.bound)
         self._check_kind(batch)
         late: list[int] = []
-        for segment, start, stop in self._stretches(batch):
+        for segment, start, stop in self._blocks(batch):
             if batch.times is None:
                 break
             last = self._latest if segment == self._segment and not start else None
@@ -252,21 +249,13 @@ class Work:
         missing = np.asarray(np.isnan(Y).any(axis=1))
         if Y.shape[1] > 1 and missing.any():
             Y = np.where(missing[:, None], np.nan, Y)  # a vector with a part missing is missing
-        out: Array | None = None
-        late = self.late
-        for segment, start, stop in self._stretches(batch):
+        out, late = np.full(Y.shape, np.nan), self.late
+        for segment, start, stop in self._blocks(batch):
             self._enter(segment, int(batch.lines[start]))
             placed: slice | Index = slice(start, stop)
             if batch.unplaced is not None:
                 placed = start + np.flatnonzero(~batch.unplaced[start:stop])
-            found = self._played(batch, Y, placed)
-            if len(found) == len(batch):
-                out = found
-                break
-            out = np.full(Y.shape, np.nan) if out is None else out
-            out[placed] = found
-        if out is None:
-            out = np.full(Y.shape, np.nan)
+            out[placed] = self._outputs(batch, Y, placed)
         self.rows += len(batch)
         self._missing += int(missing.sum()) - len(bad)
         if self.refill is not None:
@@ -279,53 +268,51 @@ class Work:
             return batch.columns
         return {**batch.columns, self.bound.time: batch.columns[self.bound.time].at(self._moved_times)}
 
-    def _note_times(self, times: Ints, placed: slice | Index, length: int) -> None:
+    def _note_times(self, player: Player, times: Ints, placed: slice | Index, length: int) -> None:
         """Remember the slots of rows whose times are beside them; rows that are taken together keep their own."""
-        cadence = self._readings.cadence
-        if cadence is None or self.bound.resampling is not None or not len(times):
+        cadence = player.cadence
+        if cadence is None or self.bound.resampling is not None:
             return
         slots = cadence.time(cadence.slots(times))
         rows = np.arange(length)[placed]
         off = np.flatnonzero(slots != times)
         self._moved_times.update(zip(rows[off].tolist(), slots[off].tolist(), strict=True))
 
-    def _played(self, batch: Batch, Y: Array, placed: slice | Index) -> Array:
+    def _outputs(self, batch: Batch, Y: Array, placed: slice | Index) -> Array:
         """Outputs of some rows, all of one segment."""
-        Y = Y[placed]
-        if not len(Y):
-            return Y
         times = None if batch.times is None else batch.times[placed]
         theta = None if batch.theta is None else batch.theta[placed]
         inputs = None if batch.inputs is None else batch.inputs[placed]
+        rows = Readings(Y[placed], times, theta, batch.lines[placed])
+        if not len(rows.Y):
+            return rows.Y
+        ready = prepare(self.bound, rows, inputs)
+        self.moved += ready.moved
+        player, out = self._through(ready.readings)
         if times is not None:
             self._latest = int(times[-1])
-        ready = prepared(self.bound, Y, times, theta, inputs, batch.lines[placed])
-        self.moved += ready.moved
-        out = ready.back(self._through(ready), Y, self.terms.design.release)
-        if times is not None:
-            self._note_times(times, placed, len(batch))
-        return out
+            self._note_times(player, times, placed, len(batch))
+        return ready.back(out, rows.Y, self.terms.design.release)
 
-    def _through(self, ready: Prepared) -> Array:
+    def _through(self, readings: Readings) -> tuple[Player, Array]:
         """What the stream makes of readings."""
-        theta = None if ready.theta is None else known_before(ready.theta, self._readings.theta)
-        if theta is not None and theta[0] < 0:
-            line = ready.lines[0]
-            raise ReadingError(f"{self._name}, line {line} and after: no row has a private value of the design")
+        if readings.theta is not None:
+            theta = known_before(readings.theta, -1 if self._player is None else self._player.theta)
+            readings = replace(readings, theta=theta)
+            if theta[0] < 0:
+                line = readings.lines[0]
+                raise ReadingError(f"{self._name}, line {line} and after: no row has a private value of the design")
         if self._player is None:
-            origin = None if ready.times is None else self._readings.origin(ready.times, self._name)
-            self._player = Player(self.terms, self.bound, self._segment, ready.Y, ready.times, theta, origin)
+            self._player = Player(self.terms, self._segment, readings, self._name)
             self._replayed += self._player.replayed
             self.mark = self._marked(self._player.stream.mark)
-            self._readings.last, self._readings.cadence = self._player.last, self._player.cadence(origin)
-        pieces = self._readings.pieces(ready.Y, ready.times, theta, ready.lines, self._name)
-        parts = [self._player.apply(piece) for piece in pieces]
-        self.late, self._readings.late = self.late + self._readings.late, 0
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        out = self._player.apply(readings)
+        self.late, self._filled = self.late + self._player.late, self._filled + self._player.filled
+        return self._player, out
 
     # Segments ----------------------------------------------------------------------------------------------
 
-    def _stretches(self, batch: Batch) -> Iterator[tuple[str | None, int, int]]:
+    def _blocks(self, batch: Batch) -> Iterator[tuple[str | None, int, int]]:
         """Rows of one segment: its name, the first row and the end."""
         if batch.segments is None:
             yield None, 0, len(batch)
@@ -348,12 +335,9 @@ class Work:
             )
         self.finish()
         self._segment, self._latest = segment, None
-        self._readings = Readings(self.bound.period, self._longest_gap, self.terms.timed(self.bound))
 
     def finish(self) -> None:
         """The end of a segment, or of the file."""
-        self._filled += self._readings.filled
-        self._readings.filled = 0
         if self._player is not None:
             draws, nats = self._player.finish()
             self._draws, self._nats = self._draws + draws, self._nats + nats
@@ -516,7 +500,10 @@ def apply_file(
     notes = _gate(design, accept_misfit)
     bound = bind(design, reading, private, time, segment, keep, period)
     forms = forms_of(design, decimals)
-    kinds = format_of(source, format), format_of(target, target_format or (format if _plain(target) else None))
+    kinds = (
+        format_of(source, format),
+        format_of(target, target_format or (format if os.fspath(target) == STANDARD else None)),
+    )
     check_target(source, target, kinds[1], ledger)
     if bound.keep:
         warnings.warn(
@@ -530,11 +517,11 @@ def apply_file(
     try:
         # one generator for all, or each segment of a seeded run would have the same draw
         source_of_draws = None if rng is None else np.random.default_rng(rng)
-        terms = Terms(design, opened, name, room, epoch, run, abandon, source_of_draws)
-        terms.clock(bound)
+        terms = Terms(design, bound, opened, name, room, epoch, run, abandon, source_of_draws, longest_gap)
+        _ = terms.clock  # which may refuse
         with Source(source, kinds[0], delimiter) as file, Target(target, kinds[1]) as made:
             bound.check(file.reader.names, file.name)
-            work = Work(bound, terms, longest_gap, on_error == "skip", file.name)
+            work = Work(terms, on_error == "skip", file.name)
             layout = _layout(bound, forms, file, kinds[1], notes)
             _through(work, file, made, layout, delimiter, progress, notes)
     finally:
@@ -542,7 +529,7 @@ def apply_file(
             opened.close()
     return Summary(
         source=file.name, target="standard output" if made.standard else title(target), columns=layout.names,
-        seconds=clock.perf_counter() - start, notes=tuple(notes), **work.told,
+        seconds=clock.perf_counter() - start, notes=tuple(notes), **work.counts,
     )  # fmt: skip
 
 
@@ -561,8 +548,8 @@ def _through(
     bins = about.get("bins")
     labels = None if bound.private is None else Labels(design.values, None if bins is None else Bins.from_plain(bins))
     writer: Writer | None = None
-    for rows in aligned(batches(file.reader.rows(bound.wanted, bound.private), file.reader.batch), bound):
-        batch = work.checked(understood(rows, bound, labels))
+    for rows in align(batches(file.reader.rows(bound.wanted, bound.private), file.reader.batch), bound):
+        batch = work.check(read_batch(rows, bound, labels))
         out = work.disguised(batch)
         if writer is None:  # now there is a draw, and with it the mark
             writer = make_writer(target.file, target.kind, layout, file, rows, work.mark, delimiter)
@@ -573,7 +560,7 @@ def _through(
     if writer is None:
         raise ReadingError(f"{file.name} has no rows; there is nothing to disguise")
     work.finish()
-    notes += _said(work)
+    notes += _notes_of(work)
     with target.faults():
         writer.close()
     meta = None
@@ -584,7 +571,7 @@ def _through(
     target.finish(meta)
 
 
-def _said(work: Work) -> list[str]:
+def _notes_of(work: Work) -> list[str]:
     """What was done to the readings."""
     notes = []
     if work.bound.resampling is not None and work.bound.period is not None:
@@ -621,18 +608,20 @@ def _layout(bound: Binding, forms: tuple[NumberFormat, ...], file: Source, kind:
 
 def _gate(design: FileDesign, accept_misfit: bool) -> list[str]:
     """Refuse a family that failed its gate, unless that is accepted; then it is said."""
-    gate = (family_of(design).about or {}).get("gate") or {}
-    if gate.get("passed", True):
+    fault = _failed_gate(design)
+    if fault is None:
         return []
-    told = gate.get("warning") or "the readings do not follow the model of this family"
     if not accept_misfit:
         raise ConfigurationError(
-            f"the family failed its gate: {told}. What a wrong model leaves of the private parameter in the readings "
+            f"the family failed its gate: {fault}. What a wrong model leaves of the private parameter in the readings "
             "is not bounded; accept_misfit=True goes on nevertheless"
         )
-    return [f"the family failed its gate, which was accepted: {told}"]
+    return [f"the family failed its gate, which was accepted: {fault}"]
 
 
-def _plain(path: Path) -> bool:
-    """Whether the name of a file does not tell its format."""
-    return os.fspath(path) == "-"
+def _failed_gate(design: FileDesign) -> str | None:
+    """What the gate of the family found wrong with it; None if it passed."""
+    gate = (family_of(design).about or {}).get("gate") or {}
+    if gate.get("passed", True):
+        return None
+    return gate.get("warning") or "the readings do not follow the model of this family"

@@ -1,16 +1,14 @@
 """Rows of a file as the sequences that a design knows, segment by segment.
 
 A `Batch` is some rows as numbers: readings, times, private values by position, public inputs, and what is wrong with
-which row. `prepared` puts readings into the form in which the family was fitted: taken together over its period (the
+which row. `prepare` puts readings into the form in which the family was fitted: taken together over its period (the
 mean, or the last for sample-and-hold sensors), on its grid, without the public offset. Rows stay: each gets the
 disguised reading of the block of time that it lies in, as a sensor with that period would show it.
 
-A `ReadingSequence` puts them in order, one period apart. Time must grow from row to row. Where the family has a period,
-each row is put into a slot (`understudy.stream.cadence`, as in live streams): slots that stay empty are missing
-readings, and a row that comes late into a full slot has no output. Within a gap the private parameter is taken for what
-it was before it.
-
-A `Player` is the stream that the readings of one segment are given to, with its run in the ledger.
+A `Player` is the stream that the readings of one segment are given to, with its run in the ledger. Time must grow from
+row to row. Where the family has a period, each row is put into a slot (`understudy.stream.cadence`, as in live
+streams): slots that stay empty are missing readings, and a row that comes late into a full slot has no output. Within a
+gap the private parameter is taken for what it was before it.
 """
 
 from __future__ import annotations
@@ -32,8 +30,8 @@ from understudy.identify import resample
 from understudy.identify.history import Bins, known_positions
 from understudy.randomizer.causal import CausalDesign
 from understudy.randomizer.design import Choices
-from understudy.stream.cadence import Cadence, Places
-from understudy.stream.engine import WITHHOLD, PrivateValues
+from understudy.stream.cadence import Cadence
+from understudy.stream.engine import WITHHOLD
 from understudy.stream.ledger import Ledger
 from understudy.stream.release import Release
 from understudy.tables.columns import BATCH, Column, Rows, join_rows
@@ -49,14 +47,23 @@ _FIRST = 1024  # rows that tell where the slots are
 _MOST = 262_144  # readings that are given at a time, gaps included
 
 
-class Piece(NamedTuple):
-    """Readings for the stream: values, times, private values by position; and which of them are rows of the file."""
+@dataclass(frozen=True, slots=True, repr=False)
+class Readings:
+    """Readings of one segment, in order: values (T, d), times, private values by position, lines of the file."""
 
     Y: Array
     times: Ints | None
     theta: Index | None
-    places: Ints | None  # None if all are; -1 for a row that came late into a full slot
-    rows: slice
+    lines: Ints
+
+
+class Piece(NamedTuple):
+    """Rows, by position, with the missing readings between them: values, private values, and where the rows stand."""
+
+    rows: Ints
+    Y: Array
+    theta: Index | None
+    places: Ints
 
     def __repr__(self) -> str:
         return f"Piece({len(self.Y)} readings)"
@@ -92,118 +99,49 @@ def known_before(theta: Index, before: int) -> Index:
     return np.where(last >= 0, theta[last], first)
 
 
-class ReadingSequence:
-    """Where a sequence stands: the time and the private value of its last reading, and its slots."""
+def pieces(Y: Array, theta: Index | None, steps: Ints, before: int) -> Iterator[Piece]:
+    """Rows that go on by so many slots each, with missing readings in between; a few at a time where gaps are many.
 
-    def __init__(self, period: int | None, longest_gap: int = LONGEST_GAP, timed: bool = False) -> None:
-        self.period, self.longest_gap, self.timed = period, longest_gap, timed
-        self.cadence: Cadence | None = None
-        self.last: int | None = None
-        self.theta = -1
-        self.filled = self.late = 0
-
-    def __repr__(self) -> str:
-        return f"Sequence({self.filled} filled)"
-
-    def origin(self, times: Ints, name: str) -> int | None:
-        """Where the slots begin: at a multiple of the period since 1970, or at the first time, or where most rows are.
-
-        The first of these from which no row is more than a quarter of a period away.
-        """
-        if self.period is None:
-            return None
-        times = times[:_FIRST]
-        self._check_period(times, name)
-        for origin in (0, int(times[0])):
-            beside = (times - origin + self.period // 2) % self.period - self.period // 2
-            if (4 * np.abs(beside) <= self.period).all():
-                return int(times[0]) - int(beside[0])
-        return int(times[0]) + round(_phase(times, self.period), -6)
-
-    def pieces(self, Y: Array, times: Ints | None, theta: Index | None, lines: Ints, name: str) -> Iterator[Piece]:
-        """Readings in order. A stream with times finds its slots itself; for others missing ones are put in between.
-
-        Those are given a few at a time where gaps are many.
-        """
-        if not len(Y):
-            return
-        places = self._places(Y, times, lines, name)
-        before, earlier = self.theta, self.last
-        if theta is not None:
-            self.theta = int(theta[-1])
-        if times is not None:
-            self.last = int(times[-1])
-        if places is None or times is None or self.timed:
-            yield Piece(Y, times, theta, None, slice(0, len(Y)))
-            return
-        taken, steps = places.taken, places.skipped + 1
-        ends = np.cumsum(steps)
-        start = 0
-        while start < len(taken):
-            base = int(ends[start - 1]) if start else 0
-            stop = max(int(np.searchsorted(ends, base + _MOST, side="right")), start + 1)
-            rows = taken[start:stop]
-            was = earlier, before
-            if start:
-                was = int(times[taken[start - 1]]), -1 if theta is None else int(theta[taken[start - 1]])
-            end = int(taken[stop]) if stop < len(taken) else len(Y)
-            whole = slice(int(taken[start]) if start else 0, end)
-            yield self._filled(Y, times, theta, steps[start:stop], was, rows, whole)
-            start = stop
-
-    def _places(self, Y: Array, times: Ints | None, lines: Ints, name: str) -> Places | None:
-        """The slots of rows; None where there are none, or all rows take one after the other."""
-        if times is None or self.cadence is None or self.cadence.is_regular(times, self.last):
-            return None
-        places = self.cadence.places(times, self.last)
-        if len(places.taken) < len(times):
-            late = np.ones(len(times), dtype=bool)
-            late[places.taken] = False
-            self.late += int((late & ~np.isnan(Y).any(axis=1)).sum())  # others are counted as missing
-        if len(places.taken) == len(times) and not places.skipped.any():
-            return None
-        self.filled += int(places.skipped.sum())
-        too_long = np.flatnonzero(places.skipped > self.longest_gap)
-        if too_long.size:
-            raise ReadingError(
-                f"{name}, line {lines[places.taken[too_long[0]]]}: {places.skipped[too_long[0]]} readings are missing "
-                f"before it, more than the {self.longest_gap} that are filled (longest_gap); a column that separates "
-                "segments of time (segment) begins anew after a gap"
-            )
-        return places
-
-    def _check_period(self, times: Ints, name: str) -> None:
-        """Refuse rows that come more often than the family knows them: their law is another."""
-        apart = float(np.median(np.diff(times))) if len(times) > _FEW else float("inf")
-        if self.period is not None and apart < 0.6 * self.period:
-            raise ReadingError(
-                f"{name}: rows come every {text.span(apart / SECOND)}, and the family is of readings every "
-                f"{text.span(self.period / SECOND)}; readings of another period have another law. Take every n-th row, "
-                "or fit a family to this period"
-            )
-
-    def _filled(
-        self,
-        Y: Array,
-        times: Ints,
-        theta: Index | None,
-        steps: Ints,
-        was: tuple[int | None, int],
-        rows: Ints,
-        whole: slice,
-    ) -> Piece:
-        """Rows with missing readings between them; rows that came late into a full slot have no place."""
-        places = np.cumsum(steps) - 1
-        count = int(places[-1]) + 1
-        wide = np.full((count, Y.shape[1]), np.nan)
+    Rows that go on by none have come late into a full slot, and are left out. `before` is the private value before the
+    first row, or -1.
+    """
+    taken = np.flatnonzero(steps)
+    ends = np.cumsum(steps[taken])
+    start = 0
+    while start < len(taken):
+        base = int(ends[start - 1]) if start else 0
+        stop = max(int(np.searchsorted(ends, base + _MOST, side="right")), start + 1)
+        rows, places = taken[start:stop], ends[start:stop] - base - 1
+        wide, held = np.full((int(places[-1]) + 1, Y.shape[1]), np.nan), None
         wide[places] = Y[rows]
-        of_rows = np.full(whole.stop - whole.start, -1, dtype=np.int64)
-        of_rows[rows - whole.start] = places
-        if theta is None:
-            return Piece(wide, None, None, of_rows, whole)
-        held = np.repeat(np.concatenate([[was[1] if was[1] >= 0 else theta[rows[0]]], theta[rows[:-1]]]), steps)
-        held[places] = theta[rows]
-        return Piece(wide, None, held, of_rows, whole)
+        if theta is not None:
+            earlier = int(theta[taken[start - 1]]) if start else before
+            first = earlier if earlier >= 0 else theta[rows[0]]
+            held = np.repeat(np.concatenate([[first], theta[rows[:-1]]]), steps[rows])
+            held[places] = theta[rows]
+        yield Piece(rows, wide, held, places)
+        start = stop
+
+
+def origin_of_slots(times: Ints, period: int, name: str) -> int:
+    """Where the slots of a file begin: at a multiple of the period since 1970, or at the first time, or where most are.
+
+    The first of these from which no row is more than a quarter of a period away. Rows that come more often than the
+    family knows them are refused: their law is another.
+    """
+    times = times[:_FIRST]
+    apart = float(np.median(np.diff(times))) if len(times) > _FEW else float("inf")
+    if apart < 0.6 * period:
+        raise ReadingError(
+            f"{name}: rows come every {text.span(apart / SECOND)}, and the family is of readings every "
+            f"{text.span(period / SECOND)}; readings of another period have another law. Take every n-th row, or fit a "
+            "family to this period"
+        )
+    for origin in (0, int(times[0])):
+        beside = (times - origin + period // 2) % period - period // 2
+        if (4 * np.abs(beside) <= period).all():
+            return int(times[0]) - int(beside[0])
+    return int(times[0]) + round(_phase(times, period), -6)
 
 
 def _phase(times: Ints, period: int) -> int:
@@ -219,9 +157,10 @@ def _phase(times: Ints, period: int) -> int:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Terms:
-    """What streams are begun with."""
+    """What streams are begun with, and given."""
 
     design: FileDesign
+    bound: Binding
     ledger: Ledger | None
     name: str
     room: str | None
@@ -229,11 +168,7 @@ class Terms:
     run: str | None
     abandon: bool
     rng: np.random.Generator | None
-
-    @property
-    def causal(self) -> bool:
-        """Whether the design decides by its clock, with memory."""
-        return self.design.kind == "causal"
+    longest_gap: int
 
     @property
     def refill(self) -> int | None:
@@ -247,81 +182,104 @@ class Terms:
         except ModelError:
             return None
 
-    def clock(self, bound: Binding) -> int | dt.timedelta | None:
+    @property
+    def clock(self) -> int | dt.timedelta | None:
         """The length of epochs, or of decisions: as it was given, or so many periods of the family."""
-        design, period = self.design, None if bound.time is None else bound.period
+        design, period = self.design, None if self.bound.time is None else self.bound.period
         if self.epoch is None and isinstance(design, CausalDesign) and period is not None:
             return dt.timedelta(microseconds=design.decision_every * period / 1000)
-        if isinstance(self.epoch, dt.timedelta) and bound.time is None:
+        if isinstance(self.epoch, dt.timedelta) and self.bound.time is None:
             raise ConfigurationError(f"epoch = {self.epoch!r}; epochs by the clock need a column of times")
         return self.epoch
 
-    def timed(self, bound: Binding) -> bool:
+    @property
+    def timed(self) -> bool:
         """Whether readings have their times for keys; epochs of so many readings are counted by readings."""
-        counted = isinstance(self.clock(bound), int) or (self.causal and self.clock(bound) is None)
-        return bound.time is not None and not counted
+        return self.bound.time is not None and not isinstance(self.clock, int)
 
 
 class Player:
-    """A stream and its run over the rows of one segment."""
+    """A stream and its run over the rows of one segment, of which `first` are the first; `file` is for messages."""
 
-    def __init__(
-        self,
-        terms: Terms,
-        bound: Binding,
-        segment: str | None,
-        Y: Array,
-        times: Ints | None,
-        theta: Index | None,
-        origin: int | None = None,
-    ) -> None:
-        self._timed, self._period = terms.timed(bound), bound.period
+    def __init__(self, terms: Terms, segment: str | None, first: Readings, file: str) -> None:
+        self._terms, self._file = terms, file
+        self.filled = self.late = 0  # of the last call: readings missing between rows, and rows that came late
+        self.theta = -1  # of the last row
+        design, ledger, bound = terms.design, terms.ledger, terms.bound
         name = terms.name if segment is None else f"{terms.name}/{segment}"
-        ledger = terms.ledger
         room = terms.room or terms.name
         self._spent = 0.0 if ledger is None else ledger.spent(room)
         known = ledger is not None and ledger.stream(name) is not None
         others = ledger is not None and segment is not None and any(row.name != name for row in ledger.room(room))
-        timed = self._timed and bound.period is not None
+        origin = None
+        if first.times is not None and bound.period is not None:
+            origin = origin_of_slots(first.times, bound.period, file)
+        period = dt.timedelta(microseconds=(bound.period or 0) / 1000) if terms.timed else None
         choices = Choices(
             name=name,
             room=None if ledger is None else room,
             share="separate" if others else None,
-            epoch=terms.clock(bound),
+            epoch=terms.clock,
             rng=terms.rng,
             # what a stream does about gaps is fixed when it is begun
             gaps=None if known or terms.refill is None else WITHHOLD,
-            period=dt.timedelta(microseconds=(bound.period or 0) / 1000) if timed else None,
-            origin=origin if timed else None,
+            period=period,
+            origin=origin if terms.timed else None,
         )
-        value = None if theta is None or known else terms.design.values[int(theta[0])]
+        value = None if first.theta is None or known else design.values[int(first.theta[0])]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnderstudyWarning)  # the summary says that each segment has its draw
-            self.stream = terms.design.begin(value, ledger, choices)
+            self.stream = design.begin(value, ledger, choices)
         # a stream with memory makes its first decision at the first reading, others when they are begun
-        self._epoch = self.stream.epoch if known or terms.causal else self.stream.epoch - 1
-        run = terms.run or _digest(Y, times, theta)
+        self._epoch = self.stream.epoch - (not known and not isinstance(design, CausalDesign))
+        run = terms.run or _digest(first.Y, first.times, first.theta)
         self.run = self.stream.run(run if segment is None else f"{run}/{segment}", terms.abandon)
         self.replayed = self.run.recorded
-        self.last: int | None = self.run.last if self._timed else None
+        self._last: int | None = self.run.last if terms.timed else None
+        self._counted = None if origin is None else Cadence(bound.period or 0, (bound.period or 0) // 2, origin)
 
     def __repr__(self) -> str:
         return f"Player({self.stream!r})"
 
-    def cadence(self, origin: int | None) -> Cadence | None:
+    @property
+    def cadence(self) -> Cadence | None:
         """The slots of the rows: those of the stream, where its readings have times."""
-        if self._timed:
-            return self.stream._setup.cadence
-        return None if self._period is None or origin is None else Cadence.checked(self._period / 1e9, None, origin)
+        return self.stream._setup.cadence if self._terms.timed else self._counted
 
-    def apply(self, piece: Piece) -> Array:
-        """Disguised readings for a piece of the sequence, for its rows alone."""
-        keys = None if piece.times is None or not self._timed else piece.times.view("datetime64[ns]")
-        out = self.run.apply(piece.Y, keys, None if piece.theta is None else PrivateValues.of_rows(piece.theta))
-        if piece.places is None:
-            return np.asarray(out)
-        late = np.full((1, out.shape[1]), np.nan)
-        return np.concatenate((out, late))[piece.places]
+    def apply(self, given: Readings) -> Array:
+        """Disguised readings of rows; a stream with times finds its slots itself, others are given missing readings."""
+        Y, times, theta = given.Y, given.times, given.theta
+        steps, before = self._steps(given), self.theta
+        self.theta = -1 if theta is None else int(theta[-1])
+        self._last = None if times is None else int(times[-1])
+        if steps is None or self._terms.timed:
+            keys = times.view("datetime64[ns]") if times is not None and self._terms.timed else None
+            return np.asarray(self.run.apply(Y, keys, sources=theta))
+        out = np.full(Y.shape, np.nan)
+        for piece in pieces(Y, theta, steps, before):
+            out[piece.rows] = self.run.apply(piece.Y, sources=piece.theta)[piece.places]
+        return out
+
+    def _steps(self, given: Readings) -> Ints | None:
+        """How many slots each row goes on, 0 for one that comes late; None if all go on by one, or have no slots."""
+        cadence, longest = self.cadence, self._terms.longest_gap
+        self.filled = self.late = 0
+        if given.times is None or cadence is None:
+            return None
+        steps = cadence.steps(cadence.slots(given.times), self._last)
+        if (steps == 1).all():
+            return None
+        self.late = int(((steps == 0) & ~np.isnan(given.Y).any(axis=1)).sum())  # others are counted as missing
+        self.filled = int(np.maximum(steps - 1, 0).sum())
+        too_long = np.flatnonzero(steps - 1 > longest)
+        if too_long.size:
+            first = too_long[0]
+            raise ReadingError(
+                f"{self._file}, line {given.lines[first]}: {steps[first] - 1} readings are missing before it, more "
+                f"than the {longest} that are filled (longest_gap); a column that separates segments of time (segment) "
+                "begins anew after a gap"
+            )
+        return steps
 
     def finish(self) -> tuple[int, float]:
         """Say that the segment has come to its end; draws that were made, and nats that were charged."""
@@ -342,18 +300,15 @@ def _digest(*parts: Array | Ints | Index | None) -> str:
 
 
 class Prepared(NamedTuple):
-    """Readings for the stream, their times and private values, the offset to add, and the reading of each row."""
+    """Readings for the stream, the offset to add, and the reading of each row."""
 
-    Y: Array
-    times: Ints | None
-    theta: Index | None
-    lines: Ints
+    readings: Readings
     offset: Array | None
     which: Index | None  # None where rows and readings are one and the same
     moved: int  # readings that were off the grid
 
     def __repr__(self) -> str:
-        return f"Prepared({len(self.Y)} readings)"
+        return f"Prepared({len(self.readings.Y)} readings)"
 
     def back(self, out: Array, Y: Array, release: Release) -> Array:
         """Outputs of the rows, from those of the readings, on the lattice; nothing where the row had nothing."""
@@ -363,10 +318,9 @@ class Prepared(NamedTuple):
         return np.where(np.isnan(Y).any(axis=1, keepdims=True), np.nan, found[self.which])
 
 
-def prepared(
-    bound: Binding, Y: Array, times: Ints | None, theta: Index | None, inputs: Array | None, lines: Ints
-) -> Prepared:
-    """Readings of one segment, in order."""
+def prepare(bound: Binding, rows: Readings, inputs: Array | None) -> Prepared:
+    """Rows of one segment, in order, in the form in which the family was fitted; `inputs` are public ones."""
+    Y, times, theta, lines = rows.Y, rows.times, rows.theta, rows.lines
     which: Index | None = None
     if bound.resampling is not None and times is not None and bound.period is not None:
         codes = np.zeros(len(Y), dtype=np.intp) if theta is None else theta
@@ -377,15 +331,16 @@ def prepared(
         lines = lines[np.searchsorted(times, coarse.ns)]
         Y, times, inputs = coarse.Y, coarse.ns, None if inputs is None else coarse.public
         theta = None if theta is None else coarse.theta
-    Y, moved = _snapped(bound, Y)
-    if bound.offset is None:
-        return Prepared(Y, times, theta, lines, None, which, moved)
-    named = {} if inputs is None else dict(zip(bound.inputs, inputs.T, strict=True))
-    offset = bound.offset.of(named, times, bound.zone)
-    return Prepared(Y - offset, times, theta, lines, offset, which, moved)
+    Y, moved = _snap(bound, Y)
+    offset = None
+    if bound.offset is not None:
+        named = {} if inputs is None else dict(zip(bound.inputs, inputs.T, strict=True))
+        offset = bound.offset.of(named, times, bound.zone)
+        Y = Y - offset
+    return Prepared(Readings(Y, times, theta, lines), offset, which, moved)
 
 
-def _snapped(bound: Binding, Y: Array) -> tuple[Array, int]:
+def _snap(bound: Binding, Y: Array) -> tuple[Array, int]:
     """Readings on the grid of the family, and how many were not."""
     if not any(cell is not None for cell in bound.grid):
         return Y, 0
@@ -397,7 +352,7 @@ def _snapped(bound: Binding, Y: Array) -> tuple[Array, int]:
     return near, moved
 
 
-def aligned(parts: Iterable[Rows], bound: Binding) -> Iterator[Rows]:
+def align(parts: Iterable[Rows], bound: Binding) -> Iterator[Rows]:
     """The same rows in batches that do not cut a period in two."""
     if bound.resampling is None or bound.time is None or bound.period is None:
         yield from parts
@@ -454,11 +409,11 @@ class Batch:
 
     @property
     def unlabelled(self) -> list[int]:
-        """Rows of which the private value is not known: no value of the design, missing, or in a row not understood."""
+        """Rows of which the private value is not known: no value of the design, missing, or in a row not read_batch."""
         return [] if self.theta is None or not self.theta.size else np.flatnonzero(self.theta < 0).tolist()
 
 
-def understood(rows: Rows, bound: Binding, labels: Labels | None) -> Batch:
+def read_batch(rows: Rows, bound: Binding, labels: Labels | None) -> Batch:
     """What the columns of some rows say."""
     faults: dict[int, Fault] = {i: (None, rule) for i, rule in rows.faults.items()}
     columns = dict(rows.columns)
@@ -538,7 +493,7 @@ def check_segments(batch: Batch, bound: Binding) -> None:
 _CHANCE = 3  # beginnings that must be there to tell
 
 
-def carried(segments: list[str], before: str | None) -> list[str]:
+def fill_segments(segments: list[str], before: str | None) -> list[str]:
     """Rows without a segment belong to the one before, or else to the next."""
     last = before or next((name for name in segments if name), "")
     out = []

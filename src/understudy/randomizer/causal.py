@@ -9,7 +9,7 @@ rule the leakage of the sequence is the sum of the conditional leakages of its d
 - `design_causal` takes the slope, or finds it from a leakage rate in nats a decision by a root search over the rates of
   the long run.
 - `CausalDesign` holds the belief recursion and its long run. Decisions are pure functions of an explicit state, except
-  for the random draw. It is what a stream asks (`understudy.stream.policy.CausalPolicy`).
+  for the random draw. It is what a stream asks (`understudy.stream.engine.CausalPolicy`).
 - `at_most` converts a budget for a day into a rate; `per_day` is the reverse. `was_ever` is the accuracy of the
   exact adversary on a question about a window of time.
 - `path_distortion` and `true_distortion` are the distortion along paths that move. A decision itself is made with a
@@ -73,9 +73,8 @@ from understudy.serialize import (
     truth,
 )
 from understudy.stream.cadence import Duration
-from understudy.stream.engine import Clock
+from understudy.stream.engine import DESIGN_PRIOR, Clock
 from understudy.stream.ledger import Ledger
-from understudy.stream.policy import DESIGN_PRIOR
 from understudy.stream.release import DEFAULT_TERMS, Terms
 from understudy.stream.stream import Stream
 from understudy.transform.readings import Resolution
@@ -427,7 +426,7 @@ class CausalDesign(AnyDesign, Frozen):
         """The numbers, under the name that fingerprints have for them."""
         return {"causal": self.numbers}
 
-    # What a stream asks of a design with memory: `understudy.stream.policy.CausalPolicy` ------------------
+    # What a stream asks of a design with memory: `understudy.stream.engine.CausalPolicy` ------------------
 
     def residual_of_block(self, marginal: ArrayLike | str | None = DESIGN_PRIOR) -> None:
         """None: a causal design has exact models only."""

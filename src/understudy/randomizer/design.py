@@ -102,10 +102,9 @@ from understudy.serialize import (
     write,
 )
 from understudy.stream.cadence import Cadence, Duration
-from understudy.stream.engine import REFUSE, WITHHOLD, Clock
+from understudy.stream.engine import DESIGN_PRIOR, REFUSE, WITHHOLD, Clock, StreamDesign
 from understudy.stream.ledger import Ledger
 from understudy.stream.ledger_file import StreamRow, check_name
-from understudy.stream.policy import DESIGN_PRIOR, StreamDesign
 from understudy.stream.release import DEFAULT_TERMS, Release, Terms, floating_point, release_of
 from understudy.stream.stream import Stream, new_secret, period_of
 from understudy.transform.gaps import refill_of
@@ -265,7 +264,7 @@ class AnyDesign:
         """
         return write(path, self.to_content(models), self.file_kind, VERSION)
 
-    # What a stream asks of a design: `understudy.stream.policy` -----------------------------------------
+    # What a stream asks of a design: `understudy.stream.engine` -----------------------------------------
 
     def source(self, row: int) -> Model:
         """The model of a private value, by position."""

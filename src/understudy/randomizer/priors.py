@@ -89,7 +89,7 @@ from understudy.randomizer.solver import (
     view,
 )
 from understudy.serialize import matrix_from_plain, number_from_plain, value_from_plain
-from understudy.stream.policy import DESIGN_PRIOR
+from understudy.stream.engine import DESIGN_PRIOR
 from understudy.stream.release import Terms
 
 # The worst prior of a hull ---------------------------------------------------------------------------

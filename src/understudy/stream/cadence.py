@@ -54,15 +54,6 @@ _SECOND = 1_000_000_000
 _FURTHEST = 2**62 - 2**60  # nanoseconds from the origin, so that nothing wraps round
 
 
-class Places(NamedTuple):
-    """What a batch of new readings comes to: which are taken, how many slots stay empty before each, their times."""
-
-    taken: Ints
-    """Positions in the batch; the others come late into a slot that is full."""
-    skipped: Ints
-    times: Ints
-
-
 class Cadence(NamedTuple):
     """A period, the tolerance for times beside their slot, and the origin of the slots, in nanoseconds."""
 
@@ -113,24 +104,13 @@ class Cadence(NamedTuple):
         """The time of a slot, or of an array of them."""
         return (self.origin or 0) + slots * self.period
 
-    def is_regular(self, times: Sequence[int] | Ints, last: int | None) -> bool:
-        """Whether times stand exactly on slots, one after the other, the first one after that of `last`."""
-        numbers = np.asarray(times)
-        first = int(numbers[0])
-        origin = first if self.origin is None else self.origin
-        if (first - origin) % self.period or (last is not None and self.slot(first) != self.slot(last) + 1):
-            return False
-        end = int(numbers[-1]) - first == (len(numbers) - 1) * self.period
-        return end and bool((np.diff(numbers) == self.period).all())
+    def steps(self, slots: Ints, last: int | None) -> Ints:
+        """How many slots each new reading goes on, after the one at `last`: 0 where it comes late into a full slot.
 
-    def places(self, times: Sequence[int] | Ints, last: int | None, first: int = 0) -> Places:
-        """Where new readings go, in order, after the one at `last`; `first` numbers them in errors."""
-        slots = self.slots(times, first)
-        before = slots[0] - 1 if last is None else self.slot(last)
-        # the slot of the reading before, or the highest so far: times grow, so that slots do not fall
-        steps = np.diff(slots, prepend=before)
-        taken = np.flatnonzero(steps > 0)
-        return Places(taken, steps[taken] - 1, self.time(slots[taken]))
+        >>> Cadence.checked(60, origin=0).steps(np.array([3, 3, 4, 7]), 120_000_000_000)
+        array([1, 0, 1, 3])
+        """
+        return np.diff(slots, prepend=slots[0] - 1 if last is None else self.slot(last))
 
 
 def _nanoseconds(name: str, given: Duration, least: int = 1) -> int:

@@ -3,7 +3,7 @@
 A call on a stream is one `Transaction`. It works on copies of the `StreamState`; a `Recorder` makes the result that of
 the stream once the ledger has it, and never if the call fails. Within a transaction each reading passes five stations:
 
-1. *Private value* (`PrivateValues`): given with the reading, given once for a batch, or estimated from the readings.
+1. *Private value* (`as_sources`): given with the reading, given once for a batch, or estimated from the readings.
 2. *Epoch* (`Clock`): where the clock says that one begins, a new pseudo value is drawn, or decided on with memory. Each
    way states its cost and asks the budget before it looks at the private value. On a replay the recorded draws serve.
 3. *Random bits* (`DrawSource`): a keyed random source. The key is 256 bits of the operating system's, made once and
@@ -19,7 +19,6 @@ the stream once the ledger has it, and never if the call fails. Within a transac
 
 from __future__ import annotations
 
-import bisect
 import contextlib
 import copy
 import datetime as dt
@@ -28,8 +27,8 @@ import sqlite3
 import struct
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain, repeat
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,27 +46,22 @@ from understudy.errors import (
 from understudy.laws.uniforms import Uniforms
 from understudy.models.family import same_kind, same_state
 from understudy.models.model import Model
-from understudy.stream.budget import DECISION, DRAW, LOST, RESIDUAL, Entry, micronats
-from understudy.stream.cadence import LONGEST_GAP, TIME, Cadence, Places
+from understudy.stream.cadence import LONGEST_GAP, TIME, Cadence
 from understudy.stream.ledger import Ledger
 from understudy.stream.ledger_file import (
+    DECISION,
+    DRAW,
+    LOST,
     MICRO,
+    RESIDUAL,
+    Entry,
     EpochRow,
     OutputRow,
     Position,
     StreamRow,
-    output_checksums,
+    micronats,
+    output_checksum,
     to_stored,
-)
-from understudy.stream.policy import (
-    DESIGN_PRIOR,
-    CausalPolicy,
-    Estimator,
-    Memory,
-    Policy,
-    PolicyModels,
-    StreamDesign,
-    as_policy,
 )
 from understudy.stream.release import FORGIVEN, LARGEST_SCORE, Release, Watch
 from understudy.stream.rollback_guard import GuardRecord
@@ -76,6 +70,7 @@ from understudy.transform.gaps import RestartingMap, restarting_map
 from understudy.transform.kalman_pair import Pair
 from understudy.transform.quantised import Colouring
 from understudy.transform.readings import CausalMap, State, Transformation
+from understudy.transform.roundoff import Roundoff
 
 _T = TypeVar("_T")
 
@@ -84,9 +79,150 @@ REFUSE, WITHHOLD = "refuse", "withhold"  # what to do about missing readings wit
 _MAPS = 64
 _FOR_EVER = 2**62
 _MOST_NATS = 1e9
-_END = 2**63 - 1
 _CHUNK = 65_536
 _FEW_SLOTS = 4096  # that stay empty: one by one; more of them in one leap
+
+
+# What a stream needs of a design: which models, which draws, and what they cost -------------------------
+
+CAUSAL = "causal"
+"""The kind of a design that decides by its clock, with a memory."""
+DESIGN_PRIOR = "design"
+"""In place of probabilities: those of the design."""
+Memory: TypeAlias = tuple[Any, ...]
+"""What a policy or an estimator remembers: a plain value, which the stream keeps."""
+
+
+class RandomBits(Protocol):
+    """A source of random whole numbers, such as a numpy Generator."""
+
+    def integers(self, high: int) -> int:
+        """A whole number from 0 to below `high`."""
+        ...
+
+
+class StreamDesign(Protocol):
+    """A design that streams are begun with: a `CausalPolicy` where its kind is `CAUSAL`, otherwise a `Policy`."""
+
+    @property
+    def kind(self) -> str:
+        """Which kind of design it is."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells one design from another; says nothing about the private parameter."""
+        ...
+
+
+class PolicyModels(Protocol):
+    """The private and the pseudo values, and their models."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells one policy from another; says nothing about the private parameter."""
+        ...
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """The values of the private parameter."""
+        ...
+
+    @property
+    def pseudo(self) -> tuple[Value, ...]:
+        """The pseudo values."""
+        ...
+
+    def row(self, value: Value) -> int:
+        """Where a value of the private parameter stands."""
+        ...
+
+    def source(self, row: int) -> Model:
+        """The model of a private value."""
+        ...
+
+    def target(self, column: int) -> Model:
+        """The model of a pseudo value."""
+        ...
+
+    @property
+    def release(self) -> Release:
+        """The lattice on which readings leave, and what may come in."""
+        ...
+
+    @property
+    def floating(self) -> Roundoff | None:
+        """What rounding leaves of the private value in outputs on the lattice; None where it leaves nothing."""
+        ...
+
+    def residual_of_block(self, marginal: ArrayLike | None = DESIGN_PRIOR) -> tuple[float, int] | None:
+        """Nats that approximate models give away over so many readings, and their number; None for exact models."""
+        ...
+
+
+class Policy(PolicyModels, Protocol):
+    """A new draw for each epoch: with which probabilities, and at which cost. `Design` is one."""
+
+    def draw(self, row: int, rng: RandomBits | None = None) -> int:
+        """Which pseudo value plays the private one of this row; `rng` gives the bits, one call of `integers`."""
+        ...
+
+    def leakage_of_draw(self, marginal: ArrayLike | None = None) -> float:
+        """Nats that one draw gives away at these probabilities; at the worst ones when they are unknown."""
+        ...
+
+
+class CausalPolicy(PolicyModels, Protocol):
+    """A policy with a memory of its own draws, for a parameter that moves. `CausalDesign` is one.
+
+    The memory is a plain value that follows from the draws alone; the stream keeps it.
+    """
+
+    def opening(self, tick: int) -> Memory:
+        """The memory before the first decision, at this number of the clock."""
+        ...
+
+    def advance(self, memory: Memory, ticks: int) -> Memory:
+        """The memory after so many decisions that were not made, for no reading came."""
+        ...
+
+    def path_leakage(self, memory: Memory, next_too: bool = False) -> float:
+        """Nats that all draws so far give away; with the next one, which is known before it is made."""
+        ...
+
+    def choose(self, memory: Memory, row: int, rng: RandomBits | None = None) -> int:
+        """Which pseudo value plays the private one of this row until the next decision; `rng` gives the bits."""
+        ...
+
+    def quiet(self, memory: Memory) -> int | None:
+        """The pseudo value for a decision that must give nothing away; None where each gives something away."""
+        ...
+
+    def after(self, memory: Memory, column: int, quietly: bool) -> Memory:
+        """The memory after this pseudo value was drawn, or was taken quietly."""
+        ...
+
+    def estimator(self) -> Estimator | None:
+        """What estimates the private value from the readings; None where it is given, as it must be for a guarantee."""
+        ...
+
+
+class Estimator(Protocol):
+    """Estimates the private value from the readings, one after the other."""
+
+    def start(self, tick: int) -> Memory:
+        """The state before the first reading, at this number of the clock."""
+        ...
+
+    def step(self, state: Memory, y: Array, moves: int) -> tuple[Memory, int]:
+        """The state after the reading `y` (d,), so many ticks after the last one; and the value, by position."""
+        ...
+
+
+def as_policy(design: StreamDesign) -> tuple[PolicyModels, Policy | None, CausalPolicy | None]:
+    """What a stream plays by, which is the design itself: its models, and which kind of policy it is."""
+    policy: Any = design
+    return (policy, None, policy) if design.kind == CAUSAL else (policy, policy, None)
 
 
 # Random bits and the clock ----------------------------------------------------------------------------
@@ -122,8 +258,6 @@ class Clock:
     >>> clock = Clock(3)
     >>> clock.tick(7)
     2
-    >>> clock.before(2, [7, 8, 9, 10], 0)
-    2
     """
 
     def __init__(self, length: int | None) -> None:
@@ -148,11 +282,9 @@ class Clock:
         """The number of the epoch that a key falls into."""
         return None if self.length is None else number // self.length
 
-    def before(self, tick: int | None, numbers: Sequence[int] | Ints, first: int) -> int:
-        """The end of the readings from `first` on that fall into the same epoch."""
-        if self.length is None or tick is None:
-            return len(numbers)
-        return bisect.bisect_left(numbers, (tick + 1) * self.length, first)
+    def ticks(self, numbers: Ints) -> Ints:
+        """Those of many keys, all alike where no clock makes epochs."""
+        return np.zeros_like(numbers) if self.length is None else numbers // self.length
 
 
 def blocks_begun(block: int, count: int, length: int) -> tuple[int, int]:
@@ -218,15 +350,15 @@ class Setup:
                 "it is opened, Stream.open(..., period=60))"
             )
 
+    def with_options(self, options: dict[str, Any]) -> Setup:
+        """The same for a stream with other options, such as where its slots begin."""
+        other = copy.copy(self)
+        other.row, other.cadence = self.row._replace(options=options), Cadence.stored(options)
+        return other
+
     def with_cadence(self, cadence: Cadence) -> Setup:
         """The same for a stream with this cadence."""
-        return self.with_row(self.row._replace(options={**self.row.options, "cadence": list(cadence)}))
-
-    def with_row(self, row: StreamRow) -> Setup:
-        """The same for a stream with other options."""
-        other = copy.copy(self)
-        other.row, other.cadence = row, Cadence.stored(row.options)
-        return other
+        return self.with_options({**self.row.options, "cadence": list(cadence)})
 
     def fresh_score(self, reading: int) -> Array:
         """Independent standard normals (d,) for a reading that has none: they follow from the key and its number."""
@@ -235,10 +367,6 @@ class Setup:
         from scipy.special import ndtri
 
         return np.asarray(ndtri(self._scores.at(reading, self.policy.source(0).dim)))
-
-    def draw_source(self, epoch: int, readings: int) -> DrawSource:
-        """The random bits of the draw of an epoch that begins after so many readings."""
-        return DrawSource(self.row.secret, epoch, readings)
 
     def check_changes(self) -> None:
         """Refuse, before anything is drawn, values between which a filter cannot go on; and make filters ready.
@@ -303,13 +431,30 @@ class Setup:
         residual = self.policy.residual_of_block(marginal)
         return 0 if residual is None else micronats(residual[0])
 
+    def holds(self) -> bool:
+        """Whether the room keeps its last draw when the budget is spent."""
+        return self.ledger is not None and self.ledger.holds(self.row.room)
+
+    def leading_draw(self, after: int | None = None) -> EpochRow | None:
+        """The draw of the stream that leads the room, if one does: its last one, or the next one after a number."""
+        leader = self.row.options.get("draw_of")
+        if leader is None or self.ledger is None:
+            return None
+        other = self.ledger.stream(leader)
+        if other is None:
+            raise LedgerError(f"the ledger has no stream of the name {leader!r} to share a draw with")
+        draw = self.ledger.epoch(other.id, after)
+        if after is not None and draw.epoch <= after:
+            raise LedgerError(f"the stream {leader!r}, whose draw is shared, has not begun this epoch; it goes first")
+        return draw
+
     def cut_short(self, outputs: Array) -> BudgetError:
-        """The error for a budget that was spent in the middle of a call, with the outputs before that."""
+        """The error for a budget that was spent in the middle of a call, with the outputs (T, d) before that."""
         count = len(outputs)
         return BudgetError(
             f"the budget of {self.row.room!r} is spent: the first {count} readings of this call are recorded, and "
             f"their outputs are in the attribute `released` of this error; reading {count} needs a decision beyond it",
-            outputs,
+            outputs[:, 0] if outputs.shape[1] == 1 else outputs,
         )
 
     def no_budget(self) -> BudgetError:
@@ -318,9 +463,6 @@ class Setup:
 
 
 # Draws: a new one for an epoch, a decision with memory, or the draw of another stream -----------------
-
-
-Charge = Callable[[str, int, int], bool]  # kind, micro-nats, epoch: whether the budget allows it
 
 
 class EpochDraw(NamedTuple):
@@ -343,8 +485,6 @@ class EpochRequest(NamedTuple):
     """Probabilities of the private values at this epoch; None where they are unknown."""
     tick: int | None = None
     """The number of the epoch by the clock; None where no clock asks for it."""
-    recorded: EpochRow | None = None
-    """The draw as it was recorded, on a replay."""
 
 
 def first_draw(setup: Setup, source: int) -> EpochDraw:
@@ -356,204 +496,65 @@ def first_draw(setup: Setup, source: int) -> EpochDraw:
     if setup.causal is not None:
         setup.check_changes()
         return EpochDraw(EpochRow(0, max(source, 0), 0, True), 0)
-    leader = setup.row.options.get("draw_of")
-    if leader is not None and setup.ledger is not None:
-        return EpochDraw(_leading_draw(setup.ledger, leader)._replace(source=source, held=False), 0)
+    leading = setup.leading_draw()
+    if leading is not None:
+        return EpochDraw(leading._replace(source=source, held=False), 0)
     cost = micronats(setup.epochs.leakage_of_draw(DESIGN_PRIOR))
     if not setup.charge(DRAW, cost, 0):
         raise BudgetError(f"the budget of {setup.row.room!r} does not allow the draw; nothing is released")
-    return EpochDraw(EpochRow(0, source, setup.epochs.draw(source, setup.draw_source(0, 0)), False), cost)
-
-
-def next_draw(setup: Setup, at: Position, pseudo: int, request: EpochRequest, charge: Charge) -> EpochDraw | None:
-    """The draw of a new epoch; None if the budget does not allow it and says to stop.
-
-    `pseudo` is the pseudo value until now, which stays where the budget says to hold.
-    """
-    policy, number, source, recorded = setup.epochs, at.epoch + 1, request.source, request.recorded
-    leader = setup.row.options.get("draw_of")
-    if leader is not None and setup.ledger is not None:
-        epoch = recorded or _leading_draw(setup.ledger, leader, at.epoch)._replace(source=source, held=False)
-        return EpochDraw(epoch, 0)
-    cost = micronats(policy.leakage_of_draw(request.marginal))
-    if recorded is not None:
-        return EpochDraw(recorded, 0 if recorded.held else cost)
-    if charge(DRAW, cost, number):
-        return EpochDraw(
-            EpochRow(number, source, policy.draw(source, setup.draw_source(number, at.readings)), False), cost
-        )
-    if _holds(setup):
-        return EpochDraw(EpochRow(number, source, pseudo, True), 0)
-    return None
-
-
-def next_decision(
-    setup: Setup, policy: CausalPolicy, at: Position, tick: int, request: EpochRequest, charge: Charge
-) -> EpochDraw | None:
-    """A decision of a policy with memory, at this number of the clock; None if the budget says to stop.
-
-    What it will give away follows from the draws before it, and so does whether the budget allows it. Where it does
-    not and the room holds, the decision is made without a look at the private value.
-    """
-    number, source = at.epoch + 1, request.source
-    if at.memory is None or at.tick is None:
-        memory = policy.opening(tick)
-    else:
-        memory = policy.advance(at.memory, tick - at.tick - 1)
-    cost = micronats(policy.path_leakage(memory, next_too=True)) - micronats(policy.path_leakage(memory))
-    if request.recorded is not None:
-        epoch = request.recorded
-    elif charge(DECISION, cost, number):
-        epoch = EpochRow(number, source, policy.choose(memory, source, setup.draw_source(number, at.readings)), False)
-    elif _holds(setup) and (column := policy.quiet(memory)) is not None:
-        epoch = EpochRow(number, source, column, True)
-    else:
-        return None
-    return EpochDraw(epoch, 0 if epoch.held else cost, policy.after(memory, epoch.draw, epoch.held))
-
-
-def _holds(setup: Setup) -> bool:
-    return setup.ledger is not None and setup.ledger.holds(setup.row.room)
-
-
-def _leading_draw(ledger: Ledger, leader: str, after: int | None = None) -> EpochRow:
-    """The draw of the stream that leads a room: its last one, or the next one after a number."""
-    other = ledger.stream(leader)
-    if other is None:
-        raise LedgerError(f"the ledger has no stream of the name {leader!r} to share a draw with")
-    draw = ledger.epoch(other.id, after)
-    if after is not None and draw.epoch <= after:
-        raise LedgerError(f"the stream {leader!r}, whose draw is shared, has not begun this epoch; it goes first")
-    return draw
+    return EpochDraw(EpochRow(0, source, setup.epochs.draw(source, DrawSource(setup.row.secret, 0, 0)), False), cost)
 
 
 # Private values: one for a whole batch, one for each reading, or estimated from the readings ----------
 
 
-class PrivateValues:
-    """Where in a batch the private value changes, and to which, by position.
-
-    >>> thetas = PrivateValues.of_rows([0, 0, 1, 1, 1, 0])
-    >>> thetas.at(0), thetas.at(3), thetas.at(5)[0]
-    ((0, 2), (1, 5), 0)
-    """
-
-    __slots__ = ("rows", "starts")
-
-    def __init__(self, starts: list[int], rows: list[int]) -> None:
-        self.starts, self.rows = starts, rows
-
-    @classmethod
-    def of_rows(cls, rows: Sequence[int] | Ints) -> PrivateValues:
-        """From the position of the value of each reading."""
-        codes = np.asarray(rows)
-        starts = [0, *(np.flatnonzero(codes[1:] != codes[:-1]) + 1).tolist()]
-        return cls(starts, [int(codes[i]) for i in starts])
-
-    def at(self, i: int) -> tuple[int, int]:
-        """The value of reading i, and the first reading after it that may have another."""
-        k = bisect.bisect_right(self.starts, i)
-        return self.rows[k - 1], self.starts[k] if k < len(self.starts) else _END
-
-    def of_each(self, count: int) -> NDArray[np.int16]:
-        """The position of the value of each of the first readings of the batch."""
-        starts = np.minimum(self.starts, count)
-        return np.repeat(np.array(self.rows, dtype="<i2"), np.diff(starts, append=count))
-
-    def of_places(self, places: Ints) -> PrivateValues:
-        """Those of some readings of the batch, by position."""
-        if len(self.starts) == 1 or not len(places):
-            return self
-        return PrivateValues.of_rows([self.at(i)[0] for i in places.tolist()])
-
-    def after(self, count: int) -> PrivateValues:
-        """Those of the batch without its first readings."""
-        if count == 0 or len(self.starts) == 1:
-            return self
-        k = bisect.bisect_right(self.starts, count) - 1
-        return PrivateValues([0, *(start - count for start in self.starts[k + 1 :])], self.rows[k:])
+Thetas: TypeAlias = Value | list[Value] | NDArray[Any]
+"""A private value, or one for each reading: a list, an array, a column."""
+Sources: TypeAlias = Sequence[int] | Ints
+"""Private values by position, one for each reading."""
 
 
-Thetas: TypeAlias = Value | list[Value] | NDArray[Any] | PrivateValues
-"""A private value, one for each reading (a list, an array, a column), or their positions."""
-
-
-def private_values(policy: PolicyModels, theta: Thetas, count: int) -> PrivateValues:
-    """The private values of `count` readings: `theta` is a value of the policy, or holds one for each reading.
-
-    Who has positions already hands over `PrivateValues`.
-    """
-    if isinstance(theta, PrivateValues):
-        return theta
+def as_sources(policy: PolicyModels, theta: Thetas, count: int) -> Sources:
+    """The private values of `count` readings: `theta` is a value of the policy, or holds one for each reading."""
     column = isinstance(theta, list) or hasattr(theta, "to_numpy") or (isinstance(theta, np.ndarray) and theta.ndim > 0)
     try:
-        return PrivateValues([0], [policy.row(theta)])  # type: ignore[arg-type]  # an array can be a value too
+        row = policy.row(theta)  # type: ignore[arg-type]  # an array can be a value too
     except ConfigurationError:
         if not column:
             raise
+    else:
+        return [row] if count == 1 else np.full(count, row)
     values = _as_column(theta)
     if values.ndim != 1 or len(values) != count:
         raise ReadingError(f"theta has the shape {values.shape}; it must be a value, or hold one for each of {count}")
-    if values.dtype == object:
-        # whatever they are, neighbours that are the same object or equal plain values are one
-        starts = [i for i in range(count) if i == 0 or not _same(values[i], values[i - 1])]
-    else:
-        starts = [0, *(np.flatnonzero(values[1:] != values[:-1]) + 1).tolist()]
+    starts = range(count) if values.dtype == object else [0, *(np.flatnonzero(values[1:] != values[:-1]) + 1).tolist()]
     rows = []
     for i in starts:
         try:
             rows.append(policy.row(values[i].item() if isinstance(values[i], np.generic) else values[i]))
         except (ConfigurationError, TypeError, ValueError):
             raise ReadingError(f"theta of reading {i} is none of the values of the design") from None
-    return PrivateValues(starts, rows)
+    return np.repeat(rows, np.diff([*starts, count]))
 
 
 def _as_column(theta: Thetas) -> NDArray[Any]:
     """Values as an array of one axis; anything but numbers, truths and texts as objects, one for each reading."""
-    if isinstance(theta, np.ma.MaskedArray):
-        if np.ma.is_masked(theta):
-            first = int(np.flatnonzero(np.ma.getmaskarray(theta).ravel())[0])
-            raise ReadingError(f"theta of reading {first} is masked; each reading needs a value")
-        return np.asarray(theta.data)
-    if isinstance(theta, np.ndarray):
-        return theta
+    if isinstance(theta, np.ma.MaskedArray) and np.ma.is_masked(theta):
+        first = int(np.flatnonzero(np.ma.getmaskarray(theta).ravel())[0])
+        raise ReadingError(f"theta of reading {first} is masked; each reading needs a value")
     if hasattr(theta, "to_pylist"):  # an arrow array
         theta = theta.to_pylist()
     elif hasattr(theta, "to_numpy"):
         theta = theta.to_numpy()
-        if isinstance(theta, np.ndarray) and (theta.dtype != object or theta.ndim != 1):
-            return theta
-    listed = list(theta)  # type: ignore[arg-type]  # a list or a column by now
+    if isinstance(theta, np.ndarray):
+        return np.asarray(theta)
+    listed = list(theta)  # type: ignore[arg-type]  # a list by now
     kinds = {type(value) for value in listed}
     if len(kinds) == 1 and kinds <= {int, float, bool, str}:
         return np.array(listed)
     array = np.empty(len(listed), dtype=object)
     array[:] = listed
     return array
-
-
-def _same(a: Value, b: Value) -> bool:
-    if a is b:
-        return True
-    try:
-        return type(a) is type(b) and bool(a == b)
-    except (TypeError, ValueError):
-        return False
-
-
-def estimate_private_values(
-    setup: Setup, estimator: Estimator, at: Position, Y: Array, numbers: Sequence[int] | Ints
-) -> tuple[Memory | None, PrivateValues]:
-    """Private values that an estimator finds in the readings, and its state after them."""
-    state, tick = at.memory[1] if at.memory else None, at.tick
-    rows = []
-    for y, number in zip(Y, numbers, strict=True):
-        now = setup.clock.tick(int(number))
-        moves = 0 if state is None or now is None or tick is None else now - tick
-        state, row = estimator.step(estimator.start(now or 0) if state is None else state, y, moves)
-        tick = now
-        rows.append(row)
-    return state, PrivateValues.of_rows(rows)
 
 
 # Going on under other models: what becomes of a filter's state when a value has changed ---------------
@@ -659,7 +660,7 @@ class Batch(NamedTuple):
     """Of their keys."""
     numbers: Sequence[int] | Ints
     """Their keys."""
-    thetas: PrivateValues
+    sources: Sources
     done: int = 0
 
 
@@ -671,11 +672,10 @@ class Transaction:
 
     def __init__(self, setup: Setup, state: StreamState, recorded: Callable[[int], EpochRow] | None = None) -> None:
         self.setup, self.live, self._recorded = setup, state, recorded
-        self._started = state
-        self.outputs: Iterable[OutputRow] = ()
-        self.count = 0  # of outputs
+        self._serial = state.position.serial + 1  # one number a call, whatever happens in it
+        self.outputs: list[OutputRow] = []  # for the ledger
         self.filled: list[tuple[int, Array]] = []  # outputs of slots that stayed empty, by the times of the slots
-        self.readings: Ints = np.empty(0, dtype=np.int64)  # of the stream after each row of a batch
+        self.readings: Ints | None = None  # of the stream after each row of a batch
 
     # Readings --------------------------------------------------------------------------------------------
 
@@ -684,131 +684,119 @@ class Transaction:
 
         Outputs of readings that come late into a full slot are NaN, and so are those of readings that are missing.
         """
-        Y, kind, numbers, thetas, done = given
-        places = self._places(kind, numbers, done)
-        taken = np.arange(len(Y)) if places is None else places.taken
-        times = numbers if places is None else places.times
-        Y = Y if places is None else np.ascontiguousarray(Y[taken])
-        release = self.setup.release
+        Y, kind, numbers, sources, done = given
+        keys = np.asarray(numbers, dtype=np.int64)
+        steps, times = self._slots(kind, keys, done)
+        setup, release = self.setup, self.setup.release
+        self.readings = self.live.position.readings + np.cumsum(steps)
+        taken = np.flatnonzero(steps)
+        if len(taken) < len(Y):
+            Y, times, sources = np.ascontiguousarray(Y[taken]), times[taken], np.asarray(sources)[taken]
+        skipped = steps[taken] - 1
         outside = release.outside(Y)
-        fresh = outside if not self.setup.fill else outside | np.isnan(Y).any(axis=1)
+        fresh = outside if not setup.fill else outside | np.isnan(Y).any(axis=1)
         Y = release.admitted(Y, done + taken)
-        seen = np.where(outside[:, None], np.nan, Y) if outside.any() else Y  # a glitch tells an estimator nothing
-        thetas = self._estimate(thetas if places is None else thetas.of_places(taken), seen, times)
+        if setup.estimator is not None:
+            # a glitch tells an estimator nothing
+            seen = np.where(outside[:, None], np.nan, Y) if outside.any() else Y
+            sources = self._estimate(setup.estimator, seen, setup.clock.ticks(times))
         out, at = np.empty(Y.shape), 0
-        self.readings = np.empty(len(Y), dtype=np.int64)
-        while at < len(Y):
-            before = self.live
-            if places is not None and places.skipped[at]:
-                self.skip(int(places.skipped[at]), kind, done + int(taken[at]))
-            source, changes = thetas.at(at)
-            if not self.prepare(int(times[at]), source, done + int(taken[at]), released=at):
+        for start, stop in _runs(np.asarray(sources), setup.clock.ticks(times), np.cumsum(skipped)):
+            before, place = self.live, done + int(taken[start])
+            if skipped[start]:
+                self.skip(int(skipped[start]), kind, place)
+            if not self.prepare(int(times[start]), int(sources[start]), place, start):
                 self.live = before  # the gap before a decision that is refused has not been passed
                 break
-            stop = min(changes, self.setup.clock.before(self.live.position.tick, times, at), len(Y))
-            if places is not None:  # up to the next reading with an empty slot before it
-                gaps = np.flatnonzero(places.skipped[at + 1 : stop])
-                stop = at + 1 + int(gaps[0]) if gaps.size else stop
-            self.readings[at:stop] = self.live.position.readings + 1 + np.arange(stop - at)
-            self._filter(Y[at:stop], fresh[at:stop], out[at:stop], kind, int(numbers[taken[stop - 1]]))
+            self._filter(Y[start:stop], fresh[start:stop], out[start:stop], kind, int(keys[taken[stop - 1]]))
             at = stop
         out = release.rounded(out[:at], out[:at])
-        if keep and at and self.setup.ledger is not None:
-            keys = [int(numbers[i]) for i in taken[:at].tolist()] if places is not None else list(numbers[:at])
-            self.outputs, self.count = to_stored(self.setup.row.id, keys, out), at
-        if places is None:
+        if keep and setup.ledger is not None:
+            self.outputs += to_stored(setup.row.id, keys[taken[:at]].tolist(), out)
+        if len(taken) == len(keys):
             return out
-        count = len(numbers) if at == len(taken) else int(taken[at])  # where a stop of the budget has cut it short
-        whole = np.full((count, Y.shape[1]), np.nan)
+        whole = np.full((len(keys) if at == len(taken) else int(taken[at]), Y.shape[1]), np.nan)
         whole[taken[:at]] = out
-        rows = np.searchsorted(taken[:at], np.arange(count), side="right")
-        self.readings = np.concatenate(([self._started.position.readings], self.readings[:at]))[rows]
         return whole
 
-    def few(self, values: list[float], kind: str, numbers: list[int], thetas: PrivateValues, done: int) -> list[float]:
-        """The same for a few finite readings of one channel: one by one where that is the quicker way."""
+    def few(self, values: list[float], kind: str, numbers: list[int], sources: Sources, done: int) -> list[float]:
+        """The same for a few finite readings of one channel: one by one where they need their filter alone."""
+        setup, at, count = self.setup, 0, len(values)
+        outs: list[float] = []
         times = self._times_of_few(values, kind, numbers)
         if times is None:
-            return self._few_as_batch(values, kind, numbers, thetas, done)
-        outs: list[float] = []
-        at = 0
-        while at < len(values):
-            source, changes = thetas.at(at)
-            if not self.prepare(times[at], source, done + at, released=at):
+            outs += self.batch(Batch(np.array(values)[:, None], kind, numbers, sources, done))[:, 0].tolist()
+            return outs
+        rows = sources if isinstance(sources, list) else np.asarray(sources).tolist()
+        while at < count:
+            source, tick, stop = rows[at], setup.clock.tick(times[at]), at + 1
+            if not self.prepare(times[at], source, done + at, at):
                 break
-            stop = min(changes, self.setup.clock.before(self.live.position.tick, times, at), len(values))
-            step, state, leave = self.live.map.step, self.live.position.state, self.setup.release.one
+            while stop < count and rows[stop] == source and setup.clock.tick(times[stop]) == tick:
+                stop += 1
+            step, state, leave = self.live.map.step, self.live.position.state, setup.release.one
             for y in values[at:stop]:
                 state, out = step(state, y)
                 outs.append(leave(out))  # type: ignore[arg-type]  # one channel
-            lost = sum(out != out for out in outs[at:])
-            if lost and self.setup.fill:
-                return self._few_as_batch(values, kind, numbers, thetas, done)
-            self._advance(state, stop - at, kind, numbers[stop - 1], stop - at - lost)
+            released = sum(out == out for out in outs[at:])
+            self._advance(state, stop - at, kind, numbers[stop - 1], released)
             at = stop
-        if outs and self.setup.ledger is not None:
-            stream = self.setup.row.id
-            checks = output_checksums(stream, numbers[:at], outs)
-            self.outputs, self.count = zip(repeat(stream), numbers, outs, checks), at
+        if setup.ledger is not None:
+            stream = setup.row.id
+            self.outputs += [
+                (stream, key, y, output_checksum(stream, key, y)) for key, y in zip(numbers, outs, strict=False)
+            ]
         return outs
-
-    def _few_as_batch(
-        self, values: list[float], kind: str, numbers: list[int], thetas: PrivateValues, done: int
-    ) -> list[float]:
-        listed: list[float] = self.batch(Batch(np.array(values)[:, None], kind, numbers, thetas, done))[:, 0].tolist()
-        return listed
 
     def _times_of_few(self, values: list[float], kind: str, numbers: list[int]) -> list[int] | None:
         """What the clock counts readings by; None where they need more than their filter."""
-        bounds, cadence, last = self.setup.release.single, self.setup.cadence, self.live.position.last
-        if bounds is None or self.setup.estimator is not None or self._is_behind():
+        setup, live = self.setup, self.live
+        bounds, cadence, last = setup.release.single, setup.cadence, live.position.last
+        if bounds is None or setup.estimator is not None or min(values) < bounds[0] or max(values) > bounds[1]:
             return None
-        low, high = bounds
-        for y in values:
-            if not low <= y <= high:
-                return None
+        if isinstance(live.map, RestartingMap) and (setup.fill or live.map.is_behind(live.position.state)):
+            return None  # outputs may be due from a filter that has to withhold: they come from fresh scores
         if cadence is None:
             return numbers
         # with a cadence: one reading that has a time, in the next slot
         if len(values) > 1 or cadence.origin is None or kind != TIME or last is None:
             return None
         slot = cadence.slot(numbers[0])
-        beside = abs(numbers[0] - cadence.time(slot)) <= cadence.tolerance
-        return [cadence.time(slot)] if beside and slot == cadence.slot(last) + 1 else None
+        time = cadence.time(slot)
+        return [time] if slot == cadence.slot(last) + 1 and abs(numbers[0] - time) <= cadence.tolerance else None
 
     def _filter(self, Y: Array, fresh: Mask, out: Array, kind: str, last: int) -> None:
         """Readings in a row, in one epoch and of one value; those that are `fresh` are coloured from fresh scores."""
         causal, state, first = self.live.map, self.live.position.state, self.live.position.readings
-        restarts = causal if isinstance(causal, RestartingMap) else None
-        if restarts is not None and not (self.setup.fill or fresh.any() or restarts.is_behind(state)):
-            restarts = None
-        cuts = np.flatnonzero(np.diff(fresh, prepend=fresh[0], append=~fresh[-1])).tolist()
-        start = 0
-        for stop in cuts:
-            if fresh[start]:
+        single = fresh
+        if isinstance(causal, RestartingMap) and (self.setup.fill or fresh.any() or causal.is_behind(state)):
+            single = np.ones_like(fresh)
+        for start, stop in _runs(single):
+            if single[start]:
                 for i in range(start, stop):
-                    state, out[i] = self._fresh(causal, state, Y[i : i + 1], first + i)
-            elif restarts is not None:
-                for i in range(start, stop):
-                    due = self.setup.fill or (restarts.is_behind(state) and not np.isnan(Y[i]).any())
-                    state, row = restarts.apply(state, np.ascontiguousarray(Y[i : i + 1]))
-                    if due and np.isnan(row).any():
-                        state, row[0] = restarts.colour(state, self.setup.fresh_score(first + i))
-                    out[i] = row[0]
+                    state, out[i] = self._filter_one(causal, state, Y[i : i + 1], bool(fresh[i]), first + i)
             else:
                 state, out[start:stop] = causal.apply(state, np.ascontiguousarray(Y[start:stop]))
-            start = stop
         self._advance(state, len(Y), kind, last, int((~np.isnan(out).any(axis=1)).sum()))
 
-    def _fresh(self, causal: Transformation, state: State, row: Array, reading: int) -> tuple[State, Array]:
-        """An output from fresh scores for a row that is missing and filled, or out of range."""
+    def _filter_one(
+        self, causal: Transformation, state: State, row: Array, fresh: bool, reading: int
+    ) -> tuple[State, Array]:
+        """One reading (1, d) that needs, or may need, an output from fresh scores: it is missing or out of range."""
+        missing = bool(np.isnan(row).any())
+        if isinstance(causal, RestartingMap):
+            if fresh and not missing:
+                return causal.beyond(state, self.setup.fresh_score(reading))
+            if not fresh:
+                due = self.setup.fill or (causal.is_behind(state) and not missing)
+                state, out = causal.apply(state, np.ascontiguousarray(row))
+                withheld = due and bool(np.isnan(out).any())
+                return causal.colour(state, self.setup.fresh_score(reading)) if withheld else (state, out[0])
         z = self.setup.fresh_score(reading)
-        if isinstance(causal, RestartingMap) and not np.isnan(row).any():
-            return causal.beyond(state, z)
         try:
             return causal.fresh(state, z)
         except MissingReadingError:
-            if np.isnan(row).any():
+            if missing:
                 raise
         # a source that cannot miss a reading is given the end of the range: to refuse would tell of the reading
         release = self.setup.release
@@ -817,7 +805,7 @@ class Transaction:
 
     def skip(self, count: int, kind: str, position: int) -> None:
         """Slots that stayed empty, for both predictors; in a stream that fills them each has an output of its own."""
-        causal, at = self.live.map, self.live.position
+        causal, at, cadence = self.live.map, self.live.position, self.setup.cadence
         if self.setup.fill:
             self._fill(count, kind, position)
             return
@@ -829,66 +817,60 @@ class Transaction:
                     "models move through; begin a stream of another name"
                 )
             state = _after_missing(causal, at.state, count)
-        cadence, last = self.setup.cadence, at.last
+        last = at.last
         if cadence is not None and last is not None:
             last = cadence.time(cadence.slot(last) + count)
         self._advance(state, count, kind, last, 0)
 
     def _fill(self, count: int, kind: str, position: int) -> None:
         """Outputs for empty slots, from fresh scores; recorded under the times of the slots."""
-        cadence, last = self.setup.cadence, self.live.position.last
-        if count > _CHUNK or cadence is None or last is None:
+        setup, last = self.setup, self.live.position.last
+        if count > _CHUNK or setup.cadence is None or last is None:
             raise ReadingError(
                 f"{count} slots stayed empty before reading {position}; at most {_CHUNK} are filled at once: release "
                 "them on schedule, or begin a stream of another name"
             )
-        times = [cadence.time(cadence.slot(last) + 1 + i) for i in range(count)]
-        at = 0
-        while at < count:  # epochs begin by the clock, whether slots are empty or not
-            if not self.prepare(times[at], self.live.position.source, position):
-                raise self.setup.no_budget()
-            stop = min(self.setup.clock.before(self.live.position.tick, times, at), count)
-            empty = np.full((stop - at, self.live.map.dim), np.nan)
-            out = np.empty(empty.shape)
-            self._filter(empty, np.ones(stop - at, dtype=bool), out, kind, times[stop - 1])
-            self.filled += list(zip(times[at:stop], self.setup.release.rounded(out, out), strict=True))
-            at = stop
+        times = setup.cadence.time(setup.cadence.slot(last) + 1 + np.arange(count))
+        out = np.empty((count, self.live.map.dim))
+        for start, stop in _runs(setup.clock.ticks(times)):  # epochs begin by the clock, whether slots are empty or not
+            if not self.prepare(int(times[start]), self.live.position.source, position):
+                raise setup.no_budget()
+            empty = np.full((stop - start, out.shape[1]), np.nan)
+            self._filter(empty, np.ones(stop - start, dtype=bool), out[start:stop], kind, int(times[stop - 1]))
+        out = setup.release.rounded(out, out)
+        self.filled += zip(times.tolist(), out, strict=True)
+        if setup.ledger is not None:
+            self.outputs += to_stored(setup.row.id, times.tolist(), out)
 
-    def _places(self, kind: str, numbers: Sequence[int] | Ints, done: int) -> Places | None:
-        """The slots of readings that have times; the first time of all is the origin of the slots."""
+    def _slots(self, kind: str, keys: Ints, done: int) -> tuple[Ints, Ints]:
+        """How many slots each reading goes on, 0 where it comes late into a full one; and the times of their slots.
+
+        The first time of all is the origin of the slots. Without a cadence each reading goes on by one.
+        """
         cadence = self.setup.cadence
         if kind != TIME or cadence is None:
-            return None
+            return np.ones(len(keys), dtype=np.int64), keys
         if cadence.origin is None:
-            cadence = cadence._replace(origin=int(numbers[0]))
+            cadence = cadence._replace(origin=int(keys[0]))
             self.setup = self.setup.with_cadence(cadence)
-        # most often nothing is missing and nothing is late, and readings are what they are without a cadence
-        last = self.live.position.last
-        return None if cadence.is_regular(numbers, last) else cadence.places(numbers, last, done)
+        slots = cadence.slots(keys, done)
+        return cadence.steps(slots, self.live.position.last), cadence.time(slots)
 
     def take_cadence(self, cadence: Cadence) -> None:
         """A cadence for a stream that has none, from its last reading on."""
         self.setup = self.setup.with_cadence(cadence._replace(origin=self.live.position.last))
 
-    def all_outputs(self) -> Iterable[OutputRow]:
-        """Rows for the ledger: of readings, and of slots that stayed empty and were filled."""
-        if not self.filled:
-            return self.outputs
-        times, rows = [time for time, _ in self.filled], np.array([out for _, out in self.filled])
-        return chain(to_stored(self.setup.row.id, times, rows), self.outputs)
-
-    def _is_behind(self) -> bool:
-        """Whether outputs are due from a filter that has to withhold: then they come from fresh scores."""
-        return isinstance(self.live.map, RestartingMap) and self.live.map.is_behind(self.live.position.state)
-
-    def _estimate(self, thetas: PrivateValues, Y: Array, numbers: Sequence[int] | Ints) -> PrivateValues:
-        """The private values as they are given; or estimated from the readings, where the design accepts that."""
-        if self.setup.estimator is None:
-            return thetas
+    def _estimate(self, estimator: Estimator, Y: Array, ticks: Ints) -> Ints:
+        """Private values that the estimator of the design finds in the readings, by position."""
         at = self.live.position
-        guess, thetas = estimate_private_values(self.setup, self.setup.estimator, at, Y, numbers)
-        self._move(at._replace(memory=(at.memory[0] if at.memory else None, guess)))
-        return thetas
+        memory, state = at.memory or (None, None)
+        tick, rows = at.tick, np.empty(len(Y), dtype=np.int64)
+        for i, (y, now) in enumerate(zip(Y, ticks.tolist(), strict=True)):
+            moves = 0 if state is None or tick is None else now - tick
+            state, rows[i] = estimator.step(estimator.start(now) if state is None else state, y, moves)
+            tick = now
+        self._move(at._replace(memory=(memory, state)))
+        return rows
 
     def _advance(self, state: State, count: int, kind: str, last: int | None, outputs: int) -> None:
         """The state after so many readings, of which so many have an output."""
@@ -898,17 +880,15 @@ class Transaction:
         if setup.block:
             begun, block = blocks_begun(block, count, setup.block)
             cost = begun * at.per_block
-            if not self._charge(RESIDUAL, cost):
-                raise setup.no_budget()
         else:
             block += outputs  # where no blocks are charged, this counts what floating point is charged for
         floating = setup.floating_charge(released, released + outputs)
-        if floating and not self._charge(RESIDUAL, floating):
-            raise setup.no_budget()
-        charged = at.charged + cost + floating
+        for due in (cost, floating):
+            if due and not self._charge(RESIDUAL, due):
+                raise setup.no_budget()
         after = Position(
-            at.readings + count, last, kind, at.source, at.tick, block, at.per_block, at.stopped, at.epoch, charged,
-            at.serial, at.memory, state,
+            at.readings + count, last, kind, at.source, at.tick, block, at.per_block, at.stopped, at.epoch,
+            at.charged + cost + floating, self._serial, at.memory, state,
         )  # fmt: skip
         self._move(after)
 
@@ -929,21 +909,19 @@ class Transaction:
         at, setup = self.live.position, self.setup
         if source == UNKNOWN:
             raise ReadingError(f"reading {position}: the private value has not been told; give theta with the readings")
-        if setup.clock.length is not None:
-            tick = setup.clock.tick(number)
-            if tick != at.tick:
-                if at.tick is None and at.readings == 0 and setup.causal is None:
-                    self._move(at._replace(tick=tick))  # the draw that the stream began with is of its first epoch
-                elif self.next_epoch(EpochRequest(source, None, tick)):
-                    return True
-                elif released and setup.causal is not None:
-                    return False
-                else:
-                    raise BudgetError(
-                        f"the budget of {setup.row.room!r} is spent, and reading {position} begins an epoch "
-                        "that needs a new draw; nothing of this call is released (readings before it can be given "
-                        "alone)"
-                    )
+        tick = setup.clock.tick(number)
+        if tick is not None and tick != at.tick:
+            if at.tick is None and at.readings == 0 and setup.causal is None:
+                self._move(at._replace(tick=tick))  # the draw that the stream began with is of its first epoch
+            elif self.next_epoch(EpochRequest(source, None, tick)):
+                return True
+            elif released and setup.causal is not None:
+                return False
+            else:
+                raise BudgetError(
+                    f"the budget of {setup.row.room!r} is spent, and reading {position} begins an epoch that needs a "
+                    "new draw; nothing of this call is released (readings before it can be given alone)"
+                )
         if at.stopped:
             raise setup.no_budget()
         if source != at.source:
@@ -967,16 +945,14 @@ class Transaction:
 
     def next_epoch(self, request: EpochRequest) -> bool:
         """Draw again and charge it; False if the budget does not allow it and says to stop."""
-        setup, live, at = self.setup, self.live, self.live.position
-        setup.mapping(request.source, live.epoch.draw)  # a value without a model is refused before a draw
-        if self._recorded is not None:
-            request = request._replace(recorded=self._recorded(at.epoch + 1))
+        setup, at, source = self.setup, self.live.position, request.source
+        setup.mapping(source, self.live.epoch.draw)  # a value without a model is refused before a draw
         draw = self._draw(request)
         if draw is None:
             return False
-        causal = setup.mapping(request.source, draw.epoch.draw)
+        causal = setup.mapping(source, draw.epoch.draw)
         position = at._replace(
-            source=request.source,
+            source=source,
             tick=at.tick if request.tick is None else request.tick,
             block=0 if setup.block else at.block,
             per_block=setup.per_block(request.marginal),
@@ -992,14 +968,46 @@ class Transaction:
         return True
 
     def _draw(self, request: EpochRequest) -> EpochDraw | None:
-        setup, at = self.setup, self.live.position
-        if setup.causal is None or request.tick is None:
-            return next_draw(setup, at, self.live.epoch.draw, request, self._charge)
-        if setup.estimator is None or at.memory is None:
-            return next_decision(setup, setup.causal, at, request.tick, request, self._charge)
-        memory, guess = at.memory
-        draw = next_decision(setup, setup.causal, at._replace(memory=memory), request.tick, request, self._charge)
-        return None if draw is None else draw._replace(memory=(draw.memory, guess))
+        """The draw of a new epoch, or a decision with memory; None if the budget does not allow it and says to stop.
+
+        What a decision will give away follows from the draws before it, and so does whether the budget allows it. Where
+        it does not and the room holds, the draw stays, or the decision is made without a look at the private value.
+        """
+        setup, at, source, policy = self.setup, self.live.position, request.source, self.setup.causal
+        number = at.epoch + 1
+        row = None if self._recorded is None else self._recorded(number)
+        leading = setup.leading_draw(at.epoch)
+        if leading is not None:
+            return EpochDraw(row or leading._replace(source=source, held=False), 0)
+        memory: Memory = ()
+        if policy is None:
+            kind, cost = DRAW, micronats(setup.epochs.leakage_of_draw(request.marginal))
+            choose: Callable[[int, RandomBits], int] = setup.epochs.draw
+            quiet: Callable[[], int | None] = lambda: self.live.epoch.draw  # noqa: E731  # beside its twin below
+        else:
+            memory = self._memory_at(policy, request.tick or 0)
+            after, before = (micronats(policy.path_leakage(memory, next_too)) for next_too in (True, False))
+            kind, cost = DECISION, after - before
+            choose, quiet = partial(policy.choose, memory), partial(policy.quiet, memory)
+        if row is None and self._charge(kind, cost, number):
+            row = EpochRow(number, source, choose(source, DrawSource(setup.row.secret, number, at.readings)), False)
+        elif row is None and setup.holds() and (column := quiet()) is not None:
+            row = EpochRow(number, source, column, True)
+        if row is None:
+            return None
+        cost = 0 if row.held else cost
+        if policy is None:
+            return EpochDraw(row, cost)
+        memory = policy.after(memory, row.draw, row.held)
+        return EpochDraw(row, cost, memory if setup.estimator is None else (memory, at.memory[1]))
+
+    def _memory_at(self, policy: CausalPolicy, tick: int) -> Memory:
+        """The memory before a decision at this number of the clock."""
+        at = self.live.position
+        memory = at.memory[0] if self.setup.estimator is not None else at.memory
+        if memory is None or at.tick is None:
+            return policy.opening(tick)
+        return policy.advance(memory, tick - at.tick - 1)
 
     def after_rollback(self, seen: GuardRecord, source: int) -> None:
         """Go on from a position that is older than what was released: what is lost counts as missing, and is charged.
@@ -1017,14 +1025,14 @@ class Transaction:
                 "missing ones; begin a stream of another name"
             ) from None
         last = at.last if seen.last is None else seen.last
+        self._serial = max(at.serial, seen.serial) + 1
         self._move(
             at._replace(
                 state=state,
-                readings=max(at.readings, seen.readings),
+                readings=at.readings + gap,
                 last=last,
                 kind=seen.kind or at.kind,
                 tick=None if last is None else self.setup.clock.tick(last),
-                serial=max(at.serial, seen.serial),
             )
         )
         if not self.next_epoch(EpochRequest(source)):
@@ -1038,12 +1046,25 @@ class Transaction:
         self._move(at._replace(charged=at.charged + lost))
 
     def finish(self) -> StreamState:
-        """The end of the work, as the next position: one number a call, whatever happened in it."""
-        self._move(self.live.position._replace(serial=self.live.position.serial + 1))
+        """The end of the work, as the next position."""
+        at = self.live.position
+        if at.serial != self._serial:
+            self._move(at._replace(serial=self._serial))
         return self.live
 
     def _move(self, position: Position) -> None:
         self.live = StreamState(self.live.epoch, position, self.live.map)
+
+
+def _runs(*columns: Ints | Mask) -> Iterable[tuple[int, int]]:
+    """First and end of the rows over which no column changes.
+
+    >>> list(_runs(np.array([0, 0, 1, 1]), np.array([5, 5, 5, 6])))
+    [(0, 2), (2, 3), (3, 4)]
+    """
+    changes = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+    ends = [*(np.flatnonzero(changes) + 1).tolist(), len(columns[0])] if len(columns[0]) else []
+    return zip([0, *ends], ends, strict=False)
 
 
 def _after_missing(causal: CausalMap, state: State, count: int) -> State:
@@ -1075,7 +1096,7 @@ class Recorder:
             if ledger is not None and ledger.serial(row.id) != self.state.position.serial:
                 known = ledger.stream(row.name)
                 if known is not None and known.options != row.options:
-                    self.setup = self.setup.with_row(known)  # a cadence that another object has begun
+                    self.setup = self.setup.with_options(known.options)  # a cadence that another object has begun
                 epoch, at = ledger.standing(row)
                 self.state = StreamState(epoch, at, self.setup.mapping(at.source, epoch.draw))
             return self.state
@@ -1093,7 +1114,7 @@ class Recorder:
             run.finish()
             if run.setup is not self.setup:
                 ledger.set_options(db, run.setup.row)
-            ledger.put(self.setup.row.id, run.all_outputs(), run.live.position, run.count + len(run.filled))
+            ledger.put(self.setup.row.id, run.outputs, run.live.position)
             return result
 
         result = ledger.transact(recorded)
@@ -1101,12 +1122,12 @@ class Recorder:
         ledger.rollback_guard.note(self.setup.row.id, run.live.position)
         return result
 
-    def private_values(self, theta: Thetas | None, count: int) -> PrivateValues:
-        """The private values of readings; without any, the one that was given last."""
+    def sources(self, theta: Thetas | None, count: int) -> Sources:
+        """The private values of readings, by position; without any, the one that was given last."""
         if theta is None:
-            return PrivateValues([0], [self.state.position.source])
+            return [self.state.position.source] if count == 1 else np.full(count, self.state.position.source)
         self.refuse_value()
-        return private_values(self.setup.policy, theta, count)
+        return as_sources(self.setup.policy, theta, count)
 
     def refuse_value(self) -> None:
         """Refuse a private value where the design estimates it."""

@@ -11,30 +11,30 @@ import os
 import secrets
 import sqlite3
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from typing import Any, NamedTuple
 
 from understudy.errors import LedgerBusyError, LedgerDamagedError, LedgerError, SnapshotError
-from understudy.stream.budget import all_budgets, micronats
 from understudy.stream.cadence import TIME, Cadence
 from understudy.stream.ledger_file import (
     MICRO,
     Budget,
+    all_budgets,
     connect,
     damage_error,
     digest,
     faults,
     from_stored,
     is_as_written,
+    micronats,
+    output_mark,
     read_only,
     sync_folder,
 )
 from understudy.stream.snapshot import load
 
 Path = str | os.PathLike[str]
-
-_AUDIT_ONLY = "none, audit only: the private value is estimated"  # as in the mark of a stream
 
 
 class Finding(NamedTuple):
@@ -91,7 +91,11 @@ def verify(path: Path) -> list[Finding]:
     name = os.fspath(path)
     if not os.path.isfile(name):
         raise LedgerError(f"{os.path.basename(name)} does not exist")
-    modes = {part: _mode(name + part) for part in ("", "-wal", "-shm", ".lock") if os.path.exists(name + part)}
+    modes = {
+        part: stat.S_IMODE(os.stat(name + part).st_mode)
+        for part in ("", "-wal", "-shm", ".lock")
+        if os.path.exists(name + part)
+    }
     private = os.name != "posix" or not any(mode & 0o077 for mode in modes.values())
     detail = ", ".join(f"{part or 'mode'} {mode:o}" for part, mode in modes.items())
     found = [Finding("only its owner may read it", private, detail)]
@@ -102,29 +106,29 @@ def verify(path: Path) -> list[Finding]:
             found.append(
                 Finding("pages are whole", pages == ["ok"], "ok" if pages == ["ok"] else f"{len(pages)} wrong")
             )
-            found += [Finding(title, *_digests(db, table, columns)) for title, table, columns in _DIGESTS]
-            found.append(Finding("outputs are as written", *_outputs(db)))
+            found += [Finding(f"{title} are as written", *_digests(db, table)) for title, table in _DIGESTS.items()]
+            outputs = db.execute('SELECT stream, key, value, "check" FROM outputs')
+            found.append(Finding("outputs are as written", *_count(is_as_written(*row) for row in outputs)))
             whole = all_budgets(db) is not None
             found.append(Finding("budgets are as written", whole, "ok" if whole else "they differ"))
-            found += [Finding(title, not (bad := _count(db, query)), f"{bad} wrong") for title, query in _RULES]
+            for title, query in _RULES:
+                bad = db.execute(query).fetchone()[0]
+                found.append(Finding(title, not bad, f"{bad} wrong"))
             found.append(Finding("decisions are charged what they told", *_decisions(db)))
     except LedgerDamagedError as error:
         found.append(Finding("can be read", False, str(error)))
     return found
 
 
-_DIGESTS = [
-    ("streams are as written", "streams", "id, name, room, design, secret, insecure, options"),
-    ("draws are as written", "epochs", "stream, epoch, source, draw, held"),
-    ("charges are as written", "charges", "id, stream, room, epoch, kind, micronats, at"),
-    (
-        "states are as written",
-        "states",
-        "stream, count, last, kind, source, tick, block, per_block, stopped, epoch, charged, serial, memory, state",
-    ),
-    ("runs are as written", "runs", "stream, name, start, finished"),
-    ("batches are as written", "batches", "stream, name, rows, readings, content"),
-]
+_DIGESTS = {
+    "streams": "streams",
+    "draws": "epochs",
+    "charges": "charges",
+    "states": "states",
+    "runs": "runs",
+    "batches": "batches",
+}
+"""What is written in which table, of which each row ends with its digest."""
 _RULES = [
     ("every stream has a state", "SELECT count(*) FROM streams WHERE id NOT IN (SELECT stream FROM states)"),
     ("every state has a stream", "SELECT count(*) FROM states WHERE stream NOT IN (SELECT id FROM streams)"),
@@ -164,60 +168,41 @@ _RULES = [
 
 def _require_whole(db: sqlite3.Connection, path: str) -> None:
     """Refuse a ledger whose streams, charges or states are not as they were written."""
-    for _, table, columns in _DIGESTS:
-        if not _digests(db, table, columns)[0]:
+    for table in _DIGESTS.values():
+        if not _digests(db, table)[0]:
             raise damage_error(path, f"the table of {table}")
 
 
-def _mode(path: str) -> int:
-    return stat.S_IMODE(os.stat(path).st_mode)
-
-
-def _digests(db: sqlite3.Connection, table: str, columns: str) -> tuple[bool, str]:
-    count = bad = 0
-    for *values, written in db.execute(f"SELECT {columns}, digest FROM {table}"):  # noqa: S608  # names of ours
-        count += 1
-        bad += digest(*values) != written
-    return _rows(count, bad)
-
-
-def _outputs(db: sqlite3.Connection) -> tuple[bool, str]:
-    count = bad = 0
-    for row in db.execute('SELECT stream, key, value, "check" FROM outputs'):
-        count += 1
-        bad += not is_as_written(*row)
-    return _rows(count, bad)
+def _digests(db: sqlite3.Connection, table: str) -> tuple[bool, str]:
+    rows = db.execute(f"SELECT * FROM {table}")  # noqa: S608  # names of ours
+    return _count(digest(*values) == written for *values, written in rows)
 
 
 def _decisions(db: sqlite3.Connection) -> tuple[bool, str]:
     """Whether the decisions of each stream with memory were charged no less than its memory says that they told."""
-    count = bad = 0
-    for memory, charged in db.execute(
+    rows = db.execute(
         "SELECT t.memory, (SELECT coalesce(sum(micronats), 0) FROM charges c WHERE c.stream = s.id AND "
         "c.kind = 'decision') FROM streams s JOIN states t ON t.stream = s.id WHERE s.options LIKE '%\"remembers\"%'"
-    ):
-        count += 1
-        try:
-            bad += charged < _told(memory)
-        except (SnapshotError, TypeError, ValueError):
-            bad += 1
-    return _rows(count, bad)
+    )
+    return _count(_covers(charged, memory) for memory, charged in rows)
 
 
-def _told(memory: str | None) -> int:
-    """Micro-nats that a memory says were told; 0 where it does not say."""
-    found = None if memory is None else load(memory)
-    if type(found) is tuple and found:
-        found = found[0]  # beside it stands what guesses the private value
-    return micronats(getattr(found, "nats", 0.0))
+def _covers(charged: int, memory: str | None) -> bool:
+    """Whether so many micro-nats are no less than a memory says were told; that is 0 where it does not say."""
+    try:
+        found = None if memory is None else load(memory)
+        if type(found) is tuple and found:
+            found = found[0]  # beside it stands what guesses the private value
+        return charged >= micronats(getattr(found, "nats", 0.0))
+    except (SnapshotError, TypeError, ValueError):
+        return False
 
 
-def _rows(count: int, bad: int) -> tuple[bool, str]:
-    return not bad, f"{count} rows" if not bad else f"{bad} of {count} rows differ"
-
-
-def _count(db: sqlite3.Connection, query: str) -> int:
-    return int(db.execute(query).fetchone()[0])
+def _count(rows: Iterable[bool]) -> tuple[bool, str]:
+    """Whether all rows are right, and how many are not."""
+    found = list(rows)
+    bad = found.count(False)
+    return not bad, f"{len(found)} rows" if not bad else f"{bad} of {len(found)} rows differ"
 
 
 def released_outputs(path: Path, stream: str) -> Iterator[dict[str, Any]]:
@@ -230,15 +215,9 @@ def released_outputs(path: Path, stream: str) -> Iterator[dict[str, Any]]:
             raise LedgerError(f"the ledger has no stream of the name {stream!r}")
         number, design, insecure, options, kind = row
         name = "time_ns" if kind == TIME else "key"
-        mark: dict[str, Any] = {"disguised": True, "design": design}
         known = json.loads(options)
+        mark = output_mark(design, known.get("resolution"), bool(known.get("estimated")), bool(insecure))
         cadence = Cadence.stored(known) if kind == TIME else None
-        if "resolution" in known:
-            mark["resolution"] = known["resolution"]
-        if known.get("estimated"):
-            mark["guarantee"] = _AUDIT_ONLY
-        if insecure:
-            mark["insecure"] = True
         found = db.execute('SELECT key, value, "check" FROM outputs WHERE stream = ? ORDER BY key', (number,))
         for key, value, check in found:
             if not is_as_written(number, key, value, check):

@@ -8,25 +8,30 @@ That holds through a power cut too if the disk keeps what it has confirmed to SQ
 One process at a time writes; a lock file beside the ledger says so to others. Where somebody has gone around the
 lock, or has deleted or replaced the file, the next transaction stops the ledger: what it would record could be lost, or
 would be a second record of the same readings.
+
+What rooms may give away, and what they have, are whole micro-nats, booked in the transaction that spends them.
 """
 
 from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import math
 import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 from typing import Any, TypeVar
 
 from understudy.errors import ConfigurationError, LedgerBusyError, LedgerError
-from understudy.stream import budget as budgets
 from understudy.stream import ledger_file as files
 from understudy.stream.ledger_file import (
+    DRAW,
     MICRO,
     Budget,
+    Entry,
     EpochRow,
     Lock,
     OutputRow,
@@ -34,9 +39,11 @@ from understudy.stream.ledger_file import (
     Stored,
     StreamRow,
     add_stream,
+    all_budgets,
     all_streams,
     check_name,
     digest,
+    exact_nats,
     is_as_written,
     set_options,
 )
@@ -48,6 +55,9 @@ _STATE = (
     "UPDATE states SET count = ?, last = ?, kind = ?, source = ?, tick = ?, block = ?, per_block = ?, stopped = ?, "
     "epoch = ?, charged = ?, serial = ?, memory = ?, state = ?, digest = ? WHERE stream = ?"
 )
+_SHARED = {"residual": "AND epoch = ? ", "decision": "AND epoch <= ? "}  # kinds of which many go into one row
+_DAY = 86_400
+_MOST = 10**12
 _T = TypeVar("_T")
 _ABANDONED: list[sqlite3.Connection] = []  # connections that a fork must neither use nor close
 
@@ -352,38 +362,71 @@ class Ledger:
         self._streams = None
         set_options(db, row)
 
-    def put(self, stream: int, outputs: Iterable[OutputRow], at: Position, count: int = 0) -> None:
-        """Record outputs, so many of them, and the position after them; they may be released after the commit."""
+    def put(self, stream: int, outputs: Sequence[OutputRow], at: Position) -> None:
+        """Record outputs, and the position after them; they may be released after the commit."""
         self._serials[stream] = at.serial
         db = self.connection()
-        if count:
+        if outputs:
             db.executemany(_OUTPUT, outputs)
             kept = self._kept.get(stream)
-            if kept is None or kept + count > self._most:
+            if kept is None or kept + len(outputs) > self._most:
                 self._prune(db, stream)
             else:
-                self._kept[stream] = kept + count
+                self._kept[stream] = kept + len(outputs)
         values = (*at[:-2], None if at.memory is None else dump(at.memory), dump(at.state))
         if db.execute(_STATE, (*values, digest(stream, *values), stream)).rowcount != 1:
             raise files.damage_error(self.path, "the list of states")
 
-    def charge(self, entry: budgets.Entry, forced: bool = False) -> bool:
+    def charge(self, entry: Entry, forced: bool = False) -> bool:
         """Book a charge, if the budget has room for it, or if it is for what has happened already."""
-        db = self.connection()
-        budget = self._budget(entry.room)
+        db, budget = self.connection(), self._budget(entry.room)
         if entry.room not in self._audited:
-            if not budgets.charges_are_whole(db, entry.room):
+            rows = db.execute("SELECT * FROM charges WHERE room = ?", (entry.room,))
+            if any(digest(*values) != written for *values, written in rows):
                 raise files.damage_error(self.path, "a charge")
             self._audited.add(entry.room)
-        clock = self._clock()
-        if not forced and not budgets.allowed(db, budget, entry.micronats, clock):
+        # a clock that is set back must not open a period again
+        last = db.execute("SELECT coalesce(max(at), 0) FROM charges WHERE room = ?", (entry.room,)).fetchone()[0]
+        now = max(int(self._clock()), int(last))
+        if not forced and not self._allows(budget, entry.micronats, now):
             return False
-        budgets.book(db, entry, budget, clock)
+        if entry.micronats or entry.kind == DRAW:
+            self._book(entry, now, budget.period or _DAY)
         return True
+
+    def _allows(self, budget: Budget, micronats: int, now: int) -> bool:
+        """Whether the budget has room for a charge; what costs nothing is always allowed."""
+        if micronats == 0:
+            return True
+        if budget.total is not None and self._spent(budget.room) + micronats > budget.total:
+            return False
+        if budget.amount is None or budget.period is None:
+            return True
+        return self._spent(budget.room, now - now % budget.period) + micronats <= budget.amount
+
+    def _book(self, entry: Entry, now: int, period: int) -> None:
+        """Write a charge down.
+
+        Those for readings of one epoch, and those for decisions, share a row for each period, so that rows stay few.
+        """
+        db = self.connection()
+        if entry.kind in _SHARED:
+            query = "SELECT id, micronats, at FROM charges WHERE room = ? AND stream = ? AND kind = ? "
+            query += f"{_SHARED[entry.kind]} ORDER BY at DESC LIMIT 1"
+            row = db.execute(query, (entry.room, entry.stream, entry.kind, entry.epoch)).fetchone()
+            if row is not None and row[2] // period == now // period:
+                total = row[1] + entry.micronats
+                written = digest(row[0], *entry[:-1], total, now)
+                query = "UPDATE charges SET epoch = ?, micronats = ?, at = ?, digest = ? WHERE id = ?"
+                db.execute(query, (entry.epoch, total, now, written, row[0]))
+                return
+        number = db.execute("SELECT coalesce(max(id), 0) + 1 FROM charges").fetchone()[0]
+        values = (number, *entry, now)
+        db.execute("INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*values, digest(*values)))
 
     def holds(self, room: str) -> bool:
         """Whether the room keeps its last draw when the budget is spent."""
-        return self._budget(room).when_spent == budgets.HOLD
+        return self._budget(room).when_spent == "hold"
 
     def _prune(self, db: sqlite3.Connection, stream: int) -> None:
         """Forget outputs beyond `retain`, a tenth of them at a time."""
@@ -417,27 +460,62 @@ class Ledger:
         check_name("room", room)
         if (amount is None) != (period is None):
             raise ConfigurationError("amount and period go together: so many nats in so many seconds")
-        if when_spent not in (budgets.STOP, budgets.HOLD):
+        if when_spent not in ("stop", "hold"):
             raise ConfigurationError(f"when_spent = {when_spent!r}; it must be 'stop' or 'hold'")
-        nats = budgets.allowance("total", total), budgets.allowance("amount", amount)
-        budget = Budget(room, *nats, budgets.seconds(period), when_spent)
+        nats = allowance("total", total), allowance("amount", amount)
+        budget = Budget(room, *nats, _seconds(period), when_spent)
         self._budgets = None
-        self.transact(lambda db: budgets.set_budget(db, budget))
+        self.transact(lambda db: files.set_budget(db, budget))
 
     def spent(self, room: str) -> float:
         """Nats charged to a room so far."""
         with self.guard, self._faults():
-            return budgets.spent(self._settled(), room) / MICRO
+            self._settled()
+            return self._spent(room) / MICRO
+
+    def _spent(self, room: str, since: int = 0) -> int:
+        """Micro-nats charged to a room so far, or since a time."""
+        query = "SELECT coalesce(sum(micronats), 0) FROM charges WHERE room = ? AND at >= ?"
+        return int(self.connection().execute(query, (room, since)).fetchone()[0])
 
     def _budget(self, room: str) -> Budget:
-        return self._limits().get(room) or Budget(room, None, None, None, budgets.STOP)
+        return self._limits().get(room) or Budget(room, None, None, None, "stop")
 
     def _limits(self) -> dict[str, Budget]:
         """All budgets; a lost one would be no limit at all."""
         if self._budgets is None:
             with self.guard, self._faults():
-                found = budgets.all_budgets(self.connection())
+                found = all_budgets(self.connection())
             if found is None:
                 raise files.damage_error(self.path, "a budget")
             self._budgets = found
         return self._budgets
+
+
+def allowance(name: str, nats: float | None) -> int | None:
+    """What is allowed, in whole millionths, rounded down; 1e-12 nats are forgiven, for sums of floats.
+
+    >>> allowance("total", 4.35), allowance("total", 0.6 + 0.3), allowance("total", 1e-7), allowance("total", None)
+    (4350000, 900000, 0, None)
+    """
+    return None if nats is None else math.floor(exact_nats(_number(name, nats)) * MICRO + Fraction(1, 1_000_000))
+
+
+def _seconds(period: dt.timedelta | float | None) -> int | None:
+    """The length of a period: a timedelta, or a number of seconds; whole seconds."""
+    if period is None:
+        return None
+    length = _number("period", period.total_seconds() if isinstance(period, dt.timedelta) else period)
+    if length < 1 or length != int(length):
+        raise ConfigurationError(f"period = {period!r}; it must be a whole number of seconds, 1 or more")
+    return int(length)
+
+
+def _number(name: str, value: float) -> float:
+    try:
+        number = math.nan if isinstance(value, (bool, str)) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not 0.0 <= number < _MOST:
+        raise ConfigurationError(f"{name} = {value!r}; it must be a number, 0 or more")
+    return number

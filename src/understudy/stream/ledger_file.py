@@ -17,19 +17,20 @@ import contextlib
 import errno
 import hashlib
 import json
+import math
 import os
 import sqlite3
 import stat
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import repeat
+from collections.abc import Iterator
+from fractions import Fraction
 from struct import Struct
 from typing import Any, NamedTuple, TypeAlias
 from zlib import crc32
 
 import numpy as np
 
-from understudy._types import Array
+from understudy._types import Array, Json
 from understudy.errors import ConfigurationError, LedgerBusyError, LedgerDamagedError, LedgerError
 
 try:
@@ -113,6 +114,34 @@ class Budget(NamedTuple):
     when_spent: str
 
 
+DRAW, DECISION, RESIDUAL, LOST = "draw", "decision", "residual", "lost"
+"""Kinds of charges."""
+
+
+class Entry(NamedTuple):
+    """A charge that is asked for."""
+
+    stream: int
+    room: str
+    epoch: int
+    kind: str
+    micronats: int
+
+
+def exact_nats(nats: float) -> Fraction:
+    """A float as the shortest decimal that reads back as it: 0.1 is a tenth, not the 6e-18 more that the double is."""
+    return Fraction(repr(float(nats)))
+
+
+def micronats(nats: float) -> int:
+    """Nats in whole millionths, rounded up.
+
+    >>> micronats(0.3), micronats(0.1), micronats(0.3000001)
+    (300000, 100000, 300001)
+    """
+    return math.ceil(exact_nats(nats) * MICRO)
+
+
 def digest(*values: Field) -> str:
     """A digest of a row, which tells damage (it is no signature).
 
@@ -122,16 +151,13 @@ def digest(*values: Field) -> str:
     return hashlib.blake2b(repr(values).encode(), digest_size=16).hexdigest()
 
 
-def output_checksums(stream: int, numbers: list[int], values: Sequence[float | bytes]) -> list[int]:
-    """What tells damage of outputs: a checksum for each, of its stream, its key and its value.
+def output_checksum(stream: int, key: int, value: float | bytes) -> int:
+    """What tells damage of an output: a checksum of its stream, its key and its value.
 
-    >>> output_checksums(1, [7], [1.5]) == output_checksums(1, [8], [1.5])
+    >>> output_checksum(1, 7, 1.5) == output_checksum(1, 8, 1.5)
     False
     """
-    return [
-        crc32(value, crc32(_HEAD(stream, key))) if isinstance(value, bytes) else crc32(_ONE(stream, key, value))
-        for key, value in zip(numbers, values, strict=True)
-    ]
+    return crc32(value, crc32(_HEAD(stream, key))) if isinstance(value, bytes) else crc32(_ONE(stream, key, value))
 
 
 def is_as_written(stream: Field, key: Field, value: Field, check: Field) -> bool:
@@ -140,24 +166,24 @@ def is_as_written(stream: Field, key: Field, value: Field, check: Field) -> bool
         value = _NAN
     if not isinstance(stream, int) or not isinstance(key, int) or not isinstance(value, (float, bytes)):
         return False
-    return output_checksums(stream, [key], [value]) == [check]
+    return output_checksum(stream, key, value) == check
 
 
 # Outputs -------------------------------------------------------------------------------------------
 
 
-def to_stored(stream: int, numbers: list[int], out: Array) -> Iterable[OutputRow]:
+def to_stored(stream: int, numbers: list[int], out: Array) -> list[OutputRow]:
     """Rows for the ledger: stream, key, output, checksum.
 
     >>> [row[:3] for row in to_stored(1, [7], np.array([[1.5]]))]
     [(1, 7, 1.5)]
     """
-    values: list[float] | list[bytes]
+    values: list[Any]
     if out.shape[1] == 1:
         values = np.where(np.isnan(out), _NAN, out)[:, 0].tolist()  # one NaN, whatever its bits were
     else:
         values = [row.tobytes() for row in np.ascontiguousarray(out, dtype="<f8")]
-    return zip(repeat(stream), numbers, values, output_checksums(stream, numbers, values))
+    return [(stream, key, y, output_checksum(stream, key, y)) for key, y in zip(numbers, values, strict=True)]
 
 
 def from_stored(value: Stored) -> Array:
@@ -167,7 +193,17 @@ def from_stored(value: Stored) -> Array:
     return np.array([np.nan if value is None else value])
 
 
-# Streams -------------------------------------------------------------------------------------------
+def output_mark(design: str, resolution: Json, estimated: bool, insecure: bool) -> dict[str, Json]:
+    """What an output record carries, so that nobody takes it for a true reading."""
+    mark: dict[str, Json] = {"disguised": True, "design": design}
+    if resolution is not None:  # version 0.1 did not record it
+        mark["resolution"] = resolution
+    if estimated:
+        mark["guarantee"] = "none, audit only: the private value is estimated"
+    return {**mark, "insecure": True} if insecure else mark
+
+
+# Streams and budgets -------------------------------------------------------------------------------------------
 
 
 def check_name(what: str, name: str) -> None:
@@ -211,11 +247,24 @@ def set_options(db: sqlite3.Connection, row: StreamRow) -> None:
     db.execute("UPDATE streams SET options = ?, digest = ? WHERE id = ?", (values[-1], digest(*values), row.id))
 
 
+def set_budget(db: sqlite3.Connection, budget: Budget) -> None:
+    """Record what a room may give away from now on."""
+    db.execute("INSERT OR REPLACE INTO budgets VALUES (?, ?, ?, ?, ?)", budget)
+    rows = db.execute("SELECT * FROM budgets ORDER BY room").fetchall()
+    db.execute("INSERT OR REPLACE INTO meta VALUES ('budgets', ?)", (digest(*rows),))
+
+
+def all_budgets(db: sqlite3.Connection) -> dict[str, Budget] | None:
+    """What rooms may give away; None if that is not what was written."""
+    rows = db.execute("SELECT * FROM budgets ORDER BY room").fetchall()
+    written = db.execute("SELECT value FROM meta WHERE name = 'budgets'").fetchone()
+    if written is None or written[0] != digest(*rows):
+        return None
+    return {row[0]: Budget(*row) for row in rows}
+
+
 def _stream_values(row: StreamRow) -> tuple[Field, ...]:
     return (*row[:-2], int(row.insecure), json.dumps(row.options, sort_keys=True))
-
-
-# The file ------------------------------------------------------------------------------------------
 
 
 # The file ------------------------------------------------------------------------------------------

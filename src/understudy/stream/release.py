@@ -229,23 +229,13 @@ class Watch:
 
     def many(self, Y: Array) -> None:
         """Further readings (T, d)."""
-        if not self._channels:
-            return
-        y = Y if len(self._channels) == Y.shape[1] else Y[:, self._channels]
-        if len(y) > ROW and not self.count:
-            # a row of 64 holds two neighbours of every 32nd reading; most often there are none, and all is said
-            some = np.asarray(_coarse(y[:: ROW // 2]).any(axis=1))
-            if not (some[1:] & some[:-1]).any() and not some[-1] and not _coarse(y[-1:]).any():
-                self.count = 0
-                return
-        y = y[~np.asarray(np.isnan(y).any(axis=1))]
-        coarse = np.concatenate((np.ones(self.count, dtype=bool), _coarse(y).any(axis=1), [False]))
-        starts = np.flatnonzero(np.diff(coarse, prepend=False))
-        rows = np.diff(starts)[::2]
-        if (rows >= ROW).any():
+        y = Y[:, self._channels]
+        y = y[~np.isnan(y).any(axis=1)]
+        coarse = np.concatenate((np.ones(self.count, dtype=bool), _coarse(y).any(axis=1)))
+        rows = np.diff(np.flatnonzero(~coarse), prepend=-1, append=len(coarse)) - 1
+        if rows.max() >= ROW:
             raise self.stop()
-        last = np.flatnonzero(~coarse[:-1])
-        self.count = len(coarse) - 1 - (int(last[-1]) + 1 if last.size else 0)
+        self.count = int(rows[-1])
 
     def stop(self) -> ReadingError:
         """The error for readings that are no full doubles."""

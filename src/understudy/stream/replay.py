@@ -21,7 +21,7 @@ from understudy._types import Array, Ints
 from understudy.errors import ConfigurationError, LedgerError, ReadingError
 from understudy.stream import ledger_file, snapshot
 from understudy.stream.cadence import Keys, number_key_array
-from understudy.stream.engine import UNKNOWN, Batch, PrivateValues, Recorder, StreamState, Thetas, Transaction
+from understudy.stream.engine import UNKNOWN, Batch, Recorder, Sources, StreamState, Thetas, Transaction
 from understudy.stream.ledger import Ledger
 from understudy.stream.ledger_file import digest
 from understudy.transform.readings import as_readings, finite_or_missing, warn_incomplete
@@ -85,11 +85,13 @@ class FileRun:
         """Rows that have been here before."""
         return self._marks[-1].rows if self._marks else 0
 
-    def apply(self, Y: ArrayLike, keys: Keys | None = None, theta: Thetas | None = None) -> Array:
+    def apply(
+        self, Y: ArrayLike, keys: Keys | None = None, theta: Thetas | None = None, sources: Sources | None = None
+    ) -> Array:
         """Disguise the next rows of the file, (T,) or (T, d), in one transaction; `theta` as in `Stream.apply`.
 
-        Rows that were recorded in one batch are replayed together: nothing of it goes out before all of it was
-        compared with what was there.
+        `sources` are the private values by their positions, where those are known already. Rows that were recorded in
+        one batch are replayed together: nothing of it goes out before all of it was compared with what was there.
         """
         stream = self._stream
         readings = as_readings(Y, stream.dim)
@@ -100,12 +102,13 @@ class FileRun:
         with stream.guard:
             before = self.rows, self._hashes, self._state, self.replaying
             try:
-                out = self._parts(readings, keys, theta)
+                given = sources if theta is None else stream.sources(theta, len(readings))
+                out = self._parts(readings, keys, given)
             except BaseException:
                 self._undo(before)
                 raise
         if len(out) < len(readings):
-            raise stream.setup.cut_short(out[:, 0] if stream.dim == 1 else out)
+            raise stream.setup.cut_short(out)
         return out[:, 0] if np.ndim(Y) == 1 else out
 
     def finish(self) -> None:
@@ -181,8 +184,9 @@ class FileRun:
             except LedgerError:
                 self._broken = True
 
-    def _parts(self, Y: Array, keys: Keys | None, theta: Thetas | None) -> Array:
-        stream = self._stream
+    def _parts(self, Y: Array, keys: Keys | None, sources: Sources | None) -> Array:
+        """Outputs of the next rows, those that were recorded together at a time."""
+        stream, ledger = self._stream, self._stream.setup.ledger
         at = self._standing().position
         kind, numbers = number_key_array(at.kind, at.readings, keys, len(Y))
         stream.setup.check_keys(kind)
@@ -190,12 +194,17 @@ class FileRun:
             raise ReadingError(
                 f"the key of row {self.rows + 1} of the file does not come after the last one of the stream"
             )
-        thetas = None if theta is None else stream.private_values(theta, len(Y))
+        given = np.full(len(Y), UNKNOWN) if sources is None else np.asarray(sources)
         parts, done = [np.empty((0, stream.dim))], 0
         while done < len(Y):
             stop = self._until_mark(done, len(Y))
-            each = None if thetas is None else thetas.after(done)
-            out = self._part(Y[done:stop], kind, numbers[done:stop], each, done)
+            state = self._standing()
+            known = np.full(stop - done, state.position.source) if sources is None else given[done:stop]
+            batch = Batch(Y[done:stop], kind, numbers[done:stop], known, done)
+            if self.replaying and ledger is not None:
+                out = self._replay(batch, given[done:stop], state, ledger)
+            else:
+                out = self._extend(batch, given[done:stop], state)
             parts.append(out)
             done += len(out)
             if done < stop:
@@ -229,17 +238,8 @@ class FileRun:
             "finished by understudy 0.1; this version goes on with new rows under another name of the run (--abandon)"
         )
 
-    def _part(self, Y: Array, kind: str, numbers: Ints, given: PrivateValues | None, done: int) -> Array:
-        """Rows that were recorded together, or new ones."""
-        state = self._standing()
-        thetas = PrivateValues([0], [state.position.source]) if given is None else given
-        batch = Batch(Y, kind, numbers, thetas, done)
-        if self.replaying and self._stream.setup.ledger is not None:
-            return self._replay(batch, given, state, self._stream.setup.ledger)
-        return self._extend(batch, given, state)
-
-    def _replay(self, batch: Batch, given: PrivateValues | None, state: StreamState, ledger: Ledger) -> Array:
-        """The outputs of rows that have been here, if they are the same rows."""
+    def _replay(self, batch: Batch, given: Ints, state: StreamState, ledger: Ledger) -> Array:
+        """The outputs of rows that have been here, if they are the same rows; `given` private values are -1 without."""
         stream, mark = self._stream, self._next_mark()
         hashes, content = _feed(self._hashes, batch, given)
         if mark.content != content:
@@ -255,7 +255,7 @@ class FileRun:
         self.replaying = self.rows < self.recorded
         return out
 
-    def _extend(self, batch: Batch, given: PrivateValues | None, state: StreamState) -> Array:
+    def _extend(self, batch: Batch, given: Ints, state: StreamState) -> Array:
         """The outputs of new rows, recorded with the digests of the rows."""
         stream, ledger, row = self._stream, self._stream.setup.ledger, self._stream.setup.row
         hashes, marks = self._hashes, list[Mark]()
@@ -265,15 +265,15 @@ class FileRun:
         def work(run: Transaction) -> Array:
             nonlocal hashes
             out = run.batch(batch, keep=False)
-            if ledger is None:
+            if ledger is None or run.readings is None:
                 return out
             for a, b in _cuts(self.rows, len(out)):  # a stop of the budget may have cut it short
                 part = batch._replace(Y=batch.Y[a:b], numbers=batch.numbers[a:b])
-                hashes, content = _feed(hashes, part, None if given is None else given.after(a))
+                hashes, content = _feed(hashes, part, given[a:b])
                 marks.append(Mark(self.rows + b, int(run.readings[b - 1]), content))
             db = ledger.connection()
             if not self._begun:
-                start = snapshot.taken(row._replace(secret=b""), state.epoch, state.position, True).decode("ascii")
+                start = snapshot.make(row._replace(secret=b""), state.epoch, state.position, True).decode("ascii")
                 for other in self._abandoned:
                     _finish(db, row.id, other, ledger.path)
                 values = (row.id, self.name, start, 0)
@@ -300,11 +300,10 @@ def _cuts(rows: int, count: int) -> list[tuple[int, int]]:
     return list(zip([0, *ends], ends, strict=False))
 
 
-def _feed(hashes: Hashes, batch: Batch, given: PrivateValues | None) -> tuple[Hashes, str]:
-    """The hashes after these rows, and their digest; private values that are not given are hashed as such."""
-    rows = np.full(len(batch.Y), UNKNOWN, dtype="<i2") if given is None else given.of_each(len(batch.Y))
+def _feed(hashes: Hashes, batch: Batch, given: Ints) -> tuple[Hashes, str]:
+    """The hashes after these rows, and their digest."""
     after = tuple(each.copy() for each in hashes)
-    for each, array in zip(after, (batch.Y, batch.numbers, rows), strict=True):
+    for each, array in zip(after, (batch.Y, batch.numbers, given.astype("<i2")), strict=True):
         each.update(np.ascontiguousarray(array).data)
     return after, "".join(each.hexdigest() for each in after)
 

@@ -173,22 +173,15 @@ FORMAT, VERSION = "understudy snapshot", 1
 _LARGEST = 256 * 1024 * 1024
 
 
-def taken(row: StreamRow, epoch: EpochRow, at: Position, ledgered: bool) -> bytes:
+def make(row: StreamRow, epoch: EpochRow, at: Position, ledgered: bool) -> bytes:
     """The snapshot of a stream that stands there."""
     stored = {
         "name": row.name, "room": row.room, "design": row.design, "secret": row.secret.hex(),
         "insecure": row.insecure, "options": row.options,
     }  # fmt: skip
     position = {**at._asdict(), "memory": to_plain(at.memory), "state": to_plain(at.state)}
-    return dumps(
-        {
-            "stream": stored,
-            "epoch": list(epoch),
-            "position": position,
-            "ledgered": ledgered,
-            "insecure": row.insecure,
-        }
-    )
+    content = {"stream": stored, "epoch": list(epoch), "position": position, "ledgered": ledgered}
+    return dumps({**content, "insecure": row.insecure})
 
 
 def parts(content: Plain) -> tuple[StreamRow, EpochRow, Position, bool]:

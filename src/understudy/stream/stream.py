@@ -19,8 +19,7 @@ import sqlite3
 import time
 import warnings
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
@@ -42,25 +41,25 @@ from understudy.stream.engine import (
     UNKNOWN,
     Batch,
     EpochRequest,
-    PrivateValues,
     Recorder,
     Setup,
+    Sources,
+    StreamDesign,
     StreamState,
     Thetas,
     Transaction,
     first_state,
 )
 from understudy.stream.ledger import Ledger
-from understudy.stream.ledger_file import MICRO, StreamRow, from_stored
-from understudy.stream.policy import StreamDesign
+from understudy.stream.ledger_file import MICRO, StreamRow, from_stored, output_mark
 from understudy.stream.replay import FileRun
 from understudy.stream.rollback_guard import GuardRecord, check_rollback, rollback_error
 from understudy.transform.readings import Reading, as_readings, finite_or_missing, one_reading, warn_incomplete
 
 _log = logging.getLogger("understudy.stream")
 _T = TypeVar("_T")
+_FEW = 32  # readings of a batch up to which they go one by one: up to then five times as quick
 _LONGEST_WAIT = 86_400.0  # seconds until an output is released
-_FEW = 32  # readings of a batch up to which they go one by one
 
 
 class Stream:
@@ -146,8 +145,12 @@ class Stream:
         """
         check_rollback(rollback)
         if not isinstance(ledger, Ledger):
-            with _closing_on_error(Ledger(ledger, rollback=rollback)) as opened:
+            opened = Ledger(ledger, rollback=rollback)
+            try:
                 return cls.open(opened, design, name, rollback=rollback, theta=theta, period=period)
+            except BaseException:
+                opened.close()  # so that the path is free again when nothing came of it
+                raise
         row = ledger.stream(name)
         if row is None:
             raise LedgerError(f"the ledger has no stream of the name {name!r}")
@@ -225,7 +228,7 @@ class Stream:
         """All that the stream must remember, as bytes. It holds secrets: keep it as you would a password."""
         with self._guard:
             state = self._recorder.current()
-            return snapshots.taken(self._row, state.epoch, state.position, self._setup.ledger is not None)
+            return snapshots.make(self._row, state.epoch, state.position, self._setup.ledger is not None)
 
     @property
     def _setup(self) -> Setup:
@@ -283,10 +286,7 @@ class Stream:
     def mark(self) -> dict[str, Json]:
         """What an output record carries, so that nobody takes it for a true reading."""
         steps: list[Json] = list(self._setup.release.lattice.steps)
-        mark: dict[str, Json] = {"disguised": True, "design": self._row.design, "resolution": steps}
-        if self._setup.estimator is not None:
-            mark["guarantee"] = "none, audit only: the private value is estimated"
-        return {**mark, "insecure": True} if self.insecure else mark
+        return output_mark(self._row.design, steps, self._setup.estimator is not None, self.insecure)
 
     # Readings --------------------------------------------------------------------------------------------
 
@@ -317,11 +317,12 @@ class Stream:
         """
         if release_at is not None:
             return _wait(release_at, lambda: self.step(y, key, theta))
+        keys = None if key is None else (key,)
         if self.dim == 1 and type(y) is float and math.isfinite(y):
-            return self._few([y], None if key is None else (key,), theta)[0]
+            return self._few([y], keys, theta)[0]
         row = one_reading(y, self.dim)
         warn_incomplete(row, False, stacklevel=3)
-        out = self._many(row, None if key is None else [key], theta)
+        out = self._many(row, keys, theta)
         return float(out[0, 0]) if self.dim == 1 else np.asarray(out[0])
 
     def apply(
@@ -411,16 +412,17 @@ class Stream:
         """Outputs of a few finite readings of one channel."""
         recorder = self._recorder
         with self._guard:
-            kind, numbers, thetas, old = self._known(len(values), keys, theta)
-            before = [float(self._again(numbers[i], i)) for i in range(old)]
+            kind, numbers, sources, old = self._known(len(values), keys, theta)
+            out = [float(self._again(numbers[i], i)) for i in range(old)]
             if old == len(values):
-                return before
+                return out
             if recorder.watch is not None:
                 for y in values[old:]:
                     recorder.watch.one(y)
-            out = before + recorder.record(lambda run: run.few(values[old:], kind, numbers[old:], thetas, old))
+            new = values[old:], kind, numbers[old:], sources, old
+            out += recorder.record(lambda run: run.few(*new), recorder.state)
             if len(out) < len(values):
-                raise self._setup.cut_short(np.array(out))
+                raise self._setup.cut_short(np.array(out)[:, None])
             return out
 
     def _many(self, Y: Array, keys: Keys | None, theta: Thetas | None) -> Array:
@@ -428,7 +430,7 @@ class Stream:
         finite_or_missing(Y)  # an infinity is refused before anything happens
         recorder = self._recorder
         with self._guard:
-            kind, numbers, thetas, old = self._known(len(Y), keys, theta)
+            kind, numbers, sources, old = self._known(len(Y), keys, theta)
             before = np.empty((old, Y.shape[1]))
             for i in range(old):
                 before[i] = self._again(numbers[i], i)
@@ -436,22 +438,25 @@ class Stream:
                 return before
             if recorder.watch is not None:
                 recorder.watch.many(Y[old:])
-            out = recorder.record(lambda run: run.batch(Batch(Y[old:], kind, numbers[old:], thetas, old)))
+            out = recorder.record(
+                lambda run: run.batch(Batch(Y[old:], kind, numbers[old:], sources, old)), recorder.state
+            )
             out = np.concatenate([before, out]) if old else out
             if len(out) < len(Y):
-                raise self._setup.cut_short(out[:, 0] if self.dim == 1 else out)
+                raise self._setup.cut_short(out)
             return out
 
-    def _known(self, count: int, keys: Keys | None, theta: Thetas | None) -> tuple[str, list[int], PrivateValues, int]:
-        """The keys of readings, the private values they are of, and how many of them have been here before."""
-        at = self._recorder.current().position
-        thetas = self._recorder.private_values(theta, count)
+    def _known(self, count: int, keys: Keys | None, theta: Thetas | None) -> tuple[str, list[int], Sources, int]:
+        """The keys of readings; how many of them have been here before; and the private values of the others."""
+        recorder = self._recorder
+        at = recorder.current().position
+        sources = recorder.sources(theta, count)
         kind, numbers = number_keys(at.kind, at.readings, keys, count)
-        self._setup.check_keys(kind)
+        recorder.setup.check_keys(kind)
         if at.last is None or numbers[0] > at.last:
-            return kind, numbers, thetas, 0
+            return kind, numbers, sources, 0
         old = bisect_right(numbers, at.last)
-        return kind, numbers, thetas.after(old), old
+        return kind, numbers, sources[old:], old
 
     def _again(self, number: int, position: int) -> Numbers:
         """The output that was released under a key."""
@@ -549,16 +554,6 @@ def period_of(design: StreamDesign) -> Duration | None:
 def _belongs(row: StreamRow, design: StreamDesign) -> bool:
     """Whether a stream was begun with this design, by this version of the software or by 0.1."""
     return row.design in (design.fingerprint, getattr(design, "former_fingerprint", None))
-
-
-@contextmanager
-def _closing_on_error(ledger: Ledger) -> Iterator[Ledger]:
-    """So that a path that was opened here is free again when nothing came of it."""
-    try:
-        yield ledger
-    except BaseException:
-        ledger.close()
-        raise
 
 
 def new_secret(rng: np.random.Generator | None) -> bytes:
