@@ -1285,7 +1285,9 @@ class Problem:
         if any(given.size and given.shape != size for given, size in arrays) or by.nu < 0.0:
             raise StoredFileError("multipliers must have the shapes that the constraints give, and not be negative")
         if not self.keeps(P) or (P[~self.left.open] > 0.0).any():
-            raise StoredFileError("the kernel does not keep the constraints and the demand")
+            raise StoredFileError(
+                "the kernel is not a solution for the prior, the costs, the demand and the constraints"
+            )
         kernel = np.array([P[g[0]][self.left.columns] for g in self.left.groups])
         if by.nu == 0.0:
             bound = lower_bound(program, by)
