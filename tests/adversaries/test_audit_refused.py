@@ -10,7 +10,8 @@ import understudy as us
 from understudy import text
 from understudy.adversaries.audit import audit
 from understudy.adversaries.datasets import DAYS, make_recording, simulate
-from understudy.adversaries.learners.hmm import Hidden, Look, features
+from understudy.adversaries.learners.machine_learning import Hidden, Look
+from understudy.adversaries.learners.machine_learning import local_features as features
 from understudy.errors import ConfigurationError
 
 ONE = {"one": Normal()}

@@ -8,7 +8,8 @@ import understudy as us
 from understudy.adversaries.knowledge import Cases
 from understudy.adversaries.knowledge import Knowledge as Knowledge
 from understudy.adversaries.learners.bayes import Smoother
-from understudy.adversaries.learners.hmm import Hidden, NormalMixture, features, fit_mixture
+from understudy.adversaries.learners.machine_learning import Hidden, NormalMixture, fit_mixture
+from understudy.adversaries.learners.machine_learning import local_features as features
 
 
 def test_log_densities_of_a_mixture_are_those_of_its_parts():

@@ -10,7 +10,7 @@ from understudy.adversaries.knowledge import Knowledge as Knowledge
 from understudy.adversaries.learners.bayes import Exact, Oracle, Redraws, Smoother, output_models, step_logs
 from understudy.adversaries.learners.calibration import fit_logistic, surprise
 from understudy.adversaries.learners.grid import Digits, GridInverter
-from understudy.adversaries.learners.hmm import Hidden
+from understudy.adversaries.learners.machine_learning import Hidden
 from understudy.models.quantised import OnGrid, Quantised
 
 LEARNERS = (Exact(), Oracle(), Smoother(), Hidden(), Redraws(), GridInverter(), Digits())

@@ -11,7 +11,7 @@ from adversary_cases import audited, finds, known_of, once, private_rows
 from planted_leaks import aired, aired_room
 
 import understudy as us
-from understudy.adversaries.learners.hmm import Hidden
+from understudy.adversaries.learners.machine_learning import Hidden
 
 T, N = 30, 240
 

@@ -11,7 +11,7 @@ from planted_leaks import apart, pair, sensor
 
 import understudy as us
 from understudy.adversaries.learners.bayes import Exact
-from understudy.adversaries.learners.hmm import Hidden
+from understudy.adversaries.learners.machine_learning import Hidden
 
 T, N = 40, 1200
 

@@ -10,7 +10,7 @@ from planted_leaks import moved, noisy_room
 
 import understudy as us
 from understudy.adversaries.learners.bayes import Exact
-from understudy.adversaries.learners.hmm import Hidden
+from understudy.adversaries.learners.machine_learning import Hidden
 
 T, N = 40, 1200
 

@@ -65,7 +65,7 @@ ROSTER: dict[str, str] = {
     "changes": "machine_learning:Changes",
     "exact": "bayes:Exact",
     "smoother": "bayes:Smoother",
-    "hmm": "hmm:Hidden",
+    "hmm": "machine_learning:Hidden",
     "redraws": "bayes:Redraws",
     "grid": "grid:GridInverter",
     "digits": "grid:Digits",

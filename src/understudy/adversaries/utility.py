@@ -1,29 +1,19 @@
 """What is left of the readings for honest use: how far the output is from them, reading by reading and on the whole.
 
-A disguise is paid for in utility. Measured are the distance of output and reading in each channel, the error of
-daily means, alarms at a threshold (as of CO2 above 1000 ppm: how much of the true alarm time is reported, how much is
-made up, which episodes are missed), the spectrum, and whatever the user's own function says. All are means over
-stretches of time and over copies, with intervals; no reading is kept.
+A disguise is paid for in utility. Measured are the distance of output and reading in each channel, the error of daily
+means, alarms at a threshold (as of CO2 above 1000 ppm: how much of the true alarm time is reported, how much is made
+up, which episodes are missed), the spectrum, and whatever the user's own function says. No reading is kept. Figures of
+one release are about its draws too: where nothing was changed, the truth was played. They are as secret as the
+readings, unlike means over fresh draws.
 
-Figures of one release are about its draws too: where nothing was changed, the truth was played. They are as
-secret as the readings, unlike means over fresh draws.
+Readings are autocorrelated, so intervals rest on blocks of time: `ratio` for a ratio of sums, `without_each` (the
+jackknife) for any figure of the whole. Where several disguised copies of the same readings are there, what varies from
+copy to copy is chance too: the draws differ.
 
-Intervals over stretches of time: for a ratio of sums, and for any figure of the whole.
-
-Neighbours in time know each other, so single readings are never what an interval rests on. The figures of a stretch
-are added up, and what varies from one stretch to the next is taken for chance. Where several disguised copies of the
-same readings are there, what varies from copy to copy is chance too: the draws differ.
-
-How fast the released readings move, beside the true ones: power by frequency, after Welch.
-
-Both are cut into windows that overlap by half; a window that has a missing reading, or two segments, is left out. The
-*log-spectral distance* is the root mean square, over frequencies, of 10 log10 (released / true), in decibels. It is
+The spectrum is Welch's: power by frequency in windows that overlap by half, without those that have a missing reading.
+The *log-spectral distance* is the root mean square, over frequencies, of 10 log10 (released / true), in decibels. It is
 the distance of two estimates, so it is not nothing even where the law is the same: about 6 dB over the root of the
 number of windows.
-
-How far the output is from the readings: distortion by channel, and what is left for honest use.
-
-Utility as JSON can hold it, and back; and in plain sentences.
 """
 
 from __future__ import annotations
@@ -42,15 +32,15 @@ from understudy._types import Array, Ints, Mask, Plain
 from understudy.adversaries.statistics import Figure, Sums, as_json, block_interval, from_json, long_run_variance
 from understudy.errors import ConfigurationError
 
-# Intervals over stretches of time: for a ratio of sums, and for any figure of the whole --------------
+# Intervals over blocks of time ---------------------------------------------------------------------------------------
 
 
 UNKNOWN = Figure(math.nan, math.nan, math.nan)
-_STRETCHES_intervals = 12  # of a figure that has to be worked out anew without each
+_GROUPS = 12  # of blocks, for a figure that has to be worked out anew without each
 
 
 class Units(NamedTuple):
-    """For each entry the number of its stretch of time and of its copy, both counted from 0; and the confidence."""
+    """For each entry the number of its block of time and of its copy, both counted from 0; and the confidence."""
 
     block: NDArray[np.int64]
     copy: NDArray[np.int64]
@@ -64,12 +54,12 @@ class Units(NamedTuple):
 def ratio(top: Array, bottom: Array, units: Units, limits: tuple[float, float] = (0.0, math.inf)) -> Figure:
     """The sum of `top` over the sum of `bottom`, with an interval that lies within `limits`.
 
-    R = sum x / sum y. With the rest e = x - R y of each stretch and copy, the variance of R is
+    R = sum x / sum y. With the rest e = x - R y of each block and copy, the variance of R is
 
-        (V_stretches + V_copies - V_cells) / (sum y)^2,     V = n / (n - 1) sum (sum of e in the unit)^2
+        (V_blocks + V_copies - V_cells) / (sum y)^2,     V = n / (n - 1) sum (sum of e in the unit)^2
 
-    where stretches in a row may still know each other. The interval is Student's, with the degrees of freedom of Welch
-    and Satterthwaite, or that of the bootstrap over stretches at the end where it is wider (`intervals.of_blocks`).
+    where consecutive blocks may still be correlated. The interval is Student's, with the degrees of freedom of Welch
+    and Satterthwaite, or that of `block_interval` at the end where it is wider.
 
     >>> units = Units(np.arange(4), np.zeros(4, dtype=int), 0.95)
     >>> found = ratio(np.array([1.0, 2.0, 3.0, 2.0]), np.ones(4), units)
@@ -93,17 +83,13 @@ def ratio(top: Array, bottom: Array, units: Units, limits: tuple[float, float] =
     parts = between**2 / max(B - 1, 1) + of_copies**2 / max(C - 1, 1)
     freedom = (between + of_copies) ** 2 / parts if parts > 0.0 else float(max(B, C) - 1)
     figure = _interval(found, math.sqrt(variance) / total, freedom, units.confidence, limits)
-    return _skewed(figure, above.sum(axis=1), below.sum(axis=1), units.confidence, limits)
-
-
-def _skewed(figure: Figure, top: Array, bottom: Array, confidence: float, limits: tuple[float, float]) -> Figure:
-    """The figure with an interval that also holds that of the bootstrap, where stretches differ at all."""
-    told = bottom > 0.0
-    if int(told.sum()) < 3 or not figure.low < figure.high:
+    top, bottom = above.sum(axis=1), below.sum(axis=1)
+    seen = bottom > 0.0
+    if int(seen.sum()) < 3 or not figure.low < figure.high:
         return figure
-    most = min(limits[1], 10.0 * float((top[told] / bottom[told]).max()))
-    other = block_interval(Sums(top[:, None], bottom[:, None]), confidence, (limits[0], most))
-    return Figure(figure.value, min(figure.low, other.low), max(figure.high, other.high))
+    most = min(limits[1], 10.0 * float((top[seen] / bottom[seen]).max()))
+    other = block_interval(Sums(top[:, None], bottom[:, None]), units.confidence, (limits[0], most))
+    return Figure(found, min(figure.low, other.low), max(figure.high, other.high))
 
 
 def without_each(
@@ -112,9 +98,9 @@ def without_each(
     confidence: float,
     limits: tuple[float, float] = (-math.inf, math.inf),
 ) -> Figure:
-    """A figure of the whole, with the interval of the jackknife: what it is without each stretch of time.
+    """A figure of the whole, with the interval of the jackknife: what it is without each block of time.
 
-    `figure` is given which entries to keep. Stretches are put together to at most twelve.
+    `figure` is given which entries to keep. Blocks are put together to at most twelve.
 
     >>> y = np.array([1.0, 2.0, 3.0, 2.0])
     >>> [round(x, 3) for x in without_each(lambda keep: float(y[keep].mean()), np.arange(4), 0.95)]
@@ -123,8 +109,8 @@ def without_each(
     whole = figure(np.ones(block.shape, dtype=bool))
     numbers = np.unique(block, return_inverse=True)[1].reshape(block.shape)
     count = int(numbers.max()) + 1
-    if count > _STRETCHES_intervals:
-        numbers, count = numbers * _STRETCHES_intervals // count, _STRETCHES_intervals
+    if count > _GROUPS:
+        numbers, count = numbers * _GROUPS // count, _GROUPS
     if count < 2 or not math.isfinite(whole):
         return Figure(whole, math.nan, math.nan)
     left = np.array([figure(numbers != number) for number in range(count)])
@@ -137,7 +123,7 @@ def without_each(
 
 
 def _variance(sums: Array, in_a_row: bool = False) -> float:
-    """Of a total that is made of parts whose mean is zero, which may know their neighbours; 0 where there is one."""
+    """Of a total of parts whose mean is zero, correlated with their neighbours or not; 0 where there is one."""
     n = sums.size
     return 0.0 if n < 2 else n / (n - 1.0) * (long_run_variance(sums) if in_a_row else float(np.square(sums).sum()))
 
@@ -150,7 +136,7 @@ def _interval(value: float, error: float, freedom: float, confidence: float, lim
     return Figure(value, max(low, value - wide), min(high, value + wide))
 
 
-# How fast the released readings move, beside the true ones: power by frequency, after Welch ----------
+# The spectrum --------------------------------------------------------------------------------------------------------
 
 
 LONGEST, SHORTEST, WINDOWS = 512, 16, 4
@@ -223,25 +209,19 @@ def _windows(there: NDArray[np.bool_], joined: NDArray[np.bool_]) -> tuple[NDArr
 
     The longest that leave enough of them and cover half of the readings; where gaps are many, those that cover most.
     """
-    whole, count = there & joined[:, None], int(there.sum())
-    best, most, length = (np.empty((0, 2), dtype=np.int64), SHORTEST), -1, LONGEST
-    while length >= SHORTEST:
-        found = _fitting(there, whole, length)
-        covered = _covered(found, length)
-        if len(found) >= 2 * WINDOWS and covered >= _COVERED * count:
-            return found, length
-        if len(found) >= WINDOWS and covered > most:
-            best, most = (found, length), covered
-        length //= 2
+    whole = there & joined[:, None]
+    best, most = (np.empty((0, 2), dtype=np.int64), SHORTEST), -1
+    for length in (LONGEST >> k for k in range((LONGEST // SHORTEST).bit_length())):
+        starts = _fitting(there, whole, length)
+        inside = np.zeros(there.shape, dtype=bool)
+        for k, n in starts:
+            inside[k : k + length, n] = True
+        covered = int(inside.sum())
+        if len(starts) >= 2 * WINDOWS and covered >= _COVERED * int(there.sum()):
+            return starts, length
+        if len(starts) >= WINDOWS and covered > most:
+            best, most = (starts, length), covered
     return best
-
-
-def _covered(starts: NDArray[np.int64], length: int) -> int:
-    """Readings that are in some window; windows stand in their order, sequence by sequence."""
-    if not len(starts):
-        return 0
-    apart = np.where(np.diff(starts[:, 1]) == 0, np.diff(starts[:, 0]), length)
-    return int(np.minimum(apart, length).sum()) + length
 
 
 def _fitting(there: NDArray[np.bool_], whole: NDArray[np.bool_], length: int) -> NDArray[np.int64]:
@@ -285,7 +265,7 @@ def _bands(frequencies: Array, true: Array, shown: Array, period: float | None) 
     return tuple(found)
 
 
-# What is left of the readings for honest use: how far the output is from them, reading by reading and ---
+# The figures of a channel --------------------------------------------------------------------------------------------
 
 
 Own = Callable[[Array, Array], float]

@@ -1,41 +1,37 @@
-"""The two references that do not look at the output: what is known beforehand, and what the clock tells.
-
-A gain over the prior means little where people keep office hours: an adversary who knows the time of day knows when
-the room is taken. What an output gives away is what is gained over that.
-
-Scores made into probabilities, by what training cases show.
+"""From evidence and scores to log-probabilities, by what training cases show; and the two references.
 
 Models are never quite right on real data, and what a learner says of the cases that it learned from is too sure. So
-every adversary is calibrated before it is judged. There are two ways, both learned from training cases alone.
+every adversary is calibrated before it is judged, in one of two ways, both learned from training cases alone.
 
 *Evidence* is a log-likelihood of each value of theta, or of each draw. A `Rule` makes log-probabilities of it: Bayes'
 rule for a theta that is constant, forward and backward along its chain for one that moves (`smooth`). Before that the
 evidence is multiplied by a temperature t <= 1, which undoes what is counted twice. `settle` chooses rule and
-temperature by the mean log-probability of labels. Learners choose them on *held-out* blocks of time (`held_out`):
-whole blocks, with all their copies, and without the readings next to them. `EvidenceAttack` is what comes out.
+temperature by the mean log-probability of labels. Learners choose them on *held-out* blocks of time (`held_out`): whole
+blocks, with all their copies, and without the readings next to them. `EvidenceAttack` is what comes out.
 
 *Scores* are any numbers. A multinomial logistic regression with a ridge (`fit_logistic`) makes log-probabilities of
 them. `ScoreAttack` is what comes out.
 
-The clock comes in twice. The chain of theta depends on the time of day: with pi the shares of the values and pi_c those
-in cell c of the clock, rows of its matrix are multiplied by (pi_c / pi)^g and normalised, for the g that makes the
-training labels likeliest. And a logistic regression weighs what the adversary says against what the clock says alone
-(`with_clock`); it is never worse than the better of the two, but for what it takes to learn.
+Two references do not look at the output: `Blind` knows the prior, `Clock` the time of day. A gain over the prior means
+little where people keep office hours; what an output gives away is what is gained over the clock. The clock comes in
+elsewhere too. The chain of theta depends on it: with pi the shares of the values and pi_c those in cell c of the clock,
+rows of its matrix are multiplied by (pi_c / pi)^g and normalised, for the g that makes the training labels likeliest.
+And a logistic regression weighs what the adversary says against what the clock says alone (`with_clock`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from understudy._types import Array, Ints, Mask
 from understudy.adversaries.knowledge import FLOOR, Attack, Cases, Knowledge, normalise
 
-# The two references that do not look at the output: what is known beforehand, and what the clock tell ---
+# The prior and the clock ---------------------------------------------------------------------------------------------
 
 
 _CELLS = (24, 48, 96)  # of a day
@@ -50,9 +46,11 @@ def prior_of(cases: Cases) -> Array:
     >>> prior_of(Cases(np.zeros((2, 1, 2)), labels, labels, m=2, once=False)).round(3).tolist()
     [0.667, 0.333]
     """
-    counts = cases.counts
-    shares = counts / counts.sum() if counts.any() else np.full(cases.m, 1.0 / cases.m)
-    shares = np.maximum(shares, FLOOR)
+    return _shares(cases.counts if cases.guesses else np.ones(cases.m))
+
+
+def _shares(counts: Array | Ints) -> Array:
+    shares = np.maximum(counts / counts.sum(), FLOOR)
     return np.asarray(shares / shares.sum())
 
 
@@ -142,72 +140,47 @@ def clock_table(cases: Cases, where: Mask | None = None) -> ClockTable | None:
     others.
     """
     judged = cases.truth >= 0 if where is None else where & (cases.truth >= 0)
-    if cases.hours is None or not judged.any():
+    if cases.hours is None:
         return None
     hours = cases.hours[0] if cases.once else cases.hours
     judged = judged & ~np.isnan(hours)
     if not judged.any():
         return None
-    labels, days = cases.truth[judged], cases.dates[judged]
-    weekend = None
+    labels, dates = cases.truth[judged], cases.dates[judged]
+    kinds: list[Ints | None] = [None]
     if cases.days is not None:
         weekend = ((cases.days[0] if cases.once else cases.days)[judged] >= 5).astype(np.int64)
-        seen = [len(np.unique(days[weekend == kind])) for kind in (0, 1)]
-        weekend = weekend if min(seen) >= _VISITS else None
-    prior = np.bincount(labels, minlength=cases.m) / len(labels)
-    prior = np.maximum(prior, FLOOR) / np.maximum(prior, FLOOR).sum()
-    best = max(
-        (
-            found
-            for cells in _CELLS
-            for kinds in ((None, weekend) if weekend is not None else (None,))
-            for found in _tables(_visits(_cells(hours[judged], cells), kinds, cells, days, labels, cases.m), prior)
-        ),
-        key=lambda found: found.score,
-    )
-    logs = np.log(np.maximum(best.shares, FLOOR)) - np.log(prior)[:, None]
-    return ClockTable(np.append(logs, np.zeros((cases.m, 1)), axis=1), best.cells)
+        if min(len(np.unique(dates[weekend == kind])) for kind in (0, 1)) >= _VISITS:
+            kinds.append(weekend)
+    prior = _shares(np.bincount(labels, minlength=cases.m))
+    best: tuple[float, Array, int] | None = None
+    for cells in _CELLS:
+        for kind in kinds:
+            cell = _cells(hours[judged], cells)
+            place, total = (cell, cells) if kind is None else (cell + cells * kind, 2 * cells)
+            for score, shares in _tables(place, total, dates, labels, prior):
+                if best is None or score > best[0]:
+                    best = score, shares, cells
+    if best is None:
+        return None
+    logs = np.log(np.maximum(best[1], FLOOR)) - np.log(prior)[:, None]
+    return ClockTable(np.append(logs, np.zeros((cases.m, 1)), axis=1), best[2])
 
 
-class _Found(NamedTuple):
-    score: float
-    shares: Array
-    cells: int  # of a day
-
-
-class _Visits(NamedTuple):
-    cell: Ints  # (V,)
-    shares: Array  # (V, m): of the values among the readings of the visit
-    weight: Array  # (V,): its readings
-    cells: int
-    day: int  # cells of a day
-
-
-def _visits(
-    cell: Ints, kind: Ints | None, cells: int, days: Ints,
-    labels: Ints, m: int,
-) -> _Visits:  # fmt: skip
-    total = cells if kind is None else 2 * cells
-    where = cell if kind is None else cell + cells * kind
-    keys, visit = np.unique(days * total + where, return_inverse=True)
-    counts = np.bincount(visit.ravel() * m + labels, minlength=len(keys) * m).reshape(-1, m)
-    weight = counts.sum(axis=1)
-    return _Visits(np.asarray(keys % total), counts / weight[:, None], weight.astype(float), total, cells)
-
-
-def _tables(visits: _Visits, prior: Array) -> list[_Found]:
-    """The table for each strength of the prior, with the log-probability of each visit given the others."""
+def _tables(cell: Ints, cells: int, dates: Ints, labels: Ints, prior: Array) -> Iterator[tuple[float, Array]]:
+    """For each strength of the prior the log-probability of a visit given the others, and shares (m, cells)."""
     m = len(prior)
-    n = np.bincount(visits.cell, minlength=visits.cells).astype(float)
-    sums = np.stack([np.bincount(visits.cell, weights=visits.shares[:, i], minlength=visits.cells) for i in range(m)])
-    found = []
+    keys, visit = np.unique(dates * cells + cell, return_inverse=True)
+    counts = np.bincount(visit.ravel() * m + labels, minlength=len(keys) * m).reshape(-1, m)
+    weight, at = counts.sum(axis=1), keys % cells
+    shares = (counts / weight[:, None]).T  # of the values among the readings of a visit, (m, visits)
+    n = np.bincount(at, minlength=cells)
+    sums = np.stack([np.bincount(at, weights=row, minlength=cells) for row in shares])
     for strength in _SHRINKAGE:
         drawn = strength * prior[:, None]
-        others = (sums[:, visits.cell] - visits.shares.T + drawn) / (n[visits.cell] - 1.0 + strength)
-        logs = (visits.shares.T * np.log(np.maximum(others, FLOOR))).sum(axis=0)
-        score = float((visits.weight * logs).sum() / visits.weight.sum())
-        found.append(_Found(score, (sums + drawn) / (n + strength), visits.day))
-    return found
+        others = (sums[:, at] - shares + drawn) / (n[at] - 1.0 + strength)
+        logs = (shares * np.log(np.maximum(others, FLOOR))).sum(axis=0)
+        yield float((weight * logs).sum() / weight.sum()), (sums + drawn) / (n + strength)
 
 
 def _cells(hours: Array, cells: int) -> Ints:
@@ -215,9 +188,6 @@ def _cells(hours: Array, cells: int) -> Ints:
     known = ~np.isnan(hours)
     cell = np.floor(np.where(known, hours, 0.0) * (cells / 24.0)).astype(np.int64) % cells
     return np.asarray(np.where(known, cell, -1))
-
-
-# Scores made into probabilities, by what training cases show -----------------------------------------
 
 
 # Logistic regression on scores -----------------------------------------------------------------------
@@ -558,12 +528,8 @@ def _balance(labels: Ints, total: Ints) -> float:
     return float(np.minimum(share, (1.0 - share) / (_EVERY - 1.0)).min())
 
 
-class FitReader(Protocol):
-    """What learns a reader from the guesses in a mask, which has the shape of ``cases.truth``."""
-
-    def __call__(self, where: Mask, /) -> Reader:
-        """Learn."""
-        ...
+FitReader: TypeAlias = Callable[[Mask], Reader]
+"""What learns a reader from the guesses in a mask, which has the shape of ``cases.truth``."""
 
 
 def fit_reader(

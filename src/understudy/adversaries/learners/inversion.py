@@ -1,45 +1,31 @@
-"""Running the recursion backwards: what a theta that was estimated from the readings gives away.
+"""Running the disguise backwards: what scores, lattices and the states of both filters give away.
 
-The filter is public, and the theorem grants an adversary the pseudo path. Then the scores z are known: they are the
-output, whitened along that path. Missing is the path of theta along which the raw readings were whitened. If theta came
-from outside, z tells nothing about it. If it was *estimated* from the readings, it is a function of what is sought,
-and that is enough to go on step by step. With the past recovered, each value i has one candidate reading, the one
-whose scores under i are z_k; the estimator, run on past and candidate, must say i again. Candidates that contradict
-themselves are dropped.
+*Recovering readings* (`recover_readings`). The filter is public, and the theorem grants an adversary the pseudo path.
+Then the scores z are known: they are the output, whitened along that path. If theta came from outside, z tells nothing
+about it. If it was *estimated* from the readings, it is a function of what is sought, and that is enough to go on step
+by step. With the past recovered, each value i has one candidate reading, the one whose scores under i are z_k; the
+estimator, run on past and candidate, must say i again. Often one is left, and then the reading is known exactly. Where
+several are, paths fork, weighed by the probability of what they say: with b- and b+ the belief of the estimator in i
+before and after the reading, the density of the scores under a fork is that of a normal times b-_i / b+_i, and a draw
+of the randomizer adds the logarithm of its probability under i. What decides is how much the estimated value owes to
+the *past*: a value that is kept until the next decision owes it nearly all, and everything is recovered.
 
-Often one is left, and then the reading is known exactly, as if it had been sent in the clear. Where several
-are, paths fork. They are weighed by the probability of what they say: with b- and b+ the belief of the estimator in i
-before and after the reading, the density of the scores under a fork is that of a normal times b-_i / b+_i, and a
-draw of the randomizer adds the logarithm of its probability under i.
-
-What decides is how much the value that is taken owes to the *past*. A value that is kept until the next decision owes
-it nearly all, and everything is recovered. Values so far apart that one reading settles which it is owe it nothing:
-then every candidate is consistent with itself, nothing is recovered, and the guarantee holds but for the chance of a
-wrong estimate (`understudy.randomizer.causal_guarantee`).
-
-The transformation again, for many sequences at once: how many readings would have given exactly this output.
-
-A disguise maps doubles to doubles. Between two neighbours of the one side there may be none, one or many of the other,
-and so an output can be *impossible* under a pair of parameters, although its law is right to fifteen digits. Whoever
-knows the pair can run the transformation again, bit for bit, on every number near the one that he gets by undoing it,
-and count how many give the output that was released. In exact arithmetic that count, times the distance between two
-readings, is the width of what the output leaves open. In floating point the quotient of both is a likelihood:
+*Counting readings* (`Machine`, `count_readings`). A disguise maps doubles to doubles. Between two neighbours of the one
+side there may be none, one or many of the other, so an output can be *impossible* under a pair of parameters although
+its law is right to fifteen digits. Whoever knows the pair runs the transformation again, bit for bit, on every number
+near the one that he gets by undoing it, and counts how many give the output that was released:
 
     Pr(output | pair) / (what a continuous law says) = count * spacing(y) / (cell * dy/d~y)
 
 Where outputs are rounded to a step, a cell is that step; otherwise it is the spacing of doubles at the output. If
 readings come in another form than doubles (float32, a decimal step), that form's numbers are counted.
 
-`Machine` has the transformation with its states in arrays, and `counted` does one reading.
-
-Inverting a stream whose theta moves: the raw readings are followed from the beginning, grid point by grid point.
-
-At the beginning the states of both filters are known. With them, each pair (theta_i, pseudo value j) makes of an output
-one candidate for the raw reading, mean_i + sd_i z_j. If raw readings have a grid and the map was one of
-floats, the right pair lands on it and others nearly never do. So the reading is known, both filters go on, and the
-next one is followed in the same way. Doubles are such a grid too, one that grows coarser with their magnitude, and what
-lies on it are the innovations. A decision's pseudo value is free at its first reading only. If both
-values change within a gap, and not at its ends, the trace is lost.
+*Tracing a stream* (`trace`) whose theta moves. At the beginning the states of both filters are known. With them, each
+pair (theta_i, pseudo value j) makes of an output one candidate for the raw reading, mean_i + sd_i z_j. If raw readings
+have a grid and the map was one of floats, the right pair lands on it and others nearly never do. So the reading is
+known, both filters go on, and the next one is followed in the same way. Doubles are such a grid too, one that grows
+coarser with their magnitude, and what lies on it are the innovations. If both values change within a gap, and not at
+its ends, the trace is lost.
 """
 
 from __future__ import annotations
@@ -77,7 +63,7 @@ from understudy.transform.core import (
 from understudy.transform.kalman_pair import Pair
 from understudy.transform.readings import CausalMap, as_readings
 
-# Running the recursion backwards: what a theta that was estimated from the readings gives away -------
+# Recovering readings -------------------------------------------------------------------------------------------------
 
 
 _CONTRADICTION = -14.0  # log-weight of a step that no value explains: once in a million, for what we do not know
@@ -177,56 +163,43 @@ def recover_readings(
 def _step(
     estimator: Estimator, branches: list[_Branch], z: Numbers, told: Sequence[float] | None, beam: int
 ) -> list[_Branch]:
-    """All branches one reading further, the likeliest first."""
-    missing = bool(np.isnan(z).any())
-    found = [after for branch in branches for after in _candidates(estimator, branch, z, told, missing)]
+    """All branches one reading further, the likeliest first; where no value explains it, with a contradiction."""
+    found = [after for branch in branches for after in _extend(estimator, branch, z, told, False)]
     if not found:
-        found = [after for branch in branches for after in _contradictions(estimator, branch, z, told)]
+        found = [after for branch in branches for after in _extend(estimator, branch, z, told, True)]
     found.sort(key=lambda branch: -branch.weight)
     faint = found[0].weight + _FAINT
     return [branch for branch in found[:beam] if branch.weight >= faint]
 
 
-def _candidates(
-    estimator: Estimator, branch: _Branch, z: Numbers, told: Sequence[float] | None, missing: bool
+def _extend(
+    estimator: Estimator, branch: _Branch, z: Numbers, told: Sequence[float] | None, forced: bool
 ) -> list[_Branch]:
-    """What a branch goes on to: every value whose candidate reading is taken for that value again."""
-    state = branch.state
-    if missing:
-        after, row = estimator.step(state, None)
-        weight = branch.weight + (0.0 if told is None else told[row])
-        return [_Branch(weight, after, _Node(branch.node, row, None, after.belief, 0, 0))] if weight > -math.inf else []
-    before = estimator.log_prior(state)
-    kept = estimator.hold and told is None  # no decision begins: the value is known
-    found = []
-    for i in (state.row,) if kept else range(len(before)):
-        if not before[i] > -math.inf or (told is not None and not told[i] > -math.inf):
-            continue
-        y = estimator.value(state, i, z)
-        after, row = estimator.step(state, y)
-        if row == i:
-            weight = branch.weight + before[i] - after.belief[i] + (0.0 if told is None else told[i])
-            found.append((weight, after, row, y))
-    fork = int(len(found) > 1)
-    return [_Branch(w, after, _Node(branch.node, row, y, after.belief, fork, 0)) for w, after, row, y in found]
+    """What a branch goes on to: every value whose candidate reading is taken for that value again.
 
-
-def _contradictions(estimator: Estimator, branch: _Branch, z: Numbers, told: Sequence[float] | None) -> list[_Branch]:
-    """The same where no value explains the reading: theta was not estimated in this way, or not from this past."""
+    If it is forced, theta was not estimated in this way, or not from this past: any value will do, at a price.
+    """
     state, found = branch.state, []
+    price = _CONTRADICTION if forced else 0.0
+    draws = [0.0] * len(state.belief) if told is None else [max(x, _CONTRADICTION if forced else x) for x in told]
     if bool(np.isnan(z).any()):
         after, row = estimator.step(state, None)
-        return [_Branch(branch.weight + _CONTRADICTION, after, _Node(branch.node, row, None, after.belief, 0, 1))]
+        weight = branch.weight + (price if forced else draws[row])
+        node = _Node(branch.node, row, None, after.belief, 0, int(forced))
+        return [_Branch(weight, after, node)] if weight > -math.inf else []
     before = estimator.log_prior(state)
-    for i, b in enumerate(before):
-        if b > -math.inf:
-            y = estimator.value(state, i, z)
-            after, row = estimator.step_with(state, y, i)
-            weight = branch.weight + b - after.belief[i] + _CONTRADICTION
-            if told is not None:
-                weight += max(told[i], _CONTRADICTION)
-            found.append(_Branch(weight, after, _Node(branch.node, row, y, after.belief, 0, 1)))
-    return found
+    known = estimator.hold and told is None and not forced  # no decision begins
+    for i in (state.row,) if known else range(len(before)):
+        if not before[i] > -math.inf or not draws[i] > -math.inf:
+            continue
+        y = estimator.value(state, i, z)
+        after, row = estimator.step_with(state, y, i) if forced else estimator.step(state, y)
+        if forced or row == i:
+            found.append((branch.weight + before[i] - after.belief[i] + draws[i] + price, after, row, y))
+    fork = int(len(found) > 1 and not forced)
+    return [
+        _Branch(w, after, _Node(branch.node, row, y, after.belief, fork, int(forced))) for w, after, row, y in found
+    ]
 
 
 def _log_likelihoods(design: CausalDesign, pseudo: Sequence[Value]) -> list[list[float]]:
@@ -280,7 +253,7 @@ def _nodes(branch: _Branch) -> list[_Node]:
     return found[::-1]
 
 
-# The transformation again, for many sequences at once: how many readings would have given exactly thi ---
+# Counting readings ---------------------------------------------------------------------------------------------------
 
 
 State = tuple[Any, ...]
@@ -698,7 +671,7 @@ def _around(
     )
 
 
-# Inverting a stream whose theta moves: the raw readings are followed from the beginning, grid point b ---
+# Tracing a stream ----------------------------------------------------------------------------------------------------
 
 
 _STRAY = 0.01  # share of readings that may miss the grid although the pair is right
