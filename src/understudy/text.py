@@ -1392,6 +1392,31 @@ def judged_on(learned: int, guesses: int, blocks: int) -> str:
     )
 
 
+def best_adversary(best: tuple[str, Interval] | None, raw: tuple[str, Interval] | None) -> str:
+    """The best adversary by name and balanced accuracy, and the best on the raw readings; empty where none was run."""
+    if best is None:
+        return ""
+    beside = f"; on the raw readings the best, {raw[0]}, has {share_in_percent(raw[1])}" if raw is not None else ""
+    return f"The best adversary, {best[0]}, has a balanced accuracy of {share_in_percent(best[1])}{beside}."
+
+
+def by_theorem(bound: str | None) -> str:
+    """The bound of a theorem as a note; empty where there is none."""
+    return "" if bound is None else f"by the theorem {bound}."
+
+
+def figure_notes(confidence: float, distortion: Sequence[tuple[Interval, float]], prior_error: float) -> list[str]:
+    """How the figures of an audit are to be read."""
+    notes = [f"intervals are at {confidence:.0%}."]
+    if distortion:
+        notes.append(f"mean absolute distortion: {'; '.join(distortion_fact(*pair) for pair in distortion)}.")
+    return [
+        *notes,
+        f"error of the best guess without the output: {prior_error:.4g}.",
+        "nats: an estimate with its interval. At least the lower end was learned.",
+    ]
+
+
 def distortion_fact(figure: Interval, mean: float) -> str:
     """A measured distortion with its interval, and its share of the mean reading."""
     share = f", {100.0 * figure[0] / mean:.3g} percent of the mean reading" if mean > 0.0 else ""

@@ -382,7 +382,8 @@ def mark(audit: Audit, row: Row) -> str:
 
 def audit_text(audit: Audit, width: int = 120) -> str:
     """The whole audit in words and columns, for a terminal."""
-    parts = [textwrap.fill(f"{_best(audit)} {verdict(audit)}".lstrip(), width)]
+    best, raw = ((row.shown, row.balanced) if row is not None else None for row in (audit.best, audit.best_on("raw")))
+    parts = [textwrap.fill(f"{text.best_adversary(best, raw)} {verdict(audit)}".lstrip(), width)]
     for data, name in text.DATA.items():
         rows = audit.of(data, references=True)
         if rows:
@@ -393,28 +394,12 @@ def audit_text(audit: Audit, width: int = 120) -> str:
     return "\n\n".join(parts)
 
 
-def _best(audit: Audit) -> str:
-    best, raw = audit.best, audit.best_on("raw")
-    if best is None:
-        return ""
-    found = f"The best adversary, {best.shown}, has a balanced accuracy of {text.share_in_percent(best.balanced)}"
-    if raw is not None:
-        found += f"; on the raw readings the best, {raw.shown}, has {text.share_in_percent(raw.balanced)}"
-    return f"{found}."
-
-
 def _notes(audit: Audit) -> list[str]:
-    found = [judged(audit), f"intervals are at {audit.confidence:.0%}."]
-    if audit.distortion:
-        each = zip(audit.distortion, audit.mean_reading, strict=True)
-        found.append(f"mean absolute distortion: {'; '.join(text.distortion_fact(*pair) for pair in each)}.")
-    if audit.bound is not None:
-        found.append(f"by the theorem {text.error_bound(audit.bound, audit.moving)}.")
-    if rate(audit):
-        found.append(rate(audit))
-    found.append(f"error of the best guess without the output: {audit.prior_error:.4g}.")
-    found.append("nats: an estimate with its interval. At least the lower end was learned.")
-    return [*found, *([text.best_of(tried(audit))] if tried(audit) > 1 else [])]
+    distortion = list(zip(audit.distortion, audit.mean_reading, strict=True))
+    bound = None if audit.bound is None else text.error_bound(audit.bound, audit.moving)
+    theorem = [note for note in (text.by_theorem(bound), rate(audit)) if note]
+    rest = text.figure_notes(audit.confidence, distortion, audit.prior_error)
+    return [judged(audit), *rest[:-2], *theorem, *rest[-2:], *filter(None, [text.best_of(tried(audit))])]
 
 
 def _table(audit: Audit, rows: Sequence[Row]) -> str:
