@@ -151,11 +151,11 @@ def test_without_scikit_learn_it_says_what_to_install(learner, monkeypatch):
 
 def test_training_is_capped():
     """Of too many rows some are taken, rare values first, and the odds come out all the same."""
-    from understudy.adversaries.learners.machine_learning import Labelled
+    from understudy.adversaries.learners.machine_learning import LabelledRows
 
     rng = np.random.default_rng(9)
     y = (rng.random(10_000) < 0.02).astype(np.int64)
-    some_rows = Labelled(np.arange(10_000.0)[:, None], y, 2).some(1000, rng)
+    some_rows = LabelledRows(np.arange(10_000.0)[:, None], y, 2).some(1000, rng)
     assert len(some_rows.y) <= 1000
     assert some_rows.y.sum() == y.sum()
     assert (y[some_rows.X[:, 0].astype(int)] == some_rows.y).all()

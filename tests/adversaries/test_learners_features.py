@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from understudy.adversaries.knowledge import Cases
 from understudy.adversaries.learners.machine_learning import (
     Window,
+    cumulate,
     extremes,
     features,
     lengths,
     mean,
     recipe_for,
-    running,
-    shifted,
+    shift,
     slope,
     variance,
 )
@@ -54,8 +54,8 @@ def test_means_and_variances_of_windows(y, back, ahead):
     if back + ahead < 0:
         back = -ahead
     x, window = np.array(y), Window(back, ahead)
-    run = running(x)
-    for k, (m, v) in enumerate(zip(mean(run, window), variance(run, running(x * x), window), strict=True)):
+    run = cumulate(x)
+    for k, (m, v) in enumerate(zip(mean(run, window), variance(run, cumulate(x * x), window), strict=True)):
         part = cut(x, k, window)
         np.testing.assert_allclose(m, part.mean() if part.size else NAN, atol=1e-9)
         np.testing.assert_allclose(v, part.var() if part.size > 1 else NAN, atol=1e-8)
@@ -210,8 +210,8 @@ def test_windows_fit_into_the_time(T):
 
 def test_a_shift_beyond_the_end_leaves_nothing():
     """Lags longer than the recording give NaN."""
-    assert np.isnan(shifted(np.arange(3.0), 5)).all()
-    assert np.isnan(shifted(np.arange(3.0), -5)).all()
+    assert np.isnan(shift(np.arange(3.0), 5)).all()
+    assert np.isnan(shift(np.arange(3.0), -5)).all()
 
 
 def test_many_sequences_at_once_are_the_same_as_one_by_one(monkeypatch):

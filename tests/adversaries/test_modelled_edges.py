@@ -8,7 +8,7 @@ import understudy as us
 from understudy.adversaries.knowledge import Cases
 from understudy.adversaries.knowledge import Knowledge as Knowledge
 from understudy.adversaries.learners.bayes import Exact, Oracle, Redraws, Smoother, output_models, step_logs
-from understudy.adversaries.learners.calibration import fit_logistic, surprise
+from understudy.adversaries.learners.calibration import fit_logistic, log_loss
 from understudy.adversaries.learners.grid import Digits, GridInverter
 from understudy.adversaries.learners.machine_learning import Hidden
 from understudy.models.quantised import OnGrid, Quantised
@@ -133,7 +133,7 @@ def test_a_regression_on_scores_is_calibrated_and_leaves_out_what_never_varies()
     odds = np.diff(made.logits(np.array([[-2.0, 0.0, 2.0], [3.0, 3.0, 3.0]])), axis=0)[0]
     np.testing.assert_allclose(odds, [-1.0, 0.0, 1.0], atol=0.1)
     assert np.isfinite(made.logits(np.array([[np.inf], [np.nan]]))).all()
-    assert surprise(np.log(np.full((2, 3), 0.5)), np.array([0, 1, -1])) == pytest.approx(np.log(2.0))
+    assert log_loss(np.log(np.full((2, 3), 0.5)), np.array([0, 1, -1])) == pytest.approx(np.log(2.0))
 
 
 @pytest.mark.long(seconds=2, reason="two trainings of every learner")

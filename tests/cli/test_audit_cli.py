@@ -14,7 +14,7 @@ from cli_cases import refused, write_rows
 
 import understudy as us
 from understudy._html import page_text
-from understudy.adversaries.results import Outcome, failed, load_audit, mark
+from understudy.adversaries.results import Outcome, is_failure, load_audit, mark
 from understudy.text import (
     AUDIT_ESTIMATED,
     DATA,
@@ -269,10 +269,10 @@ def test_strict_fails_where_it_should(simulated, files, understudy, monkeypatch)
     """A bound that is beaten, or something found in a release, is status 1; what a design lets out is not."""
     audit = load_audit(simulated[0] / "a.json")
     assert audit.found  # the design lets out 0.1 nats, and 1000 sequences show it
-    assert not failed(audit)
+    assert not is_failure(audit)
     beaten = replace(audit, rows=tuple(replace(row, beats=not row.reference) for row in audit.rows))
-    assert failed(beaten)
-    assert failed(replace(audit, how="released"))
+    assert is_failure(beaten)
+    assert is_failure(replace(audit, how="released"))
     monkeypatch.setattr("understudy.adversaries.audit.audit", lambda *a, **k: beaten)
     for options, status in (((), 0), (("--strict",), 1)):
         told = understudy("audit", files / "design.json", *options)

@@ -16,7 +16,7 @@ from page_cases import parsed, words
 import understudy as us
 from understudy import text
 from understudy._html import page_entry, page_list, page_text
-from understudy.adversaries.results import Audit, Outcome, Row, failed, row_outcome, verdict, warns
+from understudy.adversaries.results import Audit, Outcome, Row, is_failure, row_outcome, verdict, warns
 from understudy.adversaries.statistics import Figure, score_readings
 from understudy.adversaries.utility import measure_utility
 from understudy.errors import ConfigurationError
@@ -338,11 +338,11 @@ def test_nothing_to_be_found_is_not_nothing_found():
     assert verdict(made) in " ".join(made.text().split())
     assert verdict(AUDITS["nothing"]) not in words(audit_report(made))
     for how in ("simulated", "replayed", "released"):
-        assert failed(replace(made, how=how))
-    assert not failed(replace(AUDITS["nothing"], how="released"))
+        assert is_failure(replace(made, how=how))
+    assert not is_failure(replace(AUDITS["nothing"], how="released"))
     # with a clock those with it decide
     alone = (row("disguised", "exact", 0.9, found=True), row("disguised", "exact", 0.9, clock=True, testable=False))
-    assert failed(audited(rows=alone, how="replayed"))
+    assert is_failure(audited(rows=alone, how="replayed"))
     same = tuple(replace(each, p=math.nan) for each in alone[1:])
     assert audited(rows=same).outcome == audited(rows=alone).outcome == Outcome.NOT_TESTABLE
     assert verdict(audited(rows=same)) != verdict(audited(rows=alone))  # the value hardly varies
@@ -353,28 +353,28 @@ def test_an_output_that_equals_the_readings_is_refused():
     made = replace(AUDITS["nothing"], how="released", bound=None)
     for size, equal in ((0.0, True), (1e-9, False)):
         told = replace(made, distortion=(Figure(0.0, 0.0, 0.0), Figure(size, 0.0, size)), mean_reading=(1.0, 1.0))
-        assert failed(told) is equal
+        assert is_failure(told) is equal
         assert told.unchanged is equal
         assert (text.UNCHANGED in verdict(told)) is equal
         assert warns(told) is equal
         assert (text.UNCHANGED in " ".join(told.text().split())) is equal
-    assert not failed(replace(made, distortion=(), how="released"))  # the readings are not known
+    assert not is_failure(replace(made, distortion=(), how="released"))  # the readings are not known
 
 
 def test_what_the_clock_gives_is_no_finding():
     """Found without the clock only: no warning, no failure, and named so. Untried with the clock it stays a finding."""
     made = AUDITS["as the clock tells"]
-    assert not failed(made)
+    assert not is_failure(made)
     assert made.outcome == row_outcome(made, made.rows[0]) == Outcome.CLOCK_ONLY
     both = (text.row_verdict(Outcome.CLOCK_ONLY, False), text.row_verdict(Outcome.NOTHING, True))
     assert "; ".join(both) in words(audit_report(made))
     assert both[0] in made.text()
     beyond = replace(made, rows=(made.rows[0], replace(made.rows[1], found=True), *made.rows[2:]))
-    assert failed(beyond)
+    assert is_failure(beyond)
     assert beyond.outcome == row_outcome(beyond, beyond.rows[0]) == Outcome.FOUND
     assert "beyond the clock" in verdict(beyond)
     other = replace(made, rows=(made.rows[0], replace(made.rows[1], adversary="windowed"), *made.rows[2:]))
-    assert failed(other)
+    assert is_failure(other)
     assert warns(other)
     assert other.outcome == Outcome.WITHOUT_CLOCK
 

@@ -280,7 +280,7 @@ def row_outcome(audit: Audit, row: Row) -> Outcome:
     return Outcome.NOTHING if row.testable else Outcome.NOT_TESTABLE
 
 
-def failed(audit: Audit) -> bool:
+def is_failure(audit: Audit) -> bool:
     """Whether a strict reader would refuse.
 
     The bound is beaten, or nothing can be tested; of a release also, that something was learned from it, beyond the
@@ -306,25 +306,25 @@ def strongest(audit: Audit, data: str = "disguised", clock: bool = False) -> Row
     return max(rows, key=lambda row: _sortable(row.balanced.value), default=None)
 
 
-def ordered(rows: Iterable[Row]) -> list[Row]:
+def sort_rows(rows: Iterable[Row]) -> list[Row]:
     """The strongest first; references behind the others."""
     return sorted(rows, key=lambda row: (row.reference, -_sortable(row.balanced.value), row.shown))
 
 
-def blind(audit: Audit) -> float:
+def blind_accuracy(audit: Audit) -> float:
     """The balanced accuracy without the output, over the values that were judged."""
     row = audit.row("blind")
     known = row is not None and math.isfinite(row.balanced.value)
     return row.balanced.value if row is not None and known else 1.0 / max(audit.values, 1)
 
 
-def by_clock(audit: Audit) -> Row | None:
+def clock_reference(audit: Audit) -> Row | None:
     """The reference that uses the clock alone, if there was one."""
     found = [row for row in audit.of(references=True) if row.adversary == "clock"]
     return found[0] if found and not math.isnan(found[0].balanced.value) else None
 
 
-def tried(audit: Audit) -> int:
+def adversary_count(audit: Audit) -> int:
     """How many adversaries the best one was chosen from."""
     return max(sum(row.clock == clock for row in audit.of()) for clock in (False, True))
 
@@ -370,7 +370,7 @@ def rate(audit: Audit) -> str:
     return text.rate_bound(audit.budget, audit.how == "simulated")
 
 
-def judged(audit: Audit) -> str:
+def basis(audit: Audit) -> str:
     """How much the figures rest on, in a sentence."""
     return text.judged_on(audit.learned, audit.guesses, max((row.blocks for row in audit.of()), default=0))
 
@@ -399,7 +399,7 @@ def _notes(audit: Audit) -> list[str]:
     bound = None if audit.bound is None else text.error_bound(audit.bound, audit.moving)
     theorem = [note for note in (text.by_theorem(bound), rate(audit)) if note]
     rest = text.figure_notes(audit.confidence, distortion, audit.prior_error)
-    return [judged(audit), *rest[:-2], *theorem, *rest[-2:], *filter(None, [text.best_of(tried(audit))])]
+    return [basis(audit), *rest[:-2], *theorem, *rest[-2:], *filter(None, [text.best_of(adversary_count(audit))])]
 
 
 def _table(audit: Audit, rows: Sequence[Row]) -> str:

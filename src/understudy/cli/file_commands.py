@@ -34,13 +34,13 @@ from understudy.adversaries.datasets import Recording
 from understudy.adversaries.results import (
     Audit,
     Row,
-    by_clock,
-    failed,
-    judged,
+    adversary_count,
+    basis,
+    clock_reference,
+    is_failure,
     mark,
-    ordered,
+    sort_rows,
     strongest,
-    tried,
     verdict,
 )
 from understudy.adversaries.statistics import Scores, score_readings
@@ -551,7 +551,7 @@ def audit(path: Path, files: AuditFiles, table: TableFormat, asked: AuditOptions
                 say(f"{what} written to {out}")
     for line in [*warnings(design), *told]:
         warn(line)
-    return not (outputs.strict and failed(audit))
+    return not (outputs.strict and is_failure(audit))
 
 
 class AuditResult(NamedTuple):
@@ -692,9 +692,9 @@ def tell_audit(audit: Audit, design: AnyDesign, notes: list[str]) -> None:
     """The outcome, the adversaries by strength, what they are compared with, utility and notes."""
     say(wrap(verdict(audit)))
     say()
-    alone = by_clock(audit)
+    alone = clock_reference(audit)
     for clock, words in ((False, ""), (True, " with the clock")):
-        rows = ordered(row for row in audit.of() if row.clock == clock)
+        rows = sort_rows(row for row in audit.of() if row.clock == clock)
         if rows:
             told = f", which alone has {alone.balanced}" if clock and alone is not None else ", the strongest first"
             head = ("adversary", "balanced accuracy", "wrong", "nats, at least", "adjusted p-value", "verdict")
@@ -707,10 +707,10 @@ def tell_audit(audit: Audit, design: AnyDesign, notes: list[str]) -> None:
     _print_references(audit)
     if audit.bound is not None:
         say(wrap(f"By the theorem {text.error_bound(audit.bound, audit.moving)}."))
-    say(wrap(judged(audit)))
+    say(wrap(basis(audit)))
     wide = f"In brackets: {100.0 * audit.confidence:g} percent intervals."
     nats = "Nats: learned beyond the prior with a guess, at least; the lower end of the interval."
-    say(wrap(f"{wide} {nats} {text.best_of(tried(audit))}".rstrip()))
+    say(wrap(f"{wide} {nats} {text.best_of(adversary_count(audit))}".rstrip()))
     if audit.utility is not None:
         say("\nWhat is left for honest use")
         for line in utility_sentences(audit.utility, unit(about(design))):
@@ -723,7 +723,7 @@ def tell_audit(audit: Audit, design: AnyDesign, notes: list[str]) -> None:
 
 def _print_references(audit: Audit) -> None:
     """References, and the best adversaries on readings that are not disguised."""
-    lines = [(row.shown, *_figures(row)) for row in ordered(audit.of(references=True)) if row.reference]
+    lines = [(row.shown, *_figures(row)) for row in sort_rows(audit.of(references=True)) if row.reference]
     for clock in (False, True):
         for data in ("noise", "offset", "raw"):
             best = strongest(audit, data, clock)
@@ -815,9 +815,9 @@ def quickstart(
             why = f"nothing was disguised: {error}"
     found_out = None
     if audit and not why:
-        judged = read(on or source, columns) if after is None else after
+        basis = read(on or source, columns) if after is None else after
         try:
-            found_out = _audit_held_out(design, columns, before, judged, out)
+            found_out = _audit_held_out(design, columns, before, basis, out)
             step("audit", f"{out / AUDIT}; {outcome(found_out)}")
         except UnderstudyError as error:
             why = f"no audit was made: {error}"
@@ -836,7 +836,7 @@ def quickstart(
 
 def _audit_held_out(design: AnyDesign, columns: Columns, learned: Table, judged: Table, out: Path) -> Audit:
     """Attack the design on rows that it has not seen, by adversaries who know those that it was made from."""
-    train, rows = (rows_of(design, table, columns).recording for table in (learned, judged))
+    train, rows = (rows_of(design, table, columns).recording for table in (learned, basis))
     made = run_audit(design, rows, {"train": train}, AuditOptions())
     write_audit(made.audit, design, AuditOutputs(out=out / AUDIT), made.scores)
     return made.audit

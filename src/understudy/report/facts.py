@@ -18,7 +18,7 @@ import numpy as np
 
 from understudy import text
 from understudy._types import Array, Json, Plain, Value
-from understudy.adversaries.results import Audit, blind, by_clock, ordered
+from understudy.adversaries.results import Audit, blind_accuracy, clock_reference, sort_rows
 from understudy.adversaries.statistics import Figure
 from understudy.randomizer.causal import CausalDesign
 from understudy.randomizer.causal_guarantee import Beliefs, CausalCard, as_transitions, causal_card, long_run, play
@@ -441,7 +441,7 @@ def audit_lines(audit: Audit, figure: str, clock: bool) -> list[AuditLine]:
     `figure` is "balanced", "error" or "nats"; with the clock or without it.
     """
     rows = {data: {row.adversary: row for row in audit.of(data) if row.clock == clock} for data in text.DATA}
-    order = [row.adversary for row in ordered(rows["disguised"].values())]
+    order = [row.adversary for row in sort_rows(rows["disguised"].values())]
     found = []
     for key in dict.fromkeys([*order, *(key for data in rows for key in rows[data])]):
         mine = {data: rows[data][key] for data in rows if key in rows[data]}
@@ -458,8 +458,9 @@ def audit_guides(audit: Audit, figure: str, clock: bool) -> list[Guide]:
     if figure == "error":
         found = [Guide(audit.prior_error, "without the output")]
         return found if audit.bound is None else [*found, Guide(audit.bound, "the design's bound")]
-    alone, oracle = by_clock(audit), audit.row("oracle")
+    alone, oracle = clock_reference(audit), audit.row("oracle")
     if clock and alone is not None:
         return [Guide(alone.balanced.value, "the clock alone")]
     known = not clock and oracle is not None and math.isfinite(oracle.balanced.value)
-    return [Guide(blind(audit), "blind"), *([Guide(oracle.balanced.value, "oracle")] if known and oracle else [])]
+    best = [Guide(oracle.balanced.value, "oracle")] if known and oracle else []
+    return [Guide(blind_accuracy(audit), "blind"), *best]

@@ -51,7 +51,7 @@ from understudy._html import (
 from understudy._types import Json, Plain, Value
 from understudy._version import __version__
 from understudy.adversaries import results
-from understudy.adversaries.results import Audit, Row, by_clock, mark, ordered, strongest
+from understudy.adversaries.results import Audit, Row, clock_reference, mark, sort_rows, strongest
 from understudy.adversaries.statistics import Figure, Scores
 from understudy.adversaries.utility import Channel
 from understudy.randomizer.causal import CausalDesign
@@ -461,7 +461,7 @@ def _summary(audit: Audit, design: AnyDesign | None) -> str:
             _accuracy_note(audit),
             learned(audit),
             premise(audit),
-            results.judged(audit),
+            results.basis(audit),
         )
         + (box(notes, lead="Notes") if notes else "")
     )
@@ -470,13 +470,17 @@ def _summary(audit: Audit, design: AnyDesign | None) -> str:
 def _accuracy_note(audit: Audit) -> str:
     """What numbers of right guesses mean."""
     noise = page_text("noise") if audit.of("noise") else ""
-    said = (page_text("accuracy", confidence=100.0 * audit.confidence), noise, text.best_of(results.tried(audit)))
+    said = (
+        page_text("accuracy", confidence=100.0 * audit.confidence),
+        noise,
+        text.best_of(results.adversary_count(audit)),
+    )
     return " ".join(words for words in said if words)
 
 
 def right_guesses(audit: Audit) -> text.Pairs:
     """How often the best adversary is right, and beside it those who see less or more: who, and of 100 guesses."""
-    share, clock = results.blind(audit), by_clock(audit)
+    share, clock = results.blind_accuracy(audit), clock_reference(audit)
     absent = ", as the most probable value does not occur among the judged" if share == 0.0 else ""
     found = [*_best_of_each(audit, False), ("Without any data", f"{100.0 * share:.3g} of 100{absent}")]
     if clock is not None:
@@ -532,7 +536,7 @@ def _tried(audit: Audit) -> str:
     timed = {row.adversary: row for row in audit.of(references=True) if row.clock}
     only = [row for key, row in timed.items() if key not in {each.adversary for each in rows}]
     lines = []
-    for row in ordered([*rows, *only]):
+    for row in sort_rows([*rows, *only]):
         other = timed.get(row.adversary) if row.adversary != "clock" else row
         line = [row.title or row.adversary, page_entry("does", row.adversary, "own")]
         line.append("-" if row.clock else text.share_of_100(row.balanced))
@@ -599,7 +603,7 @@ def _measured(audit: Audit) -> str:
                 figures = (str(best.balanced), str(best.error), text.at_least(best.nats))
                 rows.append([name, best.title or best.adversary, *figures])
     shown = page_table("best", rows)
-    note = f"Nats: the lower end of the interval. {text.best_of(results.tried(audit))}".rstrip()
+    note = f"Nats: the lower end of the interval. {text.best_of(results.adversary_count(audit))}".rstrip()
     return shown + paragraphs(note) + _price(audit)
 
 
@@ -654,7 +658,7 @@ def _adversaries(audit: Audit) -> str:
         guides.append(Guide(audit.budget, "the design's leakage"))
     if nats:
         words = "What each adversary learned without the clock, in nats a guess: estimates with their intervals."
-        caption = page_text("nats", best_of=text.best_of(results.tried(audit)))
+        caption = page_text("nats", best_of=text.best_of(results.adversary_count(audit)))
         parts += figure(dots(nats, guides, "nats a guess", words), caption)
     return parts + "".join(_table(audit, data) for data in text.DATA)
 
@@ -674,7 +678,7 @@ def _balanced(audit: Audit, clock: bool) -> str:
 
 
 def _table(audit: Audit, data: str) -> str:
-    rows = ordered(audit.of(data, references=True))
+    rows = sort_rows(audit.of(data, references=True))
     if not rows:
         return ""
     title = _capital(text.DATA[data])
@@ -758,8 +762,8 @@ def _spectra(channels: tuple[Channel, ...]) -> str:
 def _method(audit: Audit) -> str:
     """How intervals and p-values were made."""
     tests = ", ".join(sorted({page_entry("tests", row.test) for row in audit.rows if row.test})) or "none"
-    method = page_list("method", tests=tests, level=audit.level, best_of=text.best_of(results.tried(audit)))
-    return paragraphs(*method, results.judged(audit))
+    method = page_list("method", tests=tests, level=audit.level, best_of=text.best_of(results.adversary_count(audit)))
+    return paragraphs(*method, results.basis(audit))
 
 
 def _capital(words: str) -> str:

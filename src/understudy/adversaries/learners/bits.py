@@ -26,7 +26,7 @@ import numpy as np
 from understudy._types import Array, Frozen
 from understudy.adversaries.knowledge import Attack, Cases, Knowledge, normalise
 from understudy.adversaries.learners.bayes import refusal, sequence_logs
-from understudy.adversaries.learners.calibration import log_odds, surprise, with_clock
+from understudy.adversaries.learners.calibration import log_loss, log_odds, with_clock
 from understudy.adversaries.learners.grid import whole_rows
 from understudy.adversaries.learners.inversion import (
     DOUBLE,
@@ -362,7 +362,7 @@ def _worth(attack: BitsAttack, logs: Array, evidence: Evidence, cases: Cases) ->
     """The weights of all kinds of evidence: those of theory, unless training cases clearly speak for others."""
 
     def loss(weights: tuple[float, float, float]) -> float:
-        return surprise(replace(attack, weights=weights).posterior(logs, evidence), cases.truth)
+        return log_loss(replace(attack, weights=weights).posterior(logs, evidence), cases.truth)
 
     grid = [(a, b, c) for a in _WEIGHTS for b in _WEIGHTS for c in _WEIGHTS]
     losses = [loss(weights) for weights in grid]

@@ -375,7 +375,7 @@ class EvidenceAttack:
         return log_odds(self.logits(cases))
 
 
-class Settled(NamedTuple):
+class Choice(NamedTuple):
     """The rule and the temperature of least loss, the loss, and what they say of the cases that they were tried on."""
 
     rule: Rule
@@ -389,22 +389,22 @@ class Settled(NamedTuple):
         return with_clock(EvidenceAttack(reader, self.rule, self.temperature), self.logits, self.cases, whole, rng)
 
 
-def settle(evidence: Array, cases: Cases, rules: Sequence[Rule], margin: float = 0.0) -> Settled:
+def settle(evidence: Array, cases: Cases, rules: Sequence[Rule], margin: float = 0.0) -> Choice:
     """Choose rule and temperature by the mean log-probability of the labels.
 
     The first rule at temperature 1 is left only if more than `margin` nats a guess are gained.
     """
 
     def loss(rule: Rule, temperature: float) -> float:
-        return surprise(rule.posterior(evidence, cases, temperature), cases.truth)
+        return log_loss(rule.posterior(evidence, cases, temperature), cases.truth)
 
     best = loss(rules[0], 1.0) - margin, 1.0, rules[0]
     for rule in rules:
-        temperature = coolest(partial(loss, rule))
+        temperature = best_temperature(partial(loss, rule))
         found = loss(rule, temperature)
         if found < best[0]:
             best = found, temperature, rule
-    return Settled(best[2], best[1], best[0], best[2].posterior(evidence, cases, best[1]), cases)
+    return Choice(best[2], best[1], best[0], best[2].posterior(evidence, cases, best[1]), cases)
 
 
 class ScoringAttack(Attack, Scorer, Protocol):
@@ -422,13 +422,13 @@ def with_clock(
     return ScoreAttack(attack, clock, fit_logistic(scores, part.truth, part.m, ridge=10.0, rng=rng))
 
 
-def coolest(
+def best_temperature(
     loss: Callable[[float], float],
     temperatures: Sequence[float] = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01, 0.003, 0.001),
 ) -> float:
     """The temperature of least loss, and once more between its neighbours.
 
-    >>> coolest(lambda t: (t - 0.3) ** 2)
+    >>> best_temperature(lambda t: (t - 0.3) ** 2)
     0.25
     """
     grid = sorted(temperatures)
@@ -442,7 +442,7 @@ def coolest(
     return min(found)[1]
 
 
-def surprise(logits: Array, labels: Ints) -> float:
+def log_loss(logits: Array, labels: Ints) -> float:
     """Mean of minus the log-probability (m, ...) of the labels (...), in nats; -1 takes no part."""
     there = labels >= 0
     if not there.any():
@@ -554,7 +554,7 @@ def fit_reader(
 
 def settle_held_out(
     evidence: Array, cases: Cases, splits: Sequence[Split], rules: Sequence[Rule] | None = None
-) -> Settled:
+) -> Choice:
     """Rule and temperature for evidence about guesses that were held out; there is none about the others."""
     held = np.zeros(cases.truth.shape, dtype=bool)
     for split in splits:

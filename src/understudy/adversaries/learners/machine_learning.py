@@ -92,10 +92,10 @@ def leading(length: int) -> Window:
     return Window(0, length - 1)
 
 
-def shifted(x: Array, lag: int) -> Array:
+def shift(x: Array, lag: int) -> Array:
     """The value `lag` readings before (after, if negative); NaN where there is none.
 
-    >>> shifted(np.array([1.0, 2.0, 3.0]), 1)
+    >>> shift(np.array([1.0, 2.0, 3.0]), 1)
     array([nan,  1.,  2.])
     """
     out = np.full_like(x, np.nan)
@@ -107,7 +107,7 @@ def shifted(x: Array, lag: int) -> Array:
     return out
 
 
-def running(x: Array) -> Running:
+def cumulate(x: Array) -> Running:
     """Cumulative sums, from which every window is two look-ups."""
     there = ~np.isnan(x)
     start = np.zeros((1, *x.shape[1:]))
@@ -123,7 +123,7 @@ def count(run: Running, window: Window) -> Array:
 def mean(run: Running, window: Window) -> Array:
     """The mean in the window of each reading.
 
-    >>> mean(running(np.array([1.0, np.nan, 5.0, 6.0])), trailing(2))
+    >>> mean(cumulate(np.array([1.0, np.nan, 5.0, 6.0])), trailing(2))
     array([1. , 1. , 5. , 5.5])
     """
     return ratio(_between(run.sums, window), _between(run.counts, window))
@@ -298,13 +298,13 @@ def features(cases: Cases, recipe: Recipe) -> Features:
     changes = []
     for c in range(cases.d):
         x = cases.outputs[:, c] - recipe.centre[c]
-        changes.append(x - shifted(x, 1))
+        changes.append(x - shift(x, 1))
         found |= _levels(f"y{c}", x, recipe, c)
         found |= _spreads(f"y{c}", changes[c], recipe, c)
     for i, j in recipe.pairs:
         found |= _together(f"y{i} y{j}", changes[i], changes[j], recipe.step[[i, j]], recipe.windows)
     if recipe.gaps:
-        there = running(np.where(np.isnan(cases.outputs).all(axis=1), np.nan, 1.0))
+        there = cumulate(np.where(np.isnan(cases.outputs).all(axis=1), np.nan, 1.0))
         found |= {f"readings there, {w}": count(there, centred(w)) for w in recipe.windows}
     if recipe.clock:
         found |= _clock(cases.hours, cases.days, recipe.weekdays, (cases.T, cases.N))
@@ -326,9 +326,9 @@ def _levels(name: str, x: Array, recipe: Recipe, c: int) -> dict[str, Array]:
     """Level, differences, means, slopes, spread of the level, extremes."""
     found = {f"{name} level": x}
     for lag in dict.fromkeys((1, *(max(w // 2, 1) for w in recipe.windows))):
-        found[f"{name} difference, {lag} back"] = x - shifted(x, lag)
-        found[f"{name} difference, {lag} ahead"] = shifted(x, -lag) - x
-    run, squares = running(x), running(x * x)
+        found[f"{name} difference, {lag} back"] = x - shift(x, lag)
+        found[f"{name} difference, {lag} ahead"] = shift(x, -lag) - x
+    run, squares = cumulate(x), cumulate(x * x)
     floor = _TINY * recipe.spread[c]
     for w in recipe.windows:
         found[f"{name} mean around, {w}"] = mean(run, centred(w))
@@ -345,8 +345,8 @@ def _levels(name: str, x: Array, recipe: Recipe, c: int) -> dict[str, Array]:
 
 def _spreads(name: str, change: Array, recipe: Recipe, c: int) -> dict[str, Array]:
     """How much the readings change from one to the next."""
-    run, squares = running(change), running(change * change)
-    still = running(np.where(np.isnan(change), np.nan, change == 0.0))
+    run, squares = cumulate(change), cumulate(change * change)
+    still = cumulate(np.where(np.isnan(change), np.nan, change == 0.0))
     floor, found = _TINY * recipe.step[c], {}
     for w in (w for w in recipe.windows if w >= 3):
         around, before = (variance(run, squares, window) for window in (centred(w), trailing(w)))
@@ -361,7 +361,7 @@ def _together(name: str, a: Array, b: Array, step: Array, windows: tuple[int, ..
     """Mean product and correlation of the differences of two channels."""
     gone = np.isnan(a) | np.isnan(b)
     a, b = np.where(gone, np.nan, a) / np.sqrt(step[0]), np.where(gone, np.nan, b) / np.sqrt(step[1])
-    product, aa, bb = running(a * b), running(a * a), running(b * b)
+    product, aa, bb = cumulate(a * b), cumulate(a * a), cumulate(b * b)
     found = {f"{name} product of differences": a * b}
     for w in (w for w in windows if w >= 3):
         found[f"{name} mean product of differences, {w}"] = mean(product, centred(w))
@@ -492,14 +492,14 @@ Predict = Callable[[Array], list[Array]]
 _UNSEEN = 1e-6  # probability of a value that was not among the labels, and the least of any
 
 
-class Labelled(NamedTuple):
+class LabelledRows(NamedTuple):
     """Rows of features with labels from 0 to m - 1."""
 
     X: Array
     y: Ints
     m: int
 
-    def some(self, most: int, rng: np.random.Generator) -> Labelled:
+    def some(self, most: int, rng: np.random.Generator) -> LabelledRows:
         """At most so many rows, none of the values reduced to less than half an equal share if it can be helped."""
         if len(self.y) <= most:
             return self
@@ -508,7 +508,7 @@ class Labelled(NamedTuple):
         wanted = least + np.floor((most - least.sum()) * (counts - least) / max((counts - least).sum(), 1)).astype(int)
         rows = [rng.permutation(np.flatnonzero(self.y == i))[: wanted[i]] for i in range(self.m)]
         chosen = np.sort(np.concatenate(rows))
-        return Labelled(self.X[chosen], self.y[chosen], self.m)
+        return LabelledRows(self.X[chosen], self.y[chosen], self.m)
 
 
 class Fitter(Protocol):
@@ -523,7 +523,7 @@ class Fitter(Protocol):
         """What learning leaves open, for m values; the one in the middle is the usual one."""
         ...
 
-    def learn(self, data: Labelled, settings: Sequence[float], rng: np.random.Generator) -> Predict:
+    def learn(self, data: LabelledRows, settings: Sequence[float], rng: np.random.Generator) -> Predict:
         """Learn with each of these settings."""
         ...
 
@@ -571,7 +571,7 @@ class LogisticFitter:
         """Penalties."""
         return self.penalties
 
-    def learn(self, data: Labelled, settings: Sequence[float], rng: np.random.Generator) -> Predict:
+    def learn(self, data: LabelledRows, settings: Sequence[float], rng: np.random.Generator) -> Predict:
         """Learn with each penalty."""
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
@@ -608,7 +608,7 @@ class BoostingFitter:
         rounds = self.trees if m == 2 else max(2 * self.trees // m, 20)
         return tuple(k for k in range(1, rounds + 1) if k in (1, 2, 3, 4, 6, 8) or k % 5 == 0)
 
-    def learn(self, data: Labelled, settings: Sequence[float], rng: np.random.Generator) -> Predict:
+    def learn(self, data: LabelledRows, settings: Sequence[float], rng: np.random.Generator) -> Predict:
         """Grow as many trees as the greatest setting says; the others are stages of it."""
         from sklearn.ensemble import HistGradientBoostingClassifier
 
@@ -652,7 +652,7 @@ class NeighboursFitter:
         """Numbers of neighbours."""
         return self.numbers
 
-    def learn(self, data: Labelled, settings: Sequence[float], rng: np.random.Generator) -> Predict:
+    def learn(self, data: LabelledRows, settings: Sequence[float], rng: np.random.Generator) -> Predict:
         """Keep the rows."""
         from sklearn.neighbors import NearestNeighbors
 
@@ -689,7 +689,7 @@ def one_thread() -> Iterator[None]:
         yield
 
 
-def _rows(data: Labelled, cells: int) -> int:
+def _rows(data: LabelledRows, cells: int) -> int:
     """How many rows are learned from at most."""
     return max(cells // max(int(data.X.shape[1]), 1), 5_000)
 
@@ -810,8 +810,8 @@ class Neighbours(TableLearner):
     fitter: Fitter = field(default=NeighboursFitter(), repr=False)
 
 
-def _rows_of(X: Array, cases: Cases, where: NDArray[np.bool_]) -> Labelled:
-    return Labelled(X[where.ravel()], cases.truth[where], cases.m)
+def _rows_of(X: Array, cases: Cases, where: NDArray[np.bool_]) -> LabelledRows:
+    return LabelledRows(X[where.ravel()], cases.truth[where], cases.m)
 
 
 def _best_setting(held: list[list[Array]], cases: Cases, splits: Sequence[Split], rng: np.random.Generator) -> int:
@@ -920,9 +920,9 @@ def means_of(cases: Cases, window: Window) -> Array:
     """
     columns = []
     for c in range(cases.d):
-        now = mean(running(cases.outputs[:, c]), window)
+        now = mean(cumulate(cases.outputs[:, c]), window)
         # the window a reading earlier: what is before the first reading is left out of both
-        before = shifted(now, 1)
+        before = shift(now, 1)
         columns += [now[-1], before[-1]] if cases.once else [now.ravel(), before.ravel()]
     return np.stack(columns, axis=1)
 
@@ -1038,9 +1038,9 @@ def _statistics(outputs: Array, recipe: Recipe, w: int) -> list[Array]:
     found = []
     for c in range(outputs.shape[1]):
         x = outputs[:, c] - recipe.centre[c]
-        change = x - shifted(x, 1)
+        change = x - shift(x, 1)
         after, before = leading(w), Window(w, -1)
-        levels, run, squares = running(x), running(change), running(change * change)
+        levels, run, squares = cumulate(x), cumulate(change), cumulate(change * change)
         floor = _TINY * recipe.step[c]
         # the difference into the first reading of the window belongs to neither side
         later, earlier = Window(-1, w), before
