@@ -395,7 +395,7 @@ def audit_text(audit: Audit, width: int = 120) -> str:
 
 
 def _notes(audit: Audit) -> list[str]:
-    distortion = list(zip(audit.distortion, audit.mean_reading, strict=True))
+    distortion = list(zip(audit.distortion, audit.mean_reading, strict=True)) if audit.distortion else []
     bound = None if audit.bound is None else text.error_bound(audit.bound, audit.moving)
     theorem = [note for note in (text.by_theorem(bound), rate(audit)) if note]
     rest = text.figure_notes(audit.confidence, distortion, audit.prior_error)
