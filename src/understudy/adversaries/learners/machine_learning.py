@@ -1289,7 +1289,7 @@ class MixtureReader:
 def local_features(Y: Array, look: Look | None = None) -> Array:
     """What is looked at, (F, T, N), in outputs (T, d, N); NaN where a reading is missing.
 
-    >>> features(np.zeros((50, 2, 3))).shape
+    >>> local_features(np.zeros((50, 2, 3))).shape
     (10, 50, 3)
     """
     T, d, N = Y.shape
