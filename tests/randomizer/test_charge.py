@@ -637,7 +637,7 @@ def test_a_kernel_that_forgets_the_residual_is_refused(tmp_path):
         greedy = made((None, None), **demand).randomizer.counts.tolist()
         made(**demand).save(path, models=False)
         rewrite(path, lambda content, kernel=greedy: content.update(kernel=kernel))
-        with pytest.raises(StoredFileError, match="not a solution|does not keep"):
+        with pytest.raises(StoredFileError, match=r"not a solution|does not keep"):
             us.load_design(path)
 
 
