@@ -815,9 +815,9 @@ def quickstart(
             why = f"nothing was disguised: {error}"
     found_out = None
     if audit and not why:
-        basis = read(on or source, columns) if after is None else after
+        rows = read(on or source, columns) if after is None else after
         try:
-            found_out = _audit_held_out(design, columns, before, basis, out)
+            found_out = _audit_held_out(design, columns, before, rows, out)
             step("audit", f"{out / AUDIT}; {outcome(found_out)}")
         except UnderstudyError as error:
             why = f"no audit was made: {error}"
@@ -836,7 +836,7 @@ def quickstart(
 
 def _audit_held_out(design: AnyDesign, columns: Columns, learned: Table, judged: Table, out: Path) -> Audit:
     """Attack the design on rows that it has not seen, by adversaries who know those that it was made from."""
-    train, rows = (rows_of(design, table, columns).recording for table in (learned, basis))
+    train, rows = (rows_of(design, table, columns).recording for table in (learned, judged))
     made = run_audit(design, rows, {"train": train}, AuditOptions())
     write_audit(made.audit, design, AuditOutputs(out=out / AUDIT), made.scores)
     return made.audit
