@@ -138,7 +138,7 @@ def test_the_filter_is_as_good_after_one_reading_as_after_many():
     """The best adversary of disguised readings, simulated (binomial, false alarm 1e-6); the twin skips the filter."""
     design = us.design(room.family(), room.PSEUDO, leakage=0.3, horizon=50, distortion="mae")
     assert np.flatnonzero(design.randomizer.kernel.any(axis=0)).tolist() == [0, 5]  # it plays 0 or 1
-    assert design.guarantee.bayes_error == E
+    assert design.guarantee.bayes_error == pytest.approx(E, rel=1e-13)
     T, n, rng = 3, 40_000, np.random.default_rng(5)
     played = rng.random(n) < E
     Y = us.sample(room.room(1), T, n=n, rng=rng)
@@ -159,7 +159,7 @@ def test_noise_must_grow_for_ever_and_the_filter_levels_off(outcome):
         assert n[f"{name}_ppm_50"] > 20 * n["filter_ppm_50"]
         assert n[f"{name}_ppm_1000"] > 80 * n["filter_ppm_1000"]
     assert n["laplace_ppm_1000"] / n["gaussian_ppm_1000"] == pytest.approx(math.sqrt(math.pi / 2), rel=0.015)
-    assert n["error_gaussian_kept_1000"] < 1e-9 < E <= n["error_filter_1000"]
+    assert n["error_gaussian_kept_1000"] < 1e-9 < E * (1.0 - 1e-13) <= n["error_filter_1000"]
 
 
 def test_the_figure_has_units_and_no_adversary_below_the_filter_line(outcome):
@@ -167,7 +167,7 @@ def test_the_figure_has_units_and_no_adversary_below_the_filter_line(outcome):
     left, right = figure.axes
     assert left.get_ylabel() == "mean absolute distortion (ppm)"
     assert left.get_xscale() == left.get_yscale() == "log"
-    assert (right.lines[0].get_ydata() >= E).all()
+    assert (right.lines[0].get_ydata() >= E * (1.0 - 1e-13)).all()
     assert len({(line.get_color(), str(line.get_linestyle())) for line in left.lines}) == 4
     figure.canvas.draw()
 

@@ -302,10 +302,10 @@ class Truncated(NamedTuple):
 def truncate(a: Numbers, b: Numbers, half: Numbers) -> Truncated:
     """The standard normal given that it lies between `a` and `b`; `half` is half the width, inf if that is.
 
-    >>> cell = truncated(-0.5, 0.5, 0.5)
+    >>> cell = truncate(-0.5, 0.5, 0.5)
     >>> round(cell.log_probability, 12), cell.mean, round(cell.variance, 12)
     (-0.959916333696, 0.0, 0.080589154601)
-    >>> cell = truncated(40.0, math.inf, math.inf)
+    >>> cell = truncate(40.0, math.inf, math.inf)
     >>> round(cell.log_probability, 9), round(cell.mean, 9)
     (-804.608442014, 40.024968847)
     """
@@ -423,9 +423,9 @@ def _one(a: float, b: float, half: float) -> tuple[float, float, float]:
 def scores(a: Numbers, b: Numbers, log_probability: Numbers, v: Numbers) -> Numbers:
     """Randomised score of a cell of the standard normal: Phi^-1(Phi(a) + v (Phi(b) - Phi(a))), between a and b.
 
-    >>> round(float(scores(-1.0, 1.0, truncated(-1.0, 1.0, 1.0).log_probability, 0.5)), 12) + 0.0
+    >>> round(float(scores(-1.0, 1.0, truncate(-1.0, 1.0, 1.0).log_probability, 0.5)), 12) + 0.0
     0.0
-    >>> cell = truncated(40.0, 41.0, 0.5)
+    >>> cell = truncate(40.0, 41.0, 0.5)
     >>> round(float(scores(40.0, 41.0, cell.log_probability, 0.5)), 9)
     40.017314127
     """

@@ -417,7 +417,7 @@ def mixture_value(z: Array, parts: Components, table: Table | None = None) -> Ar
 def blend_scores(z: Array, log_w: Array) -> Array:
     """Score of a mixture from those of its components; infinite where every component is, NaN where one is.
 
-    >>> blended_score(np.array([[-1.0, 40.0], [1.0, 60.0]]), np.log([[0.5], [0.5]])).round(6).tolist()
+    >>> blend_scores(np.array([[-1.0, 40.0], [1.0, 60.0]]), np.log([[0.5], [0.5]])).round(6).tolist()
     [0.0, 40.017314]
     """
     from scipy.special import ndtr, ndtri

@@ -518,7 +518,7 @@ def mix(weights: Sequence[float], laws: Sequence[Law]) -> Law:
     """The mixture of laws of one number; atoms must be laws on the same values.
 
     >>> a, b = Atoms([0.0, 1.0], [0.5, 0.5]), Atoms([0.0, 1.0], [0.1, 0.9])
-    >>> mixed([0.5, 0.5], [a, b]).probabilities.round(12).tolist()
+    >>> mix([0.5, 0.5], [a, b]).probabilities.round(12).tolist()
     [0.3, 0.7]
     """
     kept = [i for i, weight in enumerate(weights) if weight > 0.0]
@@ -541,7 +541,7 @@ def mix_probabilities(weights: Sequence[float] | Array, probabilities: Sequence[
 def reweight(weights: Sequence[float], logs: Sequence[float]) -> list[float]:
     """w_i exp(log_i), normalised in logarithms: an unlikely reading leaves the least unlikely component.
 
-    >>> reweighted([0.5, 0.5], [-2000.0, -2000.0])
+    >>> reweight([0.5, 0.5], [-2000.0, -2000.0])
     [0.5, 0.5]
     """
     if any(math.isnan(log) for log in logs):

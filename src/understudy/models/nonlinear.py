@@ -278,7 +278,7 @@ def cloud(k: int, points: Array, log_weights: Array) -> Cloud:
 def normalise(log_weights: Array) -> Array:
     """Log-weights of sum 1; all -inf stays so.
 
-    >>> np.exp(normalised(np.array([-1000.0, -1000.0]))).round(12).tolist()
+    >>> np.exp(normalise(np.array([-1000.0, -1000.0]))).round(12).tolist()
     [0.5, 0.5]
     """
     top = log_weights.max()
@@ -496,7 +496,7 @@ def stretch_grid(extent: Extent, count: int) -> Grid:
     x(u) = centre + s (u + exp(u - B) - exp(-u - B)) with u evenly spaced: an analytic map, so that the
     trapezoid rule in u loses nothing.
 
-    >>> grid = stretched(Extent(-1.0, 1.0, -1e6, 1e6), 101)
+    >>> grid = stretch_grid(Extent(-1.0, 1.0, -1e6, 1e6), 101)
     >>> bool(abs(grid.points[0] + 1e6) < 1.0), float(grid.points[50])
     (True, 0.0)
     >>> density = 1.0 / (np.pi * (1.0 + grid.points**2))
@@ -581,7 +581,7 @@ def locate(log_density: LogDensity, extent: Extent) -> Extent | None:
     Coarse grids are laid one after the other: outward while the density is still high at an end, inward
     to where it is. One cell more on each side is kept, since the mass may lie between two points.
 
-    >>> narrow = located(lambda x: -0.5 * ((x - 200.0) / 0.01) ** 2, Extent(-3.0, 3.0, -9.0, 9.0))
+    >>> narrow = locate(lambda x: -0.5 * ((x - 200.0) / 0.01) ** 2, Extent(-3.0, 3.0, -9.0, 9.0))
     >>> bool(199.8 < narrow.low < 200.0 < narrow.high < 200.2)
     True
     """

@@ -309,7 +309,7 @@ def colour_on_grid(z: Array, model: OnGrid) -> Array | None:
     >>> import scipy.stats
     >>> import understudy as us
     >>> inside = us.AutoRegressive(0.5, noise=us.Scalar(scipy.stats.t(3.0)))
-    >>> coloured(np.zeros((2, 1, 3)), OnGrid(inside, step=0.1)).shape
+    >>> colour_on_grid(np.zeros((2, 1, 3)), OnGrid(inside, step=0.1)).shape
     (2, 1, 3)
     """
     inside = model.model
@@ -353,7 +353,7 @@ def score_on_grid(Y: Array, which: Index | Ints, members: Sequence[OnGrid], v: A
     >>> import scipy.stats
     >>> import understudy as us
     >>> sensor = OnGrid(us.AutoRegressive(0.5, noise=us.Scalar(scipy.stats.t(3.0))), step=0.5)
-    >>> scored(np.array([[0.0], [0.5], [0.0]]), np.zeros(3, dtype=int), [sensor], np.full((3, 1), 0.5)).shape
+    >>> score_on_grid(np.array([[0.0], [0.5], [0.0]]), np.zeros(3, dtype=int), [sensor], np.full((3, 1), 0.5)).shape
     (3, 1)
     """
     inside: list[Any] = [member.model for member in members]

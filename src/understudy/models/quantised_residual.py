@@ -598,7 +598,7 @@ def move_by(linear: GaussMarkov, steps: int) -> Move:
     """So many steps of a constant model, by doubling.
 
     >>> room = GaussMarkov(A=0.5, C=1.0, Q=1.0, R=1.0, b=1.0)
-    >>> [part.item() for part in moved_by(room, 3)]
+    >>> [part.item() for part in move_by(room, 3)]
     [0.125, 1.75, 1.3125]
     """
     n, system = linear.states, linear.at(1)
@@ -615,7 +615,7 @@ def start_at(linear: GaussMarkov, time: int) -> GaussMarkov:
     """A constant model that starts at a later time, with the law that the state has then if nothing was read.
 
     >>> room = GaussMarkov(A=0.5, C=1.0, Q=0.75, R=1.0, b=1.0, mean0=0.0, cov0=1.0)
-    >>> late = started_at(room, 2)
+    >>> late = start_at(room, 2)
     >>> late.mean0.item(), late.cov0.item()
     (1.5, 1.0)
     """
