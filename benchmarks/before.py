@@ -63,7 +63,10 @@ def measured(row: str) -> float:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from understudy.apply.apply_file import apply_file
+    try:
+        from understudy.apply.apply_file import apply_file
+    except ImportError:  # its place until 0.2
+        from understudy.files.applying import apply_file
 
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "in.parquet", Path(folder) / "out.parquet"

@@ -1062,7 +1062,7 @@ def _runs(*columns: Ints | Mask) -> Iterable[tuple[int, int]]:
     >>> list(_runs(np.array([0, 0, 1, 1]), np.array([5, 5, 5, 6])))
     [(0, 2), (2, 3), (3, 4)]
     """
-    changes = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+    changes = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
     ends = [*(np.flatnonzero(changes) + 1).tolist(), len(columns[0])] if len(columns[0]) else []
     return zip([0, *ends], ends, strict=False)
 

@@ -229,7 +229,12 @@ class Watch:
 
     def many(self, Y: Array) -> None:
         """Further readings (T, d)."""
-        y = Y[:, self._channels]
+        y = Y if len(self._channels) == Y.shape[1] else Y[:, self._channels]
+        if len(y) > ROW and not self.count:
+            # a row of 64 holds two neighbours of every 32nd reading; most often there are none, and all is said
+            some = np.asarray(_coarse(y[:: ROW // 2]).any(axis=1))
+            if not (some[1:] & some[:-1]).any() and not some[-1] and not _coarse(y[-1:]).any():
+                return
         y = y[~np.isnan(y).any(axis=1)]
         coarse = np.concatenate((np.ones(self.count, dtype=bool), _coarse(y).any(axis=1)))
         rows = np.diff(np.flatnonzero(~coarse), prepend=-1, append=len(coarse)) - 1

@@ -25,7 +25,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from understudy._types import Array, Json, Numbers, Value
+from understudy._types import Array, Ints, Json, Numbers, Value
 from understudy.errors import (
     ConfigurationError,
     LedgerError,
@@ -36,14 +36,13 @@ from understudy.errors import (
 )
 from understudy.models.gauss_markov import GaussMarkov, gauss_markov
 from understudy.stream import snapshot as snapshots
-from understudy.stream.cadence import TIME, Cadence, Duration, Key, Keys, number_keys
+from understudy.stream.cadence import TIME, Cadence, Duration, Key, Keys, number_key_array, number_keys
 from understudy.stream.engine import (
     UNKNOWN,
     Batch,
     EpochRequest,
     Recorder,
     Setup,
-    Sources,
     StreamDesign,
     StreamState,
     Thetas,
@@ -412,14 +411,17 @@ class Stream:
         """Outputs of a few finite readings of one channel."""
         recorder = self._recorder
         with self._guard:
-            kind, numbers, sources, old = self._known(len(values), keys, theta)
+            at = recorder.current().position
+            sources = recorder.sources(theta, len(values))
+            kind, numbers = number_keys(at.kind, at.readings, keys, len(values))
+            old = self._known(kind, numbers, at.last)
             out = [float(self._again(numbers[i], i)) for i in range(old)]
             if old == len(values):
                 return out
             if recorder.watch is not None:
                 for y in values[old:]:
                     recorder.watch.one(y)
-            new = values[old:], kind, numbers[old:], sources, old
+            new = values[old:], kind, numbers[old:], sources[old:], old
             out += recorder.record(lambda run: run.few(*new), recorder.state)
             if len(out) < len(values):
                 raise self._setup.cut_short(np.array(out)[:, None])
@@ -430,33 +432,29 @@ class Stream:
         finite_or_missing(Y)  # an infinity is refused before anything happens
         recorder = self._recorder
         with self._guard:
-            kind, numbers, sources, old = self._known(len(Y), keys, theta)
+            at = recorder.current().position
+            sources = recorder.sources(theta, len(Y))
+            kind, numbers = number_key_array(at.kind, at.readings, keys, len(Y))
+            old = self._known(kind, numbers, at.last)
             before = np.empty((old, Y.shape[1]))
             for i in range(old):
-                before[i] = self._again(numbers[i], i)
+                before[i] = self._again(int(numbers[i]), i)
             if old == len(Y):
                 return before
             if recorder.watch is not None:
                 recorder.watch.many(Y[old:])
             out = recorder.record(
-                lambda run: run.batch(Batch(Y[old:], kind, numbers[old:], sources, old)), recorder.state
+                lambda run: run.batch(Batch(Y[old:], kind, numbers[old:], sources[old:], old)), recorder.state
             )
             out = np.concatenate([before, out]) if old else out
             if len(out) < len(Y):
                 raise self._setup.cut_short(out)
             return out
 
-    def _known(self, count: int, keys: Keys | None, theta: Thetas | None) -> tuple[str, list[int], Sources, int]:
-        """The keys of readings; how many of them have been here before; and the private values of the others."""
-        recorder = self._recorder
-        at = recorder.current().position
-        sources = recorder.sources(theta, count)
-        kind, numbers = number_keys(at.kind, at.readings, keys, count)
-        recorder.setup.check_keys(kind)
-        if at.last is None or numbers[0] > at.last:
-            return kind, numbers, sources, 0
-        old = bisect_right(numbers, at.last)
-        return kind, numbers, sources[old:], old
+    def _known(self, kind: str, numbers: list[int] | Ints, last: int | None) -> int:
+        """How many of these keys have been here before."""
+        self._recorder.setup.check_keys(kind)
+        return 0 if last is None or numbers[0] > last else bisect_right(numbers, last)
 
     def _again(self, number: int, position: int) -> Numbers:
         """The output that was released under a key."""

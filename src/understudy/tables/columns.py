@@ -375,8 +375,10 @@ class ArrowColumn:
         array = self.array if types.is_dictionary(self.array.type) else self.array.dictionary_encode()
         cells = ArrowColumn(array.dictionary).cells()
         words = [cell.strip(_BLANKS) if isinstance(cell, str) else plain(cell) for cell in cells]
-        codes = array.indices.cast("int64").fill_null(len(words)).to_numpy(zero_copy_only=False)
-        return Entries([*words, None], np.asarray(codes, dtype=np.intp))
+        codes = array.indices
+        if codes.null_count:
+            codes = codes.cast("int64").fill_null(len(words))
+        return Entries([*words, None], codes.to_numpy(zero_copy_only=False).astype(np.intp))
 
     def texts(self) -> list[str]:
         """As text; what is not there is empty."""

@@ -66,12 +66,18 @@ class ParquetReader:
         return kind.value_type if types.is_dictionary(kind) else kind
 
     @property
-    def compressions(self) -> dict[str, str]:
-        """The compression of each column, by the first row group."""
+    def chunks(self) -> dict[str, pa.parquet.ColumnChunkMetaData]:
+        """What the first row group says of each column."""
         metadata = self._file.metadata
         group = metadata.row_group(0) if metadata.num_row_groups else None
-        chunks = [] if group is None else [group.column(i) for i in range(group.num_columns)]
-        return {chunk.path_in_schema: chunk.compression.lower() for chunk in chunks}
+        found = [] if group is None else [group.column(i) for i in range(group.num_columns)]
+        return {chunk.path_in_schema: chunk for chunk in found}
+
+
+def _has_codes(chunk: pa.parquet.ColumnChunkMetaData) -> bool:
+    """Whether a column is kept as codes of a dictionary throughout: one of many different numbers outgrows it."""
+    outgrown = "PLAIN" in chunk.encodings and chunk.total_uncompressed_size > 4 * chunk.num_values
+    return chunk.has_dictionary_page and not outgrown
 
 
 class ParquetWriter:
@@ -94,9 +100,11 @@ class ParquetWriter:
         # how readings are packed is ours: the packing of the raw ones tells of them
         packing, coded = dict.fromkeys(names, "snappy"), list(layout.kept)
         if source is not None:
-            used = source.compressions
+            chunks = source.chunks
+            used = {name: chunk.compression.lower() for name, chunk in chunks.items()}
             packing |= {name: used[name] for name in coded if used.get(name) in _CODECS}
             packing |= {name: "none" for name in coded if used.get(name) == "uncompressed"}
+            coded = [name for name in coded if name in chunks and _has_codes(chunks[name])]
         self._writer = arrow.part("parquet").ParquetWriter(
             file, self.schema, compression=packing, use_dictionary=coded or False
         )
