@@ -673,19 +673,19 @@ class _GridLaw(Frozen, Generic[State]):
 
     def _start(self, rows: Sequence[Numbers]) -> State:
         """What is known before any channel is; `rows` are the readings, or the scores, of all channels."""
-        raise NotImplementedError
+        raise NotImplementedError  # each subclass has its own
 
     def _score(self, i: int, state: State, y: Numbers, v: Numbers) -> tuple[Numbers, State]:
         """The score of channel i, and what is known after it."""
-        raise NotImplementedError
+        raise NotImplementedError  # each subclass has its own
 
     def _value(self, i: int, state: State, z: Numbers) -> tuple[Numbers, State]:
         """What is reported for channel i, and what is known after it."""
-        raise NotImplementedError
+        raise NotImplementedError  # each subclass has its own
 
     def _log_probability(self, i: int, state: State, y: Numbers) -> tuple[Numbers, State]:
         """Logarithm of the probability of the cell, and what is known after it."""
-        raise NotImplementedError
+        raise NotImplementedError  # each subclass has its own
 
     def score(self, y: ArrayLike, v: ArrayLike | None = None) -> Numbers:
         """Randomised scores; `v` are uniforms in (0, 1), one for each reading."""

@@ -240,21 +240,21 @@ class AnyDesign:
     @property
     def values(self) -> tuple[Any, ...]:
         """The values of the private parameter."""
-        raise NotImplementedError
+        raise NotImplementedError  # each subclass has its own
 
     @property
     def pseudo(self) -> tuple[Any, ...]:
         """The pseudo values."""
-        raise NotImplementedError
+        raise NotImplementedError  # each subclass has its own
 
     @property
     def essence(self) -> Plain:
         """What tells the design from others with the same values and models, as plain data."""
-        raise NotImplementedError
+        raise NotImplementedError  # each subclass has its own
 
     def to_content(self, models: bool = True) -> Plain:
         """What a file holds of the design; without models, probes of them alone."""
-        raise NotImplementedError
+        raise NotImplementedError  # each subclass has its own
 
     def save(self, path: str | os.PathLike[str], models: bool = True) -> str:
         """Write the design to a JSON file, models included, and return its fingerprint; `us.load_design` reads it.

@@ -97,11 +97,11 @@ class PrivacyCard:
     @property
     def card(self) -> Card:
         """The whole card in words."""
-        raise NotImplementedError
+        raise NotImplementedError  # each subclass has its own
 
     def to_dict(self) -> Plain:
         """The card as plain data."""
-        raise NotImplementedError
+        raise NotImplementedError  # each subclass has its own
 
     def __eq__(self, other: object) -> bool:
         return self.to_dict() == other.to_dict() if type(other) is type(self) else NotImplemented
