@@ -90,6 +90,7 @@ if TYPE_CHECKING:
     from understudy.randomizer.pseudo import optimise_pseudo as optimise_pseudo
     from understudy.stream.inspection import backup_ledger as backup_ledger
     from understudy.stream.ledger import Ledger as Ledger
+    from understudy.stream.randomness import MasterKey as MasterKey
     from understudy.stream.stream import Stream as Stream
     from understudy.transform.core import Transform as Transform
     from understudy.transform.core import colour as colour
@@ -177,6 +178,7 @@ _HOME = {
     "worst_prior": "randomizer.priors",
     "backup_ledger": "stream.inspection",
     "Ledger": "stream.ledger",
+    "MasterKey": "stream.randomness",
     "Stream": "stream.stream",
     "Transform": "transform.core",
     "colour": "transform.core",

@@ -1,8 +1,8 @@
 """The command line: every command with its options, declarations only.
 
 What a command does stands in `file_commands` (fit, apply, audit), `design_commands` (design, report, guarantee),
-`quickstart`, `demo` and `records_commands` (ledger, info, paper), which are loaded when the command is called: help is
-quick. Options that several commands share are declared once, in `options`.
+`quickstart`, `demo` and `records_commands` (ledger, key, info, paper), which are loaded when the command is called:
+help is quick. Options that several commands share are declared once, in `options`.
 """
 
 from __future__ import annotations
@@ -256,6 +256,40 @@ def ledger_backup(
     from understudy.cli.records_commands import backup
 
     backup(path, copy, as_json)
+
+
+keys = typer.Typer(
+    help="Make and name master keys, from which the draws of many rooms follow.",
+    no_args_is_help=True,
+    epilog=examples("understudy key new master.key"),
+)
+app.add_typer(keys, name="key", rich_help_panel=_LOOK)
+
+_KeySource = Annotated[
+    str,
+    typer.Argument(
+        metavar="KEY", help="A file, env:NAME, credential:NAME (systemd) or 'command:...', whose output is the key."
+    ),
+]
+
+
+@keys.command("new", epilog=examples("understudy key new master.key"))
+def key_new(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="The new file; one that is there is not replaced.")],
+    as_json: o.AsJson = False,
+) -> None:
+    """Make a master key, in a file that only its owner may read, and print its id."""
+    from understudy.cli.records_commands import new_key
+
+    new_key(path, as_json)
+
+
+@keys.command("show-id", epilog=examples("understudy key show-id env:UNDERSTUDY_KEY"))
+def key_show_id(source: _KeySource, as_json: o.AsJson = False) -> None:
+    """Print the id of a master key, which tells one key from another and nothing else."""
+    from understudy.cli.records_commands import show_key_id
+
+    show_key_id(source, as_json)
 
 
 @app.command(rich_help_panel=_PAPER, epilog=examples("understudy demo", "understudy demo --theta 1 --pseudo 0.6"))

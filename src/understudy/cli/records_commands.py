@@ -1,4 +1,4 @@
-"""The commands that look into what is there: info, ledger and paper.
+"""The commands that look into what is there: info, ledger, key and paper.
 
 ``understudy info`` says what is installed. ``understudy ledger`` shows what a ledger says of itself: streams, rooms,
 charges and releases, but no draw, no key and no state. ``understudy paper`` recomputes every result of the paper into a
@@ -32,6 +32,7 @@ from understudy.paper.setting import Outcome, Settings
 from understudy.stream.inspection import backup_ledger as private_copy
 from understudy.stream.inspection import released_outputs, summary
 from understudy.stream.inspection import verify as findings
+from understudy.stream.randomness import MasterKey
 from understudy.transform.backend import compiled
 
 # Info -----------------------------------------------------------------------------------------------------------------
@@ -75,6 +76,25 @@ def _installed_version(name: str) -> str:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return "not installed"
+
+
+# Master keys ----------------------------------------------------------------------------------------------------------
+
+
+def new_key(path: Path, as_json: bool) -> None:
+    """Make a master key and print its id."""
+    key = MasterKey.new()
+    key.save(path)
+    _print_id(key, as_json)
+
+
+def show_key_id(source: str, as_json: bool) -> None:
+    """Print the id of a master key."""
+    _print_id(MasterKey.read(source), as_json)
+
+
+def _print_id(key: MasterKey, as_json: bool) -> None:
+    typer.echo(json.dumps({"id": key.id}) if as_json else key.id)
 
 
 # Ledger ---------------------------------------------------------------------------------------------------------------
