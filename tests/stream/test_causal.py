@@ -16,8 +16,8 @@ import understudy as us
 from understudy.errors import BudgetError, ConfigurationError, ReadingError, RollbackError
 from understudy.randomizer.causal import design_causal
 from understudy.stream import inspection
-from understudy.stream.engine import DrawSource
 from understudy.stream.ledger_file import micronats
+from understudy.stream.randomness import DrawSource
 
 EVERY = 5
 
@@ -58,7 +58,7 @@ def test_decisions_and_charges_are_those_of_the_belief_recursion(tmp_path):
     key = np.random.default_rng(7).bytes(32)
     state, nats, expected = made.start(), 0.0, []
     for k, value in enumerate(theta[::EVERY]):
-        state, pseudo, charge = made.draw(state, value, DrawSource(key, k + 1, EVERY * k))
+        state, pseudo, charge = made.draw(state, value, DrawSource.at_tick(key, 0, k))
         nats += charge
         expected.append(pseudo)
     assert draws == expected

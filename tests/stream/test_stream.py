@@ -208,7 +208,7 @@ def test_snapshots_that_are_not_right_are_refused(design, readings):
         b"",
         b"{}",
         b"[1]",
-        json.dumps({**document, "version": 2}).encode(),
+        json.dumps({**document, "version": 3}).encode(),
         json.dumps({**document, "format": "understudy design"}).encode(),
         "text",
         None,

@@ -241,7 +241,7 @@ class FaultLayer:
 
     def _note(self, descriptor: int, record: bytes, at: int) -> int:
         self._refuse("note")
-        self.events.append(Event("note", os.fstat(descriptor).st_ino, record))
+        self.events.append(Event("note", os.fstat(descriptor).st_ino, (at, record)))
         return os.pwrite(descriptor, record, at)
 
 
@@ -301,7 +301,7 @@ def cuts(events: list[Event], variants: list[str], seed: int = 0) -> Iterator[tu
     nodes: dict[int, _Node] = {}
     names: dict[str, int] = {}  # durable
     moves: list[Event] = []  # changes of names that no sync has kept yet
-    notes: dict[int, list[bytes]] = {}
+    notes: dict[int, list[tuple[int, bytes]]] = {}
     said: list[Any] = []
 
     def settle() -> None:
@@ -374,10 +374,13 @@ def _disk(variant: str, rng: Any, nodes: Any, names: Any, moves: Any, notes: Any
                     _change(content, part)
         found[path] = bytes(content)
     kept = {}
-    for number, versions in notes.items():
-        last = {"lost": 0, "kept": len(versions)}.get(variant, rng.randint(0, len(versions)))
+    for number, writes in notes.items():
+        last = {"lost": 0, "kept": len(writes)}.get(variant, rng.randint(0, len(writes)))
+        content = bytearray()
+        for write in writes[:last]:
+            _change(content, Event("note", number, write))
         if last:
-            kept[number] = versions[last - 1]
+            kept[number] = bytes(content)
     return Disk(found, kept, list(said))
 
 

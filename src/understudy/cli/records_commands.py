@@ -112,6 +112,7 @@ def show_ledger(path: Path, as_json: bool) -> None:
         streams.add_column(name, justify="right" if name not in ("stream", "room", "design") else "left")
     for s in found["streams"]:
         name = escape(_visible(s["name"])) + (" [red](insecure: seeded)[/red]" if s["insecure"] else "")
+        name += " (untold)" if s["untold"] else ""
         numbers = (str(s["readings"]), str(s["epochs"]), str(s["outputs_kept"]), f"{s['charged_nats']:.6f}")
         streams.add_row(name, escape(_visible(s["room"])), *numbers, s["design"][:19])
     console.print(streams)

@@ -102,7 +102,7 @@ from understudy.serialize import (
     write,
 )
 from understudy.stream.cadence import Cadence, Duration
-from understudy.stream.engine import DESIGN_PRIOR, REFUSE, WITHHOLD, Clock, StreamDesign
+from understudy.stream.engine import CLOCK_INDEX, DESIGN_PRIOR, REFUSE, WITHHOLD, Clock, StreamDesign
 from understudy.stream.ledger import Ledger
 from understudy.stream.ledger_file import StreamRow, check_name
 from understudy.stream.release import DEFAULT_TERMS, Release, Terms, floating_point, release_of
@@ -549,7 +549,7 @@ class Design(AnyDesign):
 
     def stream(
         self,
-        theta: Value,
+        theta: Value = None,
         ledger: Ledger | str | os.PathLike[str] | None = None,
         name: str | None = None,
         *,
@@ -563,6 +563,9 @@ class Design(AnyDesign):
         fill: bool | None = None,
     ) -> Stream:
         """Begin a live stream: draw the pseudo value that plays `theta`, once, and remember it.
+
+        Without `theta` it is begun untold: nothing is drawn, charged or released until the private value is given, by
+        `Stream.becomes` or with a reading, and the draw is made at the first reading after that.
 
         `ledger` is a `us.Ledger` or the path of one; a stream that it has under this `name` goes on where it stood,
         without a new draw. `room` names what budgets are for; further streams of a room need `share`: "independent"
@@ -938,7 +941,8 @@ def begin_or_open(
     check_name("name", title)
     check_name("room", title if room is None else room)
     _check_floating(design)
-    options = options | _cadence(design, choices) | {"resolution": list(design.release.lattice.steps)}
+    options = options | _cadence(design, choices)
+    options |= {"resolution": list(design.release.lattice.steps), "index": CLOCK_INDEX}
     gaps = choices.gaps
     if gaps is None and "cadence" in options:
         with contextlib.suppress(ModelError):

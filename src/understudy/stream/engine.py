@@ -6,10 +6,8 @@ the stream once the ledger has it, and never if the call fails. Within a transac
 1. *Private value* (`as_sources`): given with the reading, given once for a batch, or estimated from the readings.
 2. *Epoch* (`Clock`): where the clock says that one begins, a new pseudo value is drawn, or decided on with memory. Each
    way states its cost and asks the budget before it looks at the private value. On a replay the recorded draws serve.
-3. *Random bits* (`DrawSource`): a keyed random source. The key is 256 bits of the operating system's, made once and
-   recorded with the stream; the bits of a draw are a keyed digest of the number of the epoch and of the readings before
-   it. So no draw is made twice with two outcomes: a call that failed, a replay, a restart and a snapshot that is used
-   again all get the same one.
+3. *Random bits* (`understudy.stream.randomness`): a keyed digest of the tick of the clock, so that no draw is made
+   twice with two outcomes: a call that failed, a replay, a restart and a snapshot that is used again get the same one.
 4. *Filter* (`Setup.mapping`): Theorem 1, from the private to the pseudo value. When a value changes, the process behind
    the readings does not start anew, so its predictors must not either (`hand_over_state`; theta_k enters the step into
    x_k). Gauss-Markov filters hand over filtered means and covariances; others the state of the model.
@@ -22,9 +20,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import datetime as dt
-import hashlib
 import sqlite3
-import struct
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -61,8 +57,10 @@ from understudy.stream.ledger_file import (
     StreamRow,
     micronats,
     output_checksum,
+    placeholder,
     to_stored,
 )
+from understudy.stream.randomness import BEFORE_CLOCK, DrawSource
 from understudy.stream.release import FORGIVEN, LARGEST_SCORE, Release, Watch
 from understudy.stream.rollback_guard import GuardRecord
 from understudy.transform.core import Chain, transformation
@@ -75,6 +73,7 @@ from understudy.transform.roundoff import Roundoff
 _T = TypeVar("_T")
 
 UNKNOWN = -1  # the position of a private value that nobody has given yet
+CLOCK_INDEX = "clock"  # of draws, as an option of a stream: by the tick of the clock
 REFUSE, WITHHOLD = "refuse", "withhold"  # what to do about missing readings without an exact law across them
 _MAPS = 64
 _FOR_EVER = 2**62
@@ -225,31 +224,7 @@ def as_policy(design: StreamDesign) -> tuple[PolicyModels, Policy | None, Causal
     return (policy, None, policy) if design.kind == CAUSAL else (policy, policy, None)
 
 
-# Random bits and the clock ----------------------------------------------------------------------------
-
-
-class DrawSource:
-    """Random bits of one draw: the part of a numpy Generator that draws use, as a function of a key.
-
-    >>> DrawSource(bytes(32), 3, 45).integers(1 << 53) == DrawSource(bytes(32), 3, 45).integers(1 << 53)
-    True
-    """
-
-    __slots__ = ("_count", "_index", "_key")
-
-    _label = struct.Struct("<qqq")
-
-    def __init__(self, key: bytes, epoch: int, readings: int) -> None:
-        self._key, self._index, self._count = key, (epoch, readings), 0
-
-    def __repr__(self) -> str:
-        return "DrawSource()"
-
-    def integers(self, high: int) -> int:
-        """A whole number from 0 to below `high`, which must be a power of 2."""
-        label = self._label.pack(*self._index, self._count)
-        self._count += 1
-        return int.from_bytes(hashlib.blake2b(label, key=self._key, person=b"understudy draw").digest()) % high
+# The clock --------------------------------------------------------------------------------------------
 
 
 class Clock:
@@ -431,6 +406,19 @@ class Setup:
         residual = self.policy.residual_of_block(marginal)
         return 0 if residual is None else micronats(residual[0])
 
+    def draw_source(self, at: Position, number: int, generation: int, tick: int | None) -> DrawSource:
+        """The random bits of a draw, by its index: see `understudy.stream.randomness`.
+
+        A stream that was begun by version 0.2 or before keeps the index of then: `number` of the epoch, and readings.
+        """
+        if self.row.options.get("index") != CLOCK_INDEX:
+            return DrawSource(self.row.secret, number, at.readings)
+        if self.clock.length is None:
+            tick = 0
+        elif tick is None:
+            tick = BEFORE_CLOCK if at.tick is None else at.tick
+        return DrawSource.at_tick(self.row.secret, generation, tick)
+
     def holds(self) -> bool:
         """Whether the room keeps its last draw when the budget is spent."""
         return self.ledger is not None and self.ledger.holds(self.row.room)
@@ -466,11 +454,12 @@ class Setup:
 
 
 class EpochDraw(NamedTuple):
-    """A draw: its epoch, what it cost in micro-nats, and the memory of the policy after it."""
+    """A draw: its epoch, what it cost in micro-nats, the memory of the policy after it, and its generation."""
 
     epoch: EpochRow
     cost: int
     memory: Memory | None = None
+    generation: int = 0
 
     def __repr__(self) -> str:
         return f"EpochDraw({self.epoch.epoch})"
@@ -485,24 +474,30 @@ class EpochRequest(NamedTuple):
     """Probabilities of the private values at this epoch; None where they are unknown."""
     tick: int | None = None
     """The number of the epoch by the clock; None where no clock asks for it."""
+    again: bool = False
+    """Whether it is drawn again although no clock asks for it: that begins a generation."""
 
 
 def first_draw(setup: Setup, source: int) -> EpochDraw:
     """The draw that a stream begins with, charged at the prior of the design.
 
-    A policy with memory decides at the first reading, whose time it must know. Until then a value is set down that
-    nothing is read under, and that says nothing.
+    A policy with memory decides at the first reading, whose time it must know; and a stream whose private value nobody
+    has given yet draws at the first reading after it was. Until then a value is set down that nothing is read under,
+    and that says nothing.
     """
     if setup.causal is not None:
         setup.check_changes()
-        return EpochDraw(EpochRow(0, max(source, 0), 0, True), 0)
+        return EpochDraw(placeholder(source), 0)
     leading = setup.leading_draw()
-    if leading is not None:
+    if leading is not None and not leading.is_placeholder:
         return EpochDraw(leading._replace(source=source, held=False), 0)
+    if leading is not None or source == UNKNOWN:
+        return EpochDraw(placeholder(source), 0)
     cost = micronats(setup.epochs.leakage_of_draw(DESIGN_PRIOR))
     if not setup.charge(DRAW, cost, 0):
         raise BudgetError(f"the budget of {setup.row.room!r} does not allow the draw; nothing is released")
-    return EpochDraw(EpochRow(0, source, setup.epochs.draw(source, DrawSource(setup.row.secret, 0, 0)), False), cost)
+    bits = setup.draw_source(Position(), 0, 0, None)
+    return EpochDraw(EpochRow(0, source, setup.epochs.draw(source, bits), False), cost)
 
 
 # Private values: one for a whole batch, one for each reading, or estimated from the readings ----------
@@ -888,7 +883,7 @@ class Transaction:
                 raise setup.no_budget()
         after = Position(
             at.readings + count, last, kind, at.source, at.tick, block, at.per_block, at.stopped, at.epoch,
-            at.charged + cost + floating, self._serial, at.memory, state,
+            at.charged + cost + floating, self._serial, at.generation, at.memory, state,
         )  # fmt: skip
         self._move(after)
 
@@ -909,11 +904,11 @@ class Transaction:
         at, setup = self.live.position, self.setup
         if source == UNKNOWN:
             raise ReadingError(f"reading {position}: the private value has not been told; give theta with the readings")
-        tick = setup.clock.tick(number)
-        if tick is not None and tick != at.tick:
-            if at.tick is None and at.readings == 0 and setup.causal is None:
+        tick, waits = setup.clock.tick(number), setup.causal is None and self.live.epoch.is_placeholder
+        if waits or (tick is not None and tick != at.tick):
+            if not waits and at.tick is None and at.readings == 0 and setup.causal is None:
                 self._move(at._replace(tick=tick))  # the draw that the stream began with is of its first epoch
-            elif self.next_epoch(EpochRequest(source, None, tick)):
+            elif self.next_epoch(EpochRequest(source, DESIGN_PRIOR if waits else None, tick)):
                 return True
             elif released and setup.causal is not None:
                 return False
@@ -959,6 +954,7 @@ class Transaction:
             stopped=0,
             epoch=draw.epoch.epoch,
             charged=at.charged + draw.cost,
+            generation=draw.generation,
             memory=draw.memory,
             state=self._state_under(causal),
         )
@@ -974,11 +970,11 @@ class Transaction:
         it does not and the room holds, the draw stays, or the decision is made without a look at the private value.
         """
         setup, at, source, policy = self.setup, self.live.position, request.source, self.setup.causal
-        number = at.epoch + 1
+        number, generation = at.epoch + 1, at.generation
         row = None if self._recorded is None else self._recorded(number)
         leading = setup.leading_draw(at.epoch)
         if leading is not None:
-            return EpochDraw(row or leading._replace(source=source, held=False), 0)
+            return EpochDraw(row or leading._replace(source=source, held=False), 0, None, generation)
         memory: Memory = ()
         if policy is None:
             kind, cost = DRAW, micronats(setup.epochs.leakage_of_draw(request.marginal))
@@ -990,16 +986,18 @@ class Transaction:
             kind, cost = DECISION, after - before
             choose, quiet = partial(policy.choose, memory), partial(policy.quiet, memory)
         if row is None and self._charge(kind, cost, number):
-            row = EpochRow(number, source, choose(source, DrawSource(setup.row.secret, number, at.readings)), False)
+            generation += request.again
+            bits = setup.draw_source(at, number, generation, request.tick)
+            row = EpochRow(number, source, choose(source, bits), False)
         elif row is None and setup.holds() and (column := quiet()) is not None:
             row = EpochRow(number, source, column, True)
         if row is None:
             return None
         cost = 0 if row.held else cost
         if policy is None:
-            return EpochDraw(row, cost)
+            return EpochDraw(row, cost, None, generation)
         memory = policy.after(memory, row.draw, row.held)
-        return EpochDraw(row, cost, memory if setup.estimator is None else (memory, at.memory[1]))
+        return EpochDraw(row, cost, memory if setup.estimator is None else (memory, at.memory[1]), generation)
 
     def _memory_at(self, policy: CausalPolicy, tick: int) -> Memory:
         """The memory before a decision at this number of the clock."""
@@ -1033,9 +1031,10 @@ class Transaction:
                 last=last,
                 kind=seen.kind or at.kind,
                 tick=None if last is None else self.setup.clock.tick(last),
+                generation=max(at.generation, seen.generation),
             )
         )
-        if not self.next_epoch(EpochRequest(source)):
+        if not self.next_epoch(EpochRequest(source, again=True)):
             raise self.setup.no_budget()
 
     def book_lost(self, seen: GuardRecord) -> None:
@@ -1119,7 +1118,7 @@ class Recorder:
 
         result = ledger.transact(recorded)
         self.state, self.setup = run.live, run.setup
-        ledger.rollback_guard.note(self.setup.row.id, run.live.position)
+        ledger.rollback_guard.note({self.setup.row.id: run.live.position})
         return result
 
     def sources(self, theta: Thetas | None, count: int) -> Sources:

@@ -56,13 +56,14 @@ def summary(path: Path) -> dict[str, Any]:
                 "design": design,
                 "insecure": bool(insecure),
                 "stopped": bool(stopped),
+                "untold": bool(unknown) and not json.loads(options).get("estimated"),
                 "epochs": epochs,
                 "readings": readings,
                 "outputs_kept": kept,
                 "charged_nats": charged / MICRO,
             }
-            for name, room, design, insecure, stopped, readings, epochs, kept, charged in db.execute(
-                "SELECT s.name, s.room, s.design, s.insecure, t.stopped, t.count, "
+            for name, room, design, insecure, options, stopped, unknown, readings, epochs, kept, charged in db.execute(
+                "SELECT s.name, s.room, s.design, s.insecure, s.options, t.stopped, t.source < 0, t.count, "
                 "(SELECT count(*) FROM epochs e WHERE e.stream = s.id), "
                 "(SELECT count(*) FROM outputs o WHERE o.stream = s.id), "
                 "t.charged FROM streams s JOIN states t ON t.stream = s.id ORDER BY s.id"

@@ -53,7 +53,7 @@ from understudy.stream.snapshot import dump, load
 _OUTPUT = "INSERT INTO outputs VALUES (?, ?, ?, ?)"
 _STATE = (
     "UPDATE states SET count = ?, last = ?, kind = ?, source = ?, tick = ?, block = ?, per_block = ?, stopped = ?, "
-    "epoch = ?, charged = ?, serial = ?, memory = ?, state = ?, digest = ? WHERE stream = ?"
+    "epoch = ?, charged = ?, serial = ?, generation = ?, memory = ?, state = ?, digest = ? WHERE stream = ?"
 )
 _SHARED = {"residual": "AND epoch = ? ", "decision": "AND epoch <= ? "}  # kinds of which many go into one row
 _DAY = 86_400

@@ -74,6 +74,16 @@ class EpochRow(NamedTuple):
     def __repr__(self) -> str:
         return f"EpochRow({self.epoch})"
 
+    @property
+    def is_placeholder(self) -> bool:
+        """Whether it stands where no draw has been made yet: no draw before the first one can be held."""
+        return self.held and self.epoch == 0
+
+
+def placeholder(source: int) -> EpochRow:
+    """What stands for the draw of a stream that has made none: nothing is read under it, and it says nothing."""
+    return EpochRow(0, max(source, 0), 0, True)
+
 
 class Position(NamedTuple):
     """Where a stream stands: all that changes with a reading, apart from the draw."""
@@ -89,6 +99,7 @@ class Position(NamedTuple):
     epoch: int = 0  # the number of the epoch in the ledger
     charged: int = 0  # micro-nats charged to this stream so far
     serial: int = 0  # how often a position was recorded
+    generation: int = 0  # how often a draw was made again that no clock asked for
     memory: Any = None  # of the policy, where it has one, and of what guesses the private value
     state: Any = None  # of the filter
 
@@ -238,7 +249,7 @@ def add_stream(db: sqlite3.Connection, row: StreamRow) -> None:
     """Record a stream, with an empty state that is filled in the same transaction."""
     values = _stream_values(row)
     db.execute("INSERT INTO streams VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*values, digest(*values)))
-    db.execute("INSERT INTO states VALUES (?, 0, NULL, '', 0, NULL, 0, 0, 0, 0, 0, 0, NULL, '', '')", (row.id,))
+    db.execute("INSERT INTO states VALUES (?, 0, NULL, '', 0, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, '', '')", (row.id,))
 
 
 def set_options(db: sqlite3.Connection, row: StreamRow) -> None:
@@ -272,7 +283,19 @@ def _stream_values(row: StreamRow) -> tuple[Field, ...]:
 
 Parts = tuple[tuple[str, int, int], ...]  # path, device and number of each file
 
-SCHEMA = 2
+SCHEMA = 3
+"""Versions of the tables: 1 and 2 are of before 0.1 and of 0.1 and 0.2; `open_to_write` brings them up."""
+_STATES = (
+    "CREATE TABLE states(stream INTEGER PRIMARY KEY, count INTEGER NOT NULL, last INTEGER, kind TEXT NOT NULL, "
+    "source INTEGER NOT NULL, tick INTEGER, block INTEGER NOT NULL, per_block INTEGER NOT NULL, "
+    "stopped INTEGER NOT NULL, epoch INTEGER NOT NULL, charged INTEGER NOT NULL, serial INTEGER NOT NULL, "
+    "{}state TEXT NOT NULL, digest TEXT NOT NULL)"
+)
+_STATES_OF = {
+    1: _STATES.format(""),
+    2: _STATES.format("memory TEXT, "),
+    3: _STATES.format("generation INTEGER NOT NULL DEFAULT 0, memory TEXT, "),
+}
 TABLES = (
     "CREATE TABLE meta(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
     "CREATE TABLE streams(id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, room TEXT NOT NULL, design TEXT NOT NULL, "
@@ -282,10 +305,7 @@ TABLES = (
     "CREATE TABLE charges(id INTEGER PRIMARY KEY, stream INTEGER NOT NULL, room TEXT NOT NULL, epoch INTEGER NOT NULL, "
     "kind TEXT NOT NULL, micronats INTEGER NOT NULL, at INTEGER NOT NULL, digest TEXT NOT NULL)",
     "CREATE INDEX charges_of_rooms ON charges(room, at)",
-    "CREATE TABLE states(stream INTEGER PRIMARY KEY, count INTEGER NOT NULL, last INTEGER, kind TEXT NOT NULL, "
-    "source INTEGER NOT NULL, tick INTEGER, block INTEGER NOT NULL, per_block INTEGER NOT NULL, "
-    "stopped INTEGER NOT NULL, epoch INTEGER NOT NULL, charged INTEGER NOT NULL, serial INTEGER NOT NULL, "
-    "memory TEXT, state TEXT NOT NULL, digest TEXT NOT NULL)",
+    _STATES_OF[SCHEMA],
     "CREATE TABLE runs(stream INTEGER NOT NULL, name TEXT NOT NULL, start TEXT NOT NULL, finished INTEGER NOT NULL, "
     "digest TEXT NOT NULL, PRIMARY KEY (stream, name)) WITHOUT ROWID",
     "CREATE TABLE batches(stream INTEGER NOT NULL, name TEXT NOT NULL, rows INTEGER NOT NULL, "
@@ -295,7 +315,19 @@ TABLES = (
     "PRIMARY KEY (stream, key)) WITHOUT ROWID",
     "CREATE TABLE budgets(room TEXT PRIMARY KEY, total INTEGER, amount INTEGER, period INTEGER, "
     "spent TEXT NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE fleets(id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, design TEXT NOT NULL, key TEXT NOT NULL, "
+    "options TEXT NOT NULL, serial INTEGER NOT NULL, digest TEXT NOT NULL)",
+    "CREATE TABLE decisions(fleet INTEGER NOT NULL, room INTEGER NOT NULL, tick INTEGER NOT NULL, "
+    "generation INTEGER NOT NULL, source INTEGER NOT NULL, draw INTEGER NOT NULL, held INTEGER NOT NULL, "
+    'micronats INTEGER NOT NULL, "check" INTEGER NOT NULL, PRIMARY KEY (fleet, room, tick)) WITHOUT ROWID',
+    "CREATE TABLE buckets(id INTEGER PRIMARY KEY, fleet INTEGER NOT NULL, bucket INTEGER NOT NULL, "
+    "serial INTEGER NOT NULL, content BLOB NOT NULL, UNIQUE (fleet, bucket))",
+    # outputs of keys up to `key` had arrived before the second `at`; a wrong row only forgets outputs early
+    "CREATE TABLE arrivals(stream INTEGER NOT NULL, at INTEGER NOT NULL, key INTEGER NOT NULL, "
+    "PRIMARY KEY (stream, at)) WITHOUT ROWID",
 )
+_SINCE = {"runs": 2, "batches": 2, "fleets": 3, "decisions": 3, "buckets": 3, "arrivals": 3}
+"""The version that each table is of, where that is not the first."""
 SETTINGS = (
     "PRAGMA synchronous=FULL",
     "PRAGMA fullfsync=ON",  # macOS: the drive's own cache too
@@ -393,15 +425,19 @@ def open_to_write(path: str) -> tuple[sqlite3.Connection, str, Parts]:
     before = _parts(path)
     db = connect(path)
     try:
-        identity = check_schema(db, path)  # first: a database of somebody else's is not touched
+        identity, schema = check_schema(db, path)  # first: a database of somebody else's is not touched
         with faults(path):
             if db.execute("PRAGMA journal_mode=WAL").fetchone()[0] != "wal":
                 raise LedgerError(f"{os.path.basename(path)}: this disk does not allow a write-ahead log")
             for setting in SETTINGS:
                 db.execute(setting)
             db.execute("BEGIN IMMEDIATE")  # a file that cannot be written is refused now, not at the first reading
-            db.execute("UPDATE meta SET value = value WHERE name = 'schema'")
-            db.execute("ROLLBACK")
+            if schema == SCHEMA:
+                db.execute("UPDATE meta SET value = value WHERE name = 'schema'")
+                db.execute("ROLLBACK")
+            else:
+                _bring_up(db, path, schema, identity)
+                db.execute("COMMIT")
         parts = _parts(path)
         if parts[:1] != before[:1]:
             raise LedgerError(f"{os.path.basename(path)} was replaced while it was opened; open it again")
@@ -448,15 +484,46 @@ def read_only(path: str | os.PathLike[str]) -> sqlite3.Connection:
     try:
         with faults(name):
             db.execute("BEGIN")  # all that is read is of one moment
-        check_schema(db, name)
+        if check_schema(db, name)[1] < 2:
+            raise LedgerError(
+                f"{os.path.basename(name)} is of an older version; open it for writing once, which brings it up"
+            )
     except BaseException:
         db.close()
         raise
     return db
 
 
-def check_schema(db: sqlite3.Connection, path: str) -> str:
-    """The identity of the ledger, if the file is one of a version that this one knows."""
+def _bring_up(db: sqlite3.Connection, path: str, schema: int, identity: str) -> None:
+    """Bring a ledger of an older version up to this one, within a transaction: its states, tables and header.
+
+    Streams that exist go on with their draws and the index of these; all states are of generation 0.
+    """
+    states = []
+    for *values, written in db.execute("SELECT * FROM states ORDER BY stream").fetchall():
+        if written != digest(*values):
+            raise damage_error(path, "a state")
+        memory = () if schema >= 2 else (None,)
+        row = (*values[:12], 0, *memory, *values[12:])
+        states.append((*row, digest(*row)))
+    db.execute("DROP TABLE states")
+    db.execute(_STATES_OF[SCHEMA])
+    db.executemany("INSERT INTO states VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", states)
+    for table in set(TABLES) - _tables_of(schema) - {_STATES_OF[SCHEMA]}:
+        db.execute(table)
+    for name, value in (("schema", str(SCHEMA)), ("digest", digest(str(SCHEMA), identity))):
+        db.execute("UPDATE meta SET value = ? WHERE name = ?", (value, name))
+
+
+def _tables_of(schema: int) -> set[str]:
+    """The tables of a ledger of this version."""
+    names = {table: table.split("(")[0].split()[-1] for table in TABLES}
+    found = {table for table in TABLES if _SINCE.get(names[table], 1) <= schema and names[table] != "states"}
+    return found | {_STATES_OF[schema]}
+
+
+def check_schema(db: sqlite3.Connection, path: str) -> tuple[str, int]:
+    """The identity of the ledger and its version, if the file is one of a version that this one knows."""
     with faults(path):
         found = {sql for (sql,) in db.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")}
         if TABLES[0] not in found:
@@ -465,11 +532,15 @@ def check_schema(db: sqlite3.Connection, path: str) -> str:
     schema, identity = str(meta.get("schema", "")), str(meta.get("id", ""))
     if meta.get("digest") != digest(schema, identity) or not schema.isdecimal():
         raise damage_error(path, "the header")
-    if int(schema) != SCHEMA:
-        raise LedgerError(f"{os.path.basename(path)} is of version {schema}; this understudy knows version {SCHEMA}")
-    if found != set(TABLES):
+    version = int(schema)
+    if not 1 <= version <= SCHEMA:
+        raise LedgerError(
+            f"{os.path.basename(path)} is of version {schema}; this understudy knows versions up to {SCHEMA}: take a "
+            "newer one"
+        )
+    if found != _tables_of(version):
         raise damage_error(path, "the list of tables")
-    return identity
+    return identity, version
 
 
 def damage_error(path: str, what: str) -> LedgerDamagedError:

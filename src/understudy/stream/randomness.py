@@ -1,4 +1,20 @@
-"""Random bits that no retry can change: master keys, the keys of rooms, and stored keys under lock.
+"""Random bits that no retry can change: the bits of draws, the keys that they follow from, and stored keys under lock.
+
+The key of a stream is 256 bits, made once and recorded with it. The bits of a draw are a keyed digest of its *index*:
+the generation of the stream, the tick of its clock, and how many numbers were asked for before. A call that failed, a
+replay, a restart, a late reading and a snapshot that is used again all ask under the same index and get the same bits.
+
+- The *tick* is the number of the epoch by the clock: the key of a reading, divided by the length of an epoch. A stream
+  whose epochs no clock makes has the tick 0, and a draw before the first key the tick `BEFORE_CLOCK`.
+- The *generation* is durable. It rises by one when a draw is made again and charged: `Stream.new_epoch`, and an older
+  copy of a ledger that is gone on from.
+
+One index serves one private value, for ever: the same bits under two values would give away more than two draws that
+are charged. Keys only grow, so that a stream comes to each tick once. A call that failed may ask again under its index
+with another value, for nothing that followed from the first was recorded or returned; and where an error of the disk
+leaves open whether it was recorded, the ledger is read before it is written again.
+
+Streams of version 0.2 and before keep their own index: the number of the epoch, and of the readings before the draw.
 
 A *master key* is 256 bits of the operating system's random source, kept outside of the ledger. Three things follow from
 it, each in a domain of its own, so that none tells of another:
@@ -21,10 +37,14 @@ import os
 import secrets
 import shlex
 import stat
+import struct
 import subprocess
 
 from understudy._types import Frozen
 from understudy.errors import ConfigurationError, LedgerError
+
+BEFORE_CLOCK = -(2**63)
+"""The tick of a draw that a stream with a clock makes before it knows a key."""
 
 _BYTES = 32
 _HEAD = "understudy-key-1"
@@ -32,6 +52,37 @@ _WRAPPED = b"wrapped1"  # before nonce, locked key and tag
 _NONCE, _TAG = 16, 16
 _LONGEST_COMMAND = 60.0  # seconds
 _SOURCES = "a path, 'env:NAME', 'credential:NAME' (systemd) or 'command:...'"
+
+
+class DrawSource:
+    """Random bits of one draw: the part of a numpy Generator that draws use, as a function of a key.
+
+    >>> DrawSource.at_tick(bytes(32), 0, 45).integers(1 << 53) == DrawSource.at_tick(bytes(32), 0, 45).integers(1 << 53)
+    True
+    >>> DrawSource.at_tick(bytes(32), 0, 45).integers(1 << 53) == DrawSource.at_tick(bytes(32), 1, 45).integers(1 << 53)
+    False
+    """
+
+    __slots__ = ("_count", "_domain", "_index", "_key")
+
+    _label = struct.Struct("<qqq")
+
+    def __init__(self, key: bytes, epoch: int, readings: int, domain: bytes = b"understudy draw") -> None:
+        self._key, self._index, self._domain, self._count = key, (epoch, readings), domain, 0
+
+    @classmethod
+    def at_tick(cls, key: bytes, generation: int, tick: int) -> DrawSource:
+        """The bits of a draw by its generation and the tick of the clock."""
+        return cls(key, generation, tick, b"understudy tick")
+
+    def __repr__(self) -> str:
+        return "DrawSource()"
+
+    def integers(self, high: int) -> int:
+        """A whole number from 0 to below `high`, which must be a power of 2."""
+        label = self._label.pack(*self._index, self._count)
+        self._count += 1
+        return int.from_bytes(hashlib.blake2b(label, key=self._key, person=self._domain).digest()) % high
 
 
 class MasterKey(Frozen):

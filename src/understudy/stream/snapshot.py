@@ -169,7 +169,8 @@ def _named(name: Json) -> Any:
 # A snapshot: everything that a stream must remember, as bytes with a version and a checksum ----------
 
 
-FORMAT, VERSION = "understudy snapshot", 1
+FORMAT, VERSION = "understudy snapshot", 2
+"""Version 1, of understudy 0.1 and 0.2, has no generation of draws."""
 _LARGEST = 256 * 1024 * 1024
 
 
@@ -208,7 +209,7 @@ def dumps(content: Plain) -> bytes:
     """
     body = {**content, "versions": versions()}
     text = json.dumps(body, separators=(",", ":"), sort_keys=True, allow_nan=False)
-    head = {"format": FORMAT, "version": VERSION, "checksum": _checksum(text)}
+    head = {"format": FORMAT, "version": VERSION, "checksum": _checksum(text, VERSION)}
     return f'{json.dumps(head)[:-1]}, "content": {text}}}\n'.encode("ascii")
 
 
@@ -231,7 +232,7 @@ def loads(blob: Any) -> Plain:
         raise SnapshotError(f"the snapshot is of a newer version; this understudy knows up to {VERSION}")
     content = document.get("content")
     if type(content) is not dict or checksum != _checksum(
-        json.dumps(content, separators=(",", ":"), sort_keys=True, allow_nan=False)
+        json.dumps(content, separators=(",", ":"), sort_keys=True, allow_nan=False), version
     ):
         raise SnapshotError("the snapshot is damaged: its checksum does not fit its content")
     return content
@@ -263,5 +264,5 @@ def versions() -> dict[str, str]:
     }
 
 
-def _checksum(text: str) -> str:
-    return "sha256:" + hashlib.sha256(f"{FORMAT} {VERSION}\n{text}".encode()).hexdigest()
+def _checksum(text: str, version: int) -> str:
+    return "sha256:" + hashlib.sha256(f"{FORMAT} {version}\n{text}".encode()).hexdigest()

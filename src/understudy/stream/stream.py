@@ -90,14 +90,14 @@ class Stream:
     def begin(cls, design: StreamDesign, theta: Value, ledger: Ledger | None, row: StreamRow) -> Stream:
         """Draw for a new stream, durably where there is a ledger, and charge the draw."""
         setup = Setup(design, row, ledger)
-        source = UNKNOWN if theta is None and setup.causal is not None else setup.policy.row(theta)
+        source = UNKNOWN if theta is None else setup.policy.row(theta)
         if ledger is None:
             state = first_state(setup, source)
         else:
             row, epoch, at = ledger.create(row, lambda named: first_state(Setup(design, named, ledger), source)[:2])
             setup = Setup(design, row, ledger)
             state = StreamState(epoch, at, setup.mapping(source, epoch.draw))
-            ledger.rollback_guard.note(row.id, at)
+            ledger.rollback_guard.note({row.id: at})
         _log.debug("stream %s begun", row.name)
         return cls(setup, state)
 
@@ -175,6 +175,10 @@ class Stream:
         setup, at = self._setup, self._now.position
         if setup.causal is None:
             source = at.source if theta is None else setup.policy.row(theta)
+            if source == UNKNOWN:
+                raise ConfigurationError(
+                    "the ledger is older than what was released, and the private value is not known to it; give theta="
+                )
             self._recorder.record(lambda run: run.after_rollback(seen, source))
             return
         run = Transaction(setup, self._now)
@@ -247,7 +251,8 @@ class Stream:
         at = self._now.position
         insecure = ", INSECURE: seeded" if self.insecure else ""
         stopped = ", stopped: budget spent" if at.stopped else ""
-        return f"Stream({self.name!r}, epoch {at.epoch}, {at.readings} readings{insecure}{stopped})"
+        untold = ", untold" if at.source == UNKNOWN and self._setup.estimator is None else ""
+        return f"Stream({self.name!r}, epoch {at.epoch}, {at.readings} readings{untold}{insecure}{stopped})"
 
     def __enter__(self) -> Stream:
         return self
@@ -382,7 +387,7 @@ class Stream:
         """
         policy = self._setup.epochs
         with self._guard:
-            request = EpochRequest(policy.row(theta), marginal)
+            request = EpochRequest(policy.row(theta), marginal, again=True)
 
             def draw_or_stop(run: Transaction) -> bool:
                 allowed = run.next_epoch(request)
@@ -513,7 +518,7 @@ class Stream:
     def _portable(self) -> bool:
         """Whether the filter computes the same bits on every machine: + - * / and roots alone."""
         setup, now = self._setup, self._now
-        models = (setup.policy.source(now.position.source), setup.policy.target(now.epoch.draw))
+        models = (setup.policy.source(max(now.position.source, 0)), setup.policy.target(now.epoch.draw))
         return all(isinstance(gauss_markov(model), GaussMarkov) for model in models)
 
 
