@@ -10,12 +10,15 @@ from constraint_cases import Case, broken, conic, look, random_case
 
 import understudy as us
 from understudy.errors import InfeasibleError
+from understudy.randomizer import constrained_solver
 from understudy.randomizer.constrained_solver import (
     Goal,
     Problem,
+    find_prices,
     has_less_telling_optimum,
     interior_point,
     interior_start,
+    least_telling_optimum,
     solve_linear,
     write_program,
 )
@@ -150,7 +153,7 @@ def test_one_optimum_is_left_as_it_is():
     problem = Problem(cost, np.full(5, 0.2), (ErrorAtLeast(0.4),))
     first = problem.cheapest()
     program, found = problem.tied
-    assert not has_less_telling_optimum(program, found.vertex)
+    assert not has_less_telling_optimum(program, found.vertex, find_prices(found.vertex))
     assert (problem.solve().kernel == first.kernel).all()
 
 
@@ -159,7 +162,21 @@ def test_a_tie_is_noticed_and_no_tie_is_not():
     pairs, p = [(0, 1)], np.full(2, 0.5)
     for cost, tied in ((FLIP, True), (np.array([[0.0, 1.0], [1.2, 0.0]]), False)):
         rows = write_program(p, p, cost, np.ones((2, 2), dtype=bool), 0.0, (TotalVariation(0.3),), pairs)
-        assert has_less_telling_optimum(rows, solve_linear(rows)) == tied
+        vertex = solve_linear(rows)
+        priced = find_prices(vertex)
+        assert has_less_telling_optimum(rows, vertex, priced) == tied
+        if tied:
+            assert np.allclose(least_telling_optimum(rows, vertex, priced), [[0.65, 0.35], [0.35, 0.65]], atol=1e-6)
+
+
+@pytest.mark.parametrize(("cost", "constraints"), TIED)
+def test_two_ways_to_the_optimum_that_tells_least_agree(cost, constraints, monkeypatch):
+    """In the coordinates of the optima, and by weighing the information: the same information at the same cost."""
+    found = us.solve(cost, constraints=constraints)
+    monkeypatch.setattr(constrained_solver, "least_telling_optimum", lambda *_: None)
+    weighed = us.solve(cost, constraints=constraints)
+    assert found.distortion == pytest.approx(weighed.distortion, rel=1e-9)
+    assert found.leakage == pytest.approx(weighed.leakage, rel=1e-7)
 
 
 def test_the_weighed_sum_is_minimised_with_proof():

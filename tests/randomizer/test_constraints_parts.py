@@ -279,7 +279,7 @@ def unsolvable(monkeypatch):
     def solve(*args, **kwargs):
         raise AssertionError("a problem was solved")
 
-    for name in ("_call_highs", "interior_point", "minimise", "least_leakage", "follow_curve"):
+    for name in ("_call_highs", "interior_point", "minimise", "least_leakage", "least_telling_optimum", "follow_curve"):
         monkeypatch.setattr(constrained_solver, name, solve)
     monkeypatch.setattr(design_module, "minimise", solve)
     monkeypatch.setattr(design_module, "least_leakage", solve)

@@ -24,7 +24,8 @@ few rows across the columns, F sum_j x_j <= f. The steps:
    and with nu >= 0 for the budget I_0, d / p takes the place of the costs in the dual bound of the distortion-rate
    function. `lower_bound` computes it, less what rounding may have added. A stored design keeps the multipliers, so
    that what it claims is proved again without solving anything (`Problem.prove`).
-5. Where a linear program has several optima, one of least information is taken (`Problem.tie_break`).
+5. Where a linear program has several optima, the one of least information is taken (`Problem.tie_break`): found in
+   the few coordinates that the optima have (`least_telling_optimum`), or with a small weight on the information.
 
 `least_leakage_within` solves the problem from the other end: the least information at an acceptable distortion.
 `least_distortion` is the plain problem with a demand on the Bayes error.
@@ -504,7 +505,8 @@ def _room(x: Array, dx: Array) -> float:
 
 # The linear program, for HiGHS (Huangfu and Hall, 2018) ----------------------------------------------
 
-_TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+# these programs have little that a presolve finds, and it takes longer than it saves
+_TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10, "presolve": False}
 # method, options, and where costs are cut off; a kernel or a bound that comes of such costs is as good as another
 _ATTEMPTS: tuple[tuple[str, dict[str, float], float], ...] = (
     ("highs", _TIGHT, math.inf),
@@ -517,6 +519,10 @@ _CLOSE_BY = 1e-4  # how far a kernel close by may be
 _MET = 1e-9  # a slack or a price that is less is none
 _LESS = 1e-7  # nats; an optimum that has less information by less is as good
 _NOISE = 1e-12  # entries of a linear program that are less are its rounding
+_DENSE = 100_000  # entries of a matrix up to which a tie is broken with all of them
+_DIMENSIONS = 64  # of the optima up to which a tie is broken in their own coordinates
+_FIRST_SLACK = 0.3  # of what a vertex meets
+_CLOSE = 1e-10  # the sum of slack times multiplier, nats, at which the optimum of least information is reached
 
 
 class Linear(NamedTuple):
@@ -617,43 +623,149 @@ def _call_highs(linear: Linear) -> OptimizeResult | None:
     raise NumericalError(f"the linear program was not solved: {result.message}")
 
 
-def has_less_telling_optimum(problem: Program, vertex: Vertex) -> bool:
+class Priced(NamedTuple):
+    """What every optimum shares with a vertex: unknowns that are held, and rows that are met, since they have a price.
+
+    `spare` is what the vertex may leave to others: unknowns that are not held, less rows that are met. A vertex is the
+    only optimum if all outside its basis has a price, that is, if none is to spare.
+    """
+
+    held: Mask
+    met: Mask
+    spare: int
+
+
+def find_prices(vertex: Vertex) -> Priced:
+    """What has a price at a vertex."""
+    result = vertex.result
+    lower, upper, equal = result.lower, result.upper, result.eqlin
+    held = np.abs(lower.marginals) + np.abs(upper.marginals) > _MET
+    stuck = np.maximum(lower.residual, upper.residual) <= _MET
+    met = np.abs(result.ineqlin.marginals) > _MET
+    if (held | stuck | (np.minimum(lower.residual, upper.residual) > _MET)).all() and (
+        met | (result.ineqlin.residual > _MET)
+    ).all():
+        return Priced(held | stuck, met, 0)
+    spare = int((~held).sum()) - int(met.sum()) - int((np.abs(equal.marginals) > _MET).sum())
+    return Priced(held | stuck, met, max(spare, 0))
+
+
+def has_less_telling_optimum(problem: Program, vertex: Vertex, priced: Priced) -> bool:
     """Whether another kernel is as cheap and has less information.
 
-    A vertex is the only optimum if every row and every bound that it meets has a price. If not: all optima meet what
-    has a price, and the information, which is convex, is least at the vertex if its derivative towards none of them is
-    negative. That is one more linear program, in what is left free.
+    The information is convex: it is least at the vertex if its derivative towards no other optimum is negative. That
+    is one more linear program, in the unknowns that are not held.
     """
     from scipy.sparse import vstack
 
-    result, linear, (m, n, k) = vertex.result, vertex.program, problem.shape
-    lower, upper, rows = result.lower, result.upper, result.ineqlin
-    fixed = np.abs(lower.marginals) + np.abs(upper.marginals) > _MET
-    priced = np.abs(rows.marginals) > _MET
-    met = np.minimum(lower.residual, upper.residual) <= _MET
-    stuck = np.maximum(lower.residual, upper.residual) <= _MET
-    if (fixed | stuck | ~met).all() and (priced | (rows.residual > _MET)).all():
+    if not priced.spare:
         return False
-    P, x, free = np.maximum(vertex.P, 0.0), result.x, ~(fixed | stuck)
+    result, linear, (m, n, k) = vertex.result, vertex.program, problem.shape
+    P, x, free = np.maximum(vertex.P, 0.0), result.x, ~priced.held
     slope = np.zeros((k, n))
     slope[:m] = problem.law[:, None] * np.log(np.maximum(P, _NOISE) / np.maximum(problem.law @ P, _NOISE))
     if linear.shift:
         slope[linear.shift] = slope[:m].sum(axis=0)
-    A, E, lowest, highest = linear.A[:, free], linear.E[:, free], np.minimum(linear.lowest, x), linear.highest
-    goal, x = slope.ravel()[free], x[free]
-    equal = vstack([E, A[priced]], format="csr")
-    found = _call_highs(
-        Linear(
-            goal,
-            A[~priced],
-            A[~priced] @ x + np.maximum(rows.residual[~priced], 0.0),
-            equal,
-            equal @ x,
-            lowest[free],
-            np.maximum(highest[free], x),
-        )
-    )
+    A, lowest, highest = linear.A[:, free], np.minimum(linear.lowest, x), np.maximum(linear.highest, x)
+    goal, x, other = slope.ravel()[free], x[free], ~priced.met
+    equal = vstack([linear.E[:, free], A[priced.met]], format="csr")
+    most = A[other] @ x + np.maximum(result.ineqlin.residual[other], 0.0)
+    found = _call_highs(Linear(goal, A[other], most, equal, equal @ x, lowest[free], highest[free]))
     return found is None or found.fun < goal @ x - _LESS
+
+
+def least_telling_optimum(problem: Program, vertex: Vertex, priced: Priced) -> Array | None:
+    """The optimum of least information, a kernel (m, n) in floats; None where the optima have too many dimensions.
+
+    The optima are x + Z t for the vertex x, where Z spans the null space of the rows that all of them meet, in the
+    unknowns that are not held, and C t <= c is what is left of the bounds and of the other rows. The information is
+    convex in t, which has few dimensions.
+    """
+    from scipy.sparse import vstack
+    from scipy.sparse.linalg import splu
+
+    result, linear, (m, n, k) = vertex.result, vertex.program, problem.shape
+    free, small = np.flatnonzero(~priced.held), math.prod(linear.A.shape) <= _DENSE
+    A, E = (x.toarray() if small else x for x in (linear.A, linear.E))
+    A = A[:, free]
+    d = free.size - len(linear.e) - int(priced.met.sum())
+    if not 0 < d <= _DIMENSIONS:
+        return None
+    # d more rows, whichever, make the rows a regular matrix
+    more, unit = np.random.default_rng(0).standard_normal((d, free.size)), np.zeros((free.size, d))
+    unit[-d:] = np.eye(d)
+    try:
+        if small:
+            Z = np.linalg.solve(np.vstack([E[:, free], A[priced.met], more]), unit)
+        else:
+            Z = splu(vstack([E[:, free], A[priced.met], more], format="csc")).solve(unit)
+    except (np.linalg.LinAlgError, RuntimeError):
+        return None  # rows that depend on each other
+    whole = np.zeros((k, n, d))
+    whole.reshape(k * n, d)[free] = Z
+    kernel = whole[:m] + whole[linear.shift] if linear.shift else whole[:m]
+    P = np.maximum(vertex.P, 0.0)
+    # that P is not negative, and so at most 1, is seen to without a row
+    beside = free >= m * n
+    low = beside | (linear.shift > 0) | (problem.floor > 0.0)
+    # nor is one needed that is about one unknown, which is not negative
+    other = ~priced.met & ~(((A != 0.0).sum(axis=1) == 1) & (A.sum(axis=1) < 0.0))
+    C = np.vstack([-Z[low], Z[beside], A[other] @ Z])
+    c = [result.lower.residual[free[low]], result.upper.residual[free[beside]], result.ineqlin.residual[other]]
+    there = np.abs(C).max(axis=1) > _MET
+    t = _least_telling_step(problem.law, P, kernel, C[there], np.maximum(np.concatenate(c)[there], 0.0))
+    return None if t is None else np.maximum(P + kernel @ t, 0.0)
+
+
+def _least_telling_step(law: Array, P: Array, Z: Array, C: Array, c: Array) -> Array | None:
+    """The t of least information of P + Z t, with C t <= c and no probability negative; None where it is not reached.
+
+    A primal-dual interior-point method: s = c - C t are slacks, z their multipliers, both positive. It starts at a
+    vertex, t = 0, with slacks that are too large, and works off what they are too large by. The first slacks are the
+    probabilities that t changes.
+    """
+    moved = np.abs(Z).max(axis=2) > _MET
+    row, column = np.nonzero(moved)
+    weight, still = law[row], law @ np.where(moved, 0.0, P)
+    # of the probabilities, and of those of the columns
+    Z, Q = Z[moved], np.tensordot(law, np.where(moved[:, :, None], Z, 0.0), 1)
+    C, c = np.vstack([-Z, C]), np.concatenate([P[moved], c])
+    t, s = np.zeros(C.shape[1]), np.maximum(c, _FIRST_SLACK)
+    if not moved.any():
+        return t
+    z, least, since = _FIRST_SLACK / s, math.inf, 0
+
+    def step(inverse: Array, gradient: Array, off: Array, target: float) -> tuple[Array, Array, Array]:
+        wanted = target - s * z
+        dt = -inverse @ (gradient + C.T @ ((wanted + z * off) / s))
+        ds = -off - C @ dt
+        return dt, ds, (wanted - z * ds) / s
+
+    for _ in range(_STEPS):
+        off, gap, p = C @ t + s - c, float(s @ z), s[: len(weight)]
+        least, since = (gap, 0) if gap < 0.5 * least else (least, since + 1)
+        if (gap < _CLOSE and np.abs(off).max() < 0.01 * _CLOSE) or since > _PATIENCE:
+            break
+        q = still + np.bincount(column, weight * p, still.size)
+        gradient = Z.T @ (weight * np.log(p / q[column])) + C.T @ z
+        # the second derivatives of the information, and what the slacks add
+        H = (Z.T * (weight / p)) @ Z - (Q.T / np.where(q > 0.0, q, 1.0)) @ Q + (C.T * (z / s)) @ C
+        try:
+            inverse = np.linalg.inv(H)
+        except np.linalg.LinAlgError:
+            break
+        _, ds, dz = step(inverse, gradient, off, 0.0)
+        a, b = min(1.0, _room(s, ds)), min(1.0, _room(z, dz))
+        target = gap / s.size * (float((s + a * ds) @ (z + b * dz)) / gap) ** 3
+        dt, ds, dz = step(inverse, gradient, off, target)
+        a = min(1.0, _NEAR * _room(s, ds), _NEAR * _room(z, dz))
+        if not math.isfinite(float(dt.sum())):
+            break
+        t, s, z = t + a * dt, s + a * ds, z + a * dz
+    # what is met is met to the last digits
+    met = z > s
+    t = t + np.linalg.lstsq(C[met], c[met] - C[met] @ t)[0]
+    return t if float((C @ t - c).max()) < _NOISE else None
 
 
 def roomiest(problem: Program) -> tuple[Array, float] | None:
@@ -1199,73 +1311,71 @@ class Problem:
     # Ties -----------------------------------------------------------------------------------------------
 
     def tie_break(self, first: Solution, check: Check | None = None) -> Solution:
-        """The first answer, or one that costs the same and has less information.
-
-        For a small weight w the kernel of least cost + w * information is, up to what vanishes like e^(-1/w), the one
-        of least information among the cheapest. The interior-point method finds it, and a linear program close by puts
-        it back among the cheapest to the last digits. The lower bound stays that of the first.
-        """
+        """The first answer, or one that costs the same and has less information; the lower bound stays."""
         if self.tied is None or first.leakage <= _SILENT:
             return first
         program, found = self.tied
         m, n, _ = program.shape
         if found.vertex is None or n + m + len(program.F) > _TIED_SIZE:
             return first
-        if not has_less_telling_optimum(program, found.vertex):
+        priced = find_prices(found.vertex)
+        if not priced.spare:
             return first
-        most = first.excess * (1.0 + TIE) + self.rounding
-        kernel = self._least_bare(program, found, check or self.check)
-        if kernel is None:
-            kernel = self._least_weighted(program, found, check or self.check)
+        check, dear = check or self.check, self.expected(found.P)
+        kernel = self._exactly(program, least_telling_optimum(program, found.vertex, priced), dear, check)
+        if kernel is None and has_less_telling_optimum(program, found.vertex, priced):
+            kernel = self._least_bare(program, dear, check)
+            kernel = self._least_weighted(program, found, check) if kernel is None else kernel
         if kernel is None:
             return first
         other = self.certify(kernel, found.bound, found.by)
-        cheap = other.excess <= most and (other.optimal or not first.optimal)
+        cheap = other.excess <= first.excess * (1.0 + TIE) + self.rounding and (other.optimal or not first.optimal)
         return other if cheap and other.leakage < (1.0 - _NO_GAIN) * first.leakage else first
 
-    def _least_bare(self, program: Program, found: Answer, check: Check) -> Array | None:
+    def _exactly(self, program: Program, P: Array | None, dear: float, check: Check) -> Array | None:
+        """The kernel within the constraints, exactly kept, that is next to P; None where it costs more."""
+        if P is None:
+            return None
+        Q = _clean(P, _NOISE)
+        dear = max(dear, _NO_COST)
+        if self.expected(Q) > dear * (1.0 + 0.1 * TIE):
+            return None
+        kernel = make_exact(Q, self.inner(program, Q), program.floor, check)
+        return kernel if kernel is not None and self.expected(kernel) <= dear * (1.0 + 0.5 * TIE) else None
+
+    def _least_bare(self, program: Program, dear: float, check: Check) -> Array | None:
         """The kernel of least information at this cost without the constraints, if it keeps them (5 x quicker)."""
-        dear = self.scale * self.expected(found.P)
         if program.floor > 0.0 or not dear > 0.0:
             return None
         with suppress(InfeasibleError):
-            bare, _ = least_leakage(self.left.cost, self.p, dear * (1.0 + 0.01 * TIE))
+            bare, _ = least_leakage(self.left.cost, self.p, self.scale * dear * (1.0 + 0.01 * TIE))
             return bare.kernel if check(bare.kernel, Fraction(0)) else None
         return None
 
     def _least_weighted(self, program: Program, found: Answer, check: Check) -> Array | None:
-        """The kernel of least information at this cost within the constraints, exactly kept."""
+        """The kernel of least information at this cost within the constraints, however many optima there are.
+
+        For a small weight w the kernel of least cost + w * information is, up to what vanishes like e^(-1/w), the one
+        of least information among the cheapest. The interior-point method finds it, and a linear program close by puts
+        it back among the cheapest to the last digits.
+        """
         m, dear = len(self.p), self.expected(found.P)
 
         def weigh(weight: float, program: Program) -> Answer:
-            centre = interior_point(program, self.start(program), Goal(1.0, weight * dear))
+            least = dear if dear > _NO_COST else 1.0
+            centre = interior_point(program, self.start(program), Goal(1.0, weight * least))
             return found._replace(P=_clean(centre.X[:m]))
 
         with suppress(InfeasibleError, NumericalError):
-            if dear <= _NO_COST:
-                return self._least_free(program, check)
             for weight in _WEIGHTS:
                 (P, *_), program = self._with_pairs(partial(weigh, weight), margin=-_CLOSE_BY)
                 for reach in _REACHES:
-                    close = solve_linear(program, P, reach)
-                    Q = None if close is None else _clean(close.P, _NOISE)
-                    if Q is None or self.expected(Q) > dear * (1.0 + 0.1 * TIE):
-                        continue
-                    kernel = make_exact(Q, self.inner(program, Q), program.floor, check)
                     # the looser the reach, the fewer entries of rounding in columns that nobody else draws
-                    if kernel is not None and self.expected(kernel) <= dear * (1.0 + 0.5 * TIE):
+                    close = solve_linear(program, P, reach)
+                    kernel = self._exactly(program, None if close is None else close.P, dear, check)
+                    if kernel is not None:
                         return kernel
         return None
-
-    def _least_free(self, program: Program, check: Check) -> Array | None:
-        """The same where the cheapest pairs of all rows alone will do: no other is drawn."""
-        m = len(self.p)
-        cheap = program._replace(allowed=program.allowed & (program.cost <= 0.0))
-        roomy = roomiest(cheap)
-        if roomy is None or roomy[1] < 1e-9:
-            return None
-        P = _clean(interior_point(cheap, roomy[0], Goal(0.0, 1.0)).X[:m])
-        return make_exact(P, roomy[0][:m], program.floor, check)
 
     # What a stored kernel proves -------------------------------------------------------------------------
 
