@@ -255,18 +255,19 @@ def test_a_sync_that_fails_does_not_say_that_nothing_was_recorded(design, readin
 def test_an_error_that_is_swallowed_is_found(design, readings, folder, monkeypatch):
     """The twin that must fail: a ledger that takes a failed commit for a good one."""
 
-    def careless(self, work):
+    def careless(self, work, done=None):
         db = self.connection()
         if db.in_transaction:
             db.execute("ROLLBACK")
         db.execute("BEGIN IMMEDIATE")
-        done = work(db)
+        result = work(db)
         try:
             db.execute("COMMIT")
         except sqlite3.Error:
             if db.in_transaction:
                 db.execute("ROLLBACK")
-        return done
+        self._finish(())
+        return result
 
     operations = record(design, readings, folder)[0].operations
     monkeypatch.setattr(us.Ledger, "transact", careless)
@@ -387,11 +388,13 @@ def test_a_ledger_that_does_not_wait_for_the_disk_is_found(design, readings, fol
 def test_a_ledger_that_returns_before_its_commit_is_found(design, readings, folder, monkeypatch):
     """The twin that must fail: each transaction is committed when the next one begins."""
 
-    def late(self, work):
+    def late(self, work, done=None):
         db = self.connection()
         self._settled()
         db.execute("BEGIN IMMEDIATE")
-        return work(db)
+        result = work(db)
+        self._finish(())
+        return result
 
     def settle(self):
         db = self.connection()

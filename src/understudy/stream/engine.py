@@ -1092,6 +1092,8 @@ class Recorder:
         """Where the stream stands; read anew if a call did not come to its end, or went through another object."""
         with self.guard:
             ledger, row = self.setup.ledger, self.setup.row
+            if ledger is not None:
+                ledger.check_turn()
             if ledger is not None and ledger.serial(row.id) != self.state.position.serial:
                 known = ledger.stream(row.name)
                 if known is not None and known.options != row.options:
@@ -1116,10 +1118,14 @@ class Recorder:
             ledger.put(self.setup.row.id, run.outputs, run.live.position)
             return result
 
-        result = ledger.transact(recorded)
-        self.state, self.setup = run.live, run.setup
-        ledger.rollback_guard.note({self.setup.row.id: run.live.position})
+        with self.guard:
+            result = ledger.transact(recorded)
+            ledger.when_abandoned(partial(self._restore, self.state, self.setup))
+            self.state, self.setup = run.live, run.setup
         return result
+
+    def _restore(self, state: StreamState, setup: Setup) -> None:
+        self.state, self.setup = state, setup
 
     def sources(self, theta: Thetas | None, count: int) -> Sources:
         """The private values of readings, by position; without any, the one that was given last."""

@@ -23,10 +23,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
+from numpy.typing import ArrayLike
+
+from understudy._types import Array, Numbers, Value
 from understudy.errors import ConfigurationError, LedgerBusyError, LedgerError
 from understudy.stream import ledger_file as files
+from understudy.stream.cadence import Key, Keys
 from understudy.stream.ledger_file import (
     DRAW,
     MICRO,
@@ -49,6 +53,7 @@ from understudy.stream.ledger_file import (
 )
 from understudy.stream.rollback_guard import RollbackGuard, check_rollback, rollback_error
 from understudy.stream.snapshot import dump, load
+from understudy.transform.readings import Reading
 
 _OUTPUT = "INSERT INTO outputs VALUES (?, ?, ?, ?)"
 _STATE = (
@@ -106,7 +111,11 @@ class Ledger:
         self._version: int | None = None  # SQLite's count of what other connections wrote; None until it is read
         # None while they are changed, and until they have been read after that
         self._streams: dict[str, StreamRow] | None = None
+        self._rooms: dict[str, list[str]] = {}  # names of the streams of a room
         self._budgets: dict[str, Budget] | None = None
+        self._group: Group | None = None
+        self._notes: dict[int, Position] = {}  # for the rollback guard, after the commit
+        self._changed = False  # whether a member of a group has changed the options of a stream
         self.rollback_guard = RollbackGuard(None)
         self._lock = Lock(self.path + ".lock")
         try:
@@ -153,31 +162,161 @@ class Ledger:
             self.rollback_guard.close()
             self._lock.release()
 
-    def transact(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
-        """All of it or nothing: what `work` writes is on disk when this returns, or was never written."""
+    def transact(self, work: Callable[[sqlite3.Connection], _T], done: Callable[[], None] | None = None) -> _T:
+        """All of it or nothing: what `work` writes is on disk when this returns, or was never written.
+
+        Within a group it is on disk when the group is; `done` is called then, and what is returned must not leave
+        before. Nobody outside sees more of a `work` that fails than that it failed.
+        """
         with self.guard:
+            self.check_turn()
+            if self._group is not None:
+                return self._transact_within(self._group, work, done)
             db = self.connection()
             try:
-                if db.in_transaction:
-                    self._settled()
-                db.execute("BEGIN IMMEDIATE")
-                self._check_sole_writer()
-                done = work(db)
-                self._check_place(self._parts)
-                db.execute("COMMIT")
-                self._check_place(self._parts[:1])  # a commit waits for the disk, and the file may have gone meanwhile
-                return done
+                self._begin(db)
+                result = work(db)
+                self._commit(db)
             except BaseException as error:
-                self._kept.clear()
-                self._audited.clear()
-                self._streams = self._budgets = None
-                if db.in_transaction:
-                    with contextlib.suppress(sqlite3.Error):
-                        db.execute("ROLLBACK")
-                if isinstance(error, files.ERRORS):
-                    self._forget()
-                    raise files.as_ledger_error(error, self.path) from None
+                self._abandon(db, error)
                 raise
+            self._finish(() if done is None else (done,))
+            return result
+
+    @contextlib.contextmanager
+    def group(self) -> Iterator[Group]:
+        """A group: what many streams do within the block is recorded in one commit, at its end.
+
+        >>> import os, tempfile
+        >>> import understudy as us
+        >>> family = us.Family(lambda v: us.GaussMarkov(0.9, 1.0, 0.1, 0.1, b=v), values=[0, 1])
+        >>> design = us.design(family, leakage=0.1, horizon=50, distortion="mae")
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> with us.Ledger(os.path.join(folder.name, "rooms.ledger"), rollback_guard=False) as ledger:
+        ...     with ledger.group() as group:
+        ...         begun = [group.begin(design, 1, name=f"room {k}") for k in range(3)]
+        ...     streams = [ticket.result() for ticket in begun]
+        ...     with ledger.group() as group:
+        ...         tickets = [group.step(stream, 0.5) for stream in streams]
+        ...     outputs = [ticket.result() for ticket in tickets]
+        >>> len(outputs)
+        3
+        >>> folder.cleanup()
+        """
+        with self.guard:
+            if self._group is not None:
+                raise LedgerError("a group is open already; groups do not stand in one another")
+            db, group = self.connection(), Group(self)
+            try:
+                self._begin(db)
+                self._group = group
+                yield group
+                group.check()
+                self._commit(self.connection())
+            except BaseException as error:
+                self._group = None
+                self._serials.clear()
+                group.fail(files.as_ledger_error(error, self.path) if isinstance(error, files.ERRORS) else error)
+                self._abandon(db, error)
+                raise
+            self._group, group.open = None, False
+            self._finish(group.done)
+
+    def check_turn(self) -> None:
+        """Refuse what would return before the group is on disk that the same thread has open."""
+        if self._group is not None and not self._group.running:
+            raise LedgerError(
+                "a group of this ledger is open, and nothing is released before its end: call the methods of the "
+                "group (group.step(stream, y)) in its block, or wait for its end"
+            )
+
+    def when_abandoned(self, restore: Callable[[], None]) -> None:
+        """Call this if the group that is open comes to nothing; without a group there is nothing to undo."""
+        if self._group is not None:
+            self._group.restores.append(restore)
+
+    def refuse_in_group(self, what: str) -> None:
+        """Refuse what cannot be undone with a group."""
+        if self._group is not None:
+            raise LedgerError(f"{what} cannot be in a group; call it outside of the block")
+
+    def _transact_within(
+        self, group: Group, work: Callable[[sqlite3.Connection], _T], done: Callable[[], None] | None
+    ) -> _T:
+        """One member of a group, in a savepoint of its own, which is released before the next one begins."""
+        db = self.connection()
+        before, self._notes, self._changed = self._notes, {}, False
+        try:
+            group.check()
+            db.execute("SAVEPOINT member")
+            result = work(db)
+            db.execute("RELEASE member")
+        except BaseException as error:
+            for stream in self._notes:
+                self._kept.pop(stream, None)
+            self._notes = before
+            if self._changed:
+                self._streams = None
+            self._restore_savepoint(db, group, error)
+            if isinstance(error, files.ERRORS):
+                raise files.as_ledger_error(error, self.path) from None
+            raise
+        before.update(self._notes)
+        self._notes = before
+        if done is not None:
+            group.done.append(done)
+        return result
+
+    def _restore_savepoint(self, db: sqlite3.Connection, group: Group, error: BaseException) -> None:
+        """Take back what a member wrote; or the whole group, where SQLite has ended its transaction or may have.
+
+        A full disk ends the transaction, and the next member would then be recorded by itself.
+        """
+        ours = isinstance(error, Exception) and not isinstance(error, files.ERRORS)
+        if db.in_transaction and (ours or isinstance(error, sqlite3.IntegrityError)):
+            try:
+                db.execute("ROLLBACK TO member")
+                db.execute("RELEASE member")
+            except sqlite3.Error as second:
+                error = second
+            else:
+                return
+        if group.failure is None:
+            group.fail(files.as_ledger_error(error, self.path) if isinstance(error, files.ERRORS) else error)
+        if db.in_transaction:
+            with contextlib.suppress(sqlite3.Error):
+                db.execute("ROLLBACK")
+
+    def _begin(self, db: sqlite3.Connection) -> None:
+        if db.in_transaction:
+            self._settled()
+        self._notes = {}
+        db.execute("BEGIN IMMEDIATE")
+        self._check_sole_writer()
+
+    def _commit(self, db: sqlite3.Connection) -> None:
+        self._check_place(self._parts)
+        db.execute("COMMIT")
+        self._check_place(self._parts[:1])  # a commit waits for the disk, and the file may have gone meanwhile
+
+    def _abandon(self, db: sqlite3.Connection, error: BaseException) -> None:
+        """After an error: nothing of the transaction stays, on disk or in memory."""
+        self._kept.clear()
+        self._audited.clear()
+        self._streams = self._budgets = None
+        with contextlib.suppress(sqlite3.Error):
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+        if isinstance(error, files.ERRORS):
+            self._forget()
+            raise files.as_ledger_error(error, self.path) from None
+
+    def _finish(self, done: Sequence[Callable[[], None]]) -> None:
+        """What follows a commit."""
+        notes, self._notes = self._notes, {}
+        self.rollback_guard.note(notes)
+        for call in done:
+            call()
 
     def _check_sole_writer(self) -> None:
         """Stop if another connection has written: what is known here of the streams is not what is recorded."""
@@ -223,8 +362,9 @@ class Ledger:
 
     def _settled(self) -> sqlite3.Connection:
         """The connection, with nothing half done: an interrupt may have cut a rollback short."""
+        self.check_turn()
         db = self.connection()
-        if db.in_transaction:
+        if db.in_transaction and self._group is None:
             with self._faults():
                 db.execute("ROLLBACK")
         return db
@@ -248,15 +388,19 @@ class Ledger:
 
     def names(self) -> list[str]:
         """The streams that are recorded."""
-        return list(self._known())
+        with self.guard:
+            return list(self._known())
 
     def stream(self, name: str) -> StreamRow | None:
         """What is recorded of a stream; None if nothing is."""
-        return self._known().get(name)
+        with self.guard:
+            return self._known().get(name)
 
     def room(self, room: str) -> list[StreamRow]:
         """The streams of a room."""
-        return [row for row in self._known().values() if row.room == room]
+        with self.guard:
+            known = self._known()
+            return [known[name] for name in self._rooms.get(room, ())]
 
     def _known(self) -> dict[str, StreamRow]:
         if self._streams is None:
@@ -264,7 +408,9 @@ class Ledger:
                 found = all_streams(self.connection())
             if found is None:
                 raise files.damage_error(self.path, "the list of streams")
-            self._streams = found
+            self._streams, self._rooms = found, {}
+            for row in found.values():
+                self._rooms.setdefault(row.room, []).append(row.name)
         return self._streams
 
     def create(
@@ -286,10 +432,21 @@ class Ledger:
 
         check_name("name", stream.name)
         check_name("room", stream.room)
-        if stream.name in self._known():
-            raise LedgerError(f"the ledger has a stream of the name {stream.name!r} already")
-        self._streams = None
-        return self.transact(work)
+        with self.guard:
+            known = self._known()
+            if stream.name in known:
+                raise LedgerError(f"the ledger has a stream of the name {stream.name!r} already")
+            self._streams = None  # and read anew, if an interrupt leaves open whether the stream was recorded
+            try:
+                row, epoch, at = self.transact(work)
+            except Exception:
+                if self._group is not None and self._group.failure is None:
+                    self._streams = known
+                raise
+            known[row.name] = row
+            self._rooms.setdefault(row.room, []).append(row.name)
+            self._streams = known
+        return row, epoch, at
 
     def standing(self, row: StreamRow) -> tuple[EpochRow, Position]:
         """The last draw of a stream and where it stands, if all that is recorded of it fits together."""
@@ -359,12 +516,19 @@ class Ledger:
 
     def set_options(self, db: sqlite3.Connection, row: StreamRow) -> None:
         """Record the options of a stream anew, such as where its slots begin."""
-        self._streams = None
+        known, self._streams, self._changed = self._known(), None, True
         set_options(db, row)
+        known[row.name] = row
+        self._streams = known
 
-    def put(self, stream: int, outputs: Sequence[OutputRow], at: Position) -> None:
-        """Record outputs, and the position after them; they may be released after the commit."""
+    def put(self, stream: int, outputs: Sequence[OutputRow], at: Position, note: bool = True) -> None:
+        """Record outputs, and the position after them; they may be released after the commit.
+
+        The rollback guard is told then, unless its `note` of how far the stream had come is to stay.
+        """
         self._serials[stream] = at.serial
+        if note:
+            self._notes[stream] = at
         db = self.connection()
         if outputs:
             db.executemany(_OUTPUT, outputs)
@@ -490,6 +654,124 @@ class Ledger:
                 raise files.damage_error(self.path, "a budget")
             self._budgets = found
         return self._budgets
+
+
+class Ticket(Generic[_T]):
+    """What a member of a group will have come to, once the group is on disk."""
+
+    __slots__ = ("_error", "_group", "_value")
+
+    def __init__(self, group: Group) -> None:
+        self._group = group
+        self._value: _T | None = None
+        self._error: Exception | None = None
+
+    def __repr__(self) -> str:
+        return "Ticket()"
+
+    def exception(self) -> BaseException | None:
+        """Why the member has failed, or the whole group; None if neither has."""
+        if self._group.failure is not None:
+            return self._group.failure
+        if self._group.open:
+            raise LedgerError("the group is not on disk yet; nothing of it is released before the end of its block")
+        return self._error
+
+    def result(self) -> _T:
+        """The output, or whatever the call returns; raises the error of the member, or that of the group."""
+        error = self.exception()
+        if error is not None:
+            raise error
+        return self._value  # type: ignore[return-value]  # it was set where there was no error
+
+
+class _Member(Protocol):
+    """What a group asks of a stream."""
+
+    @property
+    def ledger(self) -> Ledger | None: ...
+    @property
+    def step(self) -> Callable[..., Numbers]: ...
+    @property
+    def apply(self) -> Callable[..., Array]: ...
+    @property
+    def becomes(self) -> Callable[[Value], None]: ...
+    @property
+    def new_epoch(self) -> Callable[..., None]: ...
+
+
+class Group:
+    """Calls of many streams in one commit; `Ledger.group` makes one.
+
+    Each call is done at once, in a savepoint of its own, and gives a `Ticket`: its result can be had after the block. A
+    call that fails takes nothing but itself back; its ticket raises the error. Where the disk fails, or the block is
+    left by an exception, nothing of the group is recorded, all tickets raise, and every stream stands where it stood.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.open, self.running = True, False
+        self.failure: BaseException | None = None
+        self.done: list[Callable[[], None]] = []
+        self.restores: list[Callable[[], None]] = []
+
+    def __repr__(self) -> str:
+        return f"Group({os.path.basename(self.ledger.path)})"
+
+    def call(self, function: Callable[..., _T], *given: Any, **options: Any) -> Ticket[_T]:
+        """Call something that records in this ledger, as a member of the group."""
+        self.check()
+        if self.running:
+            raise LedgerError("a member of a group is running; members do not stand in one another")
+        ticket: Ticket[_T] = Ticket(self)
+        self.running = True
+        try:
+            ticket._value = function(*given, **options)
+        except Exception as error:  # whatever it is, it is for whoever asks for the result
+            ticket._error = error
+        finally:
+            self.running = False
+        self.check()
+        return ticket
+
+    def begin(self, design: Any, theta: Value = None, **options: Any) -> Ticket[Any]:
+        """Begin a stream of a design, as `design.stream` does with these options; the result is the stream."""
+        return self.call(design.stream, theta, self.ledger, **options)
+
+    def step(self, stream: _Member, y: Reading, key: Key | None = None, theta: Value = None) -> Ticket[Numbers]:
+        """One reading of a stream, as `Stream.step`."""
+        return self.call(self._mine(stream).step, y, key, theta)
+
+    def apply(self, stream: _Member, Y: ArrayLike, keys: Keys | None = None, theta: Any = None) -> Ticket[Array]:
+        """A batch of a stream, as `Stream.apply`."""
+        return self.call(self._mine(stream).apply, Y, keys, theta)
+
+    def becomes(self, stream: _Member, theta: Value) -> Ticket[None]:
+        """Another private value of a stream, as `Stream.becomes`."""
+        return self.call(self._mine(stream).becomes, theta)
+
+    def new_epoch(self, stream: _Member, theta: Value, marginal: ArrayLike | None = None) -> Ticket[None]:
+        """Another draw of a stream, as `Stream.new_epoch`."""
+        return self.call(self._mine(stream).new_epoch, theta, marginal)
+
+    def check(self) -> None:
+        """Refuse to go on with a group that has failed or has ended."""
+        if self.failure is not None:
+            raise self.failure
+        if not self.open:
+            raise LedgerError("the group has ended; open another one")
+
+    def fail(self, error: BaseException) -> None:
+        """Nothing of the group is recorded: streams stand where they stood."""
+        if self.failure is None:
+            self.failure = error
+        while self.restores:
+            self.restores.pop()()
+
+    def _mine(self, stream: _Member) -> _Member:
+        if stream.ledger is not self.ledger:
+            raise ConfigurationError("the stream is not one of the ledger that this group is of")
+        return stream
 
 
 def allowance(name: str, nats: float | None) -> int | None:

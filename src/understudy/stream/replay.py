@@ -94,6 +94,7 @@ class FileRun:
         one batch are replayed together: nothing of it goes out before all of it was compared with what was there.
         """
         stream = self._stream
+        self._refuse_in_group()
         readings = as_readings(Y, stream.dim)
         if readings.ndim == 3:
             raise ReadingError("Y has sensors as its third axis; a stream is one sensor (its channels are the second)")
@@ -113,6 +114,7 @@ class FileRun:
 
     def finish(self) -> None:
         """Say that the file has come to its end."""
+        self._refuse_in_group()
         if self.replaying:
             raise ReadingError(
                 f"the file has ended after {self.rows} rows, and {self.recorded} rows of it have been disguised before"
@@ -121,6 +123,10 @@ class FileRun:
         if ledger is not None and self._begun:
             row = self._stream.setup.row.id
             ledger.transact(lambda db: _finish(db, row, self.name, ledger.path))
+
+    def _refuse_in_group(self) -> None:
+        if self._stream.setup.ledger is not None:
+            self._stream.setup.ledger.refuse_in_group("a run over a file")
 
     # What is recorded ------------------------------------------------------------------------------------
 

@@ -97,7 +97,6 @@ class Stream:
             row, epoch, at = ledger.create(row, lambda named: first_state(Setup(design, named, ledger), source)[:2])
             setup = Setup(design, row, ledger)
             state = StreamState(epoch, at, setup.mapping(source, epoch.draw))
-            ledger.rollback_guard.note({row.id: at})
         _log.debug("stream %s begun", row.name)
         return cls(setup, state)
 
@@ -185,9 +184,9 @@ class Stream:
 
         def book(_: sqlite3.Connection) -> None:
             run.book_lost(seen)
-            ledger.put(setup.row.id, (), run.live.position)
+            ledger.put(setup.row.id, (), run.live.position, note=False)  # the guard tells that the ledger is old
 
-        ledger.transact(book)  # and not noted by the rollback guard, which is what tells that the ledger is old
+        ledger.transact(book)
         raise RollbackError(
             "the ledger has lost draws that were released, and with them what an observer believes now; a "
             "policy with memory cannot go on without: begin a stream of another name (what was lost is charged)"
@@ -264,6 +263,11 @@ class Stream:
     def name(self) -> str:
         """The name under which the ledger knows the stream."""
         return self._row.name
+
+    @property
+    def ledger(self) -> Ledger | None:
+        """The ledger that the stream is recorded in; None without one."""
+        return self._setup.ledger
 
     @property
     def epoch(self) -> int:
