@@ -371,6 +371,20 @@ def _tail(a: Numbers, b: Numbers, half: Numbers) -> tuple[Numbers, Numbers, Numb
     return log_probability, a + end * centre, end * end * (M2 / M0 - centre * centre)
 
 
+def tail_log_probability(a: Array, half: Array) -> Array:
+    """Logarithms of the probabilities of many cells of a tail, from a on: to the bits of one cell.
+
+    >>> float(tail_log_probability(np.array([40.0]), np.array([0.5]))[0]) == truncate(40.0, 41.0, 0.5).log_probability
+    True
+    """
+    with np.errstate(over="ignore"):
+        end = np.minimum(2.0 * half, 2.0 * _GONE / (a + np.hypot(a, math.sqrt(2.0 * _GONE))))
+        s = np.multiply.outer(end, _TAIL)
+        # one product of a row and a matrix for each: that of many rows is added up otherwise
+        M0 = np.matmul(np.exp(-s * (a[:, None] + 0.5 * s))[:, None, :], _TAIL_SUMS)[:, 0, 0]
+        return np.asarray(np.log(end * M0) - 0.5 * a * a - _LOG_SQRT_2PI)
+
+
 def _middle(a: Numbers, b: Numbers, half: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     from scipy.special import ndtr
 
@@ -926,7 +940,8 @@ def _sum(logs: Array) -> Array:
         return np.asarray(top + np.log(np.exp(logs - top[..., None]).sum(axis=-1)))
 
 
-_ROOM = 1e-7  # of a cell, at either end: what an inverse of a law may be off by
+ROOM = 1e-7
+"""Of a cell, at either end: what an inverse of a law may be off by."""
 
 
 class Rounded(_GridLaw[Array]):
@@ -1013,6 +1028,6 @@ def cell_scores(a: Numbers, b: Numbers, v: Numbers) -> Numbers:
     0.0
     """
     z = scores(a, b, _cell_log_probability(a, b), v)
-    room = np.minimum(_ROOM * np.minimum(b - a, 1.0), 0.25 * (b - a))
+    room = np.minimum(ROOM * np.minimum(b - a, 1.0), 0.25 * (b - a))
     kept = np.minimum(np.maximum(z, a + room), b - room)
     return float(kept) if isinstance(a, float) else kept

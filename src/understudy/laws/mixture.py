@@ -648,7 +648,8 @@ class Table:
 
 
 _ROOT_HALF = math.sqrt(0.5)
-_MOST = 30  # looks
+LOOKS = 30
+"""Points that a search in plain floats looks at before it gives up."""
 
 Part = tuple[float, float, float]
 """Weight, mean and scale of a component."""
@@ -709,7 +710,7 @@ def one_value(z: float, parts: Sequence[Part]) -> float | None:
     beyond = [side * mean - scale * float(ndtri(q / w)) for w, mean, scale in parts if q < w]
     u = max(beyond) if beyond else sum(part[0] * quantile for part, quantile in zip(parts, quantiles, strict=True))
     u = min(max(u, low), high)
-    for _ in range(_MOST):
+    for _ in range(LOOKS):
         tail = total = bend = rate = 0.0
         for w, mean, scale in parts:
             x = (u - side * mean) / scale
@@ -808,6 +809,11 @@ class Mixture(Frozen):
     def laws(self) -> tuple[Law, ...]:
         """The laws."""
         return self._laws
+
+    @property
+    def normals(self) -> tuple[Part, ...]:
+        """Weight, mean and scale of each component where all are normal; otherwise empty."""
+        return self._parts
 
     @property
     def components(self) -> Components:

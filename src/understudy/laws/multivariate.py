@@ -190,6 +190,11 @@ class GaussianCopula(Frozen):
         """The correlations of the scores, (d, d)."""
         return self._correlation
 
+    @property
+    def root(self) -> Array:
+        """The lower Cholesky factor of the correlation, (d, d)."""
+        return self._core.root
+
     def __reduce__(self) -> tuple[type[GaussianCopula], tuple[Array, tuple[Law, ...]]]:
         return GaussianCopula, (self._correlation, self.laws)
 

@@ -21,6 +21,7 @@ cdef extern from *:
 
 cdef double ROOT_HALF
 cdef double INV_ROOT_2PI
+cdef double LOG_ROOT_2PI
 cdef double TOLERANCE
 cdef double ROUNDING
 cdef double LARGEST
@@ -91,3 +92,45 @@ cpdef tuple run_points(const double[::1] y, const double[::1] v, double[::1] out
 
 @cython.locals(t=double, j=I, g=double, total=double, r=double, f=double, ratio=double, i=I)
 cdef inline double smoothed(const double[::1] W, I N, double u, double slope, double drop) noexcept
+
+@cython.locals(k=I, i=I, s=double, t=double, half=double, m=double, P=double, q=double)
+cpdef void log_cells(const double[::1] a, const double[::1] b, const double[::1] v, double[::1] logs,
+                     double[::1] log_v, double[::1] log_w, const double[::1] nodes, I count)
+
+@cython.locals(step=double, offset=double, low=double, high=double, level=double, one=double, two=double, y=double,
+               x=double, mean=double, k=I)
+cpdef void run_regression(const double[::1] e, double[::1] out, I count, I order, const double[::1] system,
+                          const double[::1] grid, double[::1] past)
+
+@cython.locals(t=double, s=double, r=double)
+cdef inline double on_grid(double y, double step, double offset, double low, double high) noexcept
+
+@cython.locals(n=I, k=I, begin=I, i=I, j=I, size=I, mean=double, s=double, e=double, y=double)
+cpdef void guess_regression(const double[::1] z, double[::1] out, I count, I order, I d, const double[::1] system,
+                            const double[::1] root, const double[::1] grid, const double[::1] tables,
+                            const I[::1] sizes, double[::1] past, double[::1] w)
+
+@cython.locals(low=I, high=I, i=I, width=double, t=double, u=double, first=double, rise=double)
+cdef inline double interpolated(double x, const double[::1] table, I at, I values, I slopes, I size) noexcept
+
+@cython.locals(k=I, i=I, p=double, q=double, z=double, small=double)
+cpdef void mixture_tails(const double[::1] y, double[::1] below, double[::1] above, I count,
+                         const double[::1] parts, I K)
+
+@cython.locals(k=I)
+cpdef void upper_tails(const double[::1] z, double[::1] out, I count)
+
+@cython.locals(k=I, i=I, side=double, goal=double, total=double, best=double, quantile=double, low=double,
+               high=double, u=double)
+cpdef void mixture_begin(const double[::1] z, const double[::1] beyond, double[::1] work, I count,
+                         const double[::1] parts, I K)
+
+@cython.locals(n=I, k=I, i=I, side=double, u=double, q=double, total=double, bend=double, rate=double, scale=double,
+               x=double, density=double, change=double)
+cpdef void mixture_look(const I[::1] todo, double[::1] tail, double[::1] sums, I count, const double[::1] work,
+                        const double[::1] parts, I K)
+
+@cython.locals(left=I, n=I, k=I, goal=double, u=double, total=double, rate=double, score=double, slope=double,
+               miss=double, move=double, t=double, low=double, high=double)
+cpdef I mixture_move(I[::1] todo, const double[::1] tail, const double[::1] scores, const double[::1] sums,
+                     double[::1] out, I count, double[::1] work, double small)

@@ -16,6 +16,7 @@ FAR = 3  # a cell that is treated elsewhere
 
 ROOT_HALF = 0.7071067811865476  # sqrt(1/2)
 INV_ROOT_2PI = 0.3989422804014327  # 1 / sqrt(2 pi)
+LOG_ROOT_2PI = 0.9189385332046727  # log(2 pi) / 2
 TOLERANCE = 1e-9  # of a step, from a grid point, as in laws/atoms.py
 ROUNDING = 8.881784197001252e-16  # four roundings of the reading
 LARGEST = 1e15  # steps from the offset
@@ -638,3 +639,248 @@ def smoothed(W, N, u, slope, drop):
         if f < 1e-30:
             break
     return total
+
+
+def log_cells(a, b, v, logs, log_v, log_w, nodes, count):
+    """Logarithms of the probabilities that a standard normal lies in (a, b), and those of v and of 1 - v.
+
+    The arithmetic of one number in `laws/atoms.py`, operation by operation. NaN where it is that of a tail, or fails.
+    """
+    for k in range(count):
+        log_v[k] = math.log(v[k])
+        log_w[k] = math.log1p(-v[k])
+        s = a[k]
+        t = b[k]
+        half = 0.5 * (t - s)
+        if s + t < 0.0:
+            m = -t
+            t = -s
+            s = m
+        m = 0.5 * (s + t)
+        P = MISSING
+        if half * (1.0 if 1.0 > m else m) <= 1.0:
+            if half > 0.0:
+                P = 0.0
+                for i in range(0, 20, 4):
+                    q = half * nodes[i]
+                    P += nodes[i + 1] * (math.exp(-q * (0.5 * q - m)) + math.exp(-q * (0.5 * q + m)))
+                P = math.log(2.0 * half * P) - 0.5 * m * m - LOG_ROOT_2PI
+        elif s < 0.0:
+            q = 0.5 * math.erfc(-s * ROOT_HALF) + 0.5 * math.erfc(t * ROOT_HALF)
+            if q < 1.0:
+                P = math.log1p(-q)
+        elif s < 1.0:
+            q = 0.5 * math.erfc(s * ROOT_HALF) - 0.5 * math.erfc(t * ROOT_HALF)
+            if q > 0.0:
+                P = math.log(q)
+        logs[k] = P
+
+
+def run_regression(e, out, count, order, system, grid, past):
+    """An autoregression of one channel on a grid, of order 1 or 2: what is reported for innovations e.
+
+    The system: intercept and coefficients. `past` holds the last readings, the latest first, and moves along.
+    """
+    step, offset, low, high = grid[0], grid[1], grid[2], grid[3]
+    level, one = system[0], system[1]
+    two = system[2] if order > 1 else 0.0
+    y = past[0]
+    x = past[1] if order > 1 else 0.0
+    for k in range(count):
+        mean = one * y + two * x + 0.0 if order > 1 else one * y + 0.0
+        x = y
+        y = on_grid(e[k] + (level + mean), step, offset, low, high)
+        out[k] = y
+    past[0] = y
+    if order > 1:
+        past[1] = x
+
+
+def on_grid(y, step, offset, low, high):
+    """What is reported for y: the nearest point, the even one of two, inside the range."""
+    t = (y - offset) / step
+    s = math.fabs(t)
+    r = FRACTIONS if s < FRACTIONS else 0.0
+    y = offset + step * math.copysign((s + r) - r, t)
+    if low > y:
+        y = low
+    if high < y:
+        y = high
+    return y
+
+
+def guess_regression(z, out, count, order, d, system, root, grid, tables, sizes, past, w):
+    """What an autoregression of d channels on a grid reports for scores z (count, d), nearly always.
+
+    Each channel has a table of its quantiles, four rows of sizes[i] numbers: scores, innovations, slopes of these over
+    those, and of those over these. `root` (d, d) makes the scores of channels from independent ones. What is found is
+    a guess, because tables are interpolated: the caller proves it.
+    """
+    n = order * d
+    for k in range(count):
+        begin = 0
+        for i in range(d):
+            mean = system[i]
+            for j in range(n):
+                mean += system[d + (j // d) * d * d + i * d + j % d] * past[j]
+            s = 0.0
+            for j in range(i):
+                s += root[i * d + j] * w[j]
+            size = sizes[i]
+            e = interpolated(s + root[i * d + i] * z[k * d + i], tables, begin, begin + size, begin + 2 * size, size)
+            y = on_grid(e + mean, grid[4 * i], grid[4 * i + 1], grid[4 * i + 2], grid[4 * i + 3])
+            out[k * d + i] = y
+            e = interpolated(y - mean, tables, begin + size, begin, begin + 3 * size, size)
+            w[i] = (e - s) / root[i * d + i]
+            begin += 4 * size
+        for j in range(n - 1, d - 1, -1):
+            past[j] = past[j - d]
+        for i in range(d):
+            past[i] = out[k * d + i]
+
+
+def interpolated(x, table, at, values, slopes, size):
+    """Cubic interpolation in a table: nodes from `at` on, values and slopes elsewhere in it; beyond them the ends."""
+    low = 0
+    high = size - 1
+    while high - low > 1:
+        i = (low + high) // 2
+        if table[at + i] > x:
+            high = i
+        else:
+            low = i
+    width = table[at + high] - table[at + low]
+    t = (x - table[at + low]) / width
+    t = 0.0 if t < 0.0 else (1.0 if t > 1.0 else t)
+    first = table[values + low]
+    rise = table[values + high] - first
+    u = 1.0 - t
+    return first + t * (
+        rise + u * (u * (table[slopes + low] * width - rise) + t * (rise - table[slopes + high] * width))
+    )
+
+
+def mixture_tails(y, below, above, count, parts, K):
+    """What lies below and above readings under a mixture of K normals: rows of weight, mean and scale."""
+    for k in range(count):
+        p = 0.0
+        q = 0.0
+        for i in range(K):
+            z = (y[k] - parts[3 * i + 1]) / parts[3 * i + 2]
+            small = 0.5 * math.erfc(math.fabs(z) * ROOT_HALF)
+            if z < 0.0:
+                p += parts[3 * i] * small
+                q += parts[3 * i] * (1.0 - small)
+            else:
+                p += parts[3 * i] * (1.0 - small)
+                q += parts[3 * i] * small
+        below[k] = p
+        above[k] = q
+
+
+def upper_tails(z, out, count):
+    """The probability beyond each score, on its side."""
+    for k in range(count):
+        out[k] = 0.5 * math.erfc(math.fabs(z[k]) * ROOT_HALF)
+
+
+def mixture_begin(z, beyond, work, count, parts, K):
+    """Where the search for the quantiles of a mixture of normals begins.
+
+    `beyond` (K, count) holds Phi^-1(q / w_i), with q the tail beyond the score, where it is below w_i, otherwise NaN.
+    A row of `work` becomes 1 or -1 (the side of the score), its size, the bracket, and the first point.
+    """
+    for k in range(count):
+        side = -1.0 if z[k] < 0.0 else 1.0
+        goal = -z[k] if z[k] < 0.0 else z[k]
+        total = 0.0
+        best = MISSING
+        low = ENDLESS
+        high = -ENDLESS
+        for i in range(K):
+            quantile = side * parts[3 * i + 1] + parts[3 * i + 2] * goal
+            total += parts[3 * i] * quantile
+            low = quantile if quantile < low else low
+            high = quantile if quantile > high else high
+            u = beyond[i * count + k]
+            if u == u:
+                u = side * parts[3 * i + 1] - parts[3 * i + 2] * u
+                if not best >= u:
+                    best = u
+        u = best if best == best else total
+        if low > u:
+            u = low
+        if high < u:
+            u = high
+        work[5 * k] = side
+        work[5 * k + 1] = goal
+        work[5 * k + 2] = low
+        work[5 * k + 3] = high
+        work[5 * k + 4] = u
+
+
+def mixture_look(todo, tail, sums, count, work, parts, K):
+    """Tail, density, its bend and the rate of change at the points of the searches that go on."""
+    for n in range(count):
+        k = todo[n]
+        side = work[5 * k]
+        u = work[5 * k + 4]
+        q = 0.0
+        total = 0.0
+        bend = 0.0
+        rate = 0.0
+        for i in range(K):
+            scale = parts[3 * i + 2]
+            x = (u - side * parts[3 * i + 1]) / scale
+            density = parts[3 * i] * math.exp(-0.5 * x * x) / scale
+            change = density / scale
+            q += 0.5 * parts[3 * i] * math.erfc(x * ROOT_HALF)
+            total += density
+            bend -= change * x
+            rate += change * (1.0 + math.fabs(x))
+        tail[n] = q
+        sums[3 * n] = total
+        sums[3 * n + 1] = bend
+        sums[3 * n + 2] = rate
+
+
+def mixture_move(todo, tail, scores, sums, out, count, work, small):
+    """Halley's step of each search, inside its bracket. Those that have ended go to `out`, NaN where they fail.
+
+    `scores` are Phi^-1 of the tails. Returns how many go on: they come first in `todo`.
+    """
+    left = 0
+    for n in range(count):
+        k = todo[n]
+        goal = work[5 * k + 1]
+        u = work[5 * k + 4]
+        total = sums[3 * n]
+        rate = sums[3 * n + 2]
+        out[k] = MISSING
+        if not (TINY < tail[n] and tail[n] < 1.0 and total > 0.0):
+            continue
+        score = -scores[n]
+        slope = total * math.exp(0.5 * score * score)
+        if not slope * total > 1e-12 * rate:
+            continue
+        miss = score - goal
+        move = -miss / slope
+        t = 1.0 + 0.5 * move * (score * slope + sums[3 * n + 1] / total)
+        t = 0.5 if 0.5 > t else t
+        move /= 2.0 if 2.0 < t else t
+        if miss < 0.0:
+            work[5 * k + 2] = u
+        else:
+            work[5 * k + 3] = u
+        low = work[5 * k + 2]
+        high = work[5 * k + 3]
+        t = u + move
+        if math.fabs(move) * (rate / total + (1.0 + math.fabs(score)) * slope) < small:
+            t = low if low > t else t
+            t = high if high < t else t
+            out[k] = work[5 * k] * t
+            continue
+        work[5 * k + 4] = t if low < t and t < high else 0.5 * low + 0.5 * high
+        todo[left] = k
+        left += 1
+    return left

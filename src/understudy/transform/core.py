@@ -413,12 +413,19 @@ def colouring(model: Model, partial: bool = False) -> CausalMap:
 
 def _chapter(model: Model) -> ModuleType | None:
     """The module with a quicker path through whole sequences of this kind of model, if there is one."""
-    for name, kind in (("hidden_markov", "HiddenMarkov"), ("quantised", "Quantised")):
+    for name, kind, chapter in _CHAPTERS:
         # a model of a kind whose module was never loaded is not of that kind
         loaded = sys.modules.get(f"understudy.models.{name}")
         if loaded is not None and isinstance(model, getattr(loaded, kind)):
-            return importlib.import_module(f"understudy.transform.{name}")
+            return importlib.import_module(f"understudy.transform.{chapter}")
     return None
+
+
+_CHAPTERS = (
+    ("hidden_markov", "HiddenMarkov", "hidden_markov"),
+    ("quantised", "Quantised", "quantised"),
+    ("quantised", "OnGrid", "on_grid"),
+)
 
 
 def residuals(model: Model, recursion: GaussMarkov | None, Y: Array) -> Array:

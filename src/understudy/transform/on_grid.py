@@ -1,0 +1,550 @@
+"""Models that live on a grid, quickly: many readings at once, to the bits of one after the other.
+
+`OnGrid` says: each reading is the rounded draw of the model inside, which goes on from what was reported. Its own
+methods serve one reading at a time, at a millisecond each. But the state before a reading is known as soon as the
+readings are, so that all scores of a chunk can be computed side by side; and so can those of many sensors.
+
+**Rows.** `rows_of(model)` gives a `Rows`: the model for R rows at once. A row is one sensor at one moment; rows do not
+know of each other. The state of R rows is a float64 array (F, R), one column a row, with F = `size` entries:
+
+==================  ==================================================================================================
+model inside        entries of a column
+==================  ==================================================================================================
+AutoRegressive      p d numbers: the last p readings, the latest first, each with its d channels
+IID                 none
+==================  ==================================================================================================
+
+`column` and `state` turn the state of the model into a column and back. `score(S, Y, v)` gives the scores (d, R) of
+readings (d, R) under uniforms (d, R), `value(S, z)` the readings of scores, and `move(S, Y)` the states after readings.
+So one step of N sensors is::
+
+    z = source.score(S, Y, v);  S = source.move(S, Y);  out = target.value(St, z);  St = target.move(St, out)
+
+and T steps of one sensor are `whiten(state, Y, v)` and `colour(state, z)`. Every number has the bits that the methods
+of the model give it one at a time: sums are added in their order, functions of the C library stand where they call
+these, and arrays where they call scipy (which has the same bits for one number and for many, but for sums: see
+`Singles`). Where a reading is refused, or too far out for this arithmetic, there is no answer (None): then the methods
+of the model are asked, one reading at a time, and say what they have to say.
+
+**Guess and proof.** On the way out each reading needs those before it. For one channel the innovation does not: it is
+the quantile of the score, and what is left is a short loop (`run_regression`). With several channels the rounding of
+one moves the scores of the next, and quantiles are costly. There the readings of a block are first guessed, by a loop
+that interpolates in tables of quantiles; then all rows are computed side by side from what was guessed before them. Up
+to the first row that comes out otherwise the guess was right, to the bit, by induction; from there on it is made anew.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+
+from understudy._types import Array, Numbers
+from understudy.errors import UnderstudyError
+from understudy.laws.atoms import NARROW_PAIRS, ROOM, Rounded, Rounding, tail_log_probability
+from understudy.laws.gaussian import Gaussian
+from understudy.laws.law import Law
+from understudy.laws.mixture import LOOKS, Laws, Mixture, Normals, mixture_score, mixture_value
+from understudy.laws.multivariate import GaussianCopula, GaussianMixture, Independent
+from understudy.laws.scalar import Scalar
+from understudy.laws.uniforms import Uniforms
+from understudy.models.autoregressive import AutoRegressive
+from understudy.models.iid_markov import IID
+from understudy.models.quantised import OnGrid
+from understudy.transform.backend import integers, kernels_rounded, view
+from understudy.transform.core import Emit, RandomisedScore, split_count
+from understudy.transform.readings import Reading, State, deliver, finite_or_missing, one_reading
+
+_PAIRS = np.array(NARROW_PAIRS).ravel()
+_BLOCK = 8192  # readings worked on at a time
+_DEEP = 1e-290  # tails below this are left to logarithms
+_HALF_LOG_2PI = 0.9189385332046727
+
+# Laws of one number: many readings, to the bits of one -----------------------------------------------------
+
+
+class Singles(Protocol):
+    """A law of one number for arrays (R,), which gives each entry the bits that the law gives a single number.
+
+    Most laws add up nothing over their readings, and an array has the same bits. The exceptions: an integral of a tail
+    (`Scalar.alone`), and mixtures, which take other ways for one number than for many.
+    """
+
+    def score(self, y: Array) -> Any:
+        """Scores (R,)."""
+        ...
+
+    def value(self, z: Array) -> Any:
+        """Readings (R,)."""
+        ...
+
+
+class NormalsSingly:
+    """A mixture of normals: what it does for one number in plain floats, compiled."""
+
+    def __init__(self, law: Mixture) -> None:
+        self._law = law
+        self._weights = np.array(law.normals)[:, :1]
+        self._parts = np.array(law.normals).ravel()
+
+    def score(self, y: Array) -> Array:
+        """Phi^-1 of the smaller tail; the law's own way where that is tiny."""
+        from scipy.special import ndtri
+
+        below, above = np.empty(y.size), np.empty(y.size)
+        kernels_rounded.mixture_tails(
+            view(y), view(below), view(above), y.size, view(self._parts), len(self._weights)
+        )  # fmt: skip
+        lower = below <= above
+        tail = np.where(lower, below, above)
+        z = ndtri(tail)
+        z = np.where(lower, z, -z)
+        for i in np.flatnonzero(~(tail > _DEEP)).tolist():
+            z[i] = self._law.score(float(y[i]))
+        return z
+
+    def value(self, z: Array) -> Array:
+        """Halley's method, all searches side by side; the law's own way where one fails."""
+        from scipy.special import ndtri
+
+        count, parts, K = z.size, view(self._parts), len(self._weights)
+        q, work, out = np.empty(count), np.empty(5 * count), np.full(count, np.nan)
+        kernels_rounded.upper_tails(view(z), view(q), count)
+        beyond = np.where(q < self._weights, ndtri(q / self._weights), np.nan)
+        kernels_rounded.mixture_begin(view(z), view(beyond.ravel()), view(work), count, parts, K)
+        todo = integers(np.flatnonzero(q > _DEEP))
+        left, tail, sums = todo.size, np.empty(count), np.empty(3 * count)
+        for _ in range(LOOKS):
+            if not left:
+                break
+            kernels_rounded.mixture_look(view(todo), view(tail), view(sums), left, view(work), parts, K)
+            left = kernels_rounded.mixture_move(
+                view(todo), view(tail), view(ndtri(tail[:left])), view(sums), view(out), left, view(work), Normals.small
+            )  # fmt: skip
+        out[todo[:left]] = np.nan
+        for i in np.flatnonzero(np.isnan(out)).tolist():
+            out[i] = self._law.value(float(z[i]))
+        return out
+
+
+class LawsSingly:
+    """A mixture of any laws: one number has no table to start its search from."""
+
+    def __init__(self, parts: Laws, laws: list[Any]) -> None:
+        self._parts = Laws(parts.log_w, laws)
+
+    def score(self, y: Array) -> Array:
+        """By the core of all mixtures."""
+        return mixture_score(y, self._parts)
+
+    def value(self, z: Array) -> Array:
+        """By the core of all mixtures."""
+        return mixture_value(z, self._parts)
+
+
+def singles_of(law: Law) -> Singles | None:
+    """The law for many numbers, to the bits of one; None for a law that is not known here.
+
+    >>> import scipy.stats
+    >>> law = Mixture([0.5, 0.5], [Gaussian(0.0, 1.0), Gaussian(3.0, 4.0)])
+    >>> y = np.linspace(-9.0, 9.0, 50)
+    >>> singles_of(law).score(y).tolist() == [law.score(each) for each in y.tolist()]
+    True
+    """
+    if type(law) is Gaussian and law.dim == 1:
+        return law
+    if type(law) is Scalar and law.dim == 1:
+        return law.alone
+    if type(law) is not Mixture:
+        return None
+    if law.normals:
+        return NormalsSingly(law)
+    parts = law.components
+    inner = [singles_of(part) for part in parts.laws] if isinstance(parts, Laws) else []
+    return LawsSingly(parts, inner) if isinstance(parts, Laws) and None not in inner else None
+
+
+# Laws of all channels --------------------------------------------------------------------------------------
+
+
+class Joint(Protocol):
+    """The law of the innovations (d, R) of R rows, whose channels are reported one after the other."""
+
+    def ends(self, E: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
+        """Scores of the ends of cells: channel i at its end, those before it as they were reported, E."""
+        ...
+
+    def reported(self, z: Array, mean: Array, grid: Rounding) -> Array:
+        """What is reported for scores, around the mean."""
+        ...
+
+
+class Marginals:
+    """Channels with laws of their own, joined by a root of the correlation of their scores, or independent."""
+
+    def __init__(self, laws: list[Singles], root: Array | None) -> None:
+        self.laws, self.root = laws, root
+
+    def ends(self, E: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
+        """One call of each law for all that is asked of it."""
+        R, a, b, z = E.shape[1], np.empty(E.shape), np.empty(E.shape), np.empty(E.shape)
+        for i, law in enumerate(self.laws):
+            s = np.asarray(law.score(np.concatenate([lower[i], upper[i], E[i]] if self.root is not None else [lower[i], upper[i]])))
+            a[i], b[i] = self._whitened(i, s[:R], z), self._whitened(i, s[R : 2 * R], z)
+            if self.root is not None:
+                z[i] = self._whitened(i, s[2 * R :], z)
+        return a, b
+
+    def reported(self, z: Array, mean: Array, grid: Rounding) -> Array:
+        """Each channel rounded, and scored again, before the next."""
+        y, w = np.empty(z.shape), z.copy()
+        for i, (law, channel) in enumerate(zip(self.laws, grid.channels, strict=True)):
+            s = w[i]
+            if self.root is not None:
+                # s = L w, as `multiply_lower` adds it up
+                s = self.root[i, 0] * w[0]
+                for j in range(1, i + 1):
+                    s = s + self.root[i, j] * w[j]
+                s = 0.0 + s
+            y[i] = channel.rounded((np.asarray(law.value(s)) + mean[i]) + 0.0)
+            if self.root is not None and i + 1 < len(y):
+                w[i] = self._whitened(i, np.asarray(law.score(y[i] + -mean[i])), w)
+        return y
+
+    def _whitened(self, i: int, s: Array, z: Array) -> Array:
+        """Channel i of L^-1 s, as `solve_lower` has it."""
+        if self.root is None:
+            return s
+        for j in range(i):
+            s = s - self.root[i, j] * z[j]
+        return np.asarray(s / self.root[i, i])
+
+
+class Whole:
+    """A law of all channels that has the bits of one reading for many."""
+
+    def __init__(self, law: GaussianMixture) -> None:
+        self._law = law
+
+    def ends(self, E: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
+        """The law is triangular: only the channels before count."""
+        found = []
+        for ends in (lower, upper):
+            z = np.empty(E.shape)
+            for i, end in enumerate(ends):
+                moved = E.copy()
+                moved[i] = end
+                z[i] = np.asarray(self._law.score(moved))[i]
+            found.append(z)
+        return found[0], found[1]
+
+    def reported(self, z: Array, mean: Array, grid: Rounding) -> Array:
+        """As it is written for one."""
+        return np.asarray(Rounded(self._law, grid, mean).value(z))
+
+
+def joint_of(law: Law) -> Joint | None:
+    """The law of all channels for many rows, to the bits of one; None for a law that is not known here."""
+    if type(law) is GaussianMixture:
+        return Whole(law)
+    several = isinstance(law, (GaussianCopula, Independent))
+    laws = [singles_of(part) for part in (law.laws if isinstance(law, (GaussianCopula, Independent)) else (law,))]
+    if any(part is None for part in laws):
+        return None
+    root = law.root if several and isinstance(law, GaussianCopula) and law.dim > 1 else None
+    return Marginals([part for part in laws if part is not None], root)
+
+
+def cell_scores(a: Array, b: Array, v: Array) -> Array:
+    """Scores between those of the ends of cells, at the uniforms v: `laws.atoms.cell_scores` one at a time.
+
+    >>> from understudy.laws import atoms
+    >>> cell_scores(np.array([-1.0]), np.array([0.5]), np.array([0.3]))[0] == atoms.cell_scores(-1.0, 0.5, 0.3)
+    np.True_
+    """
+    from scipy.special import log_ndtr, ndtri_exp
+
+    logs, log_v, log_w = np.empty(a.size), np.empty(a.size), np.empty(a.size)
+    kernels_rounded.log_cells(
+        view(a), view(b), view(v), view(logs), view(log_v), view(log_w), view(_PAIRS), a.size
+    )  # fmt: skip
+    tail = np.flatnonzero(np.isnan(logs))
+    if tail.size:
+        low, high = a[tail], b[tail]
+        logs[tail] = tail_log_probability(np.where(low + high < 0.0, -high, low), 0.5 * (high - low))
+    under = np.logaddexp(log_ndtr(a), log_v + logs)
+    over = np.logaddexp(log_ndtr(-b), log_w + logs)
+    lower = under < over
+    z = ndtri_exp(np.minimum(np.where(lower, under, over), 0.0))
+    z = np.where(lower, z, -z)
+    z = np.where(a > z, a, z)
+    z = np.where(b < z, b, z)
+    room = np.minimum(ROOM * np.minimum(b - a, 1.0), 0.25 * (b - a))
+    return np.asarray(np.minimum(np.maximum(z, a + room), b - room))
+
+
+# Many rows of one model ------------------------------------------------------------------------------------
+
+
+class Rows:
+    """A model on a grid for many rows at once; this one has nothing to remember (`IID`)."""
+
+    size = 0
+    """Entries of a state."""
+    skips = True
+    """Whether it goes on after a missing reading."""
+
+    def __init__(self, model: OnGrid, joint: Joint) -> None:
+        self.model, self.grid, self.dim, self.joint = model, model.grid, model.dim, joint
+
+    def column(self, state: Any) -> Array:
+        """A state of the model, as a column (F,)."""
+        return np.empty(0)
+
+    def state(self, column: Array) -> Any:
+        """The state of the model that a column holds."""
+        return self.model.start()
+
+    def move(self, S: Array, Y: Array) -> Array:
+        """States (F, R) after readings (d, R); NaN where one is missing."""
+        return S
+
+    def means(self, S: Array) -> Array:
+        """Where the innovations are around, (d, R)."""
+        return np.zeros((self.dim, S.shape[1]))
+
+    def score(self, S: Array, Y: Array, v: Array) -> Array | None:
+        """Scores (d, R) of readings (d, R) with uniforms v; None where a reading must be treated alone."""
+        mean = self.means(S)
+        try:
+            cells = [channel.cells(y, i) for i, (channel, y) in enumerate(zip(self.grid.channels, Y, strict=True))]
+            at, lower, upper = (np.array([cell[n] for cell in cells]) for n in range(3))
+            a, b = self.joint.ends(
+                Y + -mean, np.where(np.isfinite(lower), lower, at) + -mean, np.where(np.isfinite(upper), upper, at) + -mean
+            )  # fmt: skip
+            if not (np.isfinite(a).all() and np.isfinite(b).all()):
+                return None
+            a, b = np.where(np.isfinite(lower), a, -np.inf), np.where(np.isfinite(upper), b, np.inf)
+            with np.errstate(all="ignore"):
+                z = cell_scores(a.ravel(), b.ravel(), np.ascontiguousarray(v).ravel()).reshape(Y.shape)
+        except UnderstudyError:
+            return None
+        return z if np.isfinite(z).all() else None
+
+    def value(self, S: Array, z: Array) -> Array | None:
+        """Readings (d, R) of scores (d, R); None where one must be treated alone."""
+        try:
+            y = self.joint.reported(z, self.means(S), self.grid)
+        except UnderstudyError:
+            return None
+        return y if np.isfinite(y).all() else None
+
+    def whiten(self, state: Any, Y: Array, v: Array) -> tuple[Any, Array] | None:
+        """Scores (T, d) of the readings (T, d) of one sensor, and its state after them."""
+        z = self.score(np.empty((0, len(Y))), Y.T, v.T)
+        return None if z is None else (state, z.T)
+
+    def colour(self, state: Any, z: Array) -> tuple[Any, Array] | None:
+        """Readings (T, d) of the scores (T, d) of one sensor, and its state after them."""
+        y = self.value(np.empty((0, len(z))), z.T)
+        return None if y is None else (state, y.T)
+
+
+class RegressionRows(Rows):
+    """An autoregression on a grid. A state holds its last p readings, the latest first."""
+
+    skips = False
+
+    def __init__(self, model: OnGrid, inside: AutoRegressive, joint: Marginals) -> None:
+        super().__init__(model, joint)
+        self._inside, self._laws = inside, joint
+        self.order, self.size = inside.order, inside.order * inside.dim
+        self._system = np.concatenate([inside.intercept, inside.coefficients.ravel()])
+        self._channels = np.array(self.grid.channels).ravel()
+        self._tables: tuple[Array, Any] | None = None
+
+    def column(self, state: Any) -> Array:
+        """The readings one after the other."""
+        return np.asarray(state, dtype=float).reshape(self.size)
+
+    def state(self, column: Array) -> Array:
+        """An array (p, d)."""
+        return np.array(column, dtype=float).reshape(self.order, self.dim)
+
+    def move(self, S: Array, Y: Array) -> Array:
+        """The new reading comes first, the oldest is dropped."""
+        return np.concatenate([Y, S[: -self.dim]])
+
+    def means(self, S: Array) -> Array:
+        """yhat_k = intercept + sum_i Phi_i y_{k-i}, added up as the model does it."""
+        inside, (p, d) = self._inside, (self.order, self.dim)
+        if d == 1 and p <= 2:
+            total = self._system[1] * S[:1]
+            if p == 2:
+                total = total + self._system[2] * S[1:]
+            return np.asarray(inside.intercept[0] + (total + 0.0))
+        past, out = np.ascontiguousarray(S.T).reshape(-1, p, d), np.empty((S.shape[1], d))
+        for r, each in enumerate(past):
+            out[r] = np.einsum("pij,pj->i", inside.coefficients, each)
+        return np.asarray((inside.intercept + out).T)
+
+    def _before(self, state: Array, Y: Array) -> tuple[Array, Array]:
+        """The states (F, T) before each of the readings (T, d), and the state (p, d) after them."""
+        p, T = self.order, len(Y)
+        all_of_them = np.concatenate([state[::-1], Y])
+        S = np.stack([all_of_them[p - lag : p - lag + T].T for lag in range(1, p + 1)])
+        return S.reshape(self.size, T), np.ascontiguousarray(all_of_them[T:][::-1])
+
+    def whiten(self, state: Any, Y: Array, v: Array) -> tuple[Any, Array] | None:
+        """All readings side by side."""
+        S, after = self._before(np.asarray(state, dtype=float), Y)
+        z = self.score(S, Y.T, v.T)
+        return None if z is None else (after, z.T)
+
+    def colour(self, state: Any, z: Array) -> tuple[Any, Array] | None:
+        """Innovations side by side and a short loop, or a guess that is proved."""
+        state = np.array(state, dtype=float)
+        if self.dim > 1 or self.order > 2:
+            return self._guess(state, z)
+        try:
+            e = np.asarray(self._laws.laws[0].value(np.ascontiguousarray(z[:, 0])))
+        except UnderstudyError:
+            return None
+        out, past = np.empty(len(z)), state.ravel()
+        kernels_rounded.run_regression(
+            view(e), view(out), len(z), self.order, view(self._system), view(self._channels), view(past)
+        )  # fmt: skip
+        return (past.reshape(state.shape), out[:, None]) if np.isfinite(out).all() else None
+
+    def _guess(self, state: Array, z: Array) -> tuple[Any, Array] | None:
+        """Guess a block, compute its rows from what was guessed, and keep those before the first other one."""
+        if self._tables is None:
+            self._tables = _quantile_tables(self._inside.noise)
+        if self._tables is None:
+            return None
+        tables, sizes = self._tables
+        d, out, at = self.dim, np.empty(z.shape), 0
+        root = np.eye(d) if self._laws.root is None else self._laws.root
+        while at < len(z):
+            block = np.ascontiguousarray(z[at : at + _BLOCK])
+            guess = out[at : at + _BLOCK]
+            kernels_rounded.guess_regression(
+                view(block.reshape(-1)), view(guess.reshape(-1)), len(block), self.order, d, view(self._system),
+                view(root.reshape(-1)), view(self._channels), view(tables), view(sizes), view(state.reshape(-1).copy()),
+                view(np.empty(d)),
+            )  # fmt: skip
+            S, _ = self._before(state, guess)
+            y = self.value(S, block.T)
+            if y is None:
+                return None
+            wrong = np.flatnonzero((y.T != guess).any(axis=1))
+            good = int(wrong[0]) + 1 if wrong.size else len(block)
+            guess[good - 1] = y.T[good - 1]
+            state, at = self._before(state, guess[:good])[1], at + good
+        return state, out
+
+
+_KNOTS = np.concatenate([np.linspace(-7.0, -3.125, 32), np.linspace(-3.0, 3.0, 1537), np.linspace(3.125, 7.0, 32)])
+
+
+def _quantile_tables(law: Law) -> tuple[Array, Any] | None:
+    """For each channel: scores, innovations, and the slopes of either over the other; and the number of scores."""
+    laws = law.laws if isinstance(law, (GaussianCopula, Independent)) else (law,)
+    tables, sizes = [], []
+    for one in laws:
+        try:
+            e = np.asarray(one.value(_KNOTS), dtype=float)
+            slope = np.exp(-0.5 * _KNOTS * _KNOTS - _HALF_LOG_2PI - np.asarray(one.logpdf(e)))
+        except UnderstudyError:
+            return None
+        keep = np.flatnonzero(np.concatenate([[True], np.diff(e) > 0.0]) & np.isfinite(slope) & (slope > 0.0))
+        tables += [_KNOTS[keep], e[keep], slope[keep], 1.0 / slope[keep]]
+        sizes.append(keep.size)
+    return np.concatenate(tables), integers(sizes)
+
+
+@lru_cache(maxsize=64)
+def rows_of(model: OnGrid) -> Rows | None:
+    """The model for many rows at once; None where only its own methods serve."""
+    inside: Any = model.model
+    if type(inside) is IID:
+        joint = joint_of(inside.law)
+        return None if joint is None else Rows(model, joint)
+    if type(inside) is AutoRegressive and inside.gauss_markov is None:
+        joint = joint_of(inside.noise)
+        return RegressionRows(model, inside, joint) if isinstance(joint, Marginals) else None
+    return None
+
+
+# The maps --------------------------------------------------------------------------------------------------
+
+
+def whitening(model: OnGrid, uniforms: Uniforms) -> GridScore:
+    """The map from readings of the model to scores."""
+    return GridScore(model, uniforms)
+
+
+def colouring(model: OnGrid) -> GridEmit:
+    """The map from scores to readings of the model."""
+    return GridEmit(model)
+
+
+class GridScore(RandomisedScore):
+    """y -> z: a block of readings at a time."""
+
+    def __init__(self, model: OnGrid, uniforms: Uniforms) -> None:
+        super().__init__(model, uniforms)
+        self.rows = rows_of(model)
+
+    def sensor(self, j: int) -> GridScore:
+        """With uniforms of its own."""
+        return GridScore(self.model, self.uniforms.sensor(j))
+
+    def step(self, state: State, y: Reading) -> tuple[State, Numbers]:
+        """One reading."""
+        return super().step(state, y) if self.rows is None else _first(self, state, y)
+
+    def apply(self, state: State, Y: Array, out: Array | None = None) -> tuple[State, Array]:
+        """A chunk (T, d)."""
+        if self.rows is None:
+            return super().apply(state, Y, out)
+        missing = finite_or_missing(Y)
+        made = np.empty(Y.shape)
+        for first in range(0, len(Y), _BLOCK):
+            part = Y[first : first + _BLOCK]
+            found = None
+            if not missing[first : first + _BLOCK].any():
+                k, inner = split_count(state)
+                found = self.rows.whiten(inner, part, self.uniforms.block(k, len(part), self.dim))
+            if found is None:
+                state, made[first : first + _BLOCK] = super().apply(state, part)
+            else:
+                state, made[first : first + _BLOCK] = (k + len(part), found[0]), found[1]
+        return state, deliver(made, out)
+
+
+class GridEmit(Emit):
+    """z -> y: a block of scores at a time."""
+
+    def __init__(self, model: OnGrid) -> None:
+        super().__init__(model)
+        self.rows = rows_of(model)
+
+    def step(self, state: State, y: Reading) -> tuple[State, Numbers]:
+        """One score."""
+        return super().step(state, y) if self.rows is None else _first(self, state, y)
+
+    def apply(self, state: State, Y: Array, out: Array | None = None) -> tuple[State, Array]:
+        """A chunk (T, d)."""
+        if self.rows is None or finite_or_missing(Y).any():
+            return super().apply(state, Y, out)
+        found = self.rows.colour(state, Y)
+        if found is None:
+            return super().apply(state, Y, out)
+        return found[0], deliver(found[1], out)
+
+
+def _first(link: GridScore | GridEmit, state: State, y: Reading) -> tuple[State, Numbers]:
+    state, out = link.apply(state, one_reading(y, link.dim))
+    return state, float(out[0, 0]) if link.dim == 1 else np.asarray(out[0])
