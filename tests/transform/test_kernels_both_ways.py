@@ -649,3 +649,92 @@ def test_plain_steps_accept_numpy_floats():
     step = PLAIN.ScalarStep(memoryview(table), memoryview(table), 1 << 62, 19, None).step
     state, out = step((0, 100.0, 100.0), np.float64(105.0))
     assert [type(entry) for entry in (*state, out)] == [int, float, float, float]
+
+
+MIXED = np.array([[0.6, 0.0, 1.0], [0.3, 0.5, 3.0], [0.1, -1.0, 10.0]])
+
+
+def test_probabilities_of_cells():
+    """Narrow cells, wide ones, tails, ends without end, and cells of no width."""
+    rng = np.random.default_rng(4)
+    a = np.concatenate([rng.standard_normal(300) * 3.0, [-np.inf, 1.0, 2.0, 0.5, -np.inf]])
+    b = a + np.concatenate([10.0 ** rng.uniform(-6.0, 1.0, 300), [0.0, np.inf, 0.0, np.inf, 0.0]])
+    b[[300, 304]] = 1.5, np.inf
+    v = rng.uniform(size=a.size)
+
+    def call(kernels, view):
+        out = [np.empty(a.size) for _ in range(3)]
+        kernels.log_cells(view(a), view(b), view(v), *map(view, out), view(_PAIRS), a.size)
+        return out
+
+    one, other = both_rounded(call)
+    assert all(same_bits(x, y) for x, y in zip(one, other, strict=True))
+    assert 0 < np.isnan(one[0]).sum() < 200
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_an_autoregression_on_a_grid(order):
+    """Order one and two, with ends of the range."""
+    e = np.random.default_rng(4).standard_normal(500) * 3.0
+    system, grid = np.array([1.0, 0.5, 0.3][: order + 1]), np.array([0.5, 0.125, -3.875, 9.125])
+
+    def call(kernels, view):
+        out, past = np.empty(500), np.array([1.0, 2.0][:order])
+        kernels.run_regression(view(e), view(out), 500, order, view(system), view(grid), view(past))
+        return out, past
+
+    one, other = both_rounded(call)
+    assert same_bits(one[0], other[0])
+    assert same_bits(one[1], other[1])
+    assert set(np.unique(one[0])[[0, -1]].tolist()) == {-3.875, 9.125}
+
+
+def test_a_guess_of_several_channels():
+    """Interpolation in tables, feedback and rounding."""
+    rng = np.random.default_rng(4)
+    z, d = np.clip(2.0 * rng.standard_normal((300, 2)), -9.0, 9.0), 2
+    knots = np.linspace(-5.0, 5.0, 41)
+    tables = np.concatenate(
+        [knots, np.sinh(knots), np.cosh(knots), 1.0 / np.cosh(knots), *[knots, knots], *np.ones((2, 41))]
+    )
+    system = np.concatenate([[1.0, -1.0], rng.uniform(-0.3, 0.3, 8)])
+    root, grid = np.array([[1.0, 0.0], [0.6, 0.8]]), np.array([0.5, 0.0, -9.0, np.inf, 0.1, 0.05, -np.inf, np.inf])
+
+    def call(kernels, view):
+        out, past = np.empty(600), np.array([1.0, 2.0, 3.0, 4.0])
+        kernels.guess_regression(
+            view(z.ravel()), view(out), 300, 2, d, view(system), view(root.ravel()), view(grid), view(tables),
+            view(backend.integers([41, 41])), view(past), view(np.empty(2)),
+        )  # fmt: skip
+        return out, past
+
+    one, other = both_rounded(call)
+    assert same_bits(one[0], other[0])
+    assert same_bits(one[1], other[1])
+
+
+def test_mixtures_of_normals():
+    """Tails, and each part of the search for quantiles."""
+    rng = np.random.default_rng(4)
+    y, z = 20.0 * rng.standard_normal(200), np.clip(2.0 * rng.standard_normal(200), -6.0, 6.0)
+    beyond = np.where(rng.uniform(size=600) < 0.5, np.nan, rng.standard_normal(600))
+    sums = np.abs(rng.standard_normal(600)) + 0.1
+    tail = rng.uniform(size=200)
+
+    def call(kernels, view):
+        parts, K = view(MIXED.ravel()), 3
+        below, above, q = (np.empty(200) for _ in range(3))
+        kernels.mixture_tails(view(y), view(below), view(above), 200, parts, K)
+        kernels.upper_tails(view(z), view(q), 200)
+        work, todo, out = np.empty(1000), backend.integers(range(200)), np.zeros(200)
+        kernels.mixture_begin(view(z), view(beyond), view(work), 200, parts, K)
+        begun, look, found = work.copy(), np.empty(200), np.empty(600)
+        kernels.mixture_look(view(todo), view(look), view(found), 200, view(work), parts, K)
+        left = kernels.mixture_move(
+            view(todo), view(tail), view(z), view(sums), view(out), 200, view(work), 0.5
+        )  # fmt: skip
+        return [below, above, q, begun, look, found, work, out, todo[:left].astype(float)]
+
+    one, other = both_rounded(call)
+    assert all(same_bits(x, y) for x, y in zip(one, other, strict=True))
+    assert 0 < one[-1].size < 200

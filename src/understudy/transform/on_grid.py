@@ -57,7 +57,7 @@ from understudy.transform.core import Emit, RandomisedScore, split_count
 from understudy.transform.readings import Reading, State, deliver, finite_or_missing, one_reading
 
 _PAIRS = np.array(NARROW_PAIRS).ravel()
-_BLOCK = 8192  # readings worked on at a time
+_BLOCK, _GUESS = 8192, 2048  # readings worked on, and guessed, at a time
 _DEEP = 1e-290  # tails below this are left to logarithms
 _HALF_LOG_2PI = 0.9189385332046727
 
@@ -98,7 +98,7 @@ class NormalsSingly:
         )  # fmt: skip
         lower = below <= above
         tail = np.where(lower, below, above)
-        z = ndtri(tail)
+        z = np.asarray(ndtri(tail))
         z = np.where(lower, z, -z)
         for i in np.flatnonzero(~(tail > _DEEP)).tolist():
             z[i] = self._law.score(float(y[i]))
@@ -190,7 +190,8 @@ class Marginals:
         """One call of each law for all that is asked of it."""
         R, a, b, z = E.shape[1], np.empty(E.shape), np.empty(E.shape), np.empty(E.shape)
         for i, law in enumerate(self.laws):
-            s = np.asarray(law.score(np.concatenate([lower[i], upper[i], E[i]] if self.root is not None else [lower[i], upper[i]])))
+            asked = [lower[i], upper[i]] if self.root is None else [lower[i], upper[i], E[i]]
+            s = np.asarray(law.score(np.concatenate(asked)))
             a[i], b[i] = self._whitened(i, s[:R], z), self._whitened(i, s[R : 2 * R], z)
             if self.root is not None:
                 z[i] = self._whitened(i, s[2 * R :], z)
@@ -257,7 +258,7 @@ def joint_of(law: Law) -> Joint | None:
 
 
 def cell_scores(a: Array, b: Array, v: Array) -> Array:
-    """Scores between those of the ends of cells, at the uniforms v: `laws.atoms.cell_scores` one at a time.
+    """Scores between those of the ends of cells, at the uniforms v: `laws.atoms.cell_scores` one at a time, or NaN.
 
     >>> from understudy.laws import atoms
     >>> cell_scores(np.array([-1.0]), np.array([0.5]), np.array([0.3]))[0] == atoms.cell_scores(-1.0, 0.5, 0.3)
@@ -266,22 +267,21 @@ def cell_scores(a: Array, b: Array, v: Array) -> Array:
     from scipy.special import log_ndtr, ndtri_exp
 
     logs, log_v, log_w = np.empty(a.size), np.empty(a.size), np.empty(a.size)
-    kernels_rounded.log_cells(
-        view(a), view(b), view(v), view(logs), view(log_v), view(log_w), view(_PAIRS), a.size
-    )  # fmt: skip
-    tail = np.flatnonzero(np.isnan(logs))
-    if tail.size:
-        low, high = a[tail], b[tail]
-        logs[tail] = tail_log_probability(np.where(low + high < 0.0, -high, low), 0.5 * (high - low))
-    under = np.logaddexp(log_ndtr(a), log_v + logs)
-    over = np.logaddexp(log_ndtr(-b), log_w + logs)
-    lower = under < over
-    z = ndtri_exp(np.minimum(np.where(lower, under, over), 0.0))
-    z = np.where(lower, z, -z)
-    z = np.where(a > z, a, z)
-    z = np.where(b < z, b, z)
-    room = np.minimum(ROOM * np.minimum(b - a, 1.0), 0.25 * (b - a))
-    return np.asarray(np.minimum(np.maximum(z, a + room), b - room))
+    kernels_rounded.log_cells(view(a), view(b), view(v), view(logs), view(log_v), view(log_w), view(_PAIRS), a.size)
+    with np.errstate(all="ignore"):
+        left = np.flatnonzero(np.isnan(logs))
+        if left.size:
+            low, half = np.where(a + b < 0.0, -b, a)[left], 0.5 * (b - a)[left]
+            tail = (low >= 1.0) & (half > 0.0)
+            logs[left[tail]] = tail_log_probability(low[tail], half[tail])
+        under, over = np.logaddexp(log_ndtr(a), log_v + logs), np.logaddexp(log_ndtr(-b), log_w + logs)
+        lower = under < over
+        z = ndtri_exp(np.minimum(np.where(lower, under, over), 0.0))
+        z = np.where(lower, z, -z)
+        z = np.where(a > z, a, z)
+        z = np.where(b < z, b, z)
+        room = np.minimum(ROOM * np.minimum(b - a, 1.0), 0.25 * (b - a))
+        return np.asarray(np.minimum(np.maximum(z, a + room), b - room))
 
 
 # Many rows of one model ------------------------------------------------------------------------------------
@@ -320,14 +320,13 @@ class Rows:
         try:
             cells = [channel.cells(y, i) for i, (channel, y) in enumerate(zip(self.grid.channels, Y, strict=True))]
             at, lower, upper = (np.array([cell[n] for cell in cells]) for n in range(3))
-            a, b = self.joint.ends(
-                Y + -mean, np.where(np.isfinite(lower), lower, at) + -mean, np.where(np.isfinite(upper), upper, at) + -mean
-            )  # fmt: skip
+            first, last = np.isneginf(lower), np.isposinf(upper)
+            ends = np.where(first, at, lower) + -mean, np.where(last, at, upper) + -mean
+            a, b = self.joint.ends(Y + -mean, *ends)
             if not (np.isfinite(a).all() and np.isfinite(b).all()):
                 return None
-            a, b = np.where(np.isfinite(lower), a, -np.inf), np.where(np.isfinite(upper), b, np.inf)
-            with np.errstate(all="ignore"):
-                z = cell_scores(a.ravel(), b.ravel(), np.ascontiguousarray(v).ravel()).reshape(Y.shape)
+            a, b = np.where(first, -np.inf, a), np.where(last, np.inf, b)
+            z = cell_scores(a.ravel(), b.ravel(), np.ascontiguousarray(v).ravel()).reshape(Y.shape)
         except UnderstudyError:
             return None
         return z if np.isfinite(z).all() else None
@@ -363,6 +362,9 @@ class RegressionRows(Rows):
         self._system = np.concatenate([inside.intercept, inside.coefficients.ravel()])
         self._channels = np.array(self.grid.channels).ravel()
         self._tables: tuple[Array, Any] | None = None
+        # numpy may add up many products in another order than one; whether it does depends on shapes alone
+        some = np.random.default_rng(0).standard_normal((67, self.order, self.dim))
+        self._at_once = np.array_equal(_products(inside, some), _each_product(inside, some))
 
     def column(self, state: Any) -> Array:
         """The readings one after the other."""
@@ -384,10 +386,8 @@ class RegressionRows(Rows):
             if p == 2:
                 total = total + self._system[2] * S[1:]
             return np.asarray(inside.intercept[0] + (total + 0.0))
-        past, out = np.ascontiguousarray(S.T).reshape(-1, p, d), np.empty((S.shape[1], d))
-        for r, each in enumerate(past):
-            out[r] = np.einsum("pij,pj->i", inside.coefficients, each)
-        return np.asarray((inside.intercept + out).T)
+        past = np.ascontiguousarray(S.T).reshape(-1, p, d)
+        return np.asarray((inside.intercept + (_products if self._at_once else _each_product)(inside, past)).T)
 
     def _before(self, state: Array, Y: Array) -> tuple[Array, Array]:
         """The states (F, T) before each of the readings (T, d), and the state (p, d) after them."""
@@ -427,8 +427,8 @@ class RegressionRows(Rows):
         d, out, at = self.dim, np.empty(z.shape), 0
         root = np.eye(d) if self._laws.root is None else self._laws.root
         while at < len(z):
-            block = np.ascontiguousarray(z[at : at + _BLOCK])
-            guess = out[at : at + _BLOCK]
+            block = np.ascontiguousarray(z[at : at + _GUESS])
+            guess = out[at : at + _GUESS]
             kernels_rounded.guess_regression(
                 view(block.reshape(-1)), view(guess.reshape(-1)), len(block), self.order, d, view(self._system),
                 view(root.reshape(-1)), view(self._channels), view(tables), view(sizes), view(state.reshape(-1).copy()),
@@ -438,14 +438,25 @@ class RegressionRows(Rows):
             y = self.value(S, block.T)
             if y is None:
                 return None
-            wrong = np.flatnonzero((y.T != guess).any(axis=1))
+            wrong = np.flatnonzero((guess != y.T).any(axis=1))
             good = int(wrong[0]) + 1 if wrong.size else len(block)
             guess[good - 1] = y.T[good - 1]
             state, at = self._before(state, guess[:good])[1], at + good
         return state, out
 
 
-_KNOTS = np.concatenate([np.linspace(-7.0, -3.125, 32), np.linspace(-3.0, 3.0, 1537), np.linspace(3.125, 7.0, 32)])
+def _each_product(inside: AutoRegressive, past: Array) -> Array:
+    """sum_i Phi_i y_{k-i} for rows (R, p, d), one after the other, as the model does it."""
+    return np.array([np.einsum("pij,pj->i", inside.coefficients, each) for each in past]).reshape(-1, inside.dim)
+
+
+def _products(inside: AutoRegressive, past: Array) -> Array:
+    """The same at once."""
+    return np.asarray(np.einsum("pij,npj->ni", inside.coefficients, past))
+
+
+_FAR = np.linspace(3.03125, 7.0, 128)
+_KNOTS = np.concatenate([-_FAR[::-1], np.linspace(-3.0, 3.0, 1537), _FAR])
 
 
 def _quantile_tables(law: Law) -> tuple[Array, Any] | None:
@@ -495,11 +506,11 @@ class GridScore(RandomisedScore):
 
     def __init__(self, model: OnGrid, uniforms: Uniforms) -> None:
         super().__init__(model, uniforms)
-        self.rows = rows_of(model)
+        self._on_grid, self.rows = model, rows_of(model)
 
     def sensor(self, j: int) -> GridScore:
         """With uniforms of its own."""
-        return GridScore(self.model, self.uniforms.sensor(j))
+        return GridScore(self._on_grid, self.uniforms.sensor(j))
 
     def step(self, state: State, y: Reading) -> tuple[State, Numbers]:
         """One reading."""

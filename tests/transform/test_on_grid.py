@@ -1,0 +1,195 @@
+"""Models on a grid, many readings at once: the bits of the general path, which asks the model one at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.stats
+from helpers import same_bits
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import understudy as us
+from understudy.errors import MissingReadingError, ReadingError
+from understudy.laws.uniforms import Uniforms
+from understudy.models.quantised import OnGrid
+from understudy.transform import on_grid
+from understudy.transform.core import Emit, RandomisedScore, transformation
+
+KEY = Uniforms(b"k" * 32)
+FAST = settings(max_examples=25, deadline=None, derandomize=True, database=None)
+HEAVY, LIGHT = us.Scalar(scipy.stats.t(3.0, 0.1, 2.0)), us.Scalar(scipy.stats.t(6.0, -0.2, 1.0))
+NORMALS = us.Mixture([0.6, 0.3, 0.1], [us.Gaussian(0.0, 1.0), us.Gaussian(0.5, 9.0), us.Gaussian(-1.0, 100.0)])
+TAILED = us.Mixture([0.7, 0.2, 0.1], [us.Gaussian(0.0, 1.0), us.Gaussian(0.5, 9.0), HEAVY])
+R = [[1.0, 0.5, 0.2], [0.5, 1.0, -0.3], [0.2, -0.3, 1.0]]
+PHI = np.array([np.diag([0.6, 0.5, 0.4]) + 0.05, np.full((3, 3), 0.05)])
+LAWS = {"t": HEAVY, "lighter t": LIGHT, "normals": NORMALS, "normals and t": TAILED, "normal": us.Gaussian(1.0, 4.0)}
+
+
+def regression(noise, phi=(0.5, 0.3), intercept=1.0, **grid):
+    return OnGrid(us.AutoRegressive(phi, intercept, noise), **grid)
+
+
+def models():
+    """Each kind that `fit` returns, and what is unusual about each."""
+    copula = us.GaussianCopula(R, [HEAVY, NORMALS, TAILED])
+    return {
+        "t": regression(HEAVY, 0.9, step=0.5),
+        "fine": regression(LIGHT, step=0.01, offset=0.003),
+        "coarse, with an end": regression(LIGHT, step=5.0, low=0.0),
+        "order 3, both ends": regression(LIGHT, (0.5, 0.3, 0.1), step=0.1, low=-5.0, high=20.0),
+        "normals": regression(NORMALS, step=0.1),
+        "normals and t": regression(TAILED, step=0.1),
+        "copula": regression(copula, PHI, [1.0, 2.0, 3.0], step=[0.1, 0.5, 3.0]),
+        "independent": regression(
+            us.Independent(HEAVY, LIGHT, us.Gaussian(0.0, 4.0)), PHI, [1.0, 2.0, 3.0], step=[0.1, 0.5, 3.0]
+        ),
+        "iid": OnGrid(us.IID(NORMALS), step=0.3),
+        "iid, two channels": OnGrid(
+            us.IID(us.GaussianMixture([0.3, 0.7], [[0.0, 0.0], [3.0, 4.0]], [np.eye(2), [[2.0, 1.0], [1.0, 3.0]]])),
+            step=[0.3, 1.0],
+        ),
+    }
+
+
+MODELS = models()
+
+
+def scores(model, count, seed=5):
+    """Scores with some far out."""
+    z = np.clip(1.2 * np.random.default_rng(seed).standard_normal((count, model.dim)), -6.0, 6.0)
+    z[3], z[7] = 5.5, -6.0
+    return z
+
+
+def same_state(one, other):
+    if isinstance(one, tuple):
+        return all(same_state(a, b) for a, b in zip(one, other, strict=True))
+    return one is other is None or same_bits(np.asarray(one, dtype=float), np.asarray(other, dtype=float))
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_many_numbers_have_the_bits_of_one(name):
+    """Scores and quantiles of an array, far out too, against those of single numbers."""
+    law, z = LAWS[name], np.linspace(-8.0, 8.0, 201)
+    quick = on_grid.singles_of(law)
+    y = np.array([law.value(each) for each in z.tolist()])
+    assert same_bits(np.asarray(quick.value(z)), y)
+    assert same_bits(np.asarray(quick.score(y)), np.array([law.score(each) for each in y.tolist()]))
+
+
+def test_an_array_of_a_heavy_tail_is_added_up_otherwise():
+    """The twin: without `alone`, some tails of an array differ from those of single numbers in the last bit."""
+    y = np.array([HEAVY.value(each) for each in np.linspace(3.2, 8.0, 101).tolist()])
+    assert not same_bits(np.asarray(HEAVY.score(y)), np.array([HEAVY.score(each) for each in y.tolist()]))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_bits_of_the_general_path(name):
+    """Readings of scores and scores of readings, and the states after them."""
+    model, z = MODELS[name], scores(MODELS[name], 150)
+    quick, general = on_grid.colouring(model), Emit(model)
+    after, Y = general.apply(general.start(), z)
+    found, out = quick.apply(quick.start(), z)
+    assert quick.rows is not None
+    assert same_bits(out, Y)
+    assert same_state(found, after)
+    source, asked = on_grid.whitening(model, KEY), RandomisedScore(model, KEY)
+    after, wanted = asked.apply(asked.start(), Y)
+    found, out = source.apply(source.start(), Y)
+    assert same_bits(out, wanted)
+    assert same_state(found, after)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@FAST
+@given(st.lists(st.integers(1, 40), max_size=3))
+def test_chunks_and_steps(name, cuts):
+    """Any chunks give the same bits, and so do single steps."""
+    model = MODELS[name]
+    made = transformation(model, model, False, KEY, 6.0)
+    Y = np.reshape(us.sample(model, 60, rng=1), (60, -1))
+    _, whole = made.apply(made.start(), Y)
+    state, parts, at = made.start(), [], 0
+    for size in [*cuts, 60]:
+        state, out = made.apply(state, np.ascontiguousarray(Y[at : at + size])) if at < 60 else (state, Y[:0])
+        parts.append(out)
+        at += size
+    assert same_bits(np.concatenate(parts), whole)
+    state, single = made.start(), []
+    for row in Y[:3]:
+        state, out = made.step(state, row.item() if model.dim == 1 else row)
+        single.append(out)
+    assert same_bits(np.reshape(single, (3, -1)), whole[:3])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_sensors_side_by_side(name):
+    """One step of many sensors, each with a past of its own, is the step of each."""
+    model, N = MODELS[name], 7
+    rows, z = on_grid.rows_of(model), scores(MODELS[name], 10 + N)
+    emit = Emit(model)
+    states = [emit.apply(emit.start(), z[: 3 + n])[0] for n in range(N)]
+    S = np.array([rows.column(state) for state in states]).T.reshape(rows.size, N)
+    Z = z[10:].T
+    Y = rows.value(S, np.ascontiguousarray(Z))
+    score = RandomisedScore(model, KEY)
+    v = np.array([KEY.at(n, model.dim) for n in range(N)]).T
+    found, after = rows.score(S, Y, v), rows.move(S, Y)
+    for n, state in enumerate(states):
+        wanted = np.atleast_1d(emit.step(state, Z[:, n] if model.dim > 1 else Z[0, n].item())[1])
+        assert same_bits(Y[:, n], wanted)
+        moved, w = score.step((n, state), wanted if model.dim > 1 else wanted.item())
+        assert same_bits(found[:, n], np.atleast_1d(w))
+        assert same_state(rows.state(after[:, n]), moved[1])
+
+
+def test_a_wrong_guess_is_found(monkeypatch):
+    """With tables that are far off, every block is made anew at each wrong row, and the bits are the same."""
+    model, z = MODELS["copula"], scores(MODELS["copula"], 60)
+    tables, sizes = on_grid._quantile_tables(model.model.noise)
+    rows = on_grid.RegressionRows(model, model.model, on_grid.joint_of(model.model.noise))
+    rows._tables = 1.05 * tables, sizes
+    _, Y = Emit(model).apply(model.start(), z)
+    calls = []
+    value = rows.value
+    monkeypatch.setattr(rows, "value", lambda S, z: calls.append(1) or value(S, z))
+    assert same_bits(rows.colour(model.start(), z)[1], Y)
+    assert len(calls) > 5
+
+
+def test_products_one_after_the_other(monkeypatch):
+    """Where numpy adds up many products otherwise than one, each is computed alone."""
+    model, z = MODELS["copula"], scores(MODELS["copula"], 30)
+    monkeypatch.setattr(on_grid, "_products", lambda inside, past: on_grid._each_product(inside, past) + 1e-9)
+    rows = on_grid.RegressionRows(model, model.model, on_grid.joint_of(model.model.noise))
+    assert same_bits(rows.colour(model.start(), z)[1], Emit(model).apply(model.start(), z)[1])
+
+
+@pytest.mark.parametrize("name", ["t", "copula"])
+def test_refusals(name):
+    """What is off the grid or missing is refused as one reading is, at its row."""
+    model = MODELS[name]
+    made = on_grid.whitening(model, KEY)
+    Y = np.reshape(us.sample(model, 20, rng=1), (20, -1))
+    for bad, error in ((np.nan, MissingReadingError), (Y[5, 0] + 0.017, ReadingError)):
+        rows = Y.copy()
+        rows[5, 0] = bad
+        with pytest.raises(error):
+            made.apply(made.start(), rows)
+        assert same_bits(made.apply(made.start(), rows[:5])[1], made.apply(made.start(), Y)[1][:5])
+
+
+def test_a_law_of_ones_own():
+    """A model inside that is not known here goes the general way."""
+
+    class Own(us.Gaussian):
+        pass
+
+    model = OnGrid(us.IID(Own(0.0, 4.0)), step=0.5)
+    made = on_grid.whitening(model, KEY)
+    assert made.rows is None
+    assert same_bits(
+        made.apply(made.start(), np.array([[0.5], [1.0]]))[1],
+        RandomisedScore(model, KEY).apply((0, None), np.array([[0.5], [1.0]]))[1],
+    )
