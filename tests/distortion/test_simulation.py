@@ -294,3 +294,27 @@ def test_a_law_that_fails_far_out_does_no_harm(monkeypatch):
     with pytest.warns(us.errors.UnderstudyWarning, match="zero in all of 512"):
         found = costs(us.Family(recalling, values=[0.0, 0.1]), horizon=2, distortion=picky)
     assert not found.matrix.any()
+
+
+def _heavy_pair() -> us.AutoRegressive:
+    spiky = us.Mixture([0.8, 0.2], [us.Gaussian(0.0, 0.01), us.Gaussian(-1.0, 9.0)])
+    noise = us.GaussianCopula([[1.0, 0.6], [0.6, 1.0]], [us.Scalar(stats.t(3.0)), spiky])
+    return us.AutoRegressive([[[0.9, 0.0], [0.1, 0.5]]], [1.0, 2.0], noise)
+
+
+@pytest.mark.parametrize("on_grid", [False, True])
+def test_noise_from_tables_gives_the_readings_of_the_laws(on_grid):
+    """To a millionth on average; a table that is not close, here of far too few knots, is seen."""
+    model = us.OnGrid(_heavy_pair(), step=[0.5, 0.1]) if on_grid else _heavy_pair()
+    z = np.random.default_rng(3).standard_normal((300, 2, 8))
+    exact, quick = (simulation.colour_all(z, made) for made in (model, simulation.with_tables(model)))
+    assert np.abs(quick - exact).mean() < 1e-5
+    law = _heavy_pair().noise.laws[1]
+    coarse, fine = simulation.Tabulated(law, 8), simulation.tabulated(law)
+    assert isinstance(fine, simulation.Tabulated)
+    scores = np.linspace(-2.0, 2.0, 400)
+    good, bad = (np.abs(table.value(scores) - law.value(scores)).max() for table in (fine, coarse))
+    assert good < 1e-4 < bad
+    np.testing.assert_allclose(fine.score(fine.value(scores)), scores, atol=1e-6)
+    far = np.array([-9.0, 8.0])
+    np.testing.assert_array_equal(fine.value(far), law.value(far))

@@ -12,7 +12,8 @@ with uniforms of this simulation, and its own scores are coloured under each tar
 
 Thousands of sequences of one model are coloured at once (`colour_all`). Gauss-Markov models have compiled loops for
 that; noise of one law is asked for all readings together; a rounded model rounds what the model behind it gives; a
-hidden Markov model with laws of any kind is taken step by step, each step for all sequences.
+hidden Markov model with laws of any kind is taken step by step, each step for all sequences. For long sequences the
+noise of an autoregression is tabulated first (`Tabulated`), to a millionth of its spread on average.
 
 A standard error means something only if what makes the distortion has been seen often enough. A distortion that was
 zero every time has the sample variance 0, and may still be the mean of a rare and costly event: after N replications
@@ -40,13 +41,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy._types import Array
+from understudy._types import Array, Numbers
 from understudy.distortion.measures import Measure
-from understudy.errors import UnderstudyWarning
+from understudy.errors import UnderstudyError, UnderstudyWarning
 from understudy.laws.atoms import Atoms, intervals
-from understudy.laws.law import Law
+from understudy.laws.gaussian import Gaussian
+from understudy.laws.law import Law, dimension, has_atoms
 from understudy.laws.mixture import components_of, log_columns, mixture_value
-from understudy.laws.multivariate import Independent, impossible
+from understudy.laws.multivariate import GaussianCopula, Independent, impossible
 from understudy.laws.uniforms import SeededUniforms, Uniforms
 from understudy.models.autoregressive import AutoRegressive
 from understudy.models.gauss_markov import GaussMarkov, gauss_markov, innovations
@@ -141,6 +143,105 @@ def _atom_values(z: Array, pi: Array, laws: list[Law]) -> Array:
     return np.asarray(atoms[0].values[at])
 
 
+# Noise from tables, for long sequences ---------------------------------------------------------------
+
+
+_REACH = 7.0  # scores; one draw in 4e11 lies beyond
+_KNOTS = (4096, 16384)
+_PLACES = 1 << 16
+_CLOSE = 1e-6  # of the spread: what a table may be off by on average; a thousand times as much at its worst place
+_LONG = 128  # readings from which tables pay
+
+
+class Tabulated:
+    """A law of one number by a table; beyond the table by the law itself.
+
+    Quantiles at equidistant scores, with their slopes phi(z) / f(y), make a cubic in each interval; these are
+    evaluated at so many places that straight lines between them do.
+
+    >>> import scipy.stats
+    >>> import understudy as us
+    >>> law = us.Scalar(scipy.stats.t(3.0))
+    >>> z = np.array([-2.0, 0.5, 9.0])
+    >>> bool(np.allclose(Tabulated(law, 1024).value(z), law.value(z), rtol=1e-6))
+    True
+    """
+
+    dim = 1
+
+    def __init__(self, law: Law, knots: int) -> None:
+        self.law = law
+        at = np.linspace(-_REACH, _REACH, knots + 1)
+        y = np.asarray(law.value(at), dtype=float)
+        slope = np.exp(-0.5 * at * at - 0.5 * math.log(2.0 * math.pi) - np.asarray(law.logpdf(y), dtype=float))
+        h, each = 2.0 * _REACH / knots, _PLACES // knots
+        t = (np.arange(each) / each)[:, None]
+        rise, (left, right) = np.diff(y), (h * slope[:-1], h * slope[1:])
+        # y + t (m + (1 - t) ((m0 - m) (1 - t) - (m1 - m) t)), m the rise, m0 and m1 the slopes at the ends
+        cubic = y[:-1] + t * (rise + (1.0 - t) * ((left - rise) * (1.0 - t) - (right - rise) * t))
+        self._y = np.append(cubic.T.ravel(), y[-1])
+        self._rise = np.append(np.diff(self._y), 0.0)
+        self._z = np.linspace(-_REACH, _REACH, _PLACES + 1)
+
+    def value(self, z: Numbers) -> Array:
+        """Scores to readings."""
+        scores = np.asarray(z, dtype=float)
+        at = (scores + _REACH) * (_PLACES / (2.0 * _REACH))
+        whole = at.astype(np.intp)
+        y = self._y.take(whole, mode="clip")
+        y += (at - whole) * self._rise.take(whole, mode="clip")
+        if at.size and not (at.min() >= 0.0 and at.max() <= _PLACES):
+            far = (at < 0.0) | (at > _PLACES)
+            y[far] = self.law.value(scores[far])
+        return y
+
+    def score(self, y: Numbers, v: Numbers | None = None) -> Array:
+        """Readings to scores."""
+        readings = np.asarray(y, dtype=float)
+        z = np.asarray(np.interp(readings, self._y, self._z))
+        if z.size and not (z.min() > -_REACH and z.max() < _REACH):
+            far = np.abs(z) >= _REACH
+            z[far] = self.law.score(readings[far])
+        return z
+
+    def logpdf(self, y: Numbers) -> Numbers:
+        """Log-density, by the law itself."""
+        return self.law.logpdf(y)
+
+
+def tabulated(law: Law) -> Law:
+    """The law by tables where they are close; the law itself where it is quick or they are not."""
+    if isinstance(law, GaussianCopula):
+        return GaussianCopula(law.correlation, [tabulated(channel) for channel in law.laws])
+    if isinstance(law, Independent):
+        return Independent(*(tabulated(channel) for channel in law.laws))
+    if isinstance(law, Gaussian) or dimension(law) > 1 or has_atoms(law):
+        return law
+    probe = np.random.default_rng(0).standard_normal(1024)
+    probe[:256] = np.linspace(-_REACH, _REACH, 256)  # the tails too
+    with contextlib.suppress(UnderstudyError), np.errstate(all="ignore"):
+        exact = np.asarray(law.value(probe), dtype=float)
+        size = np.abs(exact - np.median(exact))
+        spread = float(size[256:].mean())
+        for knots in _KNOTS:
+            table = Tabulated(law, knots)
+            miss = np.abs(table.value(probe) - exact)
+            if miss[256:].mean() <= _CLOSE * spread and bool((miss <= 1e3 * _CLOSE * (spread + size)).all()):
+                return table
+    return law
+
+
+def with_tables(model: Model) -> Model:
+    """An autoregression, on a grid or not, whose noise comes from tables; other models as they are."""
+    if type(model) is OnGrid:
+        inside = with_tables(model.model)
+        return model if inside is model.model else OnGrid(inside, **model.grid.given)
+    if type(model) is not AutoRegressive or model.innovations is None:
+        return model
+    numbers = model.coefficients, model.intercept, tabulated(model.noise), model.past
+    return AutoRegressive(*numbers, allow_unstable=model.allow_unstable)
+
+
 # The distortion by simulation, for what has no formula: any model, any measure -----------------------
 
 
@@ -151,7 +252,7 @@ MOST_REPLICATIONS = 200_000
 """Where the simulation stops, with a warning, if the accuracy is not reached before."""
 
 _FIRST = 256
-_MEMORY = 1 << 21  # readings held at a time
+_MEMORY = 1 << 23  # readings held at a time
 _LARGEST_BATCH = 4096
 _SLOW_BATCH = 32  # where a model is asked reading by reading, so that progress is told now and then
 _RULE_OF_THREE = 3.0
@@ -276,6 +377,10 @@ class _Tally:
 
 def simulate(plan: Plan, rng: np.random.Generator, progress: Callable[[float], None] | None = None) -> Simulated:
     """Replications until every error is at most `accuracy` times the mean of the wanted entries."""
+    if plan.horizon >= _LONG:
+        made = {id(model): with_tables(model) for model in _used(plan)}
+        sources, targets = ([made.get(id(model), model) for model in side] for side in (plan.sources, plan.targets))
+        plan = plan._replace(sources=sources, targets=targets)
     most, enough = _batch(plan), _enough(plan)
     tally, goal = _Tally(plan), min(_FIRST, MOST_REPLICATIONS)
     while True:

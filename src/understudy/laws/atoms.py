@@ -503,7 +503,7 @@ class Channel(NamedTuple):
         point = offset + step * np.rint((y - offset) / step)
         if isinstance(y, float):
             return min(max(float(point), low), high)
-        return np.clip(point, low, high)
+        return np.clip(point, low, high) if low > -math.inf or high < math.inf else point
 
     def cells(self, y: Numbers, channel: int) -> Cells:
         """The cells of readings, which must lie on the grid."""

@@ -33,7 +33,9 @@ import numpy as np
 from understudy._types import Array, Frozen, Index, Ints, Numbers, Plain, Seed
 from understudy.errors import ModelError, StateError, StoredFileError
 from understudy.laws.atoms import GRID_FIELDS, CellLaw, CellMixture, PerChannel, Rounded, Rounding, stored_grid
-from understudy.laws.gaussian import Gaussian
+from understudy.laws.gaussian import Gaussian, cholesky
+from understudy.laws.law import Law, dimension
+from understudy.laws.multivariate import GaussianCopula, Independent
 from understudy.models.autoregressive import AutoRegressive
 from understudy.models.gauss_markov import Filtered, GaussMarkov
 from understudy.models.model import Model, Residual, State, is_model
@@ -317,15 +319,41 @@ def colour_on_grid(z: Array, model: OnGrid) -> Array | None:
         return _colour_gauss_markov(z, inside, model.grid)
     if type(inside) is not AutoRegressive:
         return None
-    past = np.repeat(inside.past[:, :, None], z.shape[2], axis=2)
-    Y = np.empty(z.shape)
-    for k in range(len(z)):
-        # yhat_k = intercept + sum_i Phi_i y_{k-i}
-        mean = inside.intercept[:, None] + np.einsum("pij,pjn->in", inside.coefficients, past)
-        law = Rounded(inside.noise, model.grid, mean[0] if model.dim == 1 else mean)
-        Y[k] = law.value(z[k, 0] if model.dim == 1 else z[k])
-        past = np.concatenate([Y[k][None], past[:-1]])
-    return Y
+    T, d, N = z.shape
+    p, (grid, noise) = inside.order, (model.grid, inside.noise)
+    # yhat_k = intercept + sum_i Phi_i y_{k-i}, the earliest first
+    Phi = inside.coefficients[::-1].transpose(1, 0, 2).reshape(d, p * d)
+    Y = np.concatenate([np.repeat(inside.past[::-1, :, None], N, axis=2), np.empty(z.shape)])
+    apart = _channels(noise)
+    if apart is None:
+        for k in range(T):
+            Y[p + k] = Rounded(noise, grid, inside.intercept[:, None] + Phi @ Y[k : p + k].reshape(-1, N)).value(z[k])
+        return Y[p:]
+    L, laws = apart
+    alone, followed = ([not L[i, :i].any() for i in range(d)], [bool(L[i + 1 :, i].any()) for i in range(d)])
+    # a draw that depends on no other channel does not depend on the past either: all of them are found at once
+    E = [np.reshape(laws[i].value(z[:, i].ravel()), (T, N)) if alone[i] else None for i in range(d)]
+    for k in range(T):
+        mean = Phi @ Y[k : p + k].reshape(-1, N)
+        w = z[k].copy()
+        for i, (channel, law) in enumerate(zip(grid.channels, laws, strict=True)):
+            at, drawn = mean[i] + inside.intercept[i], E[i]
+            e = law.value(L[i, : i + 1] @ w[: i + 1]) if drawn is None else drawn[k]
+            Y[p + k, i] = channel.rounded(e + at)
+            if followed[i]:  # the next channels follow what was reported
+                w[i] = (law.score(Y[p + k, i] - at) - L[i, :i] @ w[:i]) / L[i, i]
+    return Y[p:]
+
+
+def _channels(noise: Law) -> tuple[Array, Sequence[Law]] | None:
+    """Noise as laws of single channels, whose scores are L times independent ones; None where it is not that."""
+    if dimension(noise) == 1:
+        return np.eye(1), [noise]
+    if isinstance(noise, Independent):
+        return np.eye(noise.dim), noise.laws
+    if isinstance(noise, GaussianCopula):
+        return cholesky(noise.correlation, "correlation"), noise.laws
+    return None
 
 
 def _colour_gauss_markov(z: Array, inside: GaussMarkov, grid: Rounding) -> Array:

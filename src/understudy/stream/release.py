@@ -22,6 +22,7 @@ Every function that hands out disguised readings hands out what `Release.rounded
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -33,10 +34,12 @@ from understudy._types import Array, Frozen, Ints, Mask
 from understudy.errors import ConfigurationError, ReadingError, UnderstudyError
 from understudy.laws.atoms import Channel
 from understudy.laws.gaussian import Gaussian
-from understudy.models.gauss_markov import GaussMarkov, System, gauss_markov
+from understudy.laws.law import Law, dimension
+from understudy.models.gauss_markov import GaussMarkov, System, gauss_markov, innovations
 from understudy.models.iid_markov import IID
 from understudy.models.model import Model
-from understudy.transform.core import has_atoms
+from understudy.models.quantised import OnGrid, colour_on_grid
+from understudy.transform.core import colour, has_atoms
 from understudy.transform.kalman_pair import gains
 from understudy.transform.readings import LARGEST_DECIMAL, Lattice, as_lattice
 from understudy.transform.roundoff import STATED, Roundoff, roundoff, stated_error
@@ -479,19 +482,29 @@ def _later_range(
 
 
 def _simulated_range(model: Model, spreads: float) -> tuple[Array, Array]:
-    _, path = _path_of(model)
+    path = None
+    if type(model) is OnGrid:
+        path = colour_on_grid(_path_scores(model.dim)[:, :, None], model)
+    path = _path_of(model)[1] if path is None else path[:, :, 0]
     middle = np.median(path, axis=0)
     spread = np.maximum(np.ptp(path, axis=0), 1e-12 * np.abs(middle))
     return middle - spreads * spread, middle + spreads * spread
 
 
+def _path_scores(dim: int) -> Array:
+    return np.random.default_rng(20230203).standard_normal((_PATH, dim))
+
+
 def _path_of(model: Model) -> tuple[Array, Array]:
     """Smallest conditional scales (d,) of a model along a simulated path, and the path (T, d)."""
     dim = model.dim
-    rng = np.random.default_rng(20230203)
+    parts = innovations(model)
+    if parts is not None and not getattr(parts[1], "atoms", False):
+        with contextlib.suppress(UnderstudyError):
+            return _path_of_innovations(*parts)
     state, least, path = model.start(), np.full(dim, math.inf), []
     emit = getattr(model, "emit", None)
-    for z in rng.standard_normal((_PATH, dim)):
+    for z in _path_scores(dim):
         try:
             law = model.predict(state)
             for i in range(dim):
@@ -510,6 +523,22 @@ def _path_of(model: Model) -> tuple[Array, Array]:
     if not path:
         raise ConfigurationError("a model gives no law for its first reading; resolution= and valid= cannot be chosen")
     return least, np.array(path, dtype=float)
+
+
+def _path_of_innovations(recursion: GaussMarkov | None, law: Law) -> tuple[Array, Array]:
+    """The same for independent innovations, which do not depend on the past: all of them at once."""
+    dim = dimension(law)
+    z = _path_scores(dim)
+
+    def values(z: Array) -> Array:
+        return np.reshape(law.value(z[:, 0] if dim == 1 else z.T), (dim, len(z))).T
+
+    least = np.empty(dim)
+    for i in range(dim):
+        low, high = z.copy(), z.copy()
+        low[:, i], high[:, i] = -1.0, 1.0
+        least[i] = 0.5 * float((values(high) - values(low))[:, i].min())
+    return least, values(z) if recursion is None else np.reshape(colour(values(z), recursion), z.shape)
 
 
 def _linear(model: Model) -> GaussMarkov | None:
