@@ -738,3 +738,32 @@ def test_mixtures_of_normals():
     one, other = both_rounded(call)
     assert all(same_bits(x, y) for x, y in zip(one, other, strict=True))
     assert 0 < one[-1].size < 200
+
+
+@pytest.mark.parametrize("colour", [False, True])
+def test_a_guess_of_a_filter(colour):
+    """Readings to means, and scores to readings and means, with gaps and two gains."""
+    rng = np.random.default_rng(4)
+    linear, n, d = us.GaussMarkov(**random_system(rng, 3, 2)), 3, 2
+    given, index = rng.standard_normal((200, 2)), backend.integers(rng.integers(-1, 2, 200))
+    gains = np.concatenate([[1.0, 0.0, 0.5, 2.0], 0.1 * rng.standard_normal(6), [2.0, 0.0, -0.5, 1.0], np.zeros(6)])
+    grid = np.array([0.5, 0.0, -9.0, np.inf, 0.1, 0.05, -np.inf, np.inf])
+
+    def call(kernels, view):
+        out, X = np.zeros(400), np.zeros(603)
+        kernels.guess_filter(
+            view(given.ravel()), view(index), view(out), view(X), 200, n, d, view(linear.row(1)), view(gains),
+            view(grid), colour, view(np.empty(4)),
+        )  # fmt: skip
+        return out, X
+
+    one, other = both_rounded(call)
+    assert same_bits(one[0], other[0])
+    assert same_bits(one[1], other[1])
+
+
+@pytest.mark.parametrize("count", [1, 7, 40_000])
+def test_a_gap_of_one_state(count):
+    """A gap ends early where nothing changes any more."""
+    one, other = both_rounded(lambda kernels, _: kernels.skip_line(count, 0.95, 10.0, 0.1, 3.0, 0.05))
+    assert one == other

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.stats
-from helpers import same_bits
+from helpers import random_system, room, same_bits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +17,7 @@ from understudy.transform import on_grid
 from understudy.transform.core import Emit, RandomisedScore, transformation
 
 KEY = Uniforms(b"k" * 32)
-FAST = settings(max_examples=25, deadline=None, derandomize=True, database=None)
+FAST = settings(max_examples=6, deadline=None, derandomize=True, database=None)
 HEAVY, LIGHT = us.Scalar(scipy.stats.t(3.0, 0.1, 2.0)), us.Scalar(scipy.stats.t(6.0, -0.2, 1.0))
 NORMALS = us.Mixture([0.6, 0.3, 0.1], [us.Gaussian(0.0, 1.0), us.Gaussian(0.5, 9.0), us.Gaussian(-1.0, 100.0)])
 TAILED = us.Mixture([0.7, 0.2, 0.1], [us.Gaussian(0.0, 1.0), us.Gaussian(0.5, 9.0), HEAVY])
@@ -52,7 +52,25 @@ def models():
     }
 
 
-MODELS = models()
+def linear_models():
+    """Gauss-Markov models inside, which know a law across missing readings."""
+    rng = np.random.default_rng(3)
+    return {
+        "room": OnGrid(room(1), step=0.5),
+        "slow": OnGrid(us.GaussMarkov(0.994, 1.0, 0.5, 3.0, b=4.0, mean0=600.0, cov0=9.0), step=1.0, low=0.0),
+        "random walk": OnGrid(us.GaussMarkov(1.0, 1.0, 0.5, 3.0, mean0=600.0, cov0=9.0), step=1.0),
+        "two states": OnGrid(us.GaussMarkov(**random_system(rng, 2, 1)), step=1.0),
+        "three states, two channels": OnGrid(us.GaussMarkov(**random_system(rng, 3, 2)), step=[1.0, 0.1]),
+        "four and four": OnGrid(us.GaussMarkov(**random_system(rng, 4, 4, radius=0.99)), step=[1.0, 0.1, 0.3, 2.0]),
+        "normal noise": regression(us.Gaussian(0.0, 4.0), step=0.1),
+        "normal noise, two channels": regression(
+            us.Gaussian([0.0, 0.0], [[4.0, 1.0], [1.0, 2.0]]), PHI[:, :2, :2], [1.0, 2.0], step=[0.1, 0.2]
+        ),
+    }
+
+
+LINEAR = linear_models()
+MODELS = {**models(), **LINEAR}
 
 
 def scores(model, count, seed=5):
@@ -144,6 +162,49 @@ def test_sensors_side_by_side(name):
         assert same_state(rows.state(after[:, n]), moved[1])
 
 
+@pytest.mark.parametrize("name", [*LINEAR, "iid", "iid, two channels"])
+def test_missing_readings(name):
+    """Some here and there, and long gaps: the bits of the general path, for readings and for scores."""
+    model, z = MODELS[name], scores(MODELS[name], 400)
+    z[20::7], z[150:290], z[399] = np.nan, np.nan, np.nan
+    z[60, -1] = np.nan
+    quick, general = on_grid.colouring(model), Emit(model)
+    (found, out), (after, Y) = quick.apply(quick.start(), z), general.apply(general.start(), z)
+    assert same_bits(out, Y)
+    assert same_state(found, after)
+    source, asked = on_grid.whitening(model, KEY), RandomisedScore(model, KEY)
+    (found, out), (after, wanted) = source.apply(source.start(), Y), asked.apply(asked.start(), Y)
+    assert same_bits(out, wanted)
+    assert same_state(found, after)
+
+
+@pytest.mark.parametrize("name", [*LINEAR, "iid"])
+@FAST
+@given(before=st.integers(0, 5), gap=st.integers(1, 300))
+def test_one_gap_is_so_many_single_steps(name, before, gap):
+    """A gap in one call, and one missing reading after the other."""
+    model = MODELS[name]
+    made = transformation(model, model, False, KEY, 6.0)
+    Y = np.reshape(us.sample(model, 6, rng=1), (6, -1))[:before]
+    state = made.apply(made.start(), Y)[0] if before else made.start()
+    single = state
+    nothing = np.full((1, model.dim), np.nan)
+    for _ in range(gap):
+        single = made.apply(single, nothing)[0]
+    assert same_state(made.apply(state, np.repeat(nothing, gap, axis=0))[0], single)
+
+
+@pytest.mark.parametrize("name", ["room", "two states", "random walk"])
+def test_a_gap_of_forty_thousand(name):
+    """The same for a gap of a month: as many single steps of the model."""
+    model = MODELS[name]
+    state = model.update(model.start(), np.zeros(1))
+    single = state
+    for _ in range(40_000):
+        single = model.skip(single)
+    assert same_state(on_grid.rows_of(model).skip(state, 40_000), single)
+
+
 def test_a_wrong_guess_is_found(monkeypatch):
     """With tables that are far off, every block is made anew at each wrong row, and the bits are the same."""
     model, z = MODELS["copula"], scores(MODELS["copula"], 60)
@@ -152,8 +213,8 @@ def test_a_wrong_guess_is_found(monkeypatch):
     rows._tables = 1.05 * tables, sizes
     _, Y = Emit(model).apply(model.start(), z)
     calls = []
-    value = rows.value
-    monkeypatch.setattr(rows, "value", lambda S, z: calls.append(1) or value(S, z))
+    guess = rows.guess
+    monkeypatch.setattr(rows, "guess", lambda *given: calls.append(1) or guess(*given))
     assert same_bits(rows.colour(model.start(), z)[1], Y)
     assert len(calls) > 5
 

@@ -514,13 +514,19 @@ class GaussMarkov(Frozen):
         """xhat_{k|k} = xhat_{k|k-1} + K (y - C xhat_{k|k-1} - d), Joseph form for the covariance."""
         system = self.at(state.k + 1)
         x, P = self._moved(state, system)
-        C, d, R = system.C, system.d, system.R
+        K, after = self.gain(P, system)
+        return Filtered(state.k + 1, x + K @ (np.atleast_1d(y) - system.C @ x - system.d), after)
+
+    @staticmethod
+    def gain(P: Array, system: System) -> tuple[Array, Array]:
+        """The gain at a reading before which the covariance is P, and the covariance after it."""
+        C, R = system.C, system.R
         S = C @ P @ C.T + R
         # K = Sigma C' S^-1
-        K = np.linalg.solve(S, C @ P).T
-        J = np.eye(self.states) - K @ C
+        K = np.asarray(np.linalg.solve(S, C @ P).T, dtype=float)
+        J = np.eye(len(P)) - K @ C
         P = J @ P @ J.T + K @ R @ K.T
-        return Filtered(state.k + 1, x + K @ (np.atleast_1d(y) - C @ x - d), (P + P.T) / 2.0)
+        return K, (P + P.T) / 2.0
 
     def skip(self, state: Filtered) -> Filtered:
         """xhat_{k|k} = xhat_{k|k-1}."""

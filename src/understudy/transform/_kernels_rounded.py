@@ -739,6 +739,60 @@ def guess_regression(z, out, count, order, d, system, root, grid, tables, sizes,
             past[i] = out[k * d + i]
 
 
+def guess_filter(given, index, out, X, count, n, d, system, gains, grid, colour, w):
+    """A Kalman filter that goes on from what it reports on a grid, nearly to the bits of matrix products.
+
+    `given` (count, d) are readings, or scores where `colour` is true: then `out` receives the readings. Row index[k]
+    of `gains` holds the root (d, d) of the innovation covariance and the gain (n, d) of step k; -1: it is missing.
+    X (count + 1, n) begins with the filtered mean and receives those after each step.
+    """
+    oC = 2 * n * n + n
+    od = oC + d * n
+    width = d * d + n * d
+    for k in range(count):
+        for i in range(n):
+            t = system[n * n + i]
+            for j in range(n):
+                t += system[i * n + j] * X[k * n + j]
+            X[(k + 1) * n + i] = t
+        if index[k] < 0:
+            continue
+        g = index[k] * width
+        for i in range(d):
+            mean = system[od + i]
+            for j in range(n):
+                mean += system[oC + i * n + j] * X[(k + 1) * n + j]
+            y = given[k * d + i]
+            if colour:
+                t = mean
+                for j in range(i):
+                    t += gains[g + i * d + j] * w[j]
+                y = on_grid(
+                    t + gains[g + i * d + i] * y, grid[4 * i], grid[4 * i + 1], grid[4 * i + 2], grid[4 * i + 3]
+                )
+                out[k * d + i] = y
+                w[i] = (y - t) / gains[g + i * d + i]
+            w[d + i] = y - mean
+        for i in range(n):
+            t = 0.0
+            for j in range(d):
+                t += gains[g + d * d + i * d + j] * w[d + j]
+            X[(k + 1) * n + i] += t
+
+
+def skip_line(count, A, b, Q, x, P):
+    """So many missing readings of one state: its mean and its variance after them; ends where nothing changes."""
+    for _ in range(count):
+        t = A * x + b
+        s = A * P * A + Q
+        done = t == x and s == P
+        x = t
+        P = s
+        if done:
+            break
+    return x, P
+
+
 def interpolated(x, table, at, values, slopes, size):
     """Cubic interpolation in a table: nodes from `at` on, values and slopes elsewhere in it; beyond them the ends."""
     low = 0

@@ -11,12 +11,15 @@ know of each other. The state of R rows is a float64 array (F, R), one column a 
 model inside        entries of a column
 ==================  ==================================================================================================
 AutoRegressive      p d numbers: the last p readings, the latest first, each with its d channels
+GaussMarkov         1 + n + n^2 numbers: how many readings there were, the filtered mean, its covariance row by row (a
+                    constant model; an AutoRegressive one with normal noise is one too)
 IID                 none
 ==================  ==================================================================================================
 
 `column` and `state` turn the state of the model into a column and back. `score(S, Y, v)` gives the scores (d, R) of
-readings (d, R) under uniforms (d, R), `value(S, z)` the readings of scores, and `move(S, Y)` the states after readings.
-So one step of N sensors is::
+readings (d, R) under uniforms (d, R), `value(S, z)` the readings of scores, and `move(S, Y)` the states after readings;
+a missing one is NaN in all channels (where `skips` says that the model knows a law across it). So one step of N sensors
+is::
 
     z = source.score(S, Y, v);  S = source.move(S, Y);  out = target.value(St, z);  St = target.move(St, out)
 
@@ -31,16 +34,23 @@ the quantile of the score, and what is left is a short loop (`run_regression`). 
 one moves the scores of the next, and quantiles are costly. There the readings of a block are first guessed, by a loop
 that interpolates in tables of quantiles; then all rows are computed side by side from what was guessed before them. Up
 to the first row that comes out otherwise the guess was right, to the bit, by induction; from there on it is made anew.
+
+The means of a Kalman filter are found in the same way. Its matrix products have the bits of the machine's library, so
+that a loop of our own finds them but for the last digits. All steps are then computed side by side, by that library,
+each from the mean before it as it was guessed. Steps that come out otherwise change those that follow them; after a few
+rounds, each for fewer steps, every mean is the one that follows from the mean before it. Covariances depend on no
+reading: each is computed once (`Gain`), and settles to the bit.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from functools import lru_cache, wraps
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 
-from understudy._types import Array, Numbers
+from understudy._types import Array, Index, Mask, Numbers
 from understudy.errors import UnderstudyError
 from understudy.laws.atoms import NARROW_PAIRS, ROOM, Rounded, Rounding, tail_log_probability
 from understudy.laws.gaussian import Gaussian
@@ -50,6 +60,7 @@ from understudy.laws.multivariate import GaussianCopula, GaussianMixture, Indepe
 from understudy.laws.scalar import Scalar
 from understudy.laws.uniforms import Uniforms
 from understudy.models.autoregressive import AutoRegressive
+from understudy.models.gauss_markov import Filtered, GaussMarkov, gauss_markov
 from understudy.models.iid_markov import IID
 from understudy.models.quantised import OnGrid
 from understudy.transform.backend import integers, kernels_rounded, view
@@ -284,7 +295,29 @@ def cell_scores(a: Array, b: Array, v: Array) -> Array:
         return np.asarray(np.minimum(np.maximum(z, a + room), b - room))
 
 
+def _missing(Y: Array, axis: int) -> Mask:
+    """Whether some channel, along this axis, is missing."""
+    return np.asarray(np.isnan(Y).any(axis=axis))
+
+
 # Many rows of one model ------------------------------------------------------------------------------------
+
+
+_Given = ParamSpec("_Given")
+_Found = TypeVar("_Found")
+
+
+def _or_none(function: Callable[_Given, _Found | None]) -> Callable[_Given, _Found | None]:
+    """None in place of an error: the methods of the model have the words for it."""
+
+    @wraps(function)
+    def quick(*args: _Given.args, **kwargs: _Given.kwargs) -> _Found | None:
+        try:
+            return function(*args, **kwargs)
+        except (UnderstudyError, np.linalg.LinAlgError):
+            return None
+
+    return quick
 
 
 class Rows:
@@ -310,44 +343,80 @@ class Rows:
         """States (F, R) after readings (d, R); NaN where one is missing."""
         return S
 
-    def means(self, S: Array) -> Array:
-        """Where the innovations are around, (d, R)."""
-        return np.zeros((self.dim, S.shape[1]))
+    def law(self, S: Array) -> tuple[Array, Joint]:
+        """Where the innovations are around, (d, R), and their law."""
+        return np.zeros((self.dim, S.shape[1])), self.joint
 
+    @_or_none
     def score(self, S: Array, Y: Array, v: Array) -> Array | None:
         """Scores (d, R) of readings (d, R) with uniforms v; None where a reading must be treated alone."""
-        mean = self.means(S)
-        try:
-            cells = [channel.cells(y, i) for i, (channel, y) in enumerate(zip(self.grid.channels, Y, strict=True))]
-            at, lower, upper = (np.array([cell[n] for cell in cells]) for n in range(3))
-            first, last = np.isneginf(lower), np.isposinf(upper)
-            ends = np.where(first, at, lower) + -mean, np.where(last, at, upper) + -mean
-            a, b = self.joint.ends(Y + -mean, *ends)
-            if not (np.isfinite(a).all() and np.isfinite(b).all()):
-                return None
-            a, b = np.where(first, -np.inf, a), np.where(last, np.inf, b)
-            z = cell_scores(a.ravel(), b.ravel(), np.ascontiguousarray(v).ravel()).reshape(Y.shape)
-        except UnderstudyError:
-            return None
-        return z if np.isfinite(z).all() else None
+        return self._score(self.law(S), Y, v)
 
+    def _score(self, law: tuple[Array, Joint], Y: Array, v: Array) -> Array | None:
+        mean, joint = law
+        gone = _missing(Y, 0)
+        if gone.any():  # in their place something near, of which nothing is kept
+            Y = np.where(gone, self.grid.rounded(mean.T).T, Y)
+        cells = [channel.cells(y, i) for i, (channel, y) in enumerate(zip(self.grid.channels, Y, strict=True))]
+        at, lower, upper = (np.array([cell[n] for cell in cells]) for n in range(3))
+        first, last = np.isneginf(lower), np.isposinf(upper)
+        ends = np.where(first, at, lower) + -mean, np.where(last, at, upper) + -mean
+        a, b = joint.ends(Y + -mean, *ends)
+        if not (np.isfinite(a).all() and np.isfinite(b).all()):
+            return None
+        a, b = np.where(first, -np.inf, a), np.where(last, np.inf, b)
+        z = cell_scores(a.ravel(), b.ravel(), np.ascontiguousarray(v).ravel()).reshape(Y.shape)
+        return np.where(gone, np.nan, z) if np.isfinite(z).all() else None
+
+    @_or_none
     def value(self, S: Array, z: Array) -> Array | None:
         """Readings (d, R) of scores (d, R); None where one must be treated alone."""
-        try:
-            y = self.joint.reported(z, self.means(S), self.grid)
-        except UnderstudyError:
-            return None
-        return y if np.isfinite(y).all() else None
+        return self._value(self.law(S), z)
 
+    def _value(self, law: tuple[Array, Joint], z: Array) -> Array | None:
+        mean, joint = law
+        gone = _missing(z, 0)
+        y = joint.reported(np.where(gone, 0.0, z), mean, self.grid)
+        return np.where(gone, np.nan, y) if np.isfinite(y).all() else None
+
+    def laws(self, state: Any, Y: Array) -> tuple[tuple[Array, Joint], Any]:
+        """The law of each of the readings (T, d) of one sensor, and its state after them."""
+        return self.law(np.empty((0, len(Y)))), state
+
+    @_or_none
     def whiten(self, state: Any, Y: Array, v: Array) -> tuple[Any, Array] | None:
         """Scores (T, d) of the readings (T, d) of one sensor, and its state after them."""
-        z = self.score(np.empty((0, len(Y))), Y.T, v.T)
-        return None if z is None else (state, z.T)
+        law, after = self.laws(state, Y)
+        z = self._score(law, Y.T, v.T)
+        return None if z is None else (after, z.T)
 
+    @_or_none
     def colour(self, state: Any, z: Array) -> tuple[Any, Array] | None:
         """Readings (T, d) of the scores (T, d) of one sensor, and its state after them."""
         y = self.value(np.empty((0, len(z))), z.T)
         return None if y is None else (state, y.T)
+
+    def prove(self, state: Any, z: Array) -> tuple[Any, Array] | None:
+        """The same by guess and proof, block by block."""
+        out, at = np.empty(z.shape), 0
+        while at < len(z):
+            block, guess = np.ascontiguousarray(z[at : at + _GUESS]), out[at : at + _GUESS]
+            self.guess(state, block, guess)
+            law, after = self.laws(state, guess)
+            y = self._value(law, block.T)
+            if y is None:
+                return None
+            wrong = np.flatnonzero(((guess != y.T) & ~np.isnan(block)).any(axis=1))
+            good = int(wrong[0]) + 1 if wrong.size else len(block)
+            if wrong.size:
+                guess[good - 1] = y.T[good - 1]
+                after = self.laws(state, guess[:good])[1]
+            state, at = after, at + good
+        return state, out
+
+    def guess(self, state: Any, z: Array, out: Array) -> None:
+        """Readings that are nearly always those of the scores z, into `out`; NaN where these are."""
+        raise NotImplementedError
 
 
 class RegressionRows(Rows):
@@ -378,71 +447,46 @@ class RegressionRows(Rows):
         """The new reading comes first, the oldest is dropped."""
         return np.concatenate([Y, S[: -self.dim]])
 
-    def means(self, S: Array) -> Array:
+    def law(self, S: Array) -> tuple[Array, Joint]:
         """yhat_k = intercept + sum_i Phi_i y_{k-i}, added up as the model does it."""
         inside, (p, d) = self._inside, (self.order, self.dim)
         if d == 1 and p <= 2:
             total = self._system[1] * S[:1]
             if p == 2:
                 total = total + self._system[2] * S[1:]
-            return np.asarray(inside.intercept[0] + (total + 0.0))
+            return inside.intercept[0] + (total + 0.0), self.joint
         past = np.ascontiguousarray(S.T).reshape(-1, p, d)
-        return np.asarray((inside.intercept + (_products if self._at_once else _each_product)(inside, past)).T)
+        return (inside.intercept + (_products if self._at_once else _each_product)(inside, past)).T, self.joint
 
-    def _before(self, state: Array, Y: Array) -> tuple[Array, Array]:
-        """The states (F, T) before each of the readings (T, d), and the state (p, d) after them."""
+    def laws(self, state: Any, Y: Array) -> tuple[tuple[Array, Joint], Any]:
+        """The state before each is the last p readings, wherever one stands."""
         p, T = self.order, len(Y)
-        all_of_them = np.concatenate([state[::-1], Y])
-        S = np.stack([all_of_them[p - lag : p - lag + T].T for lag in range(1, p + 1)])
-        return S.reshape(self.size, T), np.ascontiguousarray(all_of_them[T:][::-1])
+        readings = np.concatenate([np.asarray(state, dtype=float)[::-1], Y])
+        S = np.stack([readings[p - lag : p - lag + T].T for lag in range(1, p + 1)])
+        return self.law(S.reshape(self.size, T)), np.ascontiguousarray(readings[T:][::-1])
 
-    def whiten(self, state: Any, Y: Array, v: Array) -> tuple[Any, Array] | None:
-        """All readings side by side."""
-        S, after = self._before(np.asarray(state, dtype=float), Y)
-        z = self.score(S, Y.T, v.T)
-        return None if z is None else (after, z.T)
-
+    @_or_none
     def colour(self, state: Any, z: Array) -> tuple[Any, Array] | None:
         """Innovations side by side and a short loop, or a guess that is proved."""
-        state = np.array(state, dtype=float)
         if self.dim > 1 or self.order > 2:
-            return self._guess(state, z)
-        try:
-            e = np.asarray(self._laws.laws[0].value(np.ascontiguousarray(z[:, 0])))
-        except UnderstudyError:
-            return None
-        out, past = np.empty(len(z)), state.ravel()
+            self._tables = self._tables or _quantile_tables(self._inside.noise)
+            return None if self._tables is None else self.prove(state, z)
+        e = np.asarray(self._laws.laws[0].value(np.ascontiguousarray(z[:, 0])))
+        out, past = np.empty(len(z)), np.array(state, dtype=float).ravel()
         kernels_rounded.run_regression(
             view(e), view(out), len(z), self.order, view(self._system), view(self._channels), view(past)
-        )  # fmt: skip
-        return (past.reshape(state.shape), out[:, None]) if np.isfinite(out).all() else None
+        )
+        return (past.reshape(self.order, 1), out[:, None]) if np.isfinite(out).all() else None
 
-    def _guess(self, state: Array, z: Array) -> tuple[Any, Array] | None:
-        """Guess a block, compute its rows from what was guessed, and keep those before the first other one."""
-        if self._tables is None:
-            self._tables = _quantile_tables(self._inside.noise)
-        if self._tables is None:
-            return None
-        tables, sizes = self._tables
-        d, out, at = self.dim, np.empty(z.shape), 0
-        root = np.eye(d) if self._laws.root is None else self._laws.root
-        while at < len(z):
-            block = np.ascontiguousarray(z[at : at + _GUESS])
-            guess = out[at : at + _GUESS]
-            kernels_rounded.guess_regression(
-                view(block.reshape(-1)), view(guess.reshape(-1)), len(block), self.order, d, view(self._system),
-                view(root.reshape(-1)), view(self._channels), view(tables), view(sizes), view(state.reshape(-1).copy()),
-                view(np.empty(d)),
-            )  # fmt: skip
-            S, _ = self._before(state, guess)
-            y = self.value(S, block.T)
-            if y is None:
-                return None
-            wrong = np.flatnonzero((guess != y.T).any(axis=1))
-            good = int(wrong[0]) + 1 if wrong.size else len(block)
-            guess[good - 1] = y.T[good - 1]
-            state, at = self._before(state, guess[:good])[1], at + good
-        return state, out
+    def guess(self, state: Any, z: Array, out: Array) -> None:
+        """By tables of the quantiles."""
+        tables, sizes = self._tables or (np.empty(0), integers([]))
+        root = np.eye(self.dim) if self._laws.root is None else self._laws.root
+        kernels_rounded.guess_regression(
+            view(z.reshape(-1)), view(out.reshape(-1)), len(z), self.order, self.dim, view(self._system),
+            view(root.reshape(-1)), view(self._channels), view(tables), view(sizes),
+            view(np.array(state, dtype=float).reshape(-1)), view(np.empty(self.dim)),
+        )  # fmt: skip
 
 
 def _each_product(inside: AutoRegressive, past: Array) -> Array:
@@ -475,6 +519,238 @@ def _quantile_tables(law: Law) -> tuple[Array, Any] | None:
     return np.concatenate(tables), integers(sizes)
 
 
+_GAINS = 4096  # that are kept
+
+
+class Gain:
+    """What a Kalman filter does at a covariance: root of the innovation covariance, gain, and the gains after it."""
+
+    __slots__ = ("_given", "_owner", "_skipped", "_updated", "cov", "root", "transposed")
+
+    def __init__(self, owner: Gains, cov: Array) -> None:
+        linear = owner.linear
+        law = linear.predict(Filtered(0, linear.mean0, cov))
+        K, after = linear.gain(linear.skip(Filtered(0, linear.mean0, cov)).cov, linear.at(1))
+        self.cov, self.root = np.array(cov), law.root
+        # in the order that it has in memory, on which its products depend
+        self.transposed = np.ascontiguousarray(K.T)
+        self._owner, self._given = owner, after
+        self._updated: Gain | None = None
+        self._skipped: Gain | None = None
+
+    @property
+    def updated(self) -> Gain:
+        """The gain after a reading."""
+        if self._updated is None:
+            self._updated = self._owner.at(self._given)
+        return self._updated
+
+    @property
+    def skipped(self) -> Gain:
+        """The gain after a missing reading."""
+        if self._skipped is None:
+            linear = self._owner.linear
+            self._skipped = self._owner.at(linear.skip(Filtered(0, linear.mean0, self.cov)).cov)
+        return self._skipped
+
+
+class Gains:
+    """The gains of a constant model, by covariance, each computed once."""
+
+    def __init__(self, linear: GaussMarkov) -> None:
+        self.linear, self._known = linear, dict[bytes, Gain]()
+
+    def at(self, cov: Array) -> Gain:
+        """The gain at a filtered covariance (n, n)."""
+        key = cov.tobytes()
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= _GAINS:
+                self._known = {}
+            found = self._known[key] = Gain(self, cov)
+        return found
+
+
+class _Normal:
+    """A standard normal channel."""
+
+    def score(self, y: Array) -> Array:
+        return y
+
+    def value(self, z: Array) -> Array:
+        return z
+
+
+class NormalRows(Rows):
+    """A constant Gauss-Markov model on a grid. A state: number of readings, filtered mean and covariance."""
+
+    def __init__(self, model: OnGrid, linear: GaussMarkov) -> None:
+        super().__init__(model, Marginals([_Normal()] * linear.dim, None))
+        self._linear, self._system, self._gains = linear, linear.at(1), Gains(linear)
+        self._n, self.size = linear.states, 1 + linear.states + linear.states**2
+        self._channels = np.array(self.grid.channels).ravel()
+
+    def column(self, state: Any) -> Array:
+        """The three parts one after the other."""
+        return np.concatenate([[float(state[0])], state[1], np.ravel(state[2])])
+
+    def state(self, column: Array) -> Filtered:
+        """The three parts again."""
+        n = self._n
+        return Filtered(int(column[0]), np.array(column[1 : 1 + n]), np.array(column[1 + n :]).reshape(n, n))
+
+    def _moved(self, X: Array) -> Array:
+        """xhat_{k|k-1} for filtered means (R, n)."""
+        return np.asarray(np.matmul(self._system.A, X[:, :, None])[:, :, 0] + self._system.b)
+
+    def _seen(self, x: Array) -> Array:
+        """C xhat_{k|k-1}, (R, d)."""
+        return np.asarray(np.matmul(self._system.C, x[:, :, None])[:, :, 0])
+
+    def _after(self, X: Array, Y: Array, gains: list[Gain], index: Index) -> Array:
+        """Filtered means (R, n) after readings (R, d), NaN where one is missing."""
+        transposed = gains[0].transposed if len(gains) == 1 else np.array([g.transposed for g in gains])[index]
+        x = self._moved(X)
+        e = Y - self._seen(x) - self._system.d
+        after = x + np.matmul(np.swapaxes(transposed, -1, -2), e[:, :, None])[:, :, 0]
+        gone = _missing(Y, 1)
+        after[gone] = x[gone]
+        return np.asarray(after)
+
+    def law(self, S: Array) -> tuple[Array, Joint]:
+        """C xhat_{k|k-1} + d, and normal innovations."""
+        return self._law(np.ascontiguousarray(S[1 : 1 + self._n].T), *_numbered(self._kept(S)))
+
+    def _law(self, X: Array, gains: list[Gain], index: Index) -> tuple[Array, Joint]:
+        """The same from filtered means (R, n) before each reading."""
+        mean = (self._seen(self._moved(X)) + self._system.d).T
+        root = gains[0].root if len(gains) == 1 else np.array([g.root for g in gains])[index].transpose(1, 2, 0)
+        return mean, Marginals([_Normal()] * self.dim, root)
+
+    def _kept(self, S: Array) -> list[Gain]:
+        """The gain of each column."""
+        n = self._n
+        return [self._gains.at(cov.reshape(n, n)) for cov in np.ascontiguousarray(S[1 + n :].T)]
+
+    def move(self, S: Array, Y: Array) -> Array:
+        """One step of the filter."""
+        kept, gone = self._kept(S), _missing(Y, 0).tolist()
+        gains, index = _numbered(kept)
+        X = self._after(np.ascontiguousarray(S[1 : 1 + self._n].T), np.ascontiguousarray(Y.T), gains, index)
+        after = [gain.skipped if g else gain.updated for gain, g in zip(kept, gone, strict=True)]
+        return np.concatenate([S[:1] + 1.0, X.T, np.array([gain.cov.ravel() for gain in after]).T])
+
+    def laws(self, state: Any, Y: Array) -> tuple[tuple[Array, Joint], Any]:
+        """Means are guessed, and computed until each follows from the one before it."""
+        k, mean, cov = state
+        gone = _missing(Y, 1)
+        gains, index, after = self._path(cov, gone)
+        X = self._run(mean, gains, np.where(gone, -1, index), Y, None)
+        todo = np.arange(len(Y))
+        while todo.size:
+            found = self._after(X[todo], Y[todo], gains, index[todo])
+            other = ((found != X[todo + 1]) & ~np.isnan(found)).any(axis=1)
+            X[todo + 1] = found
+            todo = todo[other] + 1
+            todo = todo[todo < len(Y)]
+        return self._law(X[:-1], gains, index), Filtered(k + len(Y), X[-1].copy(), after)
+
+    def _path(self, cov: Array, gone: Mask) -> tuple[list[Gain], Index, Array]:
+        """The gains that are used, which one at each step, and the covariance after all."""
+        gain, path = self._gains.at(cov), []
+        for missing in gone.tolist():
+            path.append(gain)
+            gain = gain.skipped if missing else gain.updated
+        return *_numbered(path), gain.cov
+
+    def _run(self, mean: Array, gains: list[Gain], index: Index, given: Array, out: Array | None) -> Array:
+        """Filtered means (T + 1, n), nearly; with `out`, which receives the readings, `given` are scores."""
+        rows = np.concatenate([np.concatenate([g.root.ravel(), g.transposed.T.ravel()]) for g in gains])
+        X, d = np.empty((len(given) + 1, self._n)), self.dim
+        X[0] = mean
+        kernels_rounded.guess_filter(
+            view(np.ascontiguousarray(given).reshape(-1)), view(integers(index)),
+            view(np.empty(0) if out is None else out.reshape(-1)), view(X.reshape(-1)), len(given), self._n, d,
+            view(self._linear.row(1)), view(rows), view(self._channels), out is not None, view(np.empty(2 * d)),
+        )  # fmt: skip
+        return X
+
+    def guess(self, state: Any, z: Array, out: Array) -> None:
+        """By a loop of our own."""
+        gone = _missing(z, 1)
+        gains, index, _ = self._path(state[2], gone)
+        out[gone] = np.nan
+        self._run(state[1], gains, np.where(gone, -1, index), z, out)
+
+    @_or_none
+    def whiten(self, state: Any, Y: Array, v: Array) -> tuple[Any, Array] | None:
+        """Long gaps in one leap, and what is between them."""
+        return self._in_pieces(state, Y, lambda state, at: super(NormalRows, self).whiten(state, Y[at], v[at]))
+
+    @_or_none
+    def colour(self, state: Any, z: Array) -> tuple[Any, Array] | None:
+        """Long gaps in one leap, and guesses that are proved between them."""
+        return self._in_pieces(state, z, lambda state, at: self.prove(state, z[at]))
+
+    def _in_pieces(
+        self, state: Any, given: Array, piece: Callable[[Any, slice], tuple[Any, Array] | None]
+    ) -> tuple[Any, Array] | None:
+        out = np.full(given.shape, np.nan)
+        for at, gap in _spans(_missing(given, 1)):
+            if gap:
+                state = self.skip(state, at.stop - at.start)
+                continue
+            found = piece(state, at)
+            if found is None:
+                return None
+            state, out[at] = found
+        return state, out
+
+    def skip(self, state: Any, count: int) -> Any:
+        """The state after so many missing readings; where a step changes nothing, those after it do not either."""
+        k, mean, cov = state
+        A, b, Q, *_ = self._system
+        if self._n == 1:
+            x, P = kernels_rounded.skip_line(count, A.item(), b.item(), Q.item(), mean.item(), cov.item())
+            return Filtered(k + count, np.array([x]), np.array([[P]]))
+        for done in range(count):
+            x, P = A @ mean + b, A @ cov @ A.T + Q
+            same = done % 16 == 0 and bool((x == mean).all() and (cov == P).all())
+            mean, cov = x, P
+            if same:
+                break
+        return Filtered(k + count, mean, cov)
+
+
+def _numbered(path: list[Gain]) -> tuple[list[Gain], Index]:
+    """Gains, each once, and which one stands where."""
+    numbers: dict[int, int] = {}
+    index = np.array([numbers.setdefault(id(gain), len(numbers)) for gain in path], dtype=np.intp)
+    first = {number: gain for gain, number in zip(reversed(path), reversed(index.tolist()), strict=True)}
+    return [first[number] for number in range(len(numbers))], index
+
+
+_LONG = 64  # missing readings in a row that are passed in one leap
+
+
+def _spans(gone: Mask) -> Iterator[tuple[slice, bool]]:
+    """Slices of readings, and of long gaps between them (True).
+
+    >>> [(at.start, at.stop, gap) for at, gap in _spans(np.repeat([False, True, False, True], [2, 64, 3, 1]))]
+    [(0, 2, False), (2, 66, True), (66, 70, False)]
+    """
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], gone, [False]]).astype(np.int8)))
+    at = 0
+    for start, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+        if stop - start >= _LONG:
+            if start > at:
+                yield slice(at, start), False
+            yield slice(start, stop), True
+            at = stop
+    if at < len(gone):
+        yield slice(at, len(gone)), False
+
+
 @lru_cache(maxsize=64)
 def rows_of(model: OnGrid) -> Rows | None:
     """The model for many rows at once; None where only its own methods serve."""
@@ -482,7 +758,10 @@ def rows_of(model: OnGrid) -> Rows | None:
     if type(inside) is IID:
         joint = joint_of(inside.law)
         return None if joint is None else Rows(model, joint)
-    if type(inside) is AutoRegressive and inside.gauss_markov is None:
+    linear = gauss_markov(inside)
+    if type(linear) is GaussMarkov and linear.constant:
+        return NormalRows(model, linear)
+    if type(inside) is AutoRegressive:
         joint = joint_of(inside.noise)
         return RegressionRows(model, inside, joint) if isinstance(joint, Marginals) else None
     return None
@@ -525,9 +804,10 @@ class GridScore(RandomisedScore):
         for first in range(0, len(Y), _BLOCK):
             part = Y[first : first + _BLOCK]
             found = None
-            if not missing[first : first + _BLOCK].any():
+            if self.rows.skips or not missing[first : first + _BLOCK].any():
                 k, inner = split_count(state)
-                found = self.rows.whiten(inner, part, self.uniforms.block(k, len(part), self.dim))
+                v = self.uniforms.block(k, len(part), self.dim)
+                found = self.rows.whiten(inner, _all_or_none(part, missing[first : first + _BLOCK]), v)
             if found is None:
                 state, made[first : first + _BLOCK] = super().apply(state, part)
             else:
@@ -548,12 +828,17 @@ class GridEmit(Emit):
 
     def apply(self, state: State, Y: Array, out: Array | None = None) -> tuple[State, Array]:
         """A chunk (T, d)."""
-        if self.rows is None or finite_or_missing(Y).any():
-            return super().apply(state, Y, out)
-        found = self.rows.colour(state, Y)
+        missing = finite_or_missing(Y)
+        quick = self.rows is not None and (self.rows.skips or not missing.any())
+        found = self.rows.colour(state, _all_or_none(Y, missing)) if quick and self.rows is not None else None
         if found is None:
             return super().apply(state, Y, out)
         return found[0], deliver(found[1], out)
+
+
+def _all_or_none(Y: Array, missing: Mask) -> Array:
+    """Readings of which a channel is missing, missing altogether."""
+    return np.where(missing[:, None], np.nan, Y) if missing.any() else Y
 
 
 def _first(link: GridScore | GridEmit, state: State, y: Reading) -> tuple[State, Numbers]:
