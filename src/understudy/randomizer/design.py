@@ -36,6 +36,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -183,7 +184,7 @@ class Randomizer(Frozen):
     def draw_index(self, row: int, rng: np.random.Generator | None = None) -> int:
         """The same by position."""
         bits = secrets.randbits(BITS) if rng is None else int(rng.integers(1 << BITS))
-        ends: list[int] = np.cumsum(self.counts[row]).tolist()
+        ends = list(accumulate(map(int, (self.kernel[row] * 2.0**BITS).tolist())))
         return bisect.bisect_right(ends, bits)
 
 
@@ -587,9 +588,11 @@ class Design(AnyDesign):
     def begin(self, theta: Value, ledger: Ledger | str | os.PathLike[str] | None, choices: Choices) -> Stream:
         """Begin a stream, or go on with the one that the ledger has under this name; see `stream`."""
         # what streams must have in common to share a draw: the kernel, and what its rows and columns stand for
-        names = [value_to_plain(value) for value in (*self.values, *self.pseudo)]
-        draws = fingerprint({"kernel": self.randomizer.counts.tolist(), "names": names})
-        return begin_or_open(self, theta, ledger, choices, {**Clock.checked(choices.epoch), "randomizer": draws})
+        if "draws" not in self._cache:
+            names = [value_to_plain(value) for value in (*self.values, *self.pseudo)]
+            self._cache["draws"] = fingerprint({"kernel": self.randomizer.counts.tolist(), "names": names})
+        options = {**Clock.checked(choices.epoch), "randomizer": self._cache["draws"]}
+        return begin_or_open(self, theta, ledger, choices, options)
 
     def to_content(self, models: bool = True) -> Plain:
         """What a file holds of the design; without models, probes of them alone."""
@@ -959,6 +962,8 @@ def begin_or_open(
 
 def _check_floating(design: AnyDesign) -> None:
     """Refuse a lattice on which floating point would leave more than a hundredth of a nat over the horizon."""
+    if "floating is small" in design._cache:
+        return
     floating = design.floating
     T = (None if design.costs is None else design.costs.horizon) or 1000
     nats = 0.0 if floating is None else floating.nats(T)
@@ -968,6 +973,7 @@ def _check_floating(design: AnyDesign) -> None:
             f"({floating.how}), more than {MOST_FLOATING:g}; give the design a coarser resolution= than "
             f"{design.release.lattice.words}, or a narrower range valid="
         )
+    design._cache["floating is small"] = True
 
 
 def _cadence(design: StreamDesign, choices: Choices) -> Plain:
@@ -1178,9 +1184,16 @@ def _attach_family(content: Plain, values: list[Value], pseudo: list[Value], fam
     return family
 
 
+_PLAIN_VALUES = frozenset((int, float, str, bool))
+
+
 def equal_values(a: Value, b: Value) -> bool:
     """Whether two values of a parameter are equal, arrays included."""
-    return a is b or bool(np.array_equal(a, b))  # type: ignore[arg-type]  # any object will do
+    if a is b:
+        return True
+    if type(a) in _PLAIN_VALUES and type(b) in _PLAIN_VALUES:
+        return bool(a == b)
+    return bool(np.array_equal(a, b))  # type: ignore[arg-type]  # any object will do
 
 
 def _same_value(a: Value, b: Value) -> bool:

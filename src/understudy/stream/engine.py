@@ -24,7 +24,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -76,6 +76,8 @@ UNKNOWN = -1  # the position of a private value that nobody has given yet
 CLOCK_INDEX = "clock"  # of draws, as an option of a stream: by the tick of the clock
 REFUSE, WITHHOLD = "refuse", "withhold"  # what to do about missing readings without an exact law across them
 _MAPS = 64
+_DESIGNS = 16  # whose parts are remembered
+_PLATEAUS = 64
 _FOR_EVER = 2**62
 _MOST_NATS = 1e9
 _CHUNK = 65_536
@@ -288,20 +290,77 @@ def floating_micronats(nats: float) -> int:
     return micronats(nats - FORGIVEN)
 
 
+class DesignParts:
+    """What all streams of a design have in common, worked out once: its policy, its prices, and filters without a key.
+
+    `DesignParts.of` remembers those of the designs that were used last.
+    """
+
+    _known: ClassVar[dict[int, tuple[StreamDesign, DesignParts]]] = {}  # by identity, which the design keeps alive
+
+    def __init__(self, design: StreamDesign) -> None:
+        self.policy, self.memoryless, self.causal = as_policy(design)
+        self.estimator: Estimator | None = None if self.causal is None else self.causal.estimator()
+        self.release: Release = self.policy.release
+        residual = self.policy.residual_of_block()
+        self.block = 0 if residual is None else residual[1]
+        self.maps: dict[tuple[int, int], Transformation] = {}
+        self._prices: dict[Any, tuple[int, int]] = {}  # at the prior of the design, and at the worst probabilities
+        self._plateaus: list[tuple[int, int, int]] = []  # readings, from and to, and what floating point costs there
+
+    @classmethod
+    def of(cls, design: StreamDesign) -> DesignParts:
+        """Those of a design."""
+        found = cls._known.get(id(design))
+        if found is None:
+            found = design, cls(design)
+            while len(cls._known) >= _DESIGNS:
+                cls._known.pop(next(iter(cls._known)), None)
+            cls._known[id(design)] = found
+        return found[1]
+
+    def prices(self, marginal: ArrayLike | None) -> tuple[int, int]:
+        """What a draw costs in micro-nats at these probabilities, and a block of readings besides."""
+        usual = marginal is None or isinstance(marginal, str)
+        if usual and marginal in self._prices:
+            return self._prices[marginal]
+        residual = self.policy.residual_of_block(marginal)
+        draw = 0 if self.memoryless is None else micronats(self.memoryless.leakage_of_draw(marginal))
+        found = draw, 0 if residual is None else micronats(residual[0])
+        if usual:
+            self._prices[marginal] = found
+        return found
+
+    def floating_plateau(self, readings: int) -> tuple[int, int, int]:
+        """From and to how many readings floating point costs as much as over so many, and what, in micro-nats."""
+        for plateau in self._plateaus:
+            if plateau[0] <= readings <= plateau[1]:
+                return plateau
+        floating = self.policy.floating
+        if floating is None:
+            plateau = (0, _FOR_EVER, 0)
+        else:
+            due = floating_micronats(floating.nats(readings)) if readings else 0
+            # a little early, so that rounding does not decide
+            last = floating.readings((FORGIVEN + due / MICRO) * (1.0 - 1e-9))
+            plateau = (readings, max(readings, last), due)
+        self._plateaus = [plateau, *self._plateaus[: _PLATEAUS - 1]]
+        return plateau
+
+
 class Setup:
     """Policy, names, ledger and random source of a stream, and its filters as they are needed."""
 
     def __init__(self, design: StreamDesign, row: StreamRow, ledger: Ledger | None) -> None:
-        self.policy, self._memoryless, self.causal = as_policy(design)
-        self.estimator: Estimator | None = None if self.causal is None else self.causal.estimator()
+        self.parts = parts = DesignParts.of(design)
+        self.policy, self.causal, self.estimator = parts.policy, parts.causal, parts.estimator
         self.row, self.ledger = row, ledger
         self.clock = Clock(row.options.get("epoch"))
         self.cadence = Cadence.stored(row.options)
         self.fill: bool = row.options.get("fill", False)
-        self.release: Release = self.policy.release
+        self.release: Release = parts.release
         self.timed: bool | None = row.options.get("timed")  # None where the clock makes no epochs
-        residual = self.policy.residual_of_block()
-        self.block = 0 if residual is None else residual[1]
+        self.block = parts.block
         self._maps: dict[tuple[int, int], Transformation] = {}
         self._scores: Uniforms | None = None
         self._plateau = (0, 0)  # numbers of readings, from and to, over which floating point costs the same
@@ -309,9 +368,9 @@ class Setup:
     @property
     def epochs(self) -> Policy:
         """The policy of a stream that draws anew for each epoch."""
-        if self._memoryless is None:
+        if self.parts.memoryless is None:
             raise ConfigurationError("this stream decides by its clock, with memory; it has no other epochs")
-        return self._memoryless
+        return self.parts.memoryless
 
     def check_keys(self, kind: str) -> None:
         """Refuse keys of a kind that the epochs of this stream are not counted by, and times without a cadence."""
@@ -364,7 +423,7 @@ class Setup:
 
     def mapping(self, source: int, column: int) -> Transformation:
         """The filter from a private value to a pseudo value, by position."""
-        known = self._maps.get((source, column))
+        known = self._maps.get((source, column)) or self.parts.maps.get((source, column))
         if known is None:
             # nothing is read before the private value is given, so that any model serves until then
             one, other = self.policy.source(max(source, 0)), self.policy.target(column)
@@ -372,9 +431,11 @@ class Setup:
                 known = restarting_map(one, other, self.row.secret, LARGEST_SCORE)
             else:
                 known = transformation(one, other, False, self.row.secret, LARGEST_SCORE)
-            if len(self._maps) >= _MAPS:
-                self._maps.clear()
-            self._maps[source, column] = known
+            # one that needs no key serves all streams of the design
+            maps = self.parts.maps if isinstance(known, Pair) else self._maps
+            if len(maps) >= _MAPS:
+                maps.clear()
+            maps[source, column] = known
         return known
 
     def charge(self, kind: str, cost: int, epoch: int, forced: bool = False) -> bool:
@@ -391,20 +452,10 @@ class Setup:
         first, last = self._plateau
         if first <= before and after <= last:
             return 0
-        floating = self.policy.floating
-        if floating is None:
-            self._plateau = (0, _FOR_EVER)
-            return 0
-        start, due = (floating_micronats(floating.nats(n)) if n else 0 for n in (before, after))
-        # a little early, so that rounding does not decide
-        last = floating.readings((FORGIVEN + due / MICRO) * (1.0 - 1e-9))
-        self._plateau = (after, max(after, last))
+        start = self.parts.floating_plateau(before)[2] if before else 0
+        first, last, due = self.parts.floating_plateau(after)
+        self._plateau = (max(first, 1), last)
         return due - start
-
-    def per_block(self, marginal: ArrayLike | None) -> int:
-        """What a block of readings gives away besides the draw, in micro-nats, at these probabilities."""
-        residual = self.policy.residual_of_block(marginal)
-        return 0 if residual is None else micronats(residual[0])
 
     def draw_source(self, at: Position, number: int, generation: int, tick: int | None) -> DrawSource:
         """The random bits of a draw, by its index: see `understudy.stream.randomness`.
@@ -493,7 +544,7 @@ def first_draw(setup: Setup, source: int) -> EpochDraw:
         return EpochDraw(leading._replace(source=source, held=False), 0)
     if leading is not None or source == UNKNOWN:
         return EpochDraw(placeholder(source), 0)
-    cost = micronats(setup.epochs.leakage_of_draw(DESIGN_PRIOR))
+    cost = setup.parts.prices(DESIGN_PRIOR)[0]
     if not setup.charge(DRAW, cost, 0):
         raise BudgetError(f"the budget of {setup.row.room!r} does not allow the draw; nothing is released")
     bits = setup.draw_source(Position(), 0, 0, None)
@@ -637,7 +688,7 @@ def first_state(setup: Setup, source: int) -> StreamState:
     causal = setup.mapping(source, draw.epoch.draw)
     position = Position(
         source=source,
-        per_block=setup.per_block(DESIGN_PRIOR),
+        per_block=setup.parts.prices(DESIGN_PRIOR)[1],
         epoch=draw.epoch.epoch,
         charged=draw.cost,
         serial=1,
@@ -950,7 +1001,7 @@ class Transaction:
             source=source,
             tick=at.tick if request.tick is None else request.tick,
             block=0 if setup.block else at.block,
-            per_block=setup.per_block(request.marginal),
+            per_block=setup.parts.prices(request.marginal)[1],
             stopped=0,
             epoch=draw.epoch.epoch,
             charged=at.charged + draw.cost,
@@ -977,7 +1028,7 @@ class Transaction:
             return EpochDraw(row or leading._replace(source=source, held=False), 0, None, generation)
         memory: Memory = ()
         if policy is None:
-            kind, cost = DRAW, micronats(setup.epochs.leakage_of_draw(request.marginal))
+            kind, cost = DRAW, setup.parts.prices(request.marginal)[0]
             choose: Callable[[int, RandomBits], int] = setup.epochs.draw
             quiet: Callable[[], int | None] = lambda: self.live.epoch.draw  # noqa: E731  # beside its twin below
         else:

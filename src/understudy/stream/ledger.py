@@ -57,14 +57,26 @@ from understudy.transform.readings import Reading
 
 _OUTPUT = "INSERT INTO outputs VALUES (?, ?, ?, ?)"
 _STATE = (
-    "UPDATE states SET count = ?, last = ?, kind = ?, source = ?, tick = ?, block = ?, per_block = ?, stopped = ?, "
-    "epoch = ?, charged = ?, serial = ?, generation = ?, memory = ?, state = ?, digest = ? WHERE stream = ?"
+    "UPDATE states SET count = ?2, last = ?3, kind = ?4, source = ?5, tick = ?6, block = ?7, per_block = ?8, "
+    "stopped = ?9, epoch = ?10, charged = ?11, serial = ?12, generation = ?13, memory = ?14, state = ?15, "
+    "digest = ?16 WHERE stream = ?1"
 )
+_FIRST_STATE = "INSERT INTO states VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _SHARED = {"residual": "AND epoch = ? ", "decision": "AND epoch <= ? "}  # kinds of which many go into one row
 _DAY = 86_400
 _MOST = 10**12
 _T = TypeVar("_T")
+_State = TypeVar("_State", bound="_Standing")
 _ABANDONED: list[sqlite3.Connection] = []  # connections that a fork must neither use nor close
+
+
+class _Standing(Protocol):
+    """A stream at one moment."""
+
+    @property
+    def epoch(self) -> EpochRow: ...
+    @property
+    def position(self) -> Position: ...
 
 
 class Ledger:
@@ -106,7 +118,9 @@ class Ledger:
         self._most = retain + retain // 10
         self._kept: dict[int, int] = {}  # outputs on disk, at most so many of a stream
         self._serials: dict[int, int] = {}  # of the positions that were read or put last
-        self._audited: set[str] = set()  # rooms whose charges have been read once
+        self._audited: dict[str, int] = {}  # rooms whose charges have been read once, and the last time of any
+        self._last_stream = 0
+        self._last_charge: int | None = None
         self._stopped: LedgerError | None = None  # why it is of no use until it is opened again
         self._version: int | None = None  # SQLite's count of what other connections wrote; None until it is read
         # None while they are changed, and until they have been read after that
@@ -303,7 +317,7 @@ class Ledger:
         """After an error: nothing of the transaction stays, on disk or in memory."""
         self._kept.clear()
         self._audited.clear()
-        self._streams = self._budgets = None
+        self._streams = self._budgets = self._last_charge = None
         with contextlib.suppress(sqlite3.Error):
             if db.in_transaction:
                 db.execute("ROLLBACK")
@@ -409,6 +423,7 @@ class Ledger:
             if found is None:
                 raise files.damage_error(self.path, "the list of streams")
             self._streams, self._rooms = found, {}
+            self._last_stream = max((row.id for row in found.values()), default=0)
             for row in found.values():
                 self._rooms.setdefault(row.room, []).append(row.name)
         return self._streams
@@ -416,37 +431,29 @@ class Ledger:
     def create(
         self,
         stream: StreamRow,
-        begin: Callable[[StreamRow], tuple[EpochRow, Position]],
-    ) -> tuple[StreamRow, EpochRow, Position]:
-        """Record a new stream, its first draw and its charge, in one transaction."""
+        begin: Callable[[StreamRow], _State],
+    ) -> _State:
+        """Record a new stream, its first draw and its charge, in one transaction; `begin` makes its first state."""
 
-        def work(db: sqlite3.Connection) -> tuple[StreamRow, EpochRow, Position]:
-            last = db.execute("SELECT coalesce(max(id), 0) FROM streams").fetchone()[0]
+        def work(db: sqlite3.Connection) -> _State:
             # a number that the rollback guard knows belonged to a stream that this copy has lost
-            row = stream._replace(id=max(last, self.rollback_guard.newest()) + 1)
+            row = stream._replace(id=max(self._last_stream, self.rollback_guard.newest()) + 1)
             add_stream(db, row)
-            epoch, at = begin(row)
-            self.add_epoch(row.id, epoch)
-            self.put(row.id, (), at)
-            return row, epoch, at
+            state = begin(row)
+            self.add_epoch(row.id, state.epoch)
+            values = _state_values(row.id, state.position)
+            db.execute(_FIRST_STATE, values)
+            self._serials[row.id], self._notes[row.id] = state.position.serial, state.position
+            self._known()[row.name], self._last_stream = row, row.id
+            self._rooms.setdefault(row.room, []).append(row.name)
+            return state
 
         check_name("name", stream.name)
         check_name("room", stream.room)
         with self.guard:
-            known = self._known()
-            if stream.name in known:
+            if stream.name in self._known():
                 raise LedgerError(f"the ledger has a stream of the name {stream.name!r} already")
-            self._streams = None  # and read anew, if an interrupt leaves open whether the stream was recorded
-            try:
-                row, epoch, at = self.transact(work)
-            except Exception:
-                if self._group is not None and self._group.failure is None:
-                    self._streams = known
-                raise
-            known[row.name] = row
-            self._rooms.setdefault(row.room, []).append(row.name)
-            self._streams = known
-        return row, epoch, at
+            return self.transact(work)
 
     def standing(self, row: StreamRow) -> tuple[EpochRow, Position]:
         """The last draw of a stream and where it stands, if all that is recorded of it fits together."""
@@ -537,21 +544,20 @@ class Ledger:
                 self._prune(db, stream)
             else:
                 self._kept[stream] = kept + len(outputs)
-        values = (*at[:-2], None if at.memory is None else dump(at.memory), dump(at.state))
-        if db.execute(_STATE, (*values, digest(stream, *values), stream)).rowcount != 1:
+        if db.execute(_STATE, _state_values(stream, at)).rowcount != 1:
             raise files.damage_error(self.path, "the list of states")
 
     def charge(self, entry: Entry, forced: bool = False) -> bool:
         """Book a charge, if the budget has room for it, or if it is for what has happened already."""
         db, budget = self.connection(), self._budget(entry.room)
-        if entry.room not in self._audited:
-            rows = db.execute("SELECT * FROM charges WHERE room = ?", (entry.room,))
+        last = self._audited.get(entry.room, None if entry.room in self._rooms else 0)  # a new room has no charges
+        if last is None:
+            rows = db.execute("SELECT * FROM charges WHERE room = ?", (entry.room,)).fetchall()
             if any(digest(*values) != written for *values, written in rows):
                 raise files.damage_error(self.path, "a charge")
-            self._audited.add(entry.room)
+            last = max((row[-2] for row in rows), default=0)
         # a clock that is set back must not open a period again
-        last = db.execute("SELECT coalesce(max(at), 0) FROM charges WHERE room = ?", (entry.room,)).fetchone()[0]
-        now = max(int(self._clock()), int(last))
+        now = self._audited[entry.room] = max(int(self._clock()), last)
         if not forced and not self._allows(budget, entry.micronats, now):
             return False
         if entry.micronats or entry.kind == DRAW:
@@ -584,8 +590,10 @@ class Ledger:
                 query = "UPDATE charges SET epoch = ?, micronats = ?, at = ?, digest = ? WHERE id = ?"
                 db.execute(query, (entry.epoch, total, now, written, row[0]))
                 return
-        number = db.execute("SELECT coalesce(max(id), 0) + 1 FROM charges").fetchone()[0]
-        values = (number, *entry, now)
+        if self._last_charge is None:
+            self._last_charge = int(db.execute("SELECT coalesce(max(id), 0) FROM charges").fetchone()[0])
+        self._last_charge += 1  # one that was given to a charge that came to nothing is not given again
+        values = (self._last_charge, *entry, now)
         db.execute("INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*values, digest(*values)))
 
     def holds(self, room: str) -> bool:
@@ -654,6 +662,15 @@ class Ledger:
                 raise files.damage_error(self.path, "a budget")
             self._budgets = found
         return self._budgets
+
+
+def _state_values(stream: int, at: Position) -> tuple[files.Field, ...]:
+    """A row of the states."""
+    values = (stream, *at[:-2], None if at.memory is None else dump(at.memory), dump(at.state))
+    return (*values, digest(*values))
+
+
+# Groups ----------------------------------------------------------------------------------------------
 
 
 class Ticket(Generic[_T]):

@@ -246,10 +246,9 @@ def all_streams(db: sqlite3.Connection) -> dict[str, StreamRow] | None:
 
 
 def add_stream(db: sqlite3.Connection, row: StreamRow) -> None:
-    """Record a stream, with an empty state that is filled in the same transaction."""
+    """Record a stream, whose state is recorded in the same transaction."""
     values = _stream_values(row)
     db.execute("INSERT INTO streams VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*values, digest(*values)))
-    db.execute("INSERT INTO states VALUES (?, 0, NULL, '', 0, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, '', '')", (row.id,))
 
 
 def set_options(db: sqlite3.Connection, row: StreamRow) -> None:
@@ -333,6 +332,7 @@ SETTINGS = (
     "PRAGMA fullfsync=ON",  # macOS: the drive's own cache too
     "PRAGMA cell_size_check=ON",
     "PRAGMA journal_size_limit=16777216",
+    "PRAGMA temp_store=MEMORY",  # what savepoints keep of pages is secret too, and quick
 )
 
 # SQLite's text about a damaged list of tables may be none
@@ -530,6 +530,10 @@ def check_schema(db: sqlite3.Connection, path: str) -> tuple[str, int]:
             raise damage_error(path, "the file, which is no ledger,")
         meta = dict(db.execute("SELECT name, value FROM meta").fetchall())
     schema, identity = str(meta.get("schema", "")), str(meta.get("id", ""))
+    if schema == "1" and "digest" not in meta:
+        raise LedgerError(
+            f"{os.path.basename(path)} was made before the first version; it has no streams: delete it, and begin anew"
+        )
     if meta.get("digest") != digest(schema, identity) or not schema.isdecimal():
         raise damage_error(path, "the header")
     version = int(schema)

@@ -94,9 +94,12 @@ class Stream:
         if ledger is None:
             state = first_state(setup, source)
         else:
-            row, epoch, at = ledger.create(row, lambda named: first_state(Setup(design, named, ledger), source)[:2])
-            setup = Setup(design, row, ledger)
-            state = StreamState(epoch, at, setup.mapping(source, epoch.draw))
+
+            def begin(named: StreamRow) -> StreamState:
+                setup.row = named
+                return first_state(setup, source)
+
+            state = ledger.create(row, begin)
         _log.debug("stream %s begun", row.name)
         return cls(setup, state)
 
