@@ -236,3 +236,19 @@ def test_typed_times_are_moved_too(lab, tmp_path):
     found = pq.read_table(tmp_path / "out.parquet")["time"]
     assert found.type == table["time"].type
     assert found.to_numpy().astype("datetime64[s]")[1] == np.datetime64("2026-03-01T12:01:00")
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["new", "begun"])
+def test_output_times_of_a_stream_that_was_begun_before_its_first_reading(designs, tools, tmp_path, begun):
+    """Slots of a stream that stands in the ledger without any reading begin with the first row, not in 1970."""
+    design, (_, Y, labels, _) = designs["exact"], table(designs["exact"], "gaps")
+    slot_times = np.datetime64("2026-03-01T00:00:17", "ns") + slots("gaps")[0] * np.timedelta64(PERIOD, "s")
+    times = slot_times.copy()
+    times[1:] += np.timedelta64(3, "s")  # late in their slots
+    source = written(tools, tmp_path / "in.csv", times, Y, labels)
+    with us.Ledger(tmp_path / "l", rollback_guard=tmp_path / "w") as ledger:
+        if begun:
+            design.stream(labels[0], ledger, "room", period=PERIOD)
+        apply_file(design, source, tmp_path / "out.csv", period=PERIOD, ledger=ledger, name="room", **NAMES)
+    found = np.array(tools.read_csv(tmp_path / "out.csv")["time"], dtype="datetime64[ns]")
+    np.testing.assert_array_equal(found, slot_times)
