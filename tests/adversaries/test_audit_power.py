@@ -93,27 +93,28 @@ def test_labels_that_do_not_vary_within_strata_have_no_p():
     assert np.isnan(stretches(truth, truth, np.arange(hour.size) // 24, 2, hour, np.random.default_rng(0)))
 
 
-def test_what_the_clock_tells_within_the_hour_is_no_finding(design):
+@pytest.mark.sample(default=1, seconds=9, reason="three audits along a month")
+@pytest.mark.parametrize("seed", range(3))
+def test_what_the_clock_tells_within_the_hour_is_no_finding(design, seed):
     """Theta changes at half past eight and half past five; adversaries of white noise who know that find nothing.
 
     The twin compares within whole hours, and takes the clock for a finding.
     """
-    for seed in range(3):
-        rng = np.random.default_rng(seed)
-        per, days = 96, 30
-        theta = np.zeros((days, per), dtype=int)
-        for day in theta:
-            day[34 + rng.integers(-1, 2) : 70 + rng.integers(-1, 2)] = 1
-        hours = np.tile(np.arange(per) * 0.25, days)
-        made = audit(
-            design, None, theta.ravel(), {"windowed": roster(["windowed"])["windowed"]}, rng=seed, hours=hours,
-            released=rng.normal(size=theta.size), confidence=0.999,
-        )  # fmt: skip
-        assert made.row("windowed", clock=True).balanced.value > 0.95
-        assert not made.found
-        guess, date = ((hours >= 8.5) & (hours < 17.5)).astype(int), np.arange(hours.size) // per
-        assert stretches(guess, theta.ravel(), date, 2, hours.astype(int), rng) < 1e-3
-        assert stretches(guess, theta.ravel(), date, 2, (4.0 * hours).astype(int), rng) > 0.5
+    rng = np.random.default_rng(seed)
+    per, days = 96, 30
+    theta = np.zeros((days, per), dtype=int)
+    for day in theta:
+        day[34 + rng.integers(-1, 2) : 70 + rng.integers(-1, 2)] = 1
+    hours = np.tile(np.arange(per) * 0.25, days)
+    made = audit(
+        design, None, theta.ravel(), {"windowed": roster(["windowed"])["windowed"]}, rng=seed, hours=hours,
+        released=rng.normal(size=theta.size), confidence=0.999,
+    )  # fmt: skip
+    assert made.row("windowed", clock=True).balanced.value > 0.95
+    assert not made.found
+    guess, date = ((hours >= 8.5) & (hours < 17.5)).astype(int), np.arange(hours.size) // per
+    assert stretches(guess, theta.ravel(), date, 2, hours.astype(int), rng) < 1e-3
+    assert stretches(guess, theta.ravel(), date, 2, (4.0 * hours).astype(int), rng) > 0.5
 
 
 def test_an_output_with_a_rhythm_of_its_own_is_no_finding(design):

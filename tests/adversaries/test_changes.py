@@ -70,6 +70,7 @@ def test_who_looks_at_means_alone_does_not_see_the_times():
     assert chance(attack, moving("change times", 60, rng)) > ALPHA
 
 
+@pytest.mark.sample(default=1, seconds=3, reason="two kinds of changes")
 @pytest.mark.parametrize("kind", ["mean", "variance"])
 def test_finds_levels_and_spreads_that_change_with_theta(kind):
     """A mean or a variance that follows a moving theta is found by its changes (false alarm 1e-6), with a twin."""

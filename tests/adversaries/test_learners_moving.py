@@ -10,7 +10,7 @@ ALL = (Logistic, Boosting, Neighbours)
 KINDS = ("mean", "variance", "correlation")
 
 
-@pytest.mark.sample(default=4, seconds=9, reason="nine learners")
+@pytest.mark.sample(default=3, seconds=9, reason="nine learners")
 @pytest.mark.parametrize("learner", ALL)
 @pytest.mark.parametrize("kind", KINDS)
 def test_finds_what_a_moving_parameter_changes(learner, kind):

@@ -70,7 +70,7 @@ SETTINGS = {
 }
 
 
-@pytest.mark.sample(default=8, seconds=19, reason="every learner in eight settings of four families")
+@pytest.mark.sample(default=4, seconds=19, reason="every learner in eight settings of four families")
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_odds_are_finite_and_sum_to_one(name, setting):

@@ -66,7 +66,7 @@ def random_pair(seed, radius=0.9, **changes):
 HORIZONS = (1, 2, 7, 63, 64, 65, 300)
 
 
-@pytest.mark.sample(default=4, seconds=10, reason="sixteen random systems, seven horizons each")
+@pytest.mark.sample(default=2, seconds=10, reason="sixteen random systems, seven horizons each")
 @pytest.mark.parametrize("seed", range(16))
 def test_doubling_is_stepping(seed):
     """Random systems of 1 to 4 states and 1 to 3 channels, horizons short of the settling and beyond, to 1e-11."""

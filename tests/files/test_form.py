@@ -20,7 +20,7 @@ from understudy.apply.apply_file import apply_file
 
 LEVELS = (85.0, 115.0)
 ROWS = 12
-LEARN, JUDGE = 40, 200  # files that the attack learns from, and files whose level it guesses
+LEARN, JUDGE = 24, 80  # files that the attack learns from, and files whose level it guesses
 ALPHA = 1e-6
 
 
@@ -123,7 +123,7 @@ def disguised(kind, paths, ending):
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
 def test_the_form_of_an_output_does_not_tell_the_level(tmp_path, ending):
-    """200 files: guesses by their form are right by chance (false alarm 1e-6), and all have one form.
+    """80 files: guesses by their form are right by chance (false alarm 1e-6), and all have one form.
 
     The twin, which writes the same outputs with the decimals of the rows that came in, is found.
     """

@@ -26,7 +26,7 @@ def room(people):
 
 
 def heavy(people):
-    noise = us.Scalar(scipy.stats.t(4.0, 0.0, 2.0))
+    noise = us.Scalar(scipy.stats.laplace(0.0, 2.0))
     return us.AutoRegressive([0.5, 0.3], intercept=20.0 + 4.0 * people, noise=noise, past=[100.0 + 20.0 * people] * 2)
 
 

@@ -108,15 +108,15 @@ def test_a_leak_that_only_many_scores_show_is_found():
 
 
 def test_false_alarms_are_as_rare_as_stated():
-    """P-values under right models are not too small: of 8 x 3 of the classifier, at most 4 below 1 percent (1e-5)."""
+    """P-values under right models are not too small: of 4 x 3 of the classifier, at most 3 below 1 percent (1e-5)."""
     theta = np.repeat([0, 1] * 5, 40)
     small = 0
-    for seed in range(8):
+    for seed in range(4):
         z = np.random.default_rng([6, seed]).standard_normal((400, 1))
         small += sum(
             told.p < 0.01 for told in detect_private_value(Scores.of([z], [theta]), [0, 1], np.random.default_rng(seed))
         )
-    assert small <= 4
+    assert small <= 3
 
 
 def test_missing_and_unlabelled_rows_are_left_out():

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from helpers import is_white
-from scipy import special
+from scipy import special, stats
 
 import understudy as us
 from understudy.models.general import General
@@ -15,7 +15,7 @@ from understudy.models.general import General
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 LOG_QUARTIC = math.log(math.sqrt(2.0) * math.gamma(0.25) / 2.0)  # of the integral of exp(-e^4 / 4)
 
-READINGS = 5000
+FEW, MANY = 1200, 5000  # the twins but the Gaussian one need few
 
 
 def quartic(slope):
@@ -47,19 +47,26 @@ def quartic_readings(rng, T, slope):
     return Y
 
 
-def test_readings_are_white():
+@pytest.mark.parametrize(
+    "count", [FEW, pytest.param(MANY, marks=pytest.mark.long(seconds=10, reason="conditional laws by quadrature"))]
+)
+def test_readings_are_white(count):
     """Under their own density (false alarm 1e-6); as many as it takes to find the twins."""
-    Y = quartic_readings(np.random.default_rng(1), READINGS, 0.5)
+    Y = quartic_readings(np.random.default_rng(1), count, 0.5)
     assert is_white(us.whiten(Y, quartic(0.5)))
 
 
-@pytest.mark.parametrize("wrong", ["slope", "noise"])
-def test_under_another_density_they_are_not(wrong):
-    """Twin: another slope, and Gaussian noise of the same variance."""
-    Y = quartic_readings(np.random.default_rng(1), 1200 if wrong == "slope" else READINGS, 0.5)
-    variance = 2.0 * math.gamma(0.75) / math.gamma(0.25)
-    gaussian = us.AutoRegressive(0.5, noise=us.Gaussian(0.0, variance))
-    assert not is_white(us.whiten(Y, quartic(0.3) if wrong == "slope" else gaussian))
+@pytest.mark.parametrize(("wrong", "count"), [("slope", FEW), ("Laplace", FEW), ("Gaussian", MANY)])
+def test_under_another_density_they_are_not(wrong, count):
+    """Twin: another slope, and noise of another law that has the same variance."""
+    Y = quartic_readings(np.random.default_rng(1), count, 0.5)
+    spread = math.sqrt(2.0 * math.gamma(0.75) / math.gamma(0.25))
+    models = {
+        "slope": quartic(0.3),
+        "Laplace": us.AutoRegressive(0.5, noise=us.Scalar(stats.laplace(0.0, spread / math.sqrt(2.0)))),
+        "Gaussian": us.AutoRegressive(0.5, noise=us.Gaussian(0.0, spread**2)),
+    }
+    assert not is_white(us.whiten(Y, models[wrong]))
 
 
 def test_many_short_sequences_of_a_whole_length_density():

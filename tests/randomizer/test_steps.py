@@ -49,7 +49,7 @@ def problems(family, m, n):
             yield cost, p, share * saturation
 
 
-@pytest.mark.sample(default=2, seconds=6, reason="six families of problems of up to 256 by 256")
+@pytest.mark.sample(default=1, seconds=6, reason="six families of problems of up to 256 by 256")
 @pytest.mark.parametrize("family", ["squared", "absolute", "Hamming", "random", "exact", "erasure"])
 def test_at_most_25_steps(family):
     """Every ordinary problem of up to 256 by 256 is solved and proven in 25 steps or fewer."""

@@ -258,11 +258,11 @@ def test_epochs_follow_the_slots(design):
 def test_filled_slots_have_outputs_like_any_other(design, readings):
     """Missing readings and empty slots are released; the whole has the law of the target, missing or not (1e-6)."""
     rng = np.random.default_rng(4)
-    slots = np.flatnonzero(rng.random(20_000) < 0.5)
-    Y = us.sample(worker.room(1), 20_000, rng=5)
+    slots = np.flatnonzero(rng.random(6_000) < 0.5)
+    Y = us.sample(worker.room(1), 6_000, rng=5)
     stream = design.stream(1, period=60, fill=True)
     target = worker.room(design.pseudo[played(stream)])
-    whole = np.full(20_000, np.nan)
+    whole = np.full(6_000, np.nan)
     times = np.datetime64("2026-03-01T00:00") + slots * np.timedelta64(60, "s")
     origin = int(times[0].astype("datetime64[ns]").astype(np.int64))
     filled = []
@@ -277,7 +277,7 @@ def test_filled_slots_have_outputs_like_any_other(design, readings):
         return original(noted, live)
 
     stream._recorder.record = record
-    for part in np.array_split(np.arange(len(slots)), 50):
+    for part in np.array_split(np.arange(len(slots)), 20):
         whole[slots[part]] = stream.apply(Y[slots[part]], keys=times[part])
     for time, out in filled:
         whole[slots[0] + (time - origin) // (60 * 10**9)] = out[0]
@@ -285,7 +285,7 @@ def test_filled_slots_have_outputs_like_any_other(design, readings):
     assert not np.isnan(whole).any()
     assert white_pvalue(us.whiten(whole, target)) > ALPHA
     # the twin: the source does not skip, so that what fills the slots is the only thing that is right
-    wrong = us.disguise(np.where(np.isin(np.arange(20_000), slots), Y, 150.0), worker.room(1), target)
+    wrong = us.disguise(np.where(np.isin(np.arange(6_000), slots), Y, 150.0), worker.room(1), target)
     assert white_pvalue(us.whiten(wrong, target)) < ALPHA
 
 

@@ -19,7 +19,7 @@ from understudy.laws.uniforms import Uniforms
 from understudy.randomizer.causal import design_causal
 from understudy.transform.gaps import RestartingMap
 
-HEAVY = us.Scalar(scipy.stats.t(4.0, 0.0, 2.0))
+HEAVY = us.Scalar(scipy.stats.laplace(0.0, 2.0))
 P, EVERY = 2, 5
 FAST = settings(max_examples=10, deadline=None, derandomize=True, database=None)
 GAPS = st.lists(st.booleans() | st.just(False), min_size=1, max_size=40).map(np.array)

@@ -147,9 +147,9 @@ def test_what_leaves_has_the_law_of_the_target(kind):
     source, target = KINDS[kind](0.0), KINDS[kind](1.0)
     rng = np.random.default_rng(5)
     made = restarting_map(source, target, KEY)
-    Y = readings(source, rng.random(3000) < 0.08, 6)
+    Y = readings(source, rng.random(1000) < 0.08, 6)
     out = made.apply(made.start(), Y)[1]
-    assert 1500 < (~np.isnan(out).any(axis=1)).sum() < 2700
+    assert 500 < (~np.isnan(out).any(axis=1)).sum() < 900
     assert white_pvalue(scores(out, target, 1)) > ALPHA
     assert white_pvalue(scores(out, source, 1)) < ALPHA
 
