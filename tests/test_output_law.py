@@ -38,7 +38,7 @@ def test_the_same_output_does_not_have_the_law_of_the_source(case):
     """The twin: scored under the source, the same output fails."""
     pair, disguised, _ = case
     try:
-        scores = us.whiten(disguised, pair.source)
+        scores = us.whiten(disguised[: max(2, len(disguised) // 5)], pair.source)  # a part is enough
     except us.errors.ReadingError:  # impossible under the source: a negative reading of a gamma law
         assert pair.source.dim == 3
     else:

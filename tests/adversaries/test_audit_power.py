@@ -124,14 +124,14 @@ def test_an_output_with_a_rhythm_of_its_own_is_no_finding(design):
     """
     hours, _, theta, rng = _days(40)
     rhythm = np.sin((hours - 8.0) / 24.0 * 2.0 * np.pi) + rng.normal(size=hours.size)
-    learners = {"windowed": roster(["windowed"])["windowed"]}
+    learners = {"one": Normal()}
     made = audit(design, None, theta, learners, rng=1, released=rhythm, hours=hours)
     assert made.found_alone
     assert made.testable
     assert not made.found
     leaky = audit(design, None, theta, learners, rng=1, released=rhythm + 2.0 * theta, hours=hours)
     assert leaky.found
-    assert leaky.row("windowed", clock=True).gain.value > 0.0
+    assert leaky.row("one", clock=True).gain.value > 0.0
 
 
 def test_days_that_have_something_in_common_raise_no_alarm(design):

@@ -159,6 +159,7 @@ def test_a_value_renewed_at_every_reading_does_not_save_it():
 # --- where it does not work -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long(seconds=1, reason="an attack on many sequences")
 def test_values_far_apart_leave_the_attack_with_nothing():
     """One reading settles which value it is: the path is right, each candidate agrees with itself, the bound holds.
 

@@ -13,7 +13,7 @@ ALL = (Logistic, Boosting, Neighbours)
 KINDS = ("mean", "variance", "correlation")
 
 
-@pytest.mark.sample(default=4, seconds=3, reason="nine learners")
+@pytest.mark.sample(default=2, seconds=3, reason="nine learners")
 @pytest.mark.parametrize("learner", ALL)
 @pytest.mark.parametrize("kind", KINDS)
 def test_finds_what_a_constant_parameter_changes(learner, kind):

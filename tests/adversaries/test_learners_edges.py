@@ -59,7 +59,7 @@ def test_gaps_in_everything(learner, once):
         proper(attack.logits(judged), judged)
 
 
-@pytest.mark.sample(default=7, seconds=4, reason="seven learners, three lengths")
+@pytest.mark.sample(default=4, seconds=4, reason="seven learners, three lengths")
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("T", [1, 2, 6])
 def test_short_sequences(learner, T):
@@ -91,7 +91,7 @@ def test_values_that_were_never_seen(learner):
         proper(learner().learn(nothing, None, rng).logits(nothing), nothing)
 
 
-@pytest.mark.sample(default=3, seconds=3, reason="seven learners")
+@pytest.mark.sample(default=2, seconds=3, reason="seven learners")
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_the_same_again(learner):
     """The same cases and the same random numbers give the same log-probabilities."""
@@ -102,7 +102,7 @@ def test_the_same_again(learner):
     np.testing.assert_array_equal(logits[0], logits[1])
 
 
-@pytest.mark.sample(default=2, seconds=4, reason="five learners")
+@pytest.mark.sample(default=1, seconds=4, reason="five learners")
 @pytest.mark.parametrize("learner", BY_OUTPUT)
 def test_the_clock_is_used_if_and_only_if_it_is_there(learner):
     """Theta is known from the hour, and outputs say nothing: found with the clock, not without (false alarm 1e-6)."""
@@ -125,6 +125,7 @@ def test_the_clock_is_used_if_and_only_if_it_is_there(learner):
     np.testing.assert_array_equal(blind.logits(test), blind.logits(test.without_clock()))
 
 
+@pytest.mark.sample(default=2, seconds=1, reason="learners trained and judged in many settings")
 @pytest.mark.parametrize("learner", [Logistic, Boosting, Neighbours])
 def test_odds_are_those_of_the_labels(learner):
     """Rare values count alike while learning; probabilities are right again afterwards, to a few percent."""

@@ -22,7 +22,7 @@ def test_finds_what_a_moving_parameter_changes(learner, kind):
     assert chance(attack, mixed_up(judged, rng)) > ALPHA
 
 
-@pytest.mark.sample(default=2, seconds=3, reason="four learners")
+@pytest.mark.sample(default=1, seconds=3, reason="four learners")
 @pytest.mark.parametrize("learner", [*ALL, Windowed])
 def test_learning_from_what_tells_nothing_finds_nothing(learner):
     """A learner that was taught with the outputs of other sequences finds nothing."""

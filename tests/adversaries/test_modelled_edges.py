@@ -154,6 +154,7 @@ def test_the_clock_is_used_if_and_only_if_it_is_there():
             assert bool(right > 0.9) is clock, (learner.name, clock, right)
 
 
+@pytest.mark.sample(default=2, seconds=1, reason="learners trained and judged in many settings")
 @pytest.mark.parametrize("once", [True, False])
 @pytest.mark.parametrize("lengths", [(9, 40), (40, 9)])
 def test_sequences_may_be_longer_or_shorter_than_those_learned_from(once, lengths):

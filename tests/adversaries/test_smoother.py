@@ -74,7 +74,7 @@ CASES = {
 }
 
 
-@pytest.mark.sample(default=3, seconds=3, reason="sums over all paths")
+@pytest.mark.sample(default=2, seconds=3, reason="sums over all paths")
 @pytest.mark.parametrize("case", CASES)
 def test_smoothing_is_the_sum_over_all_paths(case):
     """To 1e-7, for several sequences at once; heavy-tailed autoregressions, whose law is exact under any path."""
@@ -88,6 +88,7 @@ def test_smoothing_is_the_sum_over_all_paths(case):
         np.testing.assert_allclose(found[:, :, s], by_enumeration(Y[:, 0, s], known, chain, every), atol=1e-7)
 
 
+@pytest.mark.long(seconds=2, reason="sums over all paths")
 def test_three_values_and_four_pseudo_values_too():
     """Three decisions of two readings, a randomizer with memory."""
     family = us.Family(heavy, [0, 0.5, 1])

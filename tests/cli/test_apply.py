@@ -23,6 +23,7 @@ def table(path):
     return [line.split(",") for line in path.read_text().splitlines()]
 
 
+@pytest.mark.sample(default=1, seconds=1, reason="many commands")
 @pytest.mark.parametrize("design", ["design.json", "causal.json"])
 def test_only_time_and_readings_leave(files, tmp_path, understudy, design):
     """Every row, in order, with its time; the label and the light, which tells it, stay."""

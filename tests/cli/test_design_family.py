@@ -55,6 +55,7 @@ def test_a_leakage_per_day_is_shared_among_its_decisions(files, tmp_path, unders
     assert "1 bit (0.6932 nats) a day" in " ".join(told.out.split())
 
 
+@pytest.mark.sample(default=2, seconds=1, reason="many commands")
 @pytest.mark.parametrize(
     "options", [("--per", "decision", "--leakage", "0.01"), ("--rate", "0.01"), ("--causal", "--rate", "0.01")]
 )

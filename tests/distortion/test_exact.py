@@ -49,6 +49,7 @@ def oracle(source, target, T, distortion, weights=None):
     return float((stats.foldnorm.mean(np.abs(m) / s, scale=s) @ w).mean())
 
 
+@pytest.mark.sample(default=12, seconds=1, reason="many pairs, integrated or simulated")
 @pytest.mark.parametrize("distortion", ["mse", "mae"])
 @pytest.mark.parametrize("seed", range(12))
 def test_every_pair_agrees_with_the_joint_gaussian(seed, distortion):

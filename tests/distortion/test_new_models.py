@@ -70,7 +70,7 @@ def by_hand(source, target, T, N, measure):
     return found.mean(), found.std(ddof=1) / N**0.5
 
 
-@pytest.mark.sample(default=3, seconds=5, reason="nine pairs of models, simulated")
+@pytest.mark.sample(default=2, seconds=5, reason="nine pairs of models, simulated")
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=[SLOW] if name in ("hidden student", "hidden channels") else []) for name in MODELS],
@@ -259,6 +259,7 @@ def test_mixtures_are_integrated(apart):
     assert found.mean_reading == pytest.approx(mean, abs=1e-7 + critical(1) * found.mean_reading_error)
 
 
+@pytest.mark.long(seconds=2, reason="costs integrated and simulated")
 def test_autoregressions_with_mixed_noise():
     """The squared error of linear models with any noise: by quadrature, as a simulation finds it."""
     family = us.Family(lambda v: us.AutoRegressive(0.5 + 0.2 * v, v, Mixture([0.5, 0.5], [NORMAL, student(v)])), [0, 1])
@@ -272,6 +273,7 @@ def test_autoregressions_with_mixed_noise():
 # Many sequences at once ---------------------------------------------------------------------------
 
 
+@pytest.mark.sample(default=6, seconds=1, reason="many pairs, integrated or simulated")
 @pytest.mark.parametrize("name", MODELS)
 def test_many_sequences_at_once_are_the_same_sequences(name):
     """Colouring with arrays over the sequences, against the model's own path, to 1e-9."""

@@ -60,7 +60,7 @@ def test_uniform_and_exponential_laws():
     assert pair(uniform, stats.uniform(-0.2, 2.0), distortion="mae") == pytest.approx(0.02 + 0.32, rel=1e-9)
 
 
-@pytest.mark.sample(default=2, seconds=3, reason="four laws, integrated twice")
+@pytest.mark.sample(default=1, seconds=3, reason="four laws, integrated twice")
 @pytest.mark.parametrize(
     ("first", "second"),
     [

@@ -201,8 +201,8 @@ def priced(v, limit):
 
 def test_a_rare_event_is_waited_for():
     """Not seen in the first replications, and then found within its error; twin: what it was before is told apart."""
-    family, truth = us.Family(recalling, values=[0.0, 0.1]), [[priced(v, 3.5)] * 2 for v in (0.0, 0.1)]
-    found = costs(family, horizon=2, distortion=beyond(3.5), accuracy=0.25)
+    family, truth = us.Family(recalling, values=[0.0, 0.1]), [[priced(v, 3.3)] * 2 for v in (0.0, 0.1)]
+    found = costs(family, horizon=2, distortion=beyond(3.3), accuracy=0.25)
     assert found.replications > 256
     # at least 16 events: Poisson, not normal, so the test is of their number
     events = found.matrix * found.replications * 2 / 1e4

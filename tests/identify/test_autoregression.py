@@ -193,6 +193,7 @@ def test_held_readings_do_not_make_a_spike():
     assert np.isfinite(total(log_densities(fit.models, history)))
 
 
+@pytest.mark.long(seconds=2, reason="a fit of heavy tails in two channels")
 def test_two_channels_with_student_noise_are_joined_by_their_correlation():
     """The matrix and the correlation of the scores come back; the log-likelihood is close to that of the truth."""
     Phi = [[[0.7, 0.2], [0.0, 0.8]]]

@@ -60,6 +60,7 @@ def test_the_likelihood_is_that_of_the_switched_model(d):
     assert -value * int(rows.used.sum()) == pytest.approx(oracle, rel=1e-9)
 
 
+@pytest.mark.sample(default=3, seconds=1, reason="many fits")
 @pytest.mark.parametrize(
     ("d", "options"),
     [(1, {}), (2, {}), (2, {"which": [0, 1, 1]}), (1, {"which": [0, 0, 1]}), (2, {"fixed": True}), (3, {})],
@@ -180,6 +181,7 @@ def test_bad_samples_do_not_decide_a_variance():
     assert min(plain.parameters["R"]) > 10.0 * 2.0
 
 
+@pytest.mark.long(seconds=1, reason="a fit of a physical model")
 def test_four_bad_samples_in_a_row():
     """The burst alone: variances within 2 percent, while the plain fit of that value is off by a factor of three."""
     history = simulated(ROOMS, [4000], seed=36)

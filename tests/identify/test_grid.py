@@ -61,6 +61,7 @@ CASES = {
 }
 
 
+@pytest.mark.sample(default=12, seconds=1, reason="many fits")
 @pytest.mark.parametrize("name", CASES)
 def test_the_step_and_the_offset_are_found(name):
     """Step to 1e-6, offset to 1e-4 of a step, all readings on the grid, chance below the false-alarm rate."""

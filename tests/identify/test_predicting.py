@@ -89,6 +89,7 @@ def oracle(models, segment, values):
     return np.array(found)
 
 
+@pytest.mark.sample(default=4, seconds=1, reason="many fits")
 @pytest.mark.parametrize("make", GAPS)
 def test_quick_ways_give_the_numbers_of_the_model_along_the_path(make):
     """With gaps, incomplete vectors and unknown labels: densities and scores are those of `Family.along`."""
@@ -122,6 +123,7 @@ def test_autoregression_with_other_noise_has_a_law_once_its_predecessors_are_the
     np.testing.assert_array_equal(gap[51 + p :], density[51 + p :])
 
 
+@pytest.mark.sample(default=4, seconds=1, reason="many fits")
 @pytest.mark.parametrize("make", GAPS)
 def test_the_sum_is_the_log_likelihood(make):
     """Summed over a segment without holes, the log-densities are `us.loglik`."""

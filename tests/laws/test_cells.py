@@ -59,6 +59,7 @@ def test_log_probability_alone():
     assert np.max(np.abs(log_probability(LOWER[near], UPPER[near], HALF[near]) - wanted)) < 1e-12
 
 
+@pytest.mark.sample(default=3, seconds=1, reason="laws scored far into their tails")
 @pytest.mark.parametrize("v", [1e-12, 0.03, 0.5, 0.97, 1.0 - 1e-12])
 def test_scores(v):
     """The randomised score is right to 2e-14 (of 1, or of its size), and inside its cell."""
@@ -151,6 +152,7 @@ def test_one_is_like_many(name):
         assert np.array_equal(law.value(float(z[0, k]) if law.dim == 1 else z[:, k]), y[..., k])
 
 
+@pytest.mark.sample(default=2, seconds=1, reason="laws scored far into their tails")
 @pytest.mark.parametrize("name", ["normal", "clipped", "mixture", "clipped mixture"])
 def test_probabilities_sum_to_one(name):
     """Over all cells, and each is the mass of scores that are reported as it."""

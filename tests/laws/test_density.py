@@ -92,6 +92,7 @@ def test_a_finite_support():
         assert ((law.value(Z) > low) & (law.value(Z) < high)).all()
 
 
+@pytest.mark.long(seconds=1, reason="integrals of a density")
 def test_a_density_without_a_known_integral():
     """exp(-y^4 / 4) against quadrature in 40 digits, from the middle to a tail probability of 1e-143."""
     law = FromDensity(lambda y: -(y**4) / 4, normalise=True)

@@ -77,6 +77,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.sample(default=4, seconds=1, reason="laws scored far into their tails")
 @pytest.mark.parametrize("name", SHAPES)
 def test_two_channels(name):
     """Curved, with two modes, on bounded supports: the known triangular scores, to 1e-9."""
@@ -99,6 +100,7 @@ def test_kinks_are_integrated_too():
     assert np.abs(law.score(y) - us.Scalar(stats.laplace()).score([0.7, -1.1])).max() < 1e-9
 
 
+@pytest.mark.sample(default=3, seconds=1, reason="laws scored far into their tails")
 @pytest.mark.parametrize("d", [2, 3])
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
 def test_gaussian_vectors_of_every_scale(d, scale):

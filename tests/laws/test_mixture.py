@@ -261,7 +261,7 @@ def test_scores_increase_with_readings(law: Mixture, readings: list[float]) -> N
     assert (np.diff(z) >= -4 * np.spacing(np.maximum(1.0, np.abs(z[1:])))).all()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(mixtures(), st.lists(st.floats(-45.0, 45.0, **finite), min_size=2, max_size=20))
 def test_values_increase_with_scores_and_lie_among_the_components_quantiles(law: Mixture, scores: list[float]) -> None:
     """Always an answer; never down, but for rounding; scored again it is z, or floats are too far apart for it."""
@@ -336,7 +336,7 @@ def test_outside_every_support_is_refused_without_showing_the_reading() -> None:
 # ---------------------------------------------------------------- the search itself
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     st.floats(-1e300, 1e300, **finite), st.floats(-1e300, 1e300, **finite), st.floats(0, 1), st.integers(0, 2**32 - 1)
 )

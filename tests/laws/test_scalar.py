@@ -174,7 +174,7 @@ ALL_SCORES = {
 }
 
 
-@pytest.mark.sample(default=8, seconds=3, reason="21 laws, at scores of up to 38")
+@pytest.mark.sample(default=4, seconds=3, reason="21 laws, at scores of up to 38")
 @pytest.mark.parametrize("name", ALL_SCORES)
 def test_every_score_has_a_value_as_good_as_floats_allow(name: str) -> None:
     """No errors, inside, in order; and back, z is missed by no more than one rounding unit of y makes.
@@ -250,7 +250,7 @@ def test_a_reading_out_of_reach_is_an_error() -> None:
     assert "190" not in str(caught.value)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.sampled_from(sorted(REACH_30)), st.floats(-30, 30), st.floats(-30, 30))
 def test_any_scores_keep_their_order_and_come_back(name: str, a: float, b: float) -> None:
     """Monotone both ways, and the round trip holds, wherever hypothesis looks."""
@@ -297,6 +297,7 @@ def test_student_at_40() -> None:
 # ---------------------------------------------------------------- densities and channels
 
 
+@pytest.mark.sample(default=23, seconds=1, reason="laws scored far into their tails")
 @pytest.mark.parametrize("name", REACH_30)
 def test_the_density_is_that_of_the_scores(name: str) -> None:
     """Log pdf(y) = log phi(z) + log dz/dy, the slope by central differences."""

@@ -33,6 +33,7 @@ def mixture(noise, N=40, seed=0, spread=3.0):
     return ShiftedMixture(shifts, np.log(weights / weights.sum()), ReadingNoise(noise))
 
 
+@pytest.mark.sample(default=2, seconds=1, reason="laws scored far into their tails")
 @pytest.mark.parametrize("name", NOISES)
 def test_score_is_the_integral_of_the_density(name):
     """Oracle: F(y) by adaptive quadrature of sum_i w_i f(y - m_i), with f from scipy."""

@@ -58,6 +58,7 @@ def test_vector_gaussian_against_the_joint_law(order):
     agrees(model, Phi, intercept + np.array([0.1, 0.2]), S, past, seed=order)
 
 
+@pytest.mark.sample(default=4, seconds=2, reason="many models")
 @pytest.mark.parametrize("order", SCALAR)
 @pytest.mark.parametrize("df", [2.5, 4.0])
 def test_student_noise_against_the_recursion(order, df):

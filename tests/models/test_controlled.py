@@ -105,6 +105,7 @@ def test_scores_are_those_of_the_joint_gaussian_given_the_inputs(gaps):
     assert us.loglik(Y, driven) == pytest.approx(loglik, rel=1e-9)
 
 
+@pytest.mark.sample(default=1, seconds=1, reason="many models")
 @pytest.mark.parametrize("members", [room, added])
 @given(flows=FLOWS, seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=30, deadline=None)

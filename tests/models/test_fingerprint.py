@@ -145,7 +145,7 @@ def probed(name):
     return probe(MODELS[name])
 
 
-@pytest.mark.sample(default=8, seconds=2, reason="24 models")
+@pytest.mark.sample(default=4, seconds=2, reason="24 models")
 @pytest.mark.parametrize("name", MODELS)
 def test_a_probe_is_reproduced(name):
     """The same numbers, which JSON can hold; other models have others."""
@@ -312,6 +312,7 @@ def test_a_model_that_emits_is_run_as_a_source_too():
 SENSOR = Quantised(room(1), 1.0)
 
 
+@pytest.mark.sample(default=5, seconds=1, reason="many models")
 @pytest.mark.parametrize(
     "other",
     [

@@ -65,6 +65,7 @@ def test_a_gaussian_recursion():
     assert abs(us.loglik(Y, model) - us.loglik(Y, KNOWN)) < 1e-9
 
 
+@pytest.mark.long(seconds=1, reason="conditional laws by quadrature")
 def test_noise_of_other_laws():
     """Student-t around the last reading, gamma whose scale is the last reading."""
     t = General(lambda y, past: scipy.stats.t(3, loc=past[-1]).logpdf(y), initial=us.Gaussian(0.0, 1.0), memory=1)

@@ -160,6 +160,7 @@ def draw(model, T, seed, gaps=()):
     return Y if model.dim > 1 else Y[:, 0]
 
 
+@pytest.mark.sample(default=12, seconds=1, reason="many models")
 @pytest.mark.parametrize("gaps", GAPS)
 @pytest.mark.parametrize("name", CASES)
 def test_log_likelihood_is_the_sum_over_all_paths(name, gaps):
@@ -169,7 +170,7 @@ def test_log_likelihood_is_the_sum_over_all_paths(name, gaps):
     assert us.loglik(Y, model) == pytest.approx(oracle.loglik(list(Y)), abs=1e-10)
 
 
-@pytest.mark.sample(default=8, seconds=1, reason="24 models")
+@pytest.mark.sample(default=4, seconds=1, reason="24 models")
 @pytest.mark.parametrize("gaps", GAPS)
 @pytest.mark.parametrize("name", CASES)
 def test_scores_are_the_conditional_distribution_functions(name, gaps):

@@ -118,6 +118,7 @@ def test_lattice_noise_is_better_than_independent_draws(monkeypatch):
     assert lattice < divergence_from_kalman(*linear(400), T=20, sequences=4) / 3.0
 
 
+@pytest.mark.long(seconds=1, reason="particles for many readings")
 def test_residual_is_the_divergence_from_kalman():
     """The reference (a grid) and the oracle (Kalman) give the same divergence, within their errors."""
     exact, model = linear(100)

@@ -148,6 +148,7 @@ def test_a_parameter_can_move():
     assert is_white(us.whiten(us.sample(along, 1000, rng=2), along, rng=3))
 
 
+@pytest.mark.sample(default=1, seconds=1, reason="many models")
 @pytest.mark.parametrize("make", [heavy, pair])
 def test_many_sequences_at_once_are_as_one_by_one(make):
     """To the bit, apart from what arrays round otherwise: on a grid that is a step or nothing."""

@@ -78,6 +78,7 @@ SYSTEMS = {
 }
 
 
+@pytest.mark.sample(default=4, seconds=2, reason="many models")
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_a_linear_model_is_kalmans(name):
     """Scores, log-likelihood and readings to 1e-8, with a gap; the grid is laid anew at every step."""

@@ -40,6 +40,7 @@ def probabilities(model, state, y):
 # The exact law -------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(default=8, seconds=1, reason="many models")
 @pytest.mark.parametrize(
     ("A", "Q", "R"), [(0.95, 0.1, 0.1), (-0.7, 0.05, 1.0), (0.8, 0.1, 1e-3), (0.8, 0.1, 0.0), (0.0, 0.2, 0.1)]
 )
@@ -176,6 +177,7 @@ def run(causal, Y):
     return causal.apply(causal.start(), Y)[1]
 
 
+@pytest.mark.sample(default=2, seconds=2, reason="many models")
 @pytest.mark.parametrize("ratio", [0.25, 1.0, 4.0])
 def test_scores_are_white(ratio):
     """100,000 readings at steps of 0.25, 1 and 4 standard deviations (false alarm 1e-6)."""

@@ -124,6 +124,7 @@ def test_vectors_and_several_states():
     assert 0.0 <= one.kl < 10.0
 
 
+@pytest.mark.long(seconds=1, reason="long sequences by point masses")
 def test_long_sequences_are_extrapolated():
     """A constant model is simulated until it has settled, and T counts; one that changes is simulated in full."""
     model = Quantised(room(0), 2.0, method="moments")

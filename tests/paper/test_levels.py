@@ -32,6 +32,7 @@ def test_the_numbers_are_the_golden_ones(outcome):
         assert outcome.numbers[name] == pytest.approx(value, abs=tolerance), name
 
 
+@pytest.mark.long(seconds=1, reason="a result of the paper in full")
 def test_quick_and_full_find_the_same(outcome):
     full = tradeoff.compute_levels(Settings())
     assert {**full.numbers, "points": 0} == {**outcome.numbers, "points": 0}

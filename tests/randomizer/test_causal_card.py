@@ -198,6 +198,7 @@ def by_student(x):
     return x.mean() - stats.t.isf(0.05, len(x) - 1) * x.std(ddof=1) / math.sqrt(len(x))
 
 
+@pytest.mark.sample(default=2, seconds=2, reason="many problems, solved and proved")
 @pytest.mark.parametrize(
     ("sample", "truth"),
     [

@@ -33,6 +33,7 @@ def bits():
     return us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[0, 1])
 
 
+@pytest.mark.sample(default=2, seconds=1, reason="many problems, solved and proved")
 @pytest.mark.parametrize("p", [0.02, 0.1, 0.3])
 def test_looking_ahead_brings_nothing_on_the_symmetric_source(p):
     """The dynamic program lands on the same curve R = h(p*D) - h(D), to 1e-6: greedy at another slope is as good."""
@@ -85,6 +86,7 @@ def test_looking_ahead_on_random_problems():
     assert max(gains) < 0.06
 
 
+@pytest.mark.sample(default=2, seconds=1, reason="many problems, solved and proved")
 @pytest.mark.parametrize(("T", "slope"), [(flip(0.1), 1.0), ([[0.98, 0.02], [0.1, 0.9]], 1.0), (flip(0.1), 0.3)])
 def test_two_ways_of_looking_ahead_agree(T, slope):
     """The hull on a grid and the search over posteriors find the same least I + s d, to 3e-6, from either side."""

@@ -186,6 +186,7 @@ def test_filtering_and_smoothing_are_those_of_the_joint_table(seed):
         assert weight @ seen.smoothing[k].max(axis=1) >= weight @ seen.filtering[k].max(axis=1) - 1e-12
 
 
+@pytest.mark.long(seconds=1, reason="all paths enumerated")
 def test_the_simulated_errors_are_those_of_enumeration():
     """Means over simulated pseudo paths agree with the joint table (false alarm 1e-6); a wrong prior does not."""
     beliefs, T = Beliefs([0.7, 0.3], [[[0.9, 0.1], [0.3, 0.7]], [[0.8, 0.2], [0.1, 0.9]]], HAMMING, 2.5), 5
@@ -223,6 +224,7 @@ def test_a_question_about_a_window_is_answered_as_by_enumeration():
 # Kernels and the long run --------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(default=3, seconds=1, reason="many problems, solved and proved")
 @pytest.mark.parametrize("seed", range(6))
 def test_kernels_are_optimal_at_the_slope(seed):
     """No better I + s D by 20,000 rounds of Blahut and Arimoto (1e-9); and their conditions hold."""

@@ -49,6 +49,7 @@ def test_bounds_and_refusals_agree_with_cvxpy():
     assert apart == {}
 
 
+@pytest.mark.sample(default=4, seconds=1, reason="many problems, solved and proved")
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_larger_problems_of_every_kind(kind):
     """A few with up to 16 rows or columns."""

@@ -193,6 +193,7 @@ def test_a_column_that_cannot_be_drawn_is_taken_out():
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(default=8, seconds=1, reason="many problems, solved and proved")
 @pytest.mark.parametrize("one", EVERY, ids=lambda c: c.name)
 @pytest.mark.parametrize("demand", [{}, {"leakage": 0.2}], ids=["alone", "with a leakage"])
 def test_a_stored_design_comes_back(tmp_path, one, demand):

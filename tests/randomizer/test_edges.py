@@ -96,6 +96,7 @@ def test_saturation_with_ties_against_sweeps():
         assert low - 1e-9 <= solved.leakage <= high + 1e-9
 
 
+@pytest.mark.sample(default=2, seconds=1, reason="many problems, solved and proved")
 @pytest.mark.parametrize("short", [1e-1, 1e-3, 1e-6, 1e-9])
 def test_just_below_saturation(short):
     """A little less than enough costs a little, and is proven to."""
@@ -333,6 +334,7 @@ def test_one_pseudo_value(budget):
     assert solved.leakage == 0.0
 
 
+@pytest.mark.sample(default=2, seconds=1, reason="many problems, solved and proved")
 @pytest.mark.parametrize("shape", [(2000, 3), (3, 2000)])
 @pytest.mark.parametrize("budget", [1e-3, 0.3])
 def test_long_and_wide(shape, budget):
@@ -420,6 +422,7 @@ def test_column_generation_against_a_small_twin(copies):
     assert is_kernel(solved.randomizer.kernel)
 
 
+@pytest.mark.sample(default=1, seconds=1, reason="many problems, solved and proved")
 @pytest.mark.parametrize("n", [600, 1024])
 def test_column_generation_is_proven_by_its_own_law(n):
     """The dual bound at the law of the pseudo values and the slope, worked out in plain numpy, closes the gap."""

@@ -62,6 +62,7 @@ def enumerated(family, transitions, every, Y, tick):
     return np.array(found)
 
 
+@pytest.mark.sample(default=2, seconds=2, reason="many problems, solved and proved")
 @pytest.mark.parametrize(("transitions", "every", "tick"), [(STAY, 1, 0), (STAY, 3, 0), (TURNS, 1, 1), (TURNS, 2, 4)])
 def test_with_independent_readings_it_is_the_exact_filter(transitions, every, tick):
     """Belief and value agree with the sum over all paths, missing readings and turns of the matrices included."""

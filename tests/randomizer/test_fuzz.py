@@ -31,6 +31,7 @@ def test_random_problems(count):
     assert min(seen.values()) == count // len(FAMILIES)
 
 
+@pytest.mark.sample(default=8, seconds=1, reason="many problems, solved and proved")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_in_fifty_digits(family):
     """A few of each family with all digits: the budget and the proof."""

@@ -47,6 +47,7 @@ def problems(count, seed, forbidden=0.0):
 # --- an error that every adversary must make --------------------------------------------------------------------------
 
 
+@pytest.mark.sample(default=1, seconds=1, reason="many problems, solved and proved")
 @pytest.mark.parametrize("forbidden", [0.0, 0.4])
 def test_the_error_demanded_is_met_exactly(forbidden):
     """In fractions: nobody guesses better than allowed, not by one part in 10^50."""

@@ -387,6 +387,7 @@ def test_capacity_stops_at_rounding():
     assert 0.0 <= slack < 1e-14 * upper
 
 
+@pytest.mark.long(seconds=1, reason="capacities of large kernels")
 def test_capacity_of_many_values_is_still_a_bound():
     """Above 512 values simple steps are taken; cut short, the bound still holds."""
     rng = np.random.default_rng(9)

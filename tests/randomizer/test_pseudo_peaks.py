@@ -70,7 +70,7 @@ def test_a_peak_between_two_other_places_is_seen():
     assert found.reach == pytest.approx(found.distortion, rel=1e-9)
 
 
-@pytest.mark.sample(default=4, seconds=5, reason="sixteen problems on grids of 200")
+@pytest.mark.sample(default=2, seconds=5, reason="sixteen problems on grids of 200")
 @pytest.mark.parametrize("seed", range(16))
 def test_never_dearer_than_a_grid_of_200(seed):
     """Sines of up to 16 periods, kinks too: at most the cost on 200 places; the reach holds on 3,001 of them."""

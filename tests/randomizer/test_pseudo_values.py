@@ -38,6 +38,7 @@ def office(people):
 # --- known answers ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(default=2, seconds=1, reason="many problems, solved and proved")
 @pytest.mark.parametrize("e", [0.02, 0.134, 0.35])
 def test_a_fair_bit_under_squared_error(e):
     """Theta = +-1 at distance 2: pseudo values +-(1 - 2e), I_0 = ln 2 - h(e), D = 4 e (1 - e)."""
@@ -84,6 +85,7 @@ def test_the_room_under_squared_error():
     assert found.slopes
 
 
+@pytest.mark.long(seconds=1, reason="designs on a fine grid")
 def test_an_office_matches_what_a_fine_grid_reaches():
     """0 to 4 people: at most as dear as the best kernel on the fine grid, as cheap as any values can be."""
     family = us.Family(office, values=range(5), prior=[0.35, 0.25, 0.2, 0.12, 0.08])
@@ -193,6 +195,7 @@ def independent(x):
     return us.IID(us.Gaussian(float(x[0]), 1.0 + float(x[0]) ** 2))
 
 
+@pytest.mark.sample(default=9, seconds=1, reason="many problems, solved and proved")
 @pytest.mark.parametrize("horizon", [1, 30, None])
 @pytest.mark.parametrize("name", ["mse", "mae"])
 @pytest.mark.parametrize("model", [bent, stationary, independent])

@@ -253,6 +253,7 @@ def assert_same_solution(a, b):
         assert one is other is None or same_bits(one, other)
 
 
+@pytest.mark.sample(default=8, seconds=1, reason="many problems, solved and proved")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_whole_solutions_have_the_same_bits(monkeypatch, family):
     """Every field of the solution, for every family of the fuzz."""
@@ -362,6 +363,7 @@ def public_bits(pure):
     return answer.stdout.split()
 
 
+@pytest.mark.long(seconds=3, reason="two processes, one with plain kernels")
 def test_the_public_names_give_the_same_bits_without_the_compiled_kernels():
     """UNDERSTUDY_PURE=1 runs the plain kernels, and nothing in a design changes."""
     pure, usual = public_bits(pure=True), public_bits(pure=False)

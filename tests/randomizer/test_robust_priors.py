@@ -43,6 +43,7 @@ def test_the_corners_do_not_suffice():
     assert round(found.upper, 3) == 0.193
 
 
+@pytest.mark.long(seconds=2, reason="a fine grid of priors")
 def test_the_worst_odds_are_those_of_a_fine_grid():
     """Three corners, 2,000 mixtures: none above the bound, and one close below it."""
     rng = np.random.default_rng(1)
@@ -148,6 +149,7 @@ def by_cvxpy(cost, w, odds, budget):
     return problem.value
 
 
+@pytest.mark.sample(default=2, seconds=1, reason="many problems, solved and proved")
 @pytest.mark.parametrize("seed", range(4))
 def test_a_conic_solver_on_a_grid_of_priors(seed):
     """CVXPY with the budget at 15 odds of the hull, the worst among them: the same cost to 1e-6."""
@@ -182,7 +184,7 @@ def test_enumeration_of_all_kernels():
     assert found.distortion == pytest.approx(costs.min(), rel=0.02)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6))
 def test_the_budget_holds_at_random_odds_of_the_hull(seed):
     """Whatever the costs, the corners and the budget: 60 odds of the hull, to 1e-6 and far better."""

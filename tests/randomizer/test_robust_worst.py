@@ -75,6 +75,7 @@ def test_more_to_tell_never_costs_more(seed):
         before = found.distortion
 
 
+@pytest.mark.sample(default=6, seconds=1, reason="many problems, solved and proved")
 @pytest.mark.parametrize("seed", range(12))
 def test_a_conic_solver_over_the_whole_hull(seed):
     """CVXPY with the law of the draw as an unknown agrees to 1e-6, on corners with zeros and certain ones."""
@@ -84,6 +85,7 @@ def test_a_conic_solver_over_the_whole_hull(seed):
     assert found.distortion == pytest.approx(by_cvxpy(cost, corners, budget), rel=1e-6, abs=1e-7)
 
 
+@pytest.mark.sample(default=10, seconds=1, reason="many problems, solved and proved")
 @pytest.mark.parametrize("seed", range(20))
 def test_the_method_itself_closes_the_gap(seed):
     """Corners with zeros or certain of a value: a kernel within the budget, and a bound within 1e-7 of its cost."""

@@ -75,6 +75,7 @@ DESIGNS = {
 }
 
 
+@pytest.mark.sample(default=7, seconds=1, reason="many problems, solved and proved")
 @pytest.mark.parametrize("name", DESIGNS)
 def test_every_bit_comes_back(tmp_path, name):
     """Kernel, costs, prior, figures, names: as they were; and saving again writes the same file."""
@@ -151,6 +152,7 @@ def own(v, R=0.5):
     return OwnGaussMarkov(us.GaussMarkov(0.9, 1.0, 1.0, R, b=v, mean0=0.0, cov0=1.0))
 
 
+@pytest.mark.sample(default=1, seconds=1, reason="many problems, solved and proved")
 @pytest.mark.parametrize("make", [growing, own])
 def test_models_with_functions_are_not_saved(tmp_path, make):
     """Refused with the way out; without models, and with the family given on loading, every bit comes back."""

@@ -121,6 +121,7 @@ def test_the_page_is_sound_and_loads_nothing(kind):
         assert "nan" not in picture
 
 
+@pytest.mark.sample(default=2, seconds=1, reason="many pages")
 @pytest.mark.parametrize("kind", ["none", "design", "causal"])
 def test_theorem_and_experiment_stand_apart(designs, kind):
     """Each under its own heading; with the design its card with every measure, and the trade-off."""

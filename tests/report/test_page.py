@@ -33,7 +33,7 @@ def designs():
     }
 
 
-@pytest.mark.sample(default=3, seconds=3, reason="six pages")
+@pytest.mark.sample(default=2, seconds=3, reason="six pages")
 @pytest.mark.parametrize("kind", ["fitted", "misfit", "causal", "models", "bare", "forbidden"])
 def test_the_page_is_sound_and_loads_nothing(designs, kind):
     """Elements are closed in order, ids are unique and led to, nothing comes from elsewhere, no script runs."""

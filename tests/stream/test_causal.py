@@ -97,7 +97,7 @@ def test_the_output_is_that_of_the_two_paths(tmp_path):
 
 
 @given(cuts=st.lists(st.integers(1, 59), max_size=6, unique=True), seed=st.integers(0, 5))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_chunks_and_single_readings_give_the_same_bits(cuts, seed):
     """However the readings are handed over, with theta as an argument or as a column, the output is the same."""
     made, rng = design(), np.random.default_rng(seed)

@@ -27,7 +27,7 @@ OPERATIONS = st.lists(
 
 
 @given(operations=OPERATIONS, epoch=st.sampled_from([None, 7]), seed=st.integers(0, 99))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_any_sequence_of_operations_agrees_with_a_plain_oracle(design, tmp_path_factory, operations, epoch, seed):
     """The outputs are those of one `disguise` along the paths of both values, whatever came between; charges add up."""
     folder = tmp_path_factory.mktemp("oracle")

@@ -232,6 +232,7 @@ def test_a_range_that_the_models_leave_is_refused():
         us.design(us.Family(worker.room, values=[0, 1]), leakage=0.3, horizon=9, distortion="mae", valid=(-5.0, 5.0))
 
 
+@pytest.mark.sample(default=3, seconds=1, reason="many streams")
 @pytest.mark.parametrize("period", [90, 600, 900, 5000, 40_000])
 def test_the_default_range_holds_models_that_oscillate(period):
     """A mean that turns slowly, or for ever: no reading of the model is out of range."""

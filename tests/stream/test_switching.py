@@ -49,6 +49,7 @@ def both_ways(make, Y, n, path, pseudo):
     return np.concatenate([first, second])[:, 0], us.disguise(Y, source=source, target=target, rng=KEY)
 
 
+@pytest.mark.sample(default=15, seconds=1, reason="many streams")
 @pytest.mark.parametrize("n", [3, 30])
 @pytest.mark.parametrize(("path", "pseudo"), [((0, 1), (0.5, 0.5)), ((0, 0), (0.5, 0.2)), ((0, 1), (0.5, 0.2))])
 @pytest.mark.parametrize(

@@ -148,6 +148,7 @@ NUMBERS = {
 }
 
 
+@pytest.mark.sample(default=140, seconds=1, reason="many tables")
 @pytest.mark.parametrize("entrance", ENTRANCES)
 @pytest.mark.parametrize("case", NUMBERS)
 def test_numbers_in_texts(case, entrance, tmp_path, monkeypatch):

@@ -52,6 +52,7 @@ def test_scores_with_missing_channels(n, d):
     check(system, Y, us.GaussMarkov(**system), partial=True)
 
 
+@pytest.mark.sample(default=2, seconds=1, reason="many systems, step by step")
 @pytest.mark.parametrize(("n", "d"), [(2, 1), (3, 2), (5, 3), (6, 4)])
 def test_scores_with_a_singular_state_noise(n, d):
     """Q of rank one and no measurement noise on a one-output system are positive semidefinite, and enough."""

@@ -131,6 +131,7 @@ def test_scores_and_values_are_those_of_the_four_methods(name):
         np.testing.assert_allclose(run(fast, z), Y, atol=1e-9 * np.nanmax(np.abs(Y)), rtol=1e-9)
 
 
+@pytest.mark.sample(default=7, seconds=1, reason="many systems, step by step")
 @pytest.mark.parametrize("name", MODELS)
 def test_steps_chunks_and_the_whole_have_the_same_bits(name):
     """And a copied state continues."""
@@ -173,6 +174,7 @@ def test_a_channel_may_bring_back_a_state_that_another_had_all_but_excluded():
     np.testing.assert_allclose(run(hidden.colouring(model), run(hidden.whitening(model), Y)), Y, atol=1e-9)
 
 
+@pytest.mark.sample(default=2, seconds=1, reason="many systems, step by step")
 @pytest.mark.parametrize("name", ["gaussian", "vectors", "atoms"])
 def test_a_long_sequence_in_blocks(name):
     """Blocks of work leave no seam: 30 000 readings go to scores and back."""
@@ -224,6 +226,7 @@ def test_sensors_have_uniforms_of_their_own():
     assert without.sensor(3) is without
 
 
+@pytest.mark.sample(default=2, seconds=1, reason="many systems, step by step")
 @pytest.mark.parametrize("name", ["gaussian", "other laws", "vectors", "atoms"])
 def test_log_likelihood_of_a_chunk(name):
     """The sum of the log-densities of the readings that are there."""

@@ -297,6 +297,7 @@ def test_a_resolution_rounds_the_exact_output(name):
     assert same_bits(mine, wanted)
 
 
+@pytest.mark.sample(default=9, seconds=1, reason="many systems, step by step")
 @pytest.mark.parametrize("name", CASES)
 def test_a_transform_rounds_step_by_step_and_in_chunks(name):
     """`step`, `apply` and `disguise` agree to the bit; states are those of the exact map; copies keep the step."""

@@ -88,7 +88,7 @@ def test_which_loop_runs(name):
     assert type(whitening(MODELS[name], UNIFORMS)) is LOOPS[name]
 
 
-@pytest.mark.sample(default=6, seconds=2, reason="19 models, method by method")
+@pytest.mark.sample(default=3, seconds=2, reason="19 models, method by method")
 @pytest.mark.parametrize("name", list(MODELS))
 def test_whitening_agrees_with_the_methods(name):
     """To 1e-10, with gaps and readings far out."""
@@ -105,6 +105,7 @@ def test_whitening_agrees_with_the_methods(name):
     assert np.nanmax(np.abs(out - wanted) / np.maximum(1.0, np.abs(wanted))) < 1e-10
 
 
+@pytest.mark.sample(default=10, seconds=1, reason="many systems, step by step")
 @pytest.mark.parametrize("name", list(MODELS))
 def test_steps_chunks_and_the_whole_agree(name):
     """Bit for bit, also from a copied state."""

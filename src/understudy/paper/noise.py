@@ -53,7 +53,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import understudy as us
-from understudy._types import Array, Frozen
+from understudy._types import Array, Frozen, Mask
 from understudy.paper import setting as room
 from understudy.paper.examples import simulate
 from understudy.paper.setting import FALSE_ALARM, Outcome, Settings, Table, make_design, p_text, tell
@@ -214,11 +214,11 @@ class Bracket(Frozen):
         return f"Bracket(T={self.T}, {self.n} sequences)"
 
 
-def _mean(x: Array) -> tuple[float, float]:
+def _mean(x: Array | Mask) -> tuple[float, float]:
     return float(x.mean()), float(x.std(ddof=1)) / math.sqrt(x.size)
 
 
-def _guesses(T: int, b: float, n: int, rng: np.random.Generator) -> list[tuple[Array, Array]]:
+def _guesses(T: int, b: float, n: int, rng: np.random.Generator) -> list[tuple[Mask, Mask]]:
     """Whether each adversary is wrong, sequence by sequence, half of them under each occupancy."""
     delta, found = effect(T)[:, None], []
     piece = max(1, 4_000_000 // T)

@@ -48,7 +48,8 @@ compiled, (kernels, kernels_many, kernels_hidden, kernels_rounded) = load_kernel
 )
 
 
-view: Callable[[Array | Index], Any] = np.asarray if compiled else memoryview  # type: ignore[assignment]  # of a number
+_plain_view: Any = memoryview  # typed for bytes; here of numbers
+view: Callable[[Array | Index], Any] = np.asarray if compiled else _plain_view
 """What the kernels read quickest: arrays when compiled, memoryviews when plain."""
 table: Callable[[Array], Any] = np.asarray if compiled else np.ndarray.tolist  # type: ignore[assignment]  # a method
 """The same for a table that is read a few entries at a time: a list when plain."""

@@ -645,7 +645,7 @@ def roundoff(
 
     def error(T: int) -> Array:
         if T not in known:
-            known[T] = np.max([output_error(a, b, largest, T) for a, b in pairs], axis=0)
+            known[T] = np.array([output_error(a, b, largest, T) for a, b in pairs]).max(axis=0)
         return known[T]
 
     def refine(low: int, high: int) -> None:
