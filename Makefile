@@ -50,7 +50,7 @@ system:
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  echo "installing$$missing"; \
-	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o Dpkg::Use-Pty=0 --no-install-recommends $$missing >/dev/null; \
 	else \
 	  echo "the tests need packages of the system; on Debian: sudo apt-get install$$missing" >&2; exit 1; \
 	fi
@@ -80,14 +80,17 @@ lint: $(VENV)/.developer
 	$(BIN)/lint-imports
 	$(BIN)/python tools/house.py
 
-# Two workers whose matrix products each take all cores wait for one another.
+# Two workers whose matrix products each take all cores wait for one another. A file stays with one worker, which makes
+# its designs and fits once; the many processes of the tests find the package compiled to bytecode; and assertions are
+# not rewritten, which takes as long as collecting the tests: `.venv/bin/pytest` on one test shows the values of a failure.
+ONCE := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 unit: $(VENV)/.developer
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
+	$(ONCE) $(BIN)/pytest -n auto --dist loadfile --assert=plain
 
 # Tests that are too slow for every change; each says its seconds and its reason where it is marked.
 test-long: system
 	@$(MAKE) --no-print-directory $(VENV)/.developer
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m long tests
+	$(ONCE) $(BIN)/pytest -n auto --assert=plain -m long tests
 
 docs: $(VENV)/.developer
 	$(BIN)/sphinx-build -W -q -b html docs docs/_build/html
