@@ -29,7 +29,7 @@ import scipy.stats
 import understudy as us
 from understudy.adversaries.knowledge import Cases
 from understudy.adversaries.knowledge import Knowledge as Knowledge
-from understudy.adversaries.learners.bits import Bits, counting
+from understudy.adversaries.learners.bits import Bits, count_evidence
 from understudy.adversaries.learners.inversion import DOUBLE, Form, Machine, Release
 
 ALARM = 1e-6
@@ -122,7 +122,9 @@ def told(pair: Pair, step: float, count: int, seed: int) -> tuple[float, float]:
         raw = us.sample(model, READINGS, count, rng=np.random.default_rng([seed, k]))
         out = rounded(us.disguise(pair.form.nearest(raw), model, pair.target), step)
         nats = [
-            counting(Machine(other, pair.target, READINGS), out, Release((step,)), pair.form, 2 * READINGS // 3)[0]
+            count_evidence(Machine(other, pair.target, READINGS), out, Release((step,)), pair.form, 2 * READINGS // 3)[
+                0
+            ]
             for other in (pair.source, pair.target)
         ]
         said.append(nats[0] - nats[1])

@@ -64,7 +64,7 @@ def fill(name: str, **parts: str) -> Safe:
     >>> fill("report.html", title="a < b", made="", contents=Safe("<li></li>"), sections="")[:28]
     '<header><h1>a &lt; b</h1><p '
     """
-    return Safe(Template(template(name)).substitute({key: _escaped(part) for key, part in parts.items()}))
+    return Safe(Template(template(name)).substitute({key: _escape(part) for key, part in parts.items()}))
 
 
 @cache
@@ -79,7 +79,7 @@ def page_text(name: str, /, **facts: Any) -> str:
     >>> page_text("time_column", name="date")
     'The column date leaves as it is: when readings come, and which are missing, is seen.'
     """
-    return _filled(page_words()[name], facts)
+    return _fill(page_words()[name], facts)
 
 
 def page_entry(table: str, name: str, other: str = "") -> str:
@@ -90,17 +90,17 @@ def page_entry(table: str, name: str, other: str = "") -> str:
 
 def page_list(name: str, /, **facts: Any) -> list[str]:
     """Several sentences of a page with their facts."""
-    return [_filled(words, facts) for words in page_words()[name]]
+    return [_fill(words, facts) for words in page_words()[name]]
 
 
-def _filled(words: str, facts: dict[str, Any]) -> str:
+def _fill(words: str, facts: dict[str, Any]) -> str:
     return " ".join(words.format(**facts).split())
 
 
 def page_table(name: str, rows: Iterable[Sequence[str]], /, **facts: Any) -> str:
     """A table of a page: caption, heads and columns of numbers by its name."""
     known = page_words()["table"][name]
-    return table(_filled(known["caption"], facts), known["head"], rows, known.get("numbers", ()))
+    return table(_fill(known["caption"], facts), known["head"], rows, known.get("numbers", ()))
 
 
 def document(title: str, body: str, *styles: str) -> str:
@@ -183,14 +183,14 @@ def table(
     True
     """
     right = set(numbers)
-    heads = "".join(f'<th scope="col"{_right(k in right)}>{_escaped(word)}</th>' for k, word in enumerate(head))
+    heads = "".join(f'<th scope="col"{_right(k in right)}>{_escape(word)}</th>' for k, word in enumerate(head))
     lines = []
     for i, row in enumerate(rows):
         cells = [_cell(word, k in right, named and k == 0) for k, word in enumerate(row)]
         name = f' data-name="{escape(names[i])}"' if names else ""
         lines.append(f"<tr{name}>{''.join(cells)}</tr>")
     return (
-        f'<div class="wide"><table><caption>{_escaped(caption)}</caption><thead><tr>{heads}</tr></thead>'
+        f'<div class="wide"><table><caption>{_escape(caption)}</caption><thead><tr>{heads}</tr></thead>'
         f"<tbody>{''.join(lines)}</tbody></table></div>"
     )
 
@@ -212,14 +212,14 @@ def _right(right: bool) -> str:
 
 def _cell(word: str, right: bool, named: bool) -> str:
     if named:
-        return f'<th scope="row"{_right(right)}>{_escaped(word)}</th>'
+        return f'<th scope="row"{_right(right)}>{_escape(word)}</th>'
     if word in ("passed", "failed"):
         mark = "✓" if word == "passed" else "✗"
         return f'<td><span class="{word}">{mark} {word}</span></td>'
-    return f"<td{_right(right)}>{_escaped(word)}</td>"
+    return f"<td{_right(right)}>{_escape(word)}</td>"
 
 
-def _escaped(words: str) -> str:
+def _escape(words: str) -> str:
     return words if isinstance(words, Safe) else escape(words)
 
 

@@ -194,7 +194,7 @@ class NewFile:
             self._temporary = ""
 
     def _fault(self, error: OSError) -> StoredFileError:
-        return StoredFileError(f"{shown(self._path)} cannot be written: {_reason(error)}; what was there is intact")
+        return StoredFileError(f"{show(self._path)} cannot be written: {_reason(error)}; what was there is intact")
 
     def _flush_folder(self) -> None:
         """Make the new name last through a power cut, where the system can."""
@@ -209,7 +209,7 @@ class NewFile:
         except OSError as error:
             if error.errno not in _NO_FOLDER_FLUSH:
                 raise StoredFileError(
-                    f"{shown(self._path)} is written, but the disk did not confirm it: {error.strerror}; "
+                    f"{show(self._path)} is written, but the disk did not confirm it: {error.strerror}; "
                     "after a power cut the older file may be back"
                 ) from error
 
@@ -217,25 +217,25 @@ class NewFile:
 def _target(path: Path) -> tuple[str, int | None]:
     """The file that is to be replaced, own links followed, and its permissions if it is there."""
     try:
-        target = _followed(path)
+        target = _follow(path)
         found = os.lstat(target)
     except FileNotFoundError:
         if os.path.isdir(os.path.dirname(target)):
             return target, None
-        raise StoredFileError(f"{shown(path)} cannot be written: its folder does not exist") from None
+        raise StoredFileError(f"{show(path)} cannot be written: its folder does not exist") from None
     except StoredFileError:
         raise
     except (OSError, ValueError) as error:
-        raise StoredFileError(f"{shown(path)} cannot be written: {_reason(error)}") from None
+        raise StoredFileError(f"{show(path)} cannot be written: {_reason(error)}") from None
     if not stat.S_ISREG(found.st_mode):
         # it would be replaced by a file
-        raise StoredFileError(f"{shown(path)} is {what(found.st_mode)}; it must be a file, or a name that is free")
+        raise StoredFileError(f"{show(path)} is {what(found.st_mode)}; it must be a file, or a name that is free")
     if not os.access(target, os.W_OK):
-        raise StoredFileError(f"{shown(path)} is protected against writing; it was not replaced")
+        raise StoredFileError(f"{show(path)} is protected against writing; it was not replaced")
     return target, stat.S_IMODE(found.st_mode)
 
 
-def _followed(path: Path) -> str:
+def _follow(path: Path) -> str:
     """Where a path leads, by links of one's own."""
     target = os.fspath(path)
     for _ in range(_LINKS):
@@ -245,16 +245,16 @@ def _followed(path: Path) -> str:
         if folder == "/dev" or folder.startswith("/proc/"):
             # links to what is open elsewhere, such as the standard output; a file there would cut it off
             raise StoredFileError(
-                f"{shown(path)} is {what(0)}; it must be a file, or a name that is free (- is the standard output, for "
+                f"{show(path)} is {what(0)}; it must be a file, or a name that is free (- is the standard output, for "
                 "commands that write to it)"
             )
         if not os.path.islink(target):
             return target
         owner = os.lstat(target).st_uid
         if hasattr(os, "geteuid") and owner not in (0, os.geteuid()):
-            raise StoredFileError(f"{shown(path)} is a symbolic link that somebody else has made; it is not followed")
+            raise StoredFileError(f"{show(path)} is a symbolic link that somebody else has made; it is not followed")
         target = os.path.join(folder, os.readlink(target))
-    raise StoredFileError(f"{shown(path)} is {what(stat.S_IFLNK)}; it must be a file, or a name that is free")
+    raise StoredFileError(f"{show(path)} is {what(stat.S_IFLNK)}; it must be a file, or a name that is free")
 
 
 def what(mode: int) -> str:
@@ -268,6 +268,6 @@ def _reason(error: Exception) -> str:
     return str(getattr(error, "strerror", None) or "it is no path of a file")
 
 
-def shown(path: Path) -> str:
+def show(path: Path) -> str:
     """A path as messages show it."""
     return repr(os.fspath(path))

@@ -94,13 +94,13 @@ def whiteness(z: ArrayLike, lags: int = 10) -> Whiteness:
         Evidence("shape", _smallest([_anderson_darling(c) for c in flat])),
     ]
     if lags > 0:
-        tests.append(Evidence("serial correlation", _correlated(scores, scores, range(1, lags + 1))))
-        tests.append(Evidence("serial correlation of magnitudes", _correlated(w, w, range(1, lags + 1))))
-        tests.append(Evidence("scores against past magnitudes", _correlated(scores, w, range(1, lags + 1))))
+        tests.append(Evidence("serial correlation", _correlation(scores, scores, range(1, lags + 1))))
+        tests.append(Evidence("serial correlation of magnitudes", _correlation(w, w, range(1, lags + 1))))
+        tests.append(Evidence("scores against past magnitudes", _correlation(scores, w, range(1, lags + 1))))
     if len(flat) > 1:
-        tests.append(Evidence("correlation of channels", _correlated(scores, scores, range(1))))
-        tests.append(Evidence("correlation of magnitudes of channels", _correlated(w, w, range(1))))
-        tests.append(Evidence("scores against magnitudes of channels", _correlated(scores, w, range(1))))
+        tests.append(Evidence("correlation of channels", _correlation(scores, scores, range(1))))
+        tests.append(Evidence("correlation of magnitudes of channels", _correlation(w, w, range(1))))
+        tests.append(Evidence("scores against magnitudes of channels", _correlation(scores, w, range(1))))
     return Whiteness(tuple(tests))
 
 
@@ -136,7 +136,7 @@ def _anderson_darling(z: Array) -> float:
     return float(min(1.0, math.sqrt(3.0) * chdtrc(1.0, 2.0 * max(A2, 0.0))))
 
 
-def _correlated(a: Array, b: Array, lags: range) -> float:
+def _correlation(a: Array, b: Array, lags: range) -> float:
     """Joint test that the channels of `a` are uncorrelated with those of `b`, `lag` readings before."""
     from scipy.special import chdtrc
 

@@ -114,7 +114,11 @@ class BudgetError(LedgerError):
 
 
 class NumericalError(UnderstudyError, ArithmeticError):
-    """The arithmetic left the range of double precision."""
+    """The arithmetic left the range of double precision; `row` is where, if it is about one row of several."""
+
+    def __init__(self, message: str = "", row: int | None = None) -> None:
+        super().__init__(message if row is None else f"row {row}: {message}")
+        self.message, self.row = message, row
 
 
 class CheckError(UnderstudyError, AssertionError):

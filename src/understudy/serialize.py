@@ -40,7 +40,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
-from understudy._paths import Path, shown, what, write_whole
+from understudy._paths import Path, show, what, write_whole
 from understudy._types import Array, Json, Plain, Value
 from understudy.errors import FamilyError, ModelError, StoredFileError
 
@@ -468,7 +468,7 @@ def write(path: Path, content: Plain, kind: str, version: int) -> str:
 
 def read(path: Path, kind: str, versions: Collection[int]) -> Document:
     """The document in a file, if it is of this kind and of one of these versions, and undamaged."""
-    name, document = shown(path), read_plain(path)
+    name, document = show(path), read_plain(path)
     version = _version(name, document, kind, versions)
     if document.keys() != {*_ENVELOPE} or type(document["content"]) is not dict:
         raise StoredFileError(f"{name} is damaged: it must have the fields {', '.join(_ENVELOPE)} and no other")
@@ -490,16 +490,16 @@ def kind_of_file(path: Path) -> str:
     ours = _KIND.match(data)  # as `write` begins; anything else is read whole
     if ours is not None:
         return ours[1].decode("ascii")
-    document, problem = _parsed(data)
+    document, problem = _parse(data)
     found = "" if problem else document.get("format")
     return found.removeprefix("understudy ") if type(found) is str else ""
 
 
 def read_plain(path: Path) -> Plain:
     """The mapping in a JSON file of whatever kind, read with the same suspicion."""
-    document, problem = _parsed(_bytes(path))
+    document, problem = _parse(_bytes(path))
     if problem:
-        raise StoredFileError(f"{shown(path)} {problem}")
+        raise StoredFileError(f"{show(path)} {problem}")
     return document
 
 
@@ -508,7 +508,7 @@ def _mark(kind: str, version: int, content: Plain) -> str:
 
 
 def _bytes(path: Path) -> bytes:
-    name = shown(path)
+    name = show(path)
     try:
         found = os.stat(path)
         data = b""
@@ -537,7 +537,7 @@ class _RefusedError(ValueError):
     """A rule of ours that JSON itself does not have."""
 
 
-def _parsed(data: bytes) -> tuple[Plain, str]:
+def _parse(data: bytes) -> tuple[Plain, str]:
     """The document, or what is wrong with it; an exception of the parser would carry the text along."""
     damaged = "it is damaged, or no understudy document"
     try:

@@ -51,7 +51,7 @@ def number(x: float, side: Side) -> str:
     >>> number(0.29995, "up"), number(0.29995, "down"), number(2e-17, "up"), number(float("inf"), "up")
     ('0.3', '0.2999', '2e-17', 'infinite')
     """
-    return _not_finite(x) or _digits(_rounded(Decimal(repr(float(x))), side))
+    return _not_finite(x) or _digits(_round(Decimal(repr(float(x))), side))
 
 
 def percent(x: float, side: Side) -> str:
@@ -84,7 +84,7 @@ def factor(nats: float) -> str:
     >>> factor(0.0), factor(1.0), factor(1000.0)
     ('1', '2.719', '1.971e+434')
     """
-    return _not_finite(nats) or _digits(_rounded(_RELIABLE.exp(Decimal(repr(float(nats)))), "up"))
+    return _not_finite(nats) or _digits(_round(_RELIABLE.exp(Decimal(repr(float(nats)))), "up"))
 
 
 def nats_and_bits(nats: float) -> str:
@@ -115,20 +115,20 @@ def label(value: Hashable) -> str:
     return name if len(name) <= 40 else name[:39] + "…"
 
 
-def listed(names: Iterable[Hashable]) -> str:
+def join_names(names: Iterable[Hashable]) -> str:
     """Names in a row.
 
-    >>> listed(["co2"]), listed(["co2", "noise", "power"])
+    >>> join_names(["co2"]), join_names(["co2", "noise", "power"])
     ('co2', 'co2, noise and power')
     """
     *first, last = [label(name) for name in names]
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def counted(count: int, noun: str) -> str:
+def with_count(count: int, noun: str) -> str:
     """A number of things.
 
-    >>> counted(1, "reading"), counted(1000, "reading")
+    >>> with_count(1, "reading"), with_count(1000, "reading")
     ('1 reading', '1000 readings')
     """
     return f"{count} {noun}{'s' * (count != 1)}"
@@ -154,7 +154,7 @@ def span(seconds: float | None) -> str:
     for size, name in ((_DAY, "day"), (3600.0, "h"), (60.0, "min")):
         count = seconds / size
         if count >= 1.0 and abs(count - round(count)) < 1e-9:
-            return counted(round(count), name) if name == "day" else f"{round(count)} {name}"
+            return with_count(round(count), name) if name == "day" else f"{round(count)} {name}"
     for size, name in ((3600.0, "h"), (60.0, "min")):
         if seconds > 2.0 * size:
             return f"{seconds / size:.3g} {name}"
@@ -167,7 +167,7 @@ def first_readings(horizon: int) -> str:
     >>> first_readings(1), first_readings(50)
     ('the first reading', 'the first 50 readings')
     """
-    return "the first reading" if horizon == 1 else f"the first {counted(horizon, 'reading')}"
+    return "the first reading" if horizon == 1 else f"the first {with_count(horizon, 'reading')}"
 
 
 def prior_words(values: Sequence[Hashable], prior: Sequence[float]) -> str:
@@ -186,7 +186,7 @@ def _not_finite(x: float) -> str:
     return "not defined" if math.isnan(x) else "" if math.isfinite(x) else "infinite" if x > 0.0 else "minus infinite"
 
 
-def _rounded(x: Decimal, side: Side) -> Decimal:
+def _round(x: Decimal, side: Side) -> Decimal:
     return Context(prec=4, rounding=_SIDES[side], Emax=999_999, Emin=-999_999).plus(_RELIABLE.plus(x))
 
 
@@ -263,20 +263,20 @@ MEASURE_HEAD = ("Measure", "Bound", "Prior", "In words")
 
 def card_text(card: Card) -> str:
     """A card as plain text, at most 92 columns wide."""
-    lines = [card.title.upper(), "=" * _WIDTH, *_wrapped(card.claim), ""]
+    lines = [card.title.upper(), "=" * _WIDTH, *_wrap(card.claim), ""]
     for name, content in card.facts:
-        lines += _wrapped(content, f"{name:<17}")
+        lines += _wrap(content, f"{name:<17}")
     rows = [("Measure", "Bound", "Prior"), *((m.title, m.shown, m.prior) for m in card.measures)]
     wide = [max(len(row[k]) for row in rows) for k in range(3)]
     table = ["  ".join(cell.ljust(w) for cell, w in zip(row, wide, strict=True)) for row in rows]
     lines += ["", table[0], "  ".join("-" * w for w in wide), *table[1:], "", "In words"]
     for k, m in enumerate(card.measures, start=1):
-        lines += _wrapped(f"{m.title}. {m.sentence} {m.note}".rstrip(), f"{k:>2}. ")
+        lines += _wrap(f"{m.title}. {m.sentence} {m.note}".rstrip(), f"{k:>2}. ")
     scopes = tuple(f"{scope.of}: {scope.holds} ({scope.known})." for scope in card.scopes)
     for title, items in [*([("Guaranteed of", scopes)] if scopes else []), *card.sections]:
         lines += ["", title]
         for item in items:
-            lines += _wrapped(item, "  - ")
+            lines += _wrap(item, "  - ")
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
@@ -289,7 +289,7 @@ def right_guesses(before: float, after: float) -> str:
     return f"{percent(before, 'down')} before the readings, at most {percent(after, 'up')} after"
 
 
-def _wrapped(paragraph: str, lead: str = "") -> list[str]:
+def _wrap(paragraph: str, lead: str = "") -> list[str]:
     return textwrap.wrap(
         paragraph, _WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead), break_on_hyphens=False
     )
@@ -385,7 +385,7 @@ class Setting:
     def _leak(self) -> str:
         return "leak" if self.holds and self.horizon != 1 else "leaks"
 
-    def given(self, prior: str) -> str:
+    def premise(self, prior: str) -> str:
         """The conditions at the head of each sentence."""
         residual = "" if self.horizon is None else " but for its charged residual"
         return f"{PRIORS[prior]}, {CONDITIONS[self.condition]}{residual}, "
@@ -402,7 +402,7 @@ class Setting:
         lead = "at least " if self.holds else "draw alone: "
         if value < 0.0:
             lead, shown = "", f"nothing ({shown})" if math.isfinite(value) else "nothing"
-        sentence = self.given("stated") + words
+        sentence = self.premise("stated") + words
         title = _ERROR_TITLES[name]
         return Measure(name, title, value, "probability", "at least", "stated", lead + shown, sentence, note)
 
@@ -410,7 +410,7 @@ class Setting:
         """An upper bound on a leakage; `words` follow the conditions."""
         lead = "at most " if self.holds else "draw alone: "
         return Measure(
-            name, title, value, "nats", "at most", prior, _amount(lead, value), self.given(prior) + words, note
+            name, title, value, "nats", "at most", prior, _amount(lead, value), self.premise(prior) + words, note
         )
 
     def information(self, value: float, share: float) -> Measure:
@@ -575,7 +575,7 @@ def constraint_fact(words: str, residual: bool) -> tuple[str, str]:
 
 def residual_fact(nats: float, horizon: int, how: str) -> tuple[str, str]:
     """What approximate models leak."""
-    size = f"{number(nats, 'up')} nats over {counted(horizon, 'reading')} ({how})"
+    size = f"{number(nats, 'up')} nats over {with_count(horizon, 'reading')} ({how})"
     return "Residual", f"{size}, the leakage of the models themselves. It is in the bounds."
 
 
@@ -645,12 +645,12 @@ def design_summary(facts: DesignFacts) -> str:
     ]
     if facts.residual is not None:
         nats, horizon, how = facts.residual
-        lines.append(f"  residual     {number(nats, 'up')} nats over {counted(horizon, 'reading')} ({how})")
+        lines.append(f"  residual     {number(nats, 'up')} nats over {with_count(horizon, 'reading')} ({how})")
     lines += [f"  kept         {words}" for words in facts.constraints]
     return "\n".join([*lines, f"  guarantee    {facts.claim}"])
 
 
-def _watched(horizon: int | None) -> str:
+def _duration(horizon: int | None) -> str:
     return "however long it watches" if horizon is None else f"over {first_readings(horizon)}"
 
 
@@ -658,11 +658,11 @@ def robust_claim(priors: int | None, nats: float, error: float, horizon: int | N
     """What holds at every mixture of so many priors, conditions included; at every prior if `priors` is None."""
     where, guess = PRIORS["any"], ""
     if priors is not None:
-        where = f"At any mixture of the {counted(priors, 'prior')}"
+        where = f"At any mixture of the {with_count(priors, 'prior')}"
         guess = f", and any guess is wrong with probability at least {percent(error, 'down')}"
     return (
         f"{where}, {CONDITIONS['constant']}, the output leaks at most {number(nats, 'up')} nats on average{guess}, "
-        f"{_watched(horizon)}."
+        f"{_duration(horizon)}."
     )
 
 
@@ -690,7 +690,7 @@ def robust_card(card: Mapping[str, Any], distortion: str, residual: tuple[float,
         f"(budget {card['budget_nats']:.6g}), reached at the odds {_percentages(card['worst_odds'])}",
     ]
     if residual is not None:
-        lines.append(f"residual         {number(residual[0], 'up')} nats over {counted(residual[1], 'reading')}")
+        lines.append(f"residual         {number(residual[0], 'up')} nats over {with_count(residual[1], 'reading')}")
     if not card["any_odds"]:
         lines += ["", f"{'odds':34}{'nats':>10}{'wrong before':>16}{'wrong after':>15}"]
         for corner in card["corners"]:
@@ -710,7 +710,7 @@ def conditional_claim(nats: float, error: float, worst: Hashable, horizon: int |
     return (
         f"At the stated prior of each time, {CONDITIONS['constant']}, the output leaks at most {number(nats, 'up')} "
         "nats a draw beyond the time, and any guess by an adversary who knows the time is wrong with probability at "
-        f"least {percent(error, 'down')} (at {worst!r}, the worst time), {_watched(horizon)}."
+        f"least {percent(error, 'down')} (at {worst!r}, the worst time), {_duration(horizon)}."
     )
 
 
@@ -1126,7 +1126,7 @@ def measure_name(name: str | None) -> str:
 
 def page_title(kind: str, private: Hashable, readings: Sequence[Hashable]) -> str:
     """The heading of a page about a design; `private` is None where no column is known."""
-    return kind if private is None else f"{kind}: {label(private)} behind {listed(readings or ['the readings'])}"
+    return kind if private is None else f"{kind}: {label(private)} behind {join_names(readings or ['the readings'])}"
 
 
 def every_readings(every: int, period: float | None) -> str:
@@ -1300,7 +1300,7 @@ def outcome(kind: str, facts: Findings) -> str:
             "conditions does not hold for these readings. Do not rely on the bound."
         )
     if kind == "found":
-        return _found(facts)
+        return _findings(facts)
     if kind == "not testable":
         return _not_testable(facts, alarm)
     if kind == "clock only":
@@ -1316,7 +1316,7 @@ def outcome(kind: str, facts: Findings) -> str:
     return f"No adversary learned anything {alarm}. {_NO_PROOF}"
 
 
-def _found(facts: Findings) -> str:
+def _findings(facts: Findings) -> str:
     beyond = " beyond the clock" if facts.clock else ""
     if facts.released:
         return f"Adversaries learned something about the private value from what was released{beyond}."
@@ -1554,7 +1554,7 @@ def reading_error(channel: str, error: float, relative: float, unit: str) -> str
 
 def daily_error(channel: str, error: float, days: int, unit: str) -> str:
     """How far a released daily mean is from the true one."""
-    return f"{channel}: a daily mean is off by {error:.3g}{unit} on average ({counted(days, 'day')})."
+    return f"{channel}: a daily mean is off by {error:.3g}{unit} on average ({with_count(days, 'day')})."
 
 
 def spectrum_error(channel: str, decibels: float) -> str:
@@ -1678,7 +1678,7 @@ class Notes(list[str]):
     def tally(self, kind: str, count: int, noun: str = "row", **facts: Hashable) -> None:
         """One more note, where the count is not 0."""
         if count:
-            self.add(kind, count=counted(count, noun), **facts)
+            self.add(kind, count=with_count(count, noun), **facts)
 
 
 def best_model(name: str, alone: bool, limited: bool, runner: tuple[str, str] | None = None) -> str:

@@ -235,7 +235,7 @@ def test_the_text_says_what_came_out(replay):
     """The headline names the best adversary, the tables all rows, and the notes the premise that fails."""
     made, _, _ = replay
     text = made.text()
-    assert made.best.shown in text.splitlines()[0]
+    assert made.best.label in text.splitlines()[0]
     assert text.count(row_verdict(Outcome.REFERENCE, False)) == 9  # the oracle too
     assert "draws anew every 30 readings" in text.replace("\n  ", " ")
     assert DATA["noise"] in text

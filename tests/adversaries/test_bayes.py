@@ -67,7 +67,7 @@ def test_exact_bayes_is_bayes_rule_with_the_joint_normal_density():
         there = ~np.isnan(outputs[:, 0, s])
         likelihoods = []
         for value in design.pseudo:
-            mean, cov = dense({**room(value).given, "b": room(value).b, "d": room(value).d}, 6)
+            mean, cov = dense({**room(value).arguments, "b": room(value).b, "d": room(value).d}, 6)
             law = scipy.stats.multivariate_normal(mean[there], cov[np.ix_(there, there)])
             likelihoods.append(law.logpdf(outputs[there, 0, s]))
         L = np.exp(np.array(likelihoods) - max(likelihoods))

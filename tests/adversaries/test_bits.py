@@ -14,7 +14,7 @@ import understudy as us
 from understudy.adversaries.knowledge import Cases
 from understudy.adversaries.knowledge import Knowledge as Knowledge
 from understudy.adversaries.learners.bayes import Exact, sequence_logs
-from understudy.adversaries.learners.bits import Bits, BitsAttack, counting, release_of
+from understudy.adversaries.learners.bits import Bits, BitsAttack, count_evidence, release_of
 from understudy.adversaries.learners.inversion import DOUBLE, Form, Machine, Release, count_readings
 
 DOUBLES = Release((0.0,))
@@ -80,7 +80,7 @@ def brute_force(source, target, out, release, around=3000):
     middle = DOUBLE.ordinal(machine.back(0, machine.start(out.size), out[None])[0])
     tried = DOUBLE.number(middle + np.arange(-around, around + 1)[:, None])
     made = machine.step(0, machine.start(tried.size), tried.reshape(1, -1))[1][0]
-    return (release.rounded(made, 0).reshape(tried.shape) == out).sum(axis=0)
+    return (release.round(made, 0).reshape(tried.shape) == out).sum(axis=0)
 
 
 @pytest.mark.parametrize("step", [0.0, 2.0**-50, 2.0**-46, 3e-15])
@@ -90,7 +90,7 @@ def test_counts_are_those_of_a_search_through_all_readings(step):
     release = Release((step,))
     rng = np.random.default_rng(7)
     out = us.disguise(3.0 + 1.7 * rng.standard_normal((1, 1, 300)), source, target)[0, 0]
-    out = release.rounded(out, 0)
+    out = release.round(out, 0)
     out = out[np.abs(3.0 + 1.7 * out) > 0.5]  # nearer to zero there are more doubles than are tried
     machine = Machine(source, target, 1)
     _, found = count_readings(machine, 0, machine.start(out.size), out[None], release, reach=4)
@@ -117,9 +117,9 @@ def test_a_coarse_step_says_nothing_at_all():
     """From 2^-12 on every count is beyond what is counted: zero nats, for each of both kinds."""
     out = us.disguise(us.sample(room(1), 20, 30, rng=1), room(1), room(0))
     machine = Machine(room(1), room(0), 20)
-    told = counting(machine, np.rint(out * 4096) / 4096, Release((2.0**-12,)), DOUBLE, 20)
+    told = count_evidence(machine, np.rint(out * 4096) / 4096, Release((2.0**-12,)), DOUBLE, 20)
     assert (told == 0.0).all()
-    assert (counting(machine, out, DOUBLES, DOUBLE, 20)[0] != 0.0).any()
+    assert (count_evidence(machine, out, DOUBLES, DOUBLE, 20)[0] != 0.0).any()
 
 
 # The adversary ---------------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ def test_a_simulated_audit_says_what_was_found(simulated):
     assert audit.how == "simulated"
     assert not audit.broken
     rows = sorted(audit.of(), key=lambda row: -row.balanced.value)
-    assert out.index(rows[0].shown) < out.index(rows[-1].shown) < out.index("For comparison") < out.index("blind")
+    assert out.index(rows[0].label) < out.index(rows[-1].label) < out.index("For comparison") < out.index("blind")
     for row in rows:
         assert str(row.balanced) in out
         assert mark(audit, row) in out

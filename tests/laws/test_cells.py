@@ -235,7 +235,7 @@ def test_beyond_the_ends_there_is_nothing():
     channel = Rounding(1, 1.0, low=-2.0, high=3.0).channels[0]
     assert channel.cells(3.0, 0)[1:3] == (2.5, math.inf)
     assert channel.cells(-2.0, 0)[1:3] == (-math.inf, -1.5)
-    assert channel.rounded(np.array([-9.0, 0.4, 9.0])).tolist() == [-2.0, 0.0, 3.0]
+    assert channel.round(np.array([-9.0, 0.4, 9.0])).tolist() == [-2.0, 0.0, 3.0]
     with pytest.raises(ReadingError, match="beyond"):
         channel.cells(4.0, 0)
 

@@ -171,7 +171,7 @@ def test_readings_far_from_zero_are_compared_by_their_spread():
     """Pressure in pascals: 101325 with a spread of 1, where one part in 1e9 of the reading would hide much."""
     model = us.GaussMarkov(0.9, 1.0, 0.1, 0.1, d=101325.0, mean0=0.0, cov0=1.0)
     for change in ({"cov0": 1.00001}, {"Q": 0.100001}, {"R": 0.100001}):
-        other = us.GaussMarkov(**{**model.given, **change})
+        other = us.GaussMarkov(**{**model.arguments, **change})
         assert not same_probe(probe(model), probe(other))
 
 
@@ -212,10 +212,10 @@ def joint(system):
     return np.column_stack([mean, np.linalg.cholesky(cov)]) / unit[:, None]
 
 
-@pytest.mark.parametrize(("name", "index"), list(entries(room(1).given)))
+@pytest.mark.parametrize(("name", "index"), list(entries(room(1).arguments)))
 def test_a_probe_notices_any_change_of_the_room(name, index):
     """One part in a million; of `d`, which is zero, a millionth of a ppm."""
-    given = room(1).given
+    given = room(1).arguments
     other = moved(given, name, index, 1e-6 * (float(given[name][index]) or 1.0))
     assert not same_probe(probe(room(1)), probe(us.GaussMarkov(**other)))
 

@@ -71,7 +71,7 @@ def divergence_from_kalman(exact, model, T, sequences):
     total = 0.0
     for j in range(sequences):
         Y = us.sample(exact, T, rng=np.random.default_rng(j))
-        run = model.keyed(bytes([j]) * 32)
+        run = model.with_key(bytes([j]) * 32)
         states = exact.start(), run.start()
         for y in Y.ravel().tolist():
             p, q = exact.predict(states[0]), run.predict(states[1])
@@ -182,7 +182,7 @@ def test_heavy_noise_against_the_grid():
         lambda x: 0.95 * x, lambda x: x, us.Gaussian(0.0, 0.04), us.Scalar(scipy.stats.t(3)), us.Gaussian(0.0, 0.4)
     )
     Y = model.simulate(25, rng=3).Y[:, :, 0]
-    gap = us.whiten(Y, model) - us.whiten(Y, model.using(method="point-mass"))
+    gap = us.whiten(Y, model) - us.whiten(Y, model.with_method(method="point-mass"))
     assert np.abs(gap).max() < 0.02
 
 
@@ -274,11 +274,11 @@ def test_randomness_is_a_function_of_the_key():
     z = us.whiten(Y, kitagawa())
     assert np.array_equal(us.whiten(Y, kitagawa(seed=0)), z)
     assert not np.array_equal(us.whiten(Y, kitagawa(seed=1)), z)
-    keyed = kitagawa().keyed(b"a secret of thirty-two bytes, so")
+    keyed = kitagawa().with_key(b"a secret of thirty-two bytes, so")
     assert not np.array_equal(us.whiten(Y, keyed), z)
     assert np.array_equal(us.whiten(Y, copy.deepcopy(keyed)), us.whiten(Y, keyed))
     assert np.array_equal(
-        us.whiten(Y, kitagawa(seed=1).keyed(b"a secret of thirty-two bytes, so")), us.whiten(Y, keyed)
+        us.whiten(Y, kitagawa(seed=1).with_key(b"a secret of thirty-two bytes, so")), us.whiten(Y, keyed)
     )
     simple = Nonlinear(double, np.sin, NORMAL, NORMAL, 0.0, particles=50)
     assert np.array_equal(us.whiten(Y, pickle.loads(pickle.dumps(simple))), us.whiten(Y, simple))  # noqa: S301

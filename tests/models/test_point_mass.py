@@ -167,7 +167,7 @@ def test_an_outlier_moves_the_grid():
 
 def test_nothing_is_random():
     """Seed and key change no bit."""
-    one, two = kitagawa(method="point-mass", seed=1), kitagawa(method="point-mass", seed=2).keyed(b"k" * 32)
+    one, two = kitagawa(method="point-mass", seed=1), kitagawa(method="point-mass", seed=2).with_key(b"k" * 32)
     assert np.array_equal(us.whiten([1.0, 5.0, 2.0], one), us.whiten([1.0, 5.0, 2.0], two))
 
 

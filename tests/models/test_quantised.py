@@ -255,7 +255,7 @@ def test_emit_rounds_the_unrounded_process(step):
     assert np.array_equal(out, np.round((Y - 0.7) / step) * step + 0.7)
     fed_back, twin = room(1).start(), []
     for value in z.tolist():
-        twin.append(model.grid.channels[0].rounded(float(np.asarray(room(1).predict(fed_back).value(value)).item())))
+        twin.append(model.grid.channels[0].round(float(np.asarray(room(1).predict(fed_back).value(value)).item())))
         fed_back = room(1).update(fed_back, twin[-1])
     if step == 3.0:
         assert not np.array_equal(out, twin)

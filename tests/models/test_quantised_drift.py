@@ -7,7 +7,7 @@ import pytest
 
 import understudy as us
 from understudy.laws.atoms import Rounding
-from understudy.models.quantised_residual import drifts, move_by, saturated, settled_by, start_at
+from understudy.models.quantised_residual import drifts, is_saturated, move_by, settling_time, start_at
 
 # rests at 50 after some thousands of readings; the filter settles in tens
 SLOW = us.GaussMarkov(A=0.99, C=1.0, Q=0.01, R=0.1, b=0.5, mean0=20.0, cov0=0.1)
@@ -60,7 +60,7 @@ def test_many_steps_at_once_are_the_steps(steps):
 def test_wide_cells_see_a_drift_too():
     """In a cell that is wide beside the readings it matters where in the cell they lie."""
     assert drifts(SLOW, Rounding(1, step=20.0), 50, 1000)
-    assert settled_by(SLOW, Rounding(1, step=20.0), 100, 10_000) < 2000
+    assert settling_time(SLOW, Rounding(1, step=20.0), 100, 10_000) < 2000
 
 
 def test_an_unstable_model_is_followed_only_while_it_is_finite():
@@ -71,5 +71,5 @@ def test_an_unstable_model_is_followed_only_while_it_is_finite():
 
 def test_far_beyond_an_end_nothing_is_left_to_tell():
     """Eight standard deviations beyond, every reading is the end."""
-    assert saturated(start_at(SLOW, 3000), Rounding(1, step=0.1, high=30.0))
-    assert not saturated(start_at(SLOW, 3000), Rounding(1, step=0.1, high=49.9))
+    assert is_saturated(start_at(SLOW, 3000), Rounding(1, step=0.1, high=30.0))
+    assert not is_saturated(start_at(SLOW, 3000), Rounding(1, step=0.1, high=49.9))

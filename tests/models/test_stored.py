@@ -141,7 +141,7 @@ def test_any_gauss_markov_model_comes_back_bit_for_bit(seed, n, d, radius):
 def test_any_gaussian_comes_back_bit_for_bit(mean, variance):
     """The variance that was given, not the square of its root."""
     law = from_plain(through_json(to_plain(us.IID(us.Gaussian(mean, variance))))).law
-    assert law.given == (mean, variance)
+    assert law.arguments == (mean, variance)
 
 
 def test_the_readings_of_a_loaded_model_are_read_only():
@@ -315,7 +315,7 @@ def test_the_filter_of_a_rounded_model_is_stored_as_it_was_chosen():
     """Not as it was asked for: another machine might choose otherwise."""
     for step, method in ((0.1, "moments"), (5.0, "point-mass")):
         model = Quantised(room(1), step)
-        assert model.given["method"] == "auto"
+        assert model.arguments["method"] == "auto"
         assert to_plain(model)["method"] == model.method == method
         assert from_plain(to_plain(model)).method == method
 

@@ -15,7 +15,7 @@ from understudy.paper.examples import (
     best_guess,
     path,
     randomizer,
-    redrawn,
+    redrawing_error,
     share,
 )
 from understudy.paper.examples import compute_schedule as compute
@@ -74,7 +74,7 @@ def test_the_best_adversary_keeps_to_the_bound():
 
 def test_drawing_at_every_reading_gives_the_schedule_away():
     """The trap: the same leakage a draw, and nearly all of the day is read."""
-    assert redrawn(Settings(quick=True)) > 0.9
+    assert redrawing_error(Settings(quick=True)) > 0.9
 
 
 def test_outcome():

@@ -24,7 +24,7 @@ from understudy.randomizer.causal_guarantee import (
     Beliefs,
     causal_card,
     least_mean,
-    planned,
+    make_plan,
     play,
     posteriors,
     told_the_end,
@@ -230,14 +230,14 @@ def test_the_lower_bound_is_of_use():
 
 def test_margins_follow_the_mixing_of_the_chain():
     """Where the second eigenvalue needs longer margins are longer, up to what can be afforded; turns count whole."""
-    found = [planned(Beliefs([0.5, 0.5], [[1 - p, p], [p, 1 - p]], HAMMING, 1.0), "exact") for p in (0.3, 0.05, 0.02)]
+    found = [make_plan(Beliefs([0.5, 0.5], [[1 - p, p], [p, 1 - p]], HAMMING, 1.0), "exact") for p in (0.3, 0.05, 0.02)]
     assert [plan.first - 1 for plan in found] == [24, 66, 170]
     assert all(plan.settled for plan in found)
     assert all(plan.decisions - plan.last == plan.first - 1 for plan in found)
-    never = planned(Beliefs([0.5, 0.5], np.eye(2), HAMMING, 1.0), "exact")
+    never = make_plan(Beliefs([0.5, 0.5], np.eye(2), HAMMING, 1.0), "exact")
     assert not never.settled
     assert never.decisions * never.sequences <= 200_000
-    week = planned(Beliefs([0.5, 0.5], [STAY] * 168, HAMMING, 1.0), "simulation")
+    week = make_plan(Beliefs([0.5, 0.5], [STAY] * 168, HAMMING, 1.0), "simulation")
     assert ((week.first - 1) % 168, week.last % 168) == (0, 0)
 
 

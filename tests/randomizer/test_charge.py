@@ -345,7 +345,7 @@ def test_the_words_of_the_card():
     g = card()
     say = text.Setting("constant", 1000, HOW)
     exact = Guarantee.of([0.5, 0.5], FLIP)
-    assert g.headline.startswith(say.given("stated"))
+    assert g.headline.startswith(say.premise("stated"))
     assert "at least 13.21 percent" in g.headline
     assert text.first_readings(1000) in g.headline
     assert text.residual_fact(g.charge.total, 1000, HOW) in g.card.facts
@@ -375,11 +375,11 @@ def test_the_worst_cases_are_those_of_the_draw():
     *rest, pointwise, local = card().measures
     for line in (pointwise, local):
         assert line.shown.startswith("draw alone: ")
-        assert line.sentence.startswith(text.Setting("estimated").given(line.prior))
+        assert line.sentence.startswith(text.Setting("estimated").premise(line.prior))
         assert "draw alone" in line.note
         assert "added probability of" in line.note
     for line in rest:
-        assert line.sentence.startswith(text.Setting("constant", 1000).given(line.prior))
+        assert line.sentence.startswith(text.Setting("constant", 1000).premise(line.prior))
         assert "draw alone" not in line.shown
     ruled_out = card(kernel=[[0.5, 0.5], [0.0, 1.0]]).measures[-1]
     assert ruled_out.shown == "no bound (infinite)"

@@ -140,7 +140,7 @@ def test_a_kernel_that_rounding_makes_dear_is_looked_for_again(k, kind):
     case = random_case(np.random.default_rng([9, k]), kind)
     error = case.demand.get("error_at_least")
     kept = case.constraints if error is None else (*case.constraints, ErrorAtLeast(error))
-    problem = Problem(case.cost, case.prior, as_constraints([one.placed(range(8), range(8)) for one in kept]))
+    problem = Problem(case.cost, case.prior, as_constraints([one.by_position(range(8), range(8)) for one in kept]))
     first = problem.cheapest()
     found = problem.solve()
     assert found.leakage < 0.8 * first.leakage

@@ -71,7 +71,7 @@ def test_under_absolute_error_nobody_beats_the_private_values():
     paper = us.design(family, [0, 0.2, 0.4, 0.6, 0.8, 1], leakage=0.3, horizon=50, distortion="mae")
     assert found.distortion == pytest.approx(paper.distortion, rel=1e-9)
     assert found.distortion == pytest.approx(17.3459, abs=1e-4)
-    assert found.gained_over_start > 0.4
+    assert found.saving_over_start > 0.4
 
 
 def test_the_room_under_squared_error():
@@ -98,7 +98,7 @@ def test_an_office_matches_what_a_fine_grid_reaches():
     assert found.distortion == pytest.approx(found.reach, rel=1e-6)
     assert len(found.pseudo) <= 6
     assert (found.design.randomizer.kernel.sum(axis=0) > 0.0).all()
-    assert found.gained > 0.05
+    assert found.saving > 0.05
 
 
 def test_what_any_values_can_reach_is_a_bound():
@@ -160,7 +160,7 @@ def test_never_worse_than_the_start(seed):
     assert found.distortion <= found.start.distortion * (1.0 + 1e-12)
     assert found.distortion >= found.reach * (1.0 - 1e-9)
     assert all(later <= earlier for trace in found.traces for earlier, later in pairwise(trace))
-    assert found.gained_over_start >= 0.0
+    assert found.saving_over_start >= 0.0
     assert len(found.pseudo) <= n
 
 
@@ -169,7 +169,7 @@ def test_a_start_that_is_best_comes_back():
     family = us.Family(room, values=[0, 1])
     found = optimise_pseudo(family, start=[0.0, 1.0], leakage=0.3, horizon=10, distortion="mae")
     assert found.pseudo == (0.0, 1.0)
-    assert found.gained_over_start == 0.0
+    assert found.saving_over_start == 0.0
     assert "0% of it gained" in found.report()
 
 
@@ -258,7 +258,7 @@ def test_a_search_among_simulations():
         family, n=2, start=[0.0, 1.5], leakage=0.3, horizon=4, distortion=cubed, accuracy=0.05, starts=1
     )
     assert found.distortion <= found.start.distortion
-    assert found.gained_over_start > 0.05
+    assert found.saving_over_start > 0.05
     assert not found.slopes
 
 

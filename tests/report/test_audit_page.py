@@ -22,7 +22,7 @@ from understudy.adversaries.utility import measure_utility
 from understudy.errors import ConfigurationError
 from understudy.report.facts import AuditLine, Guide
 from understudy.report.figures import plot_audit
-from understudy.report.pages import audit_html, audit_report, learned, premise, privacy_report, right_guesses
+from understudy.report.pages import audit_html, audit_report, learned_sentence, premise, privacy_report, right_guesses
 from understudy.report.svg import bells, dots, memories
 
 NOT = Figure(math.nan, math.nan, math.nan)
@@ -324,9 +324,9 @@ def test_words():
     """Small things that are said in many places."""
     assert text.p_value(0.0) == "<0.0001"
     assert text.sentence("") == ""
-    assert learned(AUDITS["nothing"])
-    assert "at least" not in learned(AUDITS["nothing"])
-    assert learned(AUDITS["no adversary"]) == ""
+    assert learned_sentence(AUDITS["nothing"])
+    assert "at least" not in learned_sentence(AUDITS["nothing"])
+    assert learned_sentence(AUDITS["no adversary"]) == ""
     own = page_entry("does", "mine", "own")
     assert all(page_entry("does", row.adversary, "own") != own for row in AUDITS["replayed"].rows)
 
@@ -384,9 +384,9 @@ def test_what_was_learned_at_least_is_the_lower_end():
     """Not the estimate, never below nothing; that the best of several was chosen afterwards is said."""
     made = audited(rows=(row("disguised", "exact", 0.8), row("disguised", "windowed", 0.6)), budget=None)
     low = (0.8 - 0.55) / math.log(2.0)
-    assert f"at least {low:.3g} bit" in learned(made)
-    assert "the best of 2" in learned(made)
-    assert "the best of" not in learned(audited(rows=made.rows[:1]))
+    assert f"at least {low:.3g} bit" in learned_sentence(made)
+    assert "the best of 2" in learned_sentence(made)
+    assert "the best of" not in learned_sentence(audited(rows=made.rows[:1]))
     page = words(audit_report(made))
     assert "The disguised output exact 0.800 [0.760, 0.840] 0.200 [0.160, 0.240] 0.250" in page
     assert page.count(text.best_of(2)) >= 3

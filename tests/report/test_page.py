@@ -232,16 +232,16 @@ def test_spans_in_words():
 def test_what_a_moving_value_costs_is_found_along_its_paths(designs):
     """Simulated days agree with the exact distortion of the same kind of paths, and stand on the page."""
     from understudy.randomizer.causal import true_distortion
-    from understudy.report.facts import moving
+    from understudy.report.facts import moving_facts
 
     design = designs["causal"]
-    found, exact = moving(design, sequences=15), true_distortion(design, 96, 15, rng=1)
+    found, exact = moving_facts(design, sequences=15), true_distortion(design, 96, 15, rng=1)
     apart = abs(found.distortion - exact.true)
     assert apart < 5.0 * np.hypot(found.error, exact.true_error)  # 1e-6
     assert found.readings == 1440
-    shown = moving(design)
+    shown = moving_facts(design)
     told = page_text("price_of_moving", size=f"{shown.distortion:.3g} ppm", **shown._asdict())
     assert (shown.sequences, shown.readings) == (8, 1440)
     assert told in words(privacy_report(design))
-    assert moving(designs["bare"]) is None
-    assert moving(designs["models"]) is None
+    assert moving_facts(designs["bare"]) is None
+    assert moving_facts(designs["models"]) is None

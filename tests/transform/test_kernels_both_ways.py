@@ -450,7 +450,7 @@ def both_rounded(call):
 def rounded_data(linear, grid, T=80):
     """Readings of the model on its grid, one of them missing and two far out, and uniforms."""
     rng = np.random.default_rng(74)
-    Y = grid.rounded(us.colour(rng.standard_normal((T, grid.dim)), linear))
+    Y = grid.round(us.colour(rng.standard_normal((T, grid.dim)), linear))
     Y[11] = np.nan
     Y[30] += 12 * max(channel.step for channel in grid.channels)
     flat = np.array([entry for channel in grid.channels for entry in channel])
@@ -554,7 +554,7 @@ def test_round_all():
 
     (compiled,), (plain,) = both_rounded(call)
     assert same_bits(compiled, plain)
-    assert same_bits(compiled, Channel(0.1, 0.05, -math.inf, math.inf).rounded(y))
+    assert same_bits(compiled, Channel(0.1, 0.05, -math.inf, math.inf).round(y))
 
 
 @pytest.mark.parametrize("step", [0.5, 4.0])

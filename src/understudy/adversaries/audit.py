@@ -93,12 +93,12 @@ def roster(adversaries: Adversaries = "all") -> dict[str, Learner | str]:
     understudy.errors.ConfigurationError: there is no adversary 'nobody'; there are windowed, logistic, boosting, \
 neighbours, changes, exact, smoother, hmm, redraws, grid, digits, bits
     """
-    chosen: dict[str, Learner | None] = {"blind": None, "clock": None, **_requested(adversaries)}
+    chosen: dict[str, Learner | None] = {"blind": None, "clock": None, **_select(adversaries)}
     chosen.setdefault("oracle", None)
     return {name: _load(name) if learner is None else learner for name, learner in chosen.items()}
 
 
-def _requested(adversaries: Adversaries) -> dict[str, Learner | None]:
+def _select(adversaries: Adversaries) -> dict[str, Learner | None]:
     if isinstance(adversaries, str):
         adversaries = tuple(ROSTER) if adversaries == "all" else (adversaries,)
     if isinstance(adversaries, dict):

@@ -109,13 +109,13 @@ class Recording:
         return list(pairwise([0, *cuts.tolist(), len(self.segments)]))
 
     @property
-    def judged(self) -> NDArray[np.bool_]:
+    def usable_rows(self) -> NDArray[np.bool_]:
         """Rows that have a label and a reading in some channel."""
         return np.asarray((self.theta >= 0) & ~np.isnan(self.Y).all(axis=1))
 
-    def labelled(self, pieces: Iterable[Piece]) -> list[Piece]:
+    def drop_unlabelled(self, pieces: Iterable[Piece]) -> list[Piece]:
         """The pieces that have a row to be judged: others can neither be played nor be judged."""
-        judged = self.judged
+        judged = self.usable_rows
         return [(start, stop) for start, stop in pieces if judged[start:stop].any()]
 
     def labels(self, pieces: Iterable[Piece]) -> list[Ints]:
@@ -304,11 +304,11 @@ class Split(NamedTuple):
 
 def split_in_time(recording: Recording) -> Split:
     """The first way to cut that has all values in both parts, otherwise the one that lacks fewest."""
-    segments = recording.labelled(recording.pieces())
+    segments = recording.drop_unlabelled(recording.pieces())
     values = _values_in(recording, segments)
     best: tuple[int, Split] | None = None
     for kind, *ends in _ways(recording, segments):
-        first, last = (recording.labelled(part) for part in ends)
+        first, last = (recording.drop_unlabelled(part) for part in ends)
         if not first or not last:
             continue
         lacks = sum(len(values - _values_in(recording, part)) for part in (first, last))
@@ -365,7 +365,7 @@ def parts(piece: Piece, length: float) -> list[Piece]:
 
 def _values_in(recording: Recording, pieces: Sequence[Piece]) -> set[int]:
     """Which values occur in the rows that are judged."""
-    judged = recording.judged
+    judged = recording.usable_rows
     return {v for start, stop in pieces for v in recording.theta[start:stop][judged[start:stop]].tolist()}
 
 
@@ -501,7 +501,7 @@ class DesignRun:
         pseudo = self.draws(theta, rng)
         secret = rng.bytes(32)
         try:
-            return Run(self._released(self._through(Y, theta, pseudo, secret)), pseudo, 0)
+            return Run(self._release(self._through(Y, theta, pseudo, secret)), pseudo, 0)
         except MissingReadingError:
             return self._in_runs(Y, theta, pseudo, secret)
 
@@ -541,9 +541,9 @@ class DesignRun:
                 rows = slice(start, stop)
                 output[rows] = self._through(np.ascontiguousarray(Y[rows]), theta[rows], pseudo[rows], secret)
                 restarts += 1
-        return Run(self._released(output), pseudo, max(restarts, 0))
+        return Run(self._release(output), pseudo, max(restarts, 0))
 
-    def _released(self, output: Array) -> Array:
+    def _release(self, output: Array) -> Array:
         """Outputs (T, d) on the lattice of the design, as streams release them."""
         return self.design.release.rounded(output)
 
@@ -1038,7 +1038,7 @@ def _split(recording: Recording, train: Recording | None, least: int) -> tuple[_
                 "train has the readings that are judged; nothing can be learned about others from it"
             )
         kind, complete = "recordings", True
-        both = [(each, each.labelled(each.pieces())) for each in (train, recording)]
+        both = [(each, each.drop_unlabelled(each.pieces())) for each in (train, recording)]
         if not all(pieces for _, pieces in both):
             raise ConfigurationError("a recording has no row with a reading and a label; there is nothing to go by")
         learn, judge = (_Part(each, pieces, blocks_of(each, pieces, least)) for each, pieces in both)
@@ -1077,7 +1077,7 @@ def _cases(
     def side_by_side(values: Any, none: float | int) -> Any:
         return None if values is None else np.where(there, values, none)
 
-    theta = np.where(recording.judged, recording.theta, -1)
+    theta = np.where(recording.usable_rows, recording.theta, -1)
     labels, blocks = side_by_side(theta[row], -1), part.blocks[row]
     if once:
         known = np.take_along_axis(labels, (labels >= 0).argmax(axis=0)[None], axis=0)

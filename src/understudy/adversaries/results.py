@@ -75,7 +75,7 @@ class Row:
     """p corrected for all adversaries that were tried on these data: what `found` goes by."""
 
     @property
-    def shown(self) -> str:
+    def label(self) -> str:
         """Its name in a table."""
         return f"{self.title or self.adversary}{' + clock' if self.clock and self.adversary != 'clock' else ''}"
 
@@ -127,7 +127,7 @@ class Audit:
 
     def __repr__(self) -> str:
         best = self.best
-        told = "no adversary" if best is None else f"best {best.shown!r} balanced {best.balanced.value:.3f}"
+        told = "no adversary" if best is None else f"best {best.label!r} balanced {best.balanced.value:.3f}"
         nothing = "nothing found" if self.testable else "not testable"
         verdict = "BROKEN" if self.broken else "found" if self.found else nothing
         return f"Audit({self.how}, {len(self.rows)} rows, {told}, {verdict})"
@@ -161,7 +161,7 @@ class Audit:
 
         Where adversaries had the clock only these count: what the clock tells anyway is no finding.
         """
-        return any(row.found for row in self._counted)
+        return any(row.found for row in self._rows_that_count)
 
     @property
     def found_alone(self) -> bool:
@@ -171,10 +171,10 @@ class Audit:
     @property
     def testable(self) -> bool:
         """Whether anything could have been found, by those adversaries that `found` counts."""
-        return any(row.testable for row in self._counted)
+        return any(row.testable for row in self._rows_that_count)
 
     @property
-    def _counted(self) -> tuple[Row, ...]:
+    def _rows_that_count(self) -> tuple[Row, ...]:
         rows = self.of()
         return tuple(row for row in rows if row.clock) or rows
 
@@ -308,7 +308,7 @@ def strongest(audit: Audit, data: str = "disguised", clock: bool = False) -> Row
 
 def sort_rows(rows: Iterable[Row]) -> list[Row]:
     """The strongest first; references behind the others."""
-    return sorted(rows, key=lambda row: (row.reference, -_sortable(row.balanced.value), row.shown))
+    return sorted(rows, key=lambda row: (row.reference, -_sortable(row.balanced.value), row.label))
 
 
 def blind_accuracy(audit: Audit) -> float:
@@ -357,7 +357,7 @@ def verdict(audit: Audit) -> str:
         bounded=audit.bound is not None,
         estimated=audit.estimated,
         undefined=all(math.isnan(row.p) for row in (tuple(row for row in rows if row.clock) or rows)),
-        beating=[row.shown for row in rows if row.beats],
+        beating=[row.label for row in rows if row.beats],
         rate=rate(audit),
     )
     return " ".join([*lead, text.outcome(audit.outcome, facts)])
@@ -382,7 +382,7 @@ def mark(audit: Audit, row: Row) -> str:
 
 def audit_text(audit: Audit, width: int = 120) -> str:
     """The whole audit in words and columns, for a terminal."""
-    best, raw = ((row.shown, row.balanced) if row is not None else None for row in (audit.best, audit.best_on("raw")))
+    best, raw = ((row.label, row.balanced) if row is not None else None for row in (audit.best, audit.best_on("raw")))
     parts = [textwrap.fill(f"{text.best_adversary(best, raw)} {verdict(audit)}".lstrip(), width)]
     for data, name in text.DATA.items():
         rows = audit.of(data, references=True)
@@ -413,4 +413,4 @@ def _cells(audit: Audit, row: Row) -> tuple[str, ...]:
     gain = "" if math.isnan(row.gain.value) else f"{row.gain.value:+.3f}"
     figures = (str(row.balanced), str(row.error), gain, str(row.nats))
     chance = "" if row.reference else text.p_value(row.corrected)
-    return (row.shown, *figures, chance, mark(audit, row))
+    return (row.label, *figures, chance, mark(audit, row))

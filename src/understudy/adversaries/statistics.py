@@ -90,7 +90,7 @@ def from_json(kind: Any, plain: Any) -> Any:
         return math.nan if plain is None else float(plain)
     if is_dataclass(kind):
         types = get_type_hints(kind)
-        given = [part for part in fields(kind) if part.name in plain or _required(part)]
+        given = [part for part in fields(kind) if part.name in plain or _is_required(part)]
         values = {part.name: from_json(types[part.name], plain[part.name]) for part in given}
         return kind(**values)  # type: ignore[operator]  # a class, not an instance
     parts = get_args(kind)
@@ -105,7 +105,7 @@ def from_json(kind: Any, plain: Any) -> Any:
     return plain
 
 
-def _required(part: Field[Any]) -> bool:
+def _is_required(part: Field[Any]) -> bool:
     return part.default is MISSING and part.default_factory is MISSING
 
 
@@ -382,7 +382,7 @@ def hours_of(cases: Cases) -> Ints | None:
         cell = np.where(np.isnan(hours), cells, np.rint(np.nan_to_num(hours) * cells / 24.0) % cells).astype(np.int64)
         for kind, need in kinds:
             stratum = cell + (cells + 1) * kind
-            often = _visited(stratum[judged], dates[judged])
+            often = _count_days(stratum[judged], dates[judged])
             found[judged] = np.where(often >= 2, stratum[judged], -1)
             if often.size and float(np.mean(often >= need)) >= _MOSTLY:
                 return found
@@ -397,7 +397,7 @@ def _widths(hours: Array) -> list[float]:
     return [finest, *(w for w in (5.0, 10.0, 15.0, 30.0, 60.0) if w > 1.01 * finest)]
 
 
-def _visited(stratum: Ints, dates: Ints) -> Ints:
+def _count_days(stratum: Ints, dates: Ints) -> Ints:
     """On how many days the stratum of each guess occurs."""
     date = np.unique(dates, return_inverse=True)[1]
     cell = np.unique(stratum, return_inverse=True)[1]

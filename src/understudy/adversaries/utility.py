@@ -212,7 +212,7 @@ def _windows(there: NDArray[np.bool_], joined: NDArray[np.bool_]) -> tuple[NDArr
     whole = there & joined[:, None]
     best, most = (np.empty((0, 2), dtype=np.int64), SHORTEST), -1
     for length in (LONGEST >> k for k in range((LONGEST // SHORTEST).bit_length())):
-        starts = _fitting(there, whole, length)
+        starts = _find_windows(there, whole, length)
         inside = np.zeros(there.shape, dtype=bool)
         for k, n in starts:
             inside[k : k + length, n] = True
@@ -224,7 +224,7 @@ def _windows(there: NDArray[np.bool_], joined: NDArray[np.bool_]) -> tuple[NDArr
     return best
 
 
-def _fitting(there: NDArray[np.bool_], whole: NDArray[np.bool_], length: int) -> NDArray[np.int64]:
+def _find_windows(there: NDArray[np.bool_], whole: NDArray[np.bool_], length: int) -> NDArray[np.int64]:
     T, N = there.shape
     if length > T:
         return np.empty((0, 2), dtype=np.int64)
@@ -382,7 +382,7 @@ def measure_utility(
     T, d, N = X.shape
     copies = Y.ndim == 2
     Y = np.broadcast_to(Y[:, :, None], X.shape) if copies else Y
-    joined = _joined(T, segments)
+    joined = _find_joins(T, segments)
     stretch = _stretches(blocks, T, N, joined, copies)
     which = np.broadcast_to(np.arange(N) if copies else np.zeros(N, dtype=np.int64), (T, N))
     units = Units(stretch, which, confidence)
@@ -394,7 +394,7 @@ def measure_utility(
     found = tuple(
         _channel(titles[c], Y[:, c], X[:, c], units, joined, day, period, limits[c]) for c in range(d)
     )  # fmt: skip
-    said = {name: _said(name, function, Y, X, units) for name, function in _named(own).items()}
+    said = {name: _evaluate(name, function, Y, X, units) for name, function in _name_functions(own).items()}
     there = (np.isfinite(Y) & np.isfinite(X)).all(axis=1)
     count = int((there.any(axis=1) if copies else there).sum())
     return Utility(found, said, count, N if copies else 1, int(np.unique(stretch).size), confidence)
@@ -468,7 +468,7 @@ def _runs(true: NDArray[np.bool_], there: NDArray[np.bool_], joined: NDArray[np.
     return [part for part in np.split(rows, cut) if true[part[0]]]
 
 
-def _said(name: str, function: Own, Y: Array, X: Array, units: Units) -> Figure:
+def _evaluate(name: str, function: Own, Y: Array, X: Array, units: Units) -> Figure:
     """What the user's function says on average over the copies."""
     rows = units.block[:, 0]
 
@@ -482,7 +482,7 @@ def _said(name: str, function: Own, Y: Array, X: Array, units: Units) -> Figure:
     return without_each(value, rows, units.confidence)
 
 
-def _named(own: Own | Mapping[str, Own] | None) -> dict[str, Own]:
+def _name_functions(own: Own | Mapping[str, Own] | None) -> dict[str, Own]:
     if own is None:
         return {}
     if isinstance(own, Mapping):
@@ -495,7 +495,7 @@ def _named(own: Own | Mapping[str, Own] | None) -> dict[str, Own]:
     return {str(getattr(own, "__name__", "utility")): own}
 
 
-def _joined(T: int, segments: ArrayLike | None) -> NDArray[np.bool_]:
+def _find_joins(T: int, segments: ArrayLike | None) -> NDArray[np.bool_]:
     """Whether each reading follows the one before it: (T,)."""
     found = np.ones(T, dtype=bool)
     found[0] = False

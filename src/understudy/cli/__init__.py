@@ -15,7 +15,7 @@ import typer
 
 from understudy._version import __version__
 from understudy.cli import options as o
-from understudy.cli.options import grouped, option
+from understudy.cli.options import expand_groups, option
 
 PANEL = "From a file to a filter"
 
@@ -55,7 +55,7 @@ def _root(
 
 def _command(function: Callable[..., None], *lines: str, panel: str = PANEL) -> None:
     """Add a command, with its examples."""
-    app.command(rich_help_panel=panel, epilog=examples(*lines))(grouped(function))
+    app.command(rich_help_panel=panel, epilog=examples(*lines))(expand_groups(function))
 
 
 def fit(
@@ -293,7 +293,7 @@ def key_show_id(source: _KeySource, as_json: o.AsJson = False) -> None:
 
 
 @app.command(rich_help_panel=_PAPER, epilog=examples("understudy demo", "understudy demo --theta 1 --pseudo 0.6"))
-@grouped
+@expand_groups
 def demo(
     part: o.Part,
     steps: Annotated[int, option("COUNT", "Number of readings.", min=60, max=1_000_000)] = 1000,

@@ -157,7 +157,7 @@ def fit_table(table: Table, columns: Columns) -> us.Family:
     """The family that fits best; only what was typed is passed on."""
     from understudy.identify.fit import fit
 
-    rest = _typed(columns, "time", "segment", "public", "actuators", "period", "bins")
+    rest = _typed_options(columns, "time", "segment", "public", "actuators", "period", "bins")
     if columns.model != "auto":
         rest["model"] = columns.model
     if columns.grid != "auto":
@@ -167,7 +167,7 @@ def fit_table(table: Table, columns: Columns) -> us.Family:
         return fit(table, reading=reading, private=columns.private, progress=told, **rest)
 
 
-def _typed(options: Columns | ApplyOptions | TableFormat, *names: str) -> dict[str, Any]:
+def _typed_options(options: Columns | ApplyOptions | TableFormat, *names: str) -> dict[str, Any]:
     """Those of some options that were typed."""
     found = {name: getattr(options, name) for name in names}
     return {name: value for name, value in found.items() if value}
@@ -338,8 +338,10 @@ def disguise_file(design: AnyDesign, source: str, target: str, how: ApplyOptions
     if how.estimate_private and isinstance(design, us.CausalDesign):
         design = with_estimation(design)
     check_ledger(design, how)
-    rest = _typed(how, "private", "time", "segment", "keep", "ledger", "name", "abandon", "accept_misfit", "period")
-    rest |= _typed(how.table, "delimiter")
+    rest = _typed_options(
+        how, "private", "time", "segment", "keep", "ledger", "name", "abandon", "accept_misfit", "period"
+    )
+    rest |= _typed_options(how.table, "delimiter")
     rest |= {"reading": how.readings or None, "format": how.table.file_format, "decimals": how.decimals}
     rest["epoch"] = None if how.epoch is None else span("--epoch", how.epoch)
     with _warnings.catch_warnings(record=True) as caught, progress("disguising") as told:
@@ -723,12 +725,12 @@ def tell_audit(audit: Audit, design: AnyDesign, notes: list[str]) -> None:
 
 def _print_references(audit: Audit) -> None:
     """References, and the best adversaries on readings that are not disguised."""
-    lines = [(row.shown, *_figures(row)) for row in sort_rows(audit.of(references=True)) if row.reference]
+    lines = [(row.label, *_figures(row)) for row in sort_rows(audit.of(references=True)) if row.reference]
     for clock in (False, True):
         for data in ("noise", "offset", "raw"):
             best = strongest(audit, data, clock)
             if best is not None:
-                lines.append((f"best on {text.DATA[data]}: {best.shown}", *_figures(best)))
+                lines.append((f"best on {text.DATA[data]}: {best.label}", *_figures(best)))
     if lines:
         show("For comparison", ("who", "balanced accuracy", "wrong", "nats, at least"), lines, right=(1, 2, 3))
         say()

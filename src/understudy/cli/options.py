@@ -2,7 +2,7 @@
 
 An option is a type with its words: ``Annotated[str, option("COLUMN", "The column that")]``. Options that go together
 are fields of a frozen dataclass (`Columns`, `DesignOptions`, `ApplyOptions`, ...). A command takes such a group as one
-parameter, and `grouped` shows its fields to the terminal as options of their own; what was not typed is None.
+parameter, and `expand_groups` shows its fields to the terminal as options of their own; what was not typed is None.
 
 The second half turns what was typed into what it means: lists, quantities with a unit, durations. Errors name the
 option and the rule. Nothing here loads numpy, so that help is quick.
@@ -33,14 +33,14 @@ def option(metavar: str | None, words: str, *names: str, **rules: Any) -> Any:
     return typer.Option(*names, metavar=metavar, help=words, **rules)
 
 
-def grouped(command: Callable[..., None]) -> Callable[..., None]:
+def expand_groups(command: Callable[..., None]) -> Callable[..., None]:
     """The command with the fields of its groups as parameters of their own; those that must be given come first.
 
     >>> def sort(history: History, table: TableFormat, as_json: AsJson = False) -> None:
     ...     print(table)
-    >>> list(inspect.signature(grouped(sort)).parameters)
+    >>> list(inspect.signature(expand_groups(sort)).parameters)
     ['history', 'file_format', 'delimiter', 'as_json']
-    >>> grouped(sort)(history="-", file_format=None, delimiter=";", as_json=False)
+    >>> expand_groups(sort)(history="-", file_format=None, delimiter=";", as_json=False)
     TableFormat(file_format=None, delimiter=';')
     """
     own, hints = inspect.signature(command).parameters, get_type_hints(command, include_extras=True)

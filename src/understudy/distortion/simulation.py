@@ -76,7 +76,7 @@ def colour_all(z: Array, model: Model) -> Array:
         return e if recursion is None else colour(e, recursion)
     if type(model) is Quantised:
         Y = colour(z, model.linear)
-        return np.ascontiguousarray(np.moveaxis(model.grid.rounded(np.moveaxis(Y, 1, 2)), 2, 1))
+        return np.ascontiguousarray(np.moveaxis(model.grid.round(np.moveaxis(Y, 1, 2)), 2, 1))
     if type(model) is OnGrid:
         together = colour_on_grid(z, model)
         return colour(z, model) if together is None else together

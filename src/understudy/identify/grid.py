@@ -711,7 +711,7 @@ def _without_rounding(model: Model, cells: Channels) -> Model:
         return AutoRegressive(model.coefficients, model.intercept, gaussian(mean, cov - extra), model.past)
     if not isinstance(model, GaussMarkov):
         return model
-    system, given = model.at(1), dict(model.given)
+    system, given = model.at(1), dict(model.arguments)
     if (np.diag(system.R) >= np.diag(extra)).all():
         given["R"] = system.R - extra
     else:

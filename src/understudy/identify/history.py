@@ -84,7 +84,7 @@ class Segment:
     def __repr__(self) -> str:
         T, d = self.Y.shape
         return (
-            f"Segment({self.name!r}, {text.counted(T, 'row')}, {text.counted(d, 'channel')}, "
+            f"Segment({self.name!r}, {text.with_count(T, 'row')}, {text.with_count(d, 'channel')}, "
             f"{int((~self.complete).sum())} missing, {int((self.theta < 0).sum())} unlabelled)"
         )
 
@@ -156,7 +156,7 @@ class History:
     def __repr__(self) -> str:
         period = "" if self.period is None else f" of {self.period:.6g} s"
         sizes = (len(self.values), "value"), (len(self.segments), "segment"), (self.rows, "row")
-        values, segments, rows = (text.counted(*size) for size in sizes)
+        values, segments, rows = (text.with_count(*size) for size in sizes)
         used = int(self.counts.sum())
         names = ", ".join(self.readings)
         return f"History({names} -> {self.private} of {values}, {segments}, {rows}{period}, {used} used)"
@@ -242,7 +242,7 @@ class History:
                 break
         if not best:
             raise ConfigurationError(
-                f"the history has {text.counted(self.rows, 'row')}, too few to hold out {k} blocks of them"
+                f"the history has {text.with_count(self.rows, 'row')}, too few to hold out {k} blocks of them"
             )
         return best
 
@@ -270,7 +270,7 @@ def _ends(history: History, share: float) -> tuple[History, History]:
     segments = [segment for segment in history.segments if len(segment)]
     ends = np.cumsum([len(segment) for segment in segments])
     if ends[-1] < 2:
-        raise ConfigurationError(f"the history has {text.counted(history.rows, 'row')}; nothing can be held out")
+        raise ConfigurationError(f"the history has {text.with_count(history.rows, 'row')}; nothing can be held out")
     row = min(max(round((1.0 - share) * float(ends[-1])), 1), int(ends[-1]) - 1)
     if len(segments) * min(share, 1.0 - share) >= 2.0:
         row = int(ends[np.abs(ends[:-1] - row).argmin()])

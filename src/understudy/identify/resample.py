@@ -491,7 +491,7 @@ def _add_remarks(history: History, learning: bool, notes: text.Notes) -> None:
     """What a user should know about what came out."""
     gone = sum(int((~s.complete).sum()) for s in history.segments)
     if gone:
-        notes.add("no reading", gone=gone, rows=text.counted(history.rows, "row"))
+        notes.add("no reading", gone=gone, rows=text.with_count(history.rows, "row"))
     if not learning:
         return
     counts = dict(zip(history.values, history.counts.tolist(), strict=True))

@@ -93,7 +93,7 @@ class Atoms(Frozen):
             array.flags.writeable = False
 
     @classmethod
-    def trusted(cls, values: Array, probabilities: Array) -> Atoms:
+    def from_sorted(cls, values: Array, probabilities: Array) -> Atoms:
         """The same for arrays that are known to be sorted, distinct and normalised: nothing is checked."""
         law = cls.__new__(cls)
         law._set(values, probabilities)
@@ -495,7 +495,7 @@ class Channel(NamedTuple):
     low: float
     high: float
 
-    def rounded(self, y: Numbers) -> Numbers:
+    def round(self, y: Numbers) -> Numbers:
         """What is reported for y, a number or an array."""
         step, offset, low, high = self
         if not step:
@@ -528,7 +528,7 @@ class Channel(NamedTuple):
     def between(self, y: float, z: float) -> Array:
         """All values that are reported between y and z."""
         step, offset, _, _ = self
-        first, last = (round((float(self.rounded(end)) - offset) / step) for end in (y, z))
+        first, last = (round((float(self.round(end)) - offset) / step) for end in (y, z))
         return np.clip(offset + step * np.arange(first, last + 1, dtype=float), self.low, self.high)
 
 
@@ -543,13 +543,13 @@ class Rounding(Frozen):
     """Steps, offsets and ends of all channels, checked.
 
     >>> grid = Rounding(2, step=[5.0, 0.1], low=[0.0, None])
-    >>> [channel.rounded(y) for channel, y in zip(grid.channels, (-7.0, 21.37))]
+    >>> [channel.round(y) for channel, y in zip(grid.channels, (-7.0, 21.37))]
     [0.0, 21.400000000000002]
     >>> grid.channels[0].cells(0.0, 0)
     Cells(at=0.0, lower=-inf, upper=2.5, half=inf)
     """
 
-    __slots__ = ("channels", "dim", "given")
+    __slots__ = ("channels", "dim", "arguments")
 
     def __init__(
         self,
@@ -574,7 +574,7 @@ class Rounding(Frozen):
         )
         if not any(channel.step for channel in self.channels):
             raise ModelError(f"step = {step!r}; at least one channel must be rounded, by a positive step")
-        self.given: dict[str, PerChannel] = {"step": step, "offset": offset, "low": low, "high": high}
+        self.arguments: dict[str, PerChannel] = {"step": step, "offset": offset, "low": low, "high": high}
 
     def to_dict(self) -> Plain:
         """Steps, offsets and ends by channel; None for an end that is none."""
@@ -585,16 +585,16 @@ class Rounding(Frozen):
         return f"Rounding(dim={self.dim})"
 
     def __reduce__(self) -> tuple[type[Rounding], tuple[int | PerChannel, ...]]:
-        return Rounding, (self.dim, *self.given.values())
+        return Rounding, (self.dim, *self.arguments.values())
 
     @property
     def everywhere(self) -> bool:
         """Whether every channel is rounded."""
         return all(channel.step for channel in self.channels)
 
-    def rounded(self, y: Array) -> Array:
+    def round(self, y: Array) -> Array:
         """What is reported for readings with the channel on the last axis."""
-        return np.stack([channel.rounded(y[..., i]) for i, channel in enumerate(self.channels)], axis=-1)
+        return np.stack([channel.round(y[..., i]) for i, channel in enumerate(self.channels)], axis=-1)
 
 
 def stored_grid(given: Plain, place: Place) -> Plain:
@@ -791,7 +791,7 @@ class CellLaw(_GridLaw[Moments]):
 
     def _value(self, i: int, state: Moments, z: Numbers) -> tuple[Numbers, Moments]:
         channel, (q, s) = self._grid.channels[i], _normal(state, i)
-        y = channel.rounded(q + s * z)
+        y = channel.round(q + s * z)
         return y, state if i + 1 == self.dim else self._log_probability(i, state, y)[1]
 
     def _log_probability(self, i: int, state: Moments, y: Numbers) -> tuple[Numbers, Moments]:
@@ -921,8 +921,8 @@ class CellMixture(_GridLaw[Array]):
         step, offset, low, high = channel
         q, s = self._centres[i], self._sds[i]
         # no component has its quantile outside of these
-        first = np.rint((channel.rounded(q.min() + s * z) - offset) / step)
-        last = np.rint((channel.rounded(q.max() + s * z) - offset) / step)
+        first = np.rint((channel.round(q.min() + s * z) - offset) / step)
+        last = np.rint((channel.round(q.max() + s * z) - offset) / step)
         while (first < last).any():
             middle = np.floor(0.5 * (first + last))
             below, above = self._tails(i, logs, offset + step * (middle + 0.5))
@@ -991,9 +991,9 @@ class Rounded(_GridLaw[Array]):
         for i, channel in enumerate(self._grid.channels):
             now = np.asarray(self._law.value(w[()])) + self._shift
             if one:
-                return to_shape(np.asarray(channel.rounded(now)), np.shape(z))
+                return to_shape(np.asarray(channel.round(now)), np.shape(z))
             now[:i] = y[:i]
-            y[i] = now[i] = channel.rounded(now[i])
+            y[i] = now[i] = channel.round(now[i])
             w[i] = np.asarray(self._law.score(now - self._shift))[i]  # the next channel follows what was reported
         return y
 

@@ -74,7 +74,7 @@ class Gaussian:
         return np.array([[self._scale]]) if self._chol is None else self._chol
 
     @property
-    def given(self) -> tuple[Any, Any]:
+    def arguments(self) -> tuple[Any, Any]:
         """Mean and covariance as they were given: what makes the same law again, bit for bit."""
         return self._mean, self._cov
 

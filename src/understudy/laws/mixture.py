@@ -879,7 +879,7 @@ class Mixture(Frozen):
 
 def components_of(log_w: Array, laws: Sequence[Law]) -> Components:
     """Components of the given laws of one number, with log-weights (K, N) or (K, 1); normal laws in one array."""
-    given = [law.given for law in laws if type(law) is Gaussian]
+    given = [law.arguments for law in laws if type(law) is Gaussian]
     if len(given) < len(laws):
         return Laws(log_w, laws)
     means, variances = np.array(given, dtype=float).T[:, :, None]

@@ -282,18 +282,18 @@ class _TriangularMixture(Frozen):
         """The components of channel i, given the channels before it, (i, N)."""
         raise NotImplementedError
 
-    def _whitened(self, y: Array) -> Array:
+    def _whiten(self, y: Array) -> Array:
         """Readings (d, N) in the coordinates that are worked on."""
         return y
 
-    def _coloured(self, e: Array) -> Array:
-        """The inverse of `_whitened`."""
+    def _colour(self, e: Array) -> Array:
+        """The inverse of `_whiten`."""
         return e
 
     def score(self, y: ArrayLike, v: ArrayLike | None = None) -> Numbers:
         """The scores of the channels, each given those before it; NaN from the first missing one on."""
         readings = channels(y, self.dim, "reading")
-        z = self._blockwise(lambda rows: self._walk(self._whitened(rows), mixture_score), readings)
+        z = self._blockwise(lambda rows: self._walk(self._whiten(rows), mixture_score), readings)
         check_inside(z, np.shape(y))
         check_reached(z, until_missing(readings), np.shape(y), "reading")
         return to_shape(z, np.shape(y))
@@ -301,7 +301,7 @@ class _TriangularMixture(Frozen):
     def value(self, z: ArrayLike) -> Numbers:
         """The reading with these scores, channel after channel."""
         scores = channels(z, self.dim, "score")
-        y = self._blockwise(lambda rows: self._coloured(self._walk(rows, mixture_value)), scores)
+        y = self._blockwise(lambda rows: self._colour(self._walk(rows, mixture_value)), scores)
         check_reached(y, until_missing(scores), np.shape(z), "score")
         return to_shape(y, np.shape(z))
 
@@ -325,7 +325,7 @@ class _TriangularMixture(Frozen):
 
     def _heights(self, rows: Array) -> Array:
         """Log-densities (K, N) of readings (d, N) under each component."""
-        e = self._whitened(rows)
+        e = self._whiten(rows)
         total = self._components(0, self._log_w, e[:0]).logpdf(e[0])
         for i in range(1, self.dim):
             total += self._components(i, self._log_w, e[:i]).logpdf(e[i])
@@ -531,7 +531,7 @@ def mix(weights: Sequence[float], laws: Sequence[Law]) -> Law:
         return laws[kept[0]]
     atoms = [law for law in laws if isinstance(law, Atoms)]
     if atoms:
-        return Atoms.trusted(atoms[0].values, mix_probabilities(weights, [law.probabilities for law in atoms]))
+        return Atoms.from_sorted(atoms[0].values, mix_probabilities(weights, [law.probabilities for law in atoms]))
     return Mixture([weights[i] for i in kept], [laws[i] for i in kept])
 
 
@@ -771,10 +771,10 @@ class ShiftedMixture(_TriangularMixture):
     def _components(self, i: int, log_w: Array, before: Array) -> Components:
         return self._noise.components(i, log_w, self._places[i])
 
-    def _whitened(self, y: Array) -> Array:
+    def _whiten(self, y: Array) -> Array:
         return self._noise.solve(y)
 
-    def _coloured(self, e: Array) -> Array:
+    def _colour(self, e: Array) -> Array:
         return self._noise.multiply(e)
 
     def _heights(self, rows: Array) -> Array:

@@ -65,7 +65,7 @@ class Closed(Protocol):
         ...
 
 
-def _known(z: Array) -> Array:
+def _drop_mistakes(z: Array) -> Array:
     """Scores, NaN where they are so large that a reading is a mistake; infinite ones tell that it is outside."""
     with np.errstate(invalid="ignore"):
         far = np.abs(z) > _FARTHEST
@@ -80,7 +80,7 @@ class Normal:
 
     def score(self, x: Array) -> Array:
         """The same, as far as scores go."""
-        return _known(np.array(x))
+        return _drop_mistakes(np.array(x))
 
     def value(self, z: Array) -> Array:
         """The same."""
@@ -96,7 +96,7 @@ class LogNormal:
     def score(self, x: Array) -> Array:
         """The logarithm of x, over s."""
         with np.errstate(divide="ignore"):
-            return _known(np.asarray(np.log(np.maximum(x, 0.0)) / self.s))
+            return _drop_mistakes(np.asarray(np.log(np.maximum(x, 0.0)) / self.s))
 
     def value(self, z: Array) -> Array:
         """The exponential of s z."""
@@ -776,7 +776,7 @@ def _channels(dist: Any) -> tuple[str, list[_Channel]]:
         return _from_frozen(dist)
     if all(hasattr(dist, name) for name in ("logpdf", "ccdf", "icdf", "iccdf", "support")):
         return _from_variable(dist)
-    raise LawError(f"{_shown(dist)} is not a law; {_RULE}")
+    raise LawError(f"{_describe(dist)} is not a law; {_RULE}")
 
 
 def _from_frozen(dist: Any) -> tuple[str, list[_Channel]]:
@@ -892,7 +892,7 @@ def _student(df: float) -> Function:
     return logpdf
 
 
-def _shown(dist: Any) -> str:
+def _describe(dist: Any) -> str:
     plain = isinstance(dist, str | int | float | type(None))
     return repr(dist) if plain else f"an object of type {type(dist).__name__}"
 

@@ -148,10 +148,12 @@ def _switch(members: Sequence[GaussMarkov]) -> GaussMarkov:
 def _behind_grid(members: Sequence[Quantised]) -> Model:
     """The switched model behind the grid that all members, of one type, share."""
     first = members[0]
-    if any(m.grid.channels != first.grid.channels or m.given["method"] != first.given["method"] for m in members):
+    if any(
+        m.grid.channels != first.grid.channels or m.arguments["method"] != first.arguments["method"] for m in members
+    ):
         raise FamilyError("the path is of Quantised models with several grids or methods; members must share both")
     behind = _switch([m.linear for m in members])
-    return type(first)(behind, **first.grid.given, method=first.given["method"])
+    return type(first)(behind, **first.grid.arguments, method=first.arguments["method"])
 
 
 def same_state(one: Model, other: Model) -> bool:
@@ -429,18 +431,18 @@ class HiddenPath(Frozen):
 
     def predict(self, state: tuple[int, HiddenState]) -> Law:
         """The mixture of the laws of this step's member."""
-        return self._member(state).predict(self._moved(state))
+        return self._member(state).predict(self._move(state))
 
     def update(self, state: tuple[int, HiddenState], y: Numbers) -> tuple[int, HiddenState]:
         """Bayes' rule under this step's member."""
         laws = self._member(state).emissions
-        return state[0] + 1, tuple(reweight(self._moved(state), [float(law.logpdf(y)) for law in laws]))
+        return state[0] + 1, tuple(reweight(self._move(state), [float(law.logpdf(y)) for law in laws]))
 
     def skip(self, state: tuple[int, HiddenState]) -> tuple[int, HiddenState]:
         """The move alone."""
-        return state[0] + 1, self._moved(state)
+        return state[0] + 1, self._move(state)
 
-    def _moved(self, state: tuple[int, HiddenState]) -> HiddenState:
+    def _move(self, state: tuple[int, HiddenState]) -> HiddenState:
         k, p = state
         return p if k == 0 else self._member(state).skip(p)
 
@@ -542,7 +544,7 @@ class Controlled(Frozen):
                     f"setting {k} is of type {type(setting).__name__}; it must be a tuple, which holds all that the "
                     "model of a step depends on"
                 )
-            members.append(self._known(tuple(setting), k + 1))
+            members.append(self._look_up(tuple(setting), k + 1))
         if not members:
             raise ModelError("settings is empty; it must hold one setting for each reading")
         return along(members)  # type: ignore[return-value]  # Gauss-Markov members make a Gauss-Markov model
@@ -556,7 +558,7 @@ class Controlled(Frozen):
     def steered(self, state: Steered, *setting: Hashable) -> Steered:
         """The state with the setting of the next step. Before reading 1 the law of X_0 is that of its setting."""
         k = _check_state(state).filtered.k
-        made = self._known(setting, k + 1)
+        made = self._look_up(setting, k + 1)
         return Steered(made.start() if k == 0 else state.filtered, setting)
 
     def predict(self, state: Steered) -> Gaussian:
@@ -572,9 +574,9 @@ class Controlled(Frozen):
         return Steered(self._of(state).skip(state.filtered), state.setting)
 
     def _of(self, state: Steered) -> GaussMarkov:
-        return self._known(_check_state(state).setting, state.filtered.k + 1)
+        return self._look_up(_check_state(state).setting, state.filtered.k + 1)
 
-    def _known(self, setting: tuple[Any, ...], reading: int) -> GaussMarkov:
+    def _look_up(self, setting: tuple[Any, ...], reading: int) -> GaussMarkov:
         """The model of a setting at run time, where a matrix may tell the parameter: errors name no number of it."""
         try:
             return self.model(*setting)

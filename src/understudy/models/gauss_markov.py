@@ -101,7 +101,7 @@ class Parameter:
             self.steps = len(self._values)
 
     @property
-    def given(self) -> Any:
+    def arguments(self) -> Any:
         """What makes the same parameter again."""
         if self._function is not None:
             return self._function
@@ -115,19 +115,19 @@ class Parameter:
     def settle(self, shape: tuple[int, ...], covariance: bool) -> None:
         """Fix the shape, and check every value now or, for a callable, when it is asked for."""
         self._shape, self._covariance = shape, covariance
-        self._values = _once(self._checked, self._values)
+        self._values = _once(self._check, self._values)
 
-    def _checked(self, value: Array) -> Array:
+    def _check(self, value: Array) -> Array:
         if self._shape is None:
             return value
-        value = shaped(self.name, value, self._shape)
+        value = check_shape(self.name, value, self._shape)
         return covariance(self.name, value, self._shape[0]) if self._covariance else value
 
     def at(self, k: int) -> Array:
         """The value for reading k = 1, 2, ..."""
         if self._function is not None:
             try:
-                return self._checked(as_array(self.name, self._function(k), self._rank))
+                return self._check(as_array(self.name, self._function(k), self._rank))
             except ModelError:
                 if k == 1:
                     raise
@@ -201,7 +201,7 @@ def covariance(name: str, S: Array, size: int) -> Array:
     return S
 
 
-def shaped(name: str, array: Array, shape: tuple[int, ...]) -> Array:
+def check_shape(name: str, array: Array, shape: tuple[int, ...]) -> Array:
     """The array, if it has this shape."""
     if array.shape == shape:
         return array
@@ -351,7 +351,7 @@ class GaussMarkov(Frozen):
     def to_dict(self, place: Place) -> Plain:
         """The matrices, one for each step where they change; see `understudy.serialize`."""
         plain: Plain = {}
-        for name, given in self.given.items():
+        for name, given in self.arguments.items():
             if callable(given):
                 raise ModelError(
                     f"{name} is a function of the step, which cannot be stored; give it as us.PerStep, or {WAY_OUT}"
@@ -378,7 +378,7 @@ class GaussMarkov(Frozen):
         arguments["cov0"] = stored_array(place / "cov0", given["cov0"], 2)
         arguments["allow_unstable"] = truth(place / "allow_unstable", given["allow_unstable"])
         model = construct(place, cls, **arguments)
-        for name, found in model.given.items():
+        for name, found in model.arguments.items():
             # the constructor takes a vector of the wrong length for a number per step where it wants one number
             if isinstance(found, PerStep) and type(given[name]) is not dict:
                 raise StoredFileError(f"{place}.{name} has {len(found)} entries; it must have one")
@@ -391,12 +391,12 @@ class GaussMarkov(Frozen):
 
     def __reduce__(self) -> tuple[Callable[[], GaussMarkov], tuple[()]]:
         # a copy is made anew, so that its arrays are read-only again and nothing worked out comes along
-        return partial(GaussMarkov, **self.given), ()
+        return partial(GaussMarkov, **self.arguments), ()
 
     @property
-    def given(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         """The arguments that make the same model again, bit for bit; mean0 and cov0 as they were worked out."""
-        parameters = {p.name: p.given for p in self._parameters}
+        parameters = {p.name: p.arguments for p in self._parameters}
         return {**parameters, "mean0": self.mean0, "cov0": self.cov0, "allow_unstable": self.allow_unstable}
 
     @classmethod
@@ -429,8 +429,8 @@ class GaussMarkov(Frozen):
             raise ModelError(f"period = {period!r}; it must be a positive number")
         F = as_array("A", A, 2)
         n = F.shape[0]
-        F = shaped("A", F, (n, n))
-        u = shaped("b", as_array("b", _zeros(b, n), 1), (n,))
+        F = check_shape("A", F, (n, n))
+        u = check_shape("b", as_array("b", _zeros(b, n), 1), (n,))
         Qc = covariance("Q", as_array("Q", Q, 2), n)
         # Over a short time s: expm([[-F, Q], [0, F']] s) = [[., e^-Fs Qd], [0, e^F's]], and b beside it.
         # The backward e^-Fs is harmless only while |F| s is small, so the rest is done by doubling.
@@ -506,14 +506,14 @@ class GaussMarkov(Frozen):
     def predict(self, state: Filtered) -> Gaussian:
         """Y_k ~ N(C xhat_{k|k-1} + d, C Sigma_{k|k-1} C' + R)."""
         system = self.at(state.k + 1)
-        x, P = self._moved(state, system)
+        x, P = self._move(state, system)
         C, d, R = system.C, system.d, system.R
         return Gaussian(C @ x + d, C @ P @ C.T + R)
 
     def update(self, state: Filtered, y: Numbers) -> Filtered:
         """xhat_{k|k} = xhat_{k|k-1} + K (y - C xhat_{k|k-1} - d), Joseph form for the covariance."""
         system = self.at(state.k + 1)
-        x, P = self._moved(state, system)
+        x, P = self._move(state, system)
         K, after = self.gain(P, system)
         return Filtered(state.k + 1, x + K @ (np.atleast_1d(y) - system.C @ x - system.d), after)
 
@@ -530,11 +530,11 @@ class GaussMarkov(Frozen):
 
     def skip(self, state: Filtered) -> Filtered:
         """xhat_{k|k} = xhat_{k|k-1}."""
-        x, P = self._moved(state, self.at(state.k + 1))
+        x, P = self._move(state, self.at(state.k + 1))
         return Filtered(state.k + 1, x, P)
 
     @staticmethod
-    def _moved(state: Filtered, system: System) -> tuple[Array, Array]:
+    def _move(state: Filtered, system: System) -> tuple[Array, Array]:
         # xhat_{k|k-1} = A xhat_{k-1|k-1} + b, Sigma_{k|k-1} = A Sigma_{k-1|k-1} A' + Q
         A, b, Q = system.A, system.b, system.Q
         return A @ state.mean + b, A @ state.cov @ A.T + Q
@@ -551,7 +551,7 @@ class GaussMarkov(Frozen):
             A, b, Q = self._system[:3]
             mean0 = np.linalg.solve(np.eye(n) - A, b) if mean0 is None else mean0
             cov0 = _stationary_covariance(A, Q) if cov0 is None else cov0
-        mean = shaped("mean0", as_array("mean0", _zeros(mean0, n), 1), (n,))
+        mean = check_shape("mean0", as_array("mean0", _zeros(mean0, n), 1), (n,))
         cov = cov0 if not np.isscalar(cov0) or n == 1 or cov0 else np.zeros((n, n))
         return mean, covariance("cov0", as_array("cov0", cov, 2), n)
 
@@ -574,7 +574,7 @@ class GaussMarkov(Frozen):
         for k in range(1, 1 + (self.states + 1 if self.constant else 1)):
             system = self.at(k)
             C, R = system.C, system.R
-            _, P = self._moved(state, system)
+            _, P = self._move(state, system)
             S = C @ P @ C.T + R
             # channels may have very different units, so the matrix is judged as a correlation
             unit = np.sqrt(np.maximum(np.diag(S), np.finfo(float).tiny))

@@ -102,19 +102,19 @@ class HiddenMarkov(Frozen):
         if self.dim == 1:
             return mix(state, self.emissions)
         if all(type(law) is Gaussian for law in self.emissions):
-            given = [law.given for law in self.emissions if isinstance(law, Gaussian)]
+            given = [law.arguments for law in self.emissions if isinstance(law, Gaussian)]
             return GaussianMixture(state, [mean for mean, _ in given], [cov for _, cov in given])
         return ChannelMixture(state, self.emissions)
 
     def update(self, state: HiddenState, y: Numbers) -> HiddenState:
         """Bayes' rule, then one step of the chain."""
-        return self._moved(reweight(state, [float(law.logpdf(y)) for law in self.emissions]))
+        return self._move(reweight(state, [float(law.logpdf(y)) for law in self.emissions]))
 
     def skip(self, state: HiddenState) -> HiddenState:
         """One step of the chain."""
-        return self._moved(state)
+        return self._move(state)
 
-    def _moved(self, p: Sequence[float]) -> HiddenState:
+    def _move(self, p: Sequence[float]) -> HiddenState:
         # pi_{k+1} = p A, added up in a fixed order, and normalised so that long gaps do not drift
         pi = (np.reshape(p, (-1, 1)) * self.transition).sum(axis=0)
         return tuple((pi / pi.sum()).tolist())
@@ -195,5 +195,5 @@ def _common(laws: list[Law], where: str) -> list[Law]:
     for law in atoms:
         p = np.zeros(values.size)
         p[positions(values, law.values)] = law.probabilities
-        spread.append(Atoms.trusted(values, p))
+        spread.append(Atoms.from_sorted(values, p))
     return spread

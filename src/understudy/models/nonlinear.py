@@ -107,7 +107,7 @@ class Function(Frozen):
         """The answer at step 1, refused if it is not what it must be."""
         whole = self._answer(1, x, noise, lambda fault: ModelError(f"{self.name} {fault}; {_RULE}"))
         try:
-            few = self._called(1, x[..., -2:], None if noise is None else noise[..., -2:])
+            few = self._call(1, x[..., -2:], None if noise is None else noise[..., -2:])
             alike = np.allclose(few, whole[..., -2:], rtol=1e-9, atol=1e-12)
         except Exception:
             alike = False
@@ -117,7 +117,7 @@ class Function(Frozen):
 
     def _answer(self, k: int, x: Array, noise: Array | None, error: Callable[[str], Exception]) -> Array:
         try:
-            answer = np.asarray(self._called(k, x, noise), dtype=float)
+            answer = np.asarray(self._call(k, x, noise), dtype=float)
         except Exception as caught:
             raise error(f"raised {type(caught).__name__} on points of shape {x.shape}") from None
         if answer.shape != self._shape(x):
@@ -126,7 +126,7 @@ class Function(Frozen):
             raise error("gave a number that is not finite")
         return answer
 
-    def _called(self, k: int, x: Array, noise: Array | None) -> Any:
+    def _call(self, k: int, x: Array, noise: Array | None) -> Any:
         arguments = (x, k) if self._takes_k else (x,)
         return self.function(*arguments, noise=noise) if self.noisy else self.function(*arguments)
 
@@ -172,14 +172,14 @@ class System(NamedTuple):
         """Numbers in the state."""
         return self.move.dim
 
-    def begun(self, z: Array) -> Array:
+    def begin(self, z: Array) -> Array:
         """X_0 from standard normals (n, N)."""
         if not isinstance(self.initial, np.ndarray):
             return push(self.initial, z)
         points = np.repeat(self.initial[:, None], z.shape[1], axis=1)
         return points[0] if self.states == 1 else points
 
-    def moved(self, k: int, x: Array, z: Array) -> Array:
+    def advance(self, k: int, x: Array, z: Array) -> Array:
         """X_k from X_{k-1} and the standard normals that make the noise."""
         w = push(self.process, z)
         return self.move.at(k, x, w) if self.move.noisy else self.move.at(k, x) + w
@@ -193,12 +193,12 @@ class System(NamedTuple):
         """Numbers in the process noise."""
         return dimension(self.process)
 
-    def simulated(self, T: int, n: int, rng: np.random.Generator) -> Simulated:
+    def simulate(self, T: int, n: int, rng: np.random.Generator) -> Simulated:
         """N sequences of T steps of the model itself."""
         X, Y = np.empty((T, self.states, n)), np.empty((T, self.noise.dim, n))
-        x = self.begun(rng.standard_normal((self.states, n)))
+        x = self.begin(rng.standard_normal((self.states, n)))
         for k in range(1, T + 1):
-            x = self.moved(k, x, rng.standard_normal((self.inputs, n)))
+            x = self.advance(k, x, rng.standard_normal((self.inputs, n)))
             X[k - 1] = x
             Y[k - 1] = self.read.at(k, x) + push(self.noise.law, rng.standard_normal((self.noise.dim, n)))
         return Simulated(X, Y)
@@ -439,24 +439,24 @@ class ParticleFilter(Frozen):
     def start(self) -> Cloud:
         """Points drawn from the law of X_0."""
         n, N = self.system.states, self.count
-        return self._settled(0, self.system.begun(self.dice.normals("start", 0, (n, N), n)), np.full(N, -math.log(N)))
+        return self._resample(0, self.system.begin(self.dice.normals("start", 0, (n, N), n)), np.full(N, -math.log(N)))
 
     def ahead(self, state: Cloud) -> Ahead:
         """Every point moved."""
         k, x, log_weights = state[0] + 1, state[1], state[2]
         z = self.dice.normals("moves", k, (self.system.inputs, log_weights.size), self.system.states)
-        points = self.system.moved(k, x, z)
+        points = self.system.advance(k, x, z)
         return Ahead(points, log_weights, self.system.law(k, points, log_weights))
 
     def after(self, k: int, ahead: Ahead, log_weights: Array, y: Numbers) -> Cloud:
         """The points with the weights that the reading left them."""
-        return self._settled(k, ahead.points, log_weights)
+        return self._resample(k, ahead.points, log_weights)
 
     def without(self, k: int, ahead: Ahead) -> Cloud:
         """The points as they were moved."""
-        return self._settled(k, ahead.points, ahead.log_weights)
+        return self._resample(k, ahead.points, ahead.log_weights)
 
-    def _settled(self, k: int, points: Array, log_weights: Array) -> Cloud:
+    def _resample(self, k: int, points: Array, log_weights: Array) -> Cloud:
         """The points in their order in space, drawn anew if need be."""
         places = order(points)
         points, log_weights = points[..., places], log_weights[places]
@@ -724,7 +724,7 @@ class PointMassFilter(Frozen):
         """The law of X_0 on a grid."""
         if isinstance(self.system.initial, np.ndarray):
             N = self.count
-            return cloud(0, self.system.begun(np.empty((1, N))), np.full(N, -math.log(N)))
+            return cloud(0, self.system.begin(np.empty((1, N))), np.full(N, -math.log(N)))
         law = Smooth(self.system.initial, "initial")
         return self._grid(0, law.log_density, [law.extent])
 
@@ -854,7 +854,7 @@ def diagnose(model: Nonlinear, Y: ArrayLike) -> Diagnosis:
     readings = _record(Y, model.dim)
     rng = np.random.default_rng(0)
     exact = model.method == "point-mass"
-    twin = model.using(points=2 * model.points) if exact else model.keyed(model.twin_key)
+    twin = model.with_method(points=2 * model.points) if exact else model.with_key(model.twin_key)
     state, other = model.start(), twin.start()
     out = np.full((3, len(readings)), np.nan)
     for k, row in enumerate(readings):
@@ -865,7 +865,7 @@ def diagnose(model: Nonlinear, Y: ArrayLike) -> Diagnosis:
         p, q = model.predict(state), twin.predict(other)
         kl = divergence(q, p, rng) if exact else 0.25 * (divergence(p, q, rng) + divergence(q, p, rng))
         loglik = p.logpdf(y)
-        state, ess = model.seen(state, y)
+        state, ess = model.observe(state, y)
         other = twin.update(other, y)
         out[:, k] = ess, loglik, kl
     return Diagnosis(*out)
@@ -877,7 +877,7 @@ def residual(model: Nonlinear, T: int, sequences: int, rng: np.random.Generator)
     Y = model.simulate(T, n=sequences, rng=rng).Y
     totals = np.empty(sequences)
     for j in range(sequences):
-        mine, true = model.keyed(rng.bytes(32)), reference.keyed(rng.bytes(32))
+        mine, true = model.with_key(rng.bytes(32)), reference.with_key(rng.bytes(32))
         state, better, total = mine.start(), true.start(), 0.0
         for row in Y[:, :, j]:
             total += divergence(true.predict(better), mine.predict(state), rng)
@@ -889,14 +889,14 @@ def residual(model: Nonlinear, T: int, sequences: int, rng: np.random.Generator)
 
 def _reference(model: Nonlinear) -> tuple[Nonlinear, str]:
     if model.method == "point-mass":
-        return model.using(points=2 * model.points), f"against a grid of {2 * model.points} points"
+        return model.with_method(points=2 * model.points), f"against a grid of {2 * model.points} points"
     if model.states == 1 and not model.system.move.noisy:
         try:
-            return model.using(method="point-mass"), f"against a grid of {model.points} points"
+            return model.with_method(method="point-mass"), f"against a grid of {model.points} points"
         except ModelError:
             pass  # process noise with atoms or without quantiles: no density to put on a grid
     many = _MORE * model.particles
-    return model.using(particles=many), f"against {many} particles"
+    return model.with_method(particles=many), f"against {many} particles"
 
 
 def _record(Y: ArrayLike, dim: int) -> Array:
@@ -952,7 +952,7 @@ class Nonlinear(Frozen):
     >>> z = us.whiten([1.0, 2.0, 3.0], sensor)
     >>> us.colour(z, sensor).round(9).tolist()
     [1.0, 2.0, 3.0]
-    >>> exact = sensor.using(method="point-mass")
+    >>> exact = sensor.with_method(method="point-mass")
     >>> bool(abs(us.whiten([1.0, 2.0, 3.0], exact) - z).max() < 0.05)
     True
     """
@@ -1000,9 +1000,9 @@ class Nonlinear(Frozen):
         return f"Nonlinear(states={self.states}, dim={self.dim}, {size})"
 
     def __reduce__(self) -> tuple[Callable[[], Nonlinear], tuple[()]]:
-        return partial(Nonlinear, **self._given()), ()
+        return partial(Nonlinear, **self._own_arguments()), ()
 
-    def _given(self) -> dict[str, Any]:
+    def _own_arguments(self) -> dict[str, Any]:
         parts = self._system
         return {
             "move": parts.move.function,
@@ -1016,14 +1016,18 @@ class Nonlinear(Frozen):
             "key": self._dice.key,
         }
 
-    def keyed(self, key: bytes) -> Nonlinear:
+    def with_key(self, key: bytes) -> Nonlinear:
         """The same model with its randomness from another key, 16 to 64 bytes and secret."""
-        return Nonlinear(**{**self._given(), "key": key})
+        return Nonlinear(**{**self._own_arguments(), "key": key})
 
-    def using(self, *, method: str | None = None, particles: int | None = None, points: int | None = None) -> Nonlinear:
+    def with_method(
+        self, *, method: str | None = None, particles: int | None = None, points: int | None = None
+    ) -> Nonlinear:
         """The same model, computed otherwise: by another method or with another number of points."""
         changes = {"method": method, "particles": particles, "points": points}
-        return Nonlinear(**{**self._given(), **{name: value for name, value in changes.items() if value is not None}})
+        return Nonlinear(
+            **{**self._own_arguments(), **{name: value for name, value in changes.items() if value is not None}}
+        )
 
     @property
     def twin_key(self) -> bytes:
@@ -1047,13 +1051,13 @@ class Nonlinear(Frozen):
 
     def update(self, state: Cloud, y: Numbers) -> Cloud:
         """Weights times likelihood; then particles are drawn anew if few still count, or the grid is laid anew."""
-        return self.seen(state, y)[0]
+        return self.observe(state, y)[0]
 
     def skip(self, state: Cloud) -> Cloud:
         """The move alone."""
         return self._filter.without(state[0] + 1, self._ahead(state))
 
-    def seen(self, state: Cloud, y: Numbers) -> tuple[Cloud, float]:
+    def observe(self, state: Cloud, y: Numbers) -> tuple[Cloud, float]:
         """The state after a reading, as `update` gives it, and the effective sample size that its weights left."""
         ahead, k = self._ahead(state), state[0] + 1
         if not np.isfinite(np.asarray(y, dtype=float)).all():
@@ -1081,7 +1085,7 @@ class Nonlinear(Frozen):
 
         `rng` is a numpy Generator or a seed; None draws afresh.
         """
-        return self._system.simulated(_count("T", T, 1), _count("n", n, 1), np.random.default_rng(rng))
+        return self._system.simulate(_count("T", T, 1), _count("n", n, 1), np.random.default_rng(rng))
 
     def diagnose(self, Y: ArrayLike) -> Diagnosis:
         """How the points fare on a record: effective sample size, log-likelihood and divergence, by reading.
@@ -1112,7 +1116,7 @@ class Nonlinear(Frozen):
     def _check_functions(self) -> None:
         """Move and read, tried on the first step."""
         parts, N = self._system, max(self.particles, 8)
-        x = parts.begun(self._dice.normals("start", 0, (parts.states, N), parts.states))
+        x = parts.begin(self._dice.normals("start", 0, (parts.states, N), parts.states))
         noise = push(parts.process, self._dice.normals("moves", 1, (parts.inputs, N), parts.states))
         moved = parts.move.check(x, noise if parts.move.noisy else None)
         parts.read.check(moved if parts.move.noisy else moved + noise)

@@ -133,12 +133,12 @@ class Quantised(Frozen):
         return f"Quantised({self.model!r}, {self.method})"
 
     def __reduce__(self) -> tuple[Callable[[], Quantised], tuple[()]]:
-        return partial(Quantised, **self.given), ()
+        return partial(Quantised, **self.arguments), ()
 
     @property
-    def given(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         """The arguments that make the same model again."""
-        return {"model": self.model, **self.grid.given, "method": self._method}
+        return {"model": self.model, **self.grid.arguments, "method": self._method}
 
     @property
     def steps(self) -> int | None:
@@ -178,7 +178,7 @@ class Quantised(Frozen):
         filtered = Filtered(*state[:3])
         y = self.linear.predict(filtered).value(z)
         after = self.linear.update(filtered, y)
-        released = self.grid.channels[0].rounded(y) if self.dim == 1 else self.grid.rounded(np.asarray(y))
+        released = self.grid.channels[0].round(y) if self.dim == 1 else self.grid.round(np.asarray(y))
         return CellState(after.k, freeze(after.mean), freeze(after.cov)), released
 
     def residual(self, T: int, *, sequences: int = 16, rng: Seed = None) -> Residual:
@@ -262,12 +262,12 @@ class OnGrid(Frozen, Generic[State]):
         return f"OnGrid({self.model!r})"
 
     def __reduce__(self) -> tuple[Callable[[], OnGrid], tuple[()]]:
-        return partial(OnGrid, **self.given), ()
+        return partial(OnGrid, **self.arguments), ()
 
     @property
-    def given(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         """The arguments that make the same model again."""
-        return {"model": self.model, **self.grid.given}
+        return {"model": self.model, **self.grid.arguments}
 
     @property
     def steps(self) -> int | None:

@@ -644,12 +644,14 @@ def drifts(linear: GaussMarkov, grid: Rounding, early: int, late: int) -> bool:
     return False
 
 
-def settled_by(linear: GaussMarkov, grid: Rounding, first: int, T: int) -> int:
+def settling_time(linear: GaussMarkov, grid: Rounding, first: int, T: int) -> int:
     """The reading, at least the `first` and at most T, from which on readings do not drift in a way that counts.
 
     >>> slow = GaussMarkov(A=0.999, C=1.0, Q=0.01, R=0.1, b=0.05, mean0=0.0, cov0=0.1)
-    >>> settled_by(slow, Rounding(1, step=0.1), 100, 5000), settled_by(slow, Rounding(1, 0.1, high=30.0), 100, 50000)
-    (100, 6400)
+    >>> settling_time(slow, Rounding(1, step=0.1), 100, 5000)
+    100
+    >>> settling_time(slow, Rounding(1, 0.1, high=30.0), 100, 50000)
+    6400
     """
     if first >= T or not drifts(linear, grid, first // 2, T):
         return first
@@ -659,7 +661,7 @@ def settled_by(linear: GaussMarkov, grid: Rounding, first: int, T: int) -> int:
     return min(time, T)
 
 
-def saturated(linear: GaussMarkov, grid: Rounding) -> bool:
+def is_saturated(linear: GaussMarkov, grid: Rounding) -> bool:
     """Whether the first reading is as good as certain: every channel far beyond an end of its range."""
     mean, sd = _readings(linear, 1)
     far = _BEYOND * sd
@@ -705,9 +707,9 @@ def residual(
         if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < least:
             raise ModelError(f"{name} = {count!r}; it must be a whole number of at least {least}")
     generator = np.random.default_rng(rng)
-    simulated = min(T, _settling(linear)) if linear.constant else T
+    simulated = min(T, _settling_time(linear)) if linear.constant else T
     # point masses are right wherever readings drift to
-    rest = settled_by(linear, grid, simulated, T) if method == "moments" else simulated
+    rest = settling_time(linear, grid, simulated, T) if method == "moments" else simulated
     if rest > simulated >= T // 2:
         simulated = rest = T
     truth, name = _truth(linear, grid)
@@ -736,7 +738,7 @@ def _around(
     """Mean divergence of a reading around a later time: at the end of a block, when the filters have settled."""
     before, counted = readings // 3, readings // 6
     begun = start_at(linear, max(0, int(time) - before))
-    if saturated(begun, grid):
+    if is_saturated(begun, grid):
         return 0.0
     makers = _truth(begun, grid)[0], contender(begun, grid, method)
     return float(_divergences(begun, grid, makers, before + counted, rng)[0, before:].mean())
@@ -832,7 +834,7 @@ def _divergences(
             p = width * true.masses(i, edges)
             for row, each in zip(out, used, strict=True):
                 row[k] += _divergence(p, width * each.masses(i, edges)[0])
-            released = float(channel.rounded(float(y[i])))
+            released = float(channel.round(float(y[i])))
             for each in filters:
                 each.see(i, released)
         for each in filters:
@@ -870,7 +872,7 @@ def _kl(p: Array, q: Array) -> float:
     return float(np.where(np.abs(t) < 1e-3, q * near, far).sum())
 
 
-def _settling(linear: GaussMarkov) -> int:
+def _settling_time(linear: GaussMarkov) -> int:
     """Readings to simulate: three times as many as the covariance needs to settle to a thousandth."""
     state: Filtered = linear.start()
     for k in range(1, _MOST // 3):

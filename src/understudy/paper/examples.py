@@ -404,7 +404,7 @@ def best_guess(design: us.Design, settings: Settings) -> tuple[float, int]:
     return wrong / N, N
 
 
-def redrawn(settings: Settings) -> float:
+def redrawing_error(settings: Settings) -> float:
     """Share of the day's readings at which an adversary has the true occupancy, were ~theta drawn at every reading.
 
     Each draw has the leakage that the schedule has above. The adversary reads each ~theta_k off the output, and
@@ -433,7 +433,7 @@ def compute_schedule(settings: Settings) -> Outcome:
     design = randomizer()
     error, N = best_guess(design, settings)
     settings.progress(0.8)
-    careless = redrawn(settings)
+    careless = redrawing_error(settings)
     settings.progress(1.0)
     overlap = float((np.array(path(TRUE)) == np.array(path(PLAYED)))[1:].mean())
     numbers: dict[str, float] = {

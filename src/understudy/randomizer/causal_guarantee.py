@@ -686,17 +686,17 @@ class Wrong(NamedTuple):
     smoothing: float
 
 
-def planned(beliefs: Beliefs, how: str) -> Plan:
+def make_plan(beliefs: Beliefs, how: str) -> Plan:
     """Whole turns of the matrices, after and before margins that follow the mixing of the chain as far as they may.
 
-    >>> planned(Beliefs([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], [[0, 1], [1, 0]], slope=2.0), "exact")
+    >>> make_plan(Beliefs([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], [[0, 1], [1, 0]], slope=2.0), "exact")
     Plan(first=32, last=79, decisions=110, sequences=512, settled=True)
     """
     few = how in ("exact", "merged")  # few beliefs occur, so that kernels are at hand
     work, inside = (200_000, 48) if few else (20_000, 24)
     turn = beliefs.period
     inside = -(-inside // turn) * turn
-    wanted = mixing(beliefs.transitions)
+    wanted = mixing_time(beliefs.transitions)
     longest = max(_NEAREST, (work // (2 * _FEW) - inside) // 2)
     margin = -(-int(min(max(wanted, _NEAREST), longest)) // turn) * turn
     decisions = 2 * margin + inside
@@ -704,10 +704,10 @@ def planned(beliefs: Beliefs, how: str) -> Plan:
     return Plan(margin + 1, margin + inside, decisions, sequences, wanted <= margin)
 
 
-def mixing(transitions: Array) -> float:
+def mixing_time(transitions: Array) -> float:
     """Decisions over which the second eigenvalue of the chain falls to a thousandth; infinite if it never does.
 
-    >>> mixing(np.array([[[0.95, 0.05], [0.05, 0.95]]])), mixing(np.eye(2)[None])
+    >>> mixing_time(np.array([[[0.95, 0.05], [0.05, 0.95]]])), mixing_time(np.eye(2)[None])
     (66, inf)
     """
     turn = transitions[0] if len(transitions) == 1 else np.linalg.multi_dot(list(transitions))
@@ -722,7 +722,7 @@ def wrong(beliefs: Beliefs, plan: Plan) -> Wrong:
     """The least shares of wrong guesses of the exact adversaries, each too good once in a million at most.
 
     >>> beliefs = Beliefs([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], [[0, 1], [1, 0]], slope=2.0)
-    >>> [round(share, 3) for share in wrong(beliefs, planned(beliefs, "exact"))]
+    >>> [round(share, 3) for share in wrong(beliefs, make_plan(beliefs, "exact"))]
     [0.115, 0.109]
     """
     if beliefs.slope == 0.0:  # the draws leak nothing, and nothing is random
@@ -853,10 +853,10 @@ class CausalCard(PrivacyCard):
         if self.decisions_per_day is not None and self.per_day is not None and self.first_day is not None:
             note = text.per_day_note(self.first_day)
             found.append(say.leakage("per_day", self.per_day, note, self.decisions_per_day))
-        return (*self._of_estimated, *found)
+        return (*self._estimation_measures, *found)
 
     @property
-    def _of_estimated(self) -> tuple[Measure, ...]:
+    def _estimation_measures(self) -> tuple[Measure, ...]:
         """What a bound on the probability of a wrong path leaves: e - eps."""
         if self.holds or self.wrong_path is None:
             return ()
@@ -866,7 +866,7 @@ class CausalCard(PrivacyCard):
     @property
     def scopes(self) -> tuple[Scope, ...]:
         """What is guaranteed of a sequence, of a day and of a decision."""
-        left = self._of_estimated
+        left = self._estimation_measures
         return self._setting.scopes(self.rate, self.first_charge, self.per_day, left[0].shown if left else "")
 
     @property
@@ -1027,7 +1027,7 @@ def causal_card(
             raise DesignError(f"wrong_path = {wrong_path!r}; it must be a probability, from 0 to 1")
         wrong_path = float(wrong_path)
     b = design.beliefs
-    plan = planned(b, design.long_run.how)
+    plan = make_plan(b, design.long_run.how)
     found = wrong(b, plan)
     kernel = b.kernel(b.prior.tolist())
     return CausalCard(

@@ -24,7 +24,7 @@ import numpy as np
 
 from understudy._types import Array
 from understudy.errors import StoredFileError
-from understudy.randomizer.solver import FORBIDDEN, TOLERANCE, Solution, closed, information, kernels, view, within
+from understudy.randomizer.solver import FORBIDDEN, TOLERANCE, Solution, information, is_closed, kernels, view, within
 
 _STEPS = 40  # of q, at most
 _LIFT = 2.0**600  # costs too small to divide by are multiplied by this
@@ -115,7 +115,7 @@ def prove(cost: Array, p: Array, kernel: Array, budget: float, slope: float, ite
     else:
         bound = 0.0
     bound = min(bound, excess)
-    optimal = closed(excess, bound, rounding)
+    optimal = is_closed(excess, bound, rounding)
     leakage = information(p, P.reshape(-1))
     solution = Solution(kernel, lowest, scale * excess, scale * bound, leakage, iterations, optimal, slope)
     return Proof(solution, scale * rounding)

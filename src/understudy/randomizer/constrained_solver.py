@@ -57,7 +57,7 @@ from understudy.randomizer.constraints import (
     PointwiseLeakage,
     Same,
     TotalVariation,
-    shown,
+    describe,
 )
 from understudy.randomizer.inverse import costs_at_most, follow_curve, least_leakage
 from understudy.randomizer.solver import FORBIDDEN, Multipliers, Solution, bounds_of, information, minimise, within
@@ -924,12 +924,12 @@ def reduce_problem(
         columns = np.flatnonzero(free[rows].all(axis=0))
         if columns.size == 0:
             raise InfeasibleError(
-                f"{shown(strict[0])} with forbidden pairs: every pseudo value is forbidden to some value, and local "
+                f"{describe(strict[0])} with forbidden pairs: every pseudo value is forbidden to some value, and local "
                 "differential privacy needs one that all may draw"
             )
         free[rows] &= np.isin(np.arange(n), columns)
     allowed = free.copy()
-    gone, forcing = _forced(p, rows, constraints, free)
+    gone, forcing = _find_forced(p, rows, constraints, free)
     free[rows] &= ~gone
     for i in np.flatnonzero(~free.any(axis=1)).tolist():
         others = [k for k in rows if not allowed[k, allowed[i]].all()]
@@ -983,19 +983,19 @@ def _floor(constraints: Sequence[Constraint], cost: Array, free: Mask, names: Na
         close = abs(n * most.at_least - 1.0) < 1e-9
         told = f"{least / _UNIT!r} (in whole numbers of 2^-53)" if close else f"{least / _UNIT:.6g}"
         raise InfeasibleError(
-            f"{shown(most)}: {n} probabilities of at least {told} sum to more than 1; "
+            f"{describe(most)}: {n} probabilities of at least {told} sum to more than 1; "
             f"at most {_UNIT // n / _UNIT!r} can be asked"
         )
     if not free.all():
         i, j = np.argwhere(~free)[0].tolist()
         raise InfeasibleError(
-            f"{shown(most)}: {names.row(i)} may not draw {names.column(j)} ({_because(cost[i, j])}), and is asked to; "
-            "a floor and forbidden pairs do not go together"
+            f"{describe(most)}: {names.row(i)} may not draw {names.column(j)} ({_because(cost[i, j])}), and is asked "
+            "to; a floor and forbidden pairs do not go together"
         )
     return least / _UNIT
 
 
-def _forced(p: Array, rows: list[int], constraints: Sequence[Constraint], free: Mask) -> tuple[Mask, list[str]]:
+def _find_forced(p: Array, rows: list[int], constraints: Sequence[Constraint], free: Mask) -> tuple[Mask, list[str]]:
     """Columns that nobody can draw because of those to whom they are forbidden, and the constraints that say so.
 
     With a pointwise leakage max_i P_ij <= e^L r_j <= e^L (probability of those who may draw j) max_i P_ij. Where
@@ -1006,11 +1006,11 @@ def _forced(p: Array, rows: list[int], constraints: Sequence[Constraint], free: 
         if isinstance(one, PointwiseLeakage):
             share = (np.where(free[rows], p[rows][:, None], 0.0)).sum(axis=0) / p[rows].sum()
             gone |= math.exp(one.nats) * share < 1.0 - 1e-12
-            forcing.append(shown(one))
+            forcing.append(describe(one))
         elif isinstance(one, ErrorAtLeast) and _guessless(one, p):
             if one.error >= 1.0 - float(p.max()) / math.fsum(p):
                 gone |= ~free[int(p.argmax())]
-            forcing.append(shown(one))
+            forcing.append(describe(one))
     return gone, forcing
 
 
@@ -1042,9 +1042,9 @@ def _groups(p: Array, constraints: Sequence[Constraint], budget: float) -> tuple
         elif isinstance(one, ErrorAtLeast):
             if _guessless(one, p):
                 # values that are likeliest alike are drawn alike
-                join(np.flatnonzero(p == p.max()), f"{shown(one)}, where nothing may be gained by a guess")
+                join(np.flatnonzero(p == p.max()), f"{describe(one)}, where nothing may be gained by a guess")
         elif one.measure and one.limit == 0.0:
-            join(there, shown(one))
+            join(there, describe(one))
     found: dict[int, list[int]] = {}
     for i, h in enumerate(home.tolist()):
         found.setdefault(h, []).append(i)
@@ -1076,7 +1076,7 @@ def _attainable(one: ErrorAtLeast, p: Array) -> ErrorAtLeast:
         return one
     nearest = float(most)
     if one.error > nearest + _ERROR_ROUNDING:
-        raise InfeasibleError(f"{shown(one)}; {_too_much(nearest)}")
+        raise InfeasibleError(f"{describe(one)}; {_too_much(nearest)}")
     return ErrorAtLeast(nearest if Fraction(nearest) <= most else math.nextafter(nearest, 0.0))
 
 
@@ -1168,7 +1168,7 @@ class Problem:
         if self.budget < math.inf and len(self.p) > 1 and not within(self.prior, P.reshape(-1), self.budget):
             return False
         self._exact = Exact(self.prior, P) if self._exact is None else self._exact.of(P)
-        return all(one.kept(self._exact, spare) for one in self.constraints)
+        return all(one.holds_exactly(self._exact, spare) for one in self.constraints)
 
     def certify(self, kernel: Array, bound: float, by: Multipliers, P: Array | None = None) -> Solution:
         """The solution that a kernel of the groups is, or one of all values, with a bound on the scaled cost."""
@@ -1187,7 +1187,7 @@ class Problem:
         weights = np.broadcast_to(self.prior[:, None], P.shape)[drawn]
         return math.fsum((weights * P[drawn] * self.left.dear[drawn]).tolist())
 
-    def expected(self, P: Array) -> float:
+    def expected_cost(self, P: Array) -> float:
         """The scaled cost of a kernel of the groups."""
         return float((self.p[:, None] * self.L * P).sum())
 
@@ -1287,13 +1287,13 @@ class Problem:
         least = interior_point(program, X, Goal(0.0, 1.0), enough=0.9 * self.budget)
         if least.value < self.budget * (1.0 - 1e-9):
             return least.X
-        named = [shown(one) for one in self.constraints if one.measure]
+        named = [describe(one) for one in self.constraints if one.measure]
         raise InfeasibleError(
             f"leakage = {self.budget:.6g} nats; {' and '.join(['the forbidden pairs', *named])} need at least "
             f"{max(least.bound, 0.0):.6g} nats"
         )
 
-    def least_telling(self) -> tuple[Solution, float]:
+    def least_information(self) -> tuple[Solution, float]:
         """The kernel of least information, where forbidden pairs let none be without; and nats that none goes below."""
         found, program = self._with_pairs(self._least_information)
         kernel = make_exact(found.P, found.inner, program.floor, self.check)
@@ -1321,7 +1321,7 @@ class Problem:
         priced = find_prices(found.vertex)
         if not priced.spare:
             return first
-        check, dear = check or self.check, self.expected(found.P)
+        check, dear = check or self.check, self.expected_cost(found.P)
         kernel = self._exactly(program, least_telling_optimum(program, found.vertex, priced), dear, check)
         if kernel is None and has_less_telling_optimum(program, found.vertex, priced):
             kernel = self._least_bare(program, dear, check)
@@ -1338,10 +1338,10 @@ class Problem:
             return None
         Q = _clean(P, _NOISE)
         dear = max(dear, _NO_COST)
-        if self.expected(Q) > dear * (1.0 + 0.1 * TIE):
+        if self.expected_cost(Q) > dear * (1.0 + 0.1 * TIE):
             return None
         kernel = make_exact(Q, self.inner(program, Q), program.floor, check)
-        return kernel if kernel is not None and self.expected(kernel) <= dear * (1.0 + 0.5 * TIE) else None
+        return kernel if kernel is not None and self.expected_cost(kernel) <= dear * (1.0 + 0.5 * TIE) else None
 
     def _least_bare(self, program: Program, dear: float, check: Check) -> Array | None:
         """The kernel of least information at this cost without the constraints, if it keeps them (5 x quicker)."""
@@ -1359,7 +1359,7 @@ class Problem:
         of least information among the cheapest. The interior-point method finds it, and a linear program close by puts
         it back among the cheapest to the last digits.
         """
-        m, dear = len(self.p), self.expected(found.P)
+        m, dear = len(self.p), self.expected_cost(found.P)
 
         def weigh(weight: float, program: Program) -> Answer:
             least = dear if dear > _NO_COST else 1.0
@@ -1418,8 +1418,10 @@ class Problem:
             rest = [other for other in self.constraints if other is not one]
             with suppress(InfeasibleError):
                 if one.measure and solve_linear(Problem(self.cost, self.prior, rest, self.budget).program()):
-                    blamed.append(shown(one))
-        kinds = [type(one).__name__ if isinstance(one, (Forbidden, Same)) else shown(one) for one in self.constraints]
+                    blamed.append(describe(one))
+        kinds = [
+            type(one).__name__ if isinstance(one, (Forbidden, Same)) else describe(one) for one in self.constraints
+        ]
         pairs = "" if self.allowed.all() else " with the forbidden pairs"
         return InfeasibleError(f"{' and '.join(blamed or dict.fromkeys(kinds))} cannot be kept{how}{pairs}; allow more")
 
@@ -1482,7 +1484,7 @@ def least_leakage_within(
         least = Problem(cost, p, constraints, 0.0).solve()._replace(leakage=0.0)
         proven = 0.0
     except InfeasibleError:
-        least, proven = problem.least_telling()
+        least, proven = problem.least_information()
     if affordable(least.kernel):
         return least, proven
     best = problem.tie_break(cheapest, check)

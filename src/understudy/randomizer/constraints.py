@@ -33,7 +33,7 @@ from numpy.typing import ArrayLike
 from understudy import text
 from understudy._types import Array, Json, Plain, Value
 from understudy.errors import DesignError, StoredFileError
-from understudy.randomizer.measures import checked_kernel
+from understudy.randomizer.measures import check_kernel
 from understudy.randomizer.solver import as_prior
 from understudy.serialize import truth, value_from_plain, value_to_plain
 
@@ -51,7 +51,7 @@ class Exact:
     __slots__ = ("columns", "kernel", "one", "rows", "there", "total", "weights")
 
     def __init__(self, prior: ArrayLike, kernel: ArrayLike) -> None:
-        P = checked_kernel(kernel)
+        P = check_kernel(kernel)
         parts = [Fraction(x) for x in as_prior(prior, len(P)).tolist()]
         common = math.lcm(*(x.denominator for x in parts))
         self.weights = [int(x * common) for x in parts]
@@ -116,10 +116,10 @@ class Constraint:
         """
         exact = Exact(prior, kernel)
         m, n = exact.kernel.shape
-        placed = self.placed(range(m) if values is None else values, range(n) if pseudo is None else pseudo)
-        return placed.kept(exact)
+        placed = self.by_position(range(m) if values is None else values, range(n) if pseudo is None else pseudo)
+        return placed.holds_exactly(exact)
 
-    def kept(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
+    def holds_exactly(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
         """Whether a kernel keeps it, with a share of the limit to spare; rows and columns by position."""
         raise NotImplementedError
 
@@ -152,7 +152,7 @@ class Constraint:
         truth("positions", given.get("positions", False))
         return kind(**given)
 
-    def placed(self, values: Sequence[Value], pseudo: Sequence[Value]) -> Constraint:
+    def by_position(self, values: Sequence[Value], pseudo: Sequence[Value]) -> Constraint:
         """The same with rows and columns by their positions; a `DesignError` where one is not there."""
         return self
 
@@ -231,7 +231,7 @@ class LocalDP(Constraint):
         """The constraint as a sentence."""
         return text.local_dp_words(self.epsilon)
 
-    def kept(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
+    def holds_exactly(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
         """Whether a kernel keeps it."""
         E = exponential(self.epsilon, spare)
         return all(max(x) * E.denominator <= min(x) * E.numerator for x in exact.columns)
@@ -256,7 +256,7 @@ class MaximalLeakage(Constraint):
         """The constraint as a sentence."""
         return text.maximal_leakage_words(self.nats)
 
-    def kept(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
+    def holds_exactly(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
         """Whether a kernel keeps it."""
         return bool(sum(map(max, exact.columns)) <= exponential(self.nats, spare) * exact.one)
 
@@ -280,7 +280,7 @@ class PointwiseLeakage(Constraint):
         """The constraint as a sentence."""
         return text.pointwise_leakage_words(self.nats)
 
-    def kept(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
+    def holds_exactly(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
         """Whether a kernel keeps it."""
         E = exponential(self.nats, spare)
         w = [exact.weights[i] for i in exact.there]
@@ -308,7 +308,7 @@ class TotalVariation(Constraint):
         """The constraint as a sentence."""
         return text.total_variation_words(self.at_most)
 
-    def kept(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
+    def holds_exactly(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
         """Whether a kernel keeps it."""
         limit = Fraction(self.at_most) * (1 - spare) * exact.one
         P = exact.kernel[exact.there]
@@ -343,7 +343,7 @@ class ErrorAtLeast(Constraint):
         """The constraint as a sentence."""
         return text.error_constraint_words(self.error)
 
-    def kept(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
+    def holds_exactly(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
         """Whether a kernel keeps it."""
         w = [exact.weights[i] for i in exact.there]
         right = sum(max(map(int.__mul__, w, x)) for x in exact.columns)
@@ -370,7 +370,7 @@ class Floor(Constraint):
         """The constraint as a sentence."""
         return f"Every value draws every pseudo value with probability {self.at_least:.6g} or more."
 
-    def kept(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
+    def holds_exactly(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
         """Whether a kernel keeps it."""
         return min(map(min, exact.rows)) >= Fraction(self.at_least) * exact.one
 
@@ -404,7 +404,7 @@ class Forbidden(Constraint):
         """The constraint as a sentence."""
         return text.forbidden_words(self.pairs, self.positions)
 
-    def placed(self, values: Sequence[Value], pseudo: Sequence[Value]) -> Constraint:
+    def by_position(self, values: Sequence[Value], pseudo: Sequence[Value]) -> Constraint:
         """By positions, checked."""
         rows, columns = (range(len(values)), range(len(pseudo))) if self.positions else (values, pseudo)
         found = tuple(
@@ -413,7 +413,7 @@ class Forbidden(Constraint):
         )
         return Forbidden(found, positions=True)
 
-    def kept(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
+    def holds_exactly(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
         """Whether a kernel keeps it."""
         return all(exact.rows[i][j] == 0 for i, j in self.pairs)
 
@@ -448,12 +448,12 @@ class Same(Constraint):
         """The constraint as a sentence."""
         return text.same_words(self.groups, self.positions)
 
-    def placed(self, values: Sequence[Value], pseudo: Sequence[Value]) -> Constraint:
+    def by_position(self, values: Sequence[Value], pseudo: Sequence[Value]) -> Constraint:
         """By positions, checked."""
         rows: Sequence[Value] = range(len(values)) if self.positions else values
         return Same(tuple(tuple(position("Same", a, rows, "value") for a in g) for g in self.groups), positions=True)
 
-    def kept(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
+    def holds_exactly(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
         """Whether a kernel keeps it."""
         return all(exact.rows[i] == exact.rows[group[0]] for group in self.groups for i in group)
 
@@ -471,7 +471,7 @@ class Multiples(Constraint):
         """The constraint as a sentence."""
         return f"Every probability is a multiple of 1/{self.of}."
 
-    def kept(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
+    def holds_exactly(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
         """Whether a kernel keeps it."""
         return all(x * self.of % exact.one == 0 for row in exact.rows for x in row)
 
@@ -486,10 +486,10 @@ STORED: dict[str, type[Constraint]] = {**KINDS, Multiples.name: Multiples}
 """What a stored design may hold."""
 
 
-def shown(constraint: Constraint) -> str:
+def describe(constraint: Constraint) -> str:
     """A constraint as it was written, for messages.
 
-    >>> shown(LocalDP(1.0)), shown(Same([[0, 1]]))
+    >>> describe(LocalDP(1.0)), describe(Same([[0, 1]]))
     ('LocalDP(1.0)', 'Same(((0, 1),))')
     """
     first = fields(constraint)[0].name
@@ -512,7 +512,7 @@ class Price:
     at_most: float
 
     def __repr__(self) -> str:
-        return f"Price({shown(self.constraint)}, {self.price:.6g})"
+        return f"Price({describe(self.constraint)}, {self.price:.6g})"
 
 
 # How messages name rows and columns ----------------------------------------------------------------

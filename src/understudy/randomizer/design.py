@@ -67,9 +67,9 @@ from understudy.randomizer.constraints import (
     Names,
     Price,
     as_constraints,
-    shown,
+    describe,
 )
-from understudy.randomizer.guarantee import Guarantee, Released, released
+from understudy.randomizer.guarantee import Guarantee, Released, release_facts
 from understudy.randomizer.inverse import least_leakage, meets
 from understudy.randomizer.measures import capacity, entropy, mutual_information
 from understudy.randomizer.residual import Approximate, Charge, charge, rounded_up
@@ -475,7 +475,7 @@ class Design(AnyDesign):
 
     def _release_summary(self) -> Released:
         horizon = None if self.costs is None else self.costs.horizon
-        return released(self.release, self.floating, horizon)
+        return release_facts(self.release, self.floating, horizon)
 
     def price_of(self, constraint: Constraint) -> Price:
         """What one of the constraints costs: the distortion with it less that without it, and proven bounds.
@@ -492,7 +492,7 @@ class Design(AnyDesign):
                 f"price_of: {constraint!r} is no constraint; it must be one of the design's, as in Floor(0.05)"
             )
         if constraint not in self.constraints:
-            raise DesignError(f"{shown(constraint)} is no constraint of the design, so it has no price there")
+            raise DesignError(f"{describe(constraint)} is no constraint of the design, so it has no price there")
         rest = tuple(one for one in self.constraints if one != constraint)
         cost, p = np.array(self.cost), np.array(self.prior)
         without = solve_demand(cost, p, self.demand, self.family, self.costs, self.charge, rest)
@@ -878,7 +878,7 @@ def _effective_constraints(
     """
     name, wanted = demand
     given = [*constraints, *([ErrorAtLeast(_number(name, wanted))] if name == "error_at_least" else ())]
-    placed = [one.placed(*names) for one in given]
+    placed = [one.by_position(*names) for one in given]
     if leak is None:
         return tuple(placed)
     return tuple(
@@ -1354,7 +1354,7 @@ def _compare(
     coarse = any(isinstance(one, Multiples) for one in constraints)
     dearer = _DEARER_IN_MULTIPLES if coarse else _DEARER
     if (
-        not all(one.kept(exact) for one in kept)
+        not all(one.holds_exactly(exact) for one in kept)
         or (fresh.budget is not None and not inverse and spent > fresh.budget)
         or (
             inverse

@@ -98,7 +98,7 @@ def predictors(family: Family) -> Predictors:
         return _Hidden(members)
     if isinstance(whole, Quantised):
         # a path is quantised only if every member is, which mypy does not see; all have the filter of the path
-        members = [Quantised(m.linear, **whole.grid.given, method=whole.method) for m in members]  # type: ignore[attr-defined]
+        members = [Quantised(m.linear, **whole.grid.arguments, method=whole.method) for m in members]  # type: ignore[attr-defined]
     return _Members(members)
 
 

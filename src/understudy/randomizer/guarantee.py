@@ -78,7 +78,7 @@ class Released(NamedTuple):
         return found
 
 
-def released(release: Release, floating: Roundoff | None, horizon: int | None) -> Released:
+def release_facts(release: Release, floating: Roundoff | None, horizon: int | None) -> Released:
     """The facts about a release, for a card; over `horizon` readings, or a thousand."""
     T = horizon or 1000
     forms = " and ".join(dict.fromkeys(form.words for form in release.forms))
@@ -199,7 +199,7 @@ class Guarantee(PrivacyCard):
         Traceback (most recent call last):
         understudy.errors.DesignError: condition is 'hopeful'; it must be one of constant, path, estimated
         """
-        p, P = measures.checked(prior, kernel)
+        p, P = measures.check_prior_and_kernel(prior, kernel)
         if condition not in text.CONDITIONS:
             raise DesignError(f"condition is {condition!r}; it must be one of {', '.join(text.CONDITIONS)}")
         if budget is not None:

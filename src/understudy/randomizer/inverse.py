@@ -19,7 +19,7 @@ from understudy.randomizer.solver import (
     TOLERANCE,
     Solution,
     bounds_of,
-    least_told,
+    least_information,
     minimise,
 )
 
@@ -35,7 +35,7 @@ def least_leakage(cost: Array, p: Array, limit: float) -> tuple[Solution, float]
         raise InfeasibleError(
             f"distortion_at_most = {limit:.6g}; the least that any randomizer reaches is {everything.lowest:.6g}"
         )
-    nothing, proven = least_told(cost, p)
+    nothing, proven = least_information(cost, p)
     if meets(nothing, cost, p, limit):
         return nothing, proven
     if limit == everything.lowest:

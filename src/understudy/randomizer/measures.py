@@ -94,7 +94,7 @@ def mutual_information(prior: ArrayLike, kernel: ArrayLike) -> float:
     >>> mutual_information([0.1, 0.9], [[0.3, 0.7], [0.3, 0.7]])
     0.0
     """
-    p, P = _occurring(*checked(prior, kernel))
+    p, P = _drop_impossible(*check_prior_and_kernel(prior, kernel))
     # I = sum_i p_i KL(P_i || r)
     return math.fsum(p * _divergences(p, P)[0])
 
@@ -117,7 +117,7 @@ def bayes_error(prior: ArrayLike, kernel: ArrayLike) -> float:
     >>> bayes_error([0.5, 0.5], [[0.75, 0.25], [0.25, 0.75]])
     0.25
     """
-    p, P = _occurring(*checked(prior, kernel))
+    p, P = _drop_impossible(*check_prior_and_kernel(prior, kernel))
     W = p[:, None] * P
     # all that is not guessed, added up: no difference from 1, so small errors keep their digits
     W[W.argmax(axis=0), np.arange(W.shape[1])] = 0.0
@@ -225,7 +225,7 @@ def pointwise_maximal_leakage(prior: ArrayLike, kernel: ArrayLike) -> Pointwise:
     >>> pointwise_maximal_leakage([0.5, 0.5], [[0.9, 0.1, 0.0], [0.9, 0.0, 0.1]]).worst == math.log(2)
     True
     """
-    p, P = _occurring(*checked(prior, kernel))
+    p, P = _drop_impossible(*check_prior_and_kernel(prior, kernel))
     r, delta = _deviations(p, P)
     comes = r > 0.0
     leakage = np.full(r.shape, math.nan)
@@ -245,7 +245,7 @@ def min_entropy_leakage(prior: ArrayLike, kernel: ArrayLike) -> float:
     >>> min_entropy_leakage([0.9, 0.1], [[0.75, 0.25], [0.25, 0.75]])
     0.0
     """
-    p, P = _occurring(*checked(prior, kernel))
+    p, P = _drop_impossible(*check_prior_and_kernel(prior, kernel))
     top = int(p.argmax())
     # max_i (p_i P_ij - p_top P_top,j), by differences of the factors
     gain = p[top] * (P - P[top]) - (p[top] - p)[:, None] * P
@@ -263,8 +263,8 @@ def capacity(kernel: ArrayLike, prior: ArrayLike | None = None, tolerance: float
     >>> round(bound.upper, 9), bound.odds.round(6).tolist()
     (0.130812036, [0.5, 0.5])
     """
-    P_all = checked_kernel(kernel)
-    counts = np.ones(len(P_all), dtype=bool) if prior is None else checked(prior, kernel)[0] > 0.0
+    P_all = check_kernel(kernel)
+    counts = np.ones(len(P_all), dtype=bool) if prior is None else check_prior_and_kernel(prior, kernel)[0] > 0.0
     P = P_all[counts]
     upper, lower, p = _capacity(P, tolerance)
     odds = np.zeros(len(P_all))
@@ -401,14 +401,14 @@ def _below(a: int, b: int) -> float:
     return math.nextafter(q, 0.0) if top * b > a * bottom else q
 
 
-def checked(prior: ArrayLike, kernel: ArrayLike) -> tuple[Array, Array]:
+def check_prior_and_kernel(prior: ArrayLike, kernel: ArrayLike) -> tuple[Array, Array]:
     """Prior and kernel as arrays, if they are probabilities and belong together.
 
-    >>> checked([1.0], [[0.5, 0.4]])
+    >>> check_prior_and_kernel([1.0], [[0.5, 0.4]])
     Traceback (most recent call last):
     understudy.errors.DesignError: row 0 of the kernel sums to 0.9; each row must sum to 1
     """
-    p, P = checked_prior(prior), checked_kernel(kernel)
+    p, P = checked_prior(prior), check_kernel(kernel)
     if len(p) != len(P):
         raise DesignError(f"the prior has {len(p)} values and the kernel {len(P)} rows; each value needs its row")
     return p, P
@@ -428,10 +428,10 @@ def checked_prior(prior: ArrayLike) -> Array:
     return p / total
 
 
-def checked_kernel(kernel: ArrayLike) -> Array:
+def check_kernel(kernel: ArrayLike) -> Array:
     """A kernel as an array, or an error that names the row and the rule.
 
-    >>> checked_kernel([[0.5, 0.5], [1.5, -0.5]])
+    >>> check_kernel([[0.5, 0.5], [1.5, -0.5]])
     Traceback (most recent call last):
     understudy.errors.DesignError: the kernel has the entry -0.5; probabilities must be finite and not negative
     """
@@ -472,7 +472,7 @@ def checked_nats(name: str, given: float) -> float:
     return float(given)
 
 
-def _occurring(p: Array, P: Array) -> tuple[Array, Array]:
+def _drop_impossible(p: Array, P: Array) -> tuple[Array, Array]:
     """Prior and rows of the values that can occur."""
     counts = p > 0.0
     return (p, P) if counts.all() else (p[counts], P[counts])
@@ -480,4 +480,4 @@ def _occurring(p: Array, P: Array) -> tuple[Array, Array]:
 
 def _rows(kernel: ArrayLike, prior: ArrayLike | None) -> Array:
     """The rows that count."""
-    return checked_kernel(kernel) if prior is None else _occurring(*checked(prior, kernel))[1]
+    return check_kernel(kernel) if prior is None else _drop_impossible(*check_prior_and_kernel(prior, kernel))[1]

@@ -69,7 +69,7 @@ from understudy.randomizer.measures import (
     _interior_step,
     bayes_error,
     capacity,
-    checked_kernel,
+    check_kernel,
     entropy,
     mutual_information,
     prior_error,
@@ -80,10 +80,10 @@ from understudy.randomizer.solver import (
     as_cost,
     as_prior,
     at_slope,
-    closed,
     information,
+    is_closed,
     kernels,
-    least_told,
+    least_information,
     minimise,
     nats,
     view,
@@ -132,7 +132,7 @@ def worst_prior(kernel: ArrayLike, priors: ArrayLike | str) -> Worst:
     0.072654
 
     """
-    P = checked_kernel(kernel)
+    P = check_kernel(kernel)
     return worst(P, as_corners(priors, len(P)))
 
 
@@ -671,7 +671,7 @@ def _best(tries: list[Attempt]) -> Attempt:
 
 def _is_closed(problem: Problem, a: Attempt) -> bool:
     excess = max(0.0, a.upper - problem.floor)
-    return closed(excess, excess - max(0.0, a.upper - a.lower), a.rounding)
+    return is_closed(excess, excess - max(0.0, a.upper - a.lower), a.rounding)
 
 
 def _within(problem: Problem, point: Point, base: Array) -> Array:
@@ -723,7 +723,7 @@ class RobustDesign(Design):
     def __repr__(self) -> str:
         m, n = self.randomizer.kernel.shape
         more = "" if self.charge is None else f"residual={text.number(self.residual, 'up')}, "
-        hull = "any odds" if self.any_odds else text.counted(len(self.priors), "prior")
+        hull = "any odds" if self.any_odds else text.with_count(len(self.priors), "prior")
         distortion = text.with_error(self.distortion, self.distortion_error)
         proven = f"leakage<={self.leakage:.6g}, {more}{self.status}"
         return f"RobustDesign({m} x {n}, {hull}, distortion={distortion}, {proven})"
@@ -1330,7 +1330,7 @@ def _sum_up(
     proven = (
         all(design.status == "optimal" for design in designs)
         if demand[1] == SAME_LEAKAGE
-        else closed(excess, excess - (distortion - lower), rounding)
+        else is_closed(excess, excess - (distortion - lower), rounding)
     )
     return ConditionalDesign(
         times, tuple(designs), pi, distortion, lower, max(distortion - lower, 0.0), budget, demand,
@@ -1342,7 +1342,7 @@ def shares(cost: Array, P: Array, pi: Array, budget: float) -> tuple[list[float]
     """The leakage of each time of day so that the mean is the budget and all curves have one slope; and that slope."""
     used = [k for k in range(len(pi)) if pi[k] > 0.0]
     most = [minimise(cost, p, math.inf).leakage for p in P]
-    least = [least_told(cost, p)[1] for p in P]
+    least = [least_information(cost, p)[1] for p in P]
     if math.fsum(pi[k] * most[k] for k in used) <= budget:
         return [x * (1.0 + 1e-12) for x in most], math.inf
     if budget == 0.0:

@@ -233,7 +233,7 @@ def of_family(family: Family, budget: float, box: Box, how: CostChoices) -> Land
             return models(place)  # not through the family, which would remember every place
         except Exception as error:
             raise DesignError(
-                f"the family has no model at {place!r}, which is within the bounds: {_said(error)}; "
+                f"the family has no model at {place!r}, which is within the bounds: {_message(error)}; "
                 "the bounds must leave out what has none"
             ) from error
 
@@ -263,10 +263,10 @@ def _call(f: PlaceFunction, value: Value, place: Place, what: str) -> ArrayLike:
     try:
         return f(value, place)
     except Exception as error:
-        raise DesignError(f"{what}({value!r}, {place!r}) fails, within the bounds: {_said(error)}") from error
+        raise DesignError(f"{what}({value!r}, {place!r}) fails, within the bounds: {_message(error)}") from error
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
@@ -571,7 +571,7 @@ class PseudoSearch:
 
     def __repr__(self) -> str:
         shown = f"{len(self.positions)} values, distortion={self.distortion:.6g}"
-        return f"PseudoSearch({shown}, {100.0 * self.gained:.3g}% less than a grid)"
+        return f"PseudoSearch({shown}, {100.0 * self.saving:.3g}% less than a grid)"
 
     def __str__(self) -> str:
         return self.report()
@@ -587,12 +587,12 @@ class PseudoSearch:
         return self.design.distortion
 
     @property
-    def gained(self) -> float:
+    def saving(self) -> float:
         """By which share the distortion is below that of the uniform grid."""
         return _gain(self.distortion, self.grid.distortion)
 
     @property
-    def gained_over_start(self) -> float:
+    def saving_over_start(self) -> float:
         """By which share it is below that of the start; never negative."""
         return _gain(self.distortion, self.start.distortion)
 

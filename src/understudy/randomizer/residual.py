@@ -35,7 +35,7 @@ from understudy.models.family import Family
 from understudy.models.model import Residual
 from understudy.randomizer.measures import prior_error
 from understudy.serialize import fields, matrix_from_plain, number_to_plain
-from understudy.text import counted, first_readings, number
+from understudy.text import first_readings, number, with_count
 
 _SEED = 20230203  # a design that is computed twice is the same design
 # What `least_distortion` forgives where an error is asked that cannot be exceeded.
@@ -129,7 +129,7 @@ class Charge:
     @property
     def readings(self) -> str:
         """How many readings, in words."""
-        return counted(self.horizon, "reading")
+        return with_count(self.horizon, "reading")
 
     @property
     def first(self) -> str:

@@ -15,8 +15,8 @@ has the law q of the pseudo parameter and the slope beta of the curve as its onl
 - column generation for large problems (`generate`): at the optimum few columns are used. The problem is solved on some
   of them. At its (q, beta) every other column has a price c_j, and one with c_j <= 1 could not help. Those above are
   let in, and so on. The lower bound is that of all columns;
-- the problem (`minimise`, `minimise_at`, `least_told`), with its special cases: nothing may leak, more may leak than is
-  of use, pairs are forbidden.
+- the problem (`minimise`, `minimise_at`, `least_information`), with its special cases: nothing may leak, more may leak
+  than is of use, pairs are forbidden.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def as_prior(prior: ArrayLike | None, m: int) -> Array:
     if prior is None:
         return np.full(m, 1.0 / m)
     if type(prior) is np.ndarray and prior.dtype == np.float64 and prior.shape == (m,):
-        return _checked(prior.copy(), prior, m)
+        return _normalise(prior.copy(), prior, m)
     try:
         array = np.asarray(prior)
     except ValueError:
@@ -82,10 +82,10 @@ def as_prior(prior: ArrayLike | None, m: int) -> Array:
             f"prior has shape {array.shape} and type {array.dtype}; it must hold one probability "
             f"for each of the {m} rows of the costs"
         )
-    return _checked(np.array(array, dtype=float), prior, m)
+    return _normalise(np.array(array, dtype=float), prior, m)
 
 
-def _checked(p: Array, prior: ArrayLike, m: int) -> Array:
+def _normalise(p: Array, prior: ArrayLike, m: int) -> Array:
     """Probabilities that sum to 1, from ones that nearly do; `prior` is what the user gave."""
     entries = p.tolist()
     total = math.fsum(entries)
@@ -170,7 +170,7 @@ _LEFT = 1e-13
 _CLOSE = 1e-11
 
 
-def closed(excess: float, bound: float, rounding: float) -> bool:
+def is_closed(excess: float, bound: float, rounding: float) -> bool:
     """Whether a gap is closed: to the tolerance, or to what rounding lets anyone prove."""
     return excess - bound <= TOLERANCE * excess + 2.0 * rounding
 
@@ -185,7 +185,7 @@ class Point(NamedTuple):
     steps: int
 
     @property
-    def found(self) -> bool:
+    def converged(self) -> bool:
         """Whether the method got where it wanted to."""
         return self.gap <= 10.0 * _TARGET * self.slope * self.cost
 
@@ -208,7 +208,7 @@ class Finished(NamedTuple):
     @property
     def optimal(self) -> bool:
         """Whether the gap is closed."""
-        return closed(self.excess, self.bound, self.rounding)
+        return is_closed(self.excess, self.bound, self.rounding)
 
 
 class Tuned(NamedTuple):
@@ -396,12 +396,12 @@ def generate(space: Workspace, budget: float, best: int, base: Array) -> tuple[F
         q[J] = point.q / point.q.sum()
         c = _prices(L, p, q, J, slope)
         wanted = (c > 1.0 + 0.01 * TOLERANCE * slope * point.cost) & ~chosen
-        if point.found and not wanted.any():
+        if point.converged and not wanted.any():
             return _proven(space, budget, part.finish(budget, point, B[:, J].ravel()), point._replace(q=q), J), steps
         idle = (point.q < 1e-9 * (1.0 - c[J])) & ~needed[J]
         chosen[J[idle]] = False
-        chosen[_most_wanted(np.where(wanted, c, 0.0), max(SMALL - int(chosen.sum()), J.size))] = True
-        if n <= WHOLE and (not point.found or 2 * int(chosen.sum()) > n):
+        chosen[_select_columns(np.where(wanted, c, 0.0), max(SMALL - int(chosen.sum()), J.size))] = True
+        if n <= WHOLE and (not point.converged or 2 * int(chosen.sum()) > n):
             found, more = space.optimise(budget, best, base)
             return found, steps + more
     return _proven(space, budget, part.finish(budget, point, B[:, J].ravel()), point._replace(q=q), J), steps
@@ -424,7 +424,7 @@ def _prices(L: Array, p: Array, q: Array, J: Index, slope: float) -> Array:
     return c
 
 
-def _most_wanted(c: Array, most: int) -> Index:
+def _select_columns(c: Array, most: int) -> Index:
     """The columns to let in: peaks among neighbours first, since neighbours are often alike, then by price."""
     padded = np.concatenate(([0.0], c, [0.0]))
     peak = (c > 0.0) & (c >= padded[:-2]) & (c >= padded[2:])
@@ -531,10 +531,10 @@ def minimise_at(cost: Array, p: Array, slope: float) -> Solution:
     rounding = (found.rounding + 1e-14 * leakage) / b
     bound = max(0.0, (found.bound - leakage) / b - rounding)
     proven = Finished(found.kernel.reshape(m, n), excess, bound, leakage, b, 2.0 * rounding)
-    return _unscaled(proven, found.steps, lowest, scale)
+    return _unscale(proven, found.steps, lowest, scale)
 
 
-def least_told(cost: Array, p: Array) -> tuple[Solution, float]:
+def least_information(cost: Array, p: Array) -> tuple[Solution, float]:
     """The kernel that tells least of all that are allowed, and a leakage that none can go below.
 
     Where a column is allowed to all, the cheapest such column, and nothing is told.
@@ -559,12 +559,12 @@ def _at_once(cost: Array, p: Array, budget: float) -> Solution | None:
         return None
     slope, excess, bound, leakage, rounding, steps, lowest, scale = found
     bound = bound if bound > 0.0 else 0.0
-    if not closed(excess, bound, rounding):
+    if not is_closed(excess, bound, rounding):
         return None
     return Solution(P, lowest, scale * excess, scale * bound, leakage, steps, True, slope / scale)
 
 
-def _unscaled(found: Finished, steps: int, lowest: float, scale: float) -> Solution:
+def _unscale(found: Finished, steps: int, lowest: float, scale: float) -> Solution:
     return Solution(
         found.kernel, lowest, scale * found.excess, scale * found.bound,
         found.leakage, steps, found.optimal, found.slope / scale,
@@ -612,7 +612,7 @@ def _step_by_step(cost: Array, p: Array, budget: float) -> Solution:
 
     solver = space.optimise if min(m, n) <= FEW else partial(generate, space)
     found, steps = solver(budget, best, base)
-    return _unscaled(found._replace(kernel=found.kernel.reshape(m, n)), steps, lowest, scale)
+    return _unscale(found._replace(kernel=found.kernel.reshape(m, n)), steps, lowest, scale)
 
 
 def _bad_cost(code: int, cost: Array, position: int) -> DesignError:

@@ -4,8 +4,8 @@ A design that was made from files knows its columns, its period and what its lea
 models alone knows less. What is not known is None, and is left out by whoever shows it.
 
 Designs are found with the distortion of values that stay, over a stated number of readings. Where people come and go,
-readings change by another amount, often a larger one: `moving` simulates days with the chain that was seen in the data.
-`tradeoff` gives the designs that other leakages would have given, with the costs that are at hand.
+readings change by another amount, often a larger one: `moving_facts` simulates days with the chain that was seen in
+the data. `tradeoff` gives the designs that other leakages would have given, with the costs that are at hand.
 """
 
 from __future__ import annotations
@@ -259,13 +259,13 @@ class Moving(NamedTuple):
     sequences: int
 
 
-def moving(design: AnyDesign, sequences: int = _SEQUENCES) -> Moving | None:
+def moving_facts(design: AnyDesign, sequences: int = _SEQUENCES) -> Moving | None:
     """The distortion along paths of a day, or of 1440 readings; None where the chain or the measure is not known.
 
     >>> import understudy as us
     >>> room = {v: us.GaussMarkov(0.9, 1.0, 1.0, 1.0, b=float(v)) for v in (0, 1)}
     >>> family = us.Family(room, about={"period": 600.0, "chain": {"transition": [[0.9, 0.1], [0.1, 0.9]]}})
-    >>> found = moving(us.design(family, leakage=0.1, distortion="mae"))
+    >>> found = moving_facts(us.design(family, leakage=0.1, distortion="mae"))
     >>> found.readings, bool(0.0 < found.error < found.distortion)
     (144, True)
     """

@@ -132,7 +132,7 @@ def plot_frontier(frontier: Frontier, ax: Axes | None = None, relative: bool = F
     shown = [ax.plot(x, y, color=BLUE, lw=1.8, marker=marker, ms=4, label="distortion", zorder=3)[0]]
     if (y - low).max() > _VISIBLE * top:
         shown.append(ax.fill_between(x, low, y, color=BLUE, alpha=0.3, lw=0, label="down to what is proven"))
-    if _simulated(frontier):
+    if _is_simulated(frontier):
         error = _error(frontier, relative)[order]
         band = ax.fill_between(x, y - 2.0 * error, y + 2.0 * error, color=GREY, alpha=0.4, lw=0)
         band.set_label("two standard errors")
@@ -168,7 +168,7 @@ def _scale(frontier: Frontier, relative: bool) -> float:
     return 100.0 / mean
 
 
-def _simulated(frontier: Frontier) -> bool:
+def _is_simulated(frontier: Frontier) -> bool:
     return any(
         design.distortion_error > 0.0 and design.costs is not None and bool((design.costs.method == MONTE_CARLO).any())
         for design in frontier.designs

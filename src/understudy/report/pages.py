@@ -68,7 +68,7 @@ from understudy.report.facts import (
     doubts,
     fingerprint,
     fits,
-    moving,
+    moving_facts,
     price,
     prior_of,
     readings_of,
@@ -78,7 +78,7 @@ from understudy.report.facts import (
     warnings,
 )
 from understudy.report.svg import Curves, bells, curve, dots, heat_map, memories
-from understudy.text import label, listed
+from understudy.text import join_names, label
 
 _MORE = 0.02  # balanced accuracy that is more than a tie
 _MOST = 12  # panels of scores
@@ -140,7 +140,7 @@ def sentences(design: AnyDesign) -> tuple[str, ...]:
     """What is hidden, how, how much leaks and what it costs, a sentence or two each."""
     known = about(design)
     private, readings = label(known.get("private") or "the private parameter"), readings_of(known) or ["the readings"]
-    return page_text("hides", private=private, readings=listed(readings)), _leakage(design), price(design).words
+    return page_text("hides", private=private, readings=join_names(readings)), _leakage(design), price(design).words
 
 
 def _leakage(design: AnyDesign) -> str:
@@ -155,7 +155,7 @@ def _leakage(design: AnyDesign) -> str:
 
 def _price_of_moving(design: AnyDesign) -> str:
     """What it costs where the value moves as it did in the data; empty if that is not known."""
-    found = moving(design)
+    found = moving_facts(design)
     if found is None:
         return ""
     size = f"{found.distortion:.3g}{'' if price(design).measure == 'mse' else unit(about(design))}"
@@ -182,7 +182,7 @@ def _design_glance(design: AnyDesign) -> str:
     rows = [
         ("Hidden", f"{label(known.get('private') or 'the private parameter')}, one of {len(design.values)} values"),
         ("Prior", text.prior_words(design.values, prior_of(design))),
-        ("Filtered columns", listed(readings_of(known) or ["not named"])),
+        ("Filtered columns", join_names(readings_of(known) or ["not named"])),
     ]
     if known.get("period"):
         rows.append(("A reading every", text.span(float(known["period"]))))
@@ -414,7 +414,7 @@ def audit_report(audit: Audit, design: AnyDesign | None = None, scores: Scores |
         made_by(design),
         [
             ("summary", "Summary", _summary(audit, design) + _glance(audit, design)),
-            ("tried", "Adversaries and their verdicts", _tried(audit)),
+            ("tried", "Adversaries and their verdicts", _adversary_sentences(audit)),
             ("apart", "Theorem and experiment", _apart(audit, design)),
             ("open", "What is not protected", _not_protected(audit, known.get("time"))),
             ("adversaries", "All figures", _adversaries(audit)),
@@ -432,7 +432,7 @@ def audit_html(audit: Audit, scores: Scores | None = None) -> str:
     The card, the trade-off and what is not protected stand on that page already.
     """
     sections = (
-        ("Adversaries and their verdicts", _tried(audit)),
+        ("Adversaries and their verdicts", _adversary_sentences(audit)),
         ("Theorem and experiment", _apart(audit, None)),
         ("All figures", _adversaries(audit)),
         ("Fit of the models", _fit(audit, scores)),
@@ -459,7 +459,7 @@ def _summary(audit: Audit, design: AnyDesign | None) -> str:
         + pairs("Right guesses of 100", right_guesses(audit))
         + paragraphs(
             _accuracy_note(audit),
-            learned(audit),
+            learned_sentence(audit),
             premise(audit),
             results.basis(audit),
         )
@@ -498,14 +498,14 @@ def _best_of_each(audit: Audit, clock: bool) -> text.Pairs:
     ]
 
 
-def learned(audit: Audit) -> str:
+def learned_sentence(audit: Audit) -> str:
     """What was learned beyond the prior, by the adversary that shows most of it, in bits; empty where none does."""
     rows = [row for row in audit.of() if not row.clock and math.isfinite(row.nats.value)]
     if not rows:
         return ""
     most = max(rows, key=lambda row: -math.inf if math.isnan(row.nats.low) else row.nats.low)
     value, low, high = (x / math.log(2.0) for x in most.nats)
-    best = f"{most.shown}, the best of {len(rows)}, chosen afterwards" if len(rows) > 1 else most.shown
+    best = f"{most.label}, the best of {len(rows)}, chosen afterwards" if len(rows) > 1 else most.label
     facts = {"shown": text.with_interval((value, low, high)), "best": best}
     if not low > 0.0:
         return page_text("learned_nothing", **facts)
@@ -530,7 +530,7 @@ def premise(audit: Audit) -> str:
     return page_text("beats_oracle", name=best.title or best.adversary, why=f"{rule}{why}.", **shown)
 
 
-def _tried(audit: Audit) -> str:
+def _adversary_sentences(audit: Audit) -> str:
     """Every adversary in a sentence, with what it learned without the clock and with it."""
     rows = [row for row in audit.of(references=True) if not row.clock]
     timed = {row.adversary: row for row in audit.of(references=True) if row.clock}
@@ -572,7 +572,7 @@ def _apart(audit: Audit, design: AnyDesign | None) -> str:
         parts += paragraphs(f"The theorem in full: {text.error_bound(audit.bound, audit.moving)}.")
     if design is not None:
         parts += f"<h3>The theorem: the privacy card</h3>{card_of(design).html()}"
-    return parts + f"<h3>The experiment: what was measured</h3>{_measured(audit)}"
+    return parts + f"<h3>The experiment: what was measured</h3>{_figure_sentences(audit)}"
 
 
 def _theorem(audit: Audit) -> str:
@@ -593,7 +593,7 @@ def least_error(audit: Audit) -> Figure | None:
     return min(errors, key=lambda error: error.value, default=None)
 
 
-def _measured(audit: Audit) -> str:
+def _figure_sentences(audit: Audit) -> str:
     rows = []
     for clock in (False, True):
         for data, title in text.DATA.items():
@@ -652,7 +652,7 @@ def _adversaries(audit: Audit) -> str:
     """Balanced accuracy and nats of every adversary as pictures, and all rows as tables."""
     if not audit.of():
         return paragraphs("No adversary was run.")
-    parts = _balanced(audit, False) + _balanced(audit, True)
+    parts = _balanced_accuracy(audit, False) + _balanced_accuracy(audit, True)
     nats, guides = audit_lines(audit, "nats", False), audit_guides(audit, "nats", False)
     if audit.budget is not None and not audit.moving:
         guides.append(Guide(audit.budget, "the design's leakage"))
@@ -663,7 +663,7 @@ def _adversaries(audit: Audit) -> str:
     return parts + "".join(_table(audit, data) for data in text.DATA)
 
 
-def _balanced(audit: Audit, clock: bool) -> str:
+def _balanced_accuracy(audit: Audit, clock: bool) -> str:
     lines = audit_lines(audit, "balanced", clock)
     if not lines:
         return ""
@@ -689,7 +689,7 @@ def _table(audit: Audit, data: str) -> str:
 def _cells(audit: Audit, row: Row) -> list[str]:
     figures = [str(x) for x in (row.balanced, row.error, row.gain, row.nats)]
     p = "-" if row.reference else text.p_value(row.corrected)
-    return [row.shown, *figures, p, f"{row.seconds:.1f}", mark(audit, row)]
+    return [row.label, *figures, p, f"{row.seconds:.1f}", mark(audit, row)]
 
 
 def _fit(audit: Audit, scores: Scores | None) -> str:

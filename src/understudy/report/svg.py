@@ -178,7 +178,7 @@ def dots(lines: Sequence[AuditLine], guides: Sequence[Guide], axis: str, words: 
     """
     kinds = [kind for kind in KINDS if any(kind in line.figures for line in lines)]
     low, high, step = _span(lines, guides)
-    labels = _staggered(guides, low, high)
+    labels = _stagger(guides, low, high)
     top = 40 + 18 * (1 + max((level for _, level in labels), default=-1))
     bottom = top + _ROW_AUDIT * len(lines)
 
@@ -340,7 +340,7 @@ def _span(lines: Sequence[AuditLine], guides: Sequence[Guide]) -> tuple[float, f
     )
 
 
-def _staggered(guides: Sequence[Guide], low: float, high: float) -> list[tuple[Guide, int]]:
+def _stagger(guides: Sequence[Guide], low: float, high: float) -> list[tuple[Guide, int]]:
     """Each guide with the line that its name is written on, counted from the axis upwards: none on another."""
     placed: list[tuple[Guide, int]] = []
     ends: list[float] = []

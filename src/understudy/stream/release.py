@@ -195,7 +195,7 @@ class Release(Frozen):
                 )
             if grid is not None:
                 Y = Y.copy() if Y.flags.writeable is False or there.size else Y
-                Y[there, i] = grid.rounded(Y[there, i])
+                Y[there, i] = grid.round(Y[there, i])
         return Y
 
     def to_plain(self) -> dict[str, Any]:
@@ -547,7 +547,7 @@ def _linear(model: Model) -> GaussMarkov | None:
     if found is None and type(model) is IID and isinstance(model.law, Gaussian):
         law = model.law
         nothing = np.zeros((law.dim, 1))
-        mean, cov = law.given
+        mean, cov = law.arguments
         R = np.reshape(cov, (law.dim, law.dim))
         return GaussMarkov(0.0, nothing, 0.0, R, d=np.ravel(mean), mean0=0.0, cov0=0.0)
     return found

@@ -636,7 +636,7 @@ class Layout:
     """Names of the columns that leave, in the order of the source; those that are readings have a channel and a form.
 
     >>> layout = Layout(("time", "co2"), ("co2",), (NumberFormat(1),))
-    >>> layout.kept, layout.channel("co2"), layout.channel("time")
+    >>> layout.other_columns, layout.channel("co2"), layout.channel("time")
     (('time',), 0, None)
     """
 
@@ -645,7 +645,7 @@ class Layout:
     forms: tuple[NumberFormat, ...]
 
     @property
-    def kept(self) -> tuple[str, ...]:
+    def other_columns(self) -> tuple[str, ...]:
         """Columns that leave as they are."""
         return tuple(name for name in self.names if name not in self.readings)
 

@@ -275,9 +275,9 @@ class CsvWriter:
         table = list(rows)
         text = self._plain(table)
         if text is None:
-            text = self._quoted(table, csv.QUOTE_MINIMAL)
+            text = self._quote(table, csv.QUOTE_MINIMAL)
         if "\r" in text:  # which the csv module leaves without quotes, although its reader ends a line there
-            text = self._quoted(table, csv.QUOTE_ALL)
+            text = self._quote(table, csv.QUOTE_ALL)
         self._file.write(text.encode("utf-8"))
 
     def _plain(self, table: list[Sequence[str]]) -> str | None:
@@ -288,7 +288,7 @@ class CsvWriter:
         # an empty field that is alone would be a blank line
         return text if width > 1 and fields and '"' not in text and text.count("\n") == len(table) else None
 
-    def _quoted(self, table: list[Sequence[str]], quoting: Literal[0, 1]) -> str:
+    def _quote(self, table: list[Sequence[str]], quoting: Literal[0, 1]) -> str:
         file = StringIO()
         csv.writer(file, delimiter=self._delimiter, lineterminator="\n", quoting=quoting).writerows(table)
         return file.getvalue()
@@ -375,12 +375,12 @@ def _object(line: bytes) -> _Object | str:
         return "the line is not JSON"
     if not isinstance(found, _Object):
         return "the line is not a JSON object"
-    if b"\\ud" in line.lower() and _halved(found):
+    if b"\\ud" in line.lower() and _has_half_character(found):
         return "the line has one half of a surrogate pair, which is no character"
     return found
 
 
-def _halved(found: _Object) -> bool:
+def _has_half_character(found: _Object) -> bool:
     """Whether a text in it cannot be written as UTF-8."""
     try:
         json.dumps(found, ensure_ascii=False).encode("utf-8")

@@ -33,7 +33,7 @@ class ParquetReader:
         pa = arrow.require_pyarrow("Parquet")
         self.name, self._source = name, file
         try:
-            self._file = self._opened(())
+            self._file = self._open(())
         except pa.ArrowInvalid:
             raise ReadingError(f"{name} is not a Parquet file") from None
         self.schema = self._file.schema_arrow
@@ -41,7 +41,7 @@ class ParquetReader:
         self.total: int | None = self._file.metadata.num_rows
         self.batch: int | None = WIDE
 
-    def _opened(self, coded: Sequence[str]) -> pa.parquet.ParquetFile:
+    def _open(self, coded: Sequence[str]) -> pa.parquet.ParquetFile:
         # pages as they are needed: a row group may be the whole file
         return arrow.part("parquet").ParquetFile(
             self._source, read_dictionary=list(coded), buffer_size=1 << 20, pre_buffer=False
@@ -51,7 +51,7 @@ class ParquetReader:
         """All rows, of some columns; one of labels is read as codes."""
         pa, first = arrow.require_pyarrow("Parquet"), 1
         texts = labels is not None and arrow.part("types").is_string(self.type_of(labels))
-        file = self._opened([labels] if texts and labels is not None else [])
+        file = self._open([labels] if texts and labels is not None else [])
         try:
             for batch in file.iter_batches(WIDE, columns=list(wanted), use_threads=False):
                 columns: dict[str, Column] = {name: ArrowColumn(batch.column(name)) for name in wanted}
@@ -98,7 +98,7 @@ class ParquetWriter:
         self.schema = pa.schema(fields, metadata=told)
         self._layout, self._types = layout, types
         # how readings are packed is ours: the packing of the raw ones tells of them
-        packing, coded = dict.fromkeys(names, "snappy"), list(layout.kept)
+        packing, coded = dict.fromkeys(names, "snappy"), list(layout.other_columns)
         if source is not None:
             chunks = source.chunks
             used = {name: chunk.compression.lower() for name, chunk in chunks.items()}

@@ -88,7 +88,7 @@ class Source:
         self._files: list[IO[bytes]] = []
         self.size: int | None = None
         try:
-            self._raw = self._opened(path, kind)
+            self._raw = self._open(path, kind)
             file = gzip.GzipFile(fileobj=self._raw) if kind == "csv.gz" else self._raw
             self.reader = _reader(file, self.name, kind, delimiter)
         except IsADirectoryError:
@@ -101,7 +101,7 @@ class Source:
             self.close()
             raise
 
-    def _opened(self, path: Path, kind: str) -> IO[bytes] | pa.BufferReader:
+    def _open(self, path: Path, kind: str) -> IO[bytes] | pa.BufferReader:
         if os.fspath(path) != STANDARD:
             file = open(path, "rb")  # noqa: SIM115  # closed by `close`
             self._files.append(file)
@@ -170,9 +170,9 @@ def make_writer(
     reader = source.reader
     pa = columns.require_pyarrow("Parquet")
     if isinstance(reader, ParquetReader):
-        types = {name: reader.type_of(name) for name in layout.kept}
+        types = {name: reader.type_of(name) for name in layout.other_columns}
     else:
-        types = {name: pa.type_for_alias(_type_of_kept(first.columns[name])) for name in layout.kept}
+        types = {name: pa.type_for_alias(_type_of_kept(first.columns[name])) for name in layout.other_columns}
     for name, form in zip(layout.readings, layout.forms, strict=True):
         types[name] = pa.int64() if form.whole else pa.float64()
     return ParquetWriter(file, layout, types, mark, reader if isinstance(reader, ParquetReader) else None)

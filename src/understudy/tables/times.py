@@ -371,11 +371,11 @@ def hours(ns: Ints, zone: str | None) -> Index:
     elif re.fullmatch(r"[+-]\d\d(?::?\d\d)?", zone):
         local = ns + (_shift(zone) or 0) * SECOND
     else:
-        local = ns + _zoned(ns, zone)
+        local = ns + _zone_offset(ns, zone)
     return ((local // (3600 * SECOND)) % 24).astype(np.intp)
 
 
-def _zoned(ns: Ints, zone: str) -> Ints:
+def _zone_offset(ns: Ints, zone: str) -> Ints:
     """What a named zone adds to UTC; it changes on whole quarters of an hour."""
     import zoneinfo
 

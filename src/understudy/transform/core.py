@@ -453,9 +453,9 @@ def auxiliary(model: Model, rng: Randomness) -> Uniforms | None:
 
 def with_key(model: Model, rng: Randomness) -> Model:
     """A model that computes with random numbers (particles), under the key that was given; others as they are."""
-    if rng is None or not hasattr(model, "keyed"):
+    if rng is None or not hasattr(model, "with_key"):
         return model
-    return model.keyed(uniforms_from(rng).derive("particles"))  # type: ignore[no-any-return]  # a model, by its name
+    return model.with_key(uniforms_from(rng).derive("particles"))  # type: ignore[no-any-return]  # a model, by its name
 
 
 def check_model_type(role: str, model: Model) -> None:
@@ -651,9 +651,7 @@ def _as_reading(value: ArrayLike, dim: int) -> Numbers:
 
 def broken_law(row: int) -> NumericalError:
     """The error for a model whose next law breaks a rule, without the parameters that tell the past."""
-    return NumericalError(
-        f"row {row}: the model gives a law whose parameters break a rule (a variance not positive, say)"
-    )
+    return NumericalError("the model gives a law whose parameters break a rule (a variance not positive, say)", row)
 
 
 # The same law for every reading, all readings of a chunk at once ----------------------------------------
@@ -682,7 +680,7 @@ class _Each(CausalMap):
             out[there] = np.reshape(self._map(y, v), (self.dim, -1)).T  # type: ignore[arg-type]  # y is there
             lost = there & ~np.isfinite(out).all(axis=1)
             if lost.any():
-                raise NumericalError(f"row {int(lost.argmax())}: a law gave a score or a reading that is not finite")
+                raise NumericalError("a law gave a score or a reading that is not finite", int(lost.argmax()))
         return out
 
     def _map(self, values: Array, v: Array | None) -> Array:

@@ -126,7 +126,8 @@ class RestartingMap(Transformation):
                     z = np.asarray(clip_scores(z, self.limit))
                     target, made[begins:stop] = self.target.apply(self._coloured(target), z)
             except NumericalError as error:
-                raise _numbered(error, begins) from None
+                # the row of the chunk in place of that of the piece
+                raise error if error.row is None else NumericalError(error.message, begins + error.row) from None
             left, due = left - (begins - start), max(0, due - (stop - start))
         return _state(left, source, target, due), deliver(made, out)
 
@@ -200,10 +201,3 @@ def _fed(link: CausalMap, state: State, Y: Array) -> tuple[State, Array]:
     for row in Y:
         inner = link.model.update(inner, row.item() if link.dim == 1 else row)
     return ((k + len(Y), inner) if isinstance(link, RandomisedScore) else inner), Y
-
-
-def _numbered(error: NumericalError, start: int) -> NumericalError:
-    """The same error, with the row of the chunk in place of that of the piece."""
-    head, colon, rest = str(error).partition(":")
-    row = head.removeprefix("row ")
-    return NumericalError(f"row {start + int(row)}{colon}{rest}") if row != head and row.isdigit() else error

@@ -199,7 +199,7 @@ class _Hidden(CausalMap):
             Z[there], G[there] = self._laws.under(Y[there])
         broken = there & np.isnan(G).any(axis=(1, 2))
         if broken.any():
-            raise NumericalError(f"row {first + int(broken.argmax())}: a law gave a log-density that is not a number")
+            raise NumericalError("a law gave a log-density that is not a number", first + int(broken.argmax()))
         W, work = np.empty(Z.shape), view(np.empty(2 * self.states))
         done = kernels_hidden.forward(
             _flat(G), len(Y), self.dim, self.states, self._transition, view(pi), _flat(W), work
@@ -266,7 +266,7 @@ class HiddenScores(_Hidden):
                 z[k] = law.score(Y[k]) if V is None else law.score(Y[k], V[k])
         lost = there & ~np.isfinite(z).all(axis=1)
         if lost.any():
-            raise NumericalError(f"row {first + int(lost.argmax())}: the reading is too far out for double precision")
+            raise NumericalError("the reading is too far out for double precision", first + int(lost.argmax()))
         return np.asarray(z)
 
 
@@ -295,7 +295,7 @@ class _Values(_Hidden):
         try:
             self._filtered(pi, y, np.array([True]), row)
         except ReadingError:
-            raise NumericalError(f"row {row}: the score is too far out for double precision") from None
+            raise NumericalError("the score is too far out for double precision", row) from None
         return np.asarray(y[0])
 
 

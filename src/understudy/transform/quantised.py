@@ -304,7 +304,7 @@ class Colouring(CausalMap):
         """One reading."""
         state, value = self.unrounded.step(state, y)
         rounding = self._grid.channels[0] if self.dim == 1 else self._grid
-        return state, rounding.rounded(value)  # type: ignore[arg-type]  # a number, or an array (d,)
+        return state, rounding.round(value)  # type: ignore[arg-type]  # a number, or an array (d,)
 
     def apply(self, state: State, Y: Array, out: Array | None = None) -> tuple[State, Array]:
         """A chunk (T, d)."""
@@ -389,8 +389,10 @@ class Whitening(CausalMap):
         try:
             z = model.predict(known).score(one, u)
             return model.update(known, one), z
-        except (ReadingError, NumericalError) as error:
-            raise type(error)(f"row {row}: {error}") from None
+        except ReadingError as error:
+            raise ReadingError(f"row {row}: {error}") from None
+        except NumericalError as error:
+            raise NumericalError(str(error), row) from None
 
     def _checked(self, state: State) -> tuple[int, CellState]:
         """The state, if it can be one of this map's; it may have been through a file."""

@@ -104,7 +104,7 @@ def add_variance(model: Model, variance: Array) -> Model:
 def _normal_law(law: Law, dim: int, extra: Array) -> Gaussian:
     """The normal law with the centre and the spread of another, and more variance."""
     if isinstance(law, Gaussian):
-        mean, cov = law.given
+        mean, cov = law.arguments
         return Gaussian(mean, np.asarray(cov) + (extra.item() if dim == 1 and np.ndim(cov) == 0 else extra))
     if dim == 1:
         low, middle, high = (float(law.value(z)) for z in (-1.0, 0.0, 1.0))
@@ -141,7 +141,7 @@ def gaussian_logs(
     extra = np.zeros((d, d))
     if grid is not None:
         rounding, on = grid
-        Y = np.stack([channel.rounded(Y[:, c]) for c, channel in enumerate(rounding.channels)], axis=1)
+        Y = np.stack([channel.round(Y[:, c]) for c, channel in enumerate(rounding.channels)], axis=1)
         extra = np.diag([0.0 if on or d == 1 else channel.step**2 / 12.0 for channel in rounding.channels])
     matched = grid is not None and d == 1 and not grid[1]
     bank = FilterBank(models, N, shared=mixing is None and not matched and not np.isnan(Y).any())
@@ -178,7 +178,7 @@ def with_noise(model: GaussMarkov, variance: Array) -> GaussMarkov:
     """The model with more noise, of variance (d,), in its readings."""
     extra = np.diag(variance)
     R = model.R + extra if model.constant else (lambda k: model.at(k).R + extra)
-    return GaussMarkov(**{**model.given, "R": R, "allow_unstable": True})
+    return GaussMarkov(**{**model.arguments, "R": R, "allow_unstable": True})
 
 
 def _normal(e: Array, S: Array) -> Array:
@@ -195,7 +195,7 @@ def _normal(e: Array, S: Array) -> Array:
 
 def _cell(grid: Rounding, y: Array, mean: Array, sd: Array, gone: Mask) -> Truncated:
     """Standard scores of normal laws (n, N), given that they lie in the cells of readings (N,)."""
-    cell = grid.channels[0].cells(np.where(gone, grid.channels[0].rounded(mean[0]), y), 0)
+    cell = grid.channels[0].cells(np.where(gone, grid.channels[0].round(mean[0]), y), 0)
     low, high = ((end - mean) / sd for end in (cell.lower, cell.upper))
     return truncate(low, high, np.broadcast_to(cell.half / sd, low.shape))
 
@@ -343,7 +343,7 @@ def step_logs(models: Sequence[Model], Y: Array, mixing: Array | None = None, ev
     for first in range(0, N, size):
         part = Y[:, :, first : first + size]
         if kind == "observed":
-            found = np.stack([_observed(model, part) for model in models])
+            found = np.stack([_observe(model, part) for model in models])
         elif kind == "gaussian":
             found = gaussian_logs(
                 [linear for m in models if (linear := _linear(m)) is not None],
@@ -412,11 +412,11 @@ def _grid(model: Model) -> tuple[Rounding, bool] | None:
     return (model.grid, isinstance(model, OnGrid)) if isinstance(model, (Quantised, OnGrid)) else None
 
 
-def _observed(model: Model, Y: Array) -> Array:
+def _observe(model: Model, Y: Array) -> Array:
     recursion, noise, grid = _inside(model)  # type: ignore[misc]  # its kind says so
     T, d, N = Y.shape
     if grid is not None:
-        Y = np.stack([channel.rounded(Y[:, c]) for c, channel in enumerate(grid.channels)], axis=1)
+        Y = np.stack([channel.round(Y[:, c]) for c, channel in enumerate(grid.channels)], axis=1)
     mean = np.zeros(Y.shape)
     if recursion is not None:
         p = recursion.order

@@ -179,7 +179,7 @@ class BitsAttack:
             for some in (at[~gaps[at]], at[gaps[at]]):
                 if some.size:
                     machine, part = machines[i, j], np.ascontiguousarray(Y[:, :, some])
-                    counts = counting(machine, part, self.release, self.form, K)
+                    counts = count_evidence(machine, part, self.release, self.form, K)
                     found.exact[i, j, some], found.close[i, j, some] = counts
                     if lattice:
                         found.lattice[i, j, some] = self._lattice(machine, part, i, j, K)
@@ -263,7 +263,7 @@ def _multiples(values: Array, step: float) -> bool:
 # Evidence --------------------------------------------------------------------------------------------
 
 
-def counting(machine: Machine, Y: Array, release: Release, form: Form, K: int) -> Array:
+def count_evidence(machine: Machine, Y: Array, release: Release, form: Form, K: int) -> Array:
     """Nats (2, N) by which counts of readings speak for a pair in outputs (T, d, N), each looked at in K readings.
 
     The last ones where all are there and states are quickly found from what comes before; otherwise the first ones, up

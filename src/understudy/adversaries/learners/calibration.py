@@ -211,7 +211,7 @@ class Calibration(NamedTuple):
     def logits(self, scores: Array) -> Array:
         """Log-probabilities (m, ...) for scores (F, ...); a score that is not finite counts as an average one."""
         flat = scores.reshape(len(scores), -1)
-        found = self.weights[:, :-1] @ _standardised(flat, self.centre, self.scale) + self.weights[:, -1:]
+        found = self.weights[:, :-1] @ _standardise(flat, self.centre, self.scale) + self.weights[:, -1:]
         return normalise(found.reshape(len(self.weights), *scores.shape[1:]))
 
 
@@ -248,10 +248,10 @@ def fit_logistic(
     start[:, -1] = np.log(odds / odds.sum())
     if at.size == 0 or np.isinf(scale).all():
         return Calibration(centre, scale, start)
-    return Calibration(centre, scale, _regression(_standardised(X, centre, scale), y, start, ridge))
+    return Calibration(centre, scale, _regression(_standardise(X, centre, scale), y, start, ridge))
 
 
-def _standardised(X: Array, centre: Array, scale: Array) -> Array:
+def _standardise(X: Array, centre: Array, scale: Array) -> Array:
     Z = (X - centre[:, None]) / scale[:, None]
     return np.asarray(np.clip(np.where(np.isfinite(Z), Z, 0.0), -30.0, 30.0))
 
@@ -646,14 +646,14 @@ def chain_of(cases: Cases, known: Knowledge | None = None, every: int = 1) -> Ch
         return Chain(shares, _safe(moves[None]), within)
     cell = clock.cell(cases)[1:][used]
 
-    def tilted(tilt: float) -> Array:
+    def tilt_by(tilt: float) -> Array:
         found = moves[None] * np.exp(tilt * clock.logs.T)[:, None, :]
         return _safe(found / found.sum(axis=2, keepdims=True))
 
     def likelihood(tilt: float) -> float:
-        return float(np.log(tilted(tilt)[cell, here[used], there[used]]).sum())
+        return float(np.log(tilt_by(tilt)[cell, here[used], there[used]]).sum())
 
-    return Chain(shares, tilted(max(_TILTS, key=likelihood)), within, clock)
+    return Chain(shares, tilt_by(max(_TILTS, key=likelihood)), within, clock)
 
 
 def _safe(p: Array) -> Array:

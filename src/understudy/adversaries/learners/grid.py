@@ -45,7 +45,7 @@ Steps = tuple[Array, Array]
 """Steps and offsets of all channels, (d,) each."""
 
 
-def unrounded(model: Model) -> Model:
+def drop_rounding(model: Model) -> Model:
     """The model of readings before they are put on a grid, as a Gauss-Markov model where it has that form."""
     inside: Model = model
     if isinstance(model, OnGrid):
@@ -273,14 +273,14 @@ class GridInversion(NamedTuple):
 
     def evidence(self, Y: Array) -> Array:
         """What speaks for each pair of parameters, (m, n, N), in outputs (T, d, N): a log-likelihood, or nearly one."""
-        sources, targets = ([unrounded(m) for m in models] for models in (self.known.sources, self.known.targets))
+        sources, targets = ([drop_rounding(m) for m in models] for models in (self.known.sources, self.known.targets))
         rounded = on_grid(Y, self.grid) & _linear(self.known)
         result = np.empty((len(sources), len(targets), Y.shape[2]))
         for (i, source), (j, target) in itertools.product(enumerate(sources), enumerate(targets)):
             if rounded.any() and isinstance(source, GaussMarkov) and isinstance(target, GaussMarkov):
                 result[i, j, rounded] = self._rounded(Y[:, :, rounded], source, target)
             if not rounded.all():
-                result[i, j, ~rounded] = self._inverted(Y[:, :, ~rounded], source, target)
+                result[i, j, ~rounded] = self._invert(Y[:, :, ~rounded], source, target)
         return result
 
     def _rounded(self, Y: Array, source: GaussMarkov, target: GaussMarkov) -> Array:
@@ -288,7 +288,7 @@ class GridInversion(NamedTuple):
         parts = [Y] if (gone == gone[:, :1]).all() else np.split(Y, Y.shape[2], axis=2)
         return np.concatenate([decode(part, source, target, self.grid, self.particles) for part in parts])
 
-    def _inverted(self, Y: Array, source: Model, target: Model) -> Array:
+    def _invert(self, Y: Array, source: Model, target: Model) -> Array:
         back = disguise(Y, source=target, target=source)
         # near the grid, or anywhere: densities on the half step to either side
         width = _slack(back, self.grid)
@@ -343,13 +343,13 @@ class DigitScores(NamedTuple):
             part = Y[:, :, first : first + _CHUNK]
             digits = _averages(_harmonics(part, self.grid), cases.once)
             if self.inverting is not None:
-                digits = np.concatenate([digits, self._inverted(part, self.inverting)])
+                digits = np.concatenate([digits, self._invert(part, self.inverting)])
             found.append(digits)
         return np.concatenate(found, axis=-1)
 
-    def _inverted(self, Y: Array, known: Knowledge) -> Array:
+    def _invert(self, Y: Array, known: Knowledge) -> Array:
         """Features of the output inverted under each value, averaged over the pseudo values given the output."""
-        sources, targets = ([unrounded(m) for m in models] for models in (known.sources, known.targets))
+        sources, targets = ([drop_rounding(m) for m in models] for models in (known.sources, known.targets))
         wide = [[_with_rounding(model, self.grid[0]) for model in models] for models in (sources, targets)]
         logs = np.stack([loglik(Y, model) for model in wide[1]])
         with np.errstate(divide="ignore"):
@@ -411,7 +411,7 @@ _TRIED = 2  # sequences that are searched for a grid
 
 def _linear(known: Knowledge) -> bool:
     """Whether all models have a Gauss-Markov form, so that many sequences go through them at once."""
-    return all(isinstance(unrounded(model), GaussMarkov) for model in (*known.sources, *known.targets))
+    return all(isinstance(drop_rounding(model), GaussMarkov) for model in (*known.sources, *known.targets))
 
 
 def grid_of(cases: Cases, known: Knowledge) -> Steps | None:
@@ -428,7 +428,7 @@ def grid_of(cases: Cases, known: Knowledge) -> Steps | None:
         back = []
         for source, target in itertools.product(known.sources, known.targets):
             try:
-                back.append(disguise(whole_rows(Y), source=unrounded(target), target=unrounded(source)))
+                back.append(disguise(whole_rows(Y), source=drop_rounding(target), target=drop_rounding(source)))
             except UnderstudyError:
                 continue
         found = _detect(back)

@@ -556,7 +556,7 @@ class Release(NamedTuple):
 
     steps: tuple[float, ...]
 
-    def rounded(self, out: Array, channel: int) -> Array:
+    def round(self, out: Array, channel: int) -> Array:
         """What leaves of an output."""
         step = self.steps[channel]
         if step == 0.0:
@@ -575,7 +575,7 @@ class Release(NamedTuple):
         if step == 0.0:
             return np.ones(out.shape)
         ends = [out + sign * 0.5 * step for sign in (-1.0, 1.0)]
-        within = [(self.rounded(end, channel) == out).astype(float) for end in ends]
+        within = [(self.round(end, channel) == out).astype(float) for end in ends]
         doubles = DOUBLE.ordinal(ends[1]) - DOUBLE.ordinal(ends[0]) - 1 + within[0] + within[1]
         spacing = np.spacing(np.abs(out))
         fine = (step > spacing) & (step <= MOST * spacing) & (doubles > 0)
@@ -658,7 +658,7 @@ def _around(
     missed = np.full(ordinals.shape, np.inf)
     missed[at] = np.abs(made - out[at[1]])
     hit = np.zeros(ordinals.shape, dtype=bool)
-    hit[at] = release.rounded(made, c) == out[at[1]]
+    hit[at] = release.round(made, c) == out[at[1]]
     hits = hit.sum(axis=0) + np.where(hit.any(axis=0), inside, 0)
     close = (missed <= SLACK * release.cell(out, c)).sum(axis=0)
     # of the hits the one in the middle, otherwise the one that comes nearest to the output

@@ -77,17 +77,17 @@ class Running(NamedTuple):
     counts: Array
 
 
-def centred(length: int) -> Window:
+def centred_window(length: int) -> Window:
     """As many readings before as after; an even length is made odd."""
     return Window(length // 2, length // 2)
 
 
-def trailing(length: int) -> Window:
+def trailing_window(length: int) -> Window:
     """The reading and those before it."""
     return Window(length - 1, 0)
 
 
-def leading(length: int) -> Window:
+def leading_window(length: int) -> Window:
     """The reading and those after it."""
     return Window(0, length - 1)
 
@@ -123,7 +123,7 @@ def count(run: Running, window: Window) -> Array:
 def mean(run: Running, window: Window) -> Array:
     """The mean in the window of each reading.
 
-    >>> mean(cumulate(np.array([1.0, np.nan, 5.0, 6.0])), trailing(2))
+    >>> mean(cumulate(np.array([1.0, np.nan, 5.0, 6.0])), trailing_window(2))
     array([1. , 1. , 5. , 5.5])
     """
     return ratio(_between(run.sums, window), _between(run.counts, window))
@@ -153,12 +153,12 @@ def slope(x: Array, length: int) -> Array:
         there = there[:, :1]  # the same edges everywhere
     place = np.arange(-half, half + 1, dtype=float)
 
-    def summed(values: Array, weights: Array) -> Array:
+    def add_up(values: Array, weights: Array) -> Array:
         return np.asarray(correlate1d(values, weights, axis=0, mode="constant", cval=0.0))
 
     one = np.ones_like(place)
-    n, p, pp = (summed(there, weights) for weights in (one, place, place * place))
-    y, py = summed(filled, one), summed(filled, place)
+    n, p, pp = (add_up(there, weights) for weights in (one, place, place * place))
+    y, py = add_up(filled, one), add_up(filled, place)
     below = n * pp - p * p
     return np.where(n >= 2.0, ratio(n * py - p * y, np.where(n >= 2.0, below, 0.0)), np.nan)
 
@@ -305,7 +305,7 @@ def features(cases: Cases, recipe: Recipe) -> Features:
         found |= _together(f"y{i} y{j}", changes[i], changes[j], recipe.step[[i, j]], recipe.windows)
     if recipe.gaps:
         there = cumulate(np.where(np.isnan(cases.outputs).all(axis=1), np.nan, 1.0))
-        found |= {f"readings there, {w}": count(there, centred(w)) for w in recipe.windows}
+        found |= {f"readings there, {w}": count(there, centred_window(w)) for w in recipe.windows}
     if recipe.clock:
         found |= _clock(cases.hours, cases.days, recipe.weekdays, (cases.T, cases.N))
     return Features(np.array([column.ravel() for column in found.values()]).T, tuple(found))
@@ -331,13 +331,13 @@ def _levels(name: str, x: Array, recipe: Recipe, c: int) -> dict[str, Array]:
     run, squares = cumulate(x), cumulate(x * x)
     floor = _TINY * recipe.spread[c]
     for w in recipe.windows:
-        found[f"{name} mean around, {w}"] = mean(run, centred(w))
-        found[f"{name} mean before, {w}"] = mean(run, trailing(w))
+        found[f"{name} mean around, {w}"] = mean(run, centred_window(w))
+        found[f"{name} mean before, {w}"] = mean(run, trailing_window(w))
         if w < 3:
             continue
         low, high = extremes(x, w)
         found[f"{name} slope, {w}"] = slope(x, w)
-        found[f"{name} log variance, {w}"] = np.log(variance(run, squares, centred(w)) + floor)
+        found[f"{name} log variance, {w}"] = np.log(variance(run, squares, centred_window(w)) + floor)
         found[f"{name} above the least, {w}"] = x - low
         found[f"{name} below the greatest, {w}"] = high - x
     return found
@@ -349,11 +349,11 @@ def _spreads(name: str, change: Array, recipe: Recipe, c: int) -> dict[str, Arra
     still = cumulate(np.where(np.isnan(change), np.nan, change == 0.0))
     floor, found = _TINY * recipe.step[c], {}
     for w in (w for w in recipe.windows if w >= 3):
-        around, before = (variance(run, squares, window) for window in (centred(w), trailing(w)))
+        around, before = (variance(run, squares, window) for window in (centred_window(w), trailing_window(w)))
         found[f"{name} deviation of differences around, {w}"] = np.sqrt(around)
         found[f"{name} log variance of differences around, {w}"] = np.log(around + floor)
         found[f"{name} log variance of differences before, {w}"] = np.log(before + floor)
-        found[f"{name} share unchanged, {w}"] = mean(still, centred(w))
+        found[f"{name} share unchanged, {w}"] = mean(still, centred_window(w))
     return found
 
 
@@ -364,8 +364,8 @@ def _together(name: str, a: Array, b: Array, step: Array, windows: tuple[int, ..
     product, aa, bb = cumulate(a * b), cumulate(a * a), cumulate(b * b)
     found = {f"{name} product of differences": a * b}
     for w in (w for w in windows if w >= 3):
-        found[f"{name} mean product of differences, {w}"] = mean(product, centred(w))
-        found[f"{name} correlation of differences, {w}"] = correlation(product, aa, bb, centred(w))
+        found[f"{name} mean product of differences, {w}"] = mean(product, centred_window(w))
+        found[f"{name} correlation of differences, {w}"] = correlation(product, aa, bb, centred_window(w))
     return found
 
 
@@ -613,7 +613,7 @@ class BoostingFitter:
         from sklearn.ensemble import HistGradientBoostingClassifier
 
         data = data.some(_rows(data, self.cells), rng)
-        columns, n, counts = _varying(data.X), len(data.y), np.bincount(data.y)
+        columns, n, counts = _find_varying(data.X), len(data.y), np.bincount(data.y)
         share = counts[counts > 0] / n
         model = HistGradientBoostingClassifier(
             learning_rate=self.rate, max_iter=int(max(settings)), max_leaf_nodes=self.leaves, l2_regularization=2.0,
@@ -700,7 +700,7 @@ def _evidence(probabilities: Array, classes: Ints, m: int) -> Array:
     return np.asarray(np.log(found))
 
 
-def _varying(X: Array) -> Ints:
+def _find_varying(X: Array) -> Ints:
     """Columns in which something is told."""
     low, high = (
         function(np.where(np.isnan(X), fill, X), axis=0) for function, fill in ((np.min, np.inf), (np.max, -np.inf))
@@ -936,13 +936,13 @@ def _fit_window(cases: Cases, window: Window, where: Mask) -> _Windows:
 
 def _around(T: int) -> list[Window]:
     """Windows for a theta that moves: around a reading and before it."""
-    return [kind(w) for w in lengths(T) for kind in (centred, trailing)]
+    return [kind(w) for w in lengths(T) for kind in (centred_window, trailing_window)]
 
 
 def _ends(T: int) -> list[Window]:
     """Windows at the end of a sequence; the paper's is a fifth of it."""
     sizes = {1, 2, 5, T // 10, T // 5, T // 2, T - 1}
-    return [trailing(w) for w in sorted(size for size in sizes if 1 <= size <= max(T - 1, 1))]
+    return [trailing_window(w) for w in sorted(size for size in sizes if 1 <= size <= max(T - 1, 1))]
 
 
 # Change detection ----------------------------------------------------------------------------------------------------
@@ -1039,7 +1039,7 @@ def _statistics(outputs: Array, recipe: Recipe, w: int) -> list[Array]:
     for c in range(outputs.shape[1]):
         x = outputs[:, c] - recipe.centre[c]
         change = x - shift(x, 1)
-        after, before = leading(w), Window(w, -1)
+        after, before = leading_window(w), Window(w, -1)
         levels, run, squares = cumulate(x), cumulate(change), cumulate(change * change)
         floor = _TINY * recipe.step[c]
         # the difference into the first reading of the window belongs to neither side
@@ -1241,7 +1241,7 @@ def _fit_mixtures(cases: Cases, look: Look, X: Array, K: int, seed: int, where: 
     there = judged & (cases.labels >= 0) & ~np.isnan(X[0])
     centre, scale = _standard(X[:, there])
     reader = MixtureReader(look, centre, scale, ())
-    rows, y = reader.standardised(X, there), cases.labels[there]
+    rows, y = reader.standardise(X, there), cases.labels[there]
     return replace(reader, mixtures=tuple(_fit_mixture(rows[y == i], K, rng) for i in range(cases.m)))
 
 
@@ -1263,7 +1263,7 @@ class MixtureReader:
     mixtures: tuple[NormalMixture | None, ...]
 
     def evidence(self, cases: Cases) -> Array:
-        """Log-densities (m, T, N) of the features of each reading, summed where theta is constant; 0 if missing."""
+        """Log-densities (m, T, N) of the features of each reading, add_up where theta is constant; 0 if missing."""
         size = max(1, _NUMBERS // cases.T)
         parts = [self._evidence(cases.outputs[:, :, first : first + size]) for first in range(0, cases.N, size)]
         logs = np.concatenate(parts, axis=2)
@@ -1272,7 +1272,7 @@ class MixtureReader:
     def _evidence(self, Y: Array) -> Array:
         X = local_features(Y, self.look)
         there = np.asarray(~np.isnan(X[0]))
-        rows = self.standardised(X, there)
+        rows = self.standardise(X, there)
         logs = np.zeros((len(self.mixtures), *there.shape))
         if rows.size:
             logs[:, there] = [np.full(len(rows), -1e6) if mix is None else mix.logs(rows) for mix in self.mixtures]
@@ -1280,7 +1280,7 @@ class MixtureReader:
             logs[:, there] = np.maximum(logs[:, there], logs[:, there].max(axis=0) - 20.0)
         return logs
 
-    def standardised(self, X: Array, there: Mask) -> Array:
+    def standardise(self, X: Array, there: Mask) -> Array:
         """Rows of features that vary, in units of their spread."""
         scaled = (X[:, there] - self.centre[:, None]) / self.scale[:, None]
         return np.asarray(scaled[np.isfinite(self.scale)].T.clip(-12.0, 12.0))

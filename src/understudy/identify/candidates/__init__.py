@@ -54,7 +54,7 @@ class Candidate:
     """What was done and what gave way, one plain sentence each."""
 
     def __repr__(self) -> str:
-        return f"Candidate({self.name!r}, {text.counted(len(self.models), 'value')}, {self.count} free parameters)"
+        return f"Candidate({self.name!r}, {text.with_count(len(self.models), 'value')}, {self.count} free parameters)"
 
 
 def gaussian(mean: Array, cov: Array) -> Gaussian:
