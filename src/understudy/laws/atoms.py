@@ -549,7 +549,7 @@ class Rounding(Frozen):
     Cells(at=0.0, lower=-inf, upper=2.5, half=inf)
     """
 
-    __slots__ = ("channels", "dim", "arguments")
+    __slots__ = ("arguments", "channels", "dim")
 
     def __init__(
         self,

@@ -1321,8 +1321,11 @@ class Problem:
         priced = find_prices(found.vertex)
         if not priced.spare:
             return first
-        check, dear = check or self.check, self.expected_cost(found.P)
-        kernel = self._exactly(program, least_telling_optimum(program, found.vertex, priced), dear, check)
+        check, dear, less = check or self.check, self.expected_cost(found.P), (1.0 - _NO_GAIN) * first.leakage
+        P = least_telling_optimum(program, found.vertex, priced)
+        if P is not None and information(self.p, P.reshape(-1)) >= less:
+            return first
+        kernel = self._exactly(program, P, dear, check)
         if kernel is None and has_less_telling_optimum(program, found.vertex, priced):
             kernel = self._least_bare(program, dear, check)
             kernel = self._least_weighted(program, found, check) if kernel is None else kernel
@@ -1330,7 +1333,7 @@ class Problem:
             return first
         other = self.certify(kernel, found.bound, found.by)
         cheap = other.excess <= first.excess * (1.0 + TIE) + self.rounding and (other.optimal or not first.optimal)
-        return other if cheap and other.leakage < (1.0 - _NO_GAIN) * first.leakage else first
+        return other if cheap and other.leakage < less else first
 
     def _exactly(self, program: Program, P: Array | None, dear: float, check: Check) -> Array | None:
         """The kernel within the constraints, exactly kept, that is next to P; None where it costs more."""
