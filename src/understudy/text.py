@@ -763,41 +763,28 @@ def conditional_card(whole: ClockFacts, rows: Iterable[ClockRow], width: int) ->
     return "\n".join([*lines, "", *textwrap.wrap(_CLOCK_CONDITIONS, width)])
 
 
-def local_dp_words(epsilon: float) -> str:
-    """The constraint of local differential privacy."""
-    return (
-        f"Local differential privacy: no draw is more than {factor(epsilon)} times (e^{epsilon:.6g}) likelier under "
-        "one value than under another."
-    )
+_CONSTRAINTS = {
+    "local_dp": "Local differential privacy: no draw is more than {factor} times (e^{limit:.6g}) likelier under one "
+    "value than under another.",
+    "maximal_leakage": "Maximal leakage of at most {limit:.6g} nats: whatever the prior, the probability of guessing "
+    "any function of the value is multiplied by at most {factor}.",
+    "pointwise_leakage": "Pointwise leakage of at most {limit:.6g} nats: at the stated prior, no draw multiplies the "
+    "probability of guessing any function of the value by more than {factor}.",
+    "total_variation": "Total variation of at most {limit:.6g} between any two values: no event is more probable under "
+    "one than under another by more.",
+    "error_at_least": "At the stated prior every guess is wrong with probability {limit:.6g} or more.",
+    "floor": "Every value draws every pseudo value with probability {limit:.6g} or more.",
+    "multiples": "Every probability is a multiple of 1/{limit:.0f}.",
+}
 
 
-def maximal_leakage_words(nats: float) -> str:
-    """A constraint on the maximal leakage."""
-    return (
-        f"Maximal leakage of at most {nats:.6g} nats: whatever the prior, the probability of guessing any function of "
-        f"the value is multiplied by at most {factor(nats)}."
-    )
+def constraint_words(kind: str, limit: float) -> str:
+    """A constraint that is one number.
 
-
-def pointwise_leakage_words(nats: float) -> str:
-    """A constraint on the pointwise leakage."""
-    return (
-        f"Pointwise leakage of at most {nats:.6g} nats: at the stated prior, no draw multiplies the probability of "
-        f"guessing any function of the value by more than {factor(nats)}."
-    )
-
-
-def total_variation_words(most: float) -> str:
-    """A constraint on the total variation."""
-    return (
-        f"Total variation of at most {most:.6g} between any two values: no event is more probable under one than under "
-        "another by more."
-    )
-
-
-def error_constraint_words(error: float) -> str:
-    """A constraint on the error of the best guess."""
-    return f"At the stated prior every guess is wrong with probability {error:.6g} or more."
+    >>> constraint_words("error_at_least", 0.25)
+    'At the stated prior every guess is wrong with probability 0.25 or more.'
+    """
+    return _CONSTRAINTS[kind].format(limit=limit, factor=factor(limit))
 
 
 def forbidden_words(pairs: Sequence[tuple[Hashable, Hashable]], positions: bool) -> str:

@@ -126,14 +126,14 @@ class Residual(NamedTuple):
     """In a few words, how it was computed."""
 
     @classmethod
-    def estimated(cls, totals: Array, steps: int, how: str) -> Residual:
+    def from_totals(cls, totals: Array, steps: int, how: str) -> Residual:
         """From the divergences of independent sequences.
 
         The error is widened by Student's factor, so that the charge, the mean plus 4.75 errors, is too small once in
         a million for few sequences too.
 
         >>> import numpy as np
-        >>> Residual.estimated(np.array([1.0, 2.0, 3.0]), 10, "three sequences").kl
+        >>> Residual.from_totals(np.array([1.0, 2.0, 3.0]), 10, "three sequences").kl
         2.0
         """
         from scipy.special import ndtri, stdtrit

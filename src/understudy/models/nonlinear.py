@@ -884,7 +884,7 @@ def residual(model: Nonlinear, T: int, sequences: int, rng: np.random.Generator)
             y = row.item() if model.dim == 1 else row
             state, better = mine.update(state, y), true.update(better, y)
         totals[j] = total
-    return Residual.estimated(totals, T, f"{how}, {sequences} sequences")
+    return Residual.from_totals(totals, T, f"{how}, {sequences} sequences")
 
 
 def _reference(model: Nonlinear) -> tuple[Nonlinear, str]:

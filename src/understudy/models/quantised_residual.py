@@ -729,7 +729,7 @@ def residual(
             later = around(rest) if rest < T else 0.0
         total[-1] += (T - rest) * later
     how = f"{name}, {sequences} sequences of {simulated} readings" + " and later blocks" * (rest > simulated)
-    return Residual.estimated(np.array(total), T, how)
+    return Residual.from_totals(np.array(total), T, how)
 
 
 def _around(

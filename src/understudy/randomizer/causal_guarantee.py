@@ -875,16 +875,6 @@ class CausalCard(PrivacyCard):
         return self._setting.conditions
 
     @property
-    def against(self) -> str:
-        """The adversary of the bounds."""
-        return self._setting.against
-
-    @property
-    def not_protected(self) -> tuple[str, ...]:
-        """What no figure here is about."""
-        return self._setting.not_protected
-
-    @property
     def card(self) -> Card:
         """The whole card in words."""
         heading, caption = self._setting.headings

@@ -88,11 +88,20 @@ class Constraint:
 
     name: ClassVar[str] = ""
     measure: ClassVar[bool] = True  # whether it looks at the values that can occur only
+    allowed: ClassVar[tuple[float, float, str]] = (-math.inf, math.inf, "")  # what its limit must be, and in words
+
+    def __post_init__(self) -> None:
+        name, (least, most, rule) = fields(self)[0].name, self.allowed
+        given = getattr(self, name)
+        ok = not isinstance(given, (bool, np.bool_)) and isinstance(given, (int, float, np.integer, np.floating))
+        if not (ok and least <= given <= most):
+            raise DesignError(f"{type(self).__name__}: {name} = {given!r}; it must be {rule}")
+        object.__setattr__(self, name, float(given))
 
     @property
     def words(self) -> str:
         """The constraint as a sentence."""
-        raise NotImplementedError
+        return text.constraint_words(self.name, self.limit)
 
     @property
     def limit(self) -> float:
@@ -157,15 +166,6 @@ class Constraint:
         return self
 
 
-def check(what: Constraint, name: str, least: float, most: float, rule: str) -> None:
-    """Make a field of a constraint a float, if it is a number between two others."""
-    given = getattr(what, name)
-    ok = not isinstance(given, (bool, np.bool_)) and isinstance(given, (int, float, np.integer, np.floating))
-    if not (ok and least <= given <= most):
-        raise DesignError(f"{type(what).__name__}: {name} = {given!r}; it must be {rule}")
-    object.__setattr__(what, name, float(given))
-
-
 @lru_cache(maxsize=256)
 def exponential(nats: float, spare: Fraction = Fraction(0)) -> Fraction:
     """A fraction just below e^nats, less a share to spare where there is room.
@@ -221,15 +221,8 @@ class LocalDP(Constraint):
     """
 
     name: ClassVar[str] = "local_dp"
+    allowed: ClassVar[tuple[float, float, str]] = (0.0, LARGEST_EPSILON, f"a number between 0 and {LARGEST_EPSILON:g}")
     epsilon: float
-
-    def __post_init__(self) -> None:
-        check(self, "epsilon", 0.0, LARGEST_EPSILON, f"a number between 0 and {LARGEST_EPSILON:g}")
-
-    @property
-    def words(self) -> str:
-        """The constraint as a sentence."""
-        return text.local_dp_words(self.epsilon)
 
     def holds_exactly(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
         """Whether a kernel keeps it."""
@@ -246,15 +239,8 @@ class MaximalLeakage(Constraint):
     """
 
     name: ClassVar[str] = "maximal_leakage"
+    allowed: ClassVar[tuple[float, float, str]] = (0.0, 1e3, "a number of nats between 0 and 1000")
     nats: float
-
-    def __post_init__(self) -> None:
-        check(self, "nats", 0.0, 1e3, "a number of nats between 0 and 1000")
-
-    @property
-    def words(self) -> str:
-        """The constraint as a sentence."""
-        return text.maximal_leakage_words(self.nats)
 
     def holds_exactly(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
         """Whether a kernel keeps it."""
@@ -270,15 +256,8 @@ class PointwiseLeakage(Constraint):
     """
 
     name: ClassVar[str] = "pointwise_leakage"
+    allowed: ClassVar[tuple[float, float, str]] = (0.0, 1e3, "a number of nats between 0 and 1000")
     nats: float
-
-    def __post_init__(self) -> None:
-        check(self, "nats", 0.0, 1e3, "a number of nats between 0 and 1000")
-
-    @property
-    def words(self) -> str:
-        """The constraint as a sentence."""
-        return text.pointwise_leakage_words(self.nats)
 
     def holds_exactly(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
         """Whether a kernel keeps it."""
@@ -298,15 +277,8 @@ class TotalVariation(Constraint):
     """
 
     name: ClassVar[str] = "total_variation"
+    allowed: ClassVar[tuple[float, float, str]] = (0.0, 1.0, "a number between 0 and 1")
     at_most: float
-
-    def __post_init__(self) -> None:
-        check(self, "at_most", 0.0, 1.0, "a number between 0 and 1")
-
-    @property
-    def words(self) -> str:
-        """The constraint as a sentence."""
-        return text.total_variation_words(self.at_most)
 
     def holds_exactly(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
         """Whether a kernel keeps it."""
@@ -333,15 +305,8 @@ class ErrorAtLeast(Constraint):
     """
 
     name: ClassVar[str] = "error_at_least"
+    allowed: ClassVar[tuple[float, float, str]] = (0.0, 1.0, "a probability")
     error: float
-
-    def __post_init__(self) -> None:
-        check(self, "error", 0.0, 1.0, "a probability")
-
-    @property
-    def words(self) -> str:
-        """The constraint as a sentence."""
-        return text.error_constraint_words(self.error)
 
     def holds_exactly(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
         """Whether a kernel keeps it."""
@@ -359,16 +324,9 @@ class Floor(Constraint):
     """
 
     name: ClassVar[str] = "floor"
+    allowed: ClassVar[tuple[float, float, str]] = (0.0, 1.0, "a probability")
     measure: ClassVar[bool] = False
     at_least: float
-
-    def __post_init__(self) -> None:
-        check(self, "at_least", 0.0, 1.0, "a probability")
-
-    @property
-    def words(self) -> str:
-        """The constraint as a sentence."""
-        return f"Every value draws every pseudo value with probability {self.at_least:.6g} or more."
 
     def holds_exactly(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
         """Whether a kernel keeps it."""
@@ -466,10 +424,8 @@ class Multiples(Constraint):
     measure: ClassVar[bool] = False
     of: int
 
-    @property
-    def words(self) -> str:
-        """The constraint as a sentence."""
-        return f"Every probability is a multiple of 1/{self.of}."
+    def __post_init__(self) -> None:
+        """As it was stored, a whole number."""
 
     def holds_exactly(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
         """Whether a kernel keeps it."""

@@ -44,7 +44,7 @@ from understudy.errors import DesignError
 from understudy.randomizer import measures
 from understudy.randomizer.residual import Charge, rounded_up
 from understudy.stream.release import Release
-from understudy.text import Card, Measure, Pairs, Setting, number, percent
+from understudy.text import Card, Measure, MovingSetting, Pairs, Setting, number, percent
 from understudy.transform.roundoff import Roundoff
 
 SCHEMA, VERSION = "understudy.guarantee", 1
@@ -102,6 +102,21 @@ class PrivacyCard:
     def to_dict(self) -> Plain:
         """The card as plain data."""
         raise NotImplementedError  # each subclass has its own
+
+    @property
+    def _setting(self) -> Setting | MovingSetting:
+        """What the sentences are conditional on."""
+        raise NotImplementedError  # each subclass has its own
+
+    @property
+    def against(self) -> str:
+        """The adversary of the bounds."""
+        return self._setting.against
+
+    @property
+    def not_protected(self) -> tuple[str, ...]:
+        """What no bound here is about."""
+        return self._setting.not_protected
 
     def __eq__(self, other: object) -> bool:
         return self.to_dict() == other.to_dict() if type(other) is type(self) else NotImplemented
@@ -275,16 +290,6 @@ class Guarantee(PrivacyCard):
         """All that must be true for the bounds to hold."""
         nats = 0.0 if self.charge is None else self.charge.total
         return self._setting.conditions(nats, int((self.prior == 0.0).sum()), len(self.values))
-
-    @property
-    def against(self) -> str:
-        """The adversary of the bounds."""
-        return self._setting.against
-
-    @property
-    def not_protected(self) -> tuple[str, ...]:
-        """What no bound here is about."""
-        return self._setting.not_protected
 
     @property
     def measures(self) -> tuple[Measure, ...]:
