@@ -39,7 +39,7 @@ def hidden(z: Array, models: list[Any], grids: list[Any], which: NDArray[np.intp
         for i, grid in enumerate(grids):
             at = which[k] == i
             if grid is not None and at.any():
-                y[at] = grid.channels[0].rounded(y[at])
+                y[at] = grid.channels[0].round(y[at])
         Y[k, 0] = y
         # Bayes' rule, then one step of the chain of the value that was played
         logs = np.log(np.maximum(weights, 1e-300)) - np.log(sd) - 0.5 * np.square((y - mean) / sd)

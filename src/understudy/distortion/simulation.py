@@ -235,7 +235,7 @@ def with_tables(model: Model) -> Model:
     """An autoregression, on a grid or not, whose noise comes from tables; other models as they are."""
     if type(model) is OnGrid:
         inside = with_tables(model.model)
-        return model if inside is model.model else OnGrid(inside, **model.grid.given)
+        return model if inside is model.model else OnGrid(inside, **model.grid.arguments)
     if type(model) is not AutoRegressive or model.innovations is None:
         return model
     numbers = model.coefficients, model.intercept, tabulated(model.noise), model.past

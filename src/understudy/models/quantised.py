@@ -339,7 +339,7 @@ def colour_on_grid(z: Array, model: OnGrid) -> Array | None:
         for i, (channel, law) in enumerate(zip(grid.channels, laws, strict=True)):
             at, drawn = mean[i] + inside.intercept[i], E[i]
             e = law.value(L[i, : i + 1] @ w[: i + 1]) if drawn is None else drawn[k]
-            Y[p + k, i] = channel.rounded(e + at)
+            Y[p + k, i] = channel.round(e + at)
             if followed[i]:  # the next channels follow what was reported
                 w[i] = (law.score(Y[p + k, i] - at) - L[i, :i] @ w[:i]) / L[i, i]
     return Y[p:]

@@ -219,7 +219,7 @@ class Marginals:
                 for j in range(1, i + 1):
                     s = s + self.root[i, j] * w[j]
                 s = 0.0 + s
-            y[i] = channel.rounded((np.asarray(law.value(s)) + mean[i]) + 0.0)
+            y[i] = channel.round((np.asarray(law.value(s)) + mean[i]) + 0.0)
             if self.root is not None and i + 1 < len(y):
                 w[i] = self._whitened(i, np.asarray(law.score(y[i] + -mean[i])), w)
         return y
@@ -356,7 +356,7 @@ class Rows:
         mean, joint = law
         gone = _missing(Y, 0)
         if gone.any():  # in their place something near, of which nothing is kept
-            Y = np.where(gone, self.grid.rounded(mean.T).T, Y)
+            Y = np.where(gone, self.grid.round(mean.T).T, Y)
         cells = [channel.cells(y, i) for i, (channel, y) in enumerate(zip(self.grid.channels, Y, strict=True))]
         at, lower, upper = (np.array([cell[n] for cell in cells]) for n in range(3))
         first, last = np.isneginf(lower), np.isposinf(upper)
