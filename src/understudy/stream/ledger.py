@@ -64,6 +64,9 @@ _STATE = (
 _FIRST_STATE = "INSERT INTO states VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _SHARED = {"residual": "AND epoch = ? ", "decision": "AND epoch <= ? "}  # kinds of which many go into one row
 _DAY = 86_400
+_BITE = 256  # outputs that are forgotten in a transaction, besides twice as many as it records
+_MARKS = 64  # of arrivals, in the time that outputs are kept
+_LAST_KEY = 2**63 - 1
 _MOST = 10**12
 _T = TypeVar("_T")
 _State = TypeVar("_State", bound="_Standing")
@@ -82,11 +85,13 @@ class _Standing(Protocol):
 class Ledger:
     """A durable record of draws, charges, states and outputs, in one file.
 
-    `retain` outputs of each stream are kept, so that a reading that comes again gets the same output;
-    older ones are refused. `rollback_guard` is a folder that remembers, outside of the ledger, how far it had
+    `retain` outputs of each stream are kept, so that a reading that comes again gets the same output; older ones are
+    refused. A timedelta keeps each for so long after its arrival; they are forgotten when further readings of the
+    stream come, a few at a time. `rollback_guard` is a folder that remembers, outside of the ledger, how far it had
     come, so that an older copy of it is refused (by default in the user's state folder; False for none); `witness` is
     the name that it had before. ``rollback="charge"`` accepts an older copy, and draws again for its streams. `clock`
-    tells the seconds that periods of budgets are counted in. A ledger needs a POSIX system, for its lock.
+    tells the seconds that periods of budgets and times of arrival are counted in. A ledger needs a POSIX system, for
+    its lock.
 
     >>> import os, tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -101,22 +106,25 @@ class Ledger:
         self,
         path: str | os.PathLike[str],
         *,
-        retain: int = 1_000_000,
+        retain: int | dt.timedelta = 1_000_000,
         rollback_guard: str | os.PathLike[str] | bool | None = None,
         rollback: str = "refuse",
         clock: Callable[[], float] = time.time,
         witness: str | os.PathLike[str] | bool | None = None,
     ) -> None:
-        if isinstance(retain, bool) or not isinstance(retain, int) or retain < 1:
-            raise ConfigurationError(f"retain = {retain!r}; it must be a whole number of at least 1")
+        self._lifetime = math.ceil(retain.total_seconds()) if isinstance(retain, dt.timedelta) else None
+        count = retain if isinstance(retain, int) and not isinstance(retain, bool) else 0
+        if (count if self._lifetime is None else self._lifetime) < 1:
+            raise ConfigurationError(f"retain = {retain!r}; it must be a whole number of at least 1, or a timedelta")
         check_rollback(rollback)
         self.path = os.path.realpath(os.fspath(path))
         self.retain, self.rollback, self._clock = retain, rollback, clock
         self._db: sqlite3.Connection | None = None
         self.guard = threading.RLock()  # of its streams too: whoever holds it has the whole ledger
         self._owner = os.getpid()
-        self._most = retain + retain // 10
+        self._count = count
         self._kept: dict[int, int] = {}  # outputs on disk, at most so many of a stream
+        self._arrivals: dict[int, tuple[int, int | None]] = {}  # the last arrival, and a key up to which to forget
         self._serials: dict[int, int] = {}  # of the positions that were read or put last
         self._audited: dict[str, int] = {}  # rooms whose charges have been read once, and the last time of any
         self._last_stream = 0
@@ -268,6 +276,7 @@ class Ledger:
         except BaseException as error:
             for stream in self._notes:
                 self._kept.pop(stream, None)
+                self._arrivals.pop(stream, None)
             self._notes = before
             if self._changed:
                 self._streams = None
@@ -316,6 +325,7 @@ class Ledger:
     def _abandon(self, db: sqlite3.Connection, error: BaseException) -> None:
         """After an error: nothing of the transaction stays, on disk or in memory."""
         self._kept.clear()
+        self._arrivals.clear()
         self._audited.clear()
         self._streams = self._budgets = self._last_charge = None
         with contextlib.suppress(sqlite3.Error):
@@ -539,11 +549,10 @@ class Ledger:
         db = self.connection()
         if outputs:
             db.executemany(_OUTPUT, outputs)
-            kept = self._kept.get(stream)
-            if kept is None or kept + len(outputs) > self._most:
-                self._prune(db, stream)
+            if self._lifetime is None:
+                self._keep_count(db, stream, len(outputs))
             else:
-                self._kept[stream] = kept + len(outputs)
+                self._keep_time(db, stream, len(outputs), outputs[-1][1])
         if db.execute(_STATE, _state_values(stream, at)).rowcount != 1:
             raise files.damage_error(self.path, "the list of states")
 
@@ -600,17 +609,39 @@ class Ledger:
         """Whether the room keeps its last draw when the budget is spent."""
         return self._budget(room).when_spent == "hold"
 
-    def _prune(self, db: sqlite3.Connection, stream: int) -> None:
-        """Forget outputs beyond `retain`, a tenth of them at a time."""
-        kept = db.execute("SELECT count(*) FROM outputs WHERE stream = ?", (stream,)).fetchone()[0]
-        if kept > self._most:
-            db.execute(
-                "DELETE FROM outputs WHERE stream = ?1 AND key <= "
-                "(SELECT key FROM outputs WHERE stream = ?1 ORDER BY key DESC LIMIT 1 OFFSET ?2)",
-                (stream, self.retain),
-            )
-            kept = self.retain
+    def _keep_count(self, db: sqlite3.Connection, stream: int, more: int) -> None:
+        """Forget outputs beyond `retain`, once there are a tenth more of them: a bounded number at a time."""
+        kept = self._kept.get(stream)
+        if kept is None:
+            kept = int(db.execute("SELECT count(*) FROM outputs WHERE stream = ?", (stream,)).fetchone()[0])
+        else:
+            kept += more
+        excess = kept - self._count
+        if excess > min(self._count // 10, _BITE):
+            kept -= _forget_outputs(db, stream, min(excess, _BITE + 2 * more), _LAST_KEY)
         self._kept[stream] = kept
+
+    def _keep_time(self, db: sqlite3.Connection, stream: int, more: int, last: int) -> None:
+        """Forget outputs that arrived longer ago than `retain`, a bounded number at a time.
+
+        When they arrived is known from marks, of which there are at most 64 in that time: all outputs of keys up to
+        that of a mark had arrived by then. Without marks, as in a ledger that kept a number, time begins now.
+        """
+        lifetime, now = self._lifetime or 0, int(self._clock())
+        at, due = self._arrivals.get(stream, (None, None))
+        if at is None:
+            at = db.execute("SELECT max(at) FROM arrivals WHERE stream = ?", (stream,)).fetchone()[0]
+        if at is None or now >= at + max(1, lifetime // _MARKS):
+            at = now  # not less than that of the last mark, though a clock was set back
+            db.execute("INSERT OR REPLACE INTO arrivals VALUES (?, ?, ?)", (stream, now, last))
+            query = "SELECT max(key) FROM arrivals WHERE stream = ? AND at <= ?"
+            due = db.execute(query, (stream, now - lifetime)).fetchone()[0]
+        if due is not None:
+            bite = _BITE + 2 * more
+            if _forget_outputs(db, stream, bite, due) < bite:
+                db.execute("DELETE FROM arrivals WHERE stream = ? AND key <= ?", (stream, due))
+                due = None
+        self._arrivals[stream] = at, due
 
     # Budgets -----------------------------------------------------------------------------------------
 
@@ -662,6 +693,15 @@ class Ledger:
                 raise files.damage_error(self.path, "a budget")
             self._budgets = found
         return self._budgets
+
+
+def _forget_outputs(db: sqlite3.Connection, stream: int, count: int, last: int) -> int:
+    """Forget the oldest outputs of a stream, so many at most and none after a key; returns how many there were."""
+    query = (
+        "DELETE FROM outputs WHERE stream = ?1 AND key <= (SELECT max(key) FROM (SELECT key FROM outputs "
+        "WHERE stream = ?1 AND key <= ?3 ORDER BY key LIMIT ?2))"
+    )
+    return db.execute(query, (stream, count, last)).rowcount
 
 
 def _state_values(stream: int, at: Position) -> tuple[files.Field, ...]:
