@@ -26,12 +26,14 @@ from rich.table import Table
 from understudy._paths import NewFile, check_paths
 from understudy._version import __version__
 from understudy.cli.terminal import print_json
+from understudy.errors import LedgerError
 from understudy.paper.run import CATALOGUE, Listener, choose, glance
 from understudy.paper.run import run as compute
 from understudy.paper.setting import Outcome, Settings
 from understudy.stream.inspection import backup_ledger as private_copy
 from understudy.stream.inspection import released_outputs, summary
 from understudy.stream.inspection import verify as findings
+from understudy.stream.ledger import Ledger
 from understudy.stream.randomness import MasterKey
 from understudy.transform.backend import compiled
 
@@ -91,6 +93,16 @@ def new_key(path: Path, as_json: bool) -> None:
 def show_key_id(source: str, as_json: bool) -> None:
     """Print the id of a master key."""
     _print_id(MasterKey.read(source), as_json)
+
+
+def rewrap_ledger(path: Path, old: str | None, new: str) -> None:
+    """Wrap the keys of the streams of a ledger with another master key."""
+    if not path.is_file():
+        raise LedgerError(f"{path.name} does not exist")
+    before, after = None if old is None else MasterKey.read(old), MasterKey.read(new)
+    with Ledger(path, rollback_guard=False, key=before) as ledger:
+        ledger.rewrap(after)
+        typer.echo(f"{len(ledger.names())} keys in {path.name} are wrapped with the master key {after.id}")
 
 
 def _print_id(key: MasterKey, as_json: bool) -> None:

@@ -51,6 +51,7 @@ from understudy.stream.ledger_file import (
     is_as_written,
     set_options,
 )
+from understudy.stream.randomness import MasterKey
 from understudy.stream.rollback_guard import RollbackGuard, check_rollback, rollback_error
 from understudy.stream.snapshot import dump, load
 from understudy.transform.readings import Reading
@@ -93,6 +94,9 @@ class Ledger:
     tells the seconds that periods of budgets and times of arrival are counted in. A ledger needs a POSIX system, for
     its lock.
 
+    `key` is a `MasterKey`, kept elsewhere, which the keys of the streams are wrapped with: draws to come then do not
+    follow from the file alone. It is taken by a new ledger; `understudy key rewrap` changes that of another.
+
     >>> import os, tempfile
     >>> folder = tempfile.TemporaryDirectory()
     >>> with Ledger(os.path.join(folder.name, "room.ledger"), rollback_guard=folder.name) as ledger:
@@ -111,6 +115,7 @@ class Ledger:
         rollback: str = "refuse",
         clock: Callable[[], float] = time.time,
         witness: str | os.PathLike[str] | bool | None = None,
+        key: MasterKey | None = None,
     ) -> None:
         self._lifetime = math.ceil(retain.total_seconds()) if isinstance(retain, dt.timedelta) else None
         count = retain if isinstance(retain, int) and not isinstance(retain, bool) else 0
@@ -139,12 +144,15 @@ class Ledger:
         self._notes: dict[int, Position] = {}  # for the rollback guard, after the commit
         self._changed = False  # whether a member of a group has changed the options of a stream
         self.rollback_guard = RollbackGuard(None)
+        self._key: MasterKey | None = None
         self._lock = Lock(self.path + ".lock")
         try:
             files.prepare(self.path)
-            self._db, self.id, self._parts = files.open_to_write(self.path)
+            self._db, self._header, self._parts = files.open_to_write(self.path)
+            self.id = self._header.id
             with self._faults():
                 self._version = self._foreign_changes()
+            self._take_key(key)
             numbers = [row.id for row in self._known().values()]
             self._limits()
             self.rollback_guard = RollbackGuard.of(witness if rollback_guard is None else rollback_guard, self.id)
@@ -153,6 +161,41 @@ class Ledger:
         except BaseException:
             self.close()
             raise
+
+    def _take_key(self, key: MasterKey | None) -> None:
+        """The master key that the keys of streams are wrapped with, if it is that of the ledger; a new one takes it."""
+        if key is not None and not isinstance(key, MasterKey):
+            raise ConfigurationError(f"key is of type {type(key).__name__}; it must be a MasterKey, or None")
+        name, wanted, given = os.path.basename(self.path), self._header.key, "" if key is None else key.id
+        if wanted and wanted != given:
+            what = f"not {given}" if given else "and none is given"
+            raise LedgerError(f"the keys in {name} are wrapped with the master key {wanted}, {what}; give key=")
+        if key is not None and not wanted:
+            if self._known():
+                raise LedgerError(
+                    f"the keys in {name} are not wrapped; wrap them first: understudy key rewrap {name} --new-key ..."
+                )
+            self.rewrap(key)
+        self._key = key
+
+    def rewrap(self, key: MasterKey | None) -> None:
+        """Wrap the keys of all streams with another master key, in one transaction; None stores them plain.
+
+        No draw changes: draws follow from the keys, not from how they are stored. What was stored before is
+        overwritten in the file, but copies and backups of it need the key that they were wrapped with.
+        """
+
+        def work(db: sqlite3.Connection) -> None:
+            files.rewrap_streams(db, self._known().values(), self._header, key)
+
+        with self.guard:
+            self.refuse_in_group("rewrapping")
+            with self._faults():
+                self.connection().execute("PRAGMA secure_delete=ON")
+            self.transact(work)
+            self._key, self._header = key, self._header._replace(key="" if key is None else key.id)
+            with self._faults():
+                self.connection().execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def __repr__(self) -> str:
         return f"Ledger({os.path.basename(self.path)})"
@@ -429,7 +472,7 @@ class Ledger:
     def _known(self) -> dict[str, StreamRow]:
         if self._streams is None:
             with self.guard, self._faults():
-                found = all_streams(self.connection())
+                found = all_streams(self.connection(), self._key)
             if found is None:
                 raise files.damage_error(self.path, "the list of streams")
             self._streams, self._rooms = found, {}
@@ -448,7 +491,7 @@ class Ledger:
         def work(db: sqlite3.Connection) -> _State:
             # a number that the rollback guard knows belonged to a stream that this copy has lost
             row = stream._replace(id=max(self._last_stream, self.rollback_guard.newest()) + 1)
-            add_stream(db, row)
+            add_stream(db, row, self._key)
             state = begin(row)
             self.add_epoch(row.id, state.epoch)
             values = _state_values(row.id, state.position)

@@ -22,7 +22,7 @@ import os
 import sqlite3
 import stat
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from struct import Struct
 from typing import Any, NamedTuple, TypeAlias
@@ -32,6 +32,7 @@ import numpy as np
 
 from understudy._types import Array, Json
 from understudy.errors import ConfigurationError, LedgerBusyError, LedgerDamagedError, LedgerError
+from understudy.stream.randomness import MasterKey, is_wrapped
 
 try:
     import fcntl
@@ -229,32 +230,45 @@ def check_name(what: str, name: str) -> None:
         raise ConfigurationError(f"{what} = {name!r}; it must be a text of printable characters")
 
 
-def all_streams(db: sqlite3.Connection) -> dict[str, StreamRow] | None:
+def all_streams(db: sqlite3.Connection, key: MasterKey | None = None) -> dict[str, StreamRow] | None:
     """All streams, by a scan: one that an index or a page has lost would be drawn for again.
 
-    None if they are not what was written, or if there are not as many states.
+    Their keys are unwrapped with the master key, if they are wrapped. None if they are not what was written, or if
+    there are not as many states.
     """
     found: dict[str, StreamRow] = {}
     columns = "SELECT id, name, room, design, secret, insecure, options, digest FROM streams NOT INDEXED"
     for *row, options, written in db.execute(columns):
         if written != digest(*row, options):
             return None
-        number, name, room, design, secret, insecure = row
+        number, name, room, design, stored, insecure = row
+        if is_wrapped(stored) != (key is not None):
+            return None
+        secret = stored if key is None else key.unwrap(stored)
         found[name] = StreamRow(number, name, room, design, secret, bool(insecure), json.loads(options))
     states = [number for (number,) in db.execute("SELECT stream FROM states ORDER BY stream")]
     return found if states == [row.id for row in found.values()] else None
 
 
-def add_stream(db: sqlite3.Connection, row: StreamRow) -> None:
-    """Record a stream, whose state is recorded in the same transaction."""
-    values = _stream_values(row)
+def add_stream(db: sqlite3.Connection, row: StreamRow, key: MasterKey | None) -> None:
+    """Record a stream, with its key under the master key if there is one; its state follows in the transaction."""
+    values = _stream_values(row, row.secret if key is None else key.wrap(row.secret))
     db.execute("INSERT INTO streams VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*values, digest(*values)))
 
 
 def set_options(db: sqlite3.Connection, row: StreamRow) -> None:
     """Record the options of a stream anew."""
-    values = _stream_values(row)
+    stored = db.execute("SELECT secret FROM streams WHERE id = ?", (row.id,)).fetchone()[0]
+    values = _stream_values(row, stored)
     db.execute("UPDATE streams SET options = ?, digest = ? WHERE id = ?", (values[-1], digest(*values), row.id))
+
+
+def rewrap_streams(db: sqlite3.Connection, streams: Iterable[StreamRow], header: Header, key: MasterKey | None) -> None:
+    """Record the keys of streams anew, wrapped with another master key, or plain; draws follow from what is wrapped."""
+    for row in streams:
+        values = _stream_values(row, row.secret if key is None else key.wrap(row.secret))
+        db.execute("UPDATE streams SET secret = ?, digest = ? WHERE id = ?", (values[4], digest(*values), row.id))
+    _set_header(db, header._replace(key="" if key is None else key.id))
 
 
 def set_budget(db: sqlite3.Connection, budget: Budget) -> None:
@@ -273,8 +287,9 @@ def all_budgets(db: sqlite3.Connection) -> dict[str, Budget] | None:
     return {row[0]: Budget(*row) for row in rows}
 
 
-def _stream_values(row: StreamRow) -> tuple[Field, ...]:
-    return (*row[:-2], int(row.insecure), json.dumps(row.options, sort_keys=True))
+def _stream_values(row: StreamRow, stored: bytes) -> tuple[Field, ...]:
+    options = json.dumps(row.options, sort_keys=True)
+    return (row.id, row.name, row.room, row.design, stored, int(row.insecure), options)
 
 
 # The file ------------------------------------------------------------------------------------------
@@ -388,9 +403,8 @@ def _create(path: str) -> None:
             db.execute("BEGIN")
             for statement in TABLES:
                 db.execute(statement)
-            meta = (str(SCHEMA), os.urandom(16).hex())
-            rows = [("schema", meta[0]), ("id", meta[1]), ("digest", digest(*meta)), ("budgets", digest())]
-            db.executemany("INSERT INTO meta VALUES (?, ?)", rows)
+            db.execute("INSERT INTO meta VALUES ('budgets', ?)", (digest(),))
+            _set_header(db, Header(os.urandom(16).hex(), SCHEMA))
             db.execute("COMMIT")
         os.rename(new, path)
         sync_folder(os.path.dirname(path))
@@ -420,28 +434,47 @@ def connect(path: str, mode: str = "mode=rw") -> sqlite3.Connection:
     return db
 
 
-def open_to_write(path: str) -> tuple[sqlite3.Connection, str, Parts]:
-    """A connection with the settings that durability rests on, the identity of the ledger, and its files."""
+class Header(NamedTuple):
+    """What a ledger says of itself: its identity, the version of its tables, and the id of its master key, if any."""
+
+    id: str
+    schema: int
+    key: str = ""
+
+    @property
+    def rows(self) -> dict[str, str]:
+        """As it is stored; without a master key as it always was."""
+        parts = {"schema": str(self.schema), "id": self.id} | ({"key": self.key} if self.key else {})
+        return {**parts, "digest": digest(*parts.values())}
+
+
+def _set_header(db: sqlite3.Connection, header: Header) -> None:
+    db.execute("DELETE FROM meta WHERE name = 'key'")
+    db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", header.rows.items())
+
+
+def open_to_write(path: str) -> tuple[sqlite3.Connection, Header, Parts]:
+    """A connection with the settings that durability rests on, the header of the ledger, and its files."""
     before = _parts(path)
     db = connect(path)
     try:
-        identity, schema = check_schema(db, path)  # first: a database of somebody else's is not touched
+        header = check_schema(db, path)  # first: a database of somebody else's is not touched
         with faults(path):
             if db.execute("PRAGMA journal_mode=WAL").fetchone()[0] != "wal":
                 raise LedgerError(f"{os.path.basename(path)}: this disk does not allow a write-ahead log")
             for setting in SETTINGS:
                 db.execute(setting)
             db.execute("BEGIN IMMEDIATE")  # a file that cannot be written is refused now, not at the first reading
-            if schema == SCHEMA:
+            if header.schema == SCHEMA:
                 db.execute("UPDATE meta SET value = value WHERE name = 'schema'")
                 db.execute("ROLLBACK")
             else:
-                _bring_up(db, path, schema, identity)
+                header = _bring_up(db, path, header)
                 db.execute("COMMIT")
         parts = _parts(path)
         if parts[:1] != before[:1]:
             raise LedgerError(f"{os.path.basename(path)} was replaced while it was opened; open it again")
-        return db, identity, parts
+        return db, header, parts
     except BaseException:
         db.close()
         raise
@@ -484,7 +517,7 @@ def read_only(path: str | os.PathLike[str]) -> sqlite3.Connection:
     try:
         with faults(name):
             db.execute("BEGIN")  # all that is read is of one moment
-        if check_schema(db, name)[1] < 2:
+        if check_schema(db, name).schema < 2:
             raise LedgerError(
                 f"{os.path.basename(name)} is of an older version; open it for writing once, which brings it up"
             )
@@ -494,7 +527,7 @@ def read_only(path: str | os.PathLike[str]) -> sqlite3.Connection:
     return db
 
 
-def _bring_up(db: sqlite3.Connection, path: str, schema: int, identity: str) -> None:
+def _bring_up(db: sqlite3.Connection, path: str, header: Header) -> Header:
     """Bring a ledger of an older version up to this one, within a transaction: its states, tables and header.
 
     Streams that exist go on with their draws and the index of these; all states are of generation 0.
@@ -503,16 +536,17 @@ def _bring_up(db: sqlite3.Connection, path: str, schema: int, identity: str) -> 
     for *values, written in db.execute("SELECT * FROM states ORDER BY stream").fetchall():
         if written != digest(*values):
             raise damage_error(path, "a state")
-        memory = () if schema >= 2 else (None,)
+        memory = () if header.schema >= 2 else (None,)
         row = (*values[:12], 0, *memory, *values[12:])
         states.append((*row, digest(*row)))
     db.execute("DROP TABLE states")
     db.execute(_STATES_OF[SCHEMA])
     db.executemany("INSERT INTO states VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", states)
-    for table in set(TABLES) - _tables_of(schema) - {_STATES_OF[SCHEMA]}:
+    for table in set(TABLES) - _tables_of(header.schema) - {_STATES_OF[SCHEMA]}:
         db.execute(table)
-    for name, value in (("schema", str(SCHEMA)), ("digest", digest(str(SCHEMA), identity))):
-        db.execute("UPDATE meta SET value = ? WHERE name = ?", (value, name))
+    header = header._replace(schema=SCHEMA)
+    _set_header(db, header)
+    return header
 
 
 def _tables_of(schema: int) -> set[str]:
@@ -522,21 +556,22 @@ def _tables_of(schema: int) -> set[str]:
     return found | {_STATES_OF[schema]}
 
 
-def check_schema(db: sqlite3.Connection, path: str) -> tuple[str, int]:
-    """The identity of the ledger and its version, if the file is one of a version that this one knows."""
+def check_schema(db: sqlite3.Connection, path: str) -> Header:
+    """The header of the ledger, if the file is one of a version that this one knows."""
     with faults(path):
         found = {sql for (sql,) in db.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")}
         if TABLES[0] not in found:
             raise damage_error(path, "the file, which is no ledger,")
         meta = dict(db.execute("SELECT name, value FROM meta").fetchall())
-    schema, identity = str(meta.get("schema", "")), str(meta.get("id", ""))
+    schema, identity, key = (str(meta.get(name, "")) for name in ("schema", "id", "key"))
     if schema == "1" and "digest" not in meta:
         raise LedgerError(
             f"{os.path.basename(path)} was made before the first version; it has no streams: delete it, and begin anew"
         )
-    if meta.get("digest") != digest(schema, identity) or not schema.isdecimal():
+    header = Header(identity, int(schema) if schema.isdecimal() else 0, key)
+    if meta.get("digest") != header.rows["digest"]:
         raise damage_error(path, "the header")
-    version = int(schema)
+    version = header.schema
     if not 1 <= version <= SCHEMA:
         raise LedgerError(
             f"{os.path.basename(path)} is of version {schema}; this understudy knows versions up to {SCHEMA}: take a "
@@ -544,7 +579,7 @@ def check_schema(db: sqlite3.Connection, path: str) -> tuple[str, int]:
         )
     if found != _tables_of(version):
         raise damage_error(path, "the list of tables")
-    return identity, version
+    return header
 
 
 def damage_error(path: str, what: str) -> LedgerDamagedError:
