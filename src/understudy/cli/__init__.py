@@ -297,11 +297,12 @@ def key_rewrap(
     path: Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger, which no other process has open.")],
     new_key: Annotated[str, option("KEY", "The master key to wrap the keys of its streams with.")],
     old_key: Annotated[str | None, option("KEY", "The one that they are wrapped with, if any.")] = None,
+    as_json: o.AsJson = False,
 ) -> None:
     """Wrap the keys that a ledger stores with another master key; no draw changes."""
     from understudy.cli.records_commands import rewrap_ledger
 
-    rewrap_ledger(path, old_key, new_key)
+    rewrap_ledger(path, old_key, new_key, as_json)
 
 
 @app.command(rich_help_panel=_PAPER, epilog=examples("understudy demo", "understudy demo --theta 1 --pseudo 0.6"))

@@ -95,14 +95,16 @@ def show_key_id(source: str, as_json: bool) -> None:
     _print_id(MasterKey.read(source), as_json)
 
 
-def rewrap_ledger(path: Path, old: str | None, new: str) -> None:
+def rewrap_ledger(path: Path, old: str | None, new: str, as_json: bool) -> None:
     """Wrap the keys of the streams of a ledger with another master key."""
     if not path.is_file():
         raise LedgerError(f"{path.name} does not exist")
     before, after = None if old is None else MasterKey.read(old), MasterKey.read(new)
     with Ledger(path, rollback_guard=False, key=before) as ledger:
         ledger.rewrap(after)
-        typer.echo(f"{len(ledger.names())} keys in {path.name} are wrapped with the master key {after.id}")
+        count = len(ledger.names())
+    told = f"{count} keys in {path.name} are wrapped with the master key {after.id}"
+    typer.echo(json.dumps({"id": after.id, "keys": count}) if as_json else told)
 
 
 def _print_id(key: MasterKey, as_json: bool) -> None:
