@@ -82,3 +82,34 @@ cdef class ScalarStep:
     cdef object slow
     @cython.locals(j=I, i=I, it=I, q=double, qt=double, t=double, e=double, r=double, out=double)
     cpdef object step(self, object state, object y)
+
+@cython.locals(t=double)
+cdef inline bint is_coarse(double y) noexcept
+
+cdef inline bint watch_reading(double y, I room, I[::1] watch) noexcept
+
+@cython.locals(t=double)
+cdef inline bint scalar_returned(double P, double before, double settled, double root, bint still) noexcept
+
+@cython.locals(nan=double, value=double, r=I, i=I, s=I, d=I, skips=I, j=I, a=I, b=I, o=I, ot=I, k=I, x=double,
+               xt=double, P=double, Pt=double, t=double, v=double, q=double, e=double, A=double, At=double, S=double,
+               St=double, p=double, pt=double, C=double, w=double, L=double, K=double, J=double)
+cpdef void run_rooms_scalar(
+    const double[::1] y, double[::1] out, I[::1] why, const I[::1] room, const I[::1] steps, const I[::1] source,
+    const I[::1] draw, const I[::1] change, I rooms, I[::1] index, double[::1] state, I[::1] sources, I[::1] draws,
+    I[::1] readings, I[::1] released, I[::1] watch, bint watched,
+    const double[::1] table, const I[::1] first, const I[::1] last, const double[::1] system, const double[::1] line,
+    const double[::1] tablet, const I[::1] firstt, const I[::1] lastt, const double[::1] systemt,
+    const double[::1] linet) noexcept
+
+@cython.locals(nan=double, width=I, widtht=I, sw=I, swt=I, x=double[::1], xt=double[::1], h=I, P=double[::1],
+               Pt=double[::1], row=double[::1], rowt=double[::1], work=double[::1], r=I, i=I, missing=bint,
+               coarse=bint, c=I, t=double, s=I, b=I, skips=I, j=I, e=I, a=I, bt=I, bad=bint, leave=bint, seen=bint)
+cpdef void run_rooms(
+    const double[::1] y, double[::1] out, I[::1] why, const I[::1] room, const I[::1] steps, const I[::1] source,
+    const I[::1] draw, const I[::1] change, I rooms, I[::1] index, double[::1] state, I[::1] sources, I[::1] draws,
+    I[::1] readings, I[::1] released, I[::1] watch, const I[::1] watched,
+    I d, I n, const double[::1] table, const I[::1] first, const I[::1] last, const double[::1] system,
+    const double[::1] settled, const double[::1] start,
+    I m, const double[::1] tablet, const I[::1] firstt, const I[::1] lastt, const double[::1] systemt,
+    const double[::1] settledt, const double[::1] startt, double[::1] w) noexcept

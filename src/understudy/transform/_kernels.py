@@ -565,3 +565,336 @@ class ScalarStep:
         if not t - t == 0.0:
             return self.slow(state, y)
         return (j if j == self.frozen else j + 1, q, qt), out
+
+
+OK, RANGE, COARSE = range(3)
+
+
+def is_coarse(y):
+    """Whether a reading has at most six decimals or 24 bits, up to rounding (as `release.Watch` finds it)."""
+    t = y * 1e6
+    # 1.5 * 2^52 put on and taken off rounds to a whole number; Veltkamp's splitting leaves the upper 24 bits
+    if -1125899906842624.0 < t < 1125899906842624.0:
+        t = t - ((t + 6755399441055744.0) - 6755399441055744.0)
+        if -1e-7 < t < 1e-7:
+            return True
+    t = y * 536870913.0
+    return t - (t - y) == y
+
+
+def watch_reading(y, room, watch):
+    """Count readings of a room in a row that are coarse; True at the 64th, which stays there."""
+    if not y - y == 0.0:
+        return False
+    if not is_coarse(y):
+        watch[room] = 0
+        return False
+    if watch[room] >= 63:
+        return True
+    watch[room] += 1
+    return False
+
+
+def run_rooms_scalar(
+    y, out, why, room, steps, source, draw, change,
+    rooms, index, state, sources, draws, readings, released, watch, watched,
+    table, first, last, system, line, tablet, firstt, lastt, systemt, linet,
+):  # fmt: skip
+    """Disguise one reading of one room after the other, each along its own pair of scalar models.
+
+    Row r is a reading of `room[r]`, `steps[r]` slots after the last one of the room, under the values `source[r]` and
+    `draw[r]`; `change[r]` is 1 where an epoch begins. Column i of `state` (4 rows of `rooms` numbers) holds the filters
+    of room i: q, ~q along the tables; x, ~x, P, ~P off them, where `index[i]` is -1 - index. A room without readings
+    starts. Row s of `line` holds H, g, the settled P, the root of the settled sigma, and q before the first reading.
+    The arithmetic, and so each bit, is that of `run_scalar` and `run_off_table`. `why[r]` is OK, or tells why nothing
+    of row r happened.
+    """
+    nan = float("nan")
+    for r in range(len(y)):
+        i = room[r]
+        value = y[r]
+        out[r] = nan
+        if watched and watch_reading(value, i, watch):
+            why[r] = COARSE
+            continue
+        s = source[r]
+        d = draw[r]
+        skips = steps[r]
+        if readings[i] == 0:
+            j = 0
+            x = line[5 * s + 4]
+            xt = linet[5 * d + 4]
+            P = 0.0
+            Pt = 0.0
+            skips = 0
+        else:
+            j = index[i]
+            x = state[i]
+            xt = state[rooms + i]
+            P = state[2 * rooms + i]
+            Pt = state[3 * rooms + i]
+            a = sources[i]
+            b = draws[i]
+            skips -= 1
+        t = 0.0
+        while skips >= 0:
+            # the slots that stayed empty first, under the old values; then the reading, under the new ones
+            if skips == 0 and readings[i] > 0 and (change[r] or s != a) and j >= 0:
+                P = table[9 * (first[a] + (j if j < last[a] else last[a])) + 8]
+                Pt = tablet[9 * (firstt[b] + (j if j < lastt[b] else lastt[b])) + 8]
+                x = (x - line[5 * a + 1]) / line[5 * a] if line[5 * a] != 0.0 else 0.0
+                xt = (xt - linet[5 * b + 1]) / linet[5 * b] if linet[5 * b] != 0.0 else 0.0
+                j = -1 - j
+            if skips == 0:
+                a = s
+                b = d
+            v = value if skips == 0 else nan
+            if j >= 0 and v == v:
+                o = 9 * (first[a] + (j if j < last[a] else last[a]))
+                ot = 9 * (firstt[b] + (j if j < lastt[b] else lastt[b]))
+                q = table[o + 7]
+                e = v - x
+                x = table[o] * x + (table[o + 1] + table[o + 2] * v)
+                t = xt + tablet[ot + 6] * q * e
+                xt = tablet[ot + 3] * xt + (tablet[ot + 4] + tablet[ot + 5] * q * e)
+                j += 1
+                k = last[a] if last[a] > lastt[b] else lastt[b]
+                j = k if j > k else j
+            else:
+                if j >= 0:
+                    P = table[9 * (first[a] + (j if j < last[a] else last[a])) + 8]
+                    Pt = tablet[9 * (firstt[b] + (j if j < lastt[b] else lastt[b])) + 8]
+                    x = (x - line[5 * a + 1]) / line[5 * a] if line[5 * a] != 0.0 else 0.0
+                    xt = (xt - linet[5 * b + 1]) / linet[5 * b] if linet[5 * b] != 0.0 else 0.0
+                    j = -1 - j
+                o = 6 * a
+                ot = 6 * b
+                A = system[o]
+                At = systemt[ot]
+                # what gain_step, score_step, emit_step and skip_step do for one state and one channel
+                S = (0.0 + (0.0 + A * P) * A) + system[o + 2]
+                St = (0.0 + (0.0 + At * Pt) * At) + systemt[ot + 2]
+                if v != v:
+                    x = (0.0 + A * x) + system[o + 1]
+                    xt = (0.0 + At * xt) + systemt[ot + 1]
+                    t = nan
+                    p = P
+                    pt = Pt
+                    P = S
+                    Pt = St
+                else:
+                    C = system[o + 3]
+                    w = 0.0 + C * S
+                    q = (0.0 + w * C) + system[o + 5]
+                    if not q > 1e-15 * q or not q < 1e300:
+                        t = nan
+                        x = nan
+                        break
+                    L = sqrt(q)
+                    q = 1.0 / L
+                    K = (w * q) * q
+                    J = 1.0 - (0.0 + K * C)
+                    e = (v - ((0.0 + C * A) * x + ((0.0 + C * system[o + 1]) + system[o + 4]))) * q
+                    x = ((0.0 + J * A) * x + K * v) + ((0.0 + J * system[o + 1]) - K * system[o + 4])
+                    p = P
+                    P = (0.0 + (0.0 + J * S) * J) + (0.0 + K * system[o + 5]) * K
+                    C = systemt[ot + 3]
+                    w = 0.0 + C * St
+                    q = (0.0 + w * C) + systemt[ot + 5]
+                    if not q > 1e-15 * q or not q < 1e300:
+                        t = nan
+                        x = nan
+                        break
+                    L = sqrt(q)
+                    q = 1.0 / L
+                    w = w * q
+                    K = w * q
+                    J = 1.0 - (0.0 + K * C)
+                    t = ((0.0 + C * At) * xt + ((0.0 + C * systemt[ot + 1]) + systemt[ot + 4])) + L * e
+                    xt = (At * xt + w * e) + systemt[ot + 1]
+                    pt = Pt
+                    Pt = (0.0 + (0.0 + J * St) * J) + (0.0 + K * systemt[ot + 5]) * K
+                j -= 1
+                if scalar_returned(P, p, line[5 * a + 2], line[5 * a + 3], v == v) and scalar_returned(
+                    Pt, pt, linet[5 * b + 2], linet[5 * b + 3], v == v
+                ):
+                    j = last[a] if last[a] > lastt[b] else lastt[b]
+                    x = line[5 * a] * x + line[5 * a + 1]
+                    xt = linet[5 * b] * xt + linet[5 * b + 1]
+            skips -= 1
+        q = x + xt + P + Pt
+        if value == value:
+            q += t
+        if not q - q == 0.0:
+            why[r] = RANGE
+            continue
+        why[r] = OK
+        out[r] = t
+        index[i] = j
+        state[i] = x
+        state[rooms + i] = xt
+        state[2 * rooms + i] = P if j < 0 else 0.0
+        state[3 * rooms + i] = Pt if j < 0 else 0.0
+        sources[i] = s
+        draws[i] = d
+        readings[i] += steps[r]
+        if value == value:
+            released[i] += 1
+
+
+def scalar_returned(P, before, settled, root, still):
+    """`returned` for one state."""
+    t = P - settled
+    t = t if t >= 0.0 else -t
+    if t <= 1e-15 * root * root:
+        return True
+    if not still or not t <= 1e-14 * root * root:
+        return False
+    t = P - before
+    return (t if t >= 0.0 else -t) <= 2.3e-16 * root * root
+
+
+def run_rooms(
+    y, out, why, room, steps, source, draw, change,
+    rooms, index, state, sources, draws, readings, released, watch, watched,
+    d, n, table, first, last, system, settled, start, m, tablet, firstt, lastt, systemt, settledt, startt, w,
+):  # fmt: skip
+    """The same for models of any number of states and channels; readings are rows of d numbers.
+
+    A column of `state` holds both means and both covariances. Row s of `settled` holds the settled covariance and the
+    one predicted from it, row s of `start` the mean before the first reading. `watched[c]` says whether channel c is
+    to be full doubles.
+    """
+    nan = float("nan")
+    width = 3 * n * n + 3 * n * d + 2 * n + d * d + 2 * d
+    widtht = 3 * m * m + 3 * m * d + 2 * m + d * d + 2 * d
+    sw = 2 * n * n + n + d * n + d + d * d
+    swt = 2 * m * m + m + d * m + d + d * d
+    x = w[: n + d]
+    xt = w[n + d : n + m + 2 * d]
+    h = n + m + 2 * d
+    P = w[h : h + n * n]
+    h += n * n
+    Pt = w[h : h + m * m]
+    h += m * m
+    row = w[h : h + width]
+    h += width
+    rowt = w[h : h + widtht]
+    h += widtht
+    work = w[h:]
+    for r in range(len(room)):
+        i = room[r]
+        missing = False
+        coarse = False
+        for c in range(d):
+            t = y[r * d + c]
+            out[r * d + c] = nan
+            if t != t:
+                missing = True
+        if not missing:
+            for c in range(d):
+                if watched[c] and is_coarse(y[r * d + c]):
+                    coarse = True
+            if not coarse:
+                watch[i] = 0
+            elif watch[i] >= 63:
+                why[r] = COARSE
+                continue
+            else:
+                watch[i] += 1
+        s = source[r]
+        b = draw[r]
+        skips = steps[r] - 1
+        if readings[i] == 0:
+            j = 0
+            skips = 0
+            for e in range(n):
+                x[e] = start[s * n + e]
+            for e in range(m):
+                xt[e] = startt[b * m + e]
+        else:
+            j = index[i]
+            for e in range(n):
+                x[e] = state[e * rooms + i]
+            for e in range(m):
+                xt[e] = state[(n + e) * rooms + i]
+            for e in range(n * n):
+                P[e] = state[(n + m + e) * rooms + i]
+            for e in range(m * m):
+                Pt[e] = state[(n + m + n * n + e) * rooms + i]
+        a = s if readings[i] == 0 else sources[i]
+        bt = b if readings[i] == 0 else draws[i]
+        bad = False
+        while skips >= 0:
+            leave = j >= 0 and (skips > 0 or missing or (readings[i] > 0 and (change[r] or s != a)))
+            if leave:
+                h = (first[a] + (j if j < last[a] else last[a]) + 1) * width - n * n
+                for e in range(n * n):
+                    P[e] = table[h + e]
+                h = (firstt[bt] + (j if j < lastt[bt] else lastt[bt]) + 1) * widtht - m * m
+                for e in range(m * m):
+                    Pt[e] = tablet[h + e]
+                j = -1 - j
+            if skips == 0:
+                a = s
+                bt = b
+            if j >= 0:
+                score_step(table, (first[a] + (j if j < last[a] else last[a])) * width, n, d, y, r * d, x, xt, m, work)
+                emit_step(
+                    tablet, (firstt[bt] + (j if j < lastt[bt] else lastt[bt])) * widtht, m, d, xt, out, r * d, work
+                )
+                j += 1
+                h = last[a] if last[a] > lastt[bt] else lastt[bt]
+                j = h if j > h else j
+            else:
+                seen = skips == 0 and not missing
+                if seen:
+                    if gain_step(system, a * sw, n, d, P, row, 0, work) or gain_step(
+                        systemt, bt * swt, m, d, Pt, rowt, 0, work
+                    ):
+                        bad = True
+                        break
+                    score_step(row, 0, n, d, y, r * d, x, xt, m, work)
+                    emit_step(rowt, 0, m, d, xt, out, r * d, work)
+                else:
+                    skip_step(system, a * sw, n, x, P, work)
+                    skip_step(systemt, bt * swt, m, xt, Pt, work)
+                j -= 1
+                if returned(P, row, width - n * n, settled[2 * a * n * n :], n, seen) and returned(
+                    Pt, rowt, widtht - m * m, settledt[2 * bt * m * m :], m, seen
+                ):
+                    j = last[a] if last[a] > lastt[bt] else lastt[bt]
+            skips -= 1
+        t = 0.0
+        for e in range(n):
+            t += x[e]
+        for e in range(m):
+            t += xt[e]
+        if j < 0:
+            for e in range(n * n):
+                t += P[e]
+            for e in range(m * m):
+                t += Pt[e]
+        if not missing:
+            for c in range(d):
+                t += out[r * d + c]
+        if bad or not t - t == 0.0:
+            for c in range(d):
+                out[r * d + c] = nan
+            why[r] = RANGE
+            continue
+        why[r] = OK
+        index[i] = j
+        for e in range(n):
+            state[e * rooms + i] = x[e]
+        for e in range(m):
+            state[(n + e) * rooms + i] = xt[e]
+        for e in range(n * n):
+            state[(n + m + e) * rooms + i] = P[e] if j < 0 else 0.0
+        for e in range(m * m):
+            state[(n + m + n * n + e) * rooms + i] = Pt[e] if j < 0 else 0.0
+        sources[i] = s
+        draws[i] = b
+        readings[i] += steps[r]
+        if not missing:
+            released[i] += 1

@@ -24,18 +24,22 @@ covariances, until these have returned.
 
 **Many sensors** without gaps share their gains, so the loop runs over time with all sensors inside. A sensor with a gap
 has gains of its own and runs by itself; each sensor's output has the same bits either way.
+
+**Many rooms** (`RoomPairs`), each between two values of its own, stand in columns: one compiled loop takes a reading of
+one room after the other, in any order, along tables that all rooms share. Gaps, changes of a value and new epochs cost
+a room what they cost a `Pair`, and give the same bits.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from understudy._types import Array, Index, Numbers
+from understudy._types import Array, Index, Ints, Numbers
 from understudy.errors import ModelError, NumericalError, StateError
 from understudy.models.gauss_markov import Filtered, GaussMarkov
 from understudy.transform.backend import integers, kernels, kernels_many, table, view
@@ -521,3 +525,134 @@ def _together(pair: Pair, states: tuple[State, ...], Y: Array) -> tuple[tuple[St
         if after:
             after[s] = state
     return tuple(after), out
+
+
+# Many rooms, each between two values of its own --------------------------------------------------------
+
+
+class RoomState(NamedTuple):
+    """Where the filters of N rooms stand, in columns; all of them change in a run."""
+
+    index: Ints
+    """(N,) of the gain tables, or -1 - index off them."""
+    filters: Array
+    """(F, N): both means, and off the tables both covariances."""
+    source: Ints
+    """(N,) the value that the readings follow."""
+    draw: Ints
+    """(N,) the value that the outputs follow."""
+    readings: Ints
+    """(N,) so far, empty slots included."""
+    released: Ints
+    """(N,) outputs so far."""
+    watch: Ints
+    """(N,) readings in a row that were coarse."""
+
+
+class RoomReadings(NamedTuple):
+    """R readings, those of a room in their order."""
+
+    Y: Array
+    """(R, d), NaN where one is missing."""
+    room: Ints
+    """(R,) which column of the state."""
+    steps: Ints
+    """(R,) slots since the last reading of the room: 1 where none stayed empty."""
+    source: Ints
+    """(R,) the private value, by position."""
+    draw: Ints
+    """(R,) the pseudo value, by position."""
+    change: Ints
+    """(R,) 1 where an epoch begins."""
+
+
+class _SideTables(NamedTuple):
+    """The tables of all values of one side, one behind the other."""
+
+    table: Array
+    first: Ints
+    last: Ints
+    system: Array
+    line: Array
+    settled: Array
+    start: Array
+
+    @classmethod
+    def of(cls, sides: list[Side]) -> _SideTables:
+        tables = [side.gains for side in sides if side.gains is not None]
+        rows = np.array([gain.rows for gain in tables])
+        line = []
+        for side, gain in zip(sides, tables, strict=True):
+            H, g = side._line or (0.0, 0.0)
+            P, sigma = gain.settled()[[0, gain.states**2]].tolist()
+            line.append((H, g, P, math.sqrt(sigma), side.predicted(side.model.mean0[0].item())))
+        return cls(
+            np.concatenate([gain.flat for gain in tables]),
+            np.concatenate(([0], np.cumsum(rows)[:-1])).astype(np.int64),
+            (rows - 1).astype(np.int64),
+            np.concatenate([gain.system for gain in tables]),
+            np.array(line).ravel(),
+            np.concatenate([gain.settled() for gain in tables]),
+            np.concatenate([side.model.mean0 for side in sides]),
+        )
+
+
+class RoomPairs:
+    """Every pair of `sources` and `targets`, for rooms that go on side by side; see `RoomPairs.of`."""
+
+    def __init__(self, pairs: list[list[Pair]], watched: tuple[int, ...]) -> None:
+        one = pairs[0][0]
+        self.pairs, self.dim, self.n, self.m, self.scalar = pairs, one.dim, one.n, one.m, one.scalar
+        self.rows = one.n + one.m + one.n**2 + one.m**2
+        self._source = _SideTables.of([row[0].source for row in pairs])
+        self._target = _SideTables.of([pair.target for pair in pairs[0]])
+        self._watched = np.isin(np.arange(self.dim), watched).astype(np.int64)
+
+    @classmethod
+    def of(
+        cls, sources: Sequence[GaussMarkov | None], targets: Sequence[GaussMarkov | None], watched: tuple[int, ...] = ()
+    ) -> RoomPairs | None:
+        """For constant Gauss-Markov models of one size whose gains settle; None for others.
+
+        `watched` are the channels that are declared as full doubles.
+        """
+        pairs = [[Pair(a, b) for b in targets if b is not None] for a in sources if a is not None]
+        if len(pairs) < len(sources) or any(len(row) < len(targets) for row in pairs):
+            return None
+        kinds = {(pair.n, pair.m, pair.scalar, pair.frozen >= 0) for row in pairs for pair in row}
+        return cls(pairs, watched) if len(kinds) == 1 and kinds.pop()[3] else None
+
+    def run(self, readings: RoomReadings, state: RoomState) -> tuple[Array, Ints]:
+        """Outputs (R, d), and for each reading the kernels' OK, or why nothing of it happened; `state` goes on."""
+        out, why = np.empty(readings.Y.shape), np.empty(len(readings.room), dtype=np.intp)
+        given = [view(np.ascontiguousarray(part).reshape(-1)) for part in readings[1:]]
+        columns = [view(state.index), view(state.filters.reshape(-1)), *map(view, state[2:])]
+        a, b = self._source, self._target
+        y, flat = view(np.ascontiguousarray(readings.Y).reshape(-1)), view(out.reshape(-1))
+        if self.scalar:
+            kernels.run_rooms_scalar(
+                y, flat, view(why), *given, len(state.index), *columns, bool(self._watched[0]),
+                *map(view, a[:5]), *map(view, b[:5]),
+            )  # fmt: skip
+            return out, why
+        n, m, d = self.n, self.m, self.dim
+        work = n + m + 2 * d + n * n + m * m + sum(kernels.gain_width(s, d) + kernels.workspace(s, d) for s in (n, m))
+        kernels.run_rooms(
+            y, flat, view(why), *given, len(state.index), *columns, view(self._watched),
+            d, n, *map(view, a[:4]), view(a.settled), view(a.start),
+            m, *map(view, b[:4]), view(b.settled), view(b.start), view(np.empty(work)),
+        )  # fmt: skip
+        return out, why
+
+    def state_of(self, state: RoomState, room: int) -> State:
+        """The state of a room as its `Pair` has it."""
+        index, numbers = int(state.index[room]), state.filters[:, room].tolist()
+        return (index, *numbers[: self.n + self.m]) if index >= 0 else (-1 - index, *numbers)
+
+    def set_state(self, state: RoomState, room: int, found: State) -> None:
+        """Put the state of a `Pair` into the columns."""
+        index, *numbers = found
+        on = len(numbers) == self.n + self.m
+        state.index[room] = index if on else -1 - index
+        state.filters[:, room] = 0.0
+        state.filters[: len(numbers), room] = numbers
