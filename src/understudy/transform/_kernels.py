@@ -620,6 +620,27 @@ def run_rooms_scalar(
         s = source[r]
         d = draw[r]
         skips = steps[r]
+        j = index[i]
+        if j >= last[s] and j >= lastt[d] and value == value and skips == 1 and change[r] == 0 and s == sources[i]:
+            # settled, and nothing unusual: most rows
+            o = 9 * (first[s] + last[s])
+            ot = 9 * (firstt[d] + lastt[d])
+            x = state[i]
+            xt = state[rooms + i]
+            q = table[o + 7]
+            e = value - x
+            t = xt + tablet[ot + 6] * q * e
+            x = table[o] * x + (table[o + 1] + table[o + 2] * value)
+            xt = tablet[ot + 3] * xt + (tablet[ot + 4] + tablet[ot + 5] * q * e)
+            q = x + xt + t
+            if q - q == 0.0 and readings[i] > 0:
+                why[r] = OK
+                out[r] = t
+                state[i] = x
+                state[rooms + i] = xt
+                readings[i] += 1
+                released[i] += 1
+                continue
         if readings[i] == 0:
             j = 0
             x = line[5 * s + 4]
@@ -628,7 +649,6 @@ def run_rooms_scalar(
             Pt = 0.0
             skips = 0
         else:
-            j = index[i]
             x = state[i]
             xt = state[rooms + i]
             P = state[2 * rooms + i]
