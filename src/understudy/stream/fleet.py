@@ -1,0 +1,1191 @@
+"""A fleet: thousands of rooms of one design, stepped together, in columns.
+
+A `Stream` is an object with a filter; a `Fleet` is a table with a row for each room. One call takes readings of many
+rooms, in any order, and gives each the output that a stream of that room, begun untold under the same key, would give:
+bit for bit. What a room needs is a few numbers: which value its readings follow and which one its outputs, the tick of
+its clock, its last key, what was charged, and the state of its filter.
+
+**Draws that no retry can change.** All random bits follow from a master key (`understudy.stream.randomness`). A draw
+looks at the private value once, at the first key of its tick. What it looked at and what came out is a *decision*. It is
+inserted into one durable table if it is absent, and read back, before anything is disguised; so whoever comes twice,
+after a crash, a retry or with an older state, finds the decision that stands. A fleet without such a table refuses.
+
+**Keys** of a room only grow. A reading whose key does not come after the last committed one gets no output, ever.
+Epochs come by the clock, or not at all.
+
+**Readings that cannot be used** are counted by a `Rule`, and the other rooms go on. Nothing in a message, a count or
+a repr tells of a value, a draw or a reading.
+
+Gauss-Markov models run in one compiled loop (`understudy.transform.kalman_pair.RoomPairs`). Other models run room by
+room, by the engine of streams, behind the same call.
+"""
+
+from __future__ import annotations
+
+import copy
+import datetime as dt
+import hashlib
+import json
+import os
+import sqlite3
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from understudy._types import Array, Ints, Json, Mask, Plain, Progress, Value
+from understudy.errors import (
+    ConfigurationError,
+    LedgerError,
+    MissingReadingError,
+    ReadingError,
+    SnapshotError,
+    UnderstudyError,
+)
+from understudy.models.gauss_markov import gauss_markov
+from understudy.stream.cadence import NUMBER, TIME, Cadence, Duration, as_keys
+from understudy.stream.engine import (
+    CLOCK_INDEX,
+    DESIGN_PRIOR,
+    WITHHOLD,
+    Batch,
+    Clock,
+    Memory,
+    Setup,
+    StreamDesign,
+    StreamState,
+    Transaction,
+    check_floating,
+    floating_micronats,
+)
+from understudy.stream.ledger import Ledger, allowance
+from understudy.stream.ledger_file import (
+    MICRO,
+    EpochRow,
+    Position,
+    StreamRow,
+    check_name,
+    damage_error,
+    digest,
+    micronats,
+    output_mark,
+)
+from understudy.stream.randomness import DrawSource, MasterKey
+from understudy.stream.release import Watch
+from understudy.stream.rollback_guard import RollbackGuard, rollback_error
+from understudy.stream.snapshot import dump, load, versions
+from understudy.transform.core import has_atoms
+from understudy.transform.gaps import refill_of
+from understudy.transform.kalman_pair import RoomPairs, RoomReadings, RoomState
+from understudy.transform.readings import State
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BUCKET = 1024
+"""Rooms that a ledger stores as one piece."""
+_NONE = -(2**63)  # no key, no tick
+_FEW_SLOTS = 4096  # that stay empty: up to then the compiled loop moves through them
+_SETUPS = 4096  # of rooms that run by themselves, kept
+_UNTOLD, _UNKNOWN = -1, -2
+_FORMAT = "understudy fleet"
+_VERSION = 1
+
+
+class Rule(IntEnum):
+    """What became of a reading: it was taken, or the rule by which it was not."""
+
+    TAKEN = 0
+    """It has an output; a missing one has none, and counts."""
+    RANGE = 1
+    """The filter would have left the range of double precision."""
+    COARSE = 2
+    """64 readings in a row lie on a coarse grid where full doubles are declared."""
+    UNKNOWN_ROOM = 3
+    """Nobody has admitted the room."""
+    UNKNOWN_VALUE = 4
+    """Its private value is none of the design's."""
+    UNTOLD = 5
+    """No private value has been given for the room yet."""
+    DUPLICATE = 6
+    """Its key, or its slot, has been here."""
+    LATE = 7
+    """Its key comes before one that was committed."""
+    INFINITE = 8
+    """It is infinite."""
+    OFF_CADENCE = 9
+    """Its time is too far from a slot."""
+    BUDGET = 10
+    """The budget of the room does not allow it."""
+    FORM = 11
+    """It is not of the form that the design declares."""
+    GAP = 12
+    """The models have no law across the readings that are missing."""
+    MODEL = 13
+    """The filter of the room raised an error."""
+
+
+class Outcome(NamedTuple):
+    """Outputs of a call, and what became of each reading."""
+
+    outputs: Array
+    """(R,) or (R, d); NaN where there is none."""
+    rules: NDArray[np.int8]
+    """(R,) a `Rule` for each reading."""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many readings each rule met.
+
+        >>> Outcome(np.zeros(2), np.array([0, 7], dtype=np.int8)).counts
+        {'taken': 1, 'late': 1}
+        """
+        found = np.bincount(self.rules, minlength=len(Rule))
+        return {rule.name.lower(): int(found[rule]) for rule in Rule if found[rule]}
+
+
+class Decisions(NamedTuple):
+    """Draws: what each looked at, and what came out; columns of equal length."""
+
+    room: Ints
+    """The number of the room."""
+    tick: Ints
+    generation: Ints
+    source: Ints
+    """The private value at the first key of the tick, by position."""
+    draw: Ints
+    """The pseudo value, by position."""
+    held: Ints
+    """1 where the budget did not allow a draw and the last one stays."""
+    micronats: Ints
+    """What the draw costs."""
+
+
+class DecisionStore(Protocol):
+    """A durable table of decisions, one for each room and tick, that is never changed."""
+
+    def decide(self, proposed: Decisions) -> Decisions:
+        """Insert what is absent, durably, and give back what now stands for each room and tick."""
+        ...
+
+
+# Columns ----------------------------------------------------------------------------------------------
+
+_WIDTHS = {"source": "<i2", "draw": "<i2", "generation": "<i4", "epochs": "<i4", "block": "<i4", "watch": "i1"}
+_FIRST = {"source": _UNTOLD, "draw": -1, "tick": _NONE, "last": _NONE}
+
+
+class _Columns:
+    """Rooms in columns: whole numbers by name, filters (F, N), and what only some models need as objects."""
+
+    __slots__ = ("count", "filters", "ints", "objects")
+
+    def __init__(self, ints: dict[str, Ints], filters: Array, objects: dict[str, NDArray[Any]], count: int) -> None:
+        self.ints, self.filters, self.objects, self.count = ints, filters, objects, count
+
+    @classmethod
+    def empty(cls, names: Sequence[str], rows: int, objects: Sequence[str]) -> _Columns:
+        ints = {name: np.empty(0, dtype=np.int64) for name in names}
+        return cls(ints, np.empty((rows, 0)), {name: np.empty(0, dtype=object) for name in objects}, 0)
+
+    def add(self, count: int) -> None:
+        """So many rooms more, of which nothing is known."""
+        have, need = len(self.ints["last"]), self.count + count
+        if need > have:
+            more = max(need, 2 * have) - have
+            for name, column in self.ints.items():
+                self.ints[name] = np.concatenate((column, np.full(more, _FIRST.get(name, 0))))
+            self.filters = np.concatenate((self.filters, np.zeros((len(self.filters), more))), axis=1)
+            for name, held in self.objects.items():
+                self.objects[name] = np.concatenate((held, np.full(more, None)))
+        self.count = need
+
+    def take(self, which: Ints | slice) -> _Columns:
+        """A copy of some rooms."""
+        ints = {name: column[which].copy() for name, column in self.ints.items()}
+        filters = np.ascontiguousarray(self.filters[:, which])
+        filters = filters.copy() if isinstance(which, slice) else filters
+        objects = {name: column[which].copy() for name, column in self.objects.items()}
+        return _Columns(ints, filters, objects, len(ints["last"]))
+
+    def put(self, which: Ints | slice, part: _Columns) -> None:
+        """Write some rooms back."""
+        for name, column in part.ints.items():
+            self.ints[name][which] = column
+        self.filters[:, which] = part.filters
+        for name, held in part.objects.items():
+            self.objects[name][which] = held
+
+    def state(self) -> RoomState:
+        ints = self.ints
+        return RoomState(
+            ints["index"], self.filters, ints["source"], ints["draw"], ints["readings"], ints["released"], ints["watch"]
+        )
+
+    def pack(self, first: int, stop: int) -> bytes:
+        """Some rooms as bytes, with a checksum."""
+        parts = [column[first:stop].astype(_WIDTHS.get(name, "<i8")).tobytes() for name, column in self.ints.items()]
+        parts.append(np.ascontiguousarray(self.filters[:, first:stop]).astype("<f8").tobytes())
+        for held in self.objects.values():
+            parts.append(json.dumps([None if one is None else dump(one) for one in held[first:stop]]).encode())
+            parts.append(len(parts[-1]).to_bytes(8, "little"))  # behind, so that it is found from the end
+        content = b"".join(parts)
+        return content + hashlib.blake2b(content, digest_size=16).digest()
+
+    def unpack(self, first: int, stop: int, blob: bytes) -> None:
+        """Rooms again; ValueError if that is not what was written."""
+        content, written = blob[:-16], blob[-16:]
+        if hashlib.blake2b(content, digest_size=16).digest() != written:
+            raise ValueError("checksum")
+        count, at, end = stop - first, 0, len(content)
+        for name in reversed(self.objects):
+            length = int.from_bytes(content[end - 8 : end], "little")
+            held = json.loads(content[end - 8 - length : end - 8])
+            for i, one in enumerate(held):
+                self.objects[name][first + i] = None if one is None else load(one)
+            end -= 8 + length
+        for name, column in self.ints.items():
+            width = np.dtype(_WIDTHS.get(name, "<i8"))
+            column[first:stop] = np.frombuffer(content, width, count, at)
+            at += count * width.itemsize
+        filters = np.frombuffer(content, "<f8", len(self.filters) * count, at)
+        if at + filters.nbytes != end:
+            raise ValueError("length")
+        self.filters[:, first:stop] = filters.reshape(-1, count)
+
+
+# A batch of readings, those of each room in a row -----------------------------------------------------
+
+
+class _Batch:
+    """Readings of a call that are still in play: `row` says which row of the call each is."""
+
+    __slots__ = ("Y", "key", "local", "row", "slot", "source", "steps", "tick")
+
+    def __init__(self, row: Ints, local: Ints, key: Ints, slot: Ints, source: Ints, Y: Array) -> None:
+        self.row, self.local, self.key, self.slot, self.source, self.Y = row, local, key, slot, source, Y
+        self.steps = self.tick = row
+
+    def keep(self, mask: Mask) -> None:
+        for name in ("row", "local", "key", "slot", "source", "Y", "steps", "tick"):
+            setattr(self, name, getattr(self, name)[mask])
+
+    def heads(self) -> Mask:
+        """Which readings are the first of their room."""
+        first = np.ones(len(self.local), dtype=bool)
+        np.not_equal(self.local[1:], self.local[:-1], out=first[1:])
+        return first
+
+
+# The fleet --------------------------------------------------------------------------------------------
+
+
+class Fleet:
+    """Many rooms of one design, disguised together; draws follow from a master key, and are decided once.
+
+    Parameters
+    ----------
+    design : Design or CausalDesign
+        What all rooms share.
+    store : Ledger or DecisionStore
+        Where decisions are recorded. A ledger records the rooms too, so that the fleet goes on after a crash: a fleet
+        that it has under this name is opened. With another store the caller keeps `to_arrow`.
+    name : str
+        The name of the fleet.
+    key : MasterKey
+        The key from which all draws follow.
+    rooms : sequence of str, optional
+        Rooms to admit.
+    admit : int
+        How many further rooms may appear by themselves; each draws and charges.
+    epoch : timedelta or int, optional
+        The time, or the difference of keys, after which each room draws again; without it a room draws once.
+    period, tolerance : timedelta or float, optional
+        The cadence of readings whose keys are times; slots stand at whole multiples of the period since 1970.
+    gaps : {"refuse", "withhold"}, optional
+        What to do about missing readings where the models have no exact law across them, as in `Design.stream`.
+    total, amount, per : float, float and timedelta, optional
+        Nats that each room may give away in all, and in each period of event time.
+    when_spent : {"stop", "hold"}
+        Whether a room whose budget is spent gives nothing more, or keeps its last draw.
+    namespace : str, optional
+        Sets rooms of one name in two places apart; by default the name of the fleet.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import understudy as us
+    >>> def room(occupants):
+    ...     return us.GaussMarkov(A=0.95, C=1.0, Q=0.1, R=0.1, b=10.0 * occupants, mean0=100.0, cov0=1.0)
+    >>> design = us.design(us.Family(room, values=[0, 1]), leakage=0.3, horizon=50, distortion="mae")
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with us.Ledger(os.path.join(folder.name, "plant.ledger"), rollback_guard=folder.name) as ledger:
+    ...     fleet = us.Fleet(design, ledger, "plant", key=us.MasterKey.new(), rooms=["lab", "hall"])
+    ...     outputs = fleet.apply(["lab", "hall"], [1, 1], [101.2, 99.7], theta=[1, 0])
+    ...     fleet
+    Fleet('plant', 2 rooms, 2 readings)
+    >>> folder.cleanup()
+
+    """
+
+    def __init__(
+        self,
+        design: StreamDesign,
+        store: Ledger | DecisionStore,
+        name: str,
+        *,
+        key: MasterKey,
+        rooms: Iterable[str] = (),
+        admit: int = 0,
+        epoch: dt.timedelta | int | None = None,
+        period: Duration | None = None,
+        tolerance: Duration | None = None,
+        gaps: str | None = None,
+        total: float | None = None,
+        amount: float | None = None,
+        per: dt.timedelta | None = None,
+        when_spent: str = "stop",
+        namespace: str | None = None,
+    ) -> None:
+        check_name("name", name)
+        if not isinstance(key, MasterKey):
+            raise ConfigurationError(f"key is of type {type(key).__name__}; it must be a MasterKey")
+        if store is None:
+            raise ConfigurationError(
+                "a fleet needs a store of its decisions: a us.Ledger, or an object that inserts what is absent into "
+                "one durable table; without it a retry could draw again"
+            )
+        if isinstance(admit, bool) or not isinstance(admit, int) or admit < 0:
+            raise ConfigurationError(f"admit = {admit!r}; it must be a whole number, 0 or more")
+        if (amount is None) != (per is None) or when_spent not in ("stop", "hold"):
+            raise ConfigurationError("amount and per go together; when_spent must be 'stop' or 'hold'")
+        check_floating(design)
+        self.name, self._design, self._key = name, design, key
+        options: Plain = {"index": CLOCK_INDEX, "namespace": name if namespace is None else namespace}
+        options |= {"when_spent": when_spent, "admit": admit, **Clock.checked(epoch)}
+        options |= {} if period is None else {"cadence": list(Cadence.checked(period, tolerance, 0))}
+        options |= {} if total is None else {"total": allowance("total", total)}
+        if per is not None:
+            length = Clock.checked(per)
+            if not length.get("timed"):
+                raise ConfigurationError(f"per = {per!r}; it must be a timedelta: periods are of the time of readings")
+            options |= {"amount": allowance("amount", amount), "per": length["epoch"]}
+        if gaps is not None:
+            options["gaps"] = gaps
+        self._ledger = store if isinstance(store, Ledger) else None
+        self._store: DecisionStore = _Table(store) if isinstance(store, Ledger) else store
+        self._set_up(options)
+        if self._ledger is not None:
+            self._open(self._ledger)
+        else:
+            self.guard: RollbackGuard | None = None
+        self.admit(rooms)
+
+    def _set_up(self, options: Plain) -> None:
+        """What follows from design and options."""
+        self.options = options
+        row = StreamRow(0, self.name, self.name, self._design.fingerprint, bytes(32), False, _stream_options(options))
+        self._base = base = Setup(self._design, row, None)
+        if base.estimator is not None:
+            raise ConfigurationError("this design estimates the private value; a fleet is given it with the readings")
+        policy, self._clock = base.policy, Clock(options.get("epoch"))
+        self.dim = policy.source(0).dim
+        self._cadence = base.cadence
+        models = [
+            *(policy.source(i) for i in range(len(policy.values))),
+            *(policy.target(j) for j in range(len(policy.pseudo))),
+        ]
+        if options.get("gaps") == WITHHOLD:
+            refill_of(models)  # refuses, before anything is drawn
+        if base.causal is not None:
+            base.check_changes()
+        linear = [gauss_markov(model) for model in models]
+        many = len(policy.values)
+        self._pairs = None
+        if options.get("gaps") != WITHHOLD:
+            self._pairs = RoomPairs.of(linear[:many], linear[many:], base.release.watched)
+        self._keyed = any(has_atoms(m) or not hasattr(m, "atoms") or hasattr(m, "keyed") for m in models)
+        self._setups: dict[int, Setup] = {}
+        self._total, self._amount, self._per = (options.get(name) for name in ("total", "amount", "per"))
+        names = ["source", "draw", "tick", "generation", "readings", "released", "last", "charged", "epochs"]
+        names += ["index", "watch"] + ["block"] * bool(base.block) + ["period", "spent"] * (self._per is not None)
+        objects = [] if self._pairs is not None else ["state"]
+        objects += [] if base.causal is None else ["memory"]
+        self._columns = _Columns.empty(names, 0 if self._pairs is None else self._pairs.rows, objects)
+        self._names: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self._costs: dict[bool, int] = {}
+        self._level = (0, 0, 0)  # from, to: numbers of readings over which floating point costs the same; how much
+        self._kind, self.serial = "", 0
+
+    def __repr__(self) -> str:
+        readings = int(self._columns.ints["readings"][: len(self)].sum())
+        return f"Fleet({self.name!r}, {len(self)} rooms, {readings} readings)"
+
+    def __len__(self) -> int:
+        return self._columns.count
+
+    @property
+    def rooms(self) -> list[str]:
+        """The rooms, by their numbers."""
+        return list(self._names)
+
+    @property
+    def columnar(self) -> bool:
+        """Whether all rooms run in one compiled loop; the same bits come out on every machine then."""
+        return self._pairs is not None
+
+    @property
+    def mark(self) -> dict[str, Json]:
+        """What an output record carries, so that nobody takes it for a true reading."""
+        steps: list[Json] = list(self._base.release.lattice.steps)
+        return output_mark(self._design.fingerprint, steps, False, False)
+
+    def spent(self, room: str) -> float:
+        """Nats charged to a room so far."""
+        return int(self._columns.ints["charged"][self._number(room)]) / MICRO
+
+    def count(self, room: str) -> int:
+        """Readings of a room so far, missing ones included."""
+        return int(self._columns.ints["readings"][self._number(room)])
+
+    def _number(self, room: str) -> int:
+        try:
+            return self._numbers[room]
+        except KeyError:
+            raise ConfigurationError("the fleet has no such room") from None
+
+    def numbers(self, rooms: Iterable[str]) -> Ints:
+        """The numbers of rooms, which `apply` takes in place of their names and finds more quickly; -1 for others."""
+        known = self._numbers
+        return np.array([known.get(room, -1) for room in rooms], dtype=np.int64)
+
+    def admit(self, rooms: Iterable[str]) -> None:
+        """Let rooms in, durably; those that are in stay as they are. Nothing is drawn until a reading comes."""
+        new = [room for room in dict.fromkeys(rooms) if room not in self._numbers]
+        for room in new:
+            check_name("room", room)
+        if not new:
+            return
+        first = len(self._names)
+        if self._ledger is not None:
+            ledger, names = self._ledger, self._names + new
+            buckets = range(first // BUCKET, -(-len(names) // BUCKET))
+            blank = copy.copy(self._columns)
+            columns = _Columns(dict(blank.ints), blank.filters, dict(blank.objects), blank.count)
+            columns.add(len(new))
+
+            def work(db: sqlite3.Connection) -> None:
+                for bucket in buckets:
+                    lo, hi = bucket * BUCKET, min((bucket + 1) * BUCKET, len(names))
+                    text = json.dumps(names[lo:hi])
+                    _put_bucket(db, self._id, -1 - bucket, 0, f"{text}{digest(text)}".encode())
+                    _put_bucket(db, self._id, bucket, self.serial, columns.pack(lo, hi))
+
+            ledger.transact(work)
+            self._columns = columns
+        else:
+            self._columns.add(len(new))
+        self._names += new
+        self._numbers |= {room: first + i for i, room in enumerate(new)}
+
+    # Readings -----------------------------------------------------------------------------------------
+
+    def apply(
+        self, rooms: Sequence[str] | Ints, keys: Iterable[Any] | NDArray[Any], Y: ArrayLike, theta: Any = None
+    ) -> Array:
+        """Disguise readings of many rooms: R rows, those of a room in their order, rooms interleaved in any way.
+
+        Parameters
+        ----------
+        rooms : sequence of str, or array of int of shape (R,)
+            The room of each reading, by name or by number.
+        keys : sequence of int or datetime of shape (R,)
+            Numbers or times that grow from reading to reading within a room.
+        Y : array of shape (R,) or (R, d)
+            The readings, NaN where one is missing.
+        theta : optional
+            The private value: one for all, or one for each reading; None or NaN where the room has the one of before.
+
+        Returns
+        -------
+        array of the shape of Y
+            NaN where there is no output; `outcome` says why.
+
+        """
+        return self.outcome(rooms, keys, Y, theta).outputs
+
+    def outcome(
+        self, rooms: Sequence[str] | Ints, keys: Iterable[Any] | NDArray[Any], Y: ArrayLike, theta: Any = None
+    ) -> Outcome:
+        """What `apply` gives, with the rule that each reading met."""
+        readings, count = self._readings(Y)
+        rules = np.zeros(count, dtype=np.int8)
+        number = self._find_rooms(rooms, count)
+        key = self._find_keys(keys, count)
+        source = self._find_values(theta, count)
+        infinite = np.isinf(readings).any(axis=1) if not np.isfinite(readings).all() else None
+        rules[source == _UNKNOWN] = Rule.UNKNOWN_VALUE
+        if infinite is not None:
+            rules[infinite] = Rule.INFINITE
+        rules[number < 0] = Rule.UNKNOWN_ROOM
+        slot = self._find_slots(key, rules)
+        readings = self._in_form(readings, rules)
+        rows = np.flatnonzero(rules == 0) if rules.any() else np.arange(count)
+        which, batch = self._sort(rows, number, key, slot, source, readings, rules)
+        outputs = np.full((count, self.dim), np.nan)
+        if len(batch.row):
+            self._record(which, batch, outputs, rules)
+        return Outcome(outputs[:, 0] if np.ndim(Y) == 1 else outputs, rules)
+
+    def _readings(self, Y: ArrayLike) -> tuple[Array, int]:
+        try:
+            array = np.asarray(Y, dtype=float)
+        except (TypeError, ValueError):
+            raise ReadingError("Y does not hold numbers alone; a reading that is missing is NaN") from None
+        if array.ndim not in (1, 2) or (array.ndim == 1 and self.dim != 1) or (array.ndim == 2 and array.shape[1] != self.dim):
+            raise ReadingError(f"Y has shape {array.shape}; readings of a fleet are rows of {self.dim} channels")
+        return array.reshape(-1, self.dim), len(array)
+
+    def _find_rooms(self, rooms: Sequence[str] | Ints, count: int) -> Ints:
+        if isinstance(rooms, np.ndarray) and rooms.dtype.kind in "iu":
+            number = rooms.astype(np.int64, copy=False)
+            if number.shape == (count,):
+                beyond = (number < 0) | (number >= len(self))
+                return np.where(beyond, -1, number) if beyond.any() else number
+        listed = rooms.tolist() if hasattr(rooms, "tolist") else list(rooms)
+        if len(listed) != count:
+            raise ReadingError(f"{len(listed)} rooms for {count} readings; each reading needs one")
+        number = self.numbers(listed)
+        if (number < 0).any() and self.options["admit"]:
+            new = list(dict.fromkeys(room for room, at in zip(listed, number.tolist(), strict=True) if at < 0))
+            new = [room for room in new if isinstance(room, str) and room.isprintable() and room]
+            left = self.options["admit"] - (len(self) - self.options.get("begun", 0))
+            self.admit(new[: max(0, left)])
+            number = self.numbers(listed)
+        return number
+
+    def _find_keys(self, keys: Iterable[Any] | NDArray[Any], count: int) -> Ints:
+        if isinstance(keys, np.ndarray) and keys.dtype == np.int64 and keys.ndim == 1:
+            kind, found = NUMBER, keys
+        elif isinstance(keys, np.ndarray) and keys.dtype == "datetime64[ns]" and keys.ndim == 1:
+            kind, found = TIME, keys.view(np.int64)
+            if (found == _NONE).any():
+                raise ReadingError("a key is no time; each reading needs one")
+        else:
+            pairs = [as_keys([key], 1) for key in keys]  # each by itself: those of many rooms need not grow
+            if len({kind for kind, _ in pairs}) > 1:
+                raise ReadingError("keys are numbers and times; they must be of one kind")
+            kind = pairs[0][0] if pairs else self._kind or NUMBER
+            found = np.array([numbers[0] for _, numbers in pairs], dtype=np.int64)
+        if len(found) != count:
+            raise ReadingError(f"{len(found)} keys for {count} readings; each reading needs one")
+        if self._kind not in ("", kind):
+            raise ReadingError(f"keys of this fleet are of the kind {self._kind!r}; these are of the kind {kind!r}")
+        self._base.check_keys(kind)
+        if self.options.get("timed") is not None and self.options["timed"] != (kind == TIME):
+            raise ReadingError("the epochs of this fleet are counted by keys of the other kind (times or numbers)")
+        if self._per is not None and kind != TIME:
+            raise ReadingError("the budget of this fleet counts periods of time; keys must be times")
+        self._kind = kind
+        return found
+
+    def _find_values(self, theta: Any, count: int) -> Ints:
+        """Private values by position: -1 where none is given, -2 where it is none of the design's."""
+        if theta is None:
+            return np.full(count, _UNTOLD)
+        policy = self._base.policy
+        listed = isinstance(theta, (list, np.ndarray)) or hasattr(theta, "to_numpy") or hasattr(theta, "to_pylist")
+        if not listed:
+            return np.full(count, policy.row(theta))
+        given = theta.to_pylist() if hasattr(theta, "to_pylist") else theta
+        given = given.to_numpy() if hasattr(given, "to_numpy") else given
+        array = np.asarray(given) if not isinstance(given, list) or _plain(given) else None
+        if array is None or array.dtype == object:
+            values = list(given)
+            found = np.array([self._find_value(value) for value in values], dtype=np.int64)
+        else:
+            found = np.full(array.shape, _UNKNOWN)
+            if array.dtype.kind == "f":
+                found[np.isnan(array)] = _UNTOLD
+            for i, value in enumerate(policy.values):
+                if isinstance(value, (bool, int, float, str, np.generic)):
+                    found[array == value] = i
+        if found.shape != (count,):
+            raise ReadingError(f"theta has the shape {found.shape}; it must be one value, or one for each of {count}")
+        return found
+
+    def _find_value(self, value: Value) -> int:
+        if value is None or (isinstance(value, float) and value != value):
+            return _UNTOLD
+        try:
+            return self._base.policy.row(value)
+        except (UnderstudyError, TypeError, ValueError):
+            return _UNKNOWN
+
+    def _find_slots(self, key: Ints, rules: NDArray[np.int8]) -> Ints:
+        """The slot of each key: the key itself where there is no cadence."""
+        cadence = self._cadence
+        if cadence is None or self._kind != TIME:
+            return key
+        slot = (key + cadence.period // 2) // cadence.period
+        off = np.abs(key - slot * cadence.period) > max(cadence.tolerance, cadence.period % 2)
+        rules[off & (rules == 0)] = Rule.OFF_CADENCE
+        return slot
+
+    def _in_form(self, Y: Array, rules: NDArray[np.int8]) -> Array:
+        """Readings moved to the grid of the models, where the design declares a form; those that are not of it aside."""
+        release = self._base.release
+        for i, (form, grid) in enumerate(zip(release.forms, release.grids, strict=True)):
+            if form.kind in ("double", "grid"):
+                continue
+            there = np.flatnonzero((rules == 0) & (Y[:, i] >= release.low[i]) & (Y[:, i] <= release.high[i]))
+            fits = form.fits(Y[there, i])
+            rules[there[~fits]] = Rule.FORM
+            if grid is not None:
+                Y = Y.copy()
+                Y[there[fits], i] = grid.rounded(Y[there[fits], i])
+        return Y
+
+    def _sort(
+        self, rows: Ints, number: Ints, key: Ints, slot: Ints, source: Ints, Y: Array, rules: NDArray[np.int8]
+    ) -> tuple[Ints | slice, _Batch]:
+        """The rooms of a call, and its readings room by room, those that are late or untold aside."""
+        if len(rows) < len(number):
+            number, key, slot, source, Y = number[rows], key[rows], slot[rows], source[rows], Y[rows]
+        columns = self._columns.ints
+        which: Ints | slice = number
+        if len(number) == len(self) and np.array_equal(number, _count_to(len(self))):
+            which, local = slice(0, len(self)), number
+        else:
+            seat = np.empty(len(self), dtype=np.int64)
+            local = _count_to(len(number))
+            seat[number] = local
+            if not np.array_equal(seat[number], local):  # some room has several readings
+                order = np.argsort(number, kind="stable")
+                rows, key, slot, source, Y = rows[order], key[order], slot[order], source[order], Y[order]
+                which, local = np.unique(number[order], return_inverse=True)
+        batch = _Batch(rows, local, key, slot, source, Y)
+        last, told = columns["last"][which], columns["source"][which]
+        if self._cadence is not None and self._kind == TIME:
+            period = self._cadence.period
+            last = np.where(last == _NONE, _NONE, (last + period // 2) // period)
+        if len(batch.row):
+            self._drop_late(batch, last, rules)
+        # a room without a value takes that of the reading before, or the one of before the call
+        given, first = batch.source >= 0, batch.heads()
+        if not given.all():
+            start = np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))
+            newest = np.maximum.accumulate(np.where(given, np.arange(len(first)), -1))
+            batch.source = np.where(newest >= start, batch.source[newest], told[batch.local])
+            untold = batch.source < 0
+            if untold.any():
+                rules[batch.row[untold]] = Rule.UNTOLD
+                batch.keep(~untold)
+                first = batch.heads()
+        before = np.empty_like(batch.slot)
+        before[1:] = batch.slot[:-1]
+        np.copyto(before, last[batch.local], where=first)
+        if self._cadence is None or self._kind != TIME:
+            batch.steps = np.ones(len(first), dtype=np.int64)
+        else:
+            batch.steps = np.where(before == _NONE, 1, batch.slot - before)
+        if self._clock.length is None:
+            batch.tick = np.zeros(len(first), dtype=np.int64)
+        else:
+            cadence = self._cadence if self._kind == TIME else None
+            batch.tick = self._clock.ticks(batch.key if cadence is None else cadence.time(batch.slot))
+        return which, batch
+
+    def _drop_late(self, batch: _Batch, last: Ints, rules: NDArray[np.int8]) -> None:
+        """Leave out readings whose slot does not come after the last one of their room."""
+        first = batch.heads()
+        before = np.empty_like(batch.slot)
+        before[1:] = batch.slot[:-1]
+        np.copyto(before, last[batch.local], where=first)
+        late = batch.slot <= before
+        if not late.any():
+            return
+        for room in np.unique(batch.local[late]).tolist():
+            top = int(last[room])
+            for i in range(*np.searchsorted(batch.local, (room, room + 1)).tolist()) if not _is_count(batch.local) else (room,):
+                slot = int(batch.slot[i])
+                late[i] = slot <= top
+                if slot <= top:
+                    rules[batch.row[i]] = Rule.DUPLICATE if slot == top else Rule.LATE
+                top = max(top, slot)
+        batch.steps = batch.tick = batch.row
+        batch.keep(~late)
+
+    # One call -----------------------------------------------------------------------------------------
+
+    def _record(self, which: Ints | slice, batch: _Batch, outputs: Array, rules: NDArray[np.int8]) -> None:
+        """Run a batch on a copy of its rooms, and make that true when it is recorded."""
+        part = self._columns.take(which)
+        numbers = np.arange(len(self)) if isinstance(which, slice) else which
+        ledger = self._ledger
+
+        def work(_: sqlite3.Connection | None = None) -> None:
+            self._run(part, numbers, batch, outputs, rules)
+
+        if ledger is None:
+            work()
+            self._columns.put(which, part)
+            self.serial += 1
+            if self.guard is not None:
+                self.guard.note({1: Position(serial=self.serial)})
+            return
+        serial = self.serial + 1
+        columns = self._columns
+
+        def recorded(db: sqlite3.Connection) -> None:
+            work()
+            former = columns.take(which)
+            columns.put(which, part)
+            try:
+                for bucket in np.unique(numbers // BUCKET).tolist():
+                    blob = columns.pack(bucket * BUCKET, min((bucket + 1) * BUCKET, len(self)))
+                    _put_bucket(db, self._id, bucket, serial, blob)
+                self._put_serial(db, serial)
+            finally:
+                columns.put(which, former)  # what is in memory changes after the commit
+
+        with ledger.guard:
+            ledger.transact(recorded)
+            columns.put(which, part)
+            self.serial = serial
+            if self.guard is not None:
+                self.guard.note({self._id: Position(serial=serial)})
+
+    def _run(self, part: _Columns, numbers: Ints, batch: _Batch, outputs: Array, rules: NDArray[np.int8]) -> None:
+        """Disguise a batch, the readings of one tick of each room at a time."""
+        first = batch.heads()
+        if first.all():
+            self._run_tick(part, numbers, batch, np.ones(len(first), dtype=bool), outputs, rules)
+            return
+        turn = ~first
+        turn[1:] &= batch.tick[1:] != batch.tick[:-1]
+        number = np.cumsum(turn)
+        number -= np.maximum.accumulate(np.where(first, number, 0))  # ticks of the room before this one, in this call
+        for n in range(int(number.max()) + 1):
+            now = copy.copy(batch)
+            if number.any():
+                now.keep(number == n)
+            self._run_tick(part, numbers, now, now.heads(), outputs, rules)
+
+    def _run_tick(
+        self, part: _Columns, numbers: Ints, batch: _Batch, first: Mask, outputs: Array, rules: NDArray[np.int8]
+    ) -> None:
+        """Readings of one tick for each room, of which `first` are the first."""
+        ints = part.ints
+        head = np.flatnonzero(first)
+        room = batch.local[head]
+        need = (ints["draw"][room] < 0) | (ints["tick"][room] != batch.tick[head])
+        draw = ints["draw"][batch.local] if len(head) < len(first) or not need.all() else np.empty_like(batch.local)
+        change = np.zeros(len(first), dtype=np.int64)
+        backup: tuple[Ints, _Columns] | None = None
+        guarded = room if self._limited else room[need]
+        if len(guarded):
+            backup = guarded, part.take(guarded)
+        if need.any():
+            decided = head[need]
+            allowed, drawn = self._decide(part, numbers, room[need], batch.tick[decided], batch.source[decided], batch.slot[decided])
+            chosen = np.full(part.count, -1)
+            chosen[room[need]] = np.where(allowed, drawn, -2)
+            mine = chosen[batch.local]
+            draw = np.where(mine >= 0, mine, draw)
+            change[decided] = 1
+            if not allowed.all():
+                refused = mine == -2
+                rules[batch.row[refused]] = Rule.BUDGET
+                batch = copy.copy(batch)
+                batch.keep(~refused)
+                draw, change = draw[~refused], change[~refused]
+        if not len(batch.row):
+            return
+        before = part.ints["readings"].copy(), part.ints["released"].copy()
+        out, why = self._filter(part, numbers, batch, draw, change)
+        failed = why != Rule.TAKEN
+        last = np.flatnonzero(~failed)
+        ints["last"][batch.local[last]] = batch.key[last]  # in order: the last one of each room stays
+        self._charge_readings(part, batch, before, why)
+        if backup is not None and (failed := why != Rule.TAKEN).any():
+            # a room whose first reading of a tick failed, or whose budget is spent, has not been here
+            whole = np.zeros(part.count, dtype=bool)
+            whole[batch.local[failed & ((change == 1) | (why == Rule.BUDGET))]] = True
+            again = whole[backup[0]]
+            if again.any():
+                part.put(backup[0][again], backup[1].take(np.flatnonzero(again)))
+                reason = np.zeros(part.count, dtype=why.dtype)
+                bad = np.flatnonzero(failed & whole[batch.local])[::-1]
+                reason[batch.local[bad]] = why[bad]
+                mine = whole[batch.local]
+                why = np.where(mine, reason[batch.local], why)
+                out[mine] = np.nan
+        rules[batch.row] = why
+        if len(out):
+            outputs[batch.row] = self._base.release.rounded(out, out)
+
+    @property
+    def _limited(self) -> bool:
+        return self._total is not None or self._amount is not None
+
+    # Decisions ----------------------------------------------------------------------------------------
+
+    def _decide(
+        self, part: _Columns, numbers: Ints, room: Ints, tick: Ints, source: Ints, slot: Ints
+    ) -> tuple[Mask, Ints]:
+        """Draw for rooms at the beginning of a tick, and have it recorded: whether each may, and the pseudo value."""
+        ints, base = part.ints, self._base
+        held = np.zeros(len(room), dtype=np.int64)
+        draw = np.full(len(room), -1)
+        memories: list[Memory] = []
+        if base.causal is None:
+            first = ints["epochs"][room] == 0
+            cost = np.where(first, self._cost_of_draw(True), 0 if first.all() else self._cost_of_draw(False))
+        else:
+            opening = [self._memory_at(part, *pair) for pair in zip(room.tolist(), tick.tolist(), strict=True)]
+            leaks = [[micronats(base.causal.path_leakage(m, after)) for after in (True, False)] for m in opening]
+            cost = np.array([after - before for after, before in leaks], dtype=np.int64)
+            memories = opening
+        allowed = self._allows(part, room, cost, slot)
+        hold = self.options["when_spent"] == "hold"
+        for i, (k, at, who) in enumerate(zip(room.tolist(), tick.tolist(), source.tolist(), strict=True)):
+            base.mapping(who, max(int(ints["draw"][k]), 0))  # a value without a model is refused before a draw
+            if allowed[i]:
+                bits = DrawSource.at_tick(self._room_key(int(numbers[k])), int(ints["generation"][k]), at)
+                draw[i] = base.epochs.draw(who, bits) if base.causal is None else base.causal.choose(memories[i], who, bits)
+            elif hold:
+                quiet = int(ints["draw"][k]) if base.causal is None else base.causal.quiet(memories[i])
+                if quiet is not None and quiet >= 0:
+                    draw[i], held[i], cost[i], allowed[i] = quiet, 1, 0, True
+        mine = np.flatnonzero(allowed)
+        if len(mine):
+            ids = numbers[room[mine]]
+            proposed = Decisions(
+                ids, tick[mine], ints["generation"][room[mine]], source[mine], draw[mine], held[mine], cost[mine]
+            )
+            standing = self._store.decide(proposed)
+            if not (np.array_equal(standing.room, ids) and np.array_equal(standing.tick, proposed.tick)):
+                raise LedgerError("the store of decisions did not give back those that were asked for")
+            draw[mine], held[mine], cost[mine] = standing.draw, standing.held, standing.micronats
+            rooms = room[mine]
+            ints["tick"][rooms] = tick[mine]
+            ints["epochs"][rooms] += 1
+            if "block" in ints:
+                ints["block"][rooms] = 0
+            self._book(part, rooms, cost[mine], slot[mine])
+            if base.causal is not None:
+                for i in mine.tolist():
+                    part.objects["memory"][room[i]] = base.causal.after(memories[i], int(draw[i]), bool(held[i]))
+        return allowed, draw
+
+    def _cost_of_draw(self, first: bool) -> int:
+        """Micro-nats of a draw: at the prior of the design for the first one, then at the worst prior."""
+        if first not in self._costs:
+            self._costs[first] = micronats(self._base.epochs.leakage_of_draw(DESIGN_PRIOR if first else None))
+        return self._costs[first]
+
+    def _memory_at(self, part: _Columns, room: int, tick: int) -> Memory:
+        """The memory of a room before a decision at this tick."""
+        policy, memory = self._base.causal, part.objects["memory"][room]
+        assert policy is not None
+        if memory is None:
+            return policy.opening(tick)
+        return policy.advance(memory, tick - int(part.ints["tick"][room]) - 1)
+
+    def _allows(self, part: _Columns, room: Ints, cost: Ints, slot: Ints) -> Mask:
+        """Which rooms have budget left for a cost; what costs nothing is always allowed."""
+        free = cost == 0
+        if self._total is not None:
+            free |= part.ints["charged"][room] + cost <= self._total
+        elif self._amount is None:
+            return np.ones(len(room), dtype=bool)
+        if self._amount is not None:
+            now = self._period_of(slot)
+            spent = np.where(part.ints["period"][room] == now, part.ints["spent"][room], 0)
+            within = spent + cost <= self._amount
+            free = ((free if self._total is not None else True) & within) | (cost == 0)
+        return np.asarray(free)
+
+    def _period_of(self, slot: Ints) -> Ints:
+        times = slot if self._cadence is None else self._cadence.time(slot)
+        return np.asarray(times // (self._per or 1))
+
+    def _book(self, part: _Columns, room: Ints, cost: Ints, slot: Ints) -> None:
+        """Add a cost to what rooms have been charged, in all and in the period of their readings."""
+        ints = part.ints
+        ints["charged"][room] += cost
+        if self._per is not None:
+            now = self._period_of(slot)
+            ints["spent"][room] = np.where(ints["period"][room] == now, ints["spent"][room], 0) + cost
+            ints["period"][room] = now
+
+    def _charge_readings(self, part: _Columns, batch: _Batch, before: tuple[Ints, Ints], why: Ints) -> None:
+        """Charge what readings cost besides the draw: approximate models by blocks, and floating point.
+
+        Readings of a room whose budget does not allow that get the rule in `why`.
+        """
+        ints, base = part.ints, self._base
+        counted = (ints["readings"], before[0]) if base.block else (ints["released"], before[1])
+        after, earlier = (self._floating(n) for n in counted)
+        cost = None if after is None and earlier is None else (0 if after is None else after) - (0 if earlier is None else earlier)
+        if base.block:
+            length, count = base.block, ints["readings"] - before[0]
+            block = ints["block"]
+            begun = -(-(block + count) // length) - (-(-block // length))
+            ints["block"] = np.where(count > 0, (block + count - 1) % length + 1, block)
+            per = np.where(ints["epochs"] <= 1, base.per_block(DESIGN_PRIOR), base.per_block(None))
+            cost = begun * per if cost is None else cost + begun * per
+        if cost is None or not np.any(cost):
+            return
+        room = np.flatnonzero(cost)
+        slot = np.zeros(part.count, dtype=np.int64)
+        slot[batch.local] = batch.slot
+        allowed = self._allows(part, room, cost[room], slot[room])
+        self._book(part, room[allowed], cost[room[allowed]], slot[room[allowed]])
+        if not allowed.all():
+            spent = np.zeros(part.count, dtype=bool)
+            spent[room[~allowed]] = True
+            why[spent[batch.local]] = Rule.BUDGET
+
+    def _floating(self, counts: Ints) -> Ints | None:
+        """Micro-nats that floating point costs over so many readings; None for nothing at all."""
+        floating = self._base.policy.floating
+        if floating is None or not len(counts):
+            return None
+        low, high, level = self._level
+        least, most = int(counts.min()), int(counts.max())
+        if not (low <= least and most <= high):
+            found = np.unique(counts)
+            levels = np.array([floating_micronats(floating.nats(n)) if n else 0 for n in found.tolist()], dtype=np.int64)
+            if levels[0] < levels[-1]:
+                return levels[np.searchsorted(found, counts)]
+            level = int(levels[0])
+            same = (least, most, level)
+            self._level = (min(low, least), max(high, most), level) if level == self._level[2] else same
+        return np.full(len(counts), level) if level else None
+
+    # Filters ------------------------------------------------------------------------------------------
+
+    def _filter(
+        self, part: _Columns, numbers: Ints, batch: _Batch, draw: Ints, change: Ints
+    ) -> tuple[Array, Ints]:
+        """Outputs (R, d) before they are rounded, and the rule of each reading."""
+        alone = self._base.release.outside(batch.Y) | (batch.steps > _FEW_SLOTS + 1)
+        if self._pairs is not None and not alone.any():
+            return self._pairs.run(
+                RoomReadings(batch.Y, batch.local, batch.steps, batch.source, draw, change), part.state()
+            )
+        out, why = np.full(batch.Y.shape, np.nan), np.zeros(len(batch.row), dtype=np.int64)
+        single = np.zeros(part.count, dtype=bool)
+        if self._pairs is None:
+            single[batch.local] = True
+        else:
+            single[batch.local[alone]] = True
+            there = ~single[batch.local]
+            rows = RoomReadings(
+                batch.Y[there], batch.local[there], batch.steps[there], batch.source[there], draw[there], change[there]
+            )
+            out[there], why[there] = self._pairs.run(rows, part.state())
+        mine = np.flatnonzero(single[batch.local])
+        edges = np.flatnonzero(np.diff(batch.local[mine])) + 1
+        for rows in np.split(mine, edges):
+            room = int(batch.local[rows[0]])
+            out[rows], why[rows] = self._run_alone(part, int(numbers[room]), room, batch, rows, int(draw[rows[0]]), bool(change[rows[0]]))
+        return out, why
+
+    def _run_alone(
+        self, part: _Columns, number: int, room: int, batch: _Batch, rows: Ints, draw: int, change: bool
+    ) -> tuple[Array, int]:
+        """Readings of one room, by the engine of streams: outputs, and one rule for all of them."""
+        ints, setup = part.ints, self._setup_of(number)
+        nothing = np.full((len(rows), self.dim), np.nan)
+        source, old = int(batch.source[rows[0]]), int(ints["draw"][room])
+        begun, state = int(ints["readings"][room]) > 0, self._state_of(part, room)
+        watch = Watch(setup.release) if setup.release.watched else None
+        try:
+            if watch is not None:
+                watch.count = int(ints["watch"][room])
+                watch.many(batch.Y[rows])
+        except ReadingError:
+            return nothing, Rule.COARSE
+        try:
+            now = (int(ints["source"][room]), old) if begun else (source, draw)
+            at = Position(
+                readings=int(ints["readings"][room]),
+                last=int(ints["last"][room]) if begun else None,
+                kind=self._kind,
+                source=now[0],
+                block=0 if setup.block else int(ints["released"][room]),
+                state=state if begun else setup.mapping(*now).start(),
+            )
+            run = Transaction(setup, StreamState(EpochRow(1, now[0], now[1], False), at, setup.mapping(*now)))
+            if begun and (change or draw != old):
+                if batch.steps[rows[0]] > 1:
+                    run.skip(int(batch.steps[rows[0]]) - 1, self._kind, 0)
+                run.change(source, draw)
+            out = run.batch(
+                Batch(batch.Y[rows], self._kind, batch.key[rows], batch.source[rows], 0), keep=False, rounded=False
+            )
+        except MissingReadingError:
+            return nothing, Rule.GAP
+        except UnderstudyError:
+            return nothing, Rule.MODEL
+        position = run.live.position
+        ints["readings"][room] = position.readings
+        ints["released"][room] += int((~np.isnan(out).any(axis=1)).sum())
+        ints["source"][room], ints["draw"][room] = position.source, draw
+        if watch is not None:
+            ints["watch"][room] = watch.count
+        if self._pairs is not None:
+            self._pairs.set_state(part.state(), room, position.state)
+        else:
+            part.objects["state"][room] = position.state
+        return out, Rule.TAKEN
+
+    def _state_of(self, part: _Columns, room: int) -> State:
+        if self._pairs is not None:
+            return self._pairs.state_of(part.state(), room)
+        return part.objects["state"][room]  # type: ignore[no-any-return]  # a state, or None before the first reading
+
+    def _setup_of(self, number: int) -> Setup:
+        """The setup of a stream of this room."""
+        known = self._setups.get(number)
+        if known is None:
+            if len(self._setups) >= _SETUPS:
+                self._setups.clear()
+            row = self._base.row._replace(name=self._names[number], secret=self._room_key(number))
+            known = self._setups[number] = self._base.for_row(row, self._keyed)
+        return known
+
+    def _room_key(self, number: int) -> bytes:
+        return self._key.room_key(self.options["namespace"], self._design.fingerprint, self._names[number])
+
+    # The ledger ---------------------------------------------------------------------------------------
+
+    def _open(self, ledger: Ledger) -> None:
+        """Go on with the fleet that the ledger has under this name, or record a new one."""
+        found = ledger.rows("SELECT * FROM fleets WHERE name = ?", self.name)
+        self.guard = ledger.guard_beside("fleets")
+        if not found:
+
+            def work(db: sqlite3.Connection) -> int:
+                last = db.execute("SELECT coalesce(max(id), 0) FROM fleets").fetchone()[0]
+                number = max(int(last), self.guard.newest() if self.guard is not None else 0) + 1
+                values = (number, *self._fleet_values(), 0)
+                db.execute("INSERT INTO fleets VALUES (?, ?, ?, ?, ?, ?, ?)", (*values, digest(*values)))
+                return number
+
+            self._id: int = ledger.transact(work)
+            return
+        number, _, design, key, options, serial, written = found[0]
+        if digest(*found[0][:-1]) != written:
+            raise damage_error(ledger.path, "the list of fleets")
+        if design != self._design.fingerprint:
+            raise LedgerError(f"the fleet {self.name!r} belongs to another design")
+        if key != self._key.id:
+            raise LedgerError(f"the fleet {self.name!r} was begun under the master key {key}; this is {self._key.id}")
+        stored = json.loads(options)
+        if {**stored, "admit": 0, "kind": ""} != {**self.options, "admit": 0, "kind": ""}:
+            raise ConfigurationError(
+                f"the fleet {self.name!r} was begun with other epochs, cadence, gaps, budget or namespace, for good"
+            )
+        if self.guard is not None and self.guard.ahead(number, serial) is not None:
+            raise rollback_error("this fleet")
+        self._id, self.serial = number, serial
+        self._load_rooms(ledger)
+
+    def _fleet_values(self) -> tuple[Any, ...]:
+        return self.name, self._design.fingerprint, self._key.id, json.dumps(self.options, sort_keys=True)
+
+    def _put_serial(self, db: sqlite3.Connection, serial: int) -> None:
+        values = (self._id, *self._fleet_values(), serial)
+        db.execute("UPDATE fleets SET serial = ?, digest = ? WHERE id = ?", (serial, digest(*values), self._id))
+
+    def _load_rooms(self, ledger: Ledger) -> None:
+        rows = ledger.rows("SELECT bucket, content FROM buckets WHERE fleet = ?", self._id)
+        blobs = dict(rows)
+        for bucket in range(len(blobs) // 2):
+            try:
+                text, written = (part.decode() for part in (blobs[-1 - bucket][:-32], blobs[-1 - bucket][-32:]))
+                if digest(text) != written:
+                    raise ValueError
+                names = json.loads(text)
+                first = len(self._names)
+                self._columns.add(len(names))
+                self._columns.unpack(first, first + len(names), blobs[bucket])
+            except (KeyError, ValueError, SnapshotError):
+                raise damage_error(ledger.path, "a bucket of a fleet") from None
+            self._names += names
+        self._numbers = {room: i for i, room in enumerate(self._names)}
+        last = self._columns.ints["last"][: len(self)]
+        if (last != _NONE).any():
+            self._kind = TIME if self._cadence is not None else NUMBER
+
+
+class _Table:
+    """The decisions of a ledger, within the transaction of a call."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger, self.fleet = ledger, 0
+
+    def decide(self, proposed: Decisions) -> Decisions:
+        """Insert what is absent; where something was there already, that stands."""
+        db = self._ledger.connection()
+        columns = [column.tolist() for column in proposed]
+        rows = [(self.fleet, *row, _checksum((self.fleet, *row))) for row in zip(*columns, strict=True)]
+        before = db.total_changes
+        db.executemany("INSERT OR IGNORE INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        if db.total_changes - before == len(rows):
+            return proposed
+        standing = []
+        query = "SELECT * FROM decisions WHERE fleet = ? AND room = ? AND tick = ?"
+        for row in rows:
+            found = db.execute(query, row[:3]).fetchone()
+            if found is None or _checksum(found[:-1]) != found[-1]:
+                raise damage_error(self._ledger.path, "a decision")
+            standing.append(found[1:-1])
+        return Decisions(*(np.array(column, dtype=np.int64) for column in zip(*standing, strict=True)))
+
+
+def _checksum(row: tuple[int, ...]) -> int:
+    return zlib.crc32(repr(tuple(row)).encode())
+
+
+def _put_bucket(db: sqlite3.Connection, fleet: int, bucket: int, serial: int, content: bytes) -> None:
+    db.execute(
+        "INSERT INTO buckets(fleet, bucket, serial, content) VALUES (?, ?, ?, ?) "
+        "ON CONFLICT (fleet, bucket) DO UPDATE SET serial = excluded.serial, content = excluded.content",
+        (fleet, bucket, serial, content),
+    )
+
+
+def _stream_options(options: Mapping[str, Json]) -> Plain:
+    """The options that a stream of the fleet has: none about epochs, which the fleet makes."""
+    return {name: value for name, value in options.items() if name in ("cadence", "gaps", "index")}
+
+
+def _plain(values: list[Any]) -> bool:
+    """Whether all values are numbers, truths or texts, of one type."""
+    kinds = {type(value) for value in values}
+    return len(kinds) <= 1 and kinds <= {int, float, bool, str}
+
+
+_COUNTED = np.arange(0)
+
+
+def _count_to(stop: int) -> Ints:
+    """0, 1, 2, ... below `stop`; the array is shared, and not to be written."""
+    global _COUNTED
+    if len(_COUNTED) < stop:
+        _COUNTED = np.arange(max(stop, 2 * len(_COUNTED)))
+        _COUNTED.flags.writeable = False
+    return _COUNTED[:stop]
+
+
+def _is_count(local: Ints) -> bool:
+    return np.array_equal(local, _count_to(len(local)))
