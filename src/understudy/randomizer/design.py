@@ -103,7 +103,7 @@ from understudy.serialize import (
     write,
 )
 from understudy.stream.cadence import Cadence, Duration
-from understudy.stream.engine import CLOCK_INDEX, DESIGN_PRIOR, REFUSE, WITHHOLD, Clock, StreamDesign
+from understudy.stream.engine import CLOCK_INDEX, DESIGN_PRIOR, REFUSE, WITHHOLD, Clock, StreamDesign, check_floating
 from understudy.stream.ledger import Ledger
 from understudy.stream.ledger_file import StreamRow, check_name
 from understudy.stream.release import DEFAULT_TERMS, Release, Terms, floating_point, release_of
@@ -895,8 +895,6 @@ def _number(name: str, value: float | str) -> float:
 # Streams ----------------------------------------------------------------------------------------------
 
 
-MOST_FLOATING = 0.01
-"""Nats that floating point may leave over the horizon of a design, or over 1000 readings."""
 MANY_DECIMALS = 9
 """So many decimals, which is as far as a fit counts, or more: the readings have all digits."""
 
@@ -943,7 +941,7 @@ def begin_or_open(
         return Stream.open(ledger, design, title, theta=theta, period=choices.period)
     check_name("name", title)
     check_name("room", title if room is None else room)
-    _check_floating(design)
+    check_floating(design)
     options = options | _cadence(design, choices)
     options |= {"resolution": list(design.release.lattice.steps), "index": CLOCK_INDEX}
     gaps = choices.gaps
@@ -958,22 +956,6 @@ def begin_or_open(
         options = options | _shared_draw(options, ledger, group, choices.share)
     row = StreamRow(0, title, group, design.fingerprint, new_secret(generator), generator is not None, options)
     return Stream.begin(design, theta, ledger, row)
-
-
-def _check_floating(design: AnyDesign) -> None:
-    """Refuse a lattice on which floating point would leave more than a hundredth of a nat over the horizon."""
-    if "floating is small" in design._cache:
-        return
-    floating = design.floating
-    T = (None if design.costs is None else design.costs.horizon) or 1000
-    nats = 0.0 if floating is None else floating.nats(T)
-    if floating is not None and not nats <= MOST_FLOATING:
-        raise ConfigurationError(
-            f"floating point would leave {nats:.3g} nats of the private value in the first {T} readings "
-            f"({floating.how}), more than {MOST_FLOATING:g}; give the design a coarser resolution= than "
-            f"{design.release.lattice.words}, or a narrower range valid="
-        )
-    design._cache["floating is small"] = True
 
 
 def _cadence(design: StreamDesign, choices: Choices) -> Plain:

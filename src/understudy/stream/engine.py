@@ -80,6 +80,7 @@ _DESIGNS = 16  # whose parts are remembered
 _PLATEAUS = 64
 _FOR_EVER = 2**62
 _MOST_NATS = 1e9
+_MOST_FLOATING = 0.01  # nats over the horizon
 _CHUNK = 65_536
 _FEW_SLOTS = 4096  # that stay empty: one by one; more of them in one leap
 
@@ -348,6 +349,22 @@ class DesignParts:
         return plateau
 
 
+def check_floating(design: Any) -> None:
+    """Refuse a design on whose lattice floating point would leave more than a hundredth of a nat over the horizon."""
+    if "floating is small" in design._cache:
+        return
+    floating = design.floating
+    T = (None if design.costs is None else design.costs.horizon) or 1000
+    nats = 0.0 if floating is None else floating.nats(T)
+    if not nats <= _MOST_FLOATING:
+        raise ConfigurationError(
+            f"floating point would leave {nats:.3g} nats of the private value in the first {T} readings "
+            f"({floating.how}), more than {_MOST_FLOATING:g}; give the design a coarser resolution= than "
+            f"{design.release.lattice.words}, or a narrower range valid="
+        )
+    design._cache["floating is small"] = True
+
+
 class Setup:
     """Policy, names, ledger and random source of a stream, and its filters as they are needed."""
 
@@ -388,6 +405,14 @@ class Setup:
         """The same for a stream with other options, such as where its slots begin."""
         other = copy.copy(self)
         other.row, other.cadence = self.row._replace(options=options), Cadence.stored(options)
+        return other
+
+    def for_row(self, row: StreamRow, keyed: bool) -> Setup:
+        """The same for another stream of the design; filters are shared unless they are `keyed` by the stream."""
+        other = copy.copy(self)
+        other.row, other._scores = row, None
+        if keyed:
+            other._maps = {}
         return other
 
     def with_cadence(self, cadence: Cadence) -> Setup:
@@ -974,11 +999,12 @@ class Transaction:
             self.switch(source)
         return True
 
-    def switch(self, source: int) -> None:
-        """Another private value, the same pseudo value."""
-        causal = self.setup.mapping(source, self.live.epoch.draw)
+    def switch(self, source: int, draw: int | None = None) -> None:
+        """Another private value; the same pseudo value, or one that was drawn elsewhere."""
+        epoch = self.live.epoch if draw is None else self.live.epoch._replace(source=source, draw=draw)
+        causal = self.setup.mapping(source, epoch.draw)
         position = self.live.position._replace(source=source, state=self._state_under(causal))
-        self.live = StreamState(self.live.epoch, position, causal)
+        self.live = StreamState(epoch, position, causal)
 
     def _state_under(self, causal: Transformation) -> State:
         """The state as another filter goes on from it; before the first reading there is nothing to go on from."""

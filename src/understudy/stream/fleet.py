@@ -6,8 +6,8 @@ bit for bit. What a room needs is a few numbers: which value its readings follow
 its clock, its last key, what was charged, and the state of its filter.
 
 **Draws that no retry can change.** All random bits follow from a master key (`understudy.stream.randomness`). A draw
-looks at the private value once, at the first key of its tick. What it looked at and what came out is a *decision*. It is
-inserted into one durable table if it is absent, and read back, before anything is disguised; so whoever comes twice,
+looks at the private value once, at the first key of its tick. What it looked at and what came out is a *decision*. It
+is inserted into one durable table if it is absent, and read back, before anything is disguised; so whoever comes twice,
 after a crash, a retry or with an older state, finds the decision that stands. A fleet without such a table refuses.
 
 **Keys** of a room only grow. A reading whose key does not come after the last committed one gets no output, ever.
@@ -29,14 +29,14 @@ import json
 import os
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from understudy._types import Array, Ints, Json, Mask, Plain, Progress, Value
+from understudy._types import Array, Ints, Json, Mask, Plain, Value
 from understudy.errors import (
     ConfigurationError,
     LedgerError,
@@ -52,6 +52,7 @@ from understudy.stream.engine import (
     DESIGN_PRIOR,
     WITHHOLD,
     Batch,
+    CausalPolicy,
     Clock,
     Memory,
     Setup,
@@ -300,7 +301,7 @@ class Fleet:
     rooms : sequence of str, optional
         Rooms to admit.
     admit : int
-        How many further rooms may appear by themselves; each draws and charges.
+        Rooms that appear by themselves are admitted until the fleet has so many in all; each draws and charges.
     epoch : timedelta or int, optional
         The time, or the difference of keys, after which each room draws again; without it a room draws once.
     period, tolerance : timedelta or float, optional
@@ -378,10 +379,9 @@ class Fleet:
         self._ledger = store if isinstance(store, Ledger) else None
         self._store: DecisionStore = _Table(store) if isinstance(store, Ledger) else store
         self._set_up(options)
-        if self._ledger is not None:
-            self._open(self._ledger)
-        else:
-            self.guard: RollbackGuard | None = None
+        self.guard: RollbackGuard | None = None
+        if isinstance(self._store, _Table):
+            self._open(self._store)
         self.admit(rooms)
 
     def _set_up(self, options: Plain) -> None:
@@ -419,7 +419,7 @@ class Fleet:
         self._numbers: dict[str, int] = {}
         self._costs: dict[bool, int] = {}
         self._level = (0, 0, 0)  # from, to: numbers of readings over which floating point costs the same; how much
-        self._kind, self.serial = "", 0
+        self._kind, self.serial, self._stale = "", 0, False
 
     def __repr__(self) -> str:
         readings = int(self._columns.ints["readings"][: len(self)].sum())
@@ -522,6 +522,9 @@ class Fleet:
         self, rooms: Sequence[str] | Ints, keys: Iterable[Any] | NDArray[Any], Y: ArrayLike, theta: Any = None
     ) -> Outcome:
         """What `apply` gives, with the rule that each reading met."""
+        if self._stale and isinstance(self._store, _Table):
+            self._set_up(self.options)
+            self._open(self._store)
         readings, count = self._readings(Y)
         rules = np.zeros(count, dtype=np.int8)
         number = self._find_rooms(rooms, count)
@@ -546,7 +549,11 @@ class Fleet:
             array = np.asarray(Y, dtype=float)
         except (TypeError, ValueError):
             raise ReadingError("Y does not hold numbers alone; a reading that is missing is NaN") from None
-        if array.ndim not in (1, 2) or (array.ndim == 1 and self.dim != 1) or (array.ndim == 2 and array.shape[1] != self.dim):
+        if (
+            array.ndim not in (1, 2)
+            or (array.ndim == 1 and self.dim != 1)
+            or (array.ndim == 2 and array.shape[1] != self.dim)
+        ):
             raise ReadingError(f"Y has shape {array.shape}; readings of a fleet are rows of {self.dim} channels")
         return array.reshape(-1, self.dim), len(array)
 
@@ -563,8 +570,7 @@ class Fleet:
         if (number < 0).any() and self.options["admit"]:
             new = list(dict.fromkeys(room for room, at in zip(listed, number.tolist(), strict=True) if at < 0))
             new = [room for room in new if isinstance(room, str) and room.isprintable() and room]
-            left = self.options["admit"] - (len(self) - self.options.get("begun", 0))
-            self.admit(new[: max(0, left)])
+            self.admit(new[: max(0, self.options["admit"] - len(self))])
             number = self.numbers(listed)
         return number
 
@@ -637,7 +643,7 @@ class Fleet:
         return slot
 
     def _in_form(self, Y: Array, rules: NDArray[np.int8]) -> Array:
-        """Readings moved to the grid of the models, where the design declares a form; those that are not of it aside."""
+        """Readings moved to the grid of the models, where the design declares a form; others meet their rule."""
         release = self._base.release
         for i, (form, grid) in enumerate(zip(release.forms, release.grids, strict=True)):
             if form.kind in ("double", "grid"):
@@ -711,13 +717,12 @@ class Fleet:
             return
         for room in np.unique(batch.local[late]).tolist():
             top = int(last[room])
-            for i in range(*np.searchsorted(batch.local, (room, room + 1)).tolist()) if not _is_count(batch.local) else (room,):
+            for i in range(*np.searchsorted(batch.local, (room, room + 1)).tolist()):
                 slot = int(batch.slot[i])
                 late[i] = slot <= top
                 if slot <= top:
                     rules[batch.row[i]] = Rule.DUPLICATE if slot == top else Rule.LATE
                 top = max(top, slot)
-        batch.steps = batch.tick = batch.row
         batch.keep(~late)
 
     # One call -----------------------------------------------------------------------------------------
@@ -738,12 +743,11 @@ class Fleet:
             if self.guard is not None:
                 self.guard.note({1: Position(serial=self.serial)})
             return
-        serial = self.serial + 1
-        columns = self._columns
+        columns, serial = self._columns, self.serial + 1
+        former = columns.take(which)
 
         def recorded(db: sqlite3.Connection) -> None:
             work()
-            former = columns.take(which)
             columns.put(which, part)
             try:
                 for bucket in np.unique(numbers // BUCKET).tolist():
@@ -751,14 +755,25 @@ class Fleet:
                     _put_bucket(db, self._id, bucket, serial, blob)
                 self._put_serial(db, serial)
             finally:
-                columns.put(which, former)  # what is in memory changes after the commit
+                columns.put(which, former)
 
-        with ledger.guard:
-            ledger.transact(recorded)
-            columns.put(which, part)
-            self.serial = serial
+        def restore() -> None:
+            columns.put(which, former)
+            self.serial = serial - 1
+
+        def note() -> None:
             if self.guard is not None:
                 self.guard.note({self._id: Position(serial=serial)})
+
+        with ledger.guard:
+            try:
+                ledger.transact(recorded, note)
+            except LedgerError:
+                self._stale = True  # whether it was recorded may be open
+                raise
+            ledger.when_abandoned(restore)
+            columns.put(which, part)
+            self.serial = serial
 
     def _run(self, part: _Columns, numbers: Ints, batch: _Batch, outputs: Array, rules: NDArray[np.int8]) -> None:
         """Disguise a batch, the readings of one tick of each room at a time."""
@@ -768,7 +783,7 @@ class Fleet:
             return
         turn = ~first
         turn[1:] &= batch.tick[1:] != batch.tick[:-1]
-        number = np.cumsum(turn)
+        number: Ints = np.cumsum(turn, dtype=np.int64)
         number -= np.maximum.accumulate(np.where(first, number, 0))  # ticks of the room before this one, in this call
         for n in range(int(number.max()) + 1):
             now = copy.copy(batch)
@@ -792,7 +807,11 @@ class Fleet:
             backup = guarded, part.take(guarded)
         if need.any():
             decided = head[need]
-            allowed, drawn = self._decide(part, numbers, room[need], batch.tick[decided], batch.source[decided], batch.slot[decided])
+            if self._base.block:  # slots that stayed empty belong to the epoch before
+                self._charge_blocks(part, room[need], batch.steps[decided] - 1, batch.slot[decided])
+            allowed, drawn = self._decide(
+                part, numbers, room[need], batch.tick[decided], batch.source[decided], batch.slot[decided]
+            )
             chosen = np.full(part.count, -1)
             chosen[room[need]] = np.where(allowed, drawn, -2)
             mine = chosen[batch.local]
@@ -811,7 +830,12 @@ class Fleet:
         failed = why != Rule.TAKEN
         last = np.flatnonzero(~failed)
         ints["last"][batch.local[last]] = batch.key[last]  # in order: the last one of each room stays
-        self._charge_readings(part, batch, before, why)
+        skipped = np.zeros(part.count, dtype=np.int64)
+        if self._base.block:
+            skipped[batch.local[change == 1]] = np.where(
+                before[0][batch.local[change == 1]] > 0, batch.steps[change == 1] - 1, 0
+            )
+        self._charge_readings(part, batch, before, skipped, why)
         if backup is not None and (failed := why != Rule.TAKEN).any():
             # a room whose first reading of a tick failed, or whose budget is spent, has not been here
             whole = np.zeros(part.count, dtype=bool)
@@ -847,17 +871,21 @@ class Fleet:
             first = ints["epochs"][room] == 0
             cost = np.where(first, self._cost_of_draw(True), 0 if first.all() else self._cost_of_draw(False))
         else:
-            opening = [self._memory_at(part, *pair) for pair in zip(room.tolist(), tick.tolist(), strict=True)]
+            pairs = zip(room.tolist(), tick.tolist(), strict=True)
+            opening = [self._memory_at(base.causal, part, *pair) for pair in pairs]
             leaks = [[micronats(base.causal.path_leakage(m, after)) for after in (True, False)] for m in opening]
             cost = np.array([after - before for after, before in leaks], dtype=np.int64)
             memories = opening
         allowed = self._allows(part, room, cost, slot)
         hold = self.options["when_spent"] == "hold"
         for i, (k, at, who) in enumerate(zip(room.tolist(), tick.tolist(), source.tolist(), strict=True)):
-            base.mapping(who, max(int(ints["draw"][k]), 0))  # a value without a model is refused before a draw
+            if self._pairs is None:
+                base.mapping(who, max(int(ints["draw"][k]), 0))  # a value without a model is refused before a draw
             if allowed[i]:
                 bits = DrawSource.at_tick(self._room_key(int(numbers[k])), int(ints["generation"][k]), at)
-                draw[i] = base.epochs.draw(who, bits) if base.causal is None else base.causal.choose(memories[i], who, bits)
+                draw[i] = (
+                    base.epochs.draw(who, bits) if base.causal is None else base.causal.choose(memories[i], who, bits)
+                )
             elif hold:
                 quiet = int(ints["draw"][k]) if base.causal is None else base.causal.quiet(memories[i])
                 if quiet is not None and quiet >= 0:
@@ -889,10 +917,10 @@ class Fleet:
             self._costs[first] = micronats(self._base.epochs.leakage_of_draw(DESIGN_PRIOR if first else None))
         return self._costs[first]
 
-    def _memory_at(self, part: _Columns, room: int, tick: int) -> Memory:
+    @staticmethod
+    def _memory_at(policy: CausalPolicy, part: _Columns, room: int, tick: int) -> Memory:
         """The memory of a room before a decision at this tick."""
-        policy, memory = self._base.causal, part.objects["memory"][room]
-        assert policy is not None
+        memory = part.objects["memory"][room]
         if memory is None:
             return policy.opening(tick)
         return policy.advance(memory, tick - int(part.ints["tick"][room]) - 1)
@@ -924,7 +952,9 @@ class Fleet:
             ints["spent"][room] = np.where(ints["period"][room] == now, ints["spent"][room], 0) + cost
             ints["period"][room] = now
 
-    def _charge_readings(self, part: _Columns, batch: _Batch, before: tuple[Ints, Ints], why: Ints) -> None:
+    def _charge_readings(
+        self, part: _Columns, batch: _Batch, before: tuple[Ints, Ints], skipped: Ints, why: Ints
+    ) -> None:
         """Charge what readings cost besides the draw: approximate models by blocks, and floating point.
 
         Readings of a room whose budget does not allow that get the rule in `why`.
@@ -932,15 +962,15 @@ class Fleet:
         ints, base = part.ints, self._base
         counted = (ints["readings"], before[0]) if base.block else (ints["released"], before[1])
         after, earlier = (self._floating(n) for n in counted)
-        cost = None if after is None and earlier is None else (0 if after is None else after) - (0 if earlier is None else earlier)
+        cost = np.zeros(part.count, dtype=np.int64)
+        if after is not None:
+            cost += after
+        if earlier is not None:
+            cost -= earlier
         if base.block:
-            length, count = base.block, ints["readings"] - before[0]
-            block = ints["block"]
-            begun = -(-(block + count) // length) - (-(-block // length))
-            ints["block"] = np.where(count > 0, (block + count - 1) % length + 1, block)
-            per = np.where(ints["epochs"] <= 1, base.per_block(DESIGN_PRIOR), base.per_block(None))
-            cost = begun * per if cost is None else cost + begun * per
-        if cost is None or not np.any(cost):
+            # those of the slots before an epoch have been charged
+            cost += self._blocks(part, _count_to(part.count), ints["readings"] - before[0] - skipped)
+        if not cost.any():
             return
         room = np.flatnonzero(cost)
         slot = np.zeros(part.count, dtype=np.int64)
@@ -952,6 +982,21 @@ class Fleet:
             spent[room[~allowed]] = True
             why[spent[batch.local]] = Rule.BUDGET
 
+    def _charge_blocks(self, part: _Columns, room: Ints, count: Ints, slot: Ints) -> None:
+        """Charge so many readings, which are missing, to the epoch that they end."""
+        count = np.where(part.ints["readings"][room] > 0, count, 0)
+        if count.any():
+            self._book(part, room, self._blocks(part, room, count), slot)
+
+    def _blocks(self, part: _Columns, room: Ints, count: Ints) -> Ints:
+        """Micro-nats for the blocks that so many more readings begin, as `engine.blocks_begun` counts them."""
+        ints, length = part.ints, self._base.block
+        block = ints["block"][room]
+        begun = -(-(block + count) // length) - (-(-block // length))
+        ints["block"][room] = np.where(count > 0, (block + count - 1) % length + 1, block)
+        first, later = (self._base.per_block(marginal) for marginal in (DESIGN_PRIOR, None))
+        return np.asarray(begun * np.where(ints["epochs"][room] <= 1, first, later))
+
     def _floating(self, counts: Ints) -> Ints | None:
         """Micro-nats that floating point costs over so many readings; None for nothing at all."""
         floating = self._base.policy.floating
@@ -959,21 +1004,17 @@ class Fleet:
             return None
         low, high, level = self._level
         least, most = int(counts.min()), int(counts.max())
-        if not (low <= least and most <= high):
-            found = np.unique(counts)
-            levels = np.array([floating_micronats(floating.nats(n)) if n else 0 for n in found.tolist()], dtype=np.int64)
-            if levels[0] < levels[-1]:
-                return levels[np.searchsorted(found, counts)]
-            level = int(levels[0])
-            same = (least, most, level)
-            self._level = (min(low, least), max(high, most), level) if level == self._level[2] else same
-        return np.full(len(counts), level) if level else None
+        if low <= least and most <= high:
+            return np.full(len(counts), level) if level else None
+        found = np.unique(counts)
+        levels = np.array([floating_micronats(floating.nats(n)) if n else 0 for n in found.tolist()], dtype=np.int64)
+        if levels[0] == levels[-1]:  # the bound grows with the number of readings
+            self._level = least, most, int(levels[0])
+        return levels[np.searchsorted(found, counts)]
 
     # Filters ------------------------------------------------------------------------------------------
 
-    def _filter(
-        self, part: _Columns, numbers: Ints, batch: _Batch, draw: Ints, change: Ints
-    ) -> tuple[Array, Ints]:
+    def _filter(self, part: _Columns, numbers: Ints, batch: _Batch, draw: Ints, change: Ints) -> tuple[Array, Ints]:
         """Outputs (R, d) before they are rounded, and the rule of each reading."""
         alone = self._base.release.outside(batch.Y) | (batch.steps > _FEW_SLOTS + 1)
         if self._pairs is not None and not alone.any():
@@ -993,9 +1034,11 @@ class Fleet:
             out[there], why[there] = self._pairs.run(rows, part.state())
         mine = np.flatnonzero(single[batch.local])
         edges = np.flatnonzero(np.diff(batch.local[mine])) + 1
-        for rows in np.split(mine, edges):
-            room = int(batch.local[rows[0]])
-            out[rows], why[rows] = self._run_alone(part, int(numbers[room]), room, batch, rows, int(draw[rows[0]]), bool(change[rows[0]]))
+        for run in np.split(mine, edges):
+            room = int(batch.local[run[0]])
+            out[run], why[run] = self._run_alone(
+                part, int(numbers[room]), room, batch, run, int(draw[run[0]]), bool(change[run[0]])
+            )
         return out, why
 
     def _run_alone(
@@ -1027,10 +1070,9 @@ class Fleet:
             if begun and (change or draw != old):
                 if batch.steps[rows[0]] > 1:
                     run.skip(int(batch.steps[rows[0]]) - 1, self._kind, 0)
-                run.change(source, draw)
-            out = run.batch(
-                Batch(batch.Y[rows], self._kind, batch.key[rows], batch.source[rows], 0), keep=False, rounded=False
-            )
+                run.switch(source, draw)
+            given = Batch(batch.Y[rows], self._kind, batch.key[rows], batch.source[rows], 0)
+            out = run.batch(given, keep=False)
         except MissingReadingError:
             return nothing, Rule.GAP
         except UnderstudyError:
@@ -1067,8 +1109,9 @@ class Fleet:
 
     # The ledger ---------------------------------------------------------------------------------------
 
-    def _open(self, ledger: Ledger) -> None:
+    def _open(self, table: _Table) -> None:
         """Go on with the fleet that the ledger has under this name, or record a new one."""
+        ledger = table.ledger
         found = ledger.rows("SELECT * FROM fleets WHERE name = ?", self.name)
         self.guard = ledger.guard_beside("fleets")
         if not found:
@@ -1081,6 +1124,7 @@ class Fleet:
                 return number
 
             self._id: int = ledger.transact(work)
+            table.fleet = self._id
             return
         number, _, design, key, options, serial, written = found[0]
         if digest(*found[0][:-1]) != written:
@@ -1096,7 +1140,7 @@ class Fleet:
             )
         if self.guard is not None and self.guard.ahead(number, serial) is not None:
             raise rollback_error("this fleet")
-        self._id, self.serial = number, serial
+        self._id, self.serial, table.fleet = number, serial, number
         self._load_rooms(ledger)
 
     def _fleet_values(self) -> tuple[Any, ...]:
@@ -1126,16 +1170,110 @@ class Fleet:
         if (last != _NONE).any():
             self._kind = TIME if self._cadence is not None else NUMBER
 
+    # Arrow --------------------------------------------------------------------------------------------
+
+    def to_arrow(self) -> pa.Table:
+        """All rooms as an Arrow table, one row each, with a version and a checksum; no key is in it.
+
+        It holds draws and private values: it is as secret as a ledger. To go on from an older one would leak;
+        `from_arrow` refuses that if it has a rollback guard.
+        """
+        import pyarrow as pa
+
+        count, columns = len(self), {"room": pa.array(self._names, pa.string())}
+        for name, column in self._columns.ints.items():
+            columns[name] = pa.array(column[:count].astype(_WIDTHS.get(name, "<i8")))
+        for i, row in enumerate(self._columns.filters):
+            columns[f"filter {i}"] = pa.array(row[:count])
+        for name, held in self._columns.objects.items():
+            columns[name] = pa.array([None if one is None else dump(one) for one in held[:count]], pa.string())
+        head = {
+            "format": _FORMAT, "version": _VERSION, "name": self.name, "design": self._design.fingerprint,
+            "key": self._key.id, "options": self.options, "kind": self._kind, "serial": self.serial,
+            "versions": versions(), "checksum": _table_checksum(columns.values()),
+        }  # fmt: skip
+        return pa.table(columns).replace_schema_metadata({_FORMAT: json.dumps(head, sort_keys=True)})
+
+    @classmethod
+    def from_arrow(
+        cls,
+        table: pa.Table,
+        design: StreamDesign,
+        store: DecisionStore,
+        *,
+        key: MasterKey,
+        rollback_guard: str | os.PathLike[str] | None = None,
+    ) -> Fleet:
+        """Go on with the rooms of a table that `to_arrow` gave.
+
+        `store` must be the table of decisions that the fleet had. `rollback_guard` is a folder that remembers how far
+        the fleet had come, so that an older table is refused. Models whose outputs depend on the machine's arithmetic
+        go on under the same versions and the same kind of machine only.
+        """
+        if isinstance(store, Ledger):
+            raise ConfigurationError("a fleet with a ledger goes on from the ledger: us.Fleet(design, ledger, name)")
+        try:
+            head = json.loads((table.schema.metadata or {})[_FORMAT.encode()])
+            if head["format"] != _FORMAT or not isinstance(head["version"], int):
+                raise ValueError
+        except (KeyError, ValueError, TypeError):
+            raise SnapshotError("the table is none of a fleet, or has lost its metadata") from None
+        if head["version"] > _VERSION:
+            raise SnapshotError(f"the table is of a newer version; this understudy knows up to {_VERSION}")
+        parts = {name: table.column(name).combine_chunks() for name in table.column_names}
+        if _table_checksum(parts.values()) != head["checksum"]:
+            raise SnapshotError("the table is damaged: its checksum does not fit its content")
+        if head["design"] != design.fingerprint or head["key"] != key.id:
+            raise SnapshotError("the table belongs to another design or another master key")
+        fleet = cls.__new__(cls)
+        fleet.name, fleet._design, fleet._key = head["name"], design, key
+        fleet._ledger, fleet._store = None, store
+        fleet._set_up(head["options"])
+        if not fleet.columnar and head["versions"] != versions():
+            raise SnapshotError(
+                "the table was made on another machine or with other versions, and the outputs of these models depend "
+                "on the machine's arithmetic; go on where it was made"
+            )
+        fleet.guard = None
+        if rollback_guard is not None:
+            place = digest(key.id, head["options"]["namespace"], fleet.name)
+            fleet.guard = RollbackGuard.of(rollback_guard, place)
+            if fleet.guard.ahead(1, head["serial"]) is not None:
+                raise rollback_error("this fleet")
+        columns, names = fleet._columns, parts.pop("room").to_pylist()
+        columns.add(len(names))
+        try:
+            for name in columns.ints:
+                columns.ints[name][: len(names)] = parts.pop(name).to_numpy()
+            for i in range(len(columns.filters)):
+                columns.filters[i, : len(names)] = parts.pop(f"filter {i}").to_numpy()
+            for name, held in columns.objects.items():
+                held[: len(names)] = [None if one is None else load(one) for one in parts.pop(name).to_pylist()]
+        except KeyError:
+            raise SnapshotError("the table lacks a column that it must have") from None
+        fleet._names, fleet._numbers = names, {room: i for i, room in enumerate(names)}
+        fleet._kind, fleet.serial = head["kind"], head["serial"]
+        return fleet
+
+
+def _table_checksum(columns: Iterable[Any]) -> str:
+    found = hashlib.blake2b(digest_size=16)
+    for column in columns:
+        for buffer in column.buffers():
+            if buffer is not None:
+                found.update(buffer)
+    return found.hexdigest()
+
 
 class _Table:
     """The decisions of a ledger, within the transaction of a call."""
 
     def __init__(self, ledger: Ledger) -> None:
-        self._ledger, self.fleet = ledger, 0
+        self.ledger, self.fleet = ledger, 0
 
     def decide(self, proposed: Decisions) -> Decisions:
         """Insert what is absent; where something was there already, that stands."""
-        db = self._ledger.connection()
+        db = self.ledger.connection()
         columns = [column.tolist() for column in proposed]
         rows = [(self.fleet, *row, _checksum((self.fleet, *row))) for row in zip(*columns, strict=True)]
         before = db.total_changes
@@ -1147,7 +1285,7 @@ class _Table:
         for row in rows:
             found = db.execute(query, row[:3]).fetchone()
             if found is None or _checksum(found[:-1]) != found[-1]:
-                raise damage_error(self._ledger.path, "a decision")
+                raise damage_error(self.ledger.path, "a decision")
             standing.append(found[1:-1])
         return Decisions(*(np.array(column, dtype=np.int64) for column in zip(*standing, strict=True)))
 
@@ -1185,7 +1323,3 @@ def _count_to(stop: int) -> Ints:
         _COUNTED = np.arange(max(stop, 2 * len(_COUNTED)))
         _COUNTED.flags.writeable = False
     return _COUNTED[:stop]
-
-
-def _is_count(local: Ints) -> bool:
-    return np.array_equal(local, _count_to(len(local)))

@@ -155,7 +155,8 @@ class Ledger:
             self._take_key(key)
             numbers = [row.id for row in self._known().values()]
             self._limits()
-            self.rollback_guard = RollbackGuard.of(witness if rollback_guard is None else rollback_guard, self.id)
+            self._guard_folder = witness if rollback_guard is None else rollback_guard
+            self.rollback_guard = RollbackGuard.of(self._guard_folder, self.id)
             if self.rollback_guard.newest() > max(numbers, default=0) and rollback == "refuse":
                 raise rollback_error("one of its streams, which is not in it,")
         except BaseException:
@@ -226,6 +227,10 @@ class Ledger:
                     db.close()
             self.rollback_guard.close()
             self._lock.release()
+
+    def guard_beside(self, name: str) -> RollbackGuard:
+        """A rollback guard for something else that the ledger holds, in the folder of its own."""
+        return RollbackGuard.of(self._guard_folder, os.path.join(self.id, name))
 
     def transact(self, work: Callable[[sqlite3.Connection], _T], done: Callable[[], None] | None = None) -> _T:
         """All of it or nothing: what `work` writes is on disk when this returns, or was never written.

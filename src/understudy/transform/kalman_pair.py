@@ -533,8 +533,8 @@ def _together(pair: Pair, states: tuple[State, ...], Y: Array) -> tuple[tuple[St
 class RoomState(NamedTuple):
     """Where the filters of N rooms stand, in columns; all of them change in a run."""
 
-    index: Ints
-    """(N,) of the gain tables, or -1 - index off them."""
+    place: Ints
+    """(N,) index of the gain tables, or -1 - index off them."""
     filters: Array
     """(F, N): both means, and off the tables both covariances."""
     source: Ints
@@ -626,33 +626,33 @@ class RoomPairs:
         """Outputs (R, d), and for each reading the kernels' OK, or why nothing of it happened; `state` goes on."""
         out, why = np.empty(readings.Y.shape), np.empty(len(readings.room), dtype=np.intp)
         given = [view(np.ascontiguousarray(part).reshape(-1)) for part in readings[1:]]
-        columns = [view(state.index), view(state.filters.reshape(-1)), *map(view, state[2:])]
-        a, b = self._source, self._target
+        columns = [view(state.place), view(state.filters.reshape(-1)), *(view(part) for part in state[2:])]
+        sides = [[view(part) for part in side] for side in (self._source, self._target)]
         y, flat = view(np.ascontiguousarray(readings.Y).reshape(-1)), view(out.reshape(-1))
         if self.scalar:
             kernels.run_rooms_scalar(
-                y, flat, view(why), *given, len(state.index), *columns, bool(self._watched[0]),
-                *map(view, a[:5]), *map(view, b[:5]),
+                y, flat, view(why), *given, len(state.place), *columns, bool(self._watched[0]),
+                *sides[0][:5], *sides[1][:5],
             )  # fmt: skip
             return out, why
         n, m, d = self.n, self.m, self.dim
         work = n + m + 2 * d + n * n + m * m + sum(kernels.gain_width(s, d) + kernels.workspace(s, d) for s in (n, m))
         kernels.run_rooms(
-            y, flat, view(why), *given, len(state.index), *columns, view(self._watched),
-            d, n, *map(view, a[:4]), view(a.settled), view(a.start),
-            m, *map(view, b[:4]), view(b.settled), view(b.start), view(np.empty(work)),
+            y, flat, view(why), *given, len(state.place), *columns, view(self._watched),
+            d, n, *sides[0][:4], *sides[0][5:],
+            m, *sides[1][:4], *sides[1][5:], view(np.empty(work)),
         )  # fmt: skip
         return out, why
 
     def state_of(self, state: RoomState, room: int) -> State:
         """The state of a room as its `Pair` has it."""
-        index, numbers = int(state.index[room]), state.filters[:, room].tolist()
+        index, numbers = int(state.place[room]), state.filters[:, room].tolist()
         return (index, *numbers[: self.n + self.m]) if index >= 0 else (-1 - index, *numbers)
 
     def set_state(self, state: RoomState, room: int, found: State) -> None:
         """Put the state of a `Pair` into the columns."""
         index, *numbers = found
         on = len(numbers) == self.n + self.m
-        state.index[room] = index if on else -1 - index
+        state.place[room] = index if on else -1 - index
         state.filters[:, room] = 0.0
         state.filters[: len(numbers), room] = numbers
