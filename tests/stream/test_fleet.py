@@ -178,3 +178,305 @@ def test_bit_for_bit_with_memory(causal):
     assert np.array_equal(ours, theirs, equal_nan=True)
     assert spent[0] == spent[1]
     assert fleet.columnar
+
+
+# Batches, and what survives --------------------------------------------------------------------------
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(1, 5))
+def test_how_a_history_is_cut_does_not_matter(design, seed, rooms, cuts):
+    rng = np.random.default_rng(seed)
+    number, keys, Y, theta = a_history(design, rng, rooms, 80)
+    names, times = [f"room {i}" for i in range(rooms)], keys.view("datetime64[ns]")
+    outs, arrows = [], []
+    for n in (1, cuts, len(Y)):
+        fleet = us.Fleet(design, Table(), "plant", key=KEY, rooms=names, epoch=dt.timedelta(minutes=20), period=60)
+        parts = np.array_split(np.arange(len(Y)), n)
+        outs.append(np.concatenate([fleet.apply(number[p], times[p], Y[p, 0], theta[p]) for p in parts]))
+        arrows.append(fleet.to_arrow())
+    assert all(np.array_equal(out, outs[0], equal_nan=True) for out in outs)
+    assert all(table.equals(arrows[0]) for table in arrows)
+
+
+def test_a_room_out_of_range_is_disguised_like_a_stream(design):
+    """A glitch is coloured from a fresh score: the room runs by itself for that, and the others do not notice."""
+    rng = np.random.default_rng(2)
+    number, keys, Y, theta = a_history(design, rng, 4, 120, timed=False)
+    Y[30], Y[31], Y[77] = 1e9, -1e9, 1e17
+    ours, theirs, spent, _, _ = play(design, (number, keys, Y, theta), 4, None, None)
+    assert np.array_equal(ours, theirs, equal_nan=True)
+    assert np.isfinite(ours[30])
+    assert spent[0] == spent[1]
+
+
+def test_gaps_longer_than_the_loop_walks_are_leapt_over(design):
+    number, keys = np.array([0, 1, 0, 1]), np.array([0, 0, 9000, 1]) * MINUTE
+    history = number, keys, np.array([[101.5001], [99.123], [100.7], [98.2]]), np.array([1, 0, 1, 0])
+    ours, theirs, _, _, _ = play(design, history, 2, None, MINUTE, cuts=2)
+    assert np.array_equal(ours, theirs)
+
+
+def a_fleet(tmp_path, design, rooms=3, **options):
+    ledger = us.Ledger(tmp_path / "plant.ledger", rollback_guard=tmp_path / "guard")
+    names = [f"room {i}" for i in range(rooms)]
+    return ledger, us.Fleet(design, ledger, "plant", key=KEY, rooms=names, **options)
+
+
+def test_a_ledger_keeps_a_fleet(tmp_path, design):
+    rng = np.random.default_rng(3)
+    number, keys, Y, theta = a_history(design, rng, 3, 90)
+    times = keys.view("datetime64[ns]")
+    options = {"epoch": dt.timedelta(minutes=30), "period": 60}
+    whole = us.Fleet(design, Table(), "plant", key=KEY, rooms=[f"room {i}" for i in range(3)], **options)
+    expected = whole.apply(number, times, Y, theta)
+    found = np.empty_like(Y)
+    for part in np.array_split(np.arange(len(Y)), 9):
+        ledger, fleet = a_fleet(tmp_path, design, **options)
+        found[part] = fleet.apply(number[part], times[part], Y[part], theta[part])
+        assert [fleet.spent(room) for room in fleet.rooms] == [
+            pytest.approx(sum(row[7] for row in decisions(ledger, i)) / 1e6) for i in range(3)
+        ]
+        ledger.close()
+    assert np.array_equal(found, expected, equal_nan=True)
+
+
+def decisions(ledger, room):
+    return ledger.rows("SELECT * FROM decisions WHERE room = ? ORDER BY tick", room)
+
+
+def test_many_buckets(tmp_path, design):
+    rooms = BUCKET + 5
+    ledger, fleet = a_fleet(tmp_path, design, rooms)
+    last = np.array([rooms - 1, 2])
+    fleet.apply(last, np.array([1, 1]), [101.25, 99.75], [1, 0])
+    again = us.Fleet
+    ledger.close()
+    ledger, again = a_fleet(tmp_path, design, rooms)
+    assert [again.count(f"room {i}") for i in (0, 2, rooms - 1)] == [0, 1, 1]
+    assert again.rooms == fleet.rooms
+    ledger.close()
+
+
+def test_an_older_ledger_is_refused(tmp_path, design):
+    ledger, fleet = a_fleet(tmp_path, design)
+    fleet.apply(["room 0"], [1], [101.2], [1])
+    ledger.close()
+    old = (tmp_path / "plant.ledger").read_bytes()
+    ledger, fleet = a_fleet(tmp_path, design)
+    fleet.apply(["room 0"], [2], [101.7], [1])
+    ledger.close()
+    (tmp_path / "plant.ledger").write_bytes(old)
+    with pytest.raises(RollbackError):
+        a_fleet(tmp_path, design)
+
+
+def test_a_failed_commit_leaves_everything_as_it_was(tmp_path, design, monkeypatch):
+    ledger, fleet = a_fleet(tmp_path, design)
+    first = fleet.apply(["room 0", "room 1"], [1, 1], [101.2, 99.3], [1, 0])
+    before = fleet.to_arrow()
+
+    def full(*_):
+        raise LedgerError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ledger, "_commit", full)
+        with pytest.raises(LedgerError):
+            fleet.apply(["room 0", "room 1"], [2, 2], [101.8, 99.1], [0, 0])
+    found = fleet.outcome(["room 0", "room 1"], [2, 2], [101.8, 99.1], [0, 0])
+    assert found.counts == {"taken": 2}
+    twin = us.Fleet(design, Table(), "plant", key=KEY, rooms=fleet.rooms)
+    assert np.array_equal(twin.apply(["room 0", "room 1"], [1, 1], [101.2, 99.3], [1, 0]), first)
+    assert twin.to_arrow().drop_columns(["room"]).equals(before.drop_columns(["room"]))
+    assert np.array_equal(twin.apply(["room 0", "room 1"], [2, 2], [101.8, 99.1], [0, 0]), found.outputs)
+    ledger.close()
+
+
+def test_arrow_and_back(tmp_path, design):
+    rng = np.random.default_rng(8)
+    number, keys, Y, theta = a_history(design, rng, 4, 100, timed=False)
+    table = Table()
+    one = us.Fleet(design, table, "plant", key=KEY, rooms=[f"room {i}" for i in range(4)], epoch=10)
+    one.apply(number[:60], keys[:60], Y[:60], theta[:60])
+    arrow = one.to_arrow()
+    guard = tmp_path / "guard"
+    other = us.Fleet.from_arrow(arrow, design, table, key=KEY, rollback_guard=guard)
+    expected = one.apply(number[60:], keys[60:], Y[60:], theta[60:])
+    assert np.array_equal(other.apply(number[60:], keys[60:], Y[60:], theta[60:]), expected, equal_nan=True)
+    # an older table is refused; without a guard it finds the decisions that stand, and gives the same outputs
+    with pytest.raises(RollbackError):
+        us.Fleet.from_arrow(arrow, design, table, key=KEY, rollback_guard=guard)
+    third = us.Fleet.from_arrow(arrow, design, table, key=KEY)
+    assert np.array_equal(third.apply(number[60:], keys[60:], Y[60:], theta[60:]), expected, equal_nan=True)
+
+
+def test_arrow_holds_no_key_and_few_bytes(design):
+    pa = pytest.importorskip("pyarrow")
+    fleet = us.Fleet(design, Table(), "plant", key=KEY, rooms=[f"room-{i:06d}" for i in range(1000)])
+    fleet.apply(np.arange(1000), np.ones(1000, dtype=np.int64), np.full(1000, 100.1234567), np.ones(1000, dtype=int))
+    table = fleet.to_arrow()
+    assert table.nbytes <= 120 * 1000
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    stored = sink.getvalue().to_pybytes()
+    read = pa.ipc.open_stream(stored).read_all()
+    assert us.Fleet.from_arrow(read, design, fleet._store, key=KEY).count("room-000999") == 1
+    secrets = [bytes(range(32)), *(KEY.room_key("plant", design.fingerprint, room) for room in fleet.rooms)]
+    assert not any(secret in stored or secret.hex().encode() in stored for secret in secrets)
+
+
+def test_a_table_that_was_changed_or_is_not_ours_is_refused(design):
+    pa = pytest.importorskip("pyarrow")
+    fleet = us.Fleet(design, Table(), "plant", key=KEY, rooms=["a", "b"])
+    fleet.apply(["a", "b"], [1, 1], [101.2, 99.9], [1, 0])
+    good = fleet.to_arrow()
+    bad = good.set_column(1, "source", pa.array([0, 0], pa.int16()))
+    for table, message in ((bad, "checksum"), (good.replace_schema_metadata({}), "metadata")):
+        with pytest.raises(SnapshotError, match=message):
+            us.Fleet.from_arrow(table, design, Table(), key=KEY)
+    with pytest.raises(SnapshotError, match="another"):
+        us.Fleet.from_arrow(good, design, Table(), key=us.MasterKey(bytes(32)))
+
+
+# Decisions ------------------------------------------------------------------------------------------
+
+
+def test_a_decision_stands_whatever_comes_later(design):
+    """A room whose state was lost meets the draw that was decided, under whatever value it comes with now."""
+    table = Table()
+    keys = np.arange(1, 41)
+    first = us.Fleet(design, table, "plant", key=KEY, rooms=[f"room {i}" for i in range(40)])
+    first.apply(np.arange(40), np.ones(40, dtype=int), np.full(40, 100.123), np.zeros(40, dtype=int))
+    standing = dict(table.rows)
+    again = us.Fleet(design, table, "plant", key=KEY, rooms=[f"room {i}" for i in range(40)])
+    again.apply(np.arange(40), np.ones(40, dtype=int), np.full(40, 100.123), np.ones(40, dtype=int))
+    assert table.rows == standing
+    assert again.to_arrow()["draw"].to_pylist() == first.to_arrow()["draw"].to_pylist()
+    # the twin: without the table, the same bits under two values give other draws
+    free = us.Fleet(design, Table(), "plant", key=KEY, rooms=[f"room {i}" for i in range(40)])
+    free.apply(np.arange(40), np.ones(40, dtype=int), np.full(40, 100.123), np.ones(40, dtype=int))
+    assert free.to_arrow()["draw"].to_pylist() != first.to_arrow()["draw"].to_pylist()
+    assert len(keys) == 40
+
+
+def test_late_rows_do_not_change_a_draw(design):
+    """The index of a draw holds the tick, and not the number of readings before it."""
+    plain = us.Fleet(design, Table(), "plant", key=KEY, rooms=["a"], epoch=10)
+    fuller = us.Fleet(design, Table(), "plant", key=KEY, rooms=["a"], epoch=10)
+    plain.apply(["a"] * 3, [1, 11, 21], [101.1, 100.2, 99.3], [1, 1, 0])
+    fuller.apply(["a"] * 5, [1, 5, 11, 12, 21], [101.1, 100.7, 100.2, 100.9, 99.3], [1, 1, 1, 1, 0])
+    assert plain._store.rows == fuller._store.rows
+
+
+def test_a_fleet_without_a_store_of_decisions_is_refused(design):
+    with pytest.raises(ConfigurationError, match="store"):
+        us.Fleet(design, None, "plant", key=KEY)
+
+
+# Bad input ------------------------------------------------------------------------------------------
+
+
+def test_every_rule_and_the_others_go_on(design):
+    fleet = us.Fleet(design, Table(), "plant", key=KEY, rooms=["a", "b", "c"])
+    fleet.apply(["a", "b"], [10, 10], [101.25, 99.5], [1, 0])
+    rooms = ["a", "b", "a", "ghost", "c", "b", "a", "b", "a"]
+    keys = [10, 9, 11, 11, 11, 11, 12, 12, 12]
+    Y = [101.2, 99.9, 100.7, 100.0, 100.0, np.inf, 100.2, 99.123, 98.4]
+    theta = [1, 0, 1, 1, None, 0, 7, None, 1]
+    found = fleet.outcome(rooms, keys, Y, theta)
+    expected = ["DUPLICATE", "LATE", "TAKEN", "UNKNOWN_ROOM", "UNTOLD", "INFINITE", "UNKNOWN_VALUE", "TAKEN", "TAKEN"]
+    assert [Rule(int(rule)).name for rule in found.rules] == expected
+    assert np.array_equal(np.isfinite(found.outputs), np.array(expected) == "TAKEN")
+    assert found.counts["taken"] == 3
+    text = repr(fleet) + repr(found.counts)
+    assert "101.2" not in text
+    assert "theta" not in text
+
+
+def test_within_a_call_the_first_of_equal_keys_wins(design):
+    fleet = us.Fleet(design, Table(), "plant", key=KEY, rooms=["a", "b"])
+    found = fleet.outcome(["a", "a", "b", "a", "a"], [1, 1, 1, 3, 2], [100.1, 105.2, 99.1, 100.4, 101.3], 1)
+    assert [Rule(int(rule)).name for rule in found.rules] == ["TAKEN", "DUPLICATE", "TAKEN", "TAKEN", "LATE"]
+
+
+def test_rooms_appear_by_themselves_up_to_a_limit(design):
+    fleet = us.Fleet(design, Table(), "plant", key=KEY, rooms=["a"], admit=3)
+    found = fleet.outcome(["a", "x", "y", "z"], [1, 1, 1, 1], [100.1, 100.2, 100.3, 100.4], 1)
+    assert found.counts == {"taken": 3, "unknown_room": 1}
+    assert fleet.rooms == ["a", "x", "y"]
+
+
+def test_budgets_of_each_room(design):
+    nats = design.leakage_of_draw("design")
+    fleet = us.Fleet(
+        design, Table(), "plant", key=KEY, rooms=["a", "b"], epoch=10, total=2.5 * design.leakage_of_draw()
+    )
+    rules = []
+    for k in range(5):
+        found = fleet.outcome(
+            ["a", "b"] if k < 2 else ["a"], [10 * k + 1] * (2 if k < 2 else 1), [100.3] * (2 if k < 2 else 1), 1
+        )
+        rules.append(next(Rule(int(rule)).name for rule in found.rules))
+    assert rules[:2] == ["TAKEN", "TAKEN"]
+    assert rules[-1] == "BUDGET"
+    assert fleet.spent("a") <= 2.5 * design.leakage_of_draw()
+    assert fleet.outcome(["b"], [12], [100.7], 1).counts == {"taken": 1}
+    assert nats > 0.0
+
+
+def test_a_budget_by_period_counts_the_time_of_readings(design):
+    worst = design.leakage_of_draw()
+    options = {"epoch": dt.timedelta(hours=1), "period": 60, "amount": 1.5 * worst, "per": dt.timedelta(days=1)}
+    fleet = us.Fleet(design, Table(), "plant", key=KEY, rooms=["a"], **options)
+    hours = np.array([0, 1, 2, 24, 25, 26]) * 60 * MINUTE
+    found = fleet.outcome(["a"] * 6, hours.view("datetime64[ns]"), np.full(6, 100.123), 1)
+    assert [Rule(int(rule)).name for rule in found.rules] == ["TAKEN", "BUDGET", "BUDGET", "TAKEN", "BUDGET", "BUDGET"]
+    # a retry, whenever it comes, decides alike: the sums are those of the events
+    hold = us.Fleet(design, Table(), "plant", key=KEY, rooms=["a"], when_spent="hold", **options)
+    kept = hold.outcome(["a"] * 6, hours.view("datetime64[ns]"), np.full(6, 100.123), 1)
+    assert kept.counts == {"taken": 6}
+    assert hold.spent("a") == fleet.spent("a")
+
+
+def test_a_room_whose_readings_lie_on_a_grid_stops_and_the_others_go_on(design):
+    fleet = us.Fleet(design, Table(), "plant", key=KEY, rooms=["coarse", "fine"])
+    rng = np.random.default_rng(4)
+    rules = []
+    for k in range(70):
+        Y = [100.0 + 0.5 * (k % 3), 100.0 + rng.random()]
+        rules.append(fleet.outcome(["coarse", "fine"], [k, k], Y, 1).rules.tolist())
+    assert [row[0] for row in rules].index(Rule.COARSE) == 63
+    assert all(row[1] == Rule.TAKEN for row in rules)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ((["a"], [1], [[1.0, 2.0]], 1), "channels"),
+        ((["a", "b"], [1], [1.0], 1), "rooms for"),
+        ((["a"], [1, 2], [1.0], 1), "keys for"),
+        ((["a"], [1], ["warm"], 1), "numbers"),
+        ((["a"], [1], [100.1], [1, 0]), "theta has the shape"),
+        ((["a"], [np.datetime64("2026-01-01")], [100.1], 1), "cadence"),
+    ],
+)
+def test_a_call_that_makes_no_sense_is_refused(design, given, message):
+    fleet = us.Fleet(design, Table(), "plant", key=KEY, rooms=["a"])
+    with pytest.raises(ReadingError, match=message):
+        fleet.apply(*given)
+
+
+def test_options_are_for_good(tmp_path, design):
+    ledger, _ = a_fleet(tmp_path, design, epoch=10)
+    with pytest.raises(ConfigurationError, match="for good"):
+        us.Fleet(design, ledger, "plant", key=KEY, epoch=20)
+    with pytest.raises(LedgerError, match="master key"):
+        us.Fleet(design, ledger, "plant", key=us.MasterKey(bytes(32)), epoch=10)
+    with pytest.raises(LedgerError, match="another design"):
+        us.Fleet(make_design(gauss), ledger, "plant", key=KEY, epoch=10)
+    ledger.close()
+
+
+def test_kinds_of_keys_are_what_the_stream_has():
+    assert (NUMBER, TIME) == ("number", "time")

@@ -29,7 +29,7 @@ import json
 import os
 import sqlite3
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -75,7 +75,7 @@ from understudy.stream.ledger_file import (
     output_mark,
 )
 from understudy.stream.randomness import DrawSource, MasterKey
-from understudy.stream.release import Watch
+from understudy.stream.release import FORGIVEN, Watch
 from understudy.stream.rollback_guard import RollbackGuard, rollback_error
 from understudy.stream.snapshot import dump, load, versions
 from understudy.transform.core import has_atoms
@@ -92,6 +92,7 @@ _NONE = -(2**63)  # no key, no tick
 _FEW_SLOTS = 4096  # that stay empty: up to then the compiled loop moves through them
 _SETUPS = 4096  # of rooms that run by themselves, kept
 _UNTOLD, _UNKNOWN = -1, -2
+_LARGEST_TABLE = 1 << 16
 _FORMAT = "understudy fleet"
 _VERSION = 1
 
@@ -213,7 +214,10 @@ class _Columns:
         return _Columns(ints, filters, objects, len(ints["last"]))
 
     def put(self, which: Ints | slice, part: _Columns) -> None:
-        """Write some rooms back."""
+        """Write some rooms back; all of them change places with `part`."""
+        if isinstance(which, slice) and part.count == len(self.ints["last"]):
+            self.ints, self.filters, self.objects = dict(part.ints), part.filters, dict(part.objects)
+            return
         for name, column in part.ints.items():
             self.ints[name][which] = column
         self.filters[:, which] = part.filters
@@ -264,21 +268,38 @@ class _Columns:
 class _Batch:
     """Readings of a call that are still in play: `row` says which row of the call each is."""
 
-    __slots__ = ("Y", "key", "local", "row", "slot", "source", "steps", "tick")
+    __slots__ = ("Y", "key", "local", "row", "single", "slot", "source", "steps", "tick")
 
-    def __init__(self, row: Ints, local: Ints, key: Ints, slot: Ints, source: Ints, Y: Array) -> None:
+    def __init__(self, row: Ints, local: Ints, single: bool, key: Ints, slot: Ints, source: Ints, Y: Array) -> None:
         self.row, self.local, self.key, self.slot, self.source, self.Y = row, local, key, slot, source, Y
+        self.single = single  # one reading of each room, in their order
         self.steps = self.tick = row
 
     def keep(self, mask: Mask) -> None:
         for name in ("row", "local", "key", "slot", "source", "Y", "steps", "tick"):
             setattr(self, name, getattr(self, name)[mask])
+        self.single = False
+
+    def of_rooms(self, column: Ints) -> Ints:
+        """What a column says of the room of each reading."""
+        return column if self.single else column[self.local]
 
     def heads(self) -> Mask:
         """Which readings are the first of their room."""
         first = np.ones(len(self.local), dtype=bool)
+        if self.single:
+            return first
         np.not_equal(self.local[1:], self.local[:-1], out=first[1:])
         return first
+
+
+class _Draws(NamedTuple):
+    """Rooms at the beginning of a tick: which, the tick, the private value, and the slot of the reading."""
+
+    room: Ints
+    tick: Ints
+    source: Ints
+    slot: Ints
 
 
 # The fleet --------------------------------------------------------------------------------------------
@@ -409,6 +430,7 @@ class Fleet:
             self._pairs = RoomPairs.of(linear[:many], linear[many:], base.release.watched)
         self._keyed = any(has_atoms(m) or not hasattr(m, "atoms") or hasattr(m, "keyed") for m in models)
         self._setups: dict[int, Setup] = {}
+        self._whole = _table_of(policy.values)
         self._total, self._amount, self._per = (options.get(name) for name in ("total", "amount", "per"))
         names = ["source", "draw", "tick", "generation", "readings", "released", "last", "charged", "epochs"]
         names += ["index", "watch"] + ["block"] * bool(base.block) + ["period", "spent"] * (self._per is not None)
@@ -530,14 +552,15 @@ class Fleet:
         number = self._find_rooms(rooms, count)
         key = self._find_keys(keys, count)
         source = self._find_values(theta, count)
-        infinite = np.isinf(readings).any(axis=1) if not np.isfinite(readings).all() else None
-        rules[source == _UNKNOWN] = Rule.UNKNOWN_VALUE
-        if infinite is not None:
-            rules[infinite] = Rule.INFINITE
-        rules[number < 0] = Rule.UNKNOWN_ROOM
+        if count and source.min() == _UNKNOWN:
+            rules[source == _UNKNOWN] = Rule.UNKNOWN_VALUE
+        if not np.isfinite(readings.sum()):
+            rules[np.isinf(readings).any(axis=1)] = Rule.INFINITE
+        if count and number.min() < 0:
+            rules[number < 0] = Rule.UNKNOWN_ROOM
         slot = self._find_slots(key, rules)
         readings = self._in_form(readings, rules)
-        rows = np.flatnonzero(rules == 0) if rules.any() else np.arange(count)
+        rows = np.flatnonzero(rules == 0) if rules.any() else _count_to(count)
         which, batch = self._sort(rows, number, key, slot, source, readings, rules)
         outputs = np.full((count, self.dim), np.nan)
         if len(batch.row):
@@ -561,8 +584,9 @@ class Fleet:
         if isinstance(rooms, np.ndarray) and rooms.dtype.kind in "iu":
             number = rooms.astype(np.int64, copy=False)
             if number.shape == (count,):
-                beyond = (number < 0) | (number >= len(self))
-                return np.where(beyond, -1, number) if beyond.any() else number
+                if not count or (number.min() >= 0 and number.max() < len(self)):
+                    return number
+                return np.where((number < 0) | (number >= len(self)), -1, number)
         listed = rooms.tolist() if hasattr(rooms, "tolist") else list(rooms)
         if len(listed) != count:
             raise ReadingError(f"{len(listed)} rooms for {count} readings; each reading needs one")
@@ -613,13 +637,19 @@ class Fleet:
         if array is None or array.dtype == object:
             values = list(given)
             found = np.array([self._find_value(value) for value in values], dtype=np.int64)
+        elif array.dtype.kind in "biu" and array.size and self._whole is not None:
+            low, table = self._whole
+            places = array.astype(np.int64) - low
+            if places.min() < 0 or places.max() >= len(table):
+                places = np.where((places < 0) | (places >= len(table)), len(table) - 1, places)
+            found = table[places]
         else:
             found = np.full(array.shape, _UNKNOWN)
             if array.dtype.kind == "f":
                 found[np.isnan(array)] = _UNTOLD
             for i, value in enumerate(policy.values):
                 if isinstance(value, (bool, int, float, str, np.generic)):
-                    found[array == value] = i
+                    found = np.where(array == value, i, found)
         if found.shape != (count,):
             raise ReadingError(f"theta has the shape {found.shape}; it must be one value, or one for each of {count}")
         return found
@@ -664,6 +694,7 @@ class Fleet:
             number, key, slot, source, Y = number[rows], key[rows], slot[rows], source[rows], Y[rows]
         columns = self._columns.ints
         which: Ints | slice = number
+        single = True
         if len(number) == len(self) and np.array_equal(number, _count_to(len(self))):
             which, local = slice(0, len(self)), number
         else:
@@ -674,7 +705,8 @@ class Fleet:
                 order = np.argsort(number, kind="stable")
                 rows, key, slot, source, Y = rows[order], key[order], slot[order], source[order], Y[order]
                 which, local = np.unique(number[order], return_inverse=True)
-        batch = _Batch(rows, local, key, slot, source, Y)
+                single = False
+        batch = _Batch(rows, local, single, key, slot, source, Y)
         last, told = columns["last"][which], columns["source"][which]
         if self._cadence is not None and self._kind == TIME:
             period = self._cadence.period
@@ -682,8 +714,9 @@ class Fleet:
         if len(batch.row):
             self._drop_late(batch, last, rules)
         # a room without a value takes that of the reading before, or the one of before the call
-        given, first = batch.source >= 0, batch.heads()
-        if not given.all():
+        first = batch.heads()
+        if len(first) and batch.source.min() < 0:
+            given = batch.source >= 0
             start = np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))
             newest = np.maximum.accumulate(np.where(given, np.arange(len(first)), -1))
             batch.source = np.where(newest >= start, batch.source[newest], told[batch.local])
@@ -692,15 +725,13 @@ class Fleet:
                 rules[batch.row[untold]] = Rule.UNTOLD
                 batch.keep(~untold)
                 first = batch.heads()
-        before = np.empty_like(batch.slot)
-        before[1:] = batch.slot[:-1]
-        np.copyto(before, last[batch.local], where=first)
         if self._cadence is None or self._kind != TIME:
-            batch.steps = np.ones(len(first), dtype=np.int64)
+            batch.steps = _constant(1, len(first))
         else:
+            before = _before(batch, first, last)
             batch.steps = np.where(before == _NONE, 1, batch.slot - before)
         if self._clock.length is None:
-            batch.tick = np.zeros(len(first), dtype=np.int64)
+            batch.tick = _constant(0, len(first))
         else:
             cadence = self._cadence if self._kind == TIME else None
             batch.tick = self._clock.ticks(batch.key if cadence is None else cadence.time(batch.slot))
@@ -708,11 +739,7 @@ class Fleet:
 
     def _drop_late(self, batch: _Batch, last: Ints, rules: NDArray[np.int8]) -> None:
         """Leave out readings whose slot does not come after the last one of their room."""
-        first = batch.heads()
-        before = np.empty_like(batch.slot)
-        before[1:] = batch.slot[:-1]
-        np.copyto(before, last[batch.local], where=first)
-        late = batch.slot <= before
+        late = batch.slot <= _before(batch, batch.heads(), last)
         if not late.any():
             return
         for room in np.unique(batch.local[late]).tolist():
@@ -796,26 +823,26 @@ class Fleet:
     ) -> None:
         """Readings of one tick for each room, of which `first` are the first."""
         ints = part.ints
-        head = np.flatnonzero(first)
-        room = batch.local[head]
-        need = (ints["draw"][room] < 0) | (ints["tick"][room] != batch.tick[head])
-        draw = ints["draw"][batch.local] if len(head) < len(first) or not need.all() else np.empty_like(batch.local)
-        change = np.zeros(len(first), dtype=np.int64)
-        backup: tuple[Ints, _Columns] | None = None
+        head = _count_to(len(first)) if batch.single else np.flatnonzero(first)
+        room = batch.local if batch.single else batch.local[head]
+        tick = batch.tick if batch.single else batch.tick[head]
+        need = (batch.of_rooms(ints["draw"])[head] < 0) | (batch.of_rooms(ints["tick"])[head] != tick)
+        draw = batch.of_rooms(ints["draw"])
+        change = _constant(0, len(first))
         guarded = room if self._limited else room[need]
-        if len(guarded):
-            backup = guarded, part.take(guarded)
+        backup = part.take(guarded) if len(guarded) else None
         if need.any():
-            decided = head[need]
+            decided, drawers = head[need], room[need]
             if self._base.block:  # slots that stayed empty belong to the epoch before
-                self._charge_blocks(part, room[need], batch.steps[decided] - 1, batch.slot[decided])
+                self._charge_blocks(part, drawers, batch.steps[decided] - 1, batch.slot[decided])
             allowed, drawn = self._decide(
-                part, numbers, room[need], batch.tick[decided], batch.source[decided], batch.slot[decided]
+                part, numbers, _Draws(drawers, batch.tick[decided], batch.source[decided], batch.slot[decided])
             )
             chosen = np.full(part.count, -1)
-            chosen[room[need]] = np.where(allowed, drawn, -2)
-            mine = chosen[batch.local]
+            chosen[drawers] = np.where(allowed, drawn, -2)
+            mine = batch.of_rooms(chosen)
             draw = np.where(mine >= 0, mine, draw)
+            change = change.copy()
             change[decided] = 1
             if not allowed.all():
                 refused = mine == -2
@@ -825,33 +852,41 @@ class Fleet:
                 draw, change = draw[~refused], change[~refused]
         if not len(batch.row):
             return
-        before = part.ints["readings"].copy(), part.ints["released"].copy()
+        costly = self._may_cost(ints, batch)
+        before = (ints["readings"].copy(), ints["released"].copy()) if costly else None
         out, why = self._filter(part, numbers, batch, draw, change)
+        if why.any():
+            taken = np.flatnonzero(why == Rule.TAKEN)
+            ints["last"][batch.local[taken]] = batch.key[taken]  # in order: the last one of each room stays
+        else:
+            ints["last"][slice(None) if batch.single else batch.local] = batch.key
+        if before is not None:
+            self._charge_readings(part, batch, before, change, why)
+        if backup is not None and why.any():
+            self._take_back(part, guarded, backup, batch, change, out, why)
+        if why.any():
+            rules[batch.row] = why
+        outputs[slice(None) if batch.single and len(out) == len(outputs) else batch.row] = self._base.release.rounded(
+            out, out
+        )
+
+    def _take_back(
+        self, part: _Columns, guarded: Ints, backup: _Columns, batch: _Batch, change: Ints, out: Array, why: Ints
+    ) -> None:
+        """A room whose first reading of a tick failed, or whose budget is spent, has not been here."""
         failed = why != Rule.TAKEN
-        last = np.flatnonzero(~failed)
-        ints["last"][batch.local[last]] = batch.key[last]  # in order: the last one of each room stays
-        skipped = np.zeros(part.count, dtype=np.int64)
-        if self._base.block:
-            skipped[batch.local[change == 1]] = np.where(
-                before[0][batch.local[change == 1]] > 0, batch.steps[change == 1] - 1, 0
-            )
-        self._charge_readings(part, batch, before, skipped, why)
-        if backup is not None and (failed := why != Rule.TAKEN).any():
-            # a room whose first reading of a tick failed, or whose budget is spent, has not been here
-            whole = np.zeros(part.count, dtype=bool)
-            whole[batch.local[failed & ((change == 1) | (why == Rule.BUDGET))]] = True
-            again = whole[backup[0]]
-            if again.any():
-                part.put(backup[0][again], backup[1].take(np.flatnonzero(again)))
-                reason = np.zeros(part.count, dtype=why.dtype)
-                bad = np.flatnonzero(failed & whole[batch.local])[::-1]
-                reason[batch.local[bad]] = why[bad]
-                mine = whole[batch.local]
-                why = np.where(mine, reason[batch.local], why)
-                out[mine] = np.nan
-        rules[batch.row] = why
-        if len(out):
-            outputs[batch.row] = self._base.release.rounded(out, out)
+        whole = np.zeros(part.count, dtype=bool)
+        whole[batch.local[failed & ((change == 1) | (why == Rule.BUDGET))]] = True
+        again = np.flatnonzero(whole[guarded])
+        if not len(again):
+            return
+        part.put(guarded[again], backup.take(again))
+        reason = np.zeros(part.count, dtype=why.dtype)
+        bad = np.flatnonzero(failed & whole[batch.local])[::-1]  # backwards: the first reason of each room stays
+        reason[batch.local[bad]] = why[bad]
+        mine = whole[batch.local]
+        why[mine] = reason[batch.local[mine]]
+        out[mine] = np.nan
 
     @property
     def _limited(self) -> bool:
@@ -859,11 +894,10 @@ class Fleet:
 
     # Decisions ----------------------------------------------------------------------------------------
 
-    def _decide(
-        self, part: _Columns, numbers: Ints, room: Ints, tick: Ints, source: Ints, slot: Ints
-    ) -> tuple[Mask, Ints]:
+    def _decide(self, part: _Columns, numbers: Ints, asked: _Draws) -> tuple[Mask, Ints]:
         """Draw for rooms at the beginning of a tick, and have it recorded: whether each may, and the pseudo value."""
         ints, base = part.ints, self._base
+        room, tick, source, slot = asked
         held = np.zeros(len(room), dtype=np.int64)
         draw = np.full(len(room), -1)
         memories: list[Memory] = []
@@ -953,7 +987,7 @@ class Fleet:
             ints["period"][room] = now
 
     def _charge_readings(
-        self, part: _Columns, batch: _Batch, before: tuple[Ints, Ints], skipped: Ints, why: Ints
+        self, part: _Columns, batch: _Batch, before: tuple[Ints, Ints], change: Ints, why: Ints
     ) -> None:
         """Charge what readings cost besides the draw: approximate models by blocks, and floating point.
 
@@ -962,13 +996,17 @@ class Fleet:
         ints, base = part.ints, self._base
         counted = (ints["readings"], before[0]) if base.block else (ints["released"], before[1])
         after, earlier = (self._floating(n) for n in counted)
+        if after is None and earlier is None and not base.block:
+            return
         cost = np.zeros(part.count, dtype=np.int64)
         if after is not None:
             cost += after
         if earlier is not None:
             cost -= earlier
         if base.block:
-            # those of the slots before an epoch have been charged
+            skipped, begins = np.zeros(part.count, dtype=np.int64), change == 1
+            rooms = batch.local[begins]  # the slots before an epoch have been charged
+            skipped[rooms] = np.where(before[0][rooms] > 0, batch.steps[begins] - 1, 0)
             cost += self._blocks(part, _count_to(part.count), ints["readings"] - before[0] - skipped)
         if not cost.any():
             return
@@ -997,6 +1035,17 @@ class Fleet:
         first, later = (self._base.per_block(marginal) for marginal in (DESIGN_PRIOR, None))
         return np.asarray(begun * np.where(ints["epochs"][room] <= 1, first, later))
 
+    def _may_cost(self, ints: dict[str, Ints], batch: _Batch) -> bool:
+        """Whether readings of this batch may cost anything besides a draw."""
+        if self._base.block or self._base.policy.floating is None:
+            return bool(self._base.block)
+        low, high, level = self._level
+        most = int(ints["released"].max()) + (1 if batch.single else len(batch.row))
+        if level or low or most > high:
+            self._floating(np.array([0, most]))
+            low, high, level = self._level
+        return bool(level or low) or most > high
+
     def _floating(self, counts: Ints) -> Ints | None:
         """Micro-nats that floating point costs over so many readings; None for nothing at all."""
         floating = self._base.policy.floating
@@ -1009,14 +1058,18 @@ class Fleet:
         found = np.unique(counts)
         levels = np.array([floating_micronats(floating.nats(n)) if n else 0 for n in found.tolist()], dtype=np.int64)
         if levels[0] == levels[-1]:  # the bound grows with the number of readings
-            self._level = least, most, int(levels[0])
+            level = int(levels[0])
+            # a little early, so that rounding does not decide
+            self._level = least, max(most, floating.readings((FORGIVEN + level / MICRO) * (1.0 - 1e-9))), level
         return levels[np.searchsorted(found, counts)]
 
     # Filters ------------------------------------------------------------------------------------------
 
     def _filter(self, part: _Columns, numbers: Ints, batch: _Batch, draw: Ints, change: Ints) -> tuple[Array, Ints]:
         """Outputs (R, d) before they are rounded, and the rule of each reading."""
-        alone = self._base.release.outside(batch.Y) | (batch.steps > _FEW_SLOTS + 1)
+        alone = self._base.release.outside(batch.Y)
+        if self._cadence is not None and self._kind == TIME:
+            alone |= batch.steps > _FEW_SLOTS + 1
         if self._pairs is not None and not alone.any():
             return self._pairs.run(
                 RoomReadings(batch.Y, batch.local, batch.steps, batch.source, draw, change), part.state()
@@ -1184,7 +1237,7 @@ class Fleet:
         for name, column in self._columns.ints.items():
             columns[name] = pa.array(column[:count].astype(_WIDTHS.get(name, "<i8")))
         for i, row in enumerate(self._columns.filters):
-            columns[f"filter {i}"] = pa.array(row[:count])
+            columns[f"filter {i}"] = pa.array(row[:count].copy())
         for name, held in self._columns.objects.items():
             columns[name] = pa.array([None if one is None else dump(one) for one in held[:count]], pa.string())
         head = {
@@ -1257,11 +1310,11 @@ class Fleet:
 
 
 def _table_checksum(columns: Iterable[Any]) -> str:
+    """Of what the columns say, whatever their buffers look like."""
     found = hashlib.blake2b(digest_size=16)
     for column in columns:
-        for buffer in column.buffers():
-            if buffer is not None:
-                found.update(buffer)
+        texts = column.type == "string"
+        found.update(json.dumps(column.to_pylist()).encode() if texts else column.to_numpy().tobytes())
     return found.hexdigest()
 
 
@@ -1307,19 +1360,49 @@ def _stream_options(options: Mapping[str, Json]) -> Plain:
     return {name: value for name, value in options.items() if name in ("cadence", "gaps", "index")}
 
 
+def _before(batch: _Batch, first: Mask, last: Ints) -> Ints:
+    """The slot before that of each reading in its room, where `last` holds those before the call."""
+    if batch.single:
+        return last
+    before = np.empty_like(batch.slot)
+    before[1:] = batch.slot[:-1]
+    np.copyto(before, last[batch.local], where=first)
+    return before
+
+
+def _table_of(values: Sequence[Value]) -> tuple[int, Ints] | None:
+    """Positions of whole numbers in a table, from the least one on, with an unknown one at its end; None for others."""
+    if not all(isinstance(value, (bool, int)) and abs(value) < _LARGEST_TABLE for value in values):
+        return None
+    whole = np.array(values, dtype=np.int64)
+    table = np.full(int(whole.max() - whole.min()) + 2, _UNKNOWN)
+    table[whole - whole.min()] = np.arange(len(whole))
+    return int(whole.min()), table
+
+
 def _plain(values: list[Any]) -> bool:
     """Whether all values are numbers, truths or texts, of one type."""
     kinds = {type(value) for value in values}
     return len(kinds) <= 1 and kinds <= {int, float, bool, str}
 
 
-_COUNTED = np.arange(0)
+_SHARED: dict[str, Ints] = {}
+
+
+def _shared(name: str, stop: int, make: Callable[[int], Ints]) -> Ints:
+    """The first entries of an array that all calls share, and none writes."""
+    found = _SHARED.get(name)
+    if found is None or len(found) < stop:
+        found = _SHARED[name] = make(max(stop, 1024, 0 if found is None else 2 * len(found)))
+        found.flags.writeable = False
+    return found[:stop]
 
 
 def _count_to(stop: int) -> Ints:
-    """0, 1, 2, ... below `stop`; the array is shared, and not to be written."""
-    global _COUNTED
-    if len(_COUNTED) < stop:
-        _COUNTED = np.arange(max(stop, 2 * len(_COUNTED)))
-        _COUNTED.flags.writeable = False
-    return _COUNTED[:stop]
+    """0, 1, 2, ... below `stop`."""
+    return _shared("count", stop, lambda size: np.arange(size, dtype=np.int64))
+
+
+def _constant(value: int, count: int) -> Ints:
+    """The same number so many times."""
+    return _shared(str(value), count, lambda size: np.full(size, value, dtype=np.int64))

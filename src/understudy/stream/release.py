@@ -176,7 +176,10 @@ class Release(Frozen):
 
     def outside(self, Y: Array) -> Mask:
         """Which readings (T, d) are out of the valid range, (T,); a vector of which a part is missing is missing."""
-        beyond = np.asarray(((self.low > Y) | (self.high < Y)).any(axis=1))
+        if self.dim == 1:
+            beyond = (Y[:, 0] < self.low[0]) | (Y[:, 0] > self.high[0])
+        else:
+            beyond = np.asarray(((self.low > Y) | (self.high < Y)).any(axis=1))
         return beyond & ~np.isnan(Y).any(axis=1) if beyond.any() else beyond
 
     def admitted(self, Y: Array, positions: Ints) -> Array:

@@ -587,7 +587,8 @@ def watch_reading(y, room, watch):
     if not y - y == 0.0:
         return False
     if not is_coarse(y):
-        watch[room] = 0
+        if watch[room] != 0:
+            watch[room] = 0
         return False
     if watch[room] >= 63:
         return True
@@ -613,8 +614,8 @@ def run_rooms_scalar(
     for r in range(len(y)):
         i = room[r]
         value = y[r]
-        out[r] = nan
         if watched and watch_reading(value, i, watch):
+            out[r] = nan
             why[r] = COARSE
             continue
         s = source[r]
@@ -746,6 +747,7 @@ def run_rooms_scalar(
         if value == value:
             q += t
         if not q - q == 0.0:
+            out[r] = nan
             why[r] = RANGE
             continue
         why[r] = OK
