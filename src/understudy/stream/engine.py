@@ -407,14 +407,6 @@ class Setup:
         other.row, other.cadence = self.row._replace(options=options), Cadence.stored(options)
         return other
 
-    def for_row(self, row: StreamRow, keyed: bool) -> Setup:
-        """The same for another stream of the design; filters are shared unless they are `keyed` by the stream."""
-        other = copy.copy(self)
-        other.row, other._scores = row, None
-        if keyed:
-            other._maps = {}
-        return other
-
     def with_cadence(self, cadence: Cadence) -> Setup:
         """The same for a stream with this cadence."""
         return self.with_options({**self.row.options, "cadence": list(cadence)})

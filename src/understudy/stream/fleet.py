@@ -60,7 +60,6 @@ from understudy.stream.engine import (
     StreamState,
     Transaction,
     check_floating,
-    floating_micronats,
 )
 from understudy.stream.ledger import Ledger, allowance
 from understudy.stream.ledger_file import (
@@ -75,10 +74,9 @@ from understudy.stream.ledger_file import (
     output_mark,
 )
 from understudy.stream.randomness import DrawSource, MasterKey
-from understudy.stream.release import FORGIVEN, Watch
+from understudy.stream.release import Watch
 from understudy.stream.rollback_guard import RollbackGuard, rollback_error
 from understudy.stream.snapshot import dump, load, versions
-from understudy.transform.core import has_atoms
 from understudy.transform.gaps import refill_of
 from understudy.transform.kalman_pair import RoomPairs, RoomReadings, RoomState
 from understudy.transform.readings import State
@@ -428,7 +426,6 @@ class Fleet:
         self._pairs = None
         if options.get("gaps") != WITHHOLD:
             self._pairs = RoomPairs.of(linear[:many], linear[many:], base.release.watched)
-        self._keyed = any(has_atoms(m) or not hasattr(m, "atoms") or hasattr(m, "keyed") for m in models)
         self._setups: dict[int, Setup] = {}
         self._whole = _table_of(policy.values)
         self._total, self._amount, self._per = (options.get(name) for name in ("total", "amount", "per"))
@@ -439,8 +436,6 @@ class Fleet:
         self._columns = _Columns.empty(names, 0 if self._pairs is None else self._pairs.rows, objects)
         self._names: list[str] = []
         self._numbers: dict[str, int] = {}
-        self._costs: dict[bool, int] = {}
-        self._level = (0, 0, 0)  # from, to: numbers of readings over which floating point costs the same; how much
         self._kind, self.serial, self._stale = "", 0, False
 
     def __repr__(self) -> str:
@@ -902,8 +897,11 @@ class Fleet:
         draw = np.full(len(room), -1)
         memories: list[Memory] = []
         if base.causal is None:
+            # the first draw at the prior of the design, then at the worst one
             first = ints["epochs"][room] == 0
-            cost = np.where(first, self._cost_of_draw(True), 0 if first.all() else self._cost_of_draw(False))
+            cost = np.where(first, base.parts.prices(DESIGN_PRIOR)[0], 0)
+            if not first.all():
+                cost = np.where(first, cost, base.parts.prices(None)[0])
         else:
             pairs = zip(room.tolist(), tick.tolist(), strict=True)
             opening = [self._memory_at(base.causal, part, *pair) for pair in pairs]
@@ -944,12 +942,6 @@ class Fleet:
                 for i in mine.tolist():
                     part.objects["memory"][room[i]] = base.causal.after(memories[i], int(draw[i]), bool(held[i]))
         return allowed, draw
-
-    def _cost_of_draw(self, first: bool) -> int:
-        """Micro-nats of a draw: at the prior of the design for the first one, then at the worst prior."""
-        if first not in self._costs:
-            self._costs[first] = micronats(self._base.epochs.leakage_of_draw(DESIGN_PRIOR if first else None))
-        return self._costs[first]
 
     @staticmethod
     def _memory_at(policy: CausalPolicy, part: _Columns, room: int, tick: int) -> Memory:
@@ -995,14 +987,7 @@ class Fleet:
         """
         ints, base = part.ints, self._base
         counted = (ints["readings"], before[0]) if base.block else (ints["released"], before[1])
-        after, earlier = (self._floating(n) for n in counted)
-        if after is None and earlier is None and not base.block:
-            return
-        cost = np.zeros(part.count, dtype=np.int64)
-        if after is not None:
-            cost += after
-        if earlier is not None:
-            cost -= earlier
+        cost = self._floating(counted[0]) - self._floating(counted[1])
         if base.block:
             skipped, begins = np.zeros(part.count, dtype=np.int64), change == 1
             rooms = batch.local[begins]  # the slots before an epoch have been charged
@@ -1032,36 +1017,21 @@ class Fleet:
         block = ints["block"][room]
         begun = -(-(block + count) // length) - (-(-block // length))
         ints["block"][room] = np.where(count > 0, (block + count - 1) % length + 1, block)
-        first, later = (self._base.per_block(marginal) for marginal in (DESIGN_PRIOR, None))
+        first, later = (self._base.parts.prices(marginal)[1] for marginal in (DESIGN_PRIOR, None))
         return np.asarray(begun * np.where(ints["epochs"][room] <= 1, first, later))
 
     def _may_cost(self, ints: dict[str, Ints], batch: _Batch) -> bool:
         """Whether readings of this batch may cost anything besides a draw."""
-        if self._base.block or self._base.policy.floating is None:
-            return bool(self._base.block)
-        low, high, level = self._level
+        if self._base.block:
+            return True
         most = int(ints["released"].max()) + (1 if batch.single else len(batch.row))
-        if level or low or most > high:
-            self._floating(np.array([0, most]))
-            low, high, level = self._level
-        return bool(level or low) or most > high
+        return bool(self._base.parts.floating_plateau(most)[2])
 
-    def _floating(self, counts: Ints) -> Ints | None:
-        """Micro-nats that floating point costs over so many readings; None for nothing at all."""
-        floating = self._base.policy.floating
-        if floating is None or not len(counts):
-            return None
-        low, high, level = self._level
-        least, most = int(counts.min()), int(counts.max())
-        if low <= least and most <= high:
-            return np.full(len(counts), level) if level else None
+    def _floating(self, counts: Ints) -> Ints:
+        """Micro-nats that floating point costs over so many readings."""
         found = np.unique(counts)
-        levels = np.array([floating_micronats(floating.nats(n)) if n else 0 for n in found.tolist()], dtype=np.int64)
-        if levels[0] == levels[-1]:  # the bound grows with the number of readings
-            level = int(levels[0])
-            # a little early, so that rounding does not decide
-            self._level = least, max(most, floating.readings((FORGIVEN + level / MICRO) * (1.0 - 1e-9))), level
-        return levels[np.searchsorted(found, counts)]
+        levels = [self._base.parts.floating_plateau(n)[2] for n in found.tolist()]
+        return np.array(levels, dtype=np.int64)[np.searchsorted(found, counts)]
 
     # Filters ------------------------------------------------------------------------------------------
 
@@ -1154,7 +1124,7 @@ class Fleet:
             if len(self._setups) >= _SETUPS:
                 self._setups.clear()
             row = self._base.row._replace(name=self._names[number], secret=self._room_key(number))
-            known = self._setups[number] = self._base.for_row(row, self._keyed)
+            known = self._setups[number] = Setup(self._design, row, None)
         return known
 
     def _room_key(self, number: int) -> bytes:
