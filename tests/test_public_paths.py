@@ -73,7 +73,7 @@ def heavy_design():
     """A model without a law across gaps."""
 
     def level(v):
-        return us.AutoRegressive(0.5, float(v), us.Scalar(scipy.stats.t(5)), past=[2.0 * v])
+        return us.AutoRegressive(0.5, float(v), us.Scalar(scipy.stats.laplace()), past=[2.0 * v])
 
     known = us.Family(level, [0, 1])
     return us.design(known, leakage=0.3, horizon=5, distortion="mae", accuracy=0.1, rng=1, resolution=STEP)

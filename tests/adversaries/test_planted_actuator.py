@@ -13,7 +13,7 @@ from planted_leaks import aired, aired_room
 import understudy as us
 from understudy.adversaries.learners.machine_learning import Hidden
 
-T, N = 30, 240
+T, N = 30, 160
 
 
 @pytest.fixture(scope="module")

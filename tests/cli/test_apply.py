@@ -142,7 +142,7 @@ def test_a_gap_that_models_cannot_cross_names_the_file(files, tmp_path, understu
     """Members that need one reading and two after a gap cannot withhold the same; the error names the file."""
     import scipy.stats
 
-    noise = us.Scalar(scipy.stats.t(5))
+    noise = us.Scalar(scipy.stats.laplace())
     lags = {0: [0.5], 1: [0.4, 0.1]}
     models = {v: us.AutoRegressive(lags[v], 200.0, noise, past=[400.0] * len(lags[v])) for v in lags}
     family = us.Family(models, about=about(grid=None))

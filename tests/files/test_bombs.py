@@ -58,7 +58,7 @@ def read_whole(file):
 
 
 @pytest.mark.sample(default=3, seconds=3, reason="files that never end")
-@pytest.mark.parametrize("more", [b" ", b"\0", b"1,", b'"', b'""', b"\n1", b'"\n'])
+@pytest.mark.parametrize("more", [b" ", b"\0", b"1,", b'"', b'""', b'"\n', b"\n1"])
 def test_a_line_or_a_field_without_end_is_refused(more):
     """With and without quotes: by the length of a line, or since the rows cannot be read."""
     file = Endless(b"co2,people\n1,0\n" + (b'"' if more == b"\n1" else b""), more)

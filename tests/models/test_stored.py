@@ -543,6 +543,7 @@ values = st.recursive(leaves | st.text(), lambda inner: st.lists(inner, max_size
 
 
 @given(values)
+@settings(max_examples=50, deadline=None)
 def test_a_value_comes_back_as_the_kind_it_was(value):
     """1, 1.0 and True are three values here, and -0.0 is another."""
     try:
