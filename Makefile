@@ -31,16 +31,22 @@ $(BIN)/python:
 	@$(PIP) install --upgrade "pip>=25.1" "setuptools>=77" "Cython>=3.1"
 
 # An editable install would silently run a stale extension: it is rebuilt when its source is newer.
-$(VENV)/.installed: $(BIN)/python pyproject.toml setup.py $(KERNELS)
+$(VENV)/.kernels: $(BIN)/python pyproject.toml setup.py $(KERNELS)
 	@command -v cc >/dev/null || command -v gcc >/dev/null || \
 	  echo "no C compiler: the plain kernels will run, about 80 times slower on whole records (on Debian, apt-get install gcc python3-dev)"
 	@echo "installing understudy into $(VENV) (about a minute)"
 	@rm -rf build; find src -name '_kernels*.so' -delete
-	@$(PIP) install --no-build-isolation --editable ".[plot]"
+	@$(PIP) install --no-build-isolation --no-deps --editable .
+	@touch $@
+
+# What it needs: the package itself is there already, and is not built again.
+$(VENV)/.installed: $(VENV)/.kernels
+	@$(PIP) install "understudy[plot]"
 	@$(BIN)/understudy info | grep kernels
 	@touch $@
 
-# A compiler and the headers of Python: the tests hold the compiled kernels to the plain ones.
+# A compiler and the headers of Python: the tests hold the compiled kernels to the plain ones. What was installed without
+# a compiler is built again.
 system:
 	@missing=""; \
 	command -v cc >/dev/null || command -v gcc >/dev/null || missing="$$missing gcc libc6-dev"; \
@@ -50,14 +56,18 @@ system:
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  echo "installing$$missing"; \
-	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o Dpkg::Use-Pty=0 --no-install-recommends $$missing >/dev/null; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o Dpkg::Use-Pty=0 --no-install-recommends $$missing >/dev/null && rm -f $(VENV)/.kernels; \
 	else \
 	  echo "the tests need packages of the system; on Debian: sudo apt-get install$$missing" >&2; exit 1; \
 	fi
 
-$(VENV)/.developer: $(VENV)/.installed
+$(VENV)/.groups: $(BIN)/python pyproject.toml
 	@echo "installing what the tests need (about a minute)"
-	@$(PIP) install --group test --group lint --group docs
+	@$(PIP) install --no-warn-conflicts --group test --group lint --group docs
+	@touch $@
+
+$(VENV)/.developer: $(VENV)/.installed
+	@$(MAKE) --no-print-directory $(VENV)/.groups
 	@touch $@
 
 demo: $(VENV)/.installed
@@ -66,8 +76,11 @@ demo: $(VENV)/.installed
 	@echo "the paper's results, recomputed (half a minute)"
 	@$(BIN)/understudy paper --quick --out build/paper
 
-# lint and docs run beside the tests: each keeps one core busy at most.
+# From nothing, packages are fetched while the kernels compile. Lint and docs run beside the tests: each keeps one core
+# busy at most.
 test: system
+	@$(MAKE) --no-print-directory $(BIN)/python
+	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/.kernels $(VENV)/.groups
 	@$(MAKE) --no-print-directory $(VENV)/.developer
 	@$(MAKE) --no-print-directory --jobs=2 unit lint docs
 
