@@ -171,6 +171,7 @@ def test_paper_keeps_what_is_done_when_it_is_interrupted(tmp_path):
     assert list(json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["results"]) == ["claims"]
 
 
+@pytest.mark.long(seconds=1, reason="several demos")
 def test_demo_takes_a_leakage_in_any_unit():
     """And refuses what does not go together, in one line."""
     assert "at least 14.61 percent" in one_line(understudy("demo", "--leakage", "40%").stdout)

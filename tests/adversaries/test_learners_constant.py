@@ -68,6 +68,7 @@ def test_windowed_is_as_good_as_the_estimator_that_knows_the_model():
     assert mine.mean() <= paper.mean()
 
 
+@pytest.mark.long(seconds=1, reason="boosting on many sequences")
 def test_boosting_on_a_room_reaches_the_bound_of_the_design():
     """On the paper's disguised room nobody errs less often than the bound, and boosting errs about as often."""
     from scipy import stats

@@ -165,6 +165,7 @@ def test_the_smoother_comes_near_who_sees_the_draws_and_never_ahead(every):
     assert smoother.mean() < (0.25 if every == 1 else 0.19)
 
 
+@pytest.mark.long(seconds=1, reason="a smoother fitted and judged")
 def test_models_that_say_too_much_are_cooled():
     """Noise that was said to be ten times smaller than it is: a temperature or a cap makes up for it."""
     known, cases = simulated(1, 200, 20, 5)

@@ -113,6 +113,7 @@ def test_an_audit_goes_into_the_report(simulated, files, tmp_path, understudy):
     refused(understudy("report", files / "design.json", "--audit", tmp_path / "none.json", "-o", out), "none.json")
 
 
+@pytest.mark.long(seconds=1, reason="two audits")
 def test_the_same_seed_gives_the_same_audit(simulated, files, understudy):
     """All figures, but for the time that it took."""
     folder, _ = simulated

@@ -90,6 +90,7 @@ def test_squared_distortion_is_the_squared_wasserstein_distance():
         assert pair(a, b) == pytest.approx(0.4**2 + 0.5**2 * variance, rel=1e-8)
 
 
+@pytest.mark.long(seconds=1, reason="an integral in many digits")
 def test_a_pair_in_many_digits():
     """Normal against Gumbel, squared, by mpmath at 30 digits; the twin shifted by 1e-7 is told apart."""
     with mpmath.workdps(30):

@@ -141,6 +141,7 @@ def test_one_noise_for_all_values_is_caught_by_the_same_test():
     assert np.abs(errors_in_standard_errors(history, ROOMS, shape, wrong)[0]).max() > 5.0
 
 
+@pytest.mark.long(seconds=1, reason="a fit of a physical model in two channels")
 def test_two_channels_come_back():
     """A coupled pair: every entry of A, b, Q and R within 5 standard errors."""
     A = np.array([[0.8, 0.1], [0.0, 0.9]])

@@ -58,6 +58,7 @@ def landscape(cost, values, budget=0.3, bounds=(0.0, 1.0)):
     return of_function(cost, values, np.full(m, 1.0 / m), budget, as_box(bounds, values), None)
 
 
+@pytest.mark.long(seconds=2, reason="a design on a grid of 1,501")
 def test_a_peak_between_two_other_places_is_seen():
     """sin(20 v) on [0, 1]: the search ended at 0.14494864, with that as its reach; 0.14487900 is the optimum."""
     family = us.Family(wave, values=[0, 0.3, 0.7, 1.0])

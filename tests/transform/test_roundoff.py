@@ -174,6 +174,7 @@ def test_random_rooms_with_scores_at_the_edge(seed):
     assert np.all(errors(source, target, Y) <= ro.output_error(source, target, steps=150))
 
 
+@pytest.mark.long(seconds=2, reason="2,000 readings in 60 digits")
 def test_the_bound_of_the_room_is_within_a_factor_of_ten():
     """Over 2,000 readings the room is off by some 12 ulp; the bound says 113."""
     source, target = room(1), room(0)

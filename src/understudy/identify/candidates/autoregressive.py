@@ -477,10 +477,10 @@ def fit_semiparametric(history: History, *, order: int = 1) -> Candidate:
     >>> import scipy.stats
     >>> import understudy as us
     >>> from understudy.identify.history import History, Segment
-    >>> theta = np.repeat([0, 1] * 4, 500)
+    >>> theta = np.repeat([0, 1] * 4, 100)
     >>> skewed = us.Scalar(scipy.stats.gamma(2.0, loc=-2.0))
     >>> family = us.Family({v: us.AutoRegressive(0.5, float(v), skewed, past=0.0) for v in (0, 1)})
-    >>> y = us.sample(family.along(theta.tolist()), 4000, rng=1)
+    >>> y = us.sample(family.along(theta.tolist()), 800, rng=1)
     >>> history = History(("y",), "theta", None, (), (0, 1), None, (Segment("1", None, y[:, None], theta),), ())
     >>> fit_semiparametric(history).name
     'AR(1), free noise by class'
