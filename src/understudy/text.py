@@ -375,7 +375,7 @@ class Setting:
         return self.condition != "estimated"
 
     @property
-    def seen(self) -> str:
+    def view(self) -> str:
         """What the adversary sees, as the subject of a sentence."""
         if not self.holds:
             return "the draw"
@@ -395,7 +395,7 @@ class Setting:
         shown = percent(value, "down")
         until = "" if not self.holds else ", however long it watches"
         if self.horizon is not None:
-            until = f", for {self.seen}"
+            until = f", for {self.view}"
         words = f"any guess is wrong with probability at least {shown}{until}."
         if value <= 0.0 and name != "bayes_error":
             words = "this bound says nothing, because it is not positive."
@@ -416,20 +416,20 @@ class Setting:
     def information(self, value: float, share: float) -> Measure:
         """The mutual information; `share` is that of the entropy, not a number if there is none."""
         of_all = "" if math.isnan(share) else f", {percent(share, 'up')} of the entropy"
-        words = f"{self.seen} {self._leak} at most {nats_and_bits(value)} on average{of_all}."
+        words = f"{self.view} {self._leak} at most {nats_and_bits(value)} on average{of_all}."
         note = "An average over draws: a single one can leak more."
         return self.leakage("mutual_information", "Average leakage (mutual information)", value, "stated", words, note)
 
     def capacity(self, value: float, slack: float) -> Measure:
         """The mutual information at the worst prior, an upper bound that is `slack` too large at most."""
-        words = f"{self.seen} {self._leak} at most {nats_and_bits(value)} on average."
+        words = f"{self.view} {self._leak} at most {nats_and_bits(value)} on average."
         note = "A proven upper bound" + (f", at most {number(slack, 'up')} nats too large." if slack > 0.0 else ".")
         return self.leakage("capacity", "Average leakage, worst prior (capacity)", value, "any", words, note)
 
     def guesses(self, min_entropy: float, maximal: float) -> tuple[Measure, Measure]:
         """What the readings do for one guess of the value, and of any function of it."""
-        one = f"seeing {self.seen} {_GUESS.format('the hidden value', factor(min_entropy))}."
-        any_fact = f"seeing {self.seen} {_GUESS.format('any function of the hidden value', factor(maximal))}."
+        one = f"seeing {self.view} {_GUESS.format('the hidden value', factor(min_entropy))}."
+        any_fact = f"seeing {self.view} {_GUESS.format('any function of the hidden value', factor(maximal))}."
         return (
             self.leakage("min_entropy_leakage", "One guess (min-entropy leakage)", min_entropy, "stated", one),
             self.leakage("maximal_leakage", "Any function of it (maximal leakage)", maximal, "any", any_fact),
@@ -444,10 +444,10 @@ class Setting:
         draw = self if self.horizon is None else Setting("estimated")
         function = _GUESS.format("any function of the hidden value", factor(pointwise))
         if math.isfinite(local):
-            ratio = f"seeing {draw.seen} changes the probability ratio of any two values by a factor of at most "
+            ratio = f"seeing {draw.view} changes the probability ratio of any two values by a factor of at most "
             ratio, note = f"{ratio}{factor(local)}.", self._events("under another", beyond[1])
         else:
-            ratio = f"there is no bound on how far {draw.seen} can change the probability ratio of two values."
+            ratio = f"there is no bound on how far {draw.view} can change the probability ratio of two values."
             note = "Some draw rules a value out: it never comes from that value."
         return (
             draw.leakage(
@@ -455,7 +455,7 @@ class Setting:
                 "Most informative draw (pointwise leakage)",
                 pointwise,
                 "stated",
-                f"seeing {draw.seen} {function}, even after the most informative draw.",
+                f"seeing {draw.view} {function}, even after the most informative draw.",
                 self._events("on average", beyond[0]),
             ),
             draw.leakage("local_dp", "Any two values (local-DP epsilon)", local, "any", ratio, note),
@@ -497,7 +497,7 @@ class Setting:
         if not self.holds:
             return _NOBODY
         seen = "the disguised readings, of any length"
-        return _anyone(seen if self.horizon is None else f"{self.seen}, disguised", "prior", "parameter")
+        return _anyone(seen if self.horizon is None else f"{self.view}, disguised", "prior", "parameter")
 
     @property
     def not_protected(self) -> tuple[str, ...]:

@@ -258,7 +258,7 @@ class Panels(NamedTuple):
         """Logarithm of the widths."""
         return np.log(self.right - self.left)
 
-    def chosen(self, which: Mask | Index) -> Panels:
+    def select(self, which: Mask | Index) -> Panels:
         """Some of them."""
         return Panels(*(part[which] for part in self))
 
@@ -288,9 +288,9 @@ def refine(height: Height, edges: Array, bad: Callable[[Panels], Mask], most: in
     while (wrong := bad(panels)).any():
         if panels.left.size + wrong.sum() > most:
             return None
-        more = _look(height, *_cut(panels.chosen(wrong)))
-        joined = Panels(*(np.concatenate(pair) for pair in zip(panels.chosen(~wrong), more, strict=True)))
-        panels = joined.chosen(np.argsort(joined.left))
+        more = _look(height, *_cut(panels.select(wrong)))
+        joined = Panels(*(np.concatenate(pair) for pair in zip(panels.select(~wrong), more, strict=True)))
+        panels = joined.select(np.argsort(joined.left))
     return panels
 
 
@@ -764,7 +764,7 @@ _MOVES = 60
 _HALVINGS = 9
 
 
-class Settled(NamedTuple):
+class Placement(NamedTuple):
     """Centres, scales, and the terms of the coarse rule: blocks of which integrands, nodes (K,) and logs (n, K)."""
 
     centre: Array
@@ -772,7 +772,7 @@ class Settled(NamedTuple):
     blocks: list[tuple[Index, Array, Array]]
 
 
-def settle(integrand: Integrand, centre: Array, scale: Array, dead: float = _DEAD) -> Settled:
+def settle(integrand: Integrand, centre: Array, scale: Array, dead: float = _DEAD) -> Placement:
     """Moves centres and scales to the mass, and widens the rule until its terms are `dead` at both ends.
 
     >>> found = settle(lambda which, u: -0.5 * ((u - 300.0) / 0.1) ** 2, np.zeros(1), np.ones(1))
@@ -810,7 +810,7 @@ def settle(integrand: Integrand, centre: Array, scale: Array, dead: float = _DEA
             if not going.all():
                 blocks.append((which[~going], w, g[~going]))
         todo = np.concatenate(still)
-    return Settled(centre, scale, blocks)
+    return Placement(centre, scale, blocks)
 
 
 def integrals(integrand: Integrand, centre: Array, scale: Array, tolerance: float) -> tuple[Array, Mask]:

@@ -755,10 +755,10 @@ def _least_telling_step(law: Array, P: Array, Z: Array, C: Array, c: Array) -> A
         except np.linalg.LinAlgError:
             break
         _, ds, dz = step(inverse, gradient, off, 0.0)
-        a, b = min(1.0, _room(s, ds)), min(1.0, _room(z, dz))
+        a, b = 1.0 / max(1.0, float((-ds / s).max())), 1.0 / max(1.0, float((-dz / z).max()))
         target = gap / s.size * (float((s + a * ds) @ (z + b * dz)) / gap) ** 3
         dt, ds, dz = step(inverse, gradient, off, target)
-        a = min(1.0, _NEAR * _room(s, ds), _NEAR * _room(z, dz))
+        a = 1.0 / max(1.0, float((-ds / s).max()) / _NEAR, float((-dz / z).max()) / _NEAR)
         if not math.isfinite(float(dt.sum())):
             break
         t, s, z = t + a * dt, s + a * ds, z + a * dz

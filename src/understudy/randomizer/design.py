@@ -69,7 +69,7 @@ from understudy.randomizer.constraints import (
     as_constraints,
     describe,
 )
-from understudy.randomizer.guarantee import Guarantee, Released, release_facts
+from understudy.randomizer.guarantee import Guarantee, ReleaseSummary, summarise_release
 from understudy.randomizer.inverse import least_leakage, meets
 from understudy.randomizer.measures import capacity, entropy, mutual_information
 from understudy.randomizer.residual import Approximate, Charge, charge, rounded_up
@@ -473,9 +473,9 @@ class Design(AnyDesign):
         found: Guarantee = self._cache["guarantee"]
         return found
 
-    def _release_summary(self) -> Released:
+    def _release_summary(self) -> ReleaseSummary:
         horizon = None if self.costs is None else self.costs.horizon
-        return release_facts(self.release, self.floating, horizon)
+        return summarise_release(self.release, self.floating, horizon)
 
     def price_of(self, constraint: Constraint) -> Price:
         """What one of the constraints costs: the distortion with it less that without it, and proven bounds.

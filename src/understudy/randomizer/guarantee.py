@@ -50,7 +50,7 @@ from understudy.transform.roundoff import Roundoff
 SCHEMA, VERSION = "understudy.guarantee", 1
 
 
-class Released(NamedTuple):
+class ReleaseSummary(NamedTuple):
     """How readings leave a design, and what floating point adds to their leakage."""
 
     lattice: str
@@ -78,7 +78,7 @@ class Released(NamedTuple):
         return found
 
 
-def release_facts(release: Release, floating: Roundoff | None, horizon: int | None) -> Released:
+def summarise_release(release: Release, floating: Roundoff | None, horizon: int | None) -> ReleaseSummary:
     """The facts about a release, for a card; over `horizon` readings, or a thousand."""
     T = horizon or 1000
     forms = " and ".join(dict.fromkeys(form.words for form in release.forms))
@@ -86,7 +86,7 @@ def release_facts(release: Release, floating: Roundoff | None, horizon: int | No
     found: tuple[float, float, int, str] = (0.0, 0.0, 0, "")
     if floating is not None:
         found = floating.nats(T), floating.variation(T), floating.readings(1e-6), floating.how
-    return Released(words, steps, forms, release.low, release.high, T, *found)
+    return ReleaseSummary(words, steps, forms, release.low, release.high, T, *found)
 
 
 class PrivacyCard:
@@ -184,7 +184,7 @@ class Guarantee(PrivacyCard):
     capacity: measures.Capacity
     charge: Charge | None = None
     constraints: tuple[str, ...] = ()
-    about_release: Callable[[], Released] | None = None
+    about_release: Callable[[], ReleaseSummary] | None = None
 
     @classmethod
     def of(
@@ -196,7 +196,7 @@ class Guarantee(PrivacyCard):
         condition: str = "constant",
         residual: Charge | None = None,
         constraints: Iterable[str] = (),
-        release: Callable[[], Released] | None = None,
+        release: Callable[[], ReleaseSummary] | None = None,
     ) -> Guarantee:
         """Measure a kernel ``(m, n)`` at a prior ``(m,)``.
 
@@ -251,7 +251,7 @@ class Guarantee(PrivacyCard):
         return self.condition != "estimated"
 
     @property
-    def release(self) -> Released | None:
+    def release(self) -> ReleaseSummary | None:
         """How readings leave, and what floating point adds; None for a bare kernel."""
         return None if self.about_release is None else self.about_release()
 
@@ -434,11 +434,11 @@ def _beyond(g: Guarantee, charge: Charge) -> tuple[float, float]:
     """
     d = sorted((x for x, w in zip(charge.variations, g.prior.tolist(), strict=True) if w > 0.0), reverse=True)
 
-    def added(nats: float, multiplied: float, plus: float) -> float:
+    def add(nats: float, multiplied: float, plus: float) -> float:
         return min(1.0, math.exp(min(nats, 700.0)) * multiplied + plus)
 
-    pointwise = added(g.pointwise.worst, charge.variation, d[0])
-    return pointwise, added(g.local_dp, d[0], d[1] if len(d) > 1 else 0.0)
+    pointwise = add(g.pointwise.worst, charge.variation, d[0])
+    return pointwise, add(g.local_dp, d[0], d[1] if len(d) > 1 else 0.0)
 
 
 def named_values(values: Iterable[Value] | None, m: int) -> tuple[str | int | float, ...]:

@@ -672,13 +672,13 @@ def optimise_pseudo(
     left = budget if leak is None else leak.left_for_the_draw(budget)
     land = of_family(family, left, box, CostChoices(horizon, distortion, weights, accuracy, seed))
 
-    def made(X: Array) -> Design:
+    def build(X: Array) -> Design:
         return design(
             family, [box.place(x) for x in X], leakage=leakage, horizon=horizon, distortion=distortion,
             weights=weights, accuracy=accuracy, rng=seed,
         )  # fmt: skip
 
-    return _search(land, count, first, starts, seed, progress, made)
+    return _search(land, count, first, starts, seed, progress, build)
 
 
 def optimise_positions(
@@ -716,10 +716,10 @@ def optimise_positions(
     count, first = _start(n, start, len(private), box)
     land = of_function(cost, private, p, nats(leakage, entropy(p)), box, gradient)
 
-    def made(X: Array) -> Design:
+    def build(X: Array) -> Design:
         return solve_demand(np.ascontiguousarray(land.costs(X)), p.copy(), ("leakage", leakage), None, None)
 
-    return _search(land, count, first, starts, rng, progress, made)
+    return _search(land, count, first, starts, rng, progress, build)
 
 
 def _start(n: int | None, start: Iterable[ArrayLike] | None, m: int, box: Box) -> tuple[int, Array | None]:
@@ -753,7 +753,7 @@ def _search(
     starts: int,
     rng: Seed,
     progress: Progress | None,
-    made: Callable[[Array], Design],
+    build: Callable[[Array], Design],
 ) -> PseudoSearch:
     if isinstance(starts, bool) or not isinstance(starts, (int, np.integer)) or starts < 1:
         raise DesignError(f"starts = {starts!r}; it must be a whole number of at least 1")
@@ -786,7 +786,7 @@ def _search(
     # of those that are as good as the best, the one with the fewest values
     equal = [prune(land, one) for one in layouts if one.distortion <= least * (1.0 + _EQUAL)]
     best = snap(land, min(equal, key=lambda one: len(one.X)))
-    start, grid, mine = made(begun if first is None else first), made(uniform), made(best.X)
+    start, grid, mine = build(begun if first is None else first), build(uniform), build(best.X)
     if not mine.distortion <= start.distortion * (1.0 + _ROUNDING):
         best, mine = lay_out(land, begun if first is None else first), start
     return PseudoSearch(

@@ -112,7 +112,7 @@ def nats(leakage: float | str | None, entropy: float) -> float:
     (0.3, 0.277259, 0.35)
     """
     if isinstance(leakage, str):
-        return _written(leakage, entropy)
+        return _parse_leakage(leakage, entropy)
     try:
         if leakage is None or isinstance(leakage, (bool, np.bool_)):
             raise TypeError
@@ -124,7 +124,7 @@ def nats(leakage: float | str | None, entropy: float) -> float:
     return value
 
 
-def _written(leakage: str, entropy: float) -> float:
+def _parse_leakage(leakage: str, entropy: float) -> float:
     match = _WRITTEN.fullmatch(leakage)
     number, unit = match.groups() if match else ("", "")
     unit = unit.lower()
@@ -190,7 +190,7 @@ class Point(NamedTuple):
         return self.gap <= 10.0 * _TARGET * self.slope * self.cost
 
 
-class Finished(NamedTuple):
+class Candidate(NamedTuple):
     """A kernel within its budget: bound <= optimum <= excess, both over the cheapest pair of each row."""
 
     kernel: Array
@@ -249,13 +249,13 @@ class Workspace:
         gap = kernels.interior(*self._views, view(s), view(q), view(self.A), view(self.work), view(self.H), self._dense)
         return Point(q, float(s[1]), gap, float(s[9]), int(s[8]))
 
-    def finish(self, budget: float, point: Point, base: Array) -> Finished:
+    def finish(self, budget: float, point: Point, base: Array) -> Candidate:
         """The kernel that will be sampled, and its proof."""
         P, q = np.empty(self.m * self.n), point.q.copy()
         s = np.array([budget, point.slope, 0.0, 0.0, 0.0, 0.0])
         kernels.finish(*self._views, view(q), view(s), view(base), view(self.A), view(self.work), view(P))
         _, slope, excess, bound, leakage, rounding = s.tolist()
-        return Finished(P, excess, max(bound, 0.0), leakage, slope, rounding)
+        return Candidate(P, excess, max(bound, 0.0), leakage, slope, rounding)
 
     def bound(self, budget: float, point: Point) -> tuple[float, float]:
         """The lower bound that a point proves, and how much of it rounding took."""
@@ -267,10 +267,10 @@ class Workspace:
         )
         return max(float(bound), 0.0), float(r[2])
 
-    def optimise(self, budget: float, best: int, base: Array) -> tuple[Finished, int]:
+    def optimise(self, budget: float, best: int, base: Array) -> tuple[Candidate, int]:
         """Attempts, each more careful than the one before, until one is proven; the best of them, and all steps."""
         slope = self.first_slope(budget, best)
-        tries: list[Finished] = []
+        tries: list[Candidate] = []
         steps = 0
         for attempt in range(len(_ATTEMPTS)):
             point = self.interior(budget, slope, attempt)
@@ -376,7 +376,7 @@ _ROUNDS = 40
 _ROWS = 256
 
 
-def generate(space: Workspace, budget: float, best: int, base: Array) -> tuple[Finished, int]:
+def generate(space: Workspace, budget: float, best: int, base: Array) -> tuple[Candidate, int]:
     """Solve on a growing set of columns until none outside it could help."""
     m, n, p = space.m, space.n, space.p
     L, B = space.L.reshape(m, n), base.reshape(m, n)
@@ -397,17 +397,19 @@ def generate(space: Workspace, budget: float, best: int, base: Array) -> tuple[F
         c = _prices(L, p, q, J, slope)
         wanted = (c > 1.0 + 0.01 * TOLERANCE * slope * point.cost) & ~chosen
         if point.converged and not wanted.any():
-            return _proven(space, budget, part.finish(budget, point, B[:, J].ravel()), point._replace(q=q), J), steps
+            return _prove_for_all(
+                space, budget, part.finish(budget, point, B[:, J].ravel()), point._replace(q=q), J
+            ), steps
         idle = (point.q < 1e-9 * (1.0 - c[J])) & ~needed[J]
         chosen[J[idle]] = False
         chosen[_select_columns(np.where(wanted, c, 0.0), max(SMALL - int(chosen.sum()), J.size))] = True
         if n <= WHOLE and (not point.converged or 2 * int(chosen.sum()) > n):
             found, more = space.optimise(budget, best, base)
             return found, steps + more
-    return _proven(space, budget, part.finish(budget, point, B[:, J].ravel()), point._replace(q=q), J), steps
+    return _prove_for_all(space, budget, part.finish(budget, point, B[:, J].ravel()), point._replace(q=q), J), steps
 
 
-def _proven(space: Workspace, budget: float, part: Finished, point: Point, J: Index) -> Finished:
+def _prove_for_all(space: Workspace, budget: float, part: Candidate, point: Point, J: Index) -> Candidate:
     """The kernel of some columns as one of all, with a bound that holds for all."""
     bound, rounding = space.bound(budget, point)
     P = np.zeros((space.m, space.n))
@@ -530,7 +532,7 @@ def minimise_at(cost: Array, p: Array, slope: float) -> Solution:
     leakage = information(p, found.kernel)
     rounding = (found.rounding + 1e-14 * leakage) / b
     bound = max(0.0, (found.bound - leakage) / b - rounding)
-    proven = Finished(found.kernel.reshape(m, n), excess, bound, leakage, b, 2.0 * rounding)
+    proven = Candidate(found.kernel.reshape(m, n), excess, bound, leakage, b, 2.0 * rounding)
     return _unscale(proven, found.steps, lowest, scale)
 
 
@@ -564,7 +566,7 @@ def _at_once(cost: Array, p: Array, budget: float) -> Solution | None:
     return Solution(P, lowest, scale * excess, scale * bound, leakage, steps, True, slope / scale)
 
 
-def _unscale(found: Finished, steps: int, lowest: float, scale: float) -> Solution:
+def _unscale(found: Candidate, steps: int, lowest: float, scale: float) -> Solution:
     return Solution(
         found.kernel, lowest, scale * found.excess, scale * found.bound,
         found.leakage, steps, found.optimal, found.slope / scale,
