@@ -519,7 +519,7 @@ _CLOSE_BY = 1e-4  # how far a kernel close by may be
 _MET = 1e-9  # a slack or a price that is less is none
 _LESS = 1e-7  # nats; an optimum that has less information by less is as good
 _NOISE = 1e-12  # entries of a linear program that are less are its rounding
-_DENSE = 100_000  # entries of a matrix up to which a tie is broken with all of them
+_DENSE = 400  # unknowns up to which equations are solved with all entries of their matrix
 _DIMENSIONS = 64  # of the optima up to which a tie is broken in their own coordinates
 _FIRST_SLACK = 0.3  # of what a vertex meets
 _CLOSE = 1e-10  # the sum of slack times multiplier, nats, at which the optimum of least information is reached
@@ -685,20 +685,16 @@ def least_telling_optimum(problem: Program, vertex: Vertex, priced: Priced) -> A
     from scipy.sparse.linalg import splu
 
     result, linear, (m, n, k) = vertex.result, vertex.program, problem.shape
-    free, small = np.flatnonzero(~priced.held), math.prod(linear.A.shape) <= _DENSE
-    A, E = (x.toarray() if small else x for x in (linear.A, linear.E))
-    A = A[:, free]
-    d = free.size - len(linear.e) - int(priced.met.sum())
+    free = np.flatnonzero(~priced.held)
+    A, d = linear.A[:, free], free.size - len(linear.e) - int(priced.met.sum())
     if not 0 < d <= _DIMENSIONS:
         return None
     # d more rows, whichever, make the rows a regular matrix
-    more, unit = np.random.default_rng(0).standard_normal((d, free.size)), np.zeros((free.size, d))
-    unit[-d:] = np.eye(d)
+    rows = [linear.E[:, free], A[priced.met], np.random.default_rng(0).standard_normal((d, free.size))]
+    unit = np.eye(free.size)[:, -d:]
+    matrix = vstack(rows, format="csc")
     try:
-        if small:
-            Z = np.linalg.solve(np.vstack([E[:, free], A[priced.met], more]), unit)
-        else:
-            Z = splu(vstack([E[:, free], A[priced.met], more], format="csc")).solve(unit)
+        Z = np.linalg.solve(matrix.toarray(), unit) if free.size <= _DENSE else splu(matrix).solve(unit)
     except (np.linalg.LinAlgError, RuntimeError):
         return None  # rows that depend on each other
     whole = np.zeros((k, n, d))
@@ -709,7 +705,7 @@ def least_telling_optimum(problem: Program, vertex: Vertex, priced: Priced) -> A
     beside = free >= m * n
     low = beside | (linear.shift > 0) | (problem.floor > 0.0)
     # nor is one needed that is about one unknown, which is not negative
-    other = ~priced.met & ~(((A != 0.0).sum(axis=1) == 1) & (A.sum(axis=1) < 0.0))
+    other = ~priced.met & ~((np.diff(A.indptr) == 1) & (A.sum(axis=1) < 0.0))
     C = np.vstack([-Z[low], Z[beside], A[other] @ Z])
     c = [result.lower.residual[free[low]], result.upper.residual[free[beside]], result.ineqlin.residual[other]]
     there = np.abs(C).max(axis=1) > _MET
