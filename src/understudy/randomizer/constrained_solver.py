@@ -758,6 +758,8 @@ def _least_telling_step(law: Array, P: Array, Z: Array, C: Array, c: Array) -> A
         if not math.isfinite(float(dt.sum())):
             break
         t, s, z = t + a * dt, s + a * ds, z + a * dz
+    if float(s @ z) > _LESS:
+        return None
     # what is met is met to the last digits
     met = z > s
     t = t + np.linalg.lstsq(C[met], c[met] - C[met] @ t)[0]
