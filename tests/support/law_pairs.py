@@ -384,7 +384,7 @@ def densities() -> list[Pair]:
         Pair("nonlinear as Gauss-Markov", kitagawa, room(0.5), *independent(simulated, 1.5, 25, 50), 1250),
         Pair("density as Gauss-Markov", source, room(0.5), *independent(draw, 1.15, 100, 12), 1200),
         Pair("Gauss-Markov as density", room(1), source, *independent(lambda rng, T, N, R=0.1:
-             simulate.of_model(rng, room(1, R=R), T, N), 0.3, 10, 50), 500),
+             simulate.of_model(rng, room(1, R=R), T, N), 1.0, 10, 25), 250),
     ]  # fmt: skip
 
 
