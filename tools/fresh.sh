@@ -9,12 +9,13 @@ top=$(cd "$(dirname "$0")/.." && pwd)
 tree=$top/build/fresh/$suite
 [ "$(id -u)" = 0 ] || { echo "a tree of its own needs root" >&2; exit 1; }
 command -v debootstrap >/dev/null || { echo "on Debian: apt-get install debootstrap" >&2; exit 1; }
-mirror=${MIRROR:-$(awk '/^URIs:/ { print $2; exit } /^deb / { print $2; exit }' /etc/apt/sources.list.d/*.sources /etc/apt/sources.list 2>/dev/null || true)}
+mirror=${MIRROR:-$(awk '/^URIs:|^deb / { for (i = 2; i <= NF; i++) if ($i ~ /\/debian\/?$/) { print $i; exit } }' \
+  /etc/apt/sources.list.d/*.sources /etc/apt/sources.list 2>/dev/null || true)}
 
 unmount() { umount -l "$tree/proc" "$tree/dev" 2>/dev/null || true; }
 trap unmount EXIT
 unmount
-rm -rf "$tree"
+rm -rf --one-file-system "$tree"  # never into what is mounted there
 mkdir -p "$tree"
 echo "a tree of $suite in build/fresh/$suite"
 debootstrap --variant=minbase --include=python3,python3-venv,make,ca-certificates "$suite" "$tree" ${mirror:+"$mirror"} >"$tree.log" 2>&1 \
@@ -28,5 +29,9 @@ done
 if [ -d /etc/apt/apt.conf.d ]; then cp -n /etc/apt/apt.conf.d/*proxy* "$tree/etc/apt/apt.conf.d/" 2>/dev/null || true; fi
 mkdir -p "$tree/understudy"
 git -C "$top" archive HEAD | tar -x -C "$tree/understudy"
-chroot "$tree" /usr/bin/env HOME=/root LANG=C.UTF-8 CI="${CI:-}" bash -c "cd /understudy && python3 --version && $commands"
+# nothing of this machine's environment but its proxies
+proxies=$(env | grep -i '_proxy=' || true)
+# shellcheck disable=SC2086  # words of their own
+chroot "$tree" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 CI="${CI:-}" $proxies \
+  bash -c "cd /understudy && python3 --version && $commands"
 echo "$suite: passed"
