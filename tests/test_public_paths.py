@@ -559,6 +559,7 @@ def everywhere():
 ALLOWED = {
     # outputs that `batch`, `few` and `_fill` give to Release.rounded or Release.one
     "stream/engine.py: Transaction._filter_one: causal.fresh": 1,
+    "stream/engine.py: Transaction._filter: causal.fresh": 1,
     "stream/engine.py: Transaction._filter_one: causal.beyond": 1,
     "stream/engine.py: Transaction._filter_one: causal.apply": 2,
     "stream/engine.py: Transaction._filter: causal.apply": 1,

@@ -760,10 +760,3 @@ def test_a_guess_of_a_filter(colour):
     one, other = both_rounded(call)
     assert same_bits(one[0], other[0])
     assert same_bits(one[1], other[1])
-
-
-@pytest.mark.parametrize("count", [1, 7, 40_000])
-def test_a_gap_of_one_state(count):
-    """A gap ends early where nothing changes any more."""
-    one, other = both_rounded(lambda kernels, _: kernels.skip_line(count, 0.95, 10.0, 0.1, 3.0, 0.05))
-    assert one == other

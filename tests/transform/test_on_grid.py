@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 import understudy as us
 from understudy.errors import MissingReadingError, ReadingError
 from understudy.laws.uniforms import Uniforms
-from understudy.models.quantised import OnGrid
+from understudy.models.quantised import OnGrid, Quantised
 from understudy.transform import on_grid
 from understudy.transform.core import Emit, RandomisedScore, transformation
+from understudy.transform.gaps import restarting_map
 
 KEY = Uniforms(b"k" * 32)
 FAST = settings(max_examples=6, deadline=None, derandomize=True, database=None)
@@ -202,7 +203,54 @@ def test_a_gap_of_forty_thousand(name):
     single = state
     for _ in range(40_000):
         single = model.skip(single)
-    assert same_state(on_grid.rows_of(model).skip(state, 40_000), single)
+    assert same_state(model.skip_many(state, 40_000), single)
+
+
+COARSE = {
+    "point masses": Quantised(room(1), 5.0),
+    "point masses, two channels": Quantised(us.GaussMarkov(0.9, [[1.0], [2.0]], 1.0, np.eye(2)), [5.0, 3.0]),
+    "point masses, no noise": Quantised(us.GaussMarkov(0.9, 1.0, 1.0, 0.0), 5.0),
+    "moments": Quantised(room(1), 0.125),
+    "hidden states": us.HiddenMarkov([[0.9, 0.1], [0.2, 0.8]], [0.5, 0.5], [us.Gaussian(0.0, 1.0)] * 2),
+    "hidden states on a grid": OnGrid(
+        us.HiddenMarkov([[0.9, 0.1], [0.2, 0.8]], [0.5, 0.5], [us.Gaussian(0.0, 1.0), us.Gaussian(5.0, 1.0)]), step=0.1
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COARSE)
+def test_long_gaps_of_other_models(name):
+    """So many missing readings in one leap, past the point where states come again, and one after the other."""
+    model = COARSE[name]
+    state = model.start()
+    for y in np.reshape(us.sample(model, 4, rng=1), (4, -1)):
+        state = model.update(state, y.item() if model.dim == 1 else y)
+    single, at = state, 0
+    for count in (1, 40, 1500):
+        while at < count:
+            single, at = model.skip(single), at + 1
+        assert same_state(model.skip_many(state, count), single)
+    made = transformation(model, model, False, KEY, 6.0)
+    state = made.apply(made.start(), np.reshape(us.sample(model, 4, rng=1), (4, -1)))[0]
+    nothing, single = np.full((1, model.dim), np.nan), state
+    for _ in range(30):
+        single = made.apply(single, nothing)[0]
+    assert same_state(made.apply(state, np.repeat(nothing, 30, axis=0))[0], single)
+
+
+@pytest.mark.parametrize("name", ["t", "copula", "room", "three states, two channels", "plain", "plain, two channels"])
+def test_fresh_scores_of_a_block(name):
+    """Many empty slots that are filled at once have the bits of one after the other."""
+    plain = {"plain": room(1), "plain, two channels": LINEAR["three states, two channels"].model}
+    model = {**MODELS, **plain}[name]
+    made = restarting_map(model, model, KEY, 6.0)
+    state = made.apply(made.start(), np.reshape(us.sample(model, 9, rng=1), (9, -1)))[0]
+    z = scores(model, 40)
+    found, out = made.fresh(state, z)
+    for k, row in enumerate(z):
+        state, one = made.fresh(state, row[None, :])
+        assert same_bits(one[0], out[k])
+    assert same_state(found, state)
 
 
 def test_a_wrong_guess_is_found(monkeypatch):

@@ -33,7 +33,7 @@ from understudy._types import Array, Frozen, Numbers, Plain
 from understudy.errors import ModelError, StoredFileError
 from understudy.laws.gaussian import Gaussian
 from understudy.laws.law import Law
-from understudy.models.model import Model
+from understudy.models.model import Model, repeat
 from understudy.serialize import WAY_OUT, Place, construct, entries, fields, stored_array, truth
 
 # Parameters of a linear system: numbers, arrays, or something given per step, checked once -----------
@@ -532,6 +532,30 @@ class GaussMarkov(Frozen):
         """xhat_{k|k} = xhat_{k|k-1}."""
         x, P = self._move(state, self.at(state.k + 1))
         return Filtered(state.k + 1, x, P)
+
+    def skip_many(self, state: Filtered, count: int) -> Filtered:
+        """So many missing readings, to the bits of one after the other; a constant model soon comes to rest.
+
+        >>> room = GaussMarkov(A=0.5, C=1.0, Q=1.0, R=1.0, b=1.0)
+        >>> [part.item() for part in room.skip_many(Filtered(0, np.zeros(1), np.zeros((1, 1))), 3)[1:]]
+        [1.75, 1.3125]
+        """
+        if self._system is None or count == 1:
+            for _ in range(count):
+                state = self.skip(state)
+            return state
+        A, b, Q = self._system.A, self._system.b, self._system.Q
+        k, mean, cov = state
+        if self.states == 1:  # in plain numbers, which are what products of one by one are
+            a, shift, noise, x, P = (float(part.item()) for part in (A, b, Q, mean, cov))
+            for _ in range(count):
+                before = x, P
+                x, P = a * x + shift, a * P * a + noise
+                if before == (x, P):
+                    break
+            return Filtered(k + count, np.array([x]), np.array([[P]]))
+        after = repeat(self.skip, state, count, lambda state: state.mean.tobytes() + state.cov.tobytes())
+        return after._replace(k=k + count)
 
     @staticmethod
     def _move(state: Filtered, system: System) -> tuple[Array, Array]:

@@ -28,6 +28,7 @@ from understudy.laws.multivariate import (
     reweight,
 )
 from understudy.models.iid_markov import law_dim
+from understudy.models.model import repeat
 from understudy.serialize import Place, construct, fields, laws_from_plain, laws_to_plain, stored_array
 
 HiddenState = tuple[float, ...]
@@ -113,6 +114,10 @@ class HiddenMarkov(Frozen):
     def skip(self, state: HiddenState) -> HiddenState:
         """One step of the chain."""
         return self._move(state)
+
+    def skip_many(self, state: HiddenState, count: int) -> HiddenState:
+        """So many steps of the chain, which forgets where it was."""
+        return repeat(self.skip, state, count, lambda state: np.array(state).tobytes())
 
     def _move(self, p: Sequence[float]) -> HiddenState:
         # pi_{k+1} = p A, added up in a fixed order, and normalised so that long gaps do not drift

@@ -39,7 +39,7 @@ What a probe sees, and what it does not:
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -64,10 +64,10 @@ class Model(Protocol[State]):
     """A causal recursion: the state before y_1, and what each reading does to it.
 
     Optional: ``emit(state, z) -> (state, y)``, for a model that must feed back something else than
-    what it releases (a rounded sensor). Two attributes open faster paths, to the same answer:
-    ``gauss_markov``, an equivalent `GaussMarkov` model or None, and ``innovations``, a pair of a
-    `GaussMarkov` recursion with standard normal noise (None where readings do not depend on each
-    other) and the law that its scores have in truth.
+    what it releases (a rounded sensor); ``skip_many(state, count)``, to the bits of so many calls of
+    `skip`. Two attributes open faster paths, to the same answer: ``gauss_markov``, an equivalent
+    `GaussMarkov` model or None, and ``innovations``, a pair of a `GaussMarkov` recursion with standard
+    normal noise (None where readings do not depend on each other) and the law that its scores have in truth.
     """
 
     @property
@@ -97,6 +97,35 @@ def is_model(thing: Any) -> bool:
     return hasattr(thing, "dim") and all(
         callable(getattr(thing, name, None)) for name in ("start", "predict", "update", "skip")
     )
+
+
+def skip_many(model: Model[State], state: State, count: int) -> State:
+    """The state after so many missing readings: by the model's own `skip_many`, if it has one."""
+    many: Callable[[State, int], State] | None = getattr(model, "skip_many", None)
+    if many is not None:
+        return many(state, count)
+    for _ in range(count):
+        state = model.skip(state)
+    return state
+
+
+def repeat(step: Callable[[State], State], state: State, count: int, key: Callable[[State], bytes]) -> State:
+    """`step` so many times, but for whole rounds where states, told apart by `key`, come again (Brent's algorithm).
+
+    A long gap forgets: after some hundreds of steps a state is the one before it, or goes round a few, to the bit.
+
+    >>> repeat(lambda n: n // 2 if n > 3 else 6 - n, 1000, 10**9, lambda n: bytes([n % 256]))
+    3
+    """
+    mark, at, limit, done = key(state), 0, 1, 0
+    while done < count:
+        state, done = step(state), done + 1
+        here = key(state)
+        if here == mark:
+            count, mark = done + (count - done) % (done - at), b""
+        elif done - at == limit:
+            mark, at, limit = here, done, 2 * limit
+    return state
 
 
 # What an approximate source model gives away beyond the randomizer -----------------------------------

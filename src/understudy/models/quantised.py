@@ -38,7 +38,7 @@ from understudy.laws.law import Law, dimension
 from understudy.laws.multivariate import GaussianCopula, Independent
 from understudy.models.autoregressive import AutoRegressive
 from understudy.models.gauss_markov import Filtered, GaussMarkov
-from understudy.models.model import Model, Residual, State, is_model
+from understudy.models.model import Model, Residual, State, is_model, repeat, skip_many
 from understudy.models.quantised_residual import (
     CellState,
     freeze,
@@ -170,6 +170,18 @@ class Quantised(Frozen):
             return skip_cells(state, system)
         mean, cov = move_state(state.mean, state.cov, system)
         return CellState(state.k + 1, freeze(mean), freeze(cov))
+
+    def skip_many(self, state: CellState, count: int) -> CellState:
+        """So many missing readings, to the bits of one after the other."""
+        if not state.points.size:
+            k, mean, cov = self.linear.skip_many(Filtered(*state[:3]), count)
+            return CellState(k, freeze(mean), freeze(cov))
+        if not self.linear.constant:
+            for _ in range(count):
+                state = self.skip(state)
+            return state
+        after = repeat(self.skip, state, count, lambda state: b"".join(part.tobytes() for part in state[1:5]))
+        return after._replace(k=state.k + count)
 
     def emit(self, state: CellState, z: Numbers) -> tuple[CellState, Numbers]:
         """The next reading, rounded, and the state after what it was before."""
@@ -303,6 +315,10 @@ class OnGrid(Frozen, Generic[State]):
     def skip(self, state: State) -> State:
         """As the model inside does."""
         return self.model.skip(state)
+
+    def skip_many(self, state: State, count: int) -> State:
+        """As the model inside does."""
+        return skip_many(self.model, state, count)
 
 
 def colour_on_grid(z: Array, model: OnGrid) -> Array | None:

@@ -411,13 +411,13 @@ class Setup:
         """The same for a stream with this cadence."""
         return self.with_options({**self.row.options, "cadence": list(cadence)})
 
-    def fresh_score(self, reading: int) -> Array:
-        """Independent standard normals (d,) for a reading that has none: they follow from the key and its number."""
+    def fresh_score(self, reading: int, count: int = 1) -> Array:
+        """Standard normals (T, d) for readings that have none: they follow from the key and their numbers."""
         if self._scores is None:
             self._scores = Uniforms(Uniforms(self.row.secret).derive("fresh scores"))
         from scipy.special import ndtri
 
-        return np.asarray(ndtri(self._scores.at(reading, self.policy.source(0).dim)))
+        return np.asarray(ndtri(self._scores.block(reading, count, self.policy.source(0).dim)))
 
     def check_changes(self) -> None:
         """Refuse, before anything is drawn, values between which a filter cannot go on; and make filters ready.
@@ -834,8 +834,11 @@ class Transaction:
         single = fresh
         if isinstance(causal, RestartingMap) and (self.setup.fill or fresh.any() or causal.is_behind(state)):
             single = np.ones_like(fresh)
-        for start, stop in _runs(single):
-            if single[start]:
+        empty = fresh & np.isnan(Y).any(axis=1) if fresh.any() else fresh
+        for start, stop in _runs(single, empty):
+            if empty[start]:
+                state, out[start:stop] = causal.fresh(state, self.setup.fresh_score(first + start, stop - start))
+            elif single[start]:
                 for i in range(start, stop):
                     state, out[i] = self._filter_one(causal, state, Y[i : i + 1], bool(fresh[i]), first + i)
             else:
@@ -845,22 +848,21 @@ class Transaction:
     def _filter_one(
         self, causal: Transformation, state: State, row: Array, fresh: bool, reading: int
     ) -> tuple[State, Array]:
-        """One reading (1, d) that needs, or may need, an output from fresh scores: it is missing or out of range."""
+        """One reading (1, d) that needs, or may need, an output from fresh scores: it is out of range, or withheld."""
         missing = bool(np.isnan(row).any())
-        if isinstance(causal, RestartingMap):
-            if fresh and not missing:
-                return causal.beyond(state, self.setup.fresh_score(reading))
-            if not fresh:
-                due = self.setup.fill or (causal.is_behind(state) and not missing)
-                state, out = causal.apply(state, np.ascontiguousarray(row))
-                withheld = due and bool(np.isnan(out).any())
-                return causal.colour(state, self.setup.fresh_score(reading)) if withheld else (state, out[0])
         z = self.setup.fresh_score(reading)
+        if isinstance(causal, RestartingMap):
+            if fresh:
+                return causal.beyond(state, z[0])
+            due = self.setup.fill or (causal.is_behind(state) and not missing)
+            state, out = causal.apply(state, np.ascontiguousarray(row))
+            withheld = due and bool(np.isnan(out).any())
+            return causal.colour(state, z[0]) if withheld else (state, out[0])
         try:
-            return causal.fresh(state, z)
+            state, out = causal.fresh(state, z)
+            return state, out[0]
         except MissingReadingError:
-            if missing:
-                raise
+            pass
         # a source that cannot miss a reading is given the end of the range: to refuse would tell of the reading
         release = self.setup.release
         state, out = causal.apply(state, np.clip(row, release.low, release.high))

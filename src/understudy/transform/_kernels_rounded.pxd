@@ -115,9 +115,6 @@ cpdef void guess_filter(const double[::1] given, const I[::1] index, double[::1]
                         I d, const double[::1] system, const double[::1] gains, const double[::1] grid, bint colour,
                         double[::1] w)
 
-@cython.locals(t=double, s=double, done=bint)
-cpdef tuple skip_line(I count, double A, double b, double Q, double x, double P)
-
 @cython.locals(low=I, high=I, i=I, width=double, t=double, u=double, first=double, rise=double)
 cdef inline double interpolated(double x, const double[::1] table, I at, I values, I slopes, I size) noexcept
 

@@ -780,19 +780,6 @@ def guess_filter(given, index, out, X, count, n, d, system, gains, grid, colour,
             X[(k + 1) * n + i] += t
 
 
-def skip_line(count, A, b, Q, x, P):
-    """So many missing readings of one state: its mean and its variance after them; ends where nothing changes."""
-    for _ in range(count):
-        t = A * x + b
-        s = A * P * A + Q
-        done = t == x and s == P
-        x = t
-        P = s
-        if done:
-            break
-    return x, P
-
-
 def interpolated(x, table, at, values, slopes, size):
     """Cubic interpolation in a table: nodes from `at` on, values and slopes elsewhere in it; beyond them the ends."""
     low = 0

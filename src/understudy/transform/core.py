@@ -42,7 +42,7 @@ from understudy.errors import (
 from understudy.laws.law import Law
 from understudy.laws.uniforms import Uniforms, uniforms_from
 from understudy.models.gauss_markov import GaussMarkov, gauss_markov, innovations
-from understudy.models.model import Model, is_model
+from understudy.models.model import Model, is_model, skip_many
 from understudy.transform.kalman_pair import Pair, apply_sensors, start_sensors, white
 from understudy.transform.readings import (
     CausalMap,
@@ -57,6 +57,7 @@ from understudy.transform.readings import (
     deliver,
     finite_or_missing,
     one_reading,
+    same_runs,
     warn_incomplete,
 )
 
@@ -511,12 +512,12 @@ class Chain(Transformation):
         return tuple(after), z  # type: ignore[return-value]  # there is a link, and what it gave is no None
 
     def fresh(self, state: State, z: Array) -> tuple[State, Array]:
-        """One step in which all links but the last skip a reading, and the last is given the scores z (d,)."""
+        """Steps in which all links but the last skip readings, and the last is given the scores z (T, d)."""
         *before, last = zip(self.maps, self.checked(state), strict=True)
-        nothing = np.full((1, self.dim), np.nan)
+        nothing = np.full(z.shape, np.nan)
         after = [link.apply(part, nothing)[0] for link, part in before]
-        part, out = last[0].apply(last[1], z[None, :])
-        return (*after, part), np.asarray(out[0])
+        part, out = last[0].apply(last[1], z)
+        return (*after, part), out
 
     def apply(self, state: State, Y: Array, out: Array | None = None) -> tuple[State, Array]:
         """Through all links."""
@@ -554,18 +555,20 @@ class _Stepwise(CausalMap):
         """One reading; None or NaN is missing and stays so."""
         row = one_reading(y, self.dim)
         if finite_or_missing(row)[0]:
-            return self._skip(state), np.nan if self.dim == 1 else np.full(self.dim, np.nan)
+            return self._skip(state, 1), np.nan if self.dim == 1 else np.full(self.dim, np.nan)
         return self._guarded(0, state, row.item() if self.dim == 1 else row[0])
 
     def apply(self, state: State, Y: Array, out: Array | None = None) -> tuple[State, Array]:
         """A chunk (T, d)."""
         missing = finite_or_missing(Y)
         made = np.full(Y.shape, np.nan)
-        for k, row in enumerate(Y.ravel().tolist() if self.dim == 1 else Y):
-            if missing[k]:
-                state = self._skip(state)
-            else:
-                state, made[k] = self._guarded(k, state, row)
+        rows = Y.ravel().tolist() if self.dim == 1 else Y
+        for start, stop in same_runs(missing):
+            if missing[start]:
+                state = self._skip(state, stop - start)
+                continue
+            for k in range(start, stop):
+                state, made[k] = self._guarded(k, state, rows[k])
         return state, deliver(made, out)
 
     def _guarded(self, k: int, state: State, y: Numbers) -> tuple[State, Numbers]:
@@ -577,8 +580,8 @@ class _Stepwise(CausalMap):
     def _one(self, state: State, y: Numbers) -> tuple[State, Numbers]:
         raise NotImplementedError
 
-    def _skip(self, state: State) -> State:
-        return self.model.skip(state)  # type: ignore[no-any-return]  # a state, by its name
+    def _skip(self, state: State, count: int) -> State:
+        return skip_many(self.model, state, count)
 
 
 class Score(_Stepwise):
@@ -611,9 +614,9 @@ class RandomisedScore(_Stepwise):
         z = self.model.predict(inner).score(y, v.item() if self.dim == 1 else v)
         return (k + 1, self.model.update(inner, y)), _as_reading(z, self.dim)
 
-    def _skip(self, state: State) -> State:
+    def _skip(self, state: State, count: int) -> State:
         k, inner = split_count(state)
-        return k + 1, self.model.skip(inner)
+        return k + count, skip_many(self.model, inner, count)
 
 
 def split_count(state: State) -> tuple[int, State]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from itertools import pairwise
 
 import numpy as np
 
@@ -30,7 +29,15 @@ from understudy.transform.core import (
     split_count,
     transformation,
 )
-from understudy.transform.readings import CausalMap, Reading, State, Transformation, deliver, finite_or_missing
+from understudy.transform.readings import (
+    CausalMap,
+    Reading,
+    State,
+    Transformation,
+    deliver,
+    finite_or_missing,
+    same_runs,
+)
 
 
 def refill_of(models: Iterable[Model]) -> int | None:
@@ -109,10 +116,7 @@ class RestartingMap(Transformation):
         left, source, target, due = self._checked(state)
         missing = finite_or_missing(Y)
         made = np.full(Y.shape, np.nan)
-        cuts = [0, *(np.flatnonzero(missing[1:] != missing[:-1]) + 1).tolist(), len(Y)]
-        for start, stop in pairwise(cuts):
-            if start == stop:
-                continue
+        for start, stop in same_runs(missing):
             if missing[start]:
                 left = due = self.refill
                 source = _anew(self.source, source, stop - start)
@@ -132,9 +136,10 @@ class RestartingMap(Transformation):
         return _state(left, source, target, due), deliver(made, out)
 
     def fresh(self, state: State, z: Array) -> tuple[State, Array]:
-        """One step in which the source misses a reading and the target is given the scores z (d,)."""
+        """Steps in which the source misses readings and the target is given the scores z (T, d)."""
         _, source, target, _ = self._checked(state)
-        return self.colour((self.refill, _anew(self.source, source, 1), target), z)
+        target, out = self.target.apply(self._coloured(target), z)
+        return _state(self.refill, _anew(self.source, source, len(z)), target, self.refill), out
 
     def beyond(self, state: State, z: Array) -> tuple[State, Array]:
         """The same for a reading that came and is not taken: it has an output where it would have had one."""

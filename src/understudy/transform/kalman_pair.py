@@ -301,12 +301,13 @@ class Pair(Transformation):
         return tuple(state)
 
     def fresh(self, state: State, z: Array) -> tuple[State, Array]:
-        """One step in which the source skips a reading and the target is given scores z (d,): state, output (d,)."""
-        before, target_before = self._filtered(state)
-        target = self.target.model
-        y = np.reshape(target.predict(target_before).value(z.item() if self.dim == 1 else z), self.dim)
-        after = target.update(target_before, y.item() if self.dim == 1 else y)
-        return _joined(self.source.model.skip(before), after), y
+        """Steps in which the source skips readings and the target is given scores z (T, d): state, outputs (T, d)."""
+        before, after = self._filtered(state)
+        target, out = self.target.model, np.empty(z.shape)
+        for k, score in enumerate(z.ravel().tolist() if self.dim == 1 else z):
+            out[k] = y = target.predict(after).value(score)
+            after = target.update(after, y)
+        return _joined(self.source.model.skip_many(before, len(z)), after), out
 
     def leap(self, state: State, count: int) -> State | None:
         """The state after so many missing readings, in strides that double; None where the systems change with time.

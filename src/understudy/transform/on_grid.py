@@ -698,28 +698,13 @@ class NormalRows(Rows):
         out = np.full(given.shape, np.nan)
         for at, gap in _spans(_missing(given, 1)):
             if gap:
-                state = self.skip(state, at.stop - at.start)
+                state = self._linear.skip_many(state, at.stop - at.start)
                 continue
             found = piece(state, at)
             if found is None:
                 return None
             state, out[at] = found
         return state, out
-
-    def skip(self, state: Any, count: int) -> Any:
-        """The state after so many missing readings; where a step changes nothing, those after it do not either."""
-        k, mean, cov = state
-        A, b, Q, *_ = self._system
-        if self._n == 1:
-            x, P = kernels_rounded.skip_line(count, A.item(), b.item(), Q.item(), mean.item(), cov.item())
-            return Filtered(k + count, np.array([x]), np.array([[P]]))
-        for done in range(count):
-            x, P = A @ mean + b, A @ cov @ A.T + Q
-            same = done % 16 == 0 and bool((x == mean).all() and (cov == P).all())
-            mean, cov = x, P
-            if same:
-                break
-        return Filtered(k + count, mean, cov)
 
 
 def _numbered(path: list[Gain]) -> tuple[list[Gain], Index]:

@@ -364,6 +364,7 @@ class Whitening(CausalMap):
     ) -> CellState:
         """Scores of a block into the array `where`, which begins at the row beside it."""
         out, before = where
+        missing = np.asarray(np.isnan(Y).any(axis=1))
         alone: dict[int, Numbers] = {}
         k = 0
         while True:
@@ -372,9 +373,14 @@ class Whitening(CausalMap):
                 break
             if why == kernels_rounded.INFINITE:
                 raise infinite(before + k)
-            known, alone[k] = self._alone(known, Y[k], v[k], before + k)
-            room[0].reshape(len(Y), -1)[k] = np.nan
-            k += 1
+            last = k + 1
+            if missing[k]:
+                last = k + int(np.argmin(missing[k:])) if not missing[k:].all() else len(Y)
+                known = self._model.skip_many(known, last - k)
+            else:
+                known, alone[k] = self._alone(known, Y[k], v[k], before + k)
+            room[0].reshape(len(Y), -1)[k:last] = np.nan
+            k = last
         self._scores(room, v, out)
         for row, z in alone.items():
             out[row] = z
@@ -383,8 +389,6 @@ class Whitening(CausalMap):
     def _alone(self, known: CellState, y: Array, v: Array, row: int) -> tuple[CellState, Numbers]:
         """One reading by the methods of the model."""
         model = self._model
-        if np.isnan(y).any():
-            return model.skip(known), np.nan
         one, u = (float(y[0]), float(v[0])) if self.dim == 1 else (y, v)
         try:
             z = model.predict(known).score(one, u)

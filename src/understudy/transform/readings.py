@@ -24,8 +24,9 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -69,8 +70,18 @@ class Transformation(CausalMap):
     """A causal map from readings to readings, with a source that can skip while its target goes on."""
 
     def fresh(self, state: State, z: Array) -> tuple[State, Array]:
-        """One step in which the source skips a reading and the target is given the scores z (d,)."""
+        """Steps in which the source skips readings and the target is given the scores z (T, d)."""
         raise NotImplementedError
+
+
+def same_runs(mask: Mask) -> Iterator[tuple[int, int]]:
+    """First and end of the rows over which the mask does not change.
+
+    >>> list(same_runs(np.array([True, True, False, True])))
+    [(0, 2), (2, 3), (3, 4)]
+    """
+    cuts = [0, *(np.flatnonzero(mask[1:] != mask[:-1]) + 1).tolist(), len(mask)]
+    return pairwise(cuts if len(mask) else [])
 
 
 def deliver(made: Array, out: Array | None) -> Array:
