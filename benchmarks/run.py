@@ -31,6 +31,7 @@ SECTIONS = (
     "distortion",
     "laws",
     "models",
+    "grid",
     "streams",
     "files",
 )

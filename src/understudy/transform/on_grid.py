@@ -68,7 +68,7 @@ from understudy.transform.core import Emit, RandomisedScore, split_count
 from understudy.transform.readings import Reading, State, deliver, finite_or_missing, one_reading
 
 _PAIRS = np.array(NARROW_PAIRS).ravel()
-_BLOCK, _GUESS = 8192, 2048  # readings worked on, and guessed, at a time
+_BLOCK, _GUESS = 8192, 4096  # readings worked on, and guessed, at a time
 _DEEP = 1e-290  # tails below this are left to logarithms
 _HALF_LOG_2PI = 0.9189385332046727
 
