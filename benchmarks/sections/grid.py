@@ -32,9 +32,9 @@ def run(quick: bool) -> Section:
             "`Stream.apply` do it. The models are those that `us.fit` chooses for recordings of an office: an "
             "autoregression with Student-t noise, and one of four channels, whose noises are mixtures joined by a "
             "copula. Times are those of the processor.",
-            "A reading at a time: the methods of the models, which 0.1 asked for every reading (it was measured at 500 to "
-            "1,500 readings a second of one channel, and 139 of four, with other models). Both ways give the same bits; "
-            f"{_COMPARED} readings are compared here.",
+            "A reading at a time: the methods of the models, which 0.1 asked for every reading (it was measured at 500 "
+            "to 1,500 readings a second of one channel, and 139 of four, with other models). Both ways give the same "
+            f"bits; {_COMPARED} readings are compared here.",
             f"Gaps: {GAP:,} missing readings in a row, whitening and colouring.",
         ],
     )

@@ -678,7 +678,7 @@ class Fleet:
             rules[there[~fits]] = Rule.FORM
             if grid is not None:
                 Y = Y.copy()
-                Y[there[fits], i] = grid.rounded(Y[there[fits], i])
+                Y[there[fits], i] = grid.round(Y[there[fits], i])
         return Y
 
     def _sort(
