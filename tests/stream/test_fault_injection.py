@@ -10,16 +10,14 @@ By default each operation meets one kind of error and one torn disk; `UNDERSTUDY
 import os
 import shutil
 import sqlite3
-import tempfile
 import warnings
-from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 from stream_fault_layer import KINDS, Fault, FaultLayer, cuts, restore
-from stream_helpers import whole
+from stream_helpers import notes_of, table, whole
 
 import understudy as us
 from understudy.errors import LedgerError
@@ -142,20 +140,6 @@ def check(design, readings, session):
     assert table(path, "SELECT stream, epoch FROM charges ORDER BY 1, 2") == [(1, 0), (1, 1), (2, 0)]
 
 
-def table(path, query):
-    with closing(sqlite3.connect(path)) as db:
-        return db.execute(query).fetchall()
-
-
-@pytest.fixture(scope="module")
-def folder():
-    """Somewhere fast, where there is such a place: durability is worked out and not waited for."""
-    fast = Path("/dev/shm")  # noqa: S108  # a private folder is made in it
-    made = Path(tempfile.mkdtemp(dir=fast if fast.is_dir() and os.access(fast, os.W_OK) else None))
-    yield made
-    shutil.rmtree(made)
-
-
 def record(design, readings, folder):
     """An undisturbed run: its layer, its session, and where the notes of the rollback guard lie."""
     where = folder / "undisturbed"
@@ -165,11 +149,6 @@ def record(design, readings, folder):
         session = Session(design, readings, where, say=layer.say)
         session.play()
     return layer, session, notes_of(where)
-
-
-def notes_of(where):
-    """The notes of the rollback guard: their paths, by number."""
-    return {path.stat().st_ino: str(path) for path in (where / "guard").rglob("*") if path.is_file()}
 
 
 # Errors ---------------------------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -78,3 +80,13 @@ def in_child(work):
         text = said.read()
     os.waitpid(child, 0)
     return text
+
+
+def table(path, query):
+    with closing(sqlite3.connect(path)) as db:
+        return db.execute(query).fetchall()
+
+
+def notes_of(where):
+    """The notes of the rollback guard: their paths, by number."""
+    return {path.stat().st_ino: str(path) for path in (where / "guard").rglob("*") if path.is_file()}
