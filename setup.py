@@ -25,6 +25,8 @@ KERNELS = {
     "understudy.transform._kernels_rounded": [*FLAGS, "-fno-math-errno"],
     # short loops in functions that are given a dozen views of 200 bytes each: put together, none is copied
     "understudy.randomizer._kernels": [*FLAGS, *INLINE],
+    # loops over a few states, as in the transformation
+    "understudy.identify._kernels": [*FLAGS, "-fno-tree-vectorize"],
 }
 
 DIRECTIVES = {

@@ -232,33 +232,51 @@ def _student_channel(
     from scipy.optimize import minimize
 
     start = normal_regression(X, y[:, None], group, G, shared=shared, robust=True)
-    # in units of the data, so that all parameters are of size one
-    location, unit = X.mean(axis=0), np.where(X.std(axis=0) > 0.0, X.std(axis=0), 1.0)
     scale0 = np.sqrt(start.S[:, 0, 0])
     size = float(np.exp(np.log(scale0).mean()))
-    problem = Likelihood((X - location) / unit, y / size, group, G, shared, floor / size)
-    B0 = start.B[:, :, 0] * unit / size
-    c0 = (start.c[:, 0] + start.B[:, :, 0] @ location) / size
+    # coordinates in which the likelihood bends about equally in all directions: X less its mean in the group, times T
+    location = np.stack([X[group == g].mean(axis=0) for g in range(G)])
+    X = X - location[group]
+    weights = (size / scale0)[group, None]
+    T = _whitening([(weights * X)[mine] for mine in ([slice(None)] if shared else [group == g for g in range(G)])])
+    T = np.tile(T, (G, 1, 1)) if shared else T
+    problem = Likelihood(predict(X, T, group), y / size, group, G, shared, floor / size)
+    B0 = np.linalg.solve(T, start.B / size)[:, :, 0]
+    c0 = (start.c[:, 0] + np.einsum("gk,gk->g", start.B[:, :, 0], location)) / size
     tried = []
     for freedom, narrower in ((3.0, 0.7), (10.0, 0.9)):
         scale = np.maximum(scale0 / size * narrower, 1.5 * problem.floor)
         x = problem.pack(B0, c0, scale, np.full(G, freedom))
-        tried.append(minimize(problem.value, x, jac=True, method="L-BFGS-B", options={"maxiter": 500, "maxcor": 20}))
+        tried.append(minimize(problem.value, x, jac=True, method="L-BFGS-B", options=_OPTIONS))
     best = min(tried, key=lambda found: float(found.fun))
     B, c, scale, nu = problem.unpack(np.asarray(best.x))
-    B = B * size / unit
-    return B, c * size - B @ location, scale * size, nu, -len(y) * (float(best.fun) + math.log(size))
+    B = np.einsum("gij,gj->gi", T, B) * size
+    c = c * size - np.einsum("gk,gk->g", B, location)
+    return B, c, scale * size, nu, -len(y) * (float(best.fun) + math.log(size))
 
 
-class Likelihood(NamedTuple):
+_OPTIONS = {"maxiter": 500, "maxcor": 20, "ftol": 1e-11, "gtol": 1e-7}
+
+
+def _whitening(parts: list[Array]) -> Array:
+    """For each part (n, k) the matrix T (k, k) that makes X T uncorrelated with variance one; still columns stay."""
+    found = []
+    for X in parts:
+        M = X.T @ X / max(1, len(X))
+        unit = np.sqrt(np.where(np.diag(M) > 0.0, np.diag(M), 1.0))
+        values, V = np.linalg.eigh(M / np.outer(unit, unit))
+        values = np.where(values > 1e-12, values, 1.0)
+        found.append(V / np.sqrt(values) / unit[:, None])
+    return np.stack(found)
+
+
+class Likelihood:
     """Minus the mean log-likelihood of a regression with Student-t noise, and its gradient."""
 
-    X: Array
-    y: Array
-    group: Index
-    G: int
-    shared: bool
-    floor: float
+    def __init__(self, X: Array, y: Array, group: Index, G: int, shared: bool, floor: float) -> None:
+        self.rows = [(np.ascontiguousarray(X[group == g]), y[group == g]) for g in range(G)]
+        self.n, self.k = X.shape
+        self.G, self.shared, self.floor = G, shared, floor
 
     def pack(self, B: Array, c: Array, scale: Array, nu: Array) -> Array:
         """Parameters as one free vector."""
@@ -270,7 +288,7 @@ class Likelihood(NamedTuple):
         """The free vector as parameters."""
         from scipy.special import expit
 
-        G, k = self.G, self.X.shape[1]
+        G, k = self.G, self.k
         c, log_scale, logit = x[len(x) - 3 * G :].reshape(3, G)
         B = np.tile(x[:k], (G, 1)) if self.shared else x[: G * k].reshape(G, k)
         nu = LEAST_FREEDOM + (MOST_FREEDOM - LEAST_FREEDOM) * expit(logit)
@@ -280,27 +298,28 @@ class Likelihood(NamedTuple):
         """Value and gradient."""
         from scipy.special import digamma, gammaln
 
-        n, G, g = len(self.y), self.G, self.group
         B, c, scale, nu = self.unpack(x)
-        e = self.y - c[g] - np.einsum("ki,ki->k", self.X, B[g])
-        s, v = scale[g], nu[g]
-        r = np.square(e / s)
-        log1p = np.log1p(r / v)
-        # log p = lnGamma((v+1)/2) - lnGamma(v/2) - log(v pi)/2 - log s - (v+1)/2 log(1 + r/v)
+        # log p = lnGamma((v+1)/2) - lnGamma(v/2) - log(v pi)/2 - log s - (v+1)/2 log(1 + r/v),  r = (e / s)^2
         height = gammaln(0.5 * (nu + 1.0)) - gammaln(0.5 * nu) - 0.5 * np.log(nu * math.pi) - np.log(scale)
-        total = float(height[g].sum() - (0.5 * (v + 1.0) * log1p).sum())
-        weight = (v + 1.0) / (v + r)
-        de = weight * e / np.square(s)  # d log p / d prediction
-        ds = (weight * r - 1.0) / s
         slope = 0.5 * (digamma(0.5 * (nu + 1.0)) - digamma(0.5 * nu) - 1.0 / nu)
-        dv = slope[g] - 0.5 * log1p + 0.5 * weight * r / v
-        columns = [de, ds, dv, *(de * column for column in self.X.T)]
-        dc, dscale, dnu, *dB = (np.bincount(g, weights=column, minlength=G) for column in columns)
-        XB = np.reshape(dB, (-1, G)).T
+        total, grad_c, grad_scale, grad_nu, grad_B = 0.0, np.zeros(self.G), np.zeros(self.G), np.zeros(self.G), B.copy()
+        for g, (X, y) in enumerate(self.rows):
+            v, s = nu[g], scale[g]
+            e = y - c[g] - X @ B[g]
+            q = e * e
+            q *= 1.0 / (v * s * s)  # r / v
+            more = 1.0 + q
+            logs, e, q = float(np.log(more).sum()), e / more, float((q / more).sum())
+            total += len(y) * height[g] - 0.5 * (v + 1.0) * logs
+            factor = (v + 1.0) / (v * s * s)  # d log p / d prediction = (v+1) / (v + r) e / s^2
+            grad_B[g], grad_c[g] = factor * (e @ X), factor * e.sum()
+            grad_scale[g] = ((v + 1.0) * q - len(y)) / s
+            grad_nu[g] = len(y) * slope[g] - 0.5 * logs + 0.5 * (v + 1.0) / v * q
         share = (nu - LEAST_FREEDOM) / (MOST_FREEDOM - LEAST_FREEDOM)
-        dlogit = dnu * (MOST_FREEDOM - LEAST_FREEDOM) * share * (1.0 - share)
-        grad = [XB.sum(axis=0) if self.shared else XB.ravel(), dc, dscale * (scale - self.floor), dlogit]
-        return -total / n, -np.concatenate(grad) / n
+        grad_logit = grad_nu * (MOST_FREEDOM - LEAST_FREEDOM) * share * (1.0 - share)
+        free = grad_B.sum(axis=0) if self.shared else grad_B.ravel()
+        gradient = np.concatenate([free, grad_c, grad_scale * (scale - self.floor), grad_logit])
+        return -float(total) / self.n, -gradient / self.n
 
 
 # Autoregression with normal or Student-t noise ----------------------------------------------------
@@ -600,18 +619,58 @@ def _em(e: Array, k: int, tail: bool, floor: float) -> Shape:
         sd = np.geomspace(scale / 2.0, widest, k) if k > 1 else sd
     if tail:  # its place and width stay
         w = np.append(0.95 * w, 0.05)
-    found, last = Shape(w, mu, sd, (centre, 2.0 * scale) if tail else None), -np.inf
+    step = _Step(e - centre, 2.0 * scale if tail else None, floor)
+    # Each round makes two steps and goes on along their direction (Varadhan and Roland 2008); where that is no gain,
+    # it goes on from the second step instead.
+    here, last = np.concatenate([np.log(w), mu - centre, np.log(sd)]), -np.inf
     for _ in range(_ROUNDS):
-        logs = found.log_parts(e)
-        total = np.logaddexp.reduce(logs, axis=1)
-        now = float(total.mean())
+        one, now = step(here)
         if now - last < _SETTLED:
             break
-        last = now
-        r = np.exp(logs - total[:, None])
-        n = np.maximum(r.sum(axis=0), 1e-12)
-        r, size = r[:, :k], n[:k]
-        mu = (r * e[:, None]).sum(axis=0) / size
-        sd = np.maximum(np.sqrt((r * np.square(e[:, None] - mu)).sum(axis=0) / size), floor)
-        found = Shape(n / n.sum(), mu, sd, found.tail)
-    return found
+        two, last = step(one)
+        r, v = one - here, two - 2.0 * one + here
+        length = math.sqrt(float(r @ r) / max(float(v @ v), 1e-300))
+        here, ahead = two, here + 2.0 * length * r + length * length * v
+        if length > 1.0:
+            ahead[: len(w)] = np.maximum(ahead[: len(w)] - ahead[: len(w)].max(), -50.0)
+            ahead[-k:] = np.clip(ahead[-k:], math.log(floor), math.log(10.0 * widest))
+            after, height = step(ahead)
+            if height > last:
+                here, last = after, height
+    w, mu, sd = np.exp(here[: len(w)]), here[len(w) : -k] + centre, np.exp(here[-k:])
+    return Shape(w / w.sum(), mu, sd, (centre, 2.0 * scale) if tail else None)
+
+
+class _Step:
+    """A step of expectation and maximisation for numbers about zero; parameters are log-weights, means, log-widths."""
+
+    def __init__(self, e: Array, tail: float | None, floor: float) -> None:
+        self.e, self.squares, self.floor = e, e * e, floor
+        self.far = None
+        if tail is not None:
+            self.far = _LOG_T3 - math.log(tail) - 2.0 * np.log1p(self.squares / (tail * tail * _FREEDOM))
+
+    def __call__(self, x: Array) -> tuple[Array, float]:
+        """The parameters after the step, and the mean log-density before it."""
+        e, k = self.e, len(x) // 3
+        parts = len(x) - 2 * k
+        log_w, mu, log_sd = x[:parts], x[parts:-k], x[-k:]
+        log_w = log_w - np.log(np.exp(log_w).sum())
+        r = np.empty((parts, len(e)))
+        width = math.sqrt(0.5) * np.exp(-log_sd)[:, None]
+        np.multiply(width, e, out=r[:k])
+        r[:k] -= width * mu[:, None]
+        np.square(r[:k], out=r[:k])
+        np.subtract((log_w[:k] - log_sd - _HALF_LOG_2PI)[:, None], r[:k], out=r[:k])
+        if self.far is not None:
+            np.add(self.far, log_w[k], out=r[k])
+        top = r.max(axis=0)
+        r -= top
+        np.exp(r, out=r)
+        total = r.sum(axis=0)
+        height = float((np.log(total) + top).mean())
+        r /= total
+        n = np.maximum(r.sum(axis=1), 1e-12)
+        mu = r[:k] @ e / n[:k]
+        variance = np.maximum(r[:k] @ self.squares / n[:k] - mu * mu, self.floor**2)
+        return np.concatenate([np.log(n / n.sum()), mu, 0.5 * np.log(variance)]), height

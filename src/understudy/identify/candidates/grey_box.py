@@ -9,13 +9,12 @@ There is one state for each channel. The dynamics A are shared, so the state goe
 balance of a room: A is what ventilation leaves, b what people add. The offset b and the noise are free for each value;
 values with few readings share those of a neighbour, so rows are in groups.
 
-*Likelihood.* Given the readings, the states are jointly normal, and their precision L is block tridiagonal. A banded
-Cholesky factor of L gives everything at once, for all segments together:
+*Likelihood.* Given the readings, the states are jointly normal, and their precision is block tridiagonal. Elimination
+and substitution (`_kernels.smooth`) give everything at once, for all segments together:
 
-* the smoothed states xhat, L xhat = r;
+* the smoothed states xhat;
 * log p(y) = log p(xhat, y) - log p(xhat given y), where the second term is a determinant;
-* the covariances of neighbouring states, the entries of L^-1 inside the band. With G_k = L_{k+1,k} L_kk^-1 of the
-  factor, Sigma_kk = (L_kk L_kk')^-1 + G_k' Sigma_{k+1,k+1} G_k, linear in the unknown Sigma: a second banded system.
+* the covariances of neighbouring states, summed over the rows of a group.
 
 The gradient is the mean of the gradient of log p(x, y) under the smoothed law (Fisher's identity):
 d/dA = sum Q^-1 E[w_k x_{k-1}'], d/db = sum Q^-1 E[w_k], d/dQ = (sum Q^-1 E[w w'] Q^-1 - Q^-1) / 2. A test holds the
@@ -36,9 +35,10 @@ there, the noise has heavy tails, and the normal law describes the other 99 perc
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -56,9 +56,14 @@ from understudy.identify.candidates.autoregressive import (
 )
 from understudy.models.gauss_markov import GaussMarkov, spectral_radius
 from understudy.models.model import Model
+from understudy.transform.backend import integers, load_kernels
 
 if TYPE_CHECKING:
     from understudy.identify.history import History
+
+
+compiled, (kernels,) = load_kernels("understudy.identify", os.path.dirname(os.path.dirname(__file__)), ["_kernels"])
+view: Any = np.asarray if compiled else memoryview
 
 
 # The likelihood and its gradient ------------------------------------------------------------------
@@ -74,11 +79,13 @@ class Layout(NamedTuple):
     seen: Index
     """Rows with a reading."""
     Y: Array
-    """Their readings (d, n)."""
+    """Their readings (n, d)."""
     group: Index
     """(N,) which offset and noise each row has."""
     mean0: Array
     cov0: Array
+    nodes: tuple[Index, Index, Array]
+    """Of each node: its group (-1 before a segment), whether it has a reading, and the reading (0 without)."""
 
 
 class Parts(NamedTuple):
@@ -91,26 +98,29 @@ class Parts(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """The log-likelihood, and what the gradient is made of, row by row; rows come last."""
+    """The log-likelihood, and what the gradient is made of, summed over the rows of each group."""
 
     loglik: float
     w: Array
-    """(d, N) E[w_k]"""
+    """(G, d) E[w_k]"""
     ww: Array
-    """(d, d, N) E[w_k w_k']"""
+    """(G, d, d) E[w_k w_k']"""
     wx: Array
-    """(d, d, N) E[w_k x_{k-1}']"""
+    """(G, d, d) E[w_k x_{k-1}']"""
     vv: Array
-    """(d, n) E[v_k^2] of the rows with a reading"""
+    """(G, d) E[v_k^2] of the rows with a reading"""
 
 
 def layout(rows: Rows, which: Index, mean0: Array, cov0: Array) -> Layout:
     """The layout of these rows; `which` is the group of each value."""
-    opening = rows.opening
+    opening, group = rows.opening, which[rows.theta]
     node = np.arange(len(rows.Y)) + np.cumsum(opening)
     seen = np.flatnonzero(rows.used)
-    Y = np.ascontiguousarray(rows.Y[seen].T)
-    return Layout(node, node[opening] - 1, seen, Y, which[rows.theta], mean0, cov0)
+    n = len(node) + len(rows.starts)
+    groups_of, there, Y = np.full(n, -1), np.zeros(n, dtype=np.intp), np.zeros((n, rows.dim))
+    groups_of[node], there[node[seen]], Y[node[seen]] = group, 1, rows.Y[seen]
+    nodes = integers(groups_of), there, Y
+    return Layout(node, node[opening] - 1, seen, rows.Y[seen], group, mean0, cov0, nodes)
 
 
 def moments(parts: Parts, lay: Layout) -> Moments:
@@ -122,112 +132,44 @@ def moments(parts: Parts, lay: Layout) -> Moments:
     >>> round(moments(parts, layout(rows, np.array([0]), np.zeros(1), 4.0 * one)).loglik, 9)  # N(0, 0.25 * 4 + 1 + 1)
     -1.634911344
     """
-    from scipy.linalg import cho_solve_banded, cholesky_banded
-
-    A, Q, R, group = parts.A, parts.Q, parts.R, lay.group
-    d, n = len(A), len(group) + len(lay.zero)
-    node, before, zero = lay.node, lay.node - 1, lay.zero
-    seen, at = node[lay.seen], group[lay.seen]
-    b, precision = parts.b.T[:, group], (1.0 / R).T[:, at]
-    Qi = _inverses(Q)
-    start = np.linalg.solve(lay.cov0, np.eye(d))
-    # the precision of the states: blocks D on the diagonal, F below it; r the right-hand side
-    D, F, r = np.zeros((d, d, n)), np.zeros((d, d, n)), np.zeros((d, n))
-    D[:, :, node] = _spread(Qi, group)
-    D[:, :, before] += _spread(A.T @ Qi @ A, group)
-    F[:, :, before] = _spread(-Qi @ A, group)
-    D[:, :, zero] += start[:, :, None]
-    for i in range(d):
-        D[i, i, seen] += precision[i]
-    Qb = np.einsum("ijk,jk->ik", _spread(Qi, group), b)
-    r[:, node] = Qb
-    r[:, before] -= A.T @ Qb
-    r[:, zero] += (start @ lay.mean0)[:, None]
-    r[:, seen] += precision * lay.Y
-    factor = cholesky_banded(_band(D, F), overwrite_ab=True, lower=True, check_finite=False)
-    x = cho_solve_banded((factor, True), r.T.ravel(), check_finite=False).reshape(n, d).T
-    S, C = _covariances(factor, n, d)
-
-    w = x[:, node] - A @ x[:, before] - b
-    v = lay.Y - x[:, seen]
-    u = x[:, zero] - lay.mean0[:, None]
-    squares = np.einsum("ik,ijk,jk->", w, _spread(Qi, group), w) + np.sum(precision * v * v)
-    squares += np.einsum("ik,ij,jk->", u, start, u)
-    logs = np.bincount(group, minlength=len(Q)) @ np.linalg.slogdet(Q)[1]
-    logs += np.bincount(at, minlength=len(Q)) @ np.log(R).sum(axis=1)
-    logs += len(zero) * np.linalg.slogdet(lay.cov0)[1] + 2.0 * np.log(factor[0]).sum()
-    loglik = -0.5 * float(squares + logs + lay.Y.size * math.log(2.0 * math.pi))
-
+    A, b, Q, R = parts
+    (G, d), n = b.shape, len(lay.nodes[0])
+    group, at, zero = lay.group, lay.group[lay.seen], lay.zero
+    Qi, start = _inverses(Q), np.linalg.solve(lay.cov0, np.eye(d))
+    Qb = np.einsum("gij,gj->gi", Qi, b)
+    x, (own, before, cross), vv = np.empty((n, d)), np.zeros((3, G, d, d)), np.zeros((G, d))
+    given = (1.0 / R, Qi, A.T @ Qi @ A, Qi @ A, Qb, Qb @ A, start, start @ lay.mean0)
+    work = np.empty(2 * n * d * d + 3 * d * d)
+    which, there, Y = lay.nodes
+    log_det = kernels.smooth(
+        n, d, view(which), view(there), *(view(np.ascontiguousarray(part).reshape(-1)) for part in (Y, *given)),
+        *(view(part.reshape(-1)) for part in (x, own, before, cross, vv, work)),
+    )  # fmt: skip
+    if not math.isfinite(log_det):
+        raise np.linalg.LinAlgError("the precision of the states is not positive definite")
+    past = x[lay.node - 1]
+    w = x[lay.node] - past @ A.T - b[group]
+    v = lay.Y - x[lay.node[lay.seen]]
+    u = x[zero] - lay.mean0
+    rows = [np.flatnonzero(group == g) for g in range(G)]
+    W = [w[mine] for mine in rows]
+    ww, wx = np.stack([e.T @ e for e in W]), np.stack([e.T @ past[mine] for e, mine in zip(W, rows, strict=True)])
+    errors = np.stack([np.square(v[at == g]).sum(axis=0) for g in range(G)])
+    squares = float(np.einsum("gij,gji->", Qi, ww) + (errors / R).sum())
+    squares += float(np.einsum("ki,ij,kj->", u, start, u))
+    logs = float(np.bincount(group, minlength=G) @ np.linalg.slogdet(Q)[1])
+    logs += float(np.bincount(at, minlength=G) @ np.log(R).sum(axis=1))
+    logs += len(zero) * float(np.linalg.slogdet(lay.cov0)[1]) + log_det
+    loglik = -0.5 * (squares + logs + lay.Y.size * math.log(2.0 * math.pi))
     # cov(w_k, x_{k-1}) = cov(x_k, x_{k-1}) - A cov(x_{k-1})
-    cross = C[:, :, before]
-    cwx = cross - np.einsum("ij,jlk->ilk", A, S[:, :, before])
+    cwx = cross - A @ before
     # cov(w_k) = cov(x_k) - A cov(x_{k-1}, x_k) - cov(w_k, x_{k-1}) A'
-    cww = S[:, :, node] - np.einsum("ij,ljk->ilk", A, cross) - np.einsum("ijk,lj->ilk", cwx, A)
-    ww = w[:, None] * w[None, :] + cww
-    wx = w[:, None] * x[None, :, before] + cwx
-    vv = v * v + np.einsum("iik->ik", S)[:, seen]
-    return Moments(loglik, w, ww, wx, vv)
+    cww = own - A @ cross.transpose(0, 2, 1) - cwx @ A.T
+    return Moments(loglik, np.stack([e.sum(axis=0) for e in W]), ww + cww, wx + cwx, vv + errors)
 
 
 def _inverses(Q: Array) -> Array:
     return np.asarray(np.linalg.solve(Q, np.broadcast_to(np.eye(Q.shape[1]), Q.shape)), dtype=float)
-
-
-def _spread(matrices: Array, which: Index) -> Array:
-    """The matrix of each row, rows last."""
-    return np.ascontiguousarray(matrices.transpose(1, 2, 0))[:, :, which]
-
-
-def _band(D: Array, F: Array) -> Array:
-    """The band below the diagonal, as LAPACK wants it: entry (i, j) of the matrix stands at (i - j, j)."""
-    d, _, n = D.shape
-    band = np.zeros((n, d, 2 * d))
-    for i in range(d):
-        for j in range(d):
-            if i >= j:
-                band[:, j, i - j] += D[i, j]
-            band[:, j, d + i - j] += F[i, j]
-    return band.reshape(n * d, 2 * d).T
-
-
-def _covariances(factor: Array, n: int, d: int) -> tuple[Array, Array]:
-    """Sigma_kk and Sigma_{k+1,k} of every node, nodes last, from the banded factor."""
-    from scipy.linalg.lapack import dtbtrs
-
-    band = factor.T.reshape(n, d, 2 * d)
-    K, B = np.zeros((d, d, n)), np.zeros((d, d, n))
-    for i in range(d):
-        for j in range(d):
-            if i >= j:
-                K[i, j] = band[:, j, i - j]
-            B[i, j, :-1] = band[:-1, j, d + i - j]
-    inverse = _inverse(K)
-    G = np.einsum("ijk,jlk->ilk", B, inverse)
-    # vec Sigma_k - (G_k' (x) G_k') vec Sigma_{k+1} = vec (L_k L_k')^-1, an upper triangular band
-    m = d * d
-    M = np.einsum("cak,ebk->abcek", G, G).reshape(m, m, n)
-    kd = 2 * m - 1
-    upper = np.zeros((n, m, kd + 1))
-    for p in range(m):
-        for q in range(m):
-            upper[1:, q, kd - (m + q - p)] = -M[p, q, :-1]
-    right = np.einsum("jik,jlk->kil", inverse, inverse).reshape(-1, 1)
-    solved = dtbtrs(upper.reshape(n * m, kd + 1).T, right, uplo="U", diag="U", overwrite_b=1)[0]
-    S = np.ascontiguousarray(solved.reshape(n, d, d).transpose(1, 2, 0))
-    S = (S + S.transpose(1, 0, 2)) / 2.0
-    C = np.zeros((d, d, n))
-    C[:, :, :-1] = -np.einsum("ijk,jlk->ilk", S[:, :, 1:], G[:, :, :-1])
-    return S, C
-
-
-def _inverse(K: Array) -> Array:
-    """Inverses of lower triangular matrices (d, d, n), by forward substitution."""
-    X = np.zeros_like(K)
-    for i in range(len(K)):
-        X[i, i] = 1.0 / K[i, i]
-        for j in range(i):
-            X[i, j] = -np.einsum("lk,lk->k", K[i, j:i], X[j:i, j]) / K[i, i]
-    return X
 
 
 # Optimisation of the likelihood -------------------------------------------------------------------
@@ -287,25 +229,18 @@ def objective(x: Array, lay: Layout, shape: Shape) -> tuple[float, Array]:
     G, d = parts.b.shape
     found = moments(parts, lay)
     Qi = _inverses(Q)
-    dA = np.einsum("gij,gjk->ik", Qi, _sums(found.wx, lay.group, G))
-    db = np.einsum("gij,gj->gi", Qi, _sums(found.w, lay.group, G))
+    dA = np.einsum("gij,gjk->ik", Qi, found.wx)
+    db = np.einsum("gij,gj->gi", Qi, found.w)
     counts = np.bincount(lay.group, minlength=G)[:, None, None]
-    dQ = 0.5 * (Qi @ _sums(found.ww, lay.group, G) @ Qi - counts * Qi)
+    dQ = 0.5 * (Qi @ found.ww @ Qi - counts * Qi)
     # Q = L L' + floor: d/dL = 2 dQ L, and the diagonal of L is an exponential
     dL = 2.0 * dQ @ L
     diagonal = np.arange(d)
     dL[:, diagonal, diagonal] *= L[:, diagonal, diagonal]
     at = lay.group[lay.seen]
     seen = np.bincount(at, minlength=G)[:, None]
-    dR = 0.5 * (_sums(found.vv, at, G) / np.square(R) - seen / R) * (R - shape.floor)
+    dR = 0.5 * (found.vv / np.square(R) - seen / R) * (R - shape.floor)
     return -found.loglik / n, -_vector(shape, dA, db, dL, dR) / n
-
-
-def _sums(rows: Array, group: Index, G: int) -> Array:
-    """Sums within groups of rows that come last; groups come first."""
-    flat = rows.reshape(-1, rows.shape[-1])
-    out = np.stack([np.bincount(group, weights=row, minlength=G) for row in flat], axis=1)
-    return np.asarray(out.reshape(G, *rows.shape[:-1]), dtype=float)
 
 
 def maximise(lay: Layout, shape: Shape, starts: list[Parts], steps: Array | None = None) -> tuple[Parts, Array]:
@@ -364,7 +299,7 @@ def _steps(parts: Parts, lay: Layout, shape: Shape) -> Array:
     G, d = parts.b.shape
     nA = shape.sizes[0]
     T = np.eye(sum(shape.sizes))
-    u = np.concatenate([lay.Y.T, np.eye(G)[lay.group[lay.seen]]], axis=1)
+    u = np.concatenate([lay.Y, np.eye(G)[lay.group[lay.seen]]], axis=1)
     M = u.T @ u / len(u) + 1e-8 * np.eye(d + G)
     sd = np.sqrt(np.einsum("gii->gi", parts.Q).mean(axis=0))
     part = np.arange(0 if nA else d, d + G)
