@@ -47,7 +47,7 @@ def invert(M, P, o, d, K):
 
 
 def smooth(n, d, group, seen, Y, precision, Qi, AQA, QA, Qb, AQb, first, mean, x, own, before, cross, variance, work):
-    """Smoothed means x (n, d); sums of covariances of each group; returns the logarithm of the determinant, or infinity.
+    """Smoothed means x (n, d) and sums of covariances of each group; returns the log-determinant, or infinity.
 
     `group` is that of the row of a node, -1 at the node before a segment; `seen` whether the row has a reading. For
     each group: Q^-1, A'Q^-1 A, Q^-1 A, Q^-1 b and A'Q^-1 b, and the precision of the readings; `first` and `mean` are

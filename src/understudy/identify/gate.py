@@ -80,58 +80,83 @@ def detect_private_value(scores: Scores, tested: list[int], rng: np.random.Gener
     ok = scores.there & (label >= 0)
     # the parity of the block of time
     parity = np.where(ok, (np.cumsum(ok) - 1) * _BLOCKS // max(1, int(ok.sum())), 0) % 2
-    missing = np.isnan(scores.z)
-
-    def accuracy_of(z: Array, window: int) -> float | None:
-        return _accuracy(_features(z, scores.first, window), label, ok, parity, len(tested))
-
-    found = []
+    halves = [_Half.of(label, ok & (parity == side), ok & (parity != side), len(tested)) for side in (0, 1)]
+    if any((half.count < 2).any() for half in halves) or (sum(half.total for half in halves) == 0).any():
+        return []  # a value that is not in both halves
+    missing, found = np.isnan(scores.z), []
     for window in WINDOWS:
-        accuracy = accuracy_of(scores.z, window)
-        if accuracy is None:
-            continue
-        fresh = (np.where(missing, np.nan, rng.standard_normal(missing.shape)) for _ in range(_SIMULATIONS))
-        null = np.array([accuracy_of(z, window) for z in fresh], dtype=float)
+        features = _Features(missing, scores.first, window)
+        accuracy = _accuracy(features(np.where(missing, 0.0, scores.z)), halves)
+        fresh = (np.where(missing, 0.0, rng.standard_normal(missing.shape)) for _ in range(_SIMULATIONS))
+        null = np.array([_accuracy(features(z), halves) for z in fresh])
         mean, sd = float(null.mean()), float(null.std(ddof=1))
         p = float(norm.sf((accuracy - mean) / max(sd, 1e-12)))
         found.append(Detection(window, accuracy, mean, sd, p))
     return found
 
 
-def _features(z: Array, first: Ints, window: int) -> Array:
-    """Means over the last `window` rows of the same segment of: score, its square, product with the one before."""
-    rows = np.arange(len(z))
-    before = np.full_like(z, np.nan)
-    before[1:] = z[:-1]
-    before[first == rows] = np.nan
-    raw = np.concatenate([z, np.square(z) - 1.0, z * before], axis=1)
-    if window == 1:
-        return np.asarray(np.nan_to_num(raw))
-    total, count = (
-        np.concatenate([np.zeros((1, raw.shape[1])), x.cumsum(axis=0)]) for x in (np.nan_to_num(raw), ~np.isnan(raw))
-    )
-    start = np.maximum(rows + 1 - window, first)
-    return np.asarray((total[rows + 1] - total[start]) / np.maximum(1.0, count[rows + 1] - count[start]))
+class _Features:
+    """Means over the last `window` rows of the same segment of: score, its square, product with the one before.
+
+    Only what is there counts; where it is does not depend on the scores.
+    """
+
+    def __init__(self, missing: Mask, first: Ints, window: int) -> None:
+        rows = np.arange(len(missing))
+        lone = np.ones_like(missing)
+        lone[1:] = missing[:-1]
+        lone[first == rows] = True
+        self.window, self.there, self.pair = window, ~missing, ~(missing | lone)
+        self.start = np.maximum(rows + 1 - window, first)
+        count = np.concatenate([self.there, self.there, self.pair], axis=1).cumsum(axis=0)
+        count = np.concatenate([np.zeros((1, count.shape[1])), count])
+        self.count = np.maximum(1.0, count[1:] - count[self.start])
+
+    def __call__(self, z: Array) -> Array:
+        """The features (N, 3 d) of scores (N, d) that are 0 where they are missing."""
+        d = z.shape[1]
+        raw = np.zeros((len(z) + 1, 3 * d))
+        raw[1:, :d] = z
+        raw[1:, d : 2 * d] = (z * z - 1.0) * self.there
+        raw[2:, 2 * d :] = (z[1:] * z[:-1]) * self.pair[1:]
+        if self.window == 1:
+            return raw[1:]
+        total = raw.cumsum(axis=0)
+        return np.asarray((total[1:] - total[self.start]) / self.count)
 
 
-def _accuracy(features: Array, label: Index, ok: Mask, parity: Index, classes: int) -> float | None:
-    """Balanced accuracy on blocks that were not trained on; None where a value is not in both halves."""
-    right, total = np.zeros(classes), np.zeros(classes)
-    for side in (0, 1):
-        train, test = ok & (parity == side), ok & (parity != side)
-        count = np.bincount(label[train], minlength=classes)
-        if (count < 2).any():
-            return None
+class _Half(NamedTuple):
+    """One half of the blocks to train on, the other to test on; `count` and `total` by value."""
+
+    train: Index
+    member: Array
+    """(n, classes) which value each training row has."""
+    count: Array
+    test: Index
+    label: Index
+    total: Array
+
+    @staticmethod
+    def of(label: Index, train: Mask, test: Mask, classes: int) -> _Half:
+        """The rows of these masks."""
+        count, total = (np.bincount(label[mask], minlength=classes) for mask in (train, test))
+        member = np.eye(classes)[label[train]]
+        return _Half(np.flatnonzero(train), member, count, np.flatnonzero(test), label[test], total)
+
+
+def _accuracy(features: Array, halves: list[_Half]) -> float:
+    """Balanced accuracy on blocks that were not trained on."""
+    right = np.zeros(len(halves[0].count))
+    for train, member, count, test, label, _ in halves:
         # a linear discriminant with all values equally likely, which is what balanced accuracy asks for
-        X, labels = features[train], label[train]
-        means = np.stack([np.bincount(labels, X[:, j], classes) / count for j in range(X.shape[1])], axis=1)
-        spread = np.cov((X - means[labels]).T).reshape(X.shape[1], X.shape[1])
+        X = features[train]
+        means = member.T @ X / count[:, None]
+        E = X - member @ means
+        spread = E.T @ E / (len(X) - 1)
         weights = np.linalg.solve(spread + 1e-9 * np.eye(len(spread)), means.T)
         judged = features[test] @ weights - 0.5 * np.einsum("ij,ji->i", means, weights)
-        guess = judged.argmax(axis=1)
-        right += np.bincount(label[test][guess == label[test]], minlength=classes)
-        total += np.bincount(label[test], minlength=classes)
-    return None if (total == 0).any() else float((right / total).mean())
+        right += np.bincount(label[judged.argmax(axis=1) == label], minlength=len(count))
+    return float((right / sum(half.total for half in halves)).mean())
 
 
 # The tests, and their verdicts --------------------------------------------------------------------

@@ -241,7 +241,7 @@ def _student_channel(
     T = _whitening([(weights * X)[mine] for mine in ([slice(None)] if shared else [group == g for g in range(G)])])
     T = np.tile(T, (G, 1, 1)) if shared else T
     problem = Likelihood(predict(X, T, group), y / size, group, G, shared, floor / size)
-    B0 = np.linalg.solve(T, start.B / size)[:, :, 0]
+    B0 = np.asarray(np.linalg.solve(T, start.B / size)[:, :, 0], dtype=float)
     c0 = (start.c[:, 0] + np.einsum("gk,gk->g", start.B[:, :, 0], location)) / size
     tried = []
     for freedom, narrower in ((3.0, 0.7), (10.0, 0.9)):
@@ -483,7 +483,7 @@ def by_value(array: Array) -> Any:
 
 _MOST_PARTS = 6
 _BLOCKS = 10
-_ROUNDS, _SETTLED = 200, 1e-6
+_ROUNDS, _SETTLED = 70, 1e-6
 _NARROWEST = 1e-3  # of the spread of the innovations: a part that is narrower is a spike
 _FREEDOM = 3.0  # of the Student-t part for what is far out
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
@@ -620,23 +620,23 @@ def _em(e: Array, k: int, tail: bool, floor: float) -> Shape:
     if tail:  # its place and width stay
         w = np.append(0.95 * w, 0.05)
     step = _Step(e - centre, 2.0 * scale if tail else None, floor)
-    # Each round makes two steps and goes on along their direction (Varadhan and Roland 2008); where that is no gain,
-    # it goes on from the second step instead.
+    # A round makes two steps and goes on along their direction (Varadhan and Roland 2008), or where that is no gain
+    # from the second step. It ends where a round gains no more than three steps that settle.
     here, last = np.concatenate([np.log(w), mu - centre, np.log(sd)]), -np.inf
     for _ in range(_ROUNDS):
         one, now = step(here)
-        if now - last < _SETTLED:
+        if now - last < 3.0 * _SETTLED:
             break
-        two, last = step(one)
+        last = now
+        two, height = step(one)
         r, v = one - here, two - 2.0 * one + here
         length = math.sqrt(float(r @ r) / max(float(v @ v), 1e-300))
         here, ahead = two, here + 2.0 * length * r + length * length * v
         if length > 1.0:
             ahead[: len(w)] = np.maximum(ahead[: len(w)] - ahead[: len(w)].max(), -50.0)
             ahead[-k:] = np.clip(ahead[-k:], math.log(floor), math.log(10.0 * widest))
-            after, height = step(ahead)
-            if height > last:
-                here, last = after, height
+            after, beyond = step(ahead)
+            here = after if beyond > height else two
     w, mu, sd = np.exp(here[: len(w)]), here[len(w) : -k] + centre, np.exp(here[-k:])
     return Shape(w / w.sum(), mu, sd, (centre, 2.0 * scale) if tail else None)
 

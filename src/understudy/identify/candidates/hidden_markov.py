@@ -128,7 +128,7 @@ def expectation_step(chain: Chain, rows: Rows, group: Index) -> Expectation:
     gamma /= gamma.sum(axis=1, keepdims=True)
     # Pr(s_k = i, s_{k+1} = j) = filtered_k(i) A_ij B_{k+1}(j) beta_{k+1}(j) / their sum
     later = (B * back)[1:]
-    norm = np.einsum("ki,ij,kj->k", filtered[:-1], chain.A, later)
+    norm = np.einsum("kj,kj->k", filtered[:-1] @ chain.A, later)
     share = np.where(rows.opening[1:], 0.0, 1.0 / norm)
     moves = chain.A * (filtered[:-1].T @ (later * share[:, None]))
     return Expectation(loglik, gamma, moves, gamma[rows.starts].sum(axis=0))
