@@ -1742,3 +1742,31 @@ def grid_words(facts: Mapping[str, Any], fewest: int) -> str:
     if ends:
         said.append(f"readings pile up at the {' and the '.join(ends)} value: clipped?")
     return "; ".join(said)
+
+
+# Rows of many rooms -----------------------------------------------------------------------------------
+
+_REFUSALS = {
+    "range": "the filter would have left the range of numbers",
+    "coarse": "64 readings in a row lie on a coarse grid, where the design declares full doubles",
+    "unknown_room": "more rooms than are admitted",
+    "unknown_value": "a private value that the design does not have",
+    "untold": "no private value is known for the room yet",
+    "duplicate": "another row has filled the slot",
+    "late": "the time comes before one that was recorded",
+    "infinite": "the reading is infinite",
+    "off_cadence": "the time is too far from a slot",
+    "budget": "the budget of the room is spent",
+    "form": "not of the form that the design declares",
+    "gap": "no law across the missing readings",
+    "model": "the model of the room gave an error",
+}
+
+
+def refused_rows(counts: dict[str, int]) -> str:
+    """Why rows of many rooms have no output.
+
+    >>> refused_rows({"late": 3, "budget": 1})
+    'rows without an output: 3 (the time comes before one that was recorded), 1 (the budget of the room is spent)'
+    """
+    return "rows without an output: " + ", ".join(f"{count} ({_REFUSALS[rule]})" for rule, count in counts.items())

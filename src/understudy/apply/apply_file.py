@@ -17,6 +17,10 @@ written as empty readings. The summary counts them.
 **Interrupted runs.** With a ledger, the same file again gives the same file: draws are recorded before anything is
 written, and a run that was interrupted is replayed from its beginning.
 
+**Many rooms.** With `rooms`, a column says of which room each row is; rooms may be interleaved in any way. All draws
+follow from a master key, the ledger holds the rooms as a fleet, and the whole file is recorded at once, before it gets
+its name: a run that was interrupted has recorded nothing, and the same file again gives the same file.
+
 Output appears under its name when it is whole, and not before (`understudy._paths`). The summary says counts, places of
 bad rows and charges: no reading, no value, no distortion.
 """
@@ -59,7 +63,11 @@ from understudy.apply.segments import (
 )
 from understudy.errors import ConfigurationError, ReadingError, StoredFileError, UnderstudyWarning
 from understudy.identify.history import Bins
+from understudy.stream.engine import WITHHOLD
+from understudy.stream.fleet import Fleet, FleetRun, Rule
 from understudy.stream.ledger import Ledger
+from understudy.stream.ledger_file import digest
+from understudy.stream.randomness import MasterKey
 from understudy.tables.columns import Column, Layout, NumberFormat, batches
 from understudy.tables.delimited import MARK
 from understudy.tables.table import Source, Writer, format_of, make_writer, title
@@ -70,6 +78,7 @@ from understudy.tables.times import SECOND, Kind
 
 FEW = 20
 """Bad rows that are named."""
+_FIRST_ROWS = 1024  # that a run is named after
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +183,11 @@ class Work:
 
     def __repr__(self) -> str:
         return f"Work({self.rows} rows)"
+
+    @property
+    def notes(self) -> list[str]:
+        """What is to be said of rows that have no output."""
+        return []
 
     def _marked(self, mark: Plain) -> Plain:
         """The mark of a stream, which does not know of the gate, with what that found."""
@@ -345,6 +359,81 @@ class Work:
             self._player = None
 
 
+class RoomWork(Work):
+    """The work on a file of many rooms, whose readings go to a fleet; everything is recorded by `finish`."""
+
+    def __init__(self, terms: Terms, skip: bool, name: str, fleet: Fleet) -> None:
+        super().__init__(terms, skip, name)
+        self._fleet, self._met = fleet, np.zeros(len(Rule), dtype=np.int64)
+        self._run: FleetRun | None = None
+        self.mark = self._marked(fleet.mark)
+
+    @property
+    def counts(self) -> Plain:
+        """What the summary says of it."""
+        run = self._run
+        found = {**super().counts, "segments": len(self._fleet)}
+        return found if run is None else {**found, "draws": run.draws, "nats": run.nats}
+
+    def check(self, batch: Batch) -> Batch:
+        """The batch; raises at the first fault unless they are skipped. Times are in order within a room only."""
+        for i in [i for i, room in enumerate(batch.segments or []) if not room]:
+            batch.faults.setdefault(i, (self.bound.segment[0], "is empty; each row needs a room"))
+        self._check_kind(batch)
+        if batch.faults:
+            self._report(batch)
+        return batch
+
+    def disguised(self, batch: Batch) -> Array:
+        """The outputs of all rows, NaN where there is none."""
+        out, bad = np.full(batch.Y.shape, np.nan), sorted(batch.faults)
+        Y = batch.Y.copy() if bad else batch.Y
+        Y[bad] = np.nan
+        missing = np.asarray(np.isnan(Y).any(axis=1))
+        rooms, times, cadence = batch.segments or [], batch.times, self._fleet.cadence
+        placed = np.array([bool(room) for room in rooms])
+        if batch.unplaced is not None:
+            placed &= ~batch.unplaced
+        which = np.flatnonzero(placed)
+        if times is None or cadence is None or batch.theta is None:
+            raise ReadingError(f"{self._name}: rows of many rooms need a time and a private value")
+        rows = Readings(Y[which], times[which], batch.theta[which], batch.lines[which])
+        ready = prepare(self.bound, rows, None if batch.inputs is None else batch.inputs[which])
+        self.moved += ready.moved
+        named = [rooms[i] for i in which.tolist()]
+        if self._run is None:
+            first = (
+                f"{named[:_FIRST_ROWS]} {times[which][:_FIRST_ROWS].tolist()} {ready.readings.Y[:_FIRST_ROWS].tolist()}"
+            )
+            self._run = self._fleet.run(self.terms.run or f"file:{digest(first)}")
+        given = np.ascontiguousarray(ready.readings.Y)
+        found = self._run.outcome(
+            named, times[which].view("datetime64[ns]"), given, batch.theta[which].astype(np.int64)
+        )
+        self._met += np.bincount(found.rules, minlength=len(Rule))
+        out[which] = ready.back(found.outputs, rows.Y, self.terms.design.release)
+        slots = cadence.time(cadence.slots_of(times[which]))
+        off = np.flatnonzero(slots != times[which])
+        self._moved_times = dict(zip(which[off].tolist(), slots[off].tolist(), strict=True))
+        self.rows += len(batch)
+        self._missing += int(missing.sum()) - len(bad)
+        return out
+
+    def finish(self) -> None:
+        """Record the whole file."""
+        if self._run is not None:
+            self._run.finish()
+            self._replayed = self.rows if self._run.replayed else 0
+
+    @property
+    def notes(self) -> list[str]:
+        """Why rows have no output."""
+        met = {
+            rule: int(count) for rule, count in zip(Rule, self._met, strict=True) if count and rule is not Rule.TAKEN
+        }
+        return [text.refused_rows({rule.name.lower(): count for rule, count in met.items()})] if met else []
+
+
 # The file that is written: under its name when it is whole, and not before (see `understudy._paths`) ---
 
 
@@ -448,6 +537,9 @@ def apply_file(
     ledger: Ledger | Path | None = None,
     name: str = "stream",
     room: str | None = None,
+    rooms: str | None = None,
+    key: MasterKey | Path | None = None,
+    rooms_at_most: int = 10_000,
     epoch: int | dt.timedelta | None = None,
     run: str | None = None,
     abandon: bool = False,
@@ -474,6 +566,10 @@ def apply_file(
     `run` names the run in the ledger, else its first rows do; `abandon` gives up another one that was interrupted.
     Each segment is a sequence of its own that begins anew, with a draw that is charged; its rows stand together.
 
+    `rooms` is a column with the name of a room in each row, for a file of many rooms; it leaves with the time. They
+    need a `ledger`, a `key` (a `MasterKey`, or where `MasterKey.read` finds one), times and a period; at most
+    `rooms_at_most` rooms are admitted.
+
     Outputs lie on the lattice of the design, and are written with as many decimals as tell its values apart, or with
     `decimals`; nothing about their form is learned from the file.
 
@@ -498,7 +594,9 @@ def apply_file(
     if on_error not in ("stop", "skip"):
         raise ConfigurationError(f"on_error = {on_error!r}; it must be 'stop' or 'skip'")
     notes = _gate(design, accept_misfit)
-    bound = bind(design, reading, private, time, segment, keep, period)
+    bound = bind(design, reading, private, time, segment if rooms is None else rooms, keep, period)
+    if rooms is not None:
+        _check_rooms(bound, segment, ledger, key)
     forms = forms_of(design, decimals)
     kinds = (
         format_of(source, format),
@@ -512,6 +610,8 @@ def apply_file(
             UnderstudyWarning,
             stacklevel=2,
         )
+    if rooms is not None:
+        bound = replace(bound, keep=tuple(dict.fromkeys((rooms, *bound.keep))))
     start = clock.perf_counter()
     opened = ledger if ledger is None or isinstance(ledger, Ledger) else Ledger(ledger)
     try:
@@ -522,6 +622,9 @@ def apply_file(
         with Source(source, kinds[0], delimiter) as file, Target(target, kinds[1]) as made:
             bound.check(file.reader.names, file.name)
             work = Work(terms, on_error == "skip", file.name)
+            if rooms is not None and opened is not None and key is not None:
+                fleet = _fleet(terms, opened, key, rooms_at_most)
+                work = RoomWork(terms, on_error == "skip", file.name, fleet)
             layout = _layout(bound, forms, file, kinds[1], notes)
             _through(work, file, made, layout, delimiter, progress, notes)
     finally:
@@ -530,6 +633,36 @@ def apply_file(
     return Summary(
         source=file.name, target="standard output" if made.standard else title(target), columns=layout.names,
         seconds=clock.perf_counter() - start, notes=tuple(notes), **work.counts,
+    )  # fmt: skip
+
+
+def _check_rooms(
+    bound: Binding, segment: str | Sequence[str] | None, ledger: Ledger | Path | None, key: MasterKey | Path | None
+) -> None:
+    """Refuse what a file of many rooms cannot have, or lacks."""
+    lacking = [
+        what
+        for what, given in (("a ledger", ledger), ("a master key", key), ("a time column", bound.time))
+        if given is None
+    ]
+    lacking += ["a period"] * (bound.period is None) + ["a private column"] * (bound.private is None)
+    if lacking:
+        raise ConfigurationError(f"rooms = {bound.segment[0]!r}; a file of many rooms needs {', '.join(lacking)} too")
+    if segment or bound.resampling is not None:
+        raise ConfigurationError(
+            "a file of many rooms has no segments, and its family must be of the readings themselves (not of their "
+            "means over a period)"
+        )
+
+
+def _fleet(terms: Terms, ledger: Ledger, key: MasterKey | Path, most: int) -> Fleet:
+    """The fleet of a file of many rooms."""
+    found = key if isinstance(key, MasterKey) else MasterKey.read(key)
+    period = dt.timedelta(microseconds=(terms.bound.period or 0) / 1000)
+    name = "fleet" if terms.name == "stream" else terms.name
+    gaps = None if terms.refill is None else WITHHOLD
+    return Fleet(
+        terms.design, ledger, name, key=found, admit=most, epoch=terms.clock, period=period, gaps=gaps
     )  # fmt: skip
 
 
@@ -560,7 +693,7 @@ def _through(
     if writer is None:
         raise ReadingError(f"{file.name} has no rows; there is nothing to disguise")
     work.finish()
-    notes += _notes_of(work)
+    notes += [*_notes_of(work), *work.notes]
     with target.faults():
         writer.close()
     meta = None

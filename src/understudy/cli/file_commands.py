@@ -339,8 +339,9 @@ def disguise_file(design: AnyDesign, source: str, target: str, how: ApplyOptions
         design = with_estimation(design)
     check_ledger(design, how)
     rest = _typed_options(
-        how, "private", "time", "segment", "keep", "ledger", "name", "abandon", "accept_misfit", "period"
+        how, "private", "time", "segment", "keep", "ledger", "name", "abandon", "accept_misfit", "period", "key"
     )
+    rest |= {"rooms": how.room, "rooms_at_most": how.rooms_at_most}
     rest |= _typed_options(how.table, "delimiter")
     rest |= {"reading": how.readings or None, "format": how.table.file_format, "decimals": how.decimals}
     rest["epoch"] = None if how.epoch is None else span("--epoch", how.epoch)

@@ -233,6 +233,15 @@ class ApplyOptions:
     name: Annotated[str | None, option("NAME", "The name of the stream in the ledger (default: stream).")] = None
     readings: OtherReadings = None
     segment: Segment = None
+    room: Annotated[
+        str | None,
+        option("COLUMN", "Many rooms in one file: the column with the room of a row. Needs --key.", "--room"),
+    ] = None
+    key: Annotated[
+        str | None,
+        option("KEY", "The master key of many rooms: a file, env:NAME, credential:NAME or 'command:...'.", "--key"),
+    ] = None
+    rooms_at_most: Annotated[int, option("COUNT", "So many rooms are admitted with --room.", min=1)] = 10_000
     period: Annotated[str | None, option("TIME", "The time from row to row, where the design has none.")] = None
     decimals: Annotated[
         int | None, option("COUNT", "Write so many decimals (default: as the design has it).", min=0)

@@ -99,6 +99,10 @@ class Cadence(NamedTuple):
             )
         return np.asarray(found)
 
+    def slots_of(self, times: Ints) -> Ints:
+        """The nearest slot of each time, however far it is."""
+        return np.asarray((times - (self.origin or 0) + self.period // 2) // self.period)
+
     def slot(self, time: int) -> int:
         """The slot of one time that was accepted before."""
         return (time - (self.origin or 0) + self.period // 2) // self.period

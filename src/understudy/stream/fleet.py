@@ -257,7 +257,7 @@ class _Columns:
         filters = np.frombuffer(content, "<f8", len(self.filters) * count, at)
         if at + filters.nbytes != end:
             raise ValueError("length")
-        self.filters[:, first:stop] = filters.reshape(-1, count)
+        self.filters[:, first:stop] = filters.reshape(len(self.filters), count)
 
 
 # A batch of readings, those of each room in a row -----------------------------------------------------
@@ -412,7 +412,7 @@ class Fleet:
             raise ConfigurationError("this design estimates the private value; a fleet is given it with the readings")
         policy, self._clock = base.policy, Clock(options.get("epoch"))
         self.dim = policy.source(0).dim
-        self._cadence = base.cadence
+        self.cadence = base.cadence
         models = [
             *(policy.source(i) for i in range(len(policy.values))),
             *(policy.target(j) for j in range(len(policy.pseudo))),
@@ -498,8 +498,7 @@ class Fleet:
             def work(db: sqlite3.Connection) -> None:
                 for bucket in buckets:
                     lo, hi = bucket * BUCKET, min((bucket + 1) * BUCKET, len(names))
-                    text = json.dumps(names[lo:hi])
-                    _put_bucket(db, self._id, -1 - bucket, 0, f"{text}{digest(text)}".encode())
+                    self.put_names(db, bucket, names)
                     _put_bucket(db, self._id, bucket, self.serial, columns.pack(lo, hi))
 
             ledger.transact(work)
@@ -508,6 +507,11 @@ class Fleet:
             self._columns.add(len(new))
         self._names += new
         self._numbers |= {room: first + i for i, room in enumerate(new)}
+
+    def put_names(self, db: sqlite3.Connection, bucket: int, names: list[str] | None = None) -> None:
+        """Record the names of the rooms of a bucket, within a transaction."""
+        text = json.dumps((self._names if names is None else names)[bucket * BUCKET : (bucket + 1) * BUCKET])
+        _put_bucket(db, self._id, -1 - bucket, 0, f"{text}{digest(text)}".encode())
 
     # Readings -----------------------------------------------------------------------------------------
 
@@ -536,9 +540,17 @@ class Fleet:
         return self.outcome(rooms, keys, Y, theta).outputs
 
     def outcome(
-        self, rooms: Sequence[str] | Ints, keys: Iterable[Any] | NDArray[Any], Y: ArrayLike, theta: Any = None
+        self,
+        rooms: Sequence[str] | Ints,
+        keys: Iterable[Any] | NDArray[Any],
+        Y: ArrayLike,
+        theta: Any = None,
+        source: Ints | None = None,
     ) -> Outcome:
-        """What `apply` gives, with the rule that each reading met."""
+        """What `apply` gives, with the rule that each reading met.
+
+        `source` (R,) may stand for `theta`: private values by position, -1 where the room has the one of before.
+        """
         if self._stale and isinstance(self._store, _Table):
             self._set_up(self.options)
             self._open(self._store)
@@ -546,7 +558,7 @@ class Fleet:
         rules = np.zeros(count, dtype=np.int8)
         number = self._find_rooms(rooms, count)
         key = self._find_keys(keys, count)
-        source = self._find_values(theta, count)
+        source = self._find_values(theta, count) if source is None else self._check_positions(source, count)
         if count and source.min() == _UNKNOWN:
             rules[source == _UNKNOWN] = Rule.UNKNOWN_VALUE
         if not np.isfinite(readings.sum()):
@@ -649,6 +661,13 @@ class Fleet:
             raise ReadingError(f"theta has the shape {found.shape}; it must be one value, or one for each of {count}")
         return found
 
+    def _check_positions(self, source: Ints, count: int) -> Ints:
+        found = np.asarray(source, dtype=np.int64)
+        if found.shape != (count,):
+            raise ReadingError(f"source has the shape {found.shape}; it must hold a position for each of {count}")
+        beyond = (found < _UNTOLD) | (found >= len(self._base.policy.values))
+        return np.where(beyond, _UNKNOWN, found) if beyond.any() else found
+
     def _find_value(self, value: Value) -> int:
         if value is None or (isinstance(value, float) and value != value):
             return _UNTOLD
@@ -659,11 +678,11 @@ class Fleet:
 
     def _find_slots(self, key: Ints, rules: NDArray[np.int8]) -> Ints:
         """The slot of each key: the key itself where there is no cadence."""
-        cadence = self._cadence
+        cadence = self.cadence
         if cadence is None or self._kind != TIME:
             return key
-        slot = (key + cadence.period // 2) // cadence.period
-        off = np.abs(key - slot * cadence.period) > max(cadence.tolerance, cadence.period % 2)
+        slot = cadence.slots_of(key)
+        off = np.abs(key - cadence.time(slot)) > max(cadence.tolerance, cadence.period % 2)
         rules[off & (rules == 0)] = Rule.OFF_CADENCE
         return slot
 
@@ -703,9 +722,8 @@ class Fleet:
                 single = False
         batch = _Batch(rows, local, single, key, slot, source, Y)
         last, told = columns["last"][which], columns["source"][which]
-        if self._cadence is not None and self._kind == TIME:
-            period = self._cadence.period
-            last = np.where(last == _NONE, _NONE, (last + period // 2) // period)
+        if self.cadence is not None and self._kind == TIME:
+            last = np.where(last == _NONE, _NONE, self.cadence.slots_of(last))
         if len(batch.row):
             self._drop_late(batch, last, rules)
         # a room without a value takes that of the reading before, or the one of before the call
@@ -720,7 +738,7 @@ class Fleet:
                 rules[batch.row[untold]] = Rule.UNTOLD
                 batch.keep(~untold)
                 first = batch.heads()
-        if self._cadence is None or self._kind != TIME:
+        if self.cadence is None or self._kind != TIME:
             batch.steps = _constant(1, len(first))
         else:
             before = _before(batch, first, last)
@@ -728,7 +746,7 @@ class Fleet:
         if self._clock.length is None:
             batch.tick = _constant(0, len(first))
         else:
-            cadence = self._cadence if self._kind == TIME else None
+            cadence = self.cadence if self._kind == TIME else None
             batch.tick = self._clock.ticks(batch.key if cadence is None else cadence.time(batch.slot))
         return which, batch
 
@@ -783,19 +801,19 @@ class Fleet:
             columns.put(which, former)
             self.serial = serial - 1
 
-        def note() -> None:
-            if self.guard is not None:
-                self.guard.note({self._id: Position(serial=serial)})
-
         with ledger.guard:
             try:
-                ledger.transact(recorded, note)
+                ledger.transact(recorded, lambda: self._note(serial))
             except LedgerError:
                 self._stale = True  # whether it was recorded may be open
                 raise
             ledger.when_abandoned(restore)
             columns.put(which, part)
             self.serial = serial
+
+    def _note(self, serial: int) -> None:
+        if self.guard is not None:
+            self.guard.note({self._id: Position(serial=serial)})
 
     def _run(self, part: _Columns, numbers: Ints, batch: _Batch, outputs: Array, rules: NDArray[np.int8]) -> None:
         """Disguise a batch, the readings of one tick of each room at a time."""
@@ -966,7 +984,7 @@ class Fleet:
         return np.asarray(free)
 
     def _period_of(self, slot: Ints) -> Ints:
-        times = slot if self._cadence is None else self._cadence.time(slot)
+        times = slot if self.cadence is None else self.cadence.time(slot)
         return np.asarray(times // (self._per or 1))
 
     def _book(self, part: _Columns, room: Ints, cost: Ints, slot: Ints) -> None:
@@ -1038,7 +1056,7 @@ class Fleet:
     def _filter(self, part: _Columns, numbers: Ints, batch: _Batch, draw: Ints, change: Ints) -> tuple[Array, Ints]:
         """Outputs (R, d) before they are rounded, and the rule of each reading."""
         alone = self._base.release.outside(batch.Y)
-        if self._cadence is not None and self._kind == TIME:
+        if self.cadence is not None and self._kind == TIME:
             alone |= batch.steps > _FEW_SLOTS + 1
         if self._pairs is not None and not alone.any():
             return self._pairs.run(
@@ -1191,7 +1209,42 @@ class Fleet:
         self._numbers = {room: i for i, room in enumerate(self._names)}
         last = self._columns.ints["last"][: len(self)]
         if (last != _NONE).any():
-            self._kind = TIME if self._cadence is not None else NUMBER
+            self._kind = TIME if self.cadence is not None else NUMBER
+
+    # Runs ---------------------------------------------------------------------------------------------
+
+    def run(self, name: str) -> FleetRun:
+        """A run over a file, recorded whole at its end; one that is recorded under this name is repeated."""
+        if not isinstance(self._store, _Table):
+            raise ConfigurationError("a run over a file needs a fleet with a ledger")
+        return FleetRun(self, self._store, name)
+
+    def _shadow(self, table: _Table) -> Fleet:
+        """A copy that nothing records, with the decisions of this one."""
+        other = copy.copy(self)
+        other._ledger, other.guard, other._store = None, None, _Pending(table)
+        other._columns = self._columns.take(slice(0, len(self)))
+        other._names, other._numbers = list(self._names), dict(self._numbers)
+        return other
+
+    def _adopt(self, other: Fleet) -> None:
+        self._columns, self._names, self._numbers = other._columns, other._names, other._numbers
+        self._kind = other._kind
+
+    def _pack(self) -> bytes:
+        """All rooms, for a run that may have to be repeated from here."""
+        count = len(self)
+        names = json.dumps([self._kind, *self._names]).encode()
+        return len(names).to_bytes(8, "little") + names + self._columns.pack(0, count)
+
+    def _unpack(self, blob: bytes) -> None:
+        length = int.from_bytes(blob[:8], "little")
+        self._kind, *self._names = json.loads(blob[8 : 8 + length])
+        self._numbers = {room: i for i, room in enumerate(self._names)}
+        columns = self._columns
+        self._columns = _Columns.empty(list(columns.ints), len(columns.filters), list(columns.objects))
+        self._columns.add(len(self._names))
+        self._columns.unpack(0, len(self._names), blob[8 + length :])
 
     # Arrow --------------------------------------------------------------------------------------------
 
@@ -1303,14 +1356,120 @@ class _Table:
         db.executemany("INSERT OR IGNORE INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
         if db.total_changes - before == len(rows):
             return proposed
-        standing = []
+        standing = [self.standing(*row[1:3]) for row in rows]
+        if None in standing:
+            raise damage_error(self.ledger.path, "a decision")
+        found = [row for row in standing if row is not None]
+        return Decisions(*(np.array(column, dtype=np.int64) for column in zip(*found, strict=True)))
+
+    def standing(self, room: int, tick: int) -> tuple[int, ...] | None:
+        """The decision of a room and tick, if one was made."""
         query = "SELECT * FROM decisions WHERE fleet = ? AND room = ? AND tick = ?"
-        for row in rows:
-            found = db.execute(query, row[:3]).fetchone()
-            if found is None or _checksum(found[:-1]) != found[-1]:
-                raise damage_error(self.ledger.path, "a decision")
-            standing.append(found[1:-1])
-        return Decisions(*(np.array(column, dtype=np.int64) for column in zip(*standing, strict=True)))
+        found = self.ledger.rows(query, self.fleet, room, tick)
+        if not found:
+            return None
+        if _checksum(found[0][:-1]) != found[0][-1]:
+            raise damage_error(self.ledger.path, "a decision")
+        return tuple(found[0][1:-1])
+
+
+class _Pending:
+    """Decisions of a run that is not recorded yet, beside those that stand."""
+
+    def __init__(self, table: _Table) -> None:
+        self.table, self.new = table, dict[tuple[int, int], tuple[int, ...]]()
+
+    def decide(self, proposed: Decisions) -> Decisions:
+        """What stands, and otherwise what is proposed, which is recorded with the run."""
+        rows = []
+        for row in zip(*(column.tolist() for column in proposed), strict=True):
+            standing = self.new.get(row[:2]) or self.table.standing(*row[:2])
+            if standing is None:
+                standing = self.new[row[:2]] = row
+            rows.append(standing)
+        return Decisions(*(np.array(column, dtype=np.int64) for column in zip(*rows, strict=True)))
+
+
+class FleetRun:
+    """A run over a file of many rooms: all of it is recorded, or nothing.
+
+    Outputs must not leave before `finish` has returned. A run that was interrupted has recorded nothing, and begins
+    again with the same bits. One that was finished is repeated from the rooms that it began with: the same rows give
+    the same outputs, and cost nothing; other rows under its name are refused.
+    """
+
+    def __init__(self, fleet: Fleet, table: _Table, name: str) -> None:
+        self._fleet, self._table, self._name = fleet, table, name
+        self._shadow = fleet._shadow(table)
+        found = table.ledger.rows("SELECT rows, start FROM fleet_runs WHERE fleet = ? AND name = ?", table.fleet, name)
+        self._rows: str | None = None
+        self._begun = len(fleet)
+        self._start = b"" if found else fleet._pack()
+        if found:
+            self._rows = found[0][0]
+            try:
+                self._shadow._unpack(found[0][1])
+            except (ValueError, SnapshotError):
+                raise damage_error(table.ledger.path, "a run of a fleet") from None
+        self._content = [hashlib.blake2b(digest_size=16) for _ in range(4)]
+        self._spent = int(self._shadow._columns.ints["charged"].sum())
+
+    @property
+    def replayed(self) -> bool:
+        """Whether the run was recorded before."""
+        return self._rows is not None
+
+    @property
+    def draws(self) -> int:
+        """Draws of this run that were not made before."""
+        return len(self._pending.new)
+
+    @property
+    def nats(self) -> float:
+        """What this run charges."""
+        return 0.0 if self.replayed else (int(self._shadow._columns.ints["charged"].sum()) - self._spent) / MICRO
+
+    @property
+    def _pending(self) -> _Pending:
+        store = self._shadow._store
+        if not isinstance(store, _Pending):
+            raise LedgerError("this run is finished")
+        return store
+
+    def outcome(self, rooms: Sequence[str], keys: NDArray[Any], Y: Array, source: Ints) -> Outcome:
+        """As `Fleet.outcome`; the outputs must wait for `finish`."""
+        text = "\0".join(rooms).encode() + b"\0"
+        for part, content in zip(self._content, (text, keys.tobytes(), Y.tobytes(), source.tobytes()), strict=True):
+            part.update(content)
+        return self._shadow.outcome(rooms, keys, Y, source=source)
+
+    def finish(self) -> None:
+        """Record the run; or, for one that was recorded, make sure that its rows are those of then."""
+        rows = digest(*(part.hexdigest() for part in self._content))
+        if self._rows is not None:
+            if rows != self._rows:
+                raise LedgerError(
+                    "a run of this name was recorded with other rows, and other readings under known times would be a "
+                    "second output for them; give the new rows alone, under another name of the run"
+                )
+            return
+        fleet, shadow, table, serial = self._fleet, self._shadow, self._table, self._fleet.serial + 1
+        new = [(table.fleet, *row) for row in self._pending.new.values()]
+
+        def work(db: sqlite3.Connection) -> None:
+            checked = [(*row, _checksum(row)) for row in new]
+            db.executemany("INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", checked)
+            for bucket in range(-(-len(shadow) // BUCKET)):
+                first, stop = bucket * BUCKET, min((bucket + 1) * BUCKET, len(shadow))
+                if stop > self._begun:
+                    shadow.put_names(db, bucket)
+                _put_bucket(db, table.fleet, bucket, serial, shadow._columns.pack(first, stop))
+            db.execute("INSERT INTO fleet_runs VALUES (?, ?, ?, ?)", (table.fleet, self._name, rows, self._start))
+            fleet._put_serial(db, serial)
+
+        table.ledger.transact(work, lambda: fleet._note(serial))
+        fleet._adopt(shadow)
+        fleet.serial = serial
 
 
 def _checksum(row: tuple[int, ...]) -> int:

@@ -336,11 +336,13 @@ TABLES = (
     'micronats INTEGER NOT NULL, "check" INTEGER NOT NULL, PRIMARY KEY (fleet, room, tick)) WITHOUT ROWID',
     "CREATE TABLE buckets(id INTEGER PRIMARY KEY, fleet INTEGER NOT NULL, bucket INTEGER NOT NULL, "
     "serial INTEGER NOT NULL, content BLOB NOT NULL, UNIQUE (fleet, bucket))",
+    "CREATE TABLE fleet_runs(fleet INTEGER NOT NULL, name TEXT NOT NULL, rows TEXT NOT NULL, start BLOB NOT NULL, "
+    "PRIMARY KEY (fleet, name))",
     # outputs of keys up to `key` had arrived before the second `at`; a wrong row only forgets outputs early
     "CREATE TABLE arrivals(stream INTEGER NOT NULL, at INTEGER NOT NULL, key INTEGER NOT NULL, "
     "PRIMARY KEY (stream, at)) WITHOUT ROWID",
 )
-_SINCE = {"runs": 2, "batches": 2, "fleets": 3, "decisions": 3, "buckets": 3, "arrivals": 3}
+_SINCE = {"runs": 2, "batches": 2, "fleets": 3, "decisions": 3, "buckets": 3, "fleet_runs": 3, "arrivals": 3}
 """The version that each table is of, where that is not the first."""
 SETTINGS = (
     "PRAGMA synchronous=FULL",
