@@ -60,6 +60,7 @@ from understudy.randomizer.constraints import (
     describe,
 )
 from understudy.randomizer.inverse import costs_at_most, follow_curve, least_leakage
+from understudy.randomizer.measures import step_room
 from understudy.randomizer.solver import FORBIDDEN, Multipliers, Solution, bounds_of, information, minimise, within
 
 if TYPE_CHECKING:
@@ -383,7 +384,7 @@ class _Iterate:
             return False
         a, b = (min(1.0, _NEAR * x) for x in self._reach(step))
         # a logarithm is not what its tangent says where a probability falls to nothing at once
-        a = min(a, _FALL * _room(self.room, step.X[: len(self.problem.p)]))
+        a = min(a, _FALL * step_room(self.room, step.X[: len(self.problem.p)]))
         before = self.X, self.slack
         self.X, self.slack = self.X + a * step.X, self.slack + a * step.slack
         self._measure()
@@ -480,11 +481,11 @@ class _Iterate:
     def _reach(self, step: _Step) -> tuple[float, float]:
         """How far unknowns and multipliers can go with every slack and every multiplier positive."""
         a = min(
-            _room(self.s, -(self.problem.G @ step.X)),
-            _room(self.slack, step.slack),
-            _room(self.room, step.X[: len(self.problem.p)]),
+            step_room(self.s, -(self.problem.G @ step.X)),
+            step_room(self.slack, step.slack),
+            step_room(self.room, step.X[: len(self.problem.p)]),
         )
-        b = min(_room(self.z, step.z), _room(self.y, step.y), _room(self.w, step.w))
+        b = min(step_room(self.z, step.z), step_room(self.y, step.y), step_room(self.w, step.w))
         return min(1.0, a), min(1.0, b)
 
     def _complementarity(self, step: _Step | None = None, a: float = 0.0, b: float = 0.0) -> float:
@@ -495,12 +496,6 @@ class _Iterate:
         room = self.room + a * step.X[: len(self.problem.p)]
         across = (self.slack + a * step.slack) @ (self.y + b * step.y)
         return float((s * (self.z + b * step.z)).sum() + across + (room * (self.w + b * step.w)).sum())
-
-
-def _room(x: Array, dx: Array) -> float:
-    """How much of the step dx may be taken with x staying positive."""
-    down = dx < 0.0
-    return float((x[down] / -dx[down]).min(initial=math.inf))
 
 
 # The linear program, for HiGHS (Huangfu and Hall, 2018) ----------------------------------------------

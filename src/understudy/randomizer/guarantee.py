@@ -218,7 +218,7 @@ class Guarantee(PrivacyCard):
         if condition not in text.CONDITIONS:
             raise DesignError(f"condition is {condition!r}; it must be one of {', '.join(text.CONDITIONS)}")
         if budget is not None:
-            budget = measures.checked_nats("budget", budget)
+            budget = measures.check_nats("budget", budget)
         if not (residual is None or isinstance(residual, Charge)):
             raise DesignError(f"residual is a {type(residual).__name__}; it must be a Charge, or None for exact models")
         p.flags.writeable = False

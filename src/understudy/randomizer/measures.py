@@ -71,7 +71,7 @@ def entropy(prior: ArrayLike) -> float:
     >>> round(entropy([1.0, 1e-20]) * 1e20, 9)
     47.05170186
     """
-    p = checked_prior(prior)
+    p = check_prior(prior)
     p = p[p > 0.0]
     top = int(p.argmax())
     others = np.delete(p, top)
@@ -105,7 +105,7 @@ def prior_error(prior: ArrayLike) -> float:
     >>> prior_error([0.75, 0.25])
     0.25
     """
-    p = checked_prior(prior)
+    p = check_prior(prior)
     return math.fsum(np.delete(p, int(p.argmax())))
 
 
@@ -135,7 +135,7 @@ def fano(prior: ArrayLike, information: float) -> float:
     >>> round(fano([0.5, 0.5], 0.3), 6)
     0.133586
     """
-    p, information = checked_prior(prior), checked_nats("information", information)
+    p, information = check_prior(prior), check_nats("information", information)
     p = p[p > 0.0]
     m = p.size
     H = entropy(p)
@@ -176,7 +176,7 @@ def fano_paper(prior: ArrayLike, information: float) -> float:
     >>> fano_paper([0.5, 0.5], 0.3) < 0.0
     True
     """
-    p, information = checked_prior(prior), checked_nats("information", information)
+    p, information = check_prior(prior), check_nats("information", information)
     m = int(np.count_nonzero(p))
     return (entropy(p) - information - math.log(2.0)) / math.log(m) if m > 1 else -math.inf
 
@@ -321,15 +321,15 @@ def _interior_step(p: Array, s: Array, D: Array, delta: Array, r: Array) -> tupl
     C = float(root @ u) / float(root @ v)
     dp = root * (u - C * v)
     ds = mu / p - s - s / p * dp
-    shrink = min(1.0, _room(p, dp), _room(s, ds))
+    shrink = min(1.0, 0.99 * min(step_room(p, dp), step_room(s, ds)))
     p = p + shrink * dp
     return p / p.sum(), s + shrink * ds
 
 
-def _room(x: Array, dx: Array) -> float:
-    """How much of the step dx may be taken with x staying positive."""
+def step_room(x: Array, dx: Array) -> float:
+    """How much of the step dx may be taken with x, all of it positive, not becoming negative."""
     down = dx < 0.0
-    return 0.99 * float((x[down] / -dx[down]).min(initial=math.inf))
+    return float((x[down] / -dx[down]).min(initial=math.inf))
 
 
 def _deviations(p: Array, P: Array) -> tuple[Array, Array]:
@@ -408,16 +408,16 @@ def check_prior_and_kernel(prior: ArrayLike, kernel: ArrayLike) -> tuple[Array, 
     Traceback (most recent call last):
     understudy.errors.DesignError: row 0 of the kernel sums to 0.9; each row must sum to 1
     """
-    p, P = checked_prior(prior), check_kernel(kernel)
+    p, P = check_prior(prior), check_kernel(kernel)
     if len(p) != len(P):
         raise DesignError(f"the prior has {len(p)} values and the kernel {len(P)} rows; each value needs its row")
     return p, P
 
 
-def checked_prior(prior: ArrayLike) -> Array:
+def check_prior(prior: ArrayLike) -> Array:
     """A prior as an array with sum one, or an error that names the rule.
 
-    >>> checked_prior([0.5, 0.6])
+    >>> check_prior([0.5, 0.6])
     Traceback (most recent call last):
     understudy.errors.DesignError: the prior sums to 1.1; probabilities must sum to 1
     """
@@ -460,10 +460,10 @@ def _probabilities(name: str, given: ArrayLike, rank: int) -> Array:
     return array
 
 
-def checked_nats(name: str, given: float) -> float:
+def check_nats(name: str, given: float) -> float:
     """An amount of information, or an error that names the rule.
 
-    >>> checked_nats("budget", -0.3)
+    >>> check_nats("budget", -0.3)
     Traceback (most recent call last):
     understudy.errors.DesignError: budget is -0.3; it must be a number of nats, not negative
     """

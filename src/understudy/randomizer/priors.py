@@ -73,6 +73,7 @@ from understudy.randomizer.measures import (
     entropy,
     mutual_information,
     prior_error,
+    step_room,
 )
 from understudy.randomizer.residual import Charge, charge
 from understudy.randomizer.solver import (
@@ -293,7 +294,7 @@ def saddle(problem: Problem, start: Point) -> Point:
             if direction is None:
                 break
             dx, dz, dt = x * direction[:-1], mu / x - z - z * direction[:-1], float(direction[-1])
-            length = min(1.0, _TO_THE_EDGE * min(_room(x, dx), _room(z, dz)))
+            length = min(1.0, _TO_THE_EDGE * min(step_room(x, dx), step_room(z, dz)))
             for _ in range(12):
                 new, multipliers, moved = x + length * dx, z + length * dz, t + length * dt
                 then = _values(problem, new)
@@ -358,12 +359,6 @@ def _direction(problem: Problem, now: _Values, x: Array, z: Array, t: float, mu:
     except np.linalg.LinAlgError:
         return None
     return found if np.isfinite(found).all() else None
-
-
-def _room(x: Array, dx: Array) -> float:
-    """How much of a step may be taken with x staying positive."""
-    down = dx < 0.0
-    return float((x[down] / -dx[down]).min(initial=math.inf))
 
 
 def kernel_at(problem: Problem, point: Point) -> Array:
