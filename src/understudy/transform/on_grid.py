@@ -327,6 +327,8 @@ class Rows:
     """Entries of a state."""
     skips = True
     """Whether it goes on after a missing reading."""
+    single = False
+    """Whether even one reading is quicker this way."""
 
     def __init__(self, model: OnGrid, joint: Joint) -> None:
         self.model, self.grid, self.dim, self.joint = model, model.grid, model.dim, joint
@@ -428,6 +430,7 @@ class RegressionRows(Rows):
         super().__init__(model, joint)
         self._inside, self._laws = inside, joint
         self.order, self.size = inside.order, inside.order * inside.dim
+        self.single = inside.dim > 1 or isinstance(joint.laws[0], LawsSingly)
         self._system = np.concatenate([inside.intercept, inside.coefficients.ravel()])
         self._channels = np.array(self.grid.channels).ravel()
         self._tables: tuple[Array, Any] | None = None
@@ -778,26 +781,23 @@ class GridScore(RandomisedScore):
 
     def step(self, state: State, y: Reading) -> tuple[State, Numbers]:
         """One reading."""
-        return super().step(state, y) if self.rows is None else _first(self, state, y)
+        single = self.rows is not None and self.rows.single
+        return _first(self, state, y) if single else super().step(state, y)
 
     def apply(self, state: State, Y: Array, out: Array | None = None) -> tuple[State, Array]:
         """A chunk (T, d)."""
-        if self.rows is None:
-            return super().apply(state, Y, out)
         missing = finite_or_missing(Y)
-        made = np.empty(Y.shape)
+        if self.rows is None or not _is_quicker(self.rows, missing):
+            return super().apply(state, Y, out)
+        k, after = split_count(state)
+        made, given = np.empty(Y.shape), _all_or_none(Y, missing)
         for first in range(0, len(Y), _BLOCK):
-            part = Y[first : first + _BLOCK]
-            found = None
-            if self.rows.skips or not missing[first : first + _BLOCK].any():
-                k, inner = split_count(state)
-                v = self.uniforms.block(k, len(part), self.dim)
-                found = self.rows.whiten(inner, _all_or_none(part, missing[first : first + _BLOCK]), v)
+            part = given[first : first + _BLOCK]
+            found = self.rows.whiten(after, part, self.uniforms.block(k, len(part), self.dim))
             if found is None:
-                state, made[first : first + _BLOCK] = super().apply(state, part)
-            else:
-                state, made[first : first + _BLOCK] = (k + len(part), found[0]), found[1]
-        return state, deliver(made, out)
+                return super().apply(state, Y, out)
+            k, (after, made[first : first + _BLOCK]) = k + len(part), found
+        return (k, after), deliver(made, out)
 
 
 class GridEmit(Emit):
@@ -809,16 +809,23 @@ class GridEmit(Emit):
 
     def step(self, state: State, y: Reading) -> tuple[State, Numbers]:
         """One score."""
-        return super().step(state, y) if self.rows is None else _first(self, state, y)
+        single = self.rows is not None and self.rows.single
+        return _first(self, state, y) if single else super().step(state, y)
 
     def apply(self, state: State, Y: Array, out: Array | None = None) -> tuple[State, Array]:
         """A chunk (T, d)."""
         missing = finite_or_missing(Y)
-        quick = self.rows is not None and (self.rows.skips or not missing.any())
-        found = self.rows.colour(state, _all_or_none(Y, missing)) if quick and self.rows is not None else None
+        found = None
+        if self.rows is not None and _is_quicker(self.rows, missing):
+            found = self.rows.colour(state, _all_or_none(Y, missing))
         if found is None:
             return super().apply(state, Y, out)
         return found[0], deliver(found[1], out)
+
+
+def _is_quicker(rows: Rows, missing: Mask) -> bool:
+    """Whether a block is worth its while, and the model goes on after what is missing of it."""
+    return (rows.single or len(missing) > 2) and (rows.skips or not missing.any())
 
 
 def _all_or_none(Y: Array, missing: Mask) -> Array:
