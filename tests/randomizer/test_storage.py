@@ -365,7 +365,7 @@ def test_loading_solves_nothing(tmp_path, monkeypatch, name):
         pytest.fail("a solver was called")
 
     for place in (design, inverse, solver):
-        for solve in ("minimise", "least_leakage", "least_distortion", "least_told", "at_slope"):
+        for solve in ("minimise", "least_leakage", "least_distortion", "least_information", "at_slope"):
             monkeypatch.setattr(place, solve, no_solver, raising=False)
     monkeypatch.setattr(solver.Workspace, "interior", no_solver)
     with pytest.raises(pytest.fail.Exception):
