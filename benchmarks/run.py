@@ -33,6 +33,7 @@ SECTIONS = (
     "models",
     "grid",
     "streams",
+    "fleet",
     "files",
 )
 FIGURE = "benchmarks-dense.svg"
