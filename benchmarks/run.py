@@ -33,6 +33,7 @@ SECTIONS = (
     "models",
     "grid",
     "streams",
+    "groups",
     "fleet",
     "files",
 )

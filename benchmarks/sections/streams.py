@@ -30,7 +30,7 @@ class Plain:
         self.db.execute("PRAGMA journal_mode=WAL")
         for statement in (*SETTINGS, *TABLES):
             self.db.execute(statement)
-        self.db.execute("INSERT INTO states VALUES (1, 0, NULL, '', 0, NULL, 0, 0, 0, 0, 0, 0, NULL, '', '')")
+        self.db.execute("INSERT INTO states VALUES (1, 0, NULL, '', 0, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, '', '')")
         self.rows, self.state, self.at = rows, state, 0
 
     def batches(self, size: int, count: int) -> int:
@@ -42,7 +42,7 @@ class Plain:
             self.db.executemany(_OUTPUT, some)
             if self.state is not None:
                 # another count each time, or SQLite would not write the page
-                execute(_STATE, (self.at, *self.state[1:]))
+                execute(_STATE, (1, self.at, *self.state[2:]))
             execute("COMMIT")
             self.at += size
         return self.at
@@ -109,7 +109,7 @@ def _race(folder: Path, size: int, rounds: int, budget: float) -> list[Row]:
     contenders: dict[str, Callable[[int, int], int]] = {
         OURS: ours.batches,
         ALONE: Plain(folder / "alone.db", filed, None).batches,
-        WITH_STATE: Plain(folder / "state.db", filed, (*state[1:], 1)).batches,
+        WITH_STATE: Plain(folder / "state.db", filed, state).batches,
     }
     count = min(_batches(contenders[WITH_STATE], size, budget), most // (rounds + 2) // size)
     found = race(
