@@ -1,6 +1,7 @@
 """A fleet is one stream a room, bit for bit: for every model, through gaps, epochs, switches, crashes and bad input."""
 
 import datetime as dt
+import sqlite3
 
 import numpy as np
 import pytest
@@ -480,3 +481,34 @@ def test_options_are_for_good(tmp_path, design):
 
 def test_kinds_of_keys_are_what_the_stream_has():
     assert (NUMBER, TIME) == ("number", "time")
+
+
+def test_the_ledger_shows_and_checks_its_fleets(tmp_path, design):
+    from understudy.stream.inspection import summary, verify
+
+    ledger, fleet = a_fleet(tmp_path, design)
+    fleet.apply(["room 0", "room 1"], [1, 1], [101.2, 99.3], [1, 0])
+    ledger.close()
+    path = tmp_path / "plant.ledger"
+    shown = summary(path)["fleets"][0]
+    assert (shown["name"], shown["rooms"], shown["draws"], shown["key"]) == ("plant", 3, 2, KEY.id)
+    assert shown["charged_nats"] == pytest.approx(2 * design.leakage, abs=1e-5)
+    assert all(finding.passed for finding in verify(path))
+    for table, change in (("decisions", "draw = 1 - draw"), ("buckets", "content = x'00'"), ("fleets", "serial = 7")):
+        before = path.read_bytes()
+        with sqlite3.connect(path) as db:
+            db.execute(f"UPDATE {table} SET {change}")  # noqa: S608  # names of ours
+        db.close()
+        assert sum(not finding.passed for finding in verify(path)) == 1
+        path.write_bytes(before)
+
+
+def test_readings_of_a_declared_form(tmp_path):
+    """Readings in single precision are moved to the grid of the models; others meet their rule."""
+    family = us.Family(on_grid, values=[0, 1])
+    made = us.design(family, leakage=0.2, horizon=10, distortion="mae", readings="6 digits")
+    fleet = us.Fleet(made, Table(), "plant", key=KEY, rooms=["a", "b"])
+    found = fleet.outcome(["a", "b"], [1, 1], [10.1234, 10.12345678901], [1, 0])
+    assert found.counts == {"taken": 1, "form": 1}
+    stream = stream_of(made, "a", "plant")
+    assert found.outputs[0] == stream.step(10.1234, 1, theta=1)

@@ -141,6 +141,14 @@ def show_ledger(path: Path, as_json: bool) -> None:
             (r["budget"] or {}).get("when_spent"),
         )
     console.print(rooms)
+    if "fleets" in found:
+        fleets = Table(title="Fleets", title_justify="left")
+        for name in ("fleet", "rooms", "draws", "charged for draws (nats)", "master key", "design"):
+            fleets.add_column(name, justify="left" if name in ("fleet", "master key", "design") else "right")
+        for f in found["fleets"]:
+            counts = (str(f["rooms"]), str(f["draws"]), f"{f['charged_nats']:.6f}")
+            fleets.add_row(escape(_visible(f["name"])), *counts, f["key"], f["design"][:19])
+        console.print(fleets)
 
 
 def _visible(name: str) -> str:

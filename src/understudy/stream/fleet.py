@@ -28,7 +28,6 @@ import hashlib
 import json
 import os
 import sqlite3
-import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -69,9 +68,12 @@ from understudy.stream.ledger_file import (
     StreamRow,
     check_name,
     damage_error,
+    decision_checksum,
     digest,
     micronats,
     output_mark,
+    seal,
+    unseal,
 )
 from understudy.stream.randomness import DrawSource, MasterKey
 from understudy.stream.release import Watch
@@ -235,13 +237,12 @@ class _Columns:
         for held in self.objects.values():
             parts.append(json.dumps([None if one is None else dump(one) for one in held[first:stop]]).encode())
             parts.append(len(parts[-1]).to_bytes(8, "little"))  # behind, so that it is found from the end
-        content = b"".join(parts)
-        return content + hashlib.blake2b(content, digest_size=16).digest()
+        return seal(b"".join(parts))
 
     def unpack(self, first: int, stop: int, blob: bytes) -> None:
         """Rooms again; ValueError if that is not what was written."""
-        content, written = blob[:-16], blob[-16:]
-        if hashlib.blake2b(content, digest_size=16).digest() != written:
+        content = unseal(blob)
+        if content is None:
             raise ValueError("checksum")
         count, at, end = stop - first, 0, len(content)
         for name in reversed(self.objects):
@@ -511,7 +512,7 @@ class Fleet:
     def put_names(self, db: sqlite3.Connection, bucket: int, names: list[str] | None = None) -> None:
         """Record the names of the rooms of a bucket, within a transaction."""
         text = json.dumps((self._names if names is None else names)[bucket * BUCKET : (bucket + 1) * BUCKET])
-        _put_bucket(db, self._id, -1 - bucket, 0, f"{text}{digest(text)}".encode())
+        _put_bucket(db, self._id, -1 - bucket, 0, seal(text.encode()))
 
     # Readings -----------------------------------------------------------------------------------------
 
@@ -1196,10 +1197,7 @@ class Fleet:
         blobs = dict(rows)
         for bucket in range(len(blobs) // 2):
             try:
-                text, written = (part.decode() for part in (blobs[-1 - bucket][:-32], blobs[-1 - bucket][-32:]))
-                if digest(text) != written:
-                    raise ValueError
-                names = json.loads(text)
+                names = json.loads(unseal(blobs[-1 - bucket]) or b"")
                 first = len(self._names)
                 self._columns.add(len(names))
                 self._columns.unpack(first, first + len(names), blobs[bucket])
@@ -1266,7 +1264,7 @@ class Fleet:
         head = {
             "format": _FORMAT, "version": _VERSION, "name": self.name, "design": self._design.fingerprint,
             "key": self._key.id, "options": self.options, "kind": self._kind, "serial": self.serial,
-            "versions": versions(), "checksum": _table_checksum(columns.values()),
+            "versions": versions(), "checksum": _tabledecision_checksum(columns.values()),
         }  # fmt: skip
         return pa.table(columns).replace_schema_metadata({_FORMAT: json.dumps(head, sort_keys=True)})
 
@@ -1297,7 +1295,7 @@ class Fleet:
         if head["version"] > _VERSION:
             raise SnapshotError(f"the table is of a newer version; this understudy knows up to {_VERSION}")
         parts = {name: table.column(name).combine_chunks() for name in table.column_names}
-        if _table_checksum(parts.values()) != head["checksum"]:
+        if _tabledecision_checksum(parts.values()) != head["checksum"]:
             raise SnapshotError("the table is damaged: its checksum does not fit its content")
         if head["design"] != design.fingerprint or head["key"] != key.id:
             raise SnapshotError("the table belongs to another design or another master key")
@@ -1332,7 +1330,7 @@ class Fleet:
         return fleet
 
 
-def _table_checksum(columns: Iterable[Any]) -> str:
+def _tabledecision_checksum(columns: Iterable[Any]) -> str:
     """Of what the columns say, whatever their buffers look like."""
     found = hashlib.blake2b(digest_size=16)
     for column in columns:
@@ -1351,7 +1349,7 @@ class _Table:
         """Insert what is absent; where something was there already, that stands."""
         db = self.ledger.connection()
         columns = [column.tolist() for column in proposed]
-        rows = [(self.fleet, *row, _checksum((self.fleet, *row))) for row in zip(*columns, strict=True)]
+        rows = [(self.fleet, *row, decision_checksum((self.fleet, *row))) for row in zip(*columns, strict=True)]
         before = db.total_changes
         db.executemany("INSERT OR IGNORE INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
         if db.total_changes - before == len(rows):
@@ -1368,7 +1366,7 @@ class _Table:
         found = self.ledger.rows(query, self.fleet, room, tick)
         if not found:
             return None
-        if _checksum(found[0][:-1]) != found[0][-1]:
+        if decision_checksum(found[0][:-1]) != found[0][-1]:
             raise damage_error(self.ledger.path, "a decision")
         return tuple(found[0][1:-1])
 
@@ -1457,7 +1455,7 @@ class FleetRun:
         new = [(table.fleet, *row) for row in self._pending.new.values()]
 
         def work(db: sqlite3.Connection) -> None:
-            checked = [(*row, _checksum(row)) for row in new]
+            checked = [(*row, decision_checksum(row)) for row in new]
             db.executemany("INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", checked)
             for bucket in range(-(-len(shadow) // BUCKET)):
                 first, stop = bucket * BUCKET, min((bucket + 1) * BUCKET, len(shadow))
@@ -1470,10 +1468,6 @@ class FleetRun:
         table.ledger.transact(work, lambda: fleet._note(serial))
         fleet._adopt(shadow)
         fleet.serial = serial
-
-
-def _checksum(row: tuple[int, ...]) -> int:
-    return zlib.crc32(repr(tuple(row)).encode())
 
 
 def _put_bucket(db: sqlite3.Connection, fleet: int, bucket: int, serial: int, content: bytes) -> None:

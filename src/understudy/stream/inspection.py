@@ -23,6 +23,7 @@ from understudy.stream.ledger_file import (
     all_budgets,
     connect,
     damage_error,
+    decision_checksum,
     digest,
     faults,
     from_stored,
@@ -31,6 +32,7 @@ from understudy.stream.ledger_file import (
     output_mark,
     read_only,
     sync_folder,
+    unseal,
 )
 from understudy.stream.snapshot import load
 
@@ -72,12 +74,32 @@ def summary(path: Path) -> dict[str, Any]:
         budgets = all_budgets(db)
         if budgets is None:
             raise damage_error(str(path), "a budget")
+        fleets = _fleets(db)
         charged = dict(db.execute("SELECT room, sum(micronats) FROM charges GROUP BY room").fetchall())
     rooms = [
         {"room": room, "charged_nats": charged.get(room, 0) / MICRO, "budget": _nats(budgets.get(room))}
         for room in sorted({s["room"] for s in streams} | budgets.keys())
     ]
-    return {"ledger": os.path.basename(os.fspath(path)), "streams": streams, "rooms": rooms}
+    found = {"ledger": os.path.basename(os.fspath(path)), "streams": streams, "rooms": rooms}
+    return {**found, "fleets": fleets} if fleets else found
+
+
+def _has_fleets(db: sqlite3.Connection) -> bool:
+    """Whether the ledger is of a version that has fleets."""
+    return bool(db.execute("SELECT 1 FROM sqlite_master WHERE name = 'fleets'").fetchone())
+
+
+def _fleets(db: sqlite3.Connection) -> list[dict[str, Any]]:
+    """Fleets: how many rooms and draws, and what they were charged for them in all."""
+    found = []
+    for number, name, design, key in db.execute("SELECT id, name, design, key FROM fleets") if _has_fleets(db) else ():
+        names = db.execute("SELECT content FROM buckets WHERE fleet = ? AND bucket < 0", (number,))
+        rooms = sum(len(json.loads(unseal(content) or b"[]")) for (content,) in names)
+        query = "SELECT count(*), coalesce(sum(micronats), 0) FROM decisions WHERE fleet = ?"
+        draws, nats = db.execute(query, (number,)).fetchone()
+        values = {"name": name, "design": design, "key": key, "rooms": rooms}
+        found.append({**values, "draws": draws, "charged_nats": nats / MICRO})
+    return found
 
 
 def _nats(budget: Budget | None) -> dict[str, Any] | None:
@@ -116,6 +138,15 @@ def verify(path: Path) -> list[Finding]:
                 bad = db.execute(query).fetchone()[0]
                 found.append(Finding(title, not bad, f"{bad} wrong"))
             found.append(Finding("decisions are charged what they told", *_decisions(db)))
+            if _has_fleets(db):
+                found.append(Finding("fleets are as written", *_digests(db, "fleets")))
+                pieces = db.execute("SELECT content FROM buckets")
+                found.append(
+                    Finding("rooms of fleets are as written", *_count(unseal(c) is not None for (c,) in pieces))
+                )
+                rows = db.execute("SELECT * FROM decisions")
+                same = _count(decision_checksum(tuple(values)) == written for *values, written in rows)
+                found.append(Finding("decisions of fleets are as written", *same))
     except LedgerDamagedError as error:
         found.append(Finding("can be read", False, str(error)))
     return found

@@ -181,6 +181,28 @@ def is_as_written(stream: Field, key: Field, value: Field, check: Field) -> bool
     return output_checksum(stream, key, value) == check
 
 
+# Fleets --------------------------------------------------------------------------------------------
+
+
+def decision_checksum(row: tuple[int, ...]) -> int:
+    """What tells damage of a decision of a fleet."""
+    return crc32(repr(tuple(row)).encode())
+
+
+def seal(content: bytes) -> bytes:
+    """A piece of a fleet with its digest behind it."""
+    return content + hashlib.blake2b(content, digest_size=16).digest()
+
+
+def unseal(sealed: bytes) -> bytes | None:
+    """The piece again; None if it is not as it was written.
+
+    >>> unseal(seal(b"rooms")), unseal(b"rooms")
+    (b'rooms', None)
+    """
+    return sealed[:-16] if seal(sealed[:-16]) == sealed else None
+
+
 # Outputs -------------------------------------------------------------------------------------------
 
 
