@@ -120,6 +120,7 @@ def played(pair, rounded=False):
     return once(out, theta, 2), Knowledge(family, (1,), np.ones((2, 1)), family.prior, None, None, None, None)
 
 
+@pytest.mark.sample(default=8, seconds=20, reason="each pair of models is attacked twice")
 @pytest.mark.parametrize("pair", LEAKS, ids=names(LEAKS))
 def test_doubles_tell_the_source_and_a_step_hides_it(pair):
     """The leak is found at 1e-6, and its rounded twin is not."""
