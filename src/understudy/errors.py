@@ -114,7 +114,12 @@ class BudgetError(LedgerError):
 
 
 class NumericalError(UnderstudyError, ArithmeticError):
-    """The arithmetic left the range of double precision; `row` is where, if it is about one row of several."""
+    """The arithmetic left the range of double precision; `row` is where, if it is about one row of several.
+
+    >>> error = NumericalError("the reading is too far out", row=3)
+    >>> error.row, str(error)
+    (3, 'row 3: the reading is too far out')
+    """
 
     def __init__(self, message: str = "", row: int | None = None) -> None:
         super().__init__(message if row is None else f"row {row}: {message}")

@@ -757,7 +757,7 @@ def _least_telling_step(law: Array, P: Array, Z: Array, C: Array, c: Array) -> A
         return None
     # what is met is met to the last digits
     met = z > s
-    t = t + np.linalg.lstsq(C[met], c[met] - C[met] @ t)[0]
+    t = t + np.linalg.lstsq(C[met], c[met] - C[met] @ t, rcond=None)[0]
     return t if float((C @ t - c).max()) < _NOISE else None
 
 
