@@ -421,7 +421,7 @@ def test_times_too_far_apart_are_refused(design):
 def test_odd_choices_are_refused(design):
     """With the value and the rule, before anything is drawn."""
     for changed in (
-        {"period": 1e300}, {"period": 10**400}, {"period": np.timedelta64(60)},
+        {"period": 1e300}, {"period": 10**400}, {"period": np.timedelta64("NaT", "s")},
         {"period": 60, "tolerance": float("nan")}, {"period": 60, "tolerance": float("inf")}, {"fill": "yes"},
         {"fill": 2.0},
     ):  # fmt: skip

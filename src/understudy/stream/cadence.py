@@ -225,8 +225,12 @@ def _same_kind(kind: str, keys: Keys | None, count: int) -> tuple[str, list[int]
 
 
 def _times(keys: NDArray[Any]) -> Ints:
-    fine = keys.astype("datetime64[ns]")
-    if np.isnat(keys).any() or (fine.astype(keys.dtype) != keys).any():  # numpy wraps round
+    try:
+        fine = keys.astype("datetime64[ns]")
+        whole = not np.isnat(keys).any() and not (fine.astype(keys.dtype) != keys).any()  # before 2.5 numpy wraps round
+    except OverflowError:
+        whole = False
+    if not whole:
         raise ReadingError("a key is no time between 1678 and 2262, the times that 64 bits of nanoseconds hold")
     return fine.astype(np.int64)
 
