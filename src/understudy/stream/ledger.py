@@ -42,7 +42,6 @@ from understudy.stream.ledger_file import (
     Position,
     Stored,
     StreamRow,
-    add_stream,
     all_budgets,
     all_streams,
     check_name,
@@ -62,7 +61,12 @@ _STATE = (
     "stopped = ?9, epoch = ?10, charged = ?11, serial = ?12, generation = ?13, memory = ?14, state = ?15, "
     "digest = ?16 WHERE stream = ?1"
 )
-_FIRST_STATE = "INSERT INTO states VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERTS = {
+    "streams": "INSERT INTO streams VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    "epochs": "INSERT INTO epochs VALUES (?, ?, ?, ?, ?, ?)",
+    "charges": "INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    "states": "INSERT INTO states VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+}
 _SHARED = {"residual": "AND epoch = ? ", "decision": "AND epoch <= ? "}  # kinds of which many go into one row
 _DAY = 86_400
 _BITE = 256  # outputs that are forgotten in a transaction, besides twice as many as it records
@@ -142,6 +146,8 @@ class Ledger:
         self._budgets: dict[str, Budget] | None = None
         self._group: Group | None = None
         self._notes: dict[int, Position] = {}  # for the rollback guard, after the commit
+        self._later = _nothing_later()
+        self._charges_later: list[tuple[files.Field, ...]] | None = None  # of the stream that is begun so
         self._changed = False  # whether a member of a group has changed the options of a stream
         self.rollback_guard = RollbackGuard(None)
         self._key: MasterKey | None = None
@@ -376,6 +382,7 @@ class Ledger:
         self._arrivals.clear()
         self._audited.clear()
         self._streams = self._budgets = self._last_charge = None
+        self._later = _nothing_later()
         with contextlib.suppress(sqlite3.Error):
             if db.in_transaction:
                 db.execute("ROLLBACK")
@@ -449,6 +456,8 @@ class Ledger:
             raise LedgerError(f"{os.path.basename(self.path)} was opened before a fork; open it in one process only")
         if self._stopped is not None:
             raise type(self._stopped)(*self._stopped.args)
+        if self._later["streams"]:
+            self._write_later(self._db)
         return self._db
 
     def rows(self, query: str, *given: int | str) -> list[Any]:
@@ -496,14 +505,11 @@ class Ledger:
         def work(db: sqlite3.Connection) -> _State:
             # a number that the rollback guard knows belonged to a stream that this copy has lost
             row = stream._replace(id=max(self._last_stream, self.rollback_guard.newest()) + 1)
-            add_stream(db, row, self._key)
+            db.execute(_INSERTS["streams"], files.stream_values(row, self._key))
             state = begin(row)
             self.add_epoch(row.id, state.epoch)
-            values = _state_values(row.id, state.position)
-            db.execute(_FIRST_STATE, values)
-            self._serials[row.id], self._notes[row.id] = state.position.serial, state.position
-            self._known()[row.name], self._last_stream = row, row.id
-            self._rooms.setdefault(row.room, []).append(row.name)
+            db.execute(_INSERTS["states"], _state_values(row.id, state.position))
+            self._learn(row, state.position)
             return state
 
         check_name("name", stream.name)
@@ -511,7 +517,48 @@ class Ledger:
         with self.guard:
             if stream.name in self._known():
                 raise LedgerError(f"the ledger has a stream of the name {stream.name!r} already")
+            if self._group is not None and stream.room not in self._rooms and stream.room not in self._limits():
+                return self._create_later(self._group, stream, begin)
             return self.transact(work)
+
+    def _create_later(self, group: Group, stream: StreamRow, begin: Callable[[StreamRow], _State]) -> _State:
+        """The same in a group, for a stream that has a room of its own without a budget: it depends on no other row.
+
+        So what it writes can wait until something else is read or written, or until the commit. Thousands of streams
+        are begun together, and rows of one table are written in one go.
+        """
+        self.check_turn()
+        group.check()
+        row = stream._replace(id=max(self._last_stream, self.rollback_guard.newest()) + 1)
+        self._charges_later = []
+        try:
+            state = begin(row)
+        finally:
+            charges, self._charges_later = self._charges_later, None
+        self._later["charges"] += charges
+        self._later["streams"].append(files.stream_values(row, self._key))
+        self._later["epochs"].append(_epoch_values(row.id, state.epoch))
+        self._later["states"].append(_state_values(row.id, state.position))
+        self._learn(row, state.position)
+        return state
+
+    def _learn(self, row: StreamRow, at: Position) -> None:
+        """Know a stream that is new; if its transaction comes to nothing, all streams are read anew."""
+        self._known()[row.name], self._last_stream = row, row.id
+        self._rooms.setdefault(row.room, []).append(row.name)
+        self._serials[row.id], self._notes[row.id] = at.serial, at
+
+    def _write_later(self, db: sqlite3.Connection) -> None:
+        """Write what could wait."""
+        later, self._later = self._later, _nothing_later()
+        try:
+            for table, rows in later.items():
+                db.executemany(_INSERTS[table], rows)
+        except files.ERRORS as error:
+            ours = files.as_ledger_error(error, self.path)
+            if self._group is not None:
+                self._group.fail(ours)
+            raise ours from None
 
     def standing(self, row: StreamRow) -> tuple[EpochRow, Position]:
         """The last draw of a stream and where it stands, if all that is recorded of it fits together."""
@@ -576,8 +623,7 @@ class Ledger:
 
     def add_epoch(self, stream: int, row: EpochRow) -> None:
         """Record a draw."""
-        values = (stream, row.epoch, row.source, row.draw, int(row.held))
-        self.connection().execute("INSERT INTO epochs VALUES (?, ?, ?, ?, ?, ?)", (*values, digest(*values)))
+        self.connection().execute(_INSERTS["epochs"], _epoch_values(stream, row))
 
     def set_options(self, db: sqlite3.Connection, row: StreamRow) -> None:
         """Record the options of a stream anew, such as where its slots begin."""
@@ -606,10 +652,10 @@ class Ledger:
 
     def charge(self, entry: Entry, forced: bool = False) -> bool:
         """Book a charge, if the budget has room for it, or if it is for what has happened already."""
-        db, budget = self.connection(), self._budget(entry.room)
+        budget = self._budget(entry.room)
         last = self._audited.get(entry.room, None if entry.room in self._rooms else 0)  # a new room has no charges
         if last is None:
-            rows = db.execute("SELECT * FROM charges WHERE room = ?", (entry.room,)).fetchall()
+            rows = self.connection().execute("SELECT * FROM charges WHERE room = ?", (entry.room,)).fetchall()
             if any(digest(*values) != written for *values, written in rows):
                 raise files.damage_error(self.path, "a charge")
             last = max((row[-2] for row in rows), default=0)
@@ -636,8 +682,8 @@ class Ledger:
 
         Those for readings of one epoch, and those for decisions, share a row for each period, so that rows stay few.
         """
-        db = self.connection()
         if entry.kind in _SHARED:
+            db = self.connection()
             query = "SELECT id, micronats, at FROM charges WHERE room = ? AND stream = ? AND kind = ? "
             query += f"{_SHARED[entry.kind]} ORDER BY at DESC LIMIT 1"
             row = db.execute(query, (entry.room, entry.stream, entry.kind, entry.epoch)).fetchone()
@@ -648,10 +694,13 @@ class Ledger:
                 db.execute(query, (entry.epoch, total, now, written, row[0]))
                 return
         if self._last_charge is None:
-            self._last_charge = int(db.execute("SELECT coalesce(max(id), 0) FROM charges").fetchone()[0])
+            self._last_charge = int(self.rows("SELECT coalesce(max(id), 0) FROM charges")[0][0])
         self._last_charge += 1  # one that was given to a charge that came to nothing is not given again
         values = (self._last_charge, *entry, now)
-        db.execute("INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*values, digest(*values)))
+        if self._charges_later is not None:
+            self._charges_later.append((*values, digest(*values)))
+        else:
+            self.connection().execute(_INSERTS["charges"], (*values, digest(*values)))
 
     def holds(self, room: str) -> bool:
         """Whether the room keeps its last draw when the budget is spent."""
@@ -750,6 +799,17 @@ def _forget_outputs(db: sqlite3.Connection, stream: int, count: int, last: int) 
         "WHERE stream = ?1 AND key <= ?3 ORDER BY key LIMIT ?2))"
     )
     return db.execute(query, (stream, count, last)).rowcount
+
+
+def _nothing_later() -> dict[str, list[tuple[files.Field, ...]]]:
+    """Rows that wait to be written, by their table."""
+    return {table: [] for table in _INSERTS}
+
+
+def _epoch_values(stream: int, row: EpochRow) -> tuple[files.Field, ...]:
+    """A row of the draws."""
+    values = (stream, row.epoch, row.source, row.draw, int(row.held))
+    return (*values, digest(*values))
 
 
 def _state_values(stream: int, at: Position) -> tuple[files.Field, ...]:

@@ -44,6 +44,7 @@ except ImportError:  # not a POSIX system
 
 MICRO = 1_000_000
 
+_options_text = json.JSONEncoder(sort_keys=True).encode
 _ONE = Struct("<qqd").pack
 _HEAD = Struct("<qq").pack
 _NAN = float("nan")
@@ -272,10 +273,10 @@ def all_streams(db: sqlite3.Connection, key: MasterKey | None = None) -> dict[st
     return found if states == [row.id for row in found.values()] else None
 
 
-def add_stream(db: sqlite3.Connection, row: StreamRow, key: MasterKey | None) -> None:
-    """Record a stream, with its key under the master key if there is one; its state follows in the transaction."""
+def stream_values(row: StreamRow, key: MasterKey | None) -> tuple[Field, ...]:
+    """A row of the streams, with the key of the stream under the master key, if there is one."""
     values = _stream_values(row, row.secret if key is None else key.wrap(row.secret))
-    db.execute("INSERT INTO streams VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*values, digest(*values)))
+    return (*values, digest(*values))
 
 
 def set_options(db: sqlite3.Connection, row: StreamRow) -> None:
@@ -288,8 +289,8 @@ def set_options(db: sqlite3.Connection, row: StreamRow) -> None:
 def rewrap_streams(db: sqlite3.Connection, streams: Iterable[StreamRow], header: Header, key: MasterKey | None) -> None:
     """Record the keys of streams anew, wrapped with another master key, or plain; draws follow from what is wrapped."""
     for row in streams:
-        values = _stream_values(row, row.secret if key is None else key.wrap(row.secret))
-        db.execute("UPDATE streams SET secret = ?, digest = ? WHERE id = ?", (values[4], digest(*values), row.id))
+        values = stream_values(row, key)
+        db.execute("UPDATE streams SET secret = ?, digest = ? WHERE id = ?", (values[4], values[-1], row.id))
     _set_header(db, header._replace(key="" if key is None else key.id))
 
 
@@ -310,8 +311,7 @@ def all_budgets(db: sqlite3.Connection) -> dict[str, Budget] | None:
 
 
 def _stream_values(row: StreamRow, stored: bytes) -> tuple[Field, ...]:
-    options = json.dumps(row.options, sort_keys=True)
-    return (row.id, row.name, row.room, row.design, stored, int(row.insecure), options)
+    return (row.id, row.name, row.room, row.design, stored, int(row.insecure), _options_text(row.options))
 
 
 # The file ------------------------------------------------------------------------------------------
