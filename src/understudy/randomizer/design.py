@@ -25,7 +25,6 @@ the budget before the problem is solved.
 
 from __future__ import annotations
 
-import bisect
 import contextlib
 import datetime as dt
 import math
@@ -36,7 +35,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import lru_cache
-from itertools import accumulate
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -184,8 +182,12 @@ class Randomizer(Frozen):
     def draw_index(self, row: int, rng: np.random.Generator | None = None) -> int:
         """The same by position."""
         bits = secrets.randbits(BITS) if rng is None else int(rng.integers(1 << BITS))
-        ends = list(accumulate(map(int, (self.kernel[row] * 2.0**BITS).tolist())))
-        return bisect.bisect_right(ends, bits)
+        end = 0
+        for column, probability in enumerate(self.kernel[row].tolist()):
+            end += int(probability * 2.0**BITS)  # exact
+            if bits < end:
+                return column
+        raise DesignError("the randomizer has a row that does not sum to 1")
 
 
 def _round_kernel(kernel: ArrayLike) -> Array:
@@ -942,8 +944,9 @@ def begin_or_open(
     check_name("name", title)
     check_name("room", title if room is None else room)
     check_floating(design)
-    options = options | _cadence(design, choices)
-    options |= {"resolution": list(design.release.lattice.steps), "index": CLOCK_INDEX}
+    options = {
+        **options, **_cadence(design, choices), "resolution": list(design.release.lattice.steps), "index": CLOCK_INDEX,
+    }  # fmt: skip
     gaps = choices.gaps
     if gaps is None and "cadence" in options:
         with contextlib.suppress(ModelError):

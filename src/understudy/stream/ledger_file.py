@@ -44,7 +44,8 @@ except ImportError:  # not a POSIX system
 
 MICRO = 1_000_000
 
-_options_text = json.JSONEncoder(sort_keys=True).encode
+_encode = json.JSONEncoder(sort_keys=True).encode
+_TEXTS: dict[str, str] = {}  # options as they are stored, of streams of the same terms
 _ONE = Struct("<qqd").pack
 _HEAD = Struct("<qq").pack
 _NAN = float("nan")
@@ -310,6 +311,17 @@ def all_budgets(db: sqlite3.Connection) -> dict[str, Budget] | None:
     return {row[0]: Budget(*row) for row in rows}
 
 
+def _options_text(options: dict[str, Any]) -> str:
+    """The options of a stream as they are stored."""
+    name = repr(options)  # in which 1, 1.0 and True are three things
+    text = _TEXTS.get(name)
+    if text is None:
+        if len(_TEXTS) >= 64:
+            _TEXTS.clear()
+        text = _TEXTS[name] = _encode(options)
+    return text
+
+
 def _stream_values(row: StreamRow, stored: bytes) -> tuple[Field, ...]:
     return (row.id, row.name, row.room, row.design, stored, int(row.insecure), _options_text(row.options))
 
@@ -371,6 +383,7 @@ SETTINGS = (
     "PRAGMA fullfsync=ON",  # macOS: the drive's own cache too
     "PRAGMA cell_size_check=ON",
     "PRAGMA journal_size_limit=16777216",
+    "PRAGMA cache_size=-16384",  # kB: what a large group changes stays in memory until its commit
     "PRAGMA temp_store=MEMORY",  # what savepoints keep of pages is secret too, and quick
 )
 
