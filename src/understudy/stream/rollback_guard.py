@@ -114,17 +114,15 @@ class RollbackGuard:
         """Remember how far streams have come, by their numbers; those of neighbours are written together."""
         if self._file < 0:
             return
-        first, records = 0, b""
+        first, records = 0, list[bytes]()
         for stream in sorted(places):
             at = places[stream]
             last = _NO_KEY if at.last is None else at.last
-            record = _RECORD.pack(at.serial, at.readings, last, _CODES[at.kind], at.charged, at.generation)
-            if records and stream == first + len(records) // _RECORD.size:
-                records += record
-                continue
-            self._write(first, records)
-            first, records = stream, record
-        self._write(first, records)
+            if stream != first + len(records):
+                self._write(first, b"".join(records))
+                first, records = stream, []
+            records.append(_RECORD.pack(at.serial, at.readings, last, _CODES[at.kind], at.charged, at.generation))
+        self._write(first, b"".join(records))
 
     def _write(self, first: int, records: bytes) -> None:
         if not records:
