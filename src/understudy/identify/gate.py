@@ -81,7 +81,7 @@ def detect_private_value(scores: Scores, tested: list[int], rng: np.random.Gener
     # the parity of the block of time
     parity = np.where(ok, (np.cumsum(ok) - 1) * _BLOCKS // max(1, int(ok.sum())), 0) % 2
     halves = [_Half.of(label, ok & (parity == side), ok & (parity != side), len(tested)) for side in (0, 1)]
-    if any((half.count < 2).any() for half in halves) or (sum(half.total for half in halves) == 0).any():
+    if any((half.sizes < 2).any() for half in halves) or not (halves[0].total + halves[1].total).all():
         return []  # a value that is not in both halves
     missing, found = np.isnan(scores.z), []
     for window in WINDOWS:
@@ -126,15 +126,15 @@ class _Features:
 
 
 class _Half(NamedTuple):
-    """One half of the blocks to train on, the other to test on; `count` and `total` by value."""
+    """One half of the blocks to train on, the other to test on; `sizes` and `total` by value."""
 
     train: Index
     member: Array
     """(n, classes) which value each training row has."""
-    count: Array
+    sizes: Ints
     test: Index
     label: Index
-    total: Array
+    total: Ints
 
     @staticmethod
     def of(label: Index, train: Mask, test: Mask, classes: int) -> _Half:
@@ -146,7 +146,7 @@ class _Half(NamedTuple):
 
 def _accuracy(features: Array, halves: list[_Half]) -> float:
     """Balanced accuracy on blocks that were not trained on."""
-    right = np.zeros(len(halves[0].count))
+    right = np.zeros(len(halves[0].sizes))
     for train, member, count, test, label, _ in halves:
         # a linear discriminant with all values equally likely, which is what balanced accuracy asks for
         X = features[train]
@@ -156,7 +156,7 @@ def _accuracy(features: Array, halves: list[_Half]) -> float:
         weights = np.linalg.solve(spread + 1e-9 * np.eye(len(spread)), means.T)
         judged = features[test] @ weights - 0.5 * np.einsum("ij,ji->i", means, weights)
         right += np.bincount(label[judged.argmax(axis=1) == label], minlength=len(count))
-    return float((right / sum(half.total for half in halves)).mean())
+    return float((right / (halves[0].total + halves[1].total)).mean())
 
 
 # The tests, and their verdicts --------------------------------------------------------------------

@@ -500,14 +500,23 @@ def _classes(d: int, order: tuple[int, ...], random_state: Seed) -> dict[str, tu
     from understudy.identify.candidates.independent import fit_independent
 
     last = max(order)
+    shared: dict[int, tuple[History, Candidate]] = {}
+
+    def fit_base(history: History) -> Candidate:
+        """The autoregression that free noise starts from, fitted once to each history."""
+        if id(history) not in shared:
+            shared[id(history)] = history, ar.fit_autoregression(history, order=last, student=True, by_class=True)
+        return shared[id(history)][1]
+
     found: dict[str, tuple[str, Maker]] = {"grey-box": ("grey-box", fit_greybox)}
     for p in order:
         for student in (False, True):
             for by_class in (False, True) if p == last else (False,):
                 maker = partial(ar.fit_autoregression, order=p, student=student, by_class=by_class)
                 name = ar.autoregression_name(p, d, "Student-t" if student else "normal", by_class)
-                found[name] = "autoregressive", maker
-    found[ar.autoregression_name(last, d, "free noise", True)] = "free", partial(ar.fit_semiparametric, order=last)
+                found[name] = "autoregressive", fit_base if student and by_class else maker
+    free = ar.autoregression_name(last, d, "free noise", True)
+    found[free] = "free", lambda history: ar.fit_semiparametric(history, order=last, base=fit_base(history))
     found["independent, normal"] = "independent", fit_independent
     found["independent, Student-t"] = "independent", partial(fit_independent, law="student")
     found["independent, kernel"] = "independent", partial(fit_independent, law="kernel", random_state=random_state)

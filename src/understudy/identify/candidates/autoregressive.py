@@ -243,12 +243,15 @@ def _student_channel(
     problem = Likelihood(predict(X, T, group), y / size, group, G, shared, floor / size)
     B0 = np.asarray(np.linalg.solve(T, start.B / size)[:, :, 0], dtype=float)
     c0 = (start.c[:, 0] + np.einsum("gk,gk->g", start.B[:, :, 0], location)) / size
+    # a few steps from each start, then the best one to the top
     tried = []
     for freedom, narrower in ((3.0, 0.7), (10.0, 0.9)):
         scale = np.maximum(scale0 / size * narrower, 1.5 * problem.floor)
         x = problem.pack(B0, c0, scale, np.full(G, freedom))
-        tried.append(minimize(problem.value, x, jac=True, method="L-BFGS-B", options=_OPTIONS))
+        tried.append(minimize(problem.value, x, jac=True, method="L-BFGS-B", options={**_OPTIONS, "maxiter": 25}))
     best = min(tried, key=lambda found: float(found.fun))
+    if not best.success:
+        best = minimize(problem.value, best.x, jac=True, method="L-BFGS-B", options=_OPTIONS)
     B, c, scale, nu = problem.unpack(np.asarray(best.x))
     B = np.einsum("gij,gj->gi", T, B) * size
     c = c * size - np.einsum("gk,gk->g", B, location)
@@ -490,8 +493,10 @@ _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _LOG_T3 = math.log(2.0 / (math.pi * math.sqrt(3.0)))  # log-density of Student-t with 3 degrees of freedom at 0
 
 
-def fit_semiparametric(history: History, *, order: int = 1) -> Candidate:
+def fit_semiparametric(history: History, *, order: int = 1, base: Candidate | None = None) -> Candidate:
     """An autoregression whose innovations have a mixture of normals for a law, one for each value and channel.
+
+    `base` is the autoregression with Student-t noise by class, where it was fitted to this history already.
 
     >>> import scipy.stats
     >>> import understudy as us
@@ -504,7 +509,7 @@ def fit_semiparametric(history: History, *, order: int = 1) -> Candidate:
     >>> fit_semiparametric(history).name
     'AR(1), free noise by class'
     """
-    base = fit_autoregression(history, order=order, student=True, by_class=True)
+    base = base or fit_autoregression(history, order=order, student=True, by_class=True)
     members: list[Any] = [base.models[value] for value in history.values]
     # values with few readings have the law of a neighbour, as in the dynamics
     rows, at, X, which, _ = _regressors(history, order)

@@ -86,6 +86,10 @@ class Layout(NamedTuple):
     cov0: Array
     nodes: tuple[Index, Index, Array]
     """Of each node: its group (-1 before a segment), whether it has a reading, and the reading (0 without)."""
+    rows: list[Index]
+    """The rows of each group."""
+    read: list[Index]
+    """Their readings, by position among all readings."""
 
 
 class Parts(NamedTuple):
@@ -120,7 +124,9 @@ def layout(rows: Rows, which: Index, mean0: Array, cov0: Array) -> Layout:
     groups_of, there, Y = np.full(n, -1), np.zeros(n, dtype=np.intp), np.zeros((n, rows.dim))
     groups_of[node], there[node[seen]], Y[node[seen]] = group, 1, rows.Y[seen]
     nodes = integers(groups_of), there, Y
-    return Layout(node, node[opening] - 1, seen, rows.Y[seen], group, mean0, cov0, nodes)
+    of_group = [np.flatnonzero(group == g) for g in range(int(which.max()) + 1)]
+    read = [np.flatnonzero(group[seen] == g) for g in range(len(of_group))]
+    return Layout(node, node[opening] - 1, seen, rows.Y[seen], group, mean0, cov0, nodes, of_group, read)
 
 
 def moments(parts: Parts, lay: Layout) -> Moments:
@@ -134,7 +140,7 @@ def moments(parts: Parts, lay: Layout) -> Moments:
     """
     A, b, Q, R = parts
     (G, d), n = b.shape, len(lay.nodes[0])
-    group, at, zero = lay.group, lay.group[lay.seen], lay.zero
+    group, zero = lay.group, lay.zero
     Qi, start = _inverses(Q), np.linalg.solve(lay.cov0, np.eye(d))
     Qb = np.einsum("gij,gj->gi", Qi, b)
     x, (own, before, cross), vv = np.empty((n, d)), np.zeros((3, G, d, d)), np.zeros((G, d))
@@ -151,14 +157,13 @@ def moments(parts: Parts, lay: Layout) -> Moments:
     w = x[lay.node] - past @ A.T - b[group]
     v = lay.Y - x[lay.node[lay.seen]]
     u = x[zero] - lay.mean0
-    rows = [np.flatnonzero(group == g) for g in range(G)]
-    W = [w[mine] for mine in rows]
-    ww, wx = np.stack([e.T @ e for e in W]), np.stack([e.T @ past[mine] for e, mine in zip(W, rows, strict=True)])
-    errors = np.stack([np.square(v[at == g]).sum(axis=0) for g in range(G)])
+    W = [w[mine] for mine in lay.rows]
+    ww, wx = np.stack([e.T @ e for e in W]), np.stack([e.T @ past[mine] for e, mine in zip(W, lay.rows, strict=True)])
+    errors = np.stack([np.einsum("ki,ki->i", v[mine], v[mine]) for mine in lay.read])
     squares = float(np.einsum("gij,gji->", Qi, ww) + (errors / R).sum())
     squares += float(np.einsum("ki,ij,kj->", u, start, u))
-    logs = float(np.bincount(group, minlength=G) @ np.linalg.slogdet(Q)[1])
-    logs += float(np.bincount(at, minlength=G) @ np.log(R).sum(axis=1))
+    logs = float(np.array([len(mine) for mine in lay.rows]) @ np.linalg.slogdet(Q)[1])
+    logs += float(np.array([len(mine) for mine in lay.read]) @ np.log(R).sum(axis=1))
     logs += len(zero) * float(np.linalg.slogdet(lay.cov0)[1]) + log_det
     loglik = -0.5 * (squares + logs + lay.Y.size * math.log(2.0 * math.pi))
     # cov(w_k, x_{k-1}) = cov(x_k, x_{k-1}) - A cov(x_{k-1})
@@ -231,16 +236,18 @@ def objective(x: Array, lay: Layout, shape: Shape) -> tuple[float, Array]:
     Qi = _inverses(Q)
     dA = np.einsum("gij,gjk->ik", Qi, found.wx)
     db = np.einsum("gij,gj->gi", Qi, found.w)
-    counts = np.bincount(lay.group, minlength=G)[:, None, None]
+    counts = np.array([len(mine) for mine in lay.rows])[:, None, None]
     dQ = 0.5 * (Qi @ found.ww @ Qi - counts * Qi)
     # Q = L L' + floor: d/dL = 2 dQ L, and the diagonal of L is an exponential
     dL = 2.0 * dQ @ L
     diagonal = np.arange(d)
     dL[:, diagonal, diagonal] *= L[:, diagonal, diagonal]
-    at = lay.group[lay.seen]
-    seen = np.bincount(at, minlength=G)[:, None]
+    seen = np.array([len(mine) for mine in lay.read])[:, None]
     dR = 0.5 * (found.vv / np.square(R) - seen / R) * (R - shape.floor)
     return -found.loglik / n, -_vector(shape, dA, db, dL, dR) / n
+
+
+_SETTLED = 1e-4  # nats of all readings together: a hundredth of a standard error
 
 
 def maximise(lay: Layout, shape: Shape, starts: list[Parts], steps: Array | None = None) -> tuple[Parts, Array]:
@@ -276,7 +283,7 @@ def maximise(lay: Layout, shape: Shape, starts: list[Parts], steps: Array | None
         before = best
         steps = _curvature_directions(lambda x: value(x)[1], x)
         best, x = optimise(x, steps, 40)
-        if before - best < 1e-8:
+        if (before - best) * len(lay.seen) < _SETTLED:
             break
     return unpack(x, shape)[0], np.asarray(steps)
 
