@@ -1,5 +1,7 @@
 """The grey-box fit: its likelihood and gradient against oracles, recovery of known parameters, bad samples."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,7 +10,7 @@ from identify_cases import changed, history_of, labels, simulated, total, with_h
 
 import understudy as us
 from understudy.errors import ModelError
-from understudy.identify.candidates import rows_of
+from understudy.identify.candidates import grey_box, rows_of
 from understudy.identify.candidates.grey_box import (
     Parts,
     Shape,
@@ -22,6 +24,7 @@ from understudy.identify.candidates.grey_box import (
 from understudy.identify.candidates.grey_box import pack as packed
 from understudy.identify.candidates.grey_box import unpack as unpacked
 from understudy.identify.selection import log_densities
+from understudy.transform.backend import load_plain
 
 
 def room(v, **changes):
@@ -259,3 +262,17 @@ def test_refusals_name_the_value_and_the_rule():
         fit_greybox(history_of([(segment.Y, np.full(200, -1))], (0, 1)))
     with pytest.raises(ModelError, match="never changes"):
         fit_greybox(history_of([(np.ones(200), segment.theta)], (0, 1)))
+
+
+@pytest.mark.parametrize("d", [1, 3])
+def test_the_compiled_loop_is_the_plain_one(d, monkeypatch):
+    """Likelihood and gradient by the kernel as it runs, and by the same file as ordinary Python."""
+    parts, shape, initial, _, history = random_case(d, seed=40 + d)
+    lay, x = layout(rows_of(history), shape.which, *initial), packed(parts, shape)
+    value, gradient = objective(x, lay, shape)
+    source = Path(grey_box.__file__).parents[1] / "_kernels.py"
+    monkeypatch.setattr(grey_box, "kernels", load_plain("identify_kernels_under_test", str(source)))
+    monkeypatch.setattr(grey_box, "view", memoryview)
+    plain, slope = objective(x, lay, shape)
+    assert plain == pytest.approx(value, rel=1e-13)
+    np.testing.assert_allclose(slope, gradient, rtol=1e-11, atol=1e-13)

@@ -277,7 +277,7 @@ def maximise(lay: Layout, shape: Shape, starts: list[Parts], steps: Array | None
     if steps is not None:
         _, x = optimise(pack(starts[0], shape), steps, 60)
         return unpack(x, shape)[0], steps
-    tried = [optimise(pack(parts, shape), _steps(parts, lay, shape), 25) for parts in starts]
+    tried = [optimise(pack(parts, shape), _steps(parts, lay, shape), 10) for parts in starts]
     best, x = min(tried, key=lambda one: one[0])
     for _ in range(8):
         before = best
