@@ -231,7 +231,7 @@ def objective(x: Array, lay: Layout, shape: Shape) -> tuple[float, Array]:
     """Minus the mean log-likelihood of a reading, and its gradient."""
     parts, L = unpack(x, shape)
     Q, R, n = parts.Q, parts.R, len(lay.seen)
-    G, d = parts.b.shape
+    d = len(parts.A)
     found = moments(parts, lay)
     Qi = _inverses(Q)
     dA = np.einsum("gij,gjk->ik", Qi, found.wx)
