@@ -145,6 +145,34 @@ def stream_apply_with_gaps_and_glitches(folder, coarser):
     return design(valid=(300.0, 1000.0)).stream(theta=1).apply(Y)
 
 
+def fleet_of(folder, design, rows, Y, **options):
+    """Readings of three rooms in turn, in two calls."""
+    rooms = [f"room {i % 3}" for i in range(rows)]
+    with opened(folder) as ledger:
+        fleet = us.Fleet(design, ledger, "plant", key=us.MasterKey(bytes(32)), rooms=rooms[:3], **options)
+        keys, half = np.arange(rows) // 3, rows // 2
+        return np.concatenate(
+            [fleet.apply(rooms[p], keys[p], Y[p], 1) for p in (slice(0, half), slice(half, rows))]
+        ).tolist()
+
+
+def fleet_apply(folder, coarser):
+    coarser()
+    Y = readings(90)
+    Y[[3, 4, 50]], Y[[7, 60]] = np.nan, 1e17
+    return fleet_of(folder, design(valid=(300.0, 1000.0)), 90, Y)
+
+
+def fleet_apply_of_vectors(folder, coarser):
+    coarser()
+    return fleet_of(folder, vector_design(), 30, np.random.default_rng(1).normal(size=(30, 2)))
+
+
+def fleet_that_withholds(folder, coarser):
+    coarser()
+    return fleet_of(folder, heavy_design(), 30, 1.0 + np.random.default_rng(1).normal(size=30), gaps="withhold")
+
+
 def stream_apply_with_times(folder, coarser):
     coarser()
     keys = np.delete(times(103), [5, 40, 41])
@@ -407,6 +435,7 @@ PATHS = [
     stream_step, stream_step_of_other_numbers, stream_step_with_a_ledger, stream_step_with_times,
     stream_step_out_of_range, stream_step_of_a_vector, stream_apply_few, stream_apply_many,
     stream_apply_with_gaps_and_glitches, stream_apply_with_times, stream_apply_of_vectors, stream_fill_until,
+    fleet_apply, fleet_apply_of_vectors, fleet_that_withholds,
     stream_fills_missing_ones, stream_fills_slots_on_the_way, stream_that_withholds_and_fills, replay_of_keys,
     replay_of_vectors, records_of_a_ledger, file_run, file_run_again, causal_step, causal_apply, outputs_of_an_error,
     outputs_of_an_error_in_a_run, file_csv, file_csv_with_epochs, file_jsonl, file_parquet, file_again, disguise,
@@ -565,6 +594,10 @@ ALLOWED = {
     "stream/engine.py: Transaction._filter: causal.apply": 1,
     "stream/engine.py: Transaction._filter_one: causal.colour": 1,
     "stream/engine.py: Transaction.few: self.live.map.step": 1,
+    # outputs that `_run_tick` gives to Release.rounded; and the memory of a policy, which is no filter
+    "stream/fleet.py: Fleet._run_each: causal.apply": 1,
+    "stream/fleet.py: Fleet._step_alone: causal.step": 1,
+    "stream/fleet.py: Fleet._memory_at: policy.advance": 1,
     # states after missing readings; there is no output
     "stream/engine.py: _after_missing: causal.apply": 1,
     "stream/engine.py: Setup.check_changes: first.apply": 1,

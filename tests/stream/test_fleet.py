@@ -512,3 +512,36 @@ def test_readings_of_a_declared_form(tmp_path):
     assert found.counts == {"taken": 1, "form": 1}
     stream = stream_of(made, "a", "plant")
     assert found.outputs[0] == stream.step(10.1234, 1, theta=1)
+
+
+def test_a_model_that_raises_stops_its_room_alone():
+    class Own:
+        """A model of one's own, independent readings, with a fault that can be switched on."""
+
+        dim, atoms, broken = 1, False, False
+
+        def __init__(self, level):
+            self.law = us.Gaussian(level, 1.0)
+
+        def start(self):
+            return (0,)
+
+        def predict(self, state):
+            return self.law
+
+        def update(self, state, y):
+            if Own.broken and y > 2.0:
+                raise ZeroDivisionError("a fault")
+            return (state[0] + 1,)
+
+        def skip(self, state):
+            return (state[0] + 1,)
+
+    made = us.design(us.Family(Own, values=[0, 1]), leakage=0.2, horizon=5, distortion="mae", accuracy=0.2, rng=1)
+    fleet = us.Fleet(made, Table(), "plant", key=KEY, rooms=["a", "b"])
+    assert fleet.outcome(["a", "b"], [1, 1], [2.23456789123, 0.123456789123], 1).counts == {"taken": 2}
+    Own.broken = True
+    found = fleet.outcome(["a", "b"], [2, 2], [2.23456789123, 0.123456789123], 1)
+    assert [Rule(int(rule)) for rule in found.rules] == [Rule.MODEL, Rule.TAKEN]
+    Own.broken = False
+    assert fleet.outcome(["a", "b"], [3, 3], [2.23456789123, 0.123456789123], 1).counts == {"taken": 2}

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from understudy._types import Array, Ints, Json, Mask, Plain, Value
+from understudy._types import Array, Ints, Json, Mask, Numbers, Plain, Value
 from understudy.errors import (
     ConfigurationError,
     LedgerError,
@@ -76,12 +76,13 @@ from understudy.stream.ledger_file import (
     unseal,
 )
 from understudy.stream.randomness import DrawSource, MasterKey
-from understudy.stream.release import Watch
+from understudy.stream.release import ROW, Watch, is_coarse
 from understudy.stream.rollback_guard import RollbackGuard, rollback_error
 from understudy.stream.snapshot import dump, load, versions
-from understudy.transform.gaps import refill_of
+from understudy.transform.core import Chain
+from understudy.transform.gaps import RestartingMap, refill_of
 from understudy.transform.kalman_pair import RoomPairs, RoomReadings, RoomState
-from understudy.transform.readings import State
+from understudy.transform.readings import State, Transformation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -428,6 +429,8 @@ class Fleet:
         if options.get("gaps") != WITHHOLD:
             self._pairs = RoomPairs.of(linear[:many], linear[many:], base.release.watched)
         self._setups: dict[int, Setup] = {}
+        # readings that are independent given the value leave nothing to remember
+        self._stateless = self._pairs is None and options.get("gaps") != WITHHOLD and _is_stateless(base)
         self._whole = _table_of(policy.values)
         self._total, self._amount, self._per = (options.get(name) for name in ("total", "amount", "per"))
         names = ["source", "draw", "tick", "generation", "readings", "released", "last", "charged", "epochs"]
@@ -1063,6 +1066,8 @@ class Fleet:
             return self._pairs.run(
                 RoomReadings(batch.Y, batch.local, batch.steps, batch.source, draw, change), part.state()
             )
+        if self._stateless and not alone.any() and (each := self._run_each(part, batch, draw)) is not None:
+            return each
         out, why = np.full(batch.Y.shape, np.nan), np.zeros(len(batch.row), dtype=np.int64)
         single = np.zeros(part.count, dtype=bool)
         if self._pairs is None:
@@ -1098,6 +1103,15 @@ class Fleet:
                 watch.many(batch.Y[rows])
         except ReadingError:
             return nothing, Rule.COARSE
+        if begun and len(rows) == 1 and not change and (source, draw) == (int(ints["source"][room]), old):
+            found = self._step_alone(setup.mapping(source, draw), state, batch, int(rows[0]))
+            if found is not None:
+                part.objects["state"][room], out = found
+                ints["readings"][room] += 1
+                ints["released"][room] += 1
+                if watch is not None:
+                    ints["watch"][room] = watch.count
+                return np.array([[out]]), Rule.TAKEN
         try:
             now = (int(ints["source"][room]), old) if begun else (source, draw)
             at = Position(
@@ -1117,7 +1131,7 @@ class Fleet:
             out = run.batch(given, keep=False)
         except MissingReadingError:
             return nothing, Rule.GAP
-        except UnderstudyError:
+        except Exception:  # a model of one's own may raise anything; the other rooms go on
             return nothing, Rule.MODEL
         position = run.live.position
         ints["readings"][room] = position.readings
@@ -1131,10 +1145,47 @@ class Fleet:
             part.objects["state"][room] = position.state
         return out, Rule.TAKEN
 
+    def _step_alone(
+        self, causal: Transformation, state: State, batch: _Batch, row: int
+    ) -> tuple[State, Numbers] | None:
+        """The next reading of one room by its filter alone; None where it needs more than that."""
+        y, bounds = float(batch.Y[row, 0]), self._base.release.single
+        if self.dim > 1 or self._pairs is not None or isinstance(causal, RestartingMap) or batch.steps[row] > 1:
+            return None
+        if bounds is None or not bounds[0] <= y <= bounds[1]:
+            return None
+        try:
+            return causal.step(state, y)
+        except Exception:  # which the engine of streams meets again, and counts
+            return None
+
+    def _run_each(self, part: _Columns, batch: _Batch, draw: Ints) -> tuple[Array, Ints] | None:
+        """Readings that are independent given the value: those between the same two values together; None if not."""
+        release, ints = self._base.release, part.ints
+        coarse = np.asarray(is_coarse(batch.Y[:, release.watched]).any(axis=1)) & ~np.isnan(batch.Y).any(axis=1)
+        if not (self._stateless and batch.single) or (coarse & (ints["watch"] >= ROW - 1)).any():
+            return None
+        out = np.empty(batch.Y.shape)
+        pair = batch.source * len(self._base.policy.pseudo) + draw
+        try:
+            for code in np.unique(pair).tolist():
+                rows = pair == code
+                causal = self._base.mapping(*divmod(code, len(self._base.policy.pseudo)))
+                out[rows] = causal.apply(causal.start(), np.ascontiguousarray(batch.Y[rows]))[1]
+        except UnderstudyError:
+            return None  # room by room, to find the one
+        there = ~np.isnan(out).any(axis=1)
+        ints["watch"] = np.where(coarse, ints["watch"] + 1, np.where(there, 0, ints["watch"]))
+        ints["readings"] += batch.steps
+        ints["released"] += there
+        ints["source"][:], ints["draw"][:] = batch.source, draw
+        return out, _constant(0, len(pair)).copy()
+
     def _state_of(self, part: _Columns, room: int) -> State:
         if self._pairs is not None:
             return self._pairs.state_of(part.state(), room)
-        return part.objects["state"][room]  # type: ignore[no-any-return]  # a state, or None before the first reading
+        known: State | None = part.objects["state"][room]
+        return self._base.mapping(0, 0).start() if known is None else known  # where nothing is remembered, any will do
 
     def _setup_of(self, number: int) -> Setup:
         """The setup of a stream of this room."""
@@ -1481,6 +1532,15 @@ def _put_bucket(db: sqlite3.Connection, fleet: int, bucket: int, serial: int, co
 def _stream_options(options: Mapping[str, Json]) -> Plain:
     """The options that a stream of the fleet has: none about epochs, which the fleet makes."""
     return {name: value for name, value in options.items() if name in ("cadence", "gaps", "index")}
+
+
+def _is_stateless(base: Setup) -> bool:
+    causal = base.mapping(0, 0)
+    return isinstance(causal, Chain) and _is_empty(causal.start())
+
+
+def _is_empty(state: State) -> bool:
+    return isinstance(state, tuple) and all(_is_empty(part) for part in state)
 
 
 def _before(batch: _Batch, first: Mask, last: Ints) -> Ints:

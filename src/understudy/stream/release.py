@@ -238,11 +238,11 @@ class Watch:
         y = Y if len(self._channels) == Y.shape[1] else Y[:, self._channels]
         if len(y) > ROW and not self.count:
             # a row of 64 holds two neighbours of every 32nd reading; most often there are none, and all is said
-            some = np.asarray(_coarse(y[:: ROW // 2]).any(axis=1))
-            if not (some[1:] & some[:-1]).any() and not some[-1] and not _coarse(y[-1:]).any():
+            some = np.asarray(is_coarse(y[:: ROW // 2]).any(axis=1))
+            if not (some[1:] & some[:-1]).any() and not some[-1] and not is_coarse(y[-1:]).any():
                 return
         y = y[~np.isnan(y).any(axis=1)]
-        coarse = np.concatenate((np.ones(self.count, dtype=bool), _coarse(y).any(axis=1)))
+        coarse = np.concatenate((np.ones(self.count, dtype=bool), is_coarse(y).any(axis=1)))
         rows = np.diff(np.flatnonzero(~coarse), prepend=-1, append=len(coarse)) - 1
         if rows.max() >= ROW:
             raise self.stop()
@@ -257,7 +257,7 @@ class Watch:
         )
 
 
-def _coarse(y: Array) -> Mask:
+def is_coarse(y: Array) -> Mask:
     """Which readings have at most six decimals, or 24 bits, up to rounding; missing ones count as such."""
     with np.errstate(over="ignore", invalid="ignore"):
         t, c = y * 1e6, y * _SPLIT
