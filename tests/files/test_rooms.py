@@ -165,3 +165,13 @@ def test_the_command_line(tmp_path, design):
     done = runner.invoke(app, words)
     assert done.exit_code == 0, done.output
     assert len(read(tmp_path / "out.csv")) == 100
+
+
+def test_without_rooms_a_key_opens_a_wrapped_ledger(tmp_path, design):
+    write(tmp_path / "room.csv", 50, rooms=1, late=False)
+    columns = {"reading": "co2", "private": "people", "time": "time", "period": "1 min", "ledger": tmp_path / "room.db"}
+    us.apply_file(design, tmp_path / "room.csv", tmp_path / "out.csv", key=KEY, **columns)
+    with pytest.raises(LedgerError):
+        us.apply_file(design, tmp_path / "room.csv", tmp_path / "again.csv", **columns)
+    us.apply_file(design, tmp_path / "room.csv", tmp_path / "again.csv", key=KEY, **columns)
+    assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "again.csv").read_bytes()

@@ -1,5 +1,6 @@
 """A fleet is one stream a room, bit for bit: for every model, through gaps, epochs, switches, crashes and bad input."""
 
+import contextlib
 import datetime as dt
 import sqlite3
 
@@ -545,3 +546,22 @@ def test_a_model_that_raises_stops_its_room_alone():
     assert [Rule(int(rule)) for rule in found.rules] == [Rule.MODEL, Rule.TAKEN]
     Own.broken = False
     assert fleet.outcome(["a", "b"], [3, 3], [2.23456789123, 0.123456789123], 1).counts == {"taken": 2}
+
+
+def test_fleets_in_a_group(tmp_path, design):
+    """Several calls, one commit: what a group comes to is what single calls come to, and nothing if it fails."""
+    ledger, fleet = a_fleet(tmp_path, design)
+    twin = us.Fleet(design, Table(), "plant", key=KEY, rooms=fleet.rooms)
+    calls = [(["room 0", "room 1"], [k, k], [100.25 + k, 99.5 - k], [1, 0]) for k in range(4)]
+    with ledger.group() as group:
+        tickets = [group.call(fleet.apply, *call) for call in calls[:2]]
+    assert all(np.array_equal(t.result(), twin.apply(*call)) for t, call in zip(tickets, calls, strict=False))
+    with contextlib.suppress(RuntimeError), ledger.group() as group:
+        group.call(fleet.apply, *calls[2])
+        raise RuntimeError("gone")
+    assert fleet.outcome(*calls[2]).counts == {"taken": 2}
+    twin.apply(*calls[2])
+    assert np.array_equal(fleet.apply(*calls[3]), twin.apply(*calls[3]))
+    with ledger.group(), pytest.raises(LedgerError, match="group"):
+        fleet.apply(["room 0"], [9], [100.5], 1)
+    ledger.close()

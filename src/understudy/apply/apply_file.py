@@ -568,7 +568,7 @@ def apply_file(
 
     `rooms` is a column with the name of a room in each row, for a file of many rooms; it leaves with the time. They
     need a `ledger`, a `key` (a `MasterKey`, or where `MasterKey.read` finds one), times and a period; at most
-    `rooms_at_most` rooms are admitted.
+    `rooms_at_most` rooms are admitted. Without `rooms`, `key` opens a ledger whose keys are wrapped.
 
     Outputs lie on the lattice of the design, and are written with as many decimals as tell its values apart, or with
     `decimals`; nothing about their form is learned from the file.
@@ -613,7 +613,7 @@ def apply_file(
     if rooms is not None:
         bound = replace(bound, keep=tuple(dict.fromkeys((rooms, *bound.keep))))
     start = clock.perf_counter()
-    opened = ledger if ledger is None or isinstance(ledger, Ledger) else Ledger(ledger)
+    opened = ledger if ledger is None or isinstance(ledger, Ledger) else _open(ledger, None if rooms else key)
     try:
         # one generator for all, or each segment of a seeded run would have the same draw
         source_of_draws = None if rng is None else np.random.default_rng(rng)
@@ -655,9 +655,17 @@ def _check_rooms(
         )
 
 
+def _master(key: MasterKey | Path) -> MasterKey:
+    return key if isinstance(key, MasterKey) else MasterKey.read(key)
+
+
+def _open(path: Path, key: MasterKey | Path | None) -> Ledger:
+    return Ledger(path) if key is None else Ledger(path, key=_master(key))
+
+
 def _fleet(terms: Terms, ledger: Ledger, key: MasterKey | Path, most: int) -> Fleet:
     """The fleet of a file of many rooms."""
-    found = key if isinstance(key, MasterKey) else MasterKey.read(key)
+    found = _master(key)
     period = dt.timedelta(microseconds=(terms.bound.period or 0) / 1000)
     name = "fleet" if terms.name == "stream" else terms.name
     gaps = None if terms.refill is None else WITHHOLD

@@ -239,7 +239,11 @@ class ApplyOptions:
     ] = None
     key: Annotated[
         str | None,
-        option("KEY", "The master key of many rooms: a file, env:NAME, credential:NAME or 'command:...'.", "--key"),
+        option(
+            "KEY",
+            "The master key of --room, or of a wrapped ledger: a file, env:NAME, credential:NAME, 'command:...'.",
+            "--key",
+        ),
     ] = None
     rooms_at_most: Annotated[int, option("COUNT", "So many rooms are admitted with --room.", min=1)] = 10_000
     period: Annotated[str | None, option("TIME", "The time from row to row, where the design has none.")] = None

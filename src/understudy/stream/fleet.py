@@ -803,7 +803,7 @@ class Fleet:
 
         def restore() -> None:
             columns.put(which, former)
-            self.serial = serial - 1
+            self.serial, self._stale = serial - 1, True  # read again before the next call
 
         with ledger.guard:
             try:
