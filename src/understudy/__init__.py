@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from understudy.randomizer.pseudo import PseudoSearch as PseudoSearch
     from understudy.randomizer.pseudo import optimise_positions as optimise_positions
     from understudy.randomizer.pseudo import optimise_pseudo as optimise_pseudo
+    from understudy.stream.fleet import Decisions as Decisions
     from understudy.stream.fleet import Fleet as Fleet
     from understudy.stream.inspection import backup_ledger as backup_ledger
     from understudy.stream.ledger import Ledger as Ledger
@@ -178,6 +179,7 @@ _HOME = {
     "solve_robust": "randomizer.priors",
     "worst_prior": "randomizer.priors",
     "backup_ledger": "stream.inspection",
+    "Decisions": "stream.fleet",
     "Fleet": "stream.fleet",
     "Ledger": "stream.ledger",
     "MasterKey": "stream.randomness",

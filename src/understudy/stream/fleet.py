@@ -28,6 +28,7 @@ import hashlib
 import json
 import os
 import sqlite3
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -408,6 +409,7 @@ class Fleet:
     def _set_up(self, options: Plain) -> None:
         """What follows from design and options."""
         self.options = options
+        self._lock = threading.RLock() if self._ledger is None else self._ledger.guard
         row = StreamRow(0, self.name, self.name, self._design.fingerprint, bytes(32), False, _stream_options(options))
         self._base = base = Setup(self._design, row, None)
         if base.estimator is not None:
@@ -555,9 +557,20 @@ class Fleet:
 
         `source` (R,) may stand for `theta`: private values by position, -1 where the room has the one of before.
         """
-        if self._stale and isinstance(self._store, _Table):
-            self._set_up(self.options)
-            self._open(self._store)
+        with self._lock:
+            if self._stale and isinstance(self._store, _Table):
+                self._set_up(self.options)
+                self._open(self._store)
+            return self._outcome(rooms, keys, Y, theta, source)
+
+    def _outcome(
+        self,
+        rooms: Sequence[str] | Ints,
+        keys: Iterable[Any] | NDArray[Any],
+        Y: ArrayLike,
+        theta: Any,
+        source: Ints | None,
+    ) -> Outcome:
         readings, count = self._readings(Y)
         rules = np.zeros(count, dtype=np.int8)
         number = self._find_rooms(rooms, count)
@@ -1206,6 +1219,8 @@ class Fleet:
         """Go on with the fleet that the ledger has under this name, or record a new one."""
         ledger = table.ledger
         found = ledger.rows("SELECT * FROM fleets WHERE name = ?", self.name)
+        if self.guard is not None:
+            self.guard.close()
         self.guard = ledger.guard_beside("fleets")
         if not found:
 
