@@ -5,7 +5,7 @@ import os
 import pickle
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -67,6 +67,7 @@ def test_a_key_shows_nowhere():
     assert us.MasterKey(bytes(32)).id != KEY.id
 
 
+@settings(max_examples=30)
 @given(st.lists(st.text(), min_size=3, max_size=3), st.lists(st.text(), min_size=3, max_size=3))
 def test_keys_of_rooms_differ_where_a_part_does(one, other):
     assert (KEY.room_key(*one) == KEY.room_key(*other)) == (one == other)

@@ -95,6 +95,7 @@ def test_the_rollback_guard_is_brought_up_too(version, tmp_path):
     assert max(named) > 3
 
 
+@pytest.mark.sample(default=2, seconds=2, reason="a fault at every write, of every kind")
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(
     "kind",
@@ -146,6 +147,7 @@ def open_and_die(where, number):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.sample(default=1, seconds=3, reason="a kill before every statement")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_kill_while_it_is_brought_up(version, tmp_path):
     """Killed before each statement: the old version or the new one is there, and nothing in between."""
