@@ -92,13 +92,13 @@ def predictors(family: Family) -> Predictors:
     first = members[0]
     if isinstance(whole, GaussMarkov):
         # a path is linear only if every member is Gauss-Markov, or has that form: mypy does not see it
-        linear = [m if isinstance(m, GaussMarkov) else m.gauss_markov for m in members]  # type: ignore[attr-defined]
+        linear = [m if isinstance(m, GaussMarkov) else m.gauss_markov for m in members]  # type: ignore[attr-defined]  # all are
         return _Scalars(linear) if first.dim == linear[0].states == 1 else _Members(linear)
     if isinstance(first, HiddenMarkov):
         return _Hidden(members)
     if isinstance(whole, Quantised):
         # a path is quantised only if every member is, which mypy does not see; all have the filter of the path
-        members = [Quantised(m.linear, **whole.grid.arguments, method=whole.method) for m in members]  # type: ignore[attr-defined]
+        members = [Quantised(m.linear, **whole.grid.arguments, method=whole.method) for m in members]  # type: ignore[attr-defined]  # all are
     return _Members(members)
 
 
