@@ -648,6 +648,8 @@ def run_rooms_scalar(
             xt = linet[5 * d + 4]
             P = 0.0
             Pt = 0.0
+            a = s
+            b = d
             skips = 0
         else:
             x = state[i]
@@ -660,7 +662,8 @@ def run_rooms_scalar(
         t = 0.0
         while skips >= 0:
             # the slots that stayed empty first, under the old values; then the reading, under the new ones
-            if skips == 0 and readings[i] > 0 and (change[r] or s != a) and j >= 0:
+            v = value if skips == 0 else nan
+            if j >= 0 and (v != v or (readings[i] > 0 and (change[r] or s != a))):
                 P = table[9 * (first[a] + (j if j < last[a] else last[a])) + 8]
                 Pt = tablet[9 * (firstt[b] + (j if j < lastt[b] else lastt[b])) + 8]
                 x = (x - line[5 * a + 1]) / line[5 * a] if line[5 * a] != 0.0 else 0.0
@@ -669,8 +672,7 @@ def run_rooms_scalar(
             if skips == 0:
                 a = s
                 b = d
-            v = value if skips == 0 else nan
-            if j >= 0 and v == v:
+            if j >= 0:
                 o = 9 * (first[a] + (j if j < last[a] else last[a]))
                 ot = 9 * (firstt[b] + (j if j < lastt[b] else lastt[b]))
                 q = table[o + 7]
@@ -682,12 +684,6 @@ def run_rooms_scalar(
                 k = last[a] if last[a] > lastt[b] else lastt[b]
                 j = k if j > k else j
             else:
-                if j >= 0:
-                    P = table[9 * (first[a] + (j if j < last[a] else last[a])) + 8]
-                    Pt = tablet[9 * (firstt[b] + (j if j < lastt[b] else lastt[b])) + 8]
-                    x = (x - line[5 * a + 1]) / line[5 * a] if line[5 * a] != 0.0 else 0.0
-                    xt = (xt - linet[5 * b + 1]) / linet[5 * b] if linet[5 * b] != 0.0 else 0.0
-                    j = -1 - j
                 o = 6 * a
                 ot = 6 * b
                 A = system[o]
