@@ -73,7 +73,7 @@ def test_boosting_on_a_room_reaches_the_bound_of_the_design():
     """On the paper's disguised room nobody errs less often than the bound, and boosting errs about as often."""
     from scipy import stats
 
-    from understudy.paper.adversary import release as released
+    from understudy.paper.estimates import release as released
 
     rng = np.random.default_rng(7)
     design = room.make_design(0.3)

@@ -6,7 +6,7 @@ import scipy.stats
 from helpers import ALPHA, dense, dense_scores
 
 import understudy as us
-from understudy.paper import adversary
+from understudy.paper import estimates as adversary
 from understudy.paper import setting as room
 from understudy.paper.setting import Settings
 from understudy.report.figures import Bounds, ErrorCurve
@@ -123,7 +123,7 @@ def test_bands_are_clopper_and_pearson(curve):
 
 def test_the_outcome_has_its_numbers_and_its_figure():
     """At I_0 = 0.68 and 0.3 the consistent estimator sits on the bound; nobody beats it; the figure has its axes."""
-    outcome = adversary.compute(Settings(quick=True))
+    outcome = adversary.compute_errors(Settings(quick=True))
     n = outcome.numbers
     assert n["exact_at_0.3"] == pytest.approx(0.1335860, abs=1e-6)
     assert n["exact_at_0.68"] == pytest.approx(0.0017957, abs=1e-6)

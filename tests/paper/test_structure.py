@@ -14,7 +14,7 @@ import understudy as us
 from understudy.paper.examples import compute_structure as compute
 from understudy.paper.examples import office, structure
 from understudy.paper.setting import Settings, room
-from understudy.report.diagram import plot_predictors, plot_sensor, plot_transformation, ran
+from understudy.report.figures import plot_predictors, plot_sensor, plot_transformation, ran
 from understudy.transform.kalman_pair import gains, scalar_gains
 
 

@@ -16,9 +16,10 @@ from randomizer_cases import FAMILIES, exact_case, random_case
 
 import understudy as us
 from understudy.errors import InfeasibleError
-from understudy.randomizer import certificate, design, inverse, solver
+from understudy.randomizer import certificate, design, solver
 from understudy.randomizer import solver as backend
 from understudy.randomizer import solver as interior
+from understudy.randomizer import solver as inverse
 from understudy.randomizer.solver import generate
 from understudy.transform.backend import load_plain
 

@@ -15,7 +15,8 @@ from scipy import stats
 
 import understudy as us
 from understudy.errors import StoredFileError, UnderstudyError
-from understudy.randomizer import design, inverse, solver
+from understudy.randomizer import design, solver
+from understudy.randomizer import solver as inverse
 from understudy.serialize import fingerprint
 from understudy.stream.release import Terms
 

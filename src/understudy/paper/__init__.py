@@ -4,9 +4,9 @@
 and the form of a result. Each result is a function ``compute(settings) -> Outcome``:
 
 - `claims`: every sentence that can be checked, with a verdict;
-- `estimates`: the estimator of Sections II-B and V, on raw, noisy and disguised readings;
+- `estimates`: the estimator of Sections II-B and V, on raw, noisy and disguised readings, and wrong guesses against
+  leakage;
 - `tradeoff`: distortion against leakage, for two values and for five;
-- `adversary`: wrong guesses against leakage;
 - `noise`: noise addition beside the filter, for the adversary and for a user downstream;
 - `examples`: the special cases of Section IV, a parameter that moves, and the block diagrams.
 

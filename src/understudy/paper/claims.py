@@ -29,7 +29,7 @@ import numpy as np
 
 import understudy as us
 from understudy._types import Array
-from understudy.paper import adversary
+from understudy.paper import estimates as adversary
 from understudy.paper import setting as room
 from understudy.paper.estimates import ESTIMATORS, NOISE, OCCUPANCIES, SLOW, Setup, misses
 from understudy.paper.setting import Outcome, Settings, Table, fill, make_design, tell, words

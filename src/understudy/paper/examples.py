@@ -48,7 +48,7 @@ import numpy as np
 import understudy as us
 from understudy._types import Array
 from understudy.checks import Whiteness, whiteness
-from understudy.paper.adversary import best, draws
+from understudy.paper.estimates import best, draws
 from understudy.paper.setting import (
     HORIZON,
     A,
@@ -63,8 +63,17 @@ from understudy.paper.setting import (
     room,
     tell,
 )
-from understudy.report.diagram import Ran, plot_filter, plot_predictors, plot_sensor, plot_transformation, ran
-from understudy.report.figures import plot_autocorrelation, plot_scores, plot_series
+from understudy.report.figures import (
+    Ran,
+    plot_autocorrelation,
+    plot_filter,
+    plot_predictors,
+    plot_scores,
+    plot_sensor,
+    plot_series,
+    plot_transformation,
+    ran,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

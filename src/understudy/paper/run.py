@@ -40,7 +40,7 @@ CATALOGUE = {
     "claims": "claims:compute",
     "estimates": "estimates:compute",
     "tradeoff": "tradeoff:compute",
-    "adversary": "adversary:compute",
+    "adversary": "estimates:compute_errors",
     "disguised": "estimates:compute_disguised",
     "structure": "examples:compute_structure",
     "noise": "noise:compute",

@@ -59,9 +59,19 @@ from understudy.randomizer.constraints import (
     TotalVariation,
     describe,
 )
-from understudy.randomizer.inverse import costs_at_most, follow_curve, least_leakage
 from understudy.randomizer.measures import step_room
-from understudy.randomizer.solver import FORBIDDEN, Multipliers, Solution, bounds_of, information, minimise, within
+from understudy.randomizer.solver import (
+    FORBIDDEN,
+    Multipliers,
+    Solution,
+    bounds_of,
+    costs_at_most,
+    follow_curve,
+    information,
+    least_leakage,
+    minimise,
+    within,
+)
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult

@@ -68,7 +68,6 @@ from understudy.randomizer.constraints import (
     describe,
 )
 from understudy.randomizer.guarantee import Guarantee, ReleaseSummary, summarise_release
-from understudy.randomizer.inverse import least_leakage, meets
 from understudy.randomizer.measures import capacity, entropy, mutual_information
 from understudy.randomizer.residual import Approximate, Charge, charge, rounded_up
 from understudy.randomizer.solver import (
@@ -80,6 +79,8 @@ from understudy.randomizer.solver import (
     bounds_of,
     information,
     kernels,
+    least_leakage,
+    meets,
     minimise,
     nats,
     view,

@@ -25,16 +25,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from understudy.report.diagram import Ran as Ran
-    from understudy.report.diagram import Stage as Stage
-    from understudy.report.diagram import plot_filter as plot_filter
-    from understudy.report.diagram import plot_predictors as plot_predictors
-    from understudy.report.diagram import plot_sensor as plot_sensor
-    from understudy.report.diagram import plot_transformation as plot_transformation
-    from understudy.report.diagram import ran as ran
     from understudy.report.figures import Bounds as Bounds
     from understudy.report.figures import ErrorCurve as ErrorCurve
     from understudy.report.figures import Line as Line
+    from understudy.report.figures import Ran as Ran
+    from understudy.report.figures import Stage as Stage
     from understudy.report.figures import Trace as Trace
     from understudy.report.figures import add_root_axis as add_root_axis
     from understudy.report.figures import autocorrelation as autocorrelation
@@ -47,22 +42,27 @@ if TYPE_CHECKING:
     from understudy.report.figures import plot_error_ratios as plot_error_ratios
     from understudy.report.figures import plot_errors as plot_errors
     from understudy.report.figures import plot_errors_over_time as plot_errors_over_time
+    from understudy.report.figures import plot_filter as plot_filter
     from understudy.report.figures import plot_frontier as plot_frontier
     from understudy.report.figures import plot_kernel as plot_kernel
     from understudy.report.figures import plot_nis as plot_nis
+    from understudy.report.figures import plot_predictors as plot_predictors
     from understudy.report.figures import plot_scores as plot_scores
+    from understudy.report.figures import plot_sensor as plot_sensor
     from understudy.report.figures import plot_series as plot_series
     from understudy.report.figures import plot_shares as plot_shares
     from understudy.report.figures import plot_traces as plot_traces
+    from understudy.report.figures import plot_transformation as plot_transformation
+    from understudy.report.figures import ran as ran
     from understudy.report.pages import audit_html as audit_html
     from understudy.report.pages import audit_report as audit_report
 
 _NAMES = {
     "pages": "audit_html audit_report",
-    "diagram": "Ran Stage plot_filter plot_predictors plot_sensor plot_transformation ran",
-    "figures": "Bounds ErrorCurve Line Trace add_root_axis autocorrelation plot_audit plot_autocorrelation plot_bounds "
-    "plot_checked_frontier plot_costs plot_costs_over_time plot_error_ratios plot_errors plot_errors_over_time "
-    "plot_frontier plot_kernel plot_nis plot_scores plot_series plot_shares plot_traces",
+    "figures": "Bounds ErrorCurve Line Ran Stage Trace add_root_axis autocorrelation plot_audit plot_autocorrelation "
+    "plot_bounds plot_checked_frontier plot_costs plot_costs_over_time plot_error_ratios plot_errors "
+    "plot_errors_over_time plot_filter plot_frontier plot_kernel plot_nis plot_predictors plot_scores plot_sensor "
+    "plot_series plot_shares plot_traces plot_transformation ran",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
