@@ -44,7 +44,7 @@ ONE_IMPORTER: dict[str, str] = {}
 """Short private modules with one importer that are chapters of their own, each with its reason."""
 
 LIMITS = {
-    "modules": (140, 140),
+    "modules": (141, 140),
     "lines of code": (40_900, 33_000),  # 37,280 before fleets, groups, master keys, blocks of grid readings
     "short private modules with one importer, without a reason": (0, 0),
     "short private modules with one importer": (5, 5),

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from understudy.adversaries.learners.inversion import recover_readings as recover_readings
     from understudy.adversaries.results import Audit as Audit
     from understudy.adversaries.results import load_audit as load_audit
+    from understudy.adversaries.rivals import DistortionLimit as DistortionLimit
+    from understudy.adversaries.rivals import distortion_limit as distortion_limit
     from understudy.adversaries.utility import measure_utility as measure_utility
     from understudy.apply.apply_file import apply_file as apply_file
     from understudy.distortion.costs import Costs as Costs
@@ -109,6 +111,8 @@ _HOME = {
     "recover_readings": "adversaries.learners.inversion",
     "Audit": "adversaries.results",
     "load_audit": "adversaries.results",
+    "DistortionLimit": "adversaries.rivals",
+    "distortion_limit": "adversaries.rivals",
     "measure_utility": "adversaries.utility",
     "apply_file": "apply.apply_file",
     "Costs": "distortion.costs",

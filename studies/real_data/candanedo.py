@@ -9,9 +9,9 @@ from typing import Any
 from studies.real_data.choosing import candidates
 from studies.real_data.data import candanedo
 from studies.real_data.extras import audited
-from studies.real_data.floor import floors
 from studies.real_data.frontier import Budgets, Told, studied
 from studies.real_data.rooms import Room
+from understudy.adversaries.rivals import distortion_limit
 
 THREE = ("CO2", "Temperature", "Humidity")
 RATES = (0.0, 0.3, 1.0, 2.0, 3.0, 5.0, 8.0, math.inf)
@@ -47,7 +47,14 @@ def choice(root: Path, quick: bool, told: Told) -> dict[str, Any]:
 
 def least(root: Path, quick: bool, told: Told) -> dict[str, Any]:
     """What hiding must cost, whatever the method, on each file."""
-    return {name: floors(frame["CO2"], frame["Occupancy"]) for name, frame in candanedo(root).items()}
+    limits = {name: distortion_limit((frame["CO2"], frame["Occupancy"])) for name, frame in candanedo(root).items()}
+    return {
+        name: [
+            {"accuracy": accuracy, "distortion": round(ppm, 2), "percent": round(share, 2)}
+            for accuracy, ppm, share in zip(limit.accuracies, limit.distortion[0], limit.percent[0], strict=True)
+        ]
+        for name, limit in limits.items()
+    }
 
 
 def alone(root: Path, quick: bool, told: Told, minutes: int, model: str, full: bool = False) -> dict[str, Any]:
