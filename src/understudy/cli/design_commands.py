@@ -156,6 +156,8 @@ def release_arguments(typed: ReleaseOptions) -> dict[str, Any]:
         if len(ends) != 2:
             raise ConfigurationError(f"--valid {typed.valid}: two numbers are wanted, the lowest and the highest")
         found["valid"] = tuple(ends)
+    if typed.fresh:
+        found["fresh"] = typed.fresh
     return found
 
 

@@ -183,6 +183,9 @@ class ReleaseOptions:
     valid: Annotated[str | None, option("LOW,HIGH", "The public range of readings; others are not taken for any.")] = (
         None
     )
+    fresh: Annotated[
+        float, option("SHARE", "Mix scores with fresh chance, 0 to 1: wrong models leak less, readings change more.")
+    ] = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,7 +353,7 @@ def budget(leakage: str | None) -> str | float | None:
 _NAMES = (
     "leakage|rate|error_at_least|distortion_at_most|distortion|pseudo|horizon|decision_every|reading|private|time|segment|"
     "period|bins|public|actuators|grid|model|keep|epoch|format|delimiter|on_error|name|ledger|prior|values|resolution|"
-    "readings|valid|decimals"
+    "readings|valid|decimals|fresh"
 )
 _NAMED = re.compile(rf"(?<![\w.'\"-])({_NAMES}) ?= ?(?=\S)")
 _LEFT = re.compile(r"(?<![\w.'\"-])(format)= says|(accept_misfit)=True")

@@ -17,6 +17,9 @@ by the best method that there is for it:
   rounds (`us.Quantised`) does not tell its scores: they come from the rounded reading and a fresh uniform, as they
   do when it is disguised, so that even a model that plays itself changes the readings.
 
+With a fresh share s the scores of the disguise are z' = sqrt(1 - s^2) z + s w, so that even a model that plays itself
+changes the readings. Pairs of Gaussian models are exact then too; all others are simulated.
+
 Which method for which pair: the cost matrix as it fills, the best method first.
 """
 
@@ -43,6 +46,7 @@ from understudy.models.family import Family
 from understudy.models.gauss_markov import gauss_markov, innovations
 from understudy.models.model import Model
 from understudy.serialize import fields, matrix_from_plain, matrix_to_plain, number_from_plain, number_to_plain
+from understudy.transform.core import as_share
 
 # Which method for which pair: the cost matrix as it fills, the best method first ---------------------
 
@@ -87,9 +91,10 @@ class Work:
         measure: Measure,
         horizon: int | None,
         progress: Progress | None = None,
+        fresh: float = 0.0,
     ) -> None:
         self.sources, self.targets = sources, targets
-        self.measure, self.horizon, self.progress = measure, horizon, progress
+        self.measure, self.horizon, self.progress, self.fresh = measure, horizon, progress, fresh
         self.profiles = [[_profile(model, horizon) for model in side] for side in (sources, targets)]
         shape = (len(sources), len(targets))
         self.matrix, self.error = np.full(shape, np.nan), np.zeros(shape)
@@ -111,9 +116,10 @@ class Work:
     def fill(self, accuracy: float, rng: np.random.Generator) -> Simulated | None:
         """All pairs, each by the best method for it."""
         self.exact()
-        self.enumeration()
-        self.quadrature()
-        self.linear()
+        if not self.fresh:  # these rest on one score for both readings
+            self.enumeration()
+            self.quadrature()
+            self.linear()
         return self.simulation(accuracy, rng)
 
     def _linear(self, gaussian: bool) -> tuple[list[list[int]], list[list[Linear]]]:
@@ -131,8 +137,10 @@ class Work:
         if not (self.measure.power and all(places)):
             return
         one, other = (Filters.of_gaussian(side, self.measure.read) for side in forms)
-        at = np.ix_(*places)
-        self.matrix[at] = distances(one, other, self.measure, self.horizon, progress=self.progress)
+        at, kappa = np.ix_(*places), None
+        if self.fresh:  # 1 - E z z' = 1 - sqrt(1 - s^2), for every channel and pair
+            kappa = np.full((self.measure.dim, len(one), len(other)), 1.0 - math.sqrt(1.0 - self.fresh**2))
+        self.matrix[at] = distances(one, other, self.measure, self.horizon, kappa, self.progress)
         self.method[at] = EXACT
 
     def enumeration(self) -> None:
@@ -220,7 +228,8 @@ class Work:
                 UnderstudyWarning,
                 stacklevel=3,
             )
-        plan = Plan(self.sources, self.targets, left, self.measure, self._simulated_horizon(left), accuracy)
+        horizon = self._simulated_horizon(left)
+        plan = Plan(self.sources, self.targets, left, self.measure, horizon, accuracy, self.fresh)
         found = simulate(plan, rng, self.progress)
         self.matrix[left], self.error[left], self.method[left] = found.mean[left], found.error[left], MONTE_CARLO
         return found
@@ -405,6 +414,7 @@ def costs(
     accuracy: float = 0.01,
     rng: Seed = None,
     progress: Progress | None = None,
+    fresh: float = 0.0,
 ) -> Costs:
     """The distortion of every value of a family under every pseudo value.
 
@@ -431,6 +441,8 @@ def costs(
     same reason. Only a model that plays itself is zero without a doubt
     (unless it rounds), under a function that is seen to be zero for equal readings and not for others.
 
+    `fresh` is the fresh share of the scores, as in `us.design`.
+
     >>> import understudy as us
     >>> def room(occupants):
     ...     return us.GaussMarkov(A=0.95, C=1.0, Q=0.1, R=0.1, b=10.0 * occupants, mean0=100.0, cov0=1.0)
@@ -452,7 +464,7 @@ def costs(
     sources = [family.model(value) for value in family.values]
     targets = [family.model(value) for value in values]
     _check_models([*sources, *targets], [*family.values, *values], horizon)
-    work = Work(sources, targets, Measure(distortion, family.dim, weights), horizon, progress)
+    work = Work(sources, targets, Measure(distortion, family.dim, weights), horizon, progress, as_share(fresh))
     simulated = work.fill(float(accuracy), np.random.default_rng(SEED if rng is None else rng))
     work.warn()
     mean = work.mean_reading(family.prior, simulated)

@@ -5,7 +5,8 @@ the same random numbers, so that their differences, which are what a design weig
 themselves. Replications go into a fixed number of groups, whose means are kept: they tell the standard error of any
 weighted sum of the pairs.
 
-A draw and its disguise share their scores for every model whose readings tell their scores, atoms included: given the
+With a fresh share s the targets are given sqrt(1 - s^2) z + s w, one w for all of them. Without one a draw and its
+disguise share their scores for every model whose readings tell their scores, atoms included: given the
 reading, an auxiliary uniform puts the score where the one that was drawn is likely to be. A model that releases
 something else than what it feeds back (`emit`: a rounded sensor) does not tell its scores. As a source it is whitened,
 with uniforms of this simulation, and its own scores are coloured under each target.
@@ -21,7 +22,7 @@ without one, its probability is known to be below 3 / N (at 95 percent confidenc
 is known. So, for each pair:
 
 - one model played by itself, under a measure that vanishes for equal readings (and not for others): zero by
-  construction, unless it has `emit`;
+  construction, unless it has `emit` or there is a fresh share;
 - zero every time: the simulation goes on, far longer than it otherwise would; if nothing shows, there is a warning, and
   the error is 3 / N times the largest distortion of one reading that was seen for any pair. If there was none, scores
   are stretched to find one, and if all is zero even then, 1 takes its place;
@@ -286,6 +287,8 @@ class Plan(NamedTuple):
     measure: Measure
     horizon: int
     accuracy: float
+    fresh: float = 0.0
+    """The fresh share."""
 
 
 class _Tally:
@@ -296,12 +299,14 @@ class _Tally:
         self.plan, self.count = plan, 0
         self.mean, self.squares, self.largest = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         self.groups, self.readings = np.zeros((GROUPS, *shape)), np.zeros((GROUPS, shape[0]))
-        self.one_model = np.array([[a is b for b in plan.targets] for a in plan.sources]) & ~_releases(plan)[:, None]
+        same = np.array([[a is b for b in plan.targets] for a in plan.sources])
+        self.one_model = same & ~_releases(plan)[:, None] & (plan.fresh == 0.0)
         self.peak = 0.0  # the largest distortion of one reading
 
     def add(self, rng: np.random.Generator, batch: int) -> None:
         z = rng.standard_normal((self.plan.horizon, self.plan.measure.dim, batch))
-        found = _replications(self.plan, z, _uniforms(self.plan, rng))
+        uniforms = _uniforms(self.plan, rng)
+        found = _replications(self.plan, z, uniforms, _normals(self.plan, rng, z.shape))
         values, count = found.values, self.count
         # mean and sum of squares of two samples together
         step = values.mean(axis=2) - self.mean
@@ -368,10 +373,11 @@ class _Tally:
         shape = (self.plan.horizon, self.plan.measure.dim, min(_STRETCHED, _batch(self.plan)))
         rng = np.random.default_rng(0)
         z, uniforms = rng.standard_normal(shape), _uniforms(self.plan, rng)
+        w = _normals(self.plan, rng, shape)
         for factor in _STRETCHES:
             # so far out a law or a function of the user's own may fail in any way, where no reading ever comes
             with contextlib.suppress(Exception), np.errstate(all="ignore"):
-                peaks = np.maximum(peaks, _replications(self.plan, factor * z, uniforms).peaks)
+                peaks = np.maximum(peaks, _replications(self.plan, factor * z, uniforms, factor * w).peaks)
         return peaks
 
 
@@ -449,14 +455,24 @@ class _Replications(NamedTuple):
     means: Array  # (sources, batch)
 
 
-def _replications(plan: Plan, z: Array, uniforms: Uniforms | None) -> _Replications:
-    """What scores (T, d, batch) make of every wanted pair."""
-    batch = z.shape[2]
+def _normals(plan: Plan, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """What scores are mixed with; plans without a fresh share draw nothing."""
+    return rng.standard_normal(shape) if plan.fresh else np.zeros(1)
+
+
+def _replications(plan: Plan, z: Array, uniforms: Uniforms | None, w: Array) -> _Replications:
+    """What scores (T, d, batch) make of every wanted pair, with what they are mixed with."""
+    batch, rest = z.shape[2], math.sqrt(1.0 - plan.fresh**2)
     done: dict[int, Array] = {}
+
+    def mixed(scores: Array) -> Array:
+        return rest * scores + plan.fresh * w if plan.fresh else scores
+
+    shared = mixed(z)
 
     def coloured(model: Model) -> Array:
         if id(model) not in done:
-            done[id(model)] = colour_all(z, model)
+            done[id(model)] = colour_all(shared, model)
         return done[id(model)]
 
     releases = _releases(plan)
@@ -466,12 +482,13 @@ def _replications(plan: Plan, z: Array, uniforms: Uniforms | None) -> _Replicati
     means = np.zeros((plan.wanted.shape[0], batch))
     kept = set(done)
     for i in np.flatnonzero(plan.wanted.any(axis=1)):
-        Y = coloured(plan.sources[i])
+        Y = colour_all(z, plan.sources[i]) if plan.fresh else coloured(plan.sources[i])
         means[i] = Y.mean(axis=(0, 1))
         own = whiten(Y, plan.sources[i], uniforms) if releases[i] else None
         for j in np.flatnonzero(plan.wanted[i]):
             target = plan.targets[j]
-            found = _distortions(plan.measure, Y, coloured(target) if own is None else colour_all(own, target))
+            Y_out = coloured(target) if own is None else colour_all(mixed(own), target)
+            found = _distortions(plan.measure, Y, Y_out)
             values[i, j], peaks[i, j] = found.mean(axis=0), found.max()
         for key in set(done) - kept:
             del done[key]

@@ -77,6 +77,7 @@ from understudy.stream.engine import DESIGN_PRIOR, Clock
 from understudy.stream.ledger import Ledger
 from understudy.stream.release import DEFAULT_TERMS, Terms
 from understudy.stream.stream import Stream
+from understudy.transform.core import as_share
 from understudy.transform.readings import Resolution
 
 if TYPE_CHECKING:
@@ -377,7 +378,7 @@ class CausalDesign(AnyDesign, Frozen):
     @classmethod
     def from_content(cls, content: Plain, family: Family | None) -> CausalDesign:
         """The design in a file; the long run that it claims is worked out again."""
-        if content.keys() != _FIELDS:
+        if content.keys() - {"fresh"} != _FIELDS:
             raise StoredFileError("the fields are not those of a causal design")
         parts = shared_parts(content, family)
         if parts.family is None:
@@ -496,6 +497,7 @@ def design_causal(
     resolution: Resolution = None,
     readings: str | Sequence[str | None] | None = None,
     valid: tuple[ArrayLike, ArrayLike] | None = None,
+    fresh: float = 0.0,
 ) -> CausalDesign:
     """The causal randomizer for a private parameter that is a Markov chain.
 
@@ -512,7 +514,7 @@ def design_causal(
     The private value must be known. ``accept_estimated_theta=True`` makes a design whose streams estimate it from the
     readings instead. No theorem holds for it, and everything that it writes says "no guarantee, audit only".
 
-    `resolution`, `readings` and `valid` are as in `us.design`.
+    `resolution`, `readings`, `valid` and `fresh`, the fresh share, are as in `us.design`.
 
     >>> import understudy as us
     >>> family = us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[0, 1])
@@ -530,10 +532,11 @@ def design_causal(
     wanted = None if slope is None else as_slope(slope)
     T = as_transitions(transition, len(family.values))
     names = family.values if pseudo is None else tuple(pseudo)
-    _check_path(family, names)
+    share = as_share(fresh)
+    _check_path(family, names, share)
     found, given = None, None
     if isinstance(distortion, str) or callable(distortion):
-        found = costs(family, names, horizon, distortion, weights, accuracy, rng, progress)
+        found = costs(family, names, horizon, distortion, weights, accuracy, rng, progress, share)
         matrix, given = np.array(found.matrix), (distortion, weights)
     else:
         matrix = as_cost(distortion)
@@ -548,19 +551,19 @@ def design_causal(
     else:
         demand = "rate", 0.0 if target is None else target
         beliefs, settled = at_rate(Beliefs(family.prior, T, matrix, math.inf), demand[1], rng)
-    terms = Terms(resolution, readings, valid)
+    terms = Terms(resolution, readings, valid, share)
     choices = CausalChoices(found, int(decision_every), demand, given, bool(accept_estimated_theta), terms)
     made = CausalDesign(family, beliefs, names, settled, choices)
-    if terms != Terms():
+    if any(term is not None for term in (resolution, readings, valid)):
         _ = made.release  # what cannot be kept is refused now
     return made
 
 
-def _check_path(family: Family, pseudo: Sequence[Value]) -> None:
+def _check_path(family: Family, pseudo: Sequence[Value], fresh: float) -> None:
     if not pseudo:
         raise DesignError("pseudo is empty; there must be at least one value")
     for value in family.values:
-        if isinstance(family.model(value), Approximate):
+        if fresh < 1.0 and isinstance(family.model(value), Approximate):
             raise DesignError(
                 f"the model of {value!r} is approximate, and what a path of such models gives away is not known; "
                 "a causal design needs exact models"
@@ -764,7 +767,7 @@ def path_distortion(
     repeat = design.decision_every
     one, other = (design.family.along([v for v in path for _ in range(repeat)]) for path in (theta, pseudo))
     pair = Family({"private": one, "pseudo": other}, values=["private"])
-    found = costs(pair, ["pseudo"], repeat * len(theta), distortion, weights, rng=rng)
+    found = costs(pair, ["pseudo"], repeat * len(theta), distortion, weights, rng=rng, fresh=design.fresh)
     return float(found.matrix[0, 0]), float(found.error[0, 0])
 
 

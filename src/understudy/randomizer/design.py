@@ -107,6 +107,7 @@ from understudy.stream.ledger import Ledger
 from understudy.stream.ledger_file import StreamRow, check_name
 from understudy.stream.release import DEFAULT_TERMS, Release, Terms, floating_point, release_of
 from understudy.stream.stream import Stream, new_secret, period_of
+from understudy.transform.core import as_share
 from understudy.transform.gaps import refill_of
 from understudy.transform.readings import Resolution
 from understudy.transform.roundoff import Roundoff
@@ -310,9 +311,14 @@ class AnyDesign:
         """
         if "floating" not in self._cache:
             sources, targets = self._models(self.values), self._models(self.pseudo)
-            self._cache["floating"] = floating_point(sources, targets, self.release)
+            self._cache["floating"] = floating_point(sources, targets, self.release, self.fresh)
         found: Roundoff | None = self._cache["floating"]
         return found
+
+    @property
+    def fresh(self) -> float:
+        """The fresh share s: scores z are mixed with fresh chance, sqrt(1 - s^2) z + s w, before they are coloured."""
+        return self.terms.fresh
 
     @property
     def resolution(self) -> tuple[float, ...]:
@@ -323,14 +329,14 @@ class AnyDesign:
     def fingerprint(self) -> str:
         """Tells this design from another; says nothing about the private parameter, and nothing about a draw."""
         if "fingerprint" not in self._cache:
-            self._cache["fingerprint"] = self._fingerprint({"release": self.release.to_plain()})
+            self._cache["fingerprint"] = self._fingerprint({"release": self.release.to_plain()} | _stored_fresh(self))
         found: str = self._cache["fingerprint"]
         return found
 
     @property
     def former_fingerprint(self) -> str:
         """The fingerprint that version 0.1 gave this design: its streams go on."""
-        return self._fingerprint({})
+        return self._fingerprint(_stored_fresh(self))
 
     def _fingerprint(self, more: Plain) -> str:
         members = (*self.values, *self.pseudo)
@@ -619,10 +625,10 @@ class Design(AnyDesign):
     @classmethod
     def from_content(cls, content: Plain, family: Family | None) -> Design:
         """The design in a file, if what it claims is proved; see `load_design`."""
-        if content.keys() - {"charge", "constraints", "multipliers"} != FIELDS:
+        if content.keys() - {"charge", "constraints", "multipliers", "fresh"} != FIELDS:
             raise StoredFileError("the fields are not those of a design")
         parts = shared_parts(content, family)
-        leak = stored_charge(content.get("charge"), parts)
+        leak = stored_charge(content.get("charge"), parts, stored_share(content))
         name, value = content["demand"]
         if name not in ("leakage", "error_at_least", "distortion_at_most"):
             raise StoredFileError("demand must be of leakage, error_at_least or distortion_at_most")
@@ -719,6 +725,7 @@ def design(
     resolution: Resolution = None,
     readings: str | Sequence[str | None] | None = None,
     valid: tuple[ArrayLike, ArrayLike] | None = None,
+    fresh: float = 0.0,
 ) -> Design:
     """The randomizer for a family of models: which pseudo value plays which private one, and how often.
 
@@ -738,6 +745,10 @@ def design(
     declares the form of those that come in: "double", "float32" or "6 digits". `valid` is their public range
     (low, high); what lies outside is not taken for a reading. See `Design.release`.
 
+    `fresh` is the fresh share s, from 0 to 1. Scores z are mixed with fresh standard normals w, to
+    sqrt(1 - s^2) z + s w. The outputs keep their law, and what wrong models of the private values leak in the scores,
+    their divergence from white noise, shrinks by 1 - s^2; the readings change more. At 1 no reading enters the outputs.
+
     >>> import understudy as us
     >>> def room(occupants):
     ...     return us.GaussMarkov(A=0.95, C=1.0, Q=0.1, R=0.1, b=10.0 * occupants, mean0=100.0, cov0=1.0)
@@ -754,22 +765,25 @@ def design(
         raise DesignError(f"family is a {type(family).__name__}; it must be a Family (us.solve takes bare costs)")
     # a bad budget is refused before the work, and so is one that the models alone exceed
     budget = _budget_in_nats(demand[1], family.prior) if demand[0] == "leakage" else 0.0
-    leak = charge(family, horizon, rng)
+    share = as_share(fresh)
+    leak = charge(family, horizon, rng, share)
     if leak is not None and demand[0] == "leakage":
         leak.left_for_the_draw(budget)
     elif leak is not None and demand[0] == "error_at_least":
         leak.asked_of_the_draw(_number(*demand), family.prior)
-    found = costs(family, pseudo, horizon, distortion, weights, accuracy, rng, progress)
+    found = costs(family, pseudo, horizon, distortion, weights, accuracy, rng, progress, share)
     made = solve_demand(found.matrix, family.prior, demand, family, found, leak, beside)
-    return with_terms(made, Terms(resolution, readings, valid))
+    return with_terms(made, Terms(resolution, readings, valid, share))
 
 
 def with_terms(made: _D, terms: Terms) -> _D:
     """The same design, with what was asked for about the readings that leave and come in."""
-    if all(term is None for term in terms):
+    asked = any(term is not None for term in (terms.resolution, terms.readings, terms.valid))
+    if not asked and not terms.fresh:
         return made
     made = replace(made, terms=terms)
-    _ = made.release  # what cannot be kept is refused now
+    if asked:
+        _ = made.release  # what cannot be kept is refused now
     return made
 
 
@@ -1128,7 +1142,17 @@ def shared_content(design: AnyDesign, cost: Array, models: bool) -> Plain:
         "family": family.to_dict(design.pseudo) if models and family is not None else None,
         "probes": None if family is None else [probe(family.model(v)) for v in (*design.values, *design.pseudo)],
         "release": None if family is None else design.release.to_plain(),
-    }
+    } | _stored_fresh(design)
+
+
+def _stored_fresh(design: AnyDesign) -> Plain:
+    """The fresh share as files and fingerprints have it: only where there is one, so that those of others stay."""
+    return {"fresh": design.fresh} if design.fresh else {}
+
+
+def stored_share(content: Plain) -> float:
+    """The fresh share that a file states."""
+    return as_share(content["fresh"]) if "fresh" in content else 0.0
 
 
 def shared_parts(content: Plain, family: Family | None, any_prior: bool = False) -> StoredParts:
@@ -1195,13 +1219,13 @@ def stored_randomizer(counts: Json, parts: StoredParts) -> Randomizer:
     return Randomizer(kernel, parts.values, parts.pseudo)
 
 
-def stored_charge(plain: Json, parts: StoredParts) -> Charge | None:
+def stored_charge(plain: Json, parts: StoredParts, fresh: float = 0.0) -> Charge | None:
     """What the models are charged with, if the file says so and they are what it says."""
     there = (parts.prior > 0.0).tolist()
     models = [] if parts.family is None else [parts.family.model(value) for value in parts.family.values]
     approximate = [isinstance(model, Approximate) for model in models]
     if plain is None:
-        if any(a and b for a, b in zip(approximate, there, strict=bool(models))):
+        if fresh < 1.0 and any(a and b for a, b in zip(approximate, there, strict=bool(models))):
             raise StoredFileError(
                 "the models are approximate, and the design was made without a charge for what they give away; "
                 "make it again"
@@ -1225,12 +1249,12 @@ def stored_demand(value: Json) -> str | float:
 
 def stored_terms(content: Plain, family: Family | None) -> Terms:
     """What a file says about the readings that leave and come in."""
-    plain = content["release"]
+    plain, fresh = content["release"], stored_share(content)
     if plain is None or family is None:
-        return Terms()
+        return Terms(fresh=fresh)
     if plain.keys() != {"resolution", "readings", "valid"}:
         raise StoredFileError("release must say resolution, readings and valid")
-    return Terms(plain["resolution"], plain["readings"], tuple(plain["valid"]))
+    return Terms(plain["resolution"], plain["readings"], tuple(plain["valid"]), fresh)
 
 
 class _Claim:

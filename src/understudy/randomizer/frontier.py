@@ -13,10 +13,11 @@ from understudy.distortion.costs import costs
 from understudy.distortion.measures import Function
 from understudy.errors import DesignError
 from understudy.models.family import Family
-from understudy.randomizer.design import Design, solve_demand, total
+from understudy.randomizer.design import Design, solve_demand, total, with_terms
 from understudy.randomizer.measures import entropy
 from understudy.randomizer.residual import charge
 from understudy.randomizer.solver import minimise, nats
+from understudy.stream.release import Terms
 
 POINTS = 60
 
@@ -90,12 +91,13 @@ def frontier(
     accuracy: float = 0.01,
     rng: Seed = None,
     progress: Progress | None = None,
+    fresh: float = 0.0,
 ) -> Frontier:
     """The least distortion at each leakage, from nothing to where more is of no use.
 
     `leakages` are budgets as in `us.design`; by default 60, from 0 to saturation. The other arguments are
     those of `us.costs`; the costs are found once. Approximate models are charged as in `us.design`: every budget is for
-    draw and residual together, and the curve begins where the residual alone is spent.
+    draw and residual together, and the curve begins where the residual alone is spent. `fresh` is the fresh share.
 
     >>> import understudy as us
     >>> family = us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[0, 1, 2])
@@ -107,11 +109,11 @@ def frontier(
         raise DesignError(f"family is a {type(family).__name__}; it must be a Family")
     H = entropy(family.prior)
     budgets = None if leakages is None else [nats(leakage, H) for leakage in _several(leakages)]
-    leak = charge(family, horizon, rng)
+    leak = charge(family, horizon, rng, fresh)
     if leak is not None and budgets is not None:
         for budget in budgets:
             leak.left_for_the_draw(budget)  # one that the models alone exceed is refused before the work
-    found = costs(family, pseudo, horizon, distortion, weights, accuracy, rng, progress)
+    found = costs(family, pseudo, horizon, distortion, weights, accuracy, rng, progress, fresh)
     matrix = np.ascontiguousarray(found.matrix)
     saturation = minimise(matrix, family.prior, math.inf).leakage
     if budgets is None:
@@ -121,6 +123,7 @@ def frontier(
         if not np.isfinite(matrix[family.prior > 0.0]).all(axis=0).any():
             budgets = budgets[1:]  # forbidden pairs: something must leak
     designs = [solve_demand(matrix, family.prior, ("leakage", budget), family, found, leak) for budget in budgets]
+    designs = [with_terms(made, Terms(fresh=float(fresh))) for made in designs]
     return Frontier(designs, total(saturation, leak))
 
 

@@ -60,6 +60,7 @@ from understudy.randomizer.design import (
     stored_charge,
     stored_demand,
     stored_randomizer,
+    stored_share,
     stored_terms,
     total,
     with_terms,
@@ -92,6 +93,7 @@ from understudy.randomizer.solver import (
 from understudy.serialize import matrix_from_plain, number_from_plain, value_from_plain
 from understudy.stream.engine import DESIGN_PRIOR
 from understudy.stream.release import Terms
+from understudy.transform.core import as_share
 
 # The worst prior of a hull ---------------------------------------------------------------------------
 
@@ -836,7 +838,7 @@ class RobustDesign(Design):
 
         A file of version 0.1 has no multipliers; then they are found anew. The family may have any prior.
         """
-        if content.keys() - {"multipliers"} != _FIELDS:
+        if content.keys() - {"multipliers", "fresh"} != _FIELDS:
             raise StoredFileError("the fields are not those of a robust design")
         parts = shared_parts(content, family, any_prior=True)
         m, n = parts.cost.shape
@@ -845,7 +847,7 @@ class RobustDesign(Design):
         if content["weighed"] not in ("stated", "worst"):
             raise StoredFileError("weighed must be stated or worst")
         C = B if content["weighed"] == "worst" else parts.prior[:, None]
-        leak = stored_charge(content["charge"], parts)
+        leak = stored_charge(content["charge"], parts, stored_share(content))
         budget = number_from_plain("budget", content["numbers"]["budget"])
         left = _left_for_the_draw(budget, leak, B)
         if "multipliers" in content:
@@ -946,6 +948,7 @@ def design_robust(
     resolution: Any = None,
     readings: Any = None,
     valid: Any = None,
+    fresh: float = 0.0,
 ) -> RobustDesign:
     """The randomizer for a family whose odds are known only to lie in the hull of some priors.
 
@@ -969,12 +972,13 @@ def design_robust(
     B, C, p = _corners(priors, prior, family.prior, len(family.values))
     budget = nats(leakage, entropy(p))
     middle = B.mean(axis=1)
-    leak = charge(_with_prior(family, middle / middle.sum()), horizon, rng)
+    share = as_share(fresh)
+    leak = charge(_with_prior(family, middle / middle.sum()), horizon, rng, share)
     left = _left_for_the_draw(budget, leak, B)
-    found = costs(_with_prior(family, p), pseudo, horizon, distortion, weights, accuracy, rng, progress)
+    found = costs(_with_prior(family, p), pseudo, horizon, distortion, weights, accuracy, rng, progress, share)
     solution = robust(np.array(found.matrix, order="C"), B, C, left)
     made = _design_of(solution, found.matrix, B, C, (leakage, budget), family, found, leak)
-    return with_terms(made, Terms(resolution, readings, valid))
+    return with_terms(made, Terms(resolution, readings, valid, share))
 
 
 def _corners(
@@ -1185,6 +1189,7 @@ def design_conditional(
     accuracy: float = 0.01,
     rng: Seed = None,
     progress: Progress | None = None,
+    fresh: float = 0.0,
 ) -> ConditionalDesign:
     """A randomizer for each value of a public clock, such as the hour of the day.
 
@@ -1209,9 +1214,10 @@ def design_conditional(
     times, P, pi = _clock(priors, weights, len(family.values))
     chosen = _split(split)
     overall = _with_prior(family, as_prior(pi @ P, len(family.values)))
-    leak = charge(overall, horizon, rng)
-    found = costs(overall, pseudo, horizon, distortion, channel_weights, accuracy, rng, progress)
-    return _build(np.array(found.matrix, order="C"), (times, P, pi), leakage, chosen, family, found, leak)
+    share = as_share(fresh)
+    leak = charge(overall, horizon, rng, share)
+    found = costs(overall, pseudo, horizon, distortion, channel_weights, accuracy, rng, progress, share)
+    return _build(np.array(found.matrix, order="C"), (times, P, pi), leakage, chosen, family, found, leak, share)
 
 
 def clock_priors(family: Family, floor: float = 0.0) -> dict[int, Array]:
@@ -1279,6 +1285,7 @@ def _build(
     family: Family | None,
     found: Costs | None,
     leak: Charge | None,
+    fresh: float = 0.0,
 ) -> ConditionalDesign:
     times, P, pi = clock
     budget = nats(leakage, float(pi @ [entropy(p) for p in P]))
@@ -1297,6 +1304,7 @@ def _build(
         solve_demand(cost, p.copy(), ("leakage", x), None if family is None else _with_prior(family, p), found, one)
         for p, x, one in zip(P, spent, leaks, strict=True)
     ]
+    designs = [with_terms(design, Terms(fresh=fresh)) for design in designs]
     lower = math.fsum(pi * [design.lower_bound for design in designs])
     if split == SAME_SLOPE and 0.0 < slope < math.inf:
         lower = max(_lower(cost, P, pi, slope * f, left) for f in (1.0, 1.0 - 1e-9, 1.0 + 1e-9))

@@ -16,6 +16,9 @@ Under the models no guess does better than from ~Theta itself; hence every guess
 (Bayes error) - sum_i p_i d_i.
 
 Only models of values that can occur are charged. Errors in the model of a pseudo value cost no privacy.
+
+With a fresh share s each D_i shrinks to (1 - s^2) D_i: it is the divergence of the scores from white noise, which is
+what mixing with fresh chance contracts (``docs/theory.md``, "The fresh share"). At s = 1 nothing is charged.
 """
 
 from __future__ import annotations
@@ -178,11 +181,11 @@ class Charge:
         return wanted
 
 
-def charge(family: Family, horizon: int | None, rng: Seed = None) -> Charge | None:
+def charge(family: Family, horizon: int | None, rng: Seed = None, fresh: float = 0.0) -> Charge | None:
     """What the models of a family leak over `horizon` readings; None where all that can occur are exact.
 
     `rng` is a numpy Generator or a seed, for residuals that are simulated; the seed is fixed by default. What is
-    charged is then 4.75 standard errors more than the estimate.
+    charged is then 4.75 standard errors more than the estimate. `fresh` is the fresh share; at 1 nothing is charged.
 
     >>> import understudy as us
     >>> charge(us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[0, 1]), horizon=None) is None
@@ -190,7 +193,7 @@ def charge(family: Family, horizon: int | None, rng: Seed = None) -> Charge | No
     """
     p = family.prior.tolist()
     models = [family.model(value) for value in family.values]
-    if not any(w > 0.0 and isinstance(model, Approximate) for w, model in zip(p, models, strict=True)):
+    if fresh == 1.0 or not any(w > 0.0 and isinstance(model, Approximate) for w, model in zip(p, models, strict=True)):
         return None
     T = _readings(horizon)
     generator = np.random.default_rng(_SEED if rng is None else rng)
@@ -204,7 +207,12 @@ def charge(family: Family, horizon: int | None, rng: Seed = None) -> Charge | No
             how.append(found.how)
         else:
             charged.append(math.inf)
-    return Charge.of(p, charged, T, ", ".join(dict.fromkeys(how)))
+    words = ", ".join(dict.fromkeys(how))
+    if fresh:
+        factor = (1 - Fraction(fresh) ** 2) * (1 + Fraction(1, 2**48))  # a little more, for the rounding of the mixing
+        charged = [x if math.isinf(x) else rounded_up(Fraction(x) * factor) for x in charged]
+        words += f", times {float(factor):.4g} for the fresh share"
+    return Charge.of(p, charged, T, words)
 
 
 def rounded_up(exact: Fraction) -> float:

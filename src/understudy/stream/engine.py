@@ -153,6 +153,11 @@ class PolicyModels(Protocol):
         ...
 
     @property
+    def fresh(self) -> float:
+        """The fresh share: scores z are mixed to sqrt(1 - s^2) z + s w."""
+        ...
+
+    @property
     def floating(self) -> Roundoff | None:
         """What rounding leaves of the private value in outputs on the lattice; None where it leaves nothing."""
         ...
@@ -444,10 +449,11 @@ class Setup:
         if known is None:
             # nothing is read before the private value is given, so that any model serves until then
             one, other = self.policy.source(max(source, 0)), self.policy.target(column)
+            secret, fresh = self.row.secret, self.policy.fresh
             if self.row.options.get("gaps") == WITHHOLD:
-                known = restarting_map(one, other, self.row.secret, LARGEST_SCORE)
+                known = restarting_map(one, other, secret, LARGEST_SCORE, fresh)
             else:
-                known = transformation(one, other, False, self.row.secret, LARGEST_SCORE)
+                known = transformation(one, other, False, secret, LARGEST_SCORE, fresh)
             # one that needs no key serves all streams of the design
             maps = self.parts.maps if isinstance(known, Pair) else self._maps
             if len(maps) >= _MAPS:
@@ -874,7 +880,7 @@ class Transaction:
         if self.setup.fill:
             self._fill(count, kind, position)
             return
-        state = causal.leap(at.state, count) if isinstance(causal, Pair) and count > _FEW_SLOTS else None
+        state = causal.leap(at.state, count) if count > _FEW_SLOTS else None
         if state is None:
             if count > LONGEST_GAP:
                 raise ReadingError(

@@ -428,7 +428,7 @@ class Fleet:
         linear = [gauss_markov(model) for model in models]
         many = len(policy.values)
         self._pairs = None
-        if options.get("gaps") != WITHHOLD:
+        if options.get("gaps") != WITHHOLD and not policy.fresh:
             self._pairs = RoomPairs.of(linear[:many], linear[many:], base.release.watched)
         self._setups: dict[int, Setup] = {}
         # readings that are independent given the value leave nothing to remember

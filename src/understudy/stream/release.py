@@ -124,6 +124,8 @@ class Terms(NamedTuple):
     resolution: Any = None
     readings: Any = None
     valid: Any = None
+    fresh: float = 0.0
+    """The fresh share."""
 
 
 DEFAULT_TERMS = Terms()
@@ -273,14 +275,20 @@ FORGIVEN = 1e-9
 """Nats that the ledger does not count: it counts in millionths, and this is a thousandth of one."""
 
 
-def floating_point(sources: Sequence[Model], targets: Sequence[Model], release: Release) -> Roundoff | None:
+def floating_point(
+    sources: Sequence[Model], targets: Sequence[Model], release: Release, fresh: float = 0.0
+) -> Roundoff | None:
     """What rounding leaves of the source in outputs on the lattice; None where all channels have a grid of their own.
+
+    None too where all is fresh: then no reading enters.
 
     Proved for Gauss-Markov models without missing readings. For others, and where nothing can be proved, it rests on a
     stated accuracy of the scores (2^-44, or what the model says in `score_tolerance`), and says so. Scores of such
     models are clipped at `LARGEST_SCORE`, which bounds how far an error of a score can move an output.
     """
     steps = release.lattice.steps
+    if fresh == 1.0:
+        return None
     if not all(steps):
         if not any(steps):
             return None
@@ -289,7 +297,7 @@ def floating_point(sources: Sequence[Model], targets: Sequence[Model], release: 
     if all(model is not None for models in linear for model in models):
         largest = np.maximum(np.abs(release.low), np.abs(release.high))
         pairs = [(a, b) for a in linear[0] for b in linear[1] if a is not None and b is not None]
-        found = roundoff(pairs, steps, largest)
+        found = roundoff(pairs, steps, largest, fresh=fresh)
         if found.errors and math.isfinite(found.nats(1)):
             return found
     worst = max(getattr(model, "score_tolerance", _TOLERANCE) for model in (*sources, *targets))

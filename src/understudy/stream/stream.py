@@ -526,7 +526,7 @@ class Stream:
         """Whether the filter computes the same bits on every machine: + - * / and roots alone."""
         setup, now = self._setup, self._now
         models = (setup.policy.source(max(now.position.source, 0)), setup.policy.target(now.epoch.draw))
-        return all(isinstance(gauss_markov(model), GaussMarkov) for model in models)
+        return not setup.policy.fresh and all(isinstance(gauss_markov(model), GaussMarkov) for model in models)
 
 
 def _wait(release_at: dt.datetime | float, work: Callable[[], _T]) -> _T:

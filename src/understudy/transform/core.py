@@ -14,7 +14,7 @@ Each half is a `CausalMap`, and `transformation` joins them: in one piece where 
 methods of `Model` gives both halves (`Score`, `Emit`); models whose readings are independent given a linear recursion
 score all readings of a chunk at once (`ScoreEach`, `ValueEach`); hidden Markov and rounded models have chapters of
 their own. `disguise`, `whiten`, `colour`, `sample` and `loglik` take whole sequences; `Transform` goes on where it
-stopped.
+stopped. With a fresh share s, scores are mixed with fresh chance between the two halves (`FreshShare`).
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ from understudy.transform.readings import (
 Randomness: TypeAlias = bytes | int | np.random.Generator | Uniforms | None
 """Where auxiliary uniforms come from: a key, a seed, a Generator; None asks the operating system."""
 Step: TypeAlias = Callable[[State, Reading], tuple[State, Numbers]]
+_NEAR = 128  # normals of a fresh share that are made at once, where readings come one by one
 
 # Whole sequences ---------------------------------------------------------------------------------------
 
@@ -77,6 +78,7 @@ def disguise(
     partial: bool = False,
     out: Array | None = None,
     resolution: Resolution = None,
+    fresh: float = 0.0,
 ) -> Array:
     """Readings of `source` turned into readings that have exactly the law of `target`.
 
@@ -89,8 +91,9 @@ def disguise(
     source, target : Model
         The model that the readings come from, and the one whose law they shall have.
     rng : bytes, int, Generator, optional
-        Nothing here is random unless readings of the source have atoms (a grid): their scores need auxiliary uniforms,
-        from the operating system if this is None, or from a key (bytes), a seed or a Generator.
+        Nothing here is random unless readings of the source have atoms (a grid), so that their scores need auxiliary
+        uniforms, or there is a fresh share: from the operating system if this is None, or from a key (bytes), a seed
+        or a Generator.
     partial : bool
         Use the channels that are there when some are missing (Gauss-Markov models).
     out : array, optional
@@ -99,6 +102,8 @@ def disguise(
     resolution : float or sequence, optional
         A step, or one for each channel: rounds the output to a lattice (the filter goes on unrounded), as streams do
         by themselves with the lattice of their design.
+    fresh : float
+        The fresh share s, from 0 to 1: scores z become sqrt(1 - s^2) z + s w, with w fresh standard normals.
 
     Returns
     -------
@@ -118,7 +123,7 @@ def disguise(
     [101.0, 102.0]
 
     """
-    causal = transformation(source, target, partial, rng)
+    causal = transformation(source, target, partial, rng, fresh=fresh)
     lattice = None if resolution is None else as_lattice(resolution, causal.dim)
     return run(causal, Y, partial=partial, out=out, lattice=lattice)
 
@@ -237,12 +242,23 @@ def run(
         else:
             made = _on_lattice(lattice, causal.apply(causal.start(), readings, room)[1])
         return into if into is not None else made[:, 0] if np.ndim(Y) == 1 else made
+    # sensors with gaps are done again from their readings, so these must not be written over on the way
+    return deliver(_on_lattice(lattice, _start_each_sensor(causal, readings)), into)
+
+
+def _start_each_sensor(causal: CausalMap, Y: Array) -> Array:
+    """Sensors (T, d, N) from the start; where scores are mixed, link by link, for all of them together."""
     if isinstance(causal, Pair):
-        # sensors with gaps are done again from their readings, so these must not be written over on the way
-        made = start_sensors(causal, readings)
-    else:
-        made = _apply_each_sensor(causal, [causal.start()] * readings.shape[2], readings)[1]
-    return deliver(_on_lattice(lattice, made), into)
+        return start_sensors(causal, Y)
+    if isinstance(causal, FreshShare):
+        w = [causal.sensor(j).normals(0, len(Y)) for j in range(Y.shape[2])]
+        return causal.mixed(Y, np.stack(w, axis=2))
+    if not isinstance(causal, Chain) or not causal.mixes:
+        return _apply_each_sensor(causal, [causal.start()] * Y.shape[2], Y)[1]
+    for i, link in enumerate(causal.maps):
+        Y = _start_each_sensor(link, Y)
+        Y = np.asarray(clip_scores(Y, causal.limit)) if i == 0 else Y
+    return Y
 
 
 def _apply_each_sensor(causal: CausalMap, states: list[State], Y: Array) -> tuple[tuple[State, ...], Array]:
@@ -275,7 +291,8 @@ class Transform(Frozen):
 
     This is the exact map, for analysis. **Its full doubles are not for release**: their low-order bits tell the source.
     With `resolution`, a step or one for each channel, outputs are rounded to that lattice, and the state goes on
-    unrounded; streams do so by themselves.
+    unrounded; streams do so by themselves. `fresh` is the fresh share, as in `disguise`; its chance is a function of
+    `rng` and the number of the reading too.
 
     >>> import understudy as us
     >>> room = lambda people: us.GaussMarkov(0.95, 1.0, 0.1, 0.1, b=10.0 * people, mean0=100.0, cov0=1.0)
@@ -298,11 +315,12 @@ class Transform(Frozen):
         partial: bool = False,
         rng: Randomness = None,
         resolution: Resolution = None,
+        fresh: float = 0.0,
     ) -> None:
         # made once: a copy must go on with the same uniforms
-        rng = auxiliary(source, rng) if rng is None else uniforms_from(rng)
-        self._map: CausalMap = transformation(source, target, partial, rng)
-        self._given = (source, target, partial, rng, resolution)
+        rng = auxiliary(source, rng) if rng is None and not fresh else uniforms_from(rng)
+        self._map: CausalMap = transformation(source, target, partial, rng, fresh=fresh)
+        self._given = (source, target, partial, rng, resolution, fresh)
         self.dim: int = source.dim
         self.partial = partial
         self.lattice = None if resolution is None else as_lattice(resolution, self.dim)
@@ -313,7 +331,9 @@ class Transform(Frozen):
     def __repr__(self) -> str:
         return f"Transform(dim={self.dim})"
 
-    def __reduce__(self) -> tuple[Callable[..., Transform], tuple[Model, Model, bool, Uniforms | None, Resolution]]:
+    def __reduce__(
+        self,
+    ) -> tuple[Callable[..., Transform], tuple[Model, Model, bool, Uniforms | None, Resolution, float]]:
         return _transform, self._given
 
     def start(self, sensors: int | None = None) -> State:
@@ -343,9 +363,9 @@ class Transform(Frozen):
 
 
 def _transform(
-    source: Model, target: Model, partial: bool, rng: Randomness, resolution: Resolution = None
+    source: Model, target: Model, partial: bool, rng: Randomness, resolution: Resolution = None, fresh: float = 0.0
 ) -> Transform:
-    return Transform(source, target, partial=partial, rng=rng, resolution=resolution)
+    return Transform(source, target, partial=partial, rng=rng, resolution=resolution, fresh=fresh)
 
 
 def _rounded_step(step: Step, lattice: Lattice) -> Step:
@@ -360,23 +380,29 @@ def _rounded_step(step: Step, lattice: Lattice) -> Step:
 
 
 def transformation(
-    source: Model, target: Model, partial: bool, rng: Randomness, limit: float | None = None
+    source: Model, target: Model, partial: bool, rng: Randomness, limit: float | None = None, fresh: float = 0.0
 ) -> Transformation:
     """The map from readings of `source` to readings of `target`: one piece if both are Gauss-Markov, otherwise two.
 
-    In two pieces, scores are clipped at `limit`, if there is one: a public change of the target.
+    In two pieces, scores are clipped at `limit`, if there is one: a public change of the target. With a fresh share
+    scores are mixed between the pieces, before they are clipped. All of it fresh (1) is any source: none is asked.
     """
+    share = as_share(fresh)
     check_model_type("source", source)
     check_model_type("target", target)
     if source.dim != target.dim:
         raise ModelError(f"source has {source.dim} channels and target has {target.dim}; they must agree")
     linear, linear_target = gauss_markov(source), gauss_markov(target)
-    if linear is not None and linear_target is not None:
+    both = linear is not None and linear_target is not None
+    if linear is not None and linear_target is not None and not share:
         return Pair(linear, linear_target, partial)
-    if partial:
+    if partial and not both:
         raise ConfigurationError("partial=True needs Gauss-Markov models on both sides")
-    secret = None if rng is None else uniforms_from(rng)  # a Generator gives another key each time
-    return Chain(whitening(with_key(source, secret), secret), colouring(with_key(target, secret)), limit=limit)
+    secret = None if rng is None and not share else uniforms_from(rng)  # a Generator gives another key each time
+    scores = whitening(white(source.dim) if share == 1.0 else with_key(source, secret), secret, partial)
+    if share and secret is not None:
+        scores = Chain(scores, FreshShare(share, secret, source.dim))
+    return Chain(scores, colouring(with_key(target, secret), partial), limit=None if both else limit)
 
 
 def whitening(model: Model, rng: Randomness = None, partial: bool = False) -> CausalMap:
@@ -492,6 +518,11 @@ class Chain(Transformation):
         self.maps, self.limit = maps, limit
         self.dim = maps[0].dim
 
+    @property
+    def mixes(self) -> bool:
+        """Whether scores are mixed with fresh chance somewhere in it."""
+        return any(isinstance(link, FreshShare) or (isinstance(link, Chain) and link.mixes) for link in self.maps)
+
     def sensor(self, j: int) -> Chain:
         """Each link for sensor j."""
         return Chain(*(link.sensor(j) for link in self.maps), limit=self.limit)
@@ -531,11 +562,94 @@ class Chain(Transformation):
             after.append(part)
         return tuple(after), deliver(made, out)
 
+    def leap(self, state: State, count: int) -> State | None:
+        """The state after so many missing readings, if each link knows a leap."""
+        after = [link.leap(part, count) for link, part in zip(self.maps, self.checked(state), strict=True)]
+        return None if any(part is None for part in after) else tuple(after)
+
     def checked(self, state: State) -> State:
         """The states of all links, if it has that many; it may have been through a file."""
         if not isinstance(state, (tuple, list)) or len(state) != len(self.maps):
             raise StateError(f"a state of this filter is a tuple of {len(self.maps)} parts")
         return state
+
+
+# The fresh share ----------------------------------------------------------------------------------------
+
+
+def as_share(fresh: float) -> float:
+    """A fresh share, from 0 to 1; refuses what is none.
+
+    >>> as_share(1), as_share(0.0)
+    (1.0, 0.0)
+    """
+    number = isinstance(fresh, (int, float, np.integer, np.floating)) and not isinstance(fresh, bool)
+    if not number or not 0.0 <= fresh <= 1.0:
+        raise ConfigurationError(f"fresh = {fresh!r}; it must be a share, from 0 to 1")
+    return float(fresh)
+
+
+class FreshShare(CausalMap):
+    """Scores mixed with fresh chance: z -> sqrt(1 - s^2) z + s w, w independent standard normals.
+
+    Standard normals stay standard normals. Each w belongs to the number of a reading, missing ones counted, and to a
+    channel: it follows from the key, so that a replay, a restart and chunks agree, and no two readings share one. The
+    state is the number of readings so far.
+
+    >>> share = FreshShare(0.6, Uniforms(b"a key of 32 bytes from a good place"), 1)
+    >>> z = np.array([[1.0], [np.nan], [0.5]])
+    >>> state, out = share.apply(share.start(), z)
+    >>> bool((out[2:] == share.apply((2,), z[2:])[1]).all()), state
+    (True, (3,))
+    """
+
+    def __init__(self, share: float, secret: Uniforms, dim: int) -> None:
+        self.share, self.rest, self.dim = share, math.sqrt((1.0 - share) * (1.0 + share)), dim
+        self._secret = secret
+        self._uniforms = type(secret)(secret.derive("fresh share"))
+        self._near: tuple[int, list[float]] = (0, [])  # normals from a number on, for one reading after the other
+
+    def sensor(self, j: int) -> FreshShare:
+        """With chance of its own."""
+        return FreshShare(self.share, self._secret.sensor(j), self.dim)
+
+    def start(self) -> State:
+        """No reading yet."""
+        return (0,)
+
+    def normals(self, first: int, count: int) -> Array:
+        """The w of so many readings, (T, d)."""
+        from scipy.special import ndtri
+
+        return np.asarray(ndtri(self._uniforms.block(first, count, self.dim)))
+
+    def mixed(self, z: Array, w: Array) -> Array:
+        """sqrt(1 - s^2) z + s w; a missing score stays missing."""
+        return np.asarray(self.rest * z + self.share * w)
+
+    def apply(self, state: State, Y: Array, out: Array | None = None) -> tuple[State, Array]:
+        """A chunk (T, d)."""
+        k = self._count(state)
+        return (k + len(Y),), deliver(self.mixed(Y, self.normals(k, len(Y))), out)
+
+    def step(self, state: State, y: Reading) -> tuple[State, Numbers]:
+        """One score."""
+        if type(y) is not float or self.dim > 1:
+            return super().step(state, y)
+        k = self._count(state)
+        first, near = self._near
+        if not 0 <= k - first < len(near):
+            first, near = self._near = k, self.normals(k, _NEAR).ravel().tolist()
+        return (k + 1,), self.rest * y + self.share * near[k - first]
+
+    def leap(self, state: State, count: int) -> State:
+        """The number goes on."""
+        return (self._count(state) + count,)
+
+    def _count(self, state: State) -> int:
+        if not isinstance(state, (tuple, list)) or len(state) != 1 or type(state[0]) is not int or state[0] < 0:
+            raise StateError("a state of this filter is the number of readings so far")
+        return state[0]
 
 
 # Any model, by its four methods -------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from understudy.errors import ModelError, NumericalError, StateError
 from understudy.models.model import Model
 from understudy.transform.core import (
     Chain,
+    FreshShare,
     RandomisedScore,
     Randomness,
     Score,
@@ -63,7 +64,9 @@ def refill_of(models: Iterable[Model]) -> int | None:
     return needed.pop() if needed else None
 
 
-def restarting_map(source: Model, target: Model, rng: Randomness = None, limit: float | None = None) -> Transformation:
+def restarting_map(
+    source: Model, target: Model, rng: Randomness = None, limit: float | None = None, fresh: float = 0.0
+) -> Transformation:
     """The map from readings of `source` to readings of `target`, which goes on after missing readings.
 
     >>> import scipy.stats
@@ -75,7 +78,7 @@ def restarting_map(source: Model, target: Model, rng: Randomness = None, limit: 
     >>> out[:, 0].round(6).tolist()
     [nan, 5.0, nan, nan, 2.5]
     """
-    made = transformation(source, target, False, rng, limit)
+    made = transformation(source, target, False, rng, limit, fresh)
     needed = refill_of((source, target))
     if needed is None:
         return made
@@ -184,7 +187,7 @@ def _anew(link: CausalMap, state: State, missing: int) -> State:
         return split_count(state)[0] + missing, link.model.start()
     if isinstance(link, ScoreEach):
         return link.passed(state, missing)
-    return link.start()
+    return link.leap(state, missing) if isinstance(link, FreshShare) else link.start()
 
 
 def _fed(link: CausalMap, state: State, Y: Array) -> tuple[State, Array]:

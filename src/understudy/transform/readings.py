@@ -61,6 +61,10 @@ class CausalMap:
         state, out = self.apply(state, one_reading(y, self.dim))
         return state, float(out[0, 0]) if self.dim == 1 else np.asarray(out[0])
 
+    def leap(self, state: State, count: int) -> State | None:
+        """The state after so many missing readings, in less than one step for each; None where that is not known."""
+        return None
+
     def sensor(self, j: int) -> CausalMap:
         """The map for sensor j of several: the same, unless it needs auxiliary uniforms of its own."""
         return self

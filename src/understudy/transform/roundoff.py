@@ -16,7 +16,9 @@ to its mean, and what has gathered is sum_j |G^j| rho. It reaches the score thro
 the output through the target, where it gathers as sum_{j<T} |H A^j|: that settles where the target forgets and grows
 with T where it does not (A = 1). Sizes of x and e are those of the models themselves: |z| <= 16 for every score, and 16
 standard deviations for every mean, which fails with a probability of 1e-57 that the bound on the leakage includes.
-The error of a stored gain is measured: the same recursion runs once more in 50 decimal digits.
+The error of a stored gain is measured: the same recursion runs once more in 50 decimal digits. With a fresh share s the
+source's scores are outputs of white noise's model, mixed to sqrt(1 - s^2) z + s w in three operations, and whitened
+once more under that model: their error shrinks by the root, and the roundings of these steps are added.
 
 **Gaps.** After a missing reading the gains are computed on the way, and no table of them exists to be measured:
 nothing is proved there. The bound is for readings without gaps, and says so wherever it is shown.
@@ -49,7 +51,7 @@ from understudy._types import Array, Numbers
 from understudy.errors import ConfigurationError
 from understudy.models.gauss_markov import GaussMarkov
 from understudy.models.model import Model
-from understudy.transform.kalman_pair import Gains, Pair
+from understudy.transform.kalman_pair import Gains, Pair, white
 
 UNIT = 2.0**-53
 SCORE = 16.0
@@ -445,7 +447,7 @@ def _coloured_error(side: Side, A: Array, score: Array) -> Array:
 
 
 def output_error(
-    source: GaussMarkov, target: GaussMarkov, largest: ArrayLike = np.inf, steps: int = 1_000_000
+    source: GaussMarkov, target: GaussMarkov, largest: ArrayLike = np.inf, steps: int = 1_000_000, fresh: float = 0.0
 ) -> Array:
     """Bound on the rounding error of each channel of the disguised readings, (d,), over `steps` of them, none missing.
 
@@ -457,6 +459,8 @@ def output_error(
         Public bound on |y|, a number or one a channel; without it that of the source's own law.
     steps
         Number of readings.
+    fresh
+        The fresh share of the scores.
 
     Returns
     -------
@@ -476,6 +480,11 @@ def output_error(
     if source.dim != target.dim:
         raise ConfigurationError(f"the models have {source.dim} and {target.dim} channels; these must agree")
     d = source.dim
+    mixed = np.zeros(d)
+    if fresh:  # two pairs, with white noise between them
+        before = output_error(source, white(d), largest, steps)
+        mixed = math.sqrt(1.0 - fresh * fresh) * before + _gamma(4) * 2.0 * SCORE
+        source, largest = white(d), 2.0 * SCORE
     limit = np.broadcast_to(np.asarray(largest, dtype=float), (d,))
     pair = Pair(source, target)
     sides = []
@@ -488,7 +497,7 @@ def output_error(
     rows = max(first.table.rows, second.table.rows)
     key = f"roundoff scores {pair.scalar} {steps} {rows} {limit.tolist()}"
     score = _remember(source, key, lambda: _score_error(first, limit, rows))
-    return _coloured_error(second, target.at(1).A, score) * _SLACK
+    return _coloured_error(second, target.at(1).A, score + mixed) * _SLACK
 
 
 # From the error to the leakage ---------------------------------------------------------------------------------------
@@ -615,6 +624,7 @@ def roundoff(
     largest: ArrayLike = np.inf,
     *,
     horizon: int = 2**30,
+    fresh: float = 0.0,
 ) -> Roundoff:
     """The bound for a design: the worst over its pairs (source, target) of Gauss-Markov models.
 
@@ -628,6 +638,8 @@ def roundoff(
         Public bound on raw readings.
     horizon
         The most readings that the bound is asked for.
+    fresh
+        The fresh share of the scores.
 
     Examples
     --------
@@ -645,7 +657,7 @@ def roundoff(
 
     def error(T: int) -> Array:
         if T not in known:
-            known[T] = np.array([output_error(a, b, largest, T) for a, b in pairs]).max(axis=0)
+            known[T] = np.array([output_error(a, b, largest, T, fresh) for a, b in pairs]).max(axis=0)
         return known[T]
 
     def refine(low: int, high: int) -> None:
