@@ -96,9 +96,13 @@ def test_every_bit_comes_back(tmp_path, name):
     if made.family is None:
         assert loaded.terms == made.terms == Terms()
     else:
-        assert loaded.release.to_plain() == made.release.to_plain() == {
-            **loaded.terms._asdict(), "valid": list(loaded.terms.valid),
-        }  # fmt: skip
+        assert loaded.fresh == made.fresh == loaded.terms.fresh
+        terms = {**loaded.terms._asdict(), "valid": list(loaded.terms.valid)}
+        assert (
+            loaded.release.to_plain() | {"fresh": loaded.fresh}
+            == made.release.to_plain() | {"fresh": made.fresh}
+            == terms
+        )
         assert repr(loaded.floating) == repr(made.floating)
         assert loaded.resolution == made.resolution
     assert loaded.values == made.values

@@ -156,7 +156,7 @@ def release_arguments(typed: ReleaseOptions) -> dict[str, Any]:
         if len(ends) != 2:
             raise ConfigurationError(f"--valid {typed.valid}: two numbers are wanted, the lowest and the highest")
         found["valid"] = tuple(ends)
-    if typed.fresh:
+    if typed.fresh is not None:
         found["fresh"] = typed.fresh
     return found
 

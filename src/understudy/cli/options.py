@@ -183,9 +183,9 @@ class ReleaseOptions:
     valid: Annotated[str | None, option("LOW,HIGH", "The public range of readings; others are not taken for any.")] = (
         None
     )
-    fresh: Annotated[
-        float, option("SHARE", "Mix scores with fresh chance, 0 to 1: wrong models leak less, readings change more.")
-    ] = 0.0
+    fresh: Annotated[float | None, option("SHARE", "Mix scores with fresh chance, 0 to 1: wrong models leak less.")] = (
+        None
+    )
 
 
 @dataclass(frozen=True, slots=True)

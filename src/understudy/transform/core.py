@@ -250,9 +250,8 @@ def _start_each_sensor(causal: CausalMap, Y: Array) -> Array:
     """Sensors (T, d, N) from the start; where scores are mixed, link by link, for all of them together."""
     if isinstance(causal, Pair):
         return start_sensors(causal, Y)
-    if isinstance(causal, FreshShare):
-        w = [causal.sensor(j).normals(0, len(Y)) for j in range(Y.shape[2])]
-        return causal.mixed(Y, np.stack(w, axis=2))
+    if isinstance(causal, FreshShare):  # each w belongs to its place in the array
+        return causal.mixed(Y, causal.normals(0, len(Y), Y.shape[1] * Y.shape[2]).reshape(Y.shape))
     if not isinstance(causal, Chain) or not causal.mixes:
         return _apply_each_sensor(causal, [causal.start()] * Y.shape[2], Y)[1]
     for i, link in enumerate(causal.maps):
@@ -617,11 +616,12 @@ class FreshShare(CausalMap):
         """No reading yet."""
         return (0,)
 
-    def normals(self, first: int, count: int) -> Array:
-        """The w of so many readings, (T, d)."""
+    def normals(self, first: int, count: int, width: int | None = None) -> Array:
+        """The w of so many readings, (T, d); of many sensors together with their `width`, d for each."""
         from scipy.special import ndtri
 
-        return np.asarray(ndtri(self._uniforms.block(first, count, self.dim)))
+        v = self._uniforms.block(first, count, width or self.dim)
+        return np.asarray(ndtri(v, out=v))
 
     def mixed(self, z: Array, w: Array) -> Array:
         """sqrt(1 - s^2) z + s w; a missing score stays missing."""
