@@ -355,6 +355,46 @@ NOT_PROTECTED = {
     "safety": "People's safety: disguised readings are wrong on purpose. Never drive ventilation or alarms from them.",
 }
 """What no bound is about, by topic."""
+_ANY_SOURCE = (
+    "No model of a private value need be right: all of each score is fresh chance, so that the outputs follow from the "
+    "draws and fresh chance, whatever the law of the readings."
+)
+
+
+def _factor(fresh: float) -> str:
+    """1 - s^2, rounded up."""
+    return number((1.0 - fresh) * (1.0 + fresh), "up")
+
+
+def fresh_words(fresh: float, path: bool = False, holds: bool = True) -> str:
+    """The theorem of the fresh share, in plain words and in nats; for a path of values, the mean over paths.
+
+    Where no theorem `holds`, what is done alone.
+    """
+    mixed = f"{fresh:g}: of each score z, sqrt(1 - s^2) z + s w is used, with w fresh standard normals."
+    if not holds:
+        return mixed
+    if fresh == 1.0:
+        return "1: each score is replaced by fresh chance. No reading enters the outputs, and no model need be right."
+    models = "the mean over paths of KL(true law along the path || model along it)"
+    wrong = models if path else "sum_i p_i KL(true law under value i || model of value i)"
+    return (
+        f"{mixed} With wrong models the output leaks at most the leakage of the draws and {_factor(fresh)} times "
+        f"{wrong}, in nats over the whole sequence; the factor is 1 - s^2. It is for this divergence alone, and for no "
+        "leakage that was measured."
+    )
+
+
+def _topics(fresh: float) -> dict[str, str]:
+    """What no bound is about, with a fresh share."""
+    topics = dict(NOT_PROTECTED)
+    if fresh:
+        topics["models"] = topics["models"].replace("sum_i", f"{_factor(fresh)} sum_i")
+        topics["readings"] = "The readings themselves: only the parameter is hidden, and outputs still follow them."
+    if fresh == 1.0:
+        for topic in ("models", "readings", "grid"):
+            del topics[topic]
+    return topics
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,12 +402,13 @@ class Setting:
     """What the sentences of a card are conditional on.
 
     `condition` is a key of `CONDITIONS`. `horizon` is the number of readings that the residual of approximate models
-    is charged for, and `how` says how that was found; None where models are exact.
+    is charged for, and `how` says how that was found; None where models are exact. `fresh` is the fresh share.
     """
 
     condition: str
     horizon: int | None = None
     how: str = ""
+    fresh: float = 0.0
 
     @property
     def holds(self) -> bool:
@@ -388,7 +429,12 @@ class Setting:
     def premise(self, prior: str) -> str:
         """The conditions at the head of each sentence."""
         residual = "" if self.horizon is None else " but for its charged residual"
-        return f"{PRIORS[prior]}, {CONDITIONS[self.condition]}{residual}, "
+        condition = CONDITIONS[self.condition]
+        if self.fresh == 1.0:
+            condition = (
+                condition.removesuffix("and the model right").rstrip(" ,") + ", whatever the law of the readings"
+            )
+        return f"{PRIORS[prior]}, {condition}{residual}, "
 
     def error(self, name: str, value: float, note: str = "") -> Measure:
         """A lower bound on the error of every guess."""
@@ -474,7 +520,8 @@ class Setting:
         """All that must be true; `residual` in nats, `impossible` of the `values` have probability zero."""
         if not self.holds:
             return (_SETTINGS[self.condition],)
-        model = (_MODEL,) if self.horizon is None else self._model_with_residual(self.horizon, residual)
+        right = _ANY_SOURCE if self.fresh == 1.0 else _MODEL
+        model = (right,) if self.horizon is None else self._model_with_residual(self.horizon, residual)
         zero = (
             f"Values of probability zero ({impossible} of {values}) never occur. No bound here covers them, those for "
             "any prior included.",
@@ -502,13 +549,14 @@ class Setting:
     @property
     def not_protected(self) -> tuple[str, ...]:
         """What no bound is about."""
-        topics = dict(NOT_PROTECTED)
+        topics = _topics(self.fresh)
         if self.horizon is not None:
+            times = f"{_factor(self.fresh)} " if self.fresh else ""
             topics["models"] = (
                 "Wrong models: where the readings do not have the law that a model approximates, the average leakage "
-                "can grow by more than the residual that is charged, and by sum_i p_i KL(true law under value i || "
-                "model of value i) in all, in nats over the whole sequence. A wrong model of a pseudo value costs no "
-                "privacy."
+                f"can grow by more than the residual that is charged, and by {times}sum_i p_i KL(true law under value "
+                "i || model of value i) in all, in nats over the whole sequence. A wrong model of a pseudo value costs "
+                "no privacy."
             )
             topics["grid"] += (
                 f" What such a model leaks itself is charged for {first_readings(self.horizon)}, and for no more."
@@ -627,6 +675,7 @@ class DesignFacts(NamedTuple):
     residual: tuple[float, int, str] | None
     constraints: Sequence[str]
     claim: str
+    fresh: float = 0.0
 
 
 def design_summary(facts: DesignFacts) -> str:
@@ -647,6 +696,7 @@ def design_summary(facts: DesignFacts) -> str:
         nats, horizon, how = facts.residual
         lines.append(f"  residual     {number(nats, 'up')} nats over {with_count(horizon, 'reading')} ({how})")
     lines += [f"  kept         {words}" for words in facts.constraints]
+    lines += [f"  fresh share  {facts.fresh:g}"] if facts.fresh else []
     return "\n".join([*lines, f"  guarantee    {facts.claim}"])
 
 
@@ -666,13 +716,14 @@ def robust_claim(priors: int | None, nats: float, error: float, horizon: int | N
     )
 
 
-def robust_conditions(any_prior: bool) -> str:
+def robust_conditions(any_prior: bool, fresh: float = 0.0) -> str:
     """All that must be true for the bounds of a hull of priors to hold, and what they do not say."""
+    share = f" Fresh share {fresh_words(fresh)}" if fresh else ""
     mixture = "" if any_prior else "the odds beforehand to be a mixture of those listed, "
     return (
         f"This needs {mixture}the parameter to be constant over the epoch, the models of its values to be right, and "
         "one draw for an epoch. It bounds an average: after single draws more can be known. Nothing is said about "
-        "channels that are not filtered."
+        f"channels that are not filtered.{share}"
     )
 
 
@@ -725,6 +776,7 @@ class ClockFacts(NamedTuple):
     leakage: float
     budget: float
     clock_information: float
+    fresh: float = 0.0
 
 
 class ClockRow(NamedTuple):
@@ -760,7 +812,8 @@ def conditional_card(whole: ClockFacts, rows: Iterable[ClockRow], width: int) ->
         before, after = percent(row.prior_error, "down"), percent(row.bayes_error, "down")
         nats = number(row.leakage, "up")
         lines.append(f"{row.time!s:16}{row.weight:9.3f}{row.distortion:13.6g}{nats:>11}{before:>15}{after:>14}")
-    return "\n".join([*lines, "", *textwrap.wrap(_CLOCK_CONDITIONS, width)])
+    share = f" Fresh share {fresh_words(whole.fresh)}" if whole.fresh else ""
+    return "\n".join([*lines, "", *textwrap.wrap(_CLOCK_CONDITIONS + share, width)])
 
 
 _CONSTRAINTS = {
@@ -847,7 +900,7 @@ class MovingSetting:
 
     `known` says whether the filter knows the parameter; `wrong_path` bounds the probability that an estimated path
     differs anywhere from the true one, None where nothing bounds it. Guesses are averaged over the decisions `first`
-    to `last`, and `settled` says whether the chain forgets its start before them.
+    to `last`, and `settled` says whether the chain forgets its start before them. `fresh` is the fresh share.
     """
 
     known: bool
@@ -855,6 +908,11 @@ class MovingSetting:
     first: int
     last: int
     settled: bool
+    fresh: float = 0.0
+
+    @property
+    def _known(self) -> str:
+        return KNOWN.replace("and the models right", "whatever the law of the readings") if self.fresh == 1.0 else KNOWN
 
     def error(self, name: str, value: float, note: str) -> Measure:
         """A lower bound on the share of wrong guesses of one kind."""
@@ -862,7 +920,7 @@ class MovingSetting:
         words = self._guess(name, shown, ", however long it goes on" if name == "smoothing" else "")
         title = _MOVING_TITLES[name] + (", best adversary" if name != "first_error" else "")
         lead, bound = ("at least ", "at least") if self.known else ("if known: ", "if known")
-        sentence = f"{KNOWN if self.known else IF_KNOWN}{words}."
+        sentence = f"{self._known if self.known else IF_KNOWN}{words}."
         return Measure(name, title, value, "probability", bound, "stated", lead + shown, sentence, note)
 
     def error_of_estimated(self, name: str, value: float, eps: float) -> Measure:
@@ -894,7 +952,7 @@ class MovingSetting:
             "first_charge": f"the first decision leaks {size} on average over its draws.",
             "per_day": f"the {decisions:g} decisions of a day leak {size} on average beyond the earlier ones.",
         }[name]
-        given, lead, bound = (KNOWN, "", "on average") if self.known else (IF_KNOWN, "if known: ", "if known")
+        given, lead, bound = (self._known, "", "on average") if self.known else (IF_KNOWN, "if known: ", "if known")
         shown = f"{lead}{number(value, 'up')} nats on average"
         return Measure(name, _MOVING_TITLES[name], value, "nats", bound, "stated", shown, given + words, note)
 
@@ -936,7 +994,8 @@ class MovingSetting:
     def conditions(self) -> tuple[str, ...]:
         """All that must be true."""
         if self.known:
-            return (_CHAIN, _NOT_ESTIMATED, *_MOVING_CONDITIONS)
+            right = (_ANY_SOURCE, *_MOVING_CONDITIONS[1:]) if self.fresh == 1.0 else _MOVING_CONDITIONS
+            return (_CHAIN, _NOT_ESTIMATED, *right)
         if self.wrong_path is None:
             return (_SETTINGS["estimated"],)
         return (
@@ -954,11 +1013,14 @@ class MovingSetting:
     @property
     def not_protected(self) -> tuple[str, ...]:
         """What no figure is about."""
-        topics = {topic: words for topic, words in NOT_PROTECTED.items() if topic != "redraws"}
-        topics["models"] = (
-            "Wrong models: the average leakage can grow by the mean over paths of KL(true law along the path || model "
-            "along it), in nats over the whole sequence. A wrong model of a pseudo value costs no privacy."
-        )
+        topics = {topic: words for topic, words in _topics(self.fresh).items() if topic != "redraws"}
+        if self.fresh < 1.0:
+            times = f"{_factor(self.fresh)} times " if self.fresh else ""
+            topics["models"] = (
+                f"Wrong models: the average leakage can grow by {times}the mean over paths of KL(true law along the "
+                "path || model along it), in nats over the whole sequence. A wrong model of a pseudo value costs no "
+                "privacy."
+            )
         own = _MOVING_OPEN if self.known else ("The parameter itself and the raw readings, as far as can be proven.",)
         return (*own, *topics.values())
 

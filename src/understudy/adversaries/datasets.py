@@ -40,6 +40,7 @@ from understudy.distortion.simulation import colour_all, quick
 from understudy.errors import ConfigurationError, MissingReadingError, ModelError
 from understudy.identify.history import History
 from understudy.laws.atoms import Rounded
+from understudy.laws.uniforms import Uniforms
 from understudy.models.autoregressive import AutoRegressive
 from understudy.models.family import Family
 from understudy.models.gauss_markov import gauss_markov
@@ -515,13 +516,18 @@ class DesignRun:
 
     def _through(self, Y: Array, theta: Ints, pseudo: Ints, secret: bytes) -> Array:
         """The output along both paths."""
-        maps: dict[tuple[int, int], CausalMap] = {} if self._atoms else self._maps
+        fresh = self.design.fresh
+        maps: dict[tuple[int, int], CausalMap] = {} if self._atoms or fresh else self._maps
 
         def between(i: int, j: int) -> CausalMap:
             if (i, j) not in maps:
                 pair = self.sources[i], self.targets[j]
                 waits = self.refill is not None
-                maps[i, j] = restarting_map(*pair, secret) if waits else transformation(*pair, False, secret)
+                maps[i, j] = (
+                    restarting_map(*pair, secret, fresh=fresh)
+                    if waits
+                    else transformation(*pair, False, secret, fresh=fresh)
+                )
             return maps[i, j]
 
         try:
@@ -529,7 +535,7 @@ class DesignRun:
         except ModelError:  # filters that cannot go on from one another; a model of the whole path may know how
             both = (self.design.values, theta), (self.design.pseudo, pseudo)
             one, other = (self.family.along([values[k] for k in path.tolist()]) for values, path in both)
-            return np.asarray(disguise(Y, one, other, secret)).reshape(Y.shape)
+            return np.asarray(disguise(Y, one, other, secret, fresh=fresh)).reshape(Y.shape)
 
     def _in_runs(self, Y: Array, theta: Ints, pseudo: Ints, secret: bytes) -> Run:
         """Each run of readings without a gap from a new beginning."""
@@ -539,7 +545,8 @@ class DesignRun:
         for start, stop in pairwise(cuts):
             if there[start]:
                 rows = slice(start, stop)
-                output[rows] = self._through(np.ascontiguousarray(Y[rows]), theta[rows], pseudo[rows], secret)
+                own = Uniforms(secret).derive(f"run {start}")  # no chance is used twice
+                output[rows] = self._through(np.ascontiguousarray(Y[rows]), theta[rows], pseudo[rows], own)
                 restarts += 1
         return Run(self._release(output), pseudo, max(restarts, 0))
 
@@ -858,9 +865,9 @@ def _simulate_constant(
             if those.size:
                 Y = np.ascontiguousarray(raw[:, :, those])
                 found = None
-                if isinstance(source, OnGrid) and isinstance(target, OnGrid):
+                if isinstance(source, OnGrid) and isinstance(target, OnGrid) and not design.fresh:
                     found = disguise_on_grid(Y, source, target, rng)
-                output[:, :, those] = disguise(Y, source, target, rng) if found is None else found
+                output[:, :, those] = disguise(Y, source, target, rng, fresh=design.fresh) if found is None else found
             done += those.size
             tell(done / n)
     output = design.release.rounded(output, output)  # as streams release it

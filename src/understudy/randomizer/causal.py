@@ -232,7 +232,8 @@ class CausalDesign(AnyDesign, Frozen):
     def __repr__(self) -> str:
         m, n = self.beliefs.cost.shape
         rate, distortion = _with_error(self.rate, self.rate_error), _with_error(self.distortion, self.distortion_error)
-        noted = ", NO GUARANTEE, audit only" if self.estimated else ""
+        noted = f", fresh={self.fresh:g}" if self.fresh else ""
+        noted += ", NO GUARANTEE, audit only" if self.estimated else ""
         return f"CausalDesign({m} x {n}, rate={rate}, distortion={distortion}, slope={self.slope:.6g}{noted})"
 
     @property

@@ -63,7 +63,7 @@ from understudy.distortion.costs import Costs
 from understudy.errors import DesignError, NumericalError, StateError
 from understudy.randomizer import measures
 from understudy.randomizer.design import BITS
-from understudy.randomizer.guarantee import PrivacyCard, json_number, measure_to_dict, named_values
+from understudy.randomizer.guarantee import PrivacyCard, fresh_to_dict, json_number, measure_to_dict, named_values
 from understudy.randomizer.solver import as_cost, as_prior, at_slope, kernels, minimise, view
 from understudy.text import Card, Measure, MovingSetting, Scope, number, percent
 
@@ -811,6 +811,8 @@ class CausalCard(PrivacyCard):
     window: tuple[int, int]
     decisions: int
     settled: bool
+    fresh: float = 0.0
+    """The fresh share."""
 
     @property
     def holds(self) -> bool:
@@ -881,6 +883,8 @@ class CausalCard(PrivacyCard):
         facts = text.moving_facts(self.values, self.prior, self.draws, self.decision_every, self.decisions_per_day)
         if math.isfinite(self.distortion):
             facts.append(text.moving_distortion_fact(self.distortion, self.measure))
+        if self.fresh:
+            facts.append(("Fresh share", text.fresh_words(self.fresh, path=True, holds=self.holds)))
         return Card(
             title="Privacy card of a moving parameter",
             claim=self.headline,
@@ -897,7 +901,7 @@ class CausalCard(PrivacyCard):
 
     @property
     def _setting(self) -> MovingSetting:
-        return MovingSetting(self.holds, self.wrong_path, *self.window, self.settled)
+        return MovingSetting(self.holds, self.wrong_path, *self.window, self.settled, self.fresh)
 
     def __repr__(self) -> str:
         size = f"{len(self.values)} values, {self.draws} draws"
@@ -921,6 +925,7 @@ class CausalCard(PrivacyCard):
             "decision_every": self.decision_every,
             "decisions_per_day": self.decisions_per_day,
             "wrong_path": self.wrong_path,
+            **fresh_to_dict(self.fresh),
             "leakage": {
                 "nats_per_decision": self.rate,
                 "bits_per_decision": self.bits,
@@ -969,6 +974,11 @@ class MovingDesign(Protocol):
     @property
     def values(self) -> tuple[Value, ...]:
         """The values of the private parameter."""
+        ...
+
+    @property
+    def fresh(self) -> float:
+        """The fresh share."""
         ...
 
     @property
@@ -1042,6 +1052,7 @@ def causal_card(
         window=(plan.first, plan.last),
         decisions=plan.decisions,
         settled=plan.settled,
+        fresh=design.fresh,
     )
 
 

@@ -415,6 +415,7 @@ class Design(AnyDesign):
         m, n = self.randomizer.kernel.shape
         distortion = text.with_error(self.distortion, self.distortion_error)
         more = "" if self.charge is None else f"residual={text.number(self.residual, 'up')}, "
+        more += f"fresh={self.fresh:g}, " if self.fresh else ""
         return f"Design({m} x {n}, distortion={distortion}, leakage={self.leakage:.6g}, {more}{self.status})"
 
     def __str__(self) -> str:
@@ -431,6 +432,7 @@ class Design(AnyDesign):
                 None if charge is None else (self.residual, charge.horizon, charge.how),
                 [one.words for one in self.constraints],
                 self.guarantee.headline,
+                self.fresh,
             )
         )
 
@@ -470,7 +472,7 @@ class Design(AnyDesign):
         """The card: every measure of what leaks, in words, with its conditions."""
         if "guarantee" not in self._cache:
             kernel = self.randomizer.kernel
-            self._cache["guarantee"] = Guarantee.of(
+            found = Guarantee.of(
                 self.prior,
                 kernel,
                 values=self.values,
@@ -479,8 +481,9 @@ class Design(AnyDesign):
                 constraints=[one.words for one in self.constraints],
                 release=None if self.family is None else self._release_summary,
             )
-        found: Guarantee = self._cache["guarantee"]
-        return found
+            self._cache["guarantee"] = replace(found, fresh=self.fresh)
+        card: Guarantee = self._cache["guarantee"]
+        return card
 
     def _release_summary(self) -> ReleaseSummary:
         horizon = None if self.costs is None else self.costs.horizon

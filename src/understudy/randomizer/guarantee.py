@@ -185,6 +185,8 @@ class Guarantee(PrivacyCard):
     charge: Charge | None = None
     constraints: tuple[str, ...] = ()
     about_release: Callable[[], ReleaseSummary] | None = None
+    fresh: float = 0.0
+    """The fresh share."""
 
     @classmethod
     def of(
@@ -337,13 +339,15 @@ class Guarantee(PrivacyCard):
         found += [text.constraint_fact(words, charge is not None) for words in self.constraints]
         if charge is not None:
             found.append(text.residual_fact(charge.total, charge.horizon, charge.how))
+        if self.fresh:
+            found.append(("Fresh share", text.fresh_words(self.fresh, holds=self.holds)))
         return found if release is None else found + release.facts
 
     @property
     def _setting(self) -> Setting:
         if self.charge is None:
-            return Setting(self.condition)
-        return Setting(self.condition, self.charge.horizon, self.charge.how)
+            return Setting(self.condition, fresh=self.fresh)
+        return Setting(self.condition, self.charge.horizon, self.charge.how, self.fresh)
 
     def __repr__(self) -> str:
         if not self.holds:
@@ -376,6 +380,7 @@ class Guarantee(PrivacyCard):
             "budget_nats": None if self.budget is None else json_number(self.budget),
             "within_budget": self.within_budget,
             **({"residual": residual} if residual else {}),
+            **fresh_to_dict(self.fresh),
             **({"constraints": list(self.constraints)} if self.constraints else {}),
             **({} if self.release is None else {"release": self.release._asdict()}),
             "leakage": {"nats": self.mutual_information, "bits": self.bits, "share": json_number(self.share)},
@@ -449,6 +454,11 @@ def named_values(values: Iterable[Value] | None, m: int) -> tuple[str | int | fl
     if len(given) != m:
         raise DesignError(f"values has {len(given)} entries and the prior {m}; each value needs its probability")
     return tuple(v if isinstance(v, (int, float)) and abs(v) < 1e300 else str(v)[:80] for v in given)
+
+
+def fresh_to_dict(fresh: float) -> Plain:
+    """The fresh share of a card as plain data, with what it multiplies the divergence of wrong models by."""
+    return {"fresh": {"share": fresh, "factor": (1.0 - fresh) * (1.0 + fresh)}} if fresh else {}
 
 
 def measure_to_dict(measure: Measure) -> Plain:

@@ -790,7 +790,7 @@ class RobustDesign(Design):
     @property
     def conditions(self) -> str:
         """All that must be true for the bounds to hold, and what they do not say."""
-        return text.robust_conditions(self.any_odds)
+        return text.robust_conditions(self.any_odds, self.fresh)
 
     def to_dict(self) -> dict[str, Any]:
         """The card as plain data."""
@@ -1137,7 +1137,7 @@ class ConditionalDesign:
             rows.append(text.ClockRow(s, weight, design.distortion, design.leakage, *errors))
         whole = text.ClockFacts(
             self.headline, self.distortion, self.lower_bound, self.status, self.split, self.leakage, self.budget,
-            self.clock_information,
+            self.clock_information, self.designs[0].fresh,
         )  # fmt: skip
         return text.conditional_card(whole, rows, width)
 
