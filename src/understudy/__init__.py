@@ -62,6 +62,8 @@ if TYPE_CHECKING:
     from understudy.randomizer.causal import was_ever as was_ever
     from understudy.randomizer.causal_guarantee import CausalCard as CausalCard
     from understudy.randomizer.causal_guarantee import causal_card as causal_card
+    from understudy.randomizer.coin import CoinDesign as CoinDesign
+    from understudy.randomizer.coin import design_coin as design_coin
     from understudy.randomizer.constraints import ErrorAtLeast as ErrorAtLeast
     from understudy.randomizer.constraints import Floor as Floor
     from understudy.randomizer.constraints import Forbidden as Forbidden
@@ -152,6 +154,8 @@ _HOME = {
     "per_day": "randomizer.causal",
     "true_distortion": "randomizer.causal",
     "was_ever": "randomizer.causal",
+    "CoinDesign": "randomizer.coin",
+    "design_coin": "randomizer.coin",
     "CausalCard": "randomizer.causal_guarantee",
     "causal_card": "randomizer.causal_guarantee",
     "ConditionalDesign": "randomizer.priors",

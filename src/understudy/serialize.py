@@ -70,6 +70,7 @@ KINDS: dict[str, dict[str, str]] = {
         "design": "randomizer.design:Design",
         "causal design": "randomizer.causal:CausalDesign",
         "robust design": "randomizer.priors:RobustDesign",
+        "coin design": "randomizer.coin:CoinDesign",
     },
     "state": {
         "CellState": "models.quantised_residual",

@@ -655,6 +655,116 @@ def _anyone(seen: str, known: str, told: str) -> str:
     )
 
 
+# The card of a coin by epoch -----------------------------------------------------------------------------------------
+
+
+class CoinFacts(NamedTuple):
+    """What a coin by epoch comes to: probabilities, nats, and in words how long an epoch is and what hides one."""
+
+    hidden: float
+    values: int
+    entropy: float
+    leakage: float
+    carry: int
+    epoch: str
+    keyed: bool
+    hide: str
+    distortion: tuple[float, float | None] | None
+
+    @property
+    def claim(self) -> str:
+        """The card in one sentence."""
+        return (
+            f"Whatever the truth is, an epoch ({self.epoch}) leaks at most {nats_and_bits(self.leakage)} on average: "
+            f"{percent(1.0 - self.hidden, 'up')} of the epochs are shown as they are, the others are played from fresh "
+            "chance alone. An epoch that is shown is shown whole."
+        )
+
+    @property
+    def facts(self) -> Pairs:
+        """What was designed."""
+        phase = "a phase that follows from the key of the stream" if self.keyed else "a public phase"
+        rows = [
+            ("Hidden", f"one of {self.values} values an epoch, at most {nats_and_bits(self.entropy)}"),
+            ("Epochs", f"{self.epoch} each, with {phase}"),
+            ("Hidden epochs", f"{percent(self.hidden, 'down')} of them, by a coin that never looks at the readings"),
+            ("Played then", f"a {self.hide} output, from fresh chance"),
+        ]
+        if self.distortion is not None:
+            size, share = self.distortion
+            of_mean = "" if share is None else f", {percent(share, 'up')} of the mean reading"
+            rows.append(("Distortion", f"{number(size, 'up')} a reading on average{of_mean}, in the given history"))
+        return rows
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """Every figure with its sentence."""
+        q, m = self.hidden, self.values
+        right = 1.0 - q * (1.0 - 1.0 / m)
+        found = [
+            Measure(
+                "right_guesses", "Right guesses, values weighed alike", right, "probability", "at most", "any",
+                f"at most {percent(right, 'up')}",
+                f"A guess about an epoch is right with probability at most {percent(right, 'up')} on average over the "
+                f"{m} values (balanced accuracy), whatever their prior is, if epochs tell nothing of each other.",
+                "Where a value stays over several epochs, guesses are right more often.",
+            ),
+            Measure(
+                "leakage", "Average leakage of an epoch", self.leakage, "nats", "on average", "any",
+                f"{number(self.leakage, 'up')} nats on average",
+                f"Whatever the prior, an epoch leaks at most {nats_and_bits(self.leakage)} on average over the coin.",
+                "An average over the coin: an epoch that is shown leaks all of it.",
+            ),
+        ]  # fmt: skip
+        for count in (7, 30):
+            nats = (1.0 - q**count) * self.entropy
+            found.append(
+                Measure(
+                    f"stays_{count}", f"A value that stays for {count} epochs", nats, "nats", "on average", "any",
+                    f"{number(nats, 'up')} nats on average",
+                    f"A value that stays the same over {count} epochs leaks at most {nats_and_bits(nats)}: "
+                    f"{percent(1.0 - q**count, 'up')} of what there is, for one shown epoch tells it.",
+                )
+            )  # fmt: skip
+        return tuple(found)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """All that must be true for the figures to hold; no model is among it."""
+        reach = (
+            "its own epoch" if not self.carry else f"its own epoch and the {with_count(self.carry, 'epoch')} after it"
+        )
+        return (
+            f"What happens in an epoch acts on the readings of {reach} alone. CO2 carries over midnight: the first "
+            "readings of an epoch that is shown tell of the end of the one before, and what they tell is not counted "
+            "(carry= counts it).",
+            f"The private value of an epoch has an entropy of at most {number(self.entropy, 'up')} nats. Where it moves "
+            "within an epoch, the value is its whole path, and the entropy that of the path.",
+            "There is one coin an epoch, drawn before its first output, and remembered. A coin drawn again for the same "
+            "epoch shows more of them.",
+            "The random numbers behind the coin stay secret until the epoch has ended. The coin itself need not: a "
+            "constant output shows it.",
+        )
+
+    @property
+    def not_protected(self) -> tuple[str, ...]:
+        """What no bound is about."""
+        return (
+            "A shown epoch: everything in it, the pattern of missing readings included, is as it was.",
+            "Which readings come at all: in a hidden epoch a missing reading gets an output like any other, but a row "
+            "that is not there gets none, unless the stream fills its slots (fill=True).",
+            "What neighbouring epochs tell of each other: who is in on shown days is likely to be in on hidden ones.",
+            NOT_PROTECTED["channels"],
+            "What is known from elsewhere, such as the time of day: it stays known in hidden epochs.",
+        )
+
+
+COIN_AGAINST = (
+    "Anyone who sees all outputs, with unlimited computation and any knowledge of the building, right models included; "
+    "and even if told which epochs are shown."
+)
+
+
 # Designs in a few lines; for several priors, for a public clock, and with constraints ---------------------------------
 
 

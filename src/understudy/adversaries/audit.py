@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 from understudy import text
 from understudy._types import Array, Seed
 from understudy.adversaries.datasets import (
+    AuditDesign,
     Labels,
     Material,
     Recording,
@@ -53,7 +54,6 @@ from understudy.adversaries.statistics import (
 from understudy.adversaries.utility import Own, Thresholds, Utility, measure_utility
 from understudy.errors import ConfigurationError
 from understudy.randomizer.causal import CausalDesign
-from understudy.randomizer.design import Design
 
 ROSTER: dict[str, str] = {
     "blind": "calibration:Blind",
@@ -76,6 +76,8 @@ ROSTER: dict[str, str] = {
 
 Adversaries: TypeAlias = str | Iterable[str] | Mapping[str, Learner]
 """What a user gives: "all", a name, several, or learners by name."""
+
+_MODEL_BASED = ("exact", "smoother", "redraws", "grid", "bits", "oracle")
 
 REFERENCES = ("blind", "clock", "oracle")
 """Those that attack nothing: they tell what is known without the output, or with the pseudo value itself."""
@@ -137,7 +139,7 @@ _STEPS_OF_PLAYING = 5
 
 
 def audit(
-    design: Design | CausalDesign,
+    design: AuditDesign,
     Y: ArrayLike | Recording | None = None,
     theta: Labels | None = None,
     adversaries: Adversaries = "all",
@@ -190,6 +192,8 @@ def audit(
     if getattr(design, "family", None) is None:
         raise ConfigurationError("the design has no models (us.solve makes none); an audit needs one from us.design")
     learners = roster(adversaries)
+    if design.blind:
+        learners |= {name: "a coin has no models" for name in _MODEL_BASED if name in learners}
     seed = int(np.random.default_rng(rng).integers(2**62))
     recording = _recording(Y, theta, released, design, hours, days, segments)
     work = _Work(confidence, seed, progress)
@@ -338,7 +342,7 @@ def _recording(
     Y: ArrayLike | Recording | None,
     theta: Labels | None,
     released: ArrayLike | None,
-    design: Design | CausalDesign,
+    design: AuditDesign,
     hours: ArrayLike | None,
     days: ArrayLike | None,
     segments: ArrayLike | None,
@@ -361,7 +365,7 @@ def _recording(
 
 
 def _material(
-    work: _Work, design: Design | CausalDesign, recording: Recording | None,
+    work: _Work, design: AuditDesign, recording: Recording | None,
     train: Recording | tuple[ArrayLike, Labels] | None, options: ReplayOptions, n: int,
 ) -> Material:  # fmt: skip
     def tell(share: float) -> None:
@@ -411,7 +415,7 @@ def _notes(material: Material, rows: list[Row], recording: Recording | None, est
     return notes
 
 
-def _budget(design: Design | CausalDesign) -> float:
+def _budget(design: AuditDesign) -> float:
     return float(design.rate if isinstance(design, CausalDesign) else design.leakage)
 
 

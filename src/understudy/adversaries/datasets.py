@@ -48,6 +48,7 @@ from understudy.models.model import Model
 from understudy.models.quantised import OnGrid, colour_on_grid
 from understudy.randomizer.causal import CausalDesign
 from understudy.randomizer.causal_guarantee import Beliefs
+from understudy.randomizer.coin import CoinDesign
 from understudy.randomizer.design import Design
 from understudy.randomizer.measures import bayes_error, prior_error
 from understudy.stream.engine import hand_over_state
@@ -439,6 +440,10 @@ def whole_days(dates: Ints) -> int:
     return int((counts >= 0.5 * np.median(counts)).sum()) if counts.size else 0
 
 
+AuditDesign: TypeAlias = Design | CausalDesign | CoinDesign
+"""A design that can be audited."""
+
+
 # A design played over a sequence -------------------------------------------------------------------------------------
 
 
@@ -456,11 +461,12 @@ class DesignRun:
     """A design ready to be played over sequences, as a stream plays it.
 
     A `Design` draws once for a sequence, or once an epoch, for the value of theta at the first reading of the epoch. A
-    `CausalDesign` decides every so many readings, with memory. Between draws the filters go on from where they stood.
-    Filters are made once where they need no auxiliary uniforms.
+    `CausalDesign` decides every so many readings, with memory. A `CoinDesign` has a coin for each epoch; its edges have a
+    random phase. Between draws the filters go on from where they stood. Filters are made once where they need no
+    auxiliary uniforms.
     """
 
-    def __init__(self, design: Design | CausalDesign, epoch: int | None = None) -> None:
+    def __init__(self, design: AuditDesign, epoch: int | None = None) -> None:
         if design.family is None:
             raise ConfigurationError(
                 "the design has no models (us.solve makes none); an audit needs one from us.design"
@@ -484,6 +490,10 @@ class DesignRun:
         """The pseudo path (T,) for a path of private values, none of them unknown."""
         T, every = len(theta), self.every or len(theta)
         firsts = theta[::every].tolist()
+        if isinstance(self.design, CoinDesign):
+            phase = int(rng.integers(every))
+            coins = [self.design.draw(0, rng) for _ in range((T + phase) // every + 1)]
+            return np.array(coins, dtype=np.int64)[(np.arange(T) + phase) // every]
         if isinstance(self.design, Design):
             drawn = [self.design.draw(row, rng) for row in firsts]
         else:
@@ -516,10 +526,14 @@ class DesignRun:
 
     def _through(self, Y: Array, theta: Ints, pseudo: Ints, secret: bytes) -> Array:
         """The output along both paths."""
+        coin = self.design if isinstance(self.design, CoinDesign) else None
         fresh = self.design.fresh
-        maps: dict[tuple[int, int], CausalMap] = {} if self._atoms or fresh else self._maps
+        apart = self._atoms or fresh or coin is not None
+        maps: dict[tuple[int, int], CausalMap] = {} if apart else self._maps
 
         def between(i: int, j: int) -> CausalMap:
+            if coin is not None and (i, j) not in maps:
+                maps[i, j] = coin.mapping(j, secret)
             if (i, j) not in maps:
                 pair = self.sources[i], self.targets[j]
                 waits = self.refill is not None
@@ -802,13 +816,15 @@ class _Simulated(NamedTuple):
     notes: tuple[str, ...]
 
 
-def simulate(design: Design | CausalDesign, n: int, rng: np.random.Generator, tell: Progress) -> Material:
+def simulate(design: AuditDesign, n: int, rng: np.random.Generator, tell: Progress) -> Material:
     """Independent sequences of the design's models: n in all, or n readings in all where theta moves."""
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 8:
         raise ConfigurationError(f"n = {n!r}; it must be a whole number of at least 8")
     stage, m = DesignRun(design), len(design.values)
     moves: Array | None = None
     bound: float | None = None
+    if isinstance(design, CoinDesign):
+        raise ConfigurationError("a coin has no models to simulate; give readings Y with their private values theta")
     if isinstance(design, Design):
         raw, output, labels, pseudo, notes = _simulate_constant(design, stage, int(n), rng, tell)
         kernel, bound, error = design.randomizer.kernel, _bound(design, design.prior), prior_error(design.prior)
@@ -949,7 +965,7 @@ class _Part(NamedTuple):
 
 
 def replay(
-    design: Design | CausalDesign,
+    design: AuditDesign,
     recording: Recording,
     options: ReplayOptions,
     rng: np.random.Generator,
@@ -1004,7 +1020,7 @@ def replay(
     )  # fmt: skip
 
 
-def _stage(design: Design | CausalDesign, recording: Recording, options: ReplayOptions) -> tuple[DesignRun, list[str]]:
+def _stage(design: AuditDesign, recording: Recording, options: ReplayOptions) -> tuple[DesignRun, list[str]]:
     """The design ready to be played on this recording, and what is to be said about it."""
     epoch, notes = options.epoch, []
     if epoch is not None and (isinstance(epoch, bool) or not isinstance(epoch, (int, np.integer)) or epoch < 1):
@@ -1012,6 +1028,8 @@ def _stage(design: Design | CausalDesign, recording: Recording, options: ReplayO
     if isinstance(design, CausalDesign):
         if epoch is not None:
             raise ConfigurationError("a causal design decides every so many readings by itself; epoch is not for it")
+    elif isinstance(design, CoinDesign):
+        epoch = _readings_of_epoch(design, recording, epoch)
     elif epoch is None and _moves(recording, recording.pieces()):
         epoch = (None if design.costs is None else design.costs.horizon) or _EPOCH
         notes.append(text.epoch_note(epoch))
@@ -1027,6 +1045,18 @@ def _stage(design: Design | CausalDesign, recording: Recording, options: ReplayO
             f"{recording.Y.shape[1]} beside it; they must agree"
         )
     return stage, notes
+
+
+def _readings_of_epoch(design: CoinDesign, recording: Recording, given: int | None) -> int:
+    """How many readings an epoch of a coin has."""
+    if given is not None:
+        return given
+    if isinstance(design.epoch, int):
+        return design.epoch
+    period = recording.period or (design.family.about or {}).get("period")
+    if not period:
+        raise ConfigurationError("epochs are lengths of time, and the readings have no period; give epoch= in readings")
+    return max(1, round(design.epoch.total_seconds() / float(period)))
 
 
 def _moves(recording: Recording, pieces: Sequence[Piece]) -> bool:
@@ -1122,4 +1152,5 @@ def _knowledge(stage: DesignRun, output: Cases, labelled: Cases, recording: Reco
     there = recording.Y[~np.isnan(recording.Y).any(axis=1)][:_GRID_ROWS]
     grid = _grid_of(stage.sources, there if len(there) > 50 else None)
     prior = label_shares(labelled.truth, m)
-    return Knowledge(stage.family, tuple(design.pseudo), np.asarray(kernel), prior, moves, stage.every, grid, design)
+    kept = None if isinstance(design, CoinDesign) else design
+    return Knowledge(stage.family, tuple(design.pseudo), np.asarray(kernel), prior, moves, stage.every, grid, kept)

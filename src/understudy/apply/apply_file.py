@@ -645,7 +645,7 @@ def _check_rooms(
         for what, given in (("a ledger", ledger), ("a master key", key), ("a time column", bound.time))
         if given is None
     ]
-    lacking += ["a period"] * (bound.period is None) + ["a private column"] * (bound.private is None)
+    lacking += ["a period"] * (bound.period is None) + ["a design that has a private column"] * (bound.private is None)
     if lacking:
         raise ConfigurationError(f"rooms = {bound.segment[0]!r}; a file of many rooms needs {', '.join(lacking)} too")
     if segment or bound.resampling is not None:

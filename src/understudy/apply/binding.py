@@ -22,13 +22,14 @@ from understudy.identify.grid import Cells
 from understudy.identify.public_inputs import Offset, clock_names
 from understudy.models.family import Family
 from understudy.randomizer.causal import CausalDesign
+from understudy.randomizer.coin import CoinDesign
 from understudy.randomizer.design import Design
 from understudy.tables.columns import NumberFormat
 from understudy.tables.table import check_names
 from understudy.tables.times import SECOND, seconds
 
-FileDesign: TypeAlias = Design | CausalDesign
-"""A design that a file can be disguised by: one draw an epoch, or decisions by a clock."""
+FileDesign: TypeAlias = Design | CausalDesign | CoinDesign
+"""A design that a file can be disguised by: one draw an epoch, decisions by a clock, or a coin by epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +101,9 @@ def bind(
             f"reading = {list(readings)!r}; the design has {family.dim} channel{'s' * (family.dim != 1)}, and each "
             "needs a column"
         )
-    estimated = design.estimated
+    unasked = design.estimated or design.blind
     private = private or about.get("private")
-    if private is None and not estimated:
+    if private is None and not unasked:
         raise ConfigurationError(
             "private is missing: the column with the private parameter. Without the true value there is no guarantee "
             "(us.design_causal(..., accept_estimated_theta=True) makes a design that estimates it, and says what is "
@@ -112,7 +113,7 @@ def bind(
     plain = about.get("public")
     found = Binding(
         readings=readings,
-        private=None if estimated else private,
+        private=None if unasked else private,
         time=_chosen(time, about.get("time")),
         segment=_names(about.get("segment") if segment is None else segment or None),
         keep=_names(keep),

@@ -29,6 +29,7 @@ from understudy.errors import ConfigurationError, ModelError, ReadingError, Unde
 from understudy.identify import resample
 from understudy.identify.history import Bins, known_positions
 from understudy.randomizer.causal import CausalDesign
+from understudy.randomizer.coin import CoinDesign
 from understudy.randomizer.design import Choices
 from understudy.stream.cadence import Cadence
 from understudy.stream.engine import WITHHOLD
@@ -188,9 +189,10 @@ class Terms:
         design, period = self.design, None if self.bound.time is None else self.bound.period
         if self.epoch is None and isinstance(design, CausalDesign) and period is not None:
             return dt.timedelta(microseconds=design.decision_every * period / 1000)
-        if isinstance(self.epoch, dt.timedelta) and self.bound.time is None:
-            raise ConfigurationError(f"epoch = {self.epoch!r}; epochs by the clock need a column of times")
-        return self.epoch
+        epoch = design.epoch if self.epoch is None and isinstance(design, CoinDesign) else self.epoch
+        if isinstance(epoch, dt.timedelta) and self.bound.time is None:
+            raise ConfigurationError(f"epoch = {epoch!r}; epochs by the clock need a column of times")
+        return epoch
 
     @property
     def timed(self) -> bool:

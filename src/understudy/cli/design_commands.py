@@ -43,7 +43,17 @@ from understudy.paper.setting import HORIZON, room
 from understudy.randomizer import constraints
 from understudy.randomizer.constraints import Constraint, Floor
 from understudy.randomizer.solver import nats
-from understudy.report.facts import AnyDesign, about, card_of, doubts, facts, frontier_of, nothing_hidden, warnings
+from understudy.report.facts import (
+    AnyDesign,
+    DrawDesign,
+    about,
+    card_of,
+    doubts,
+    facts,
+    frontier_of,
+    nothing_hidden,
+    warnings,
+)
 from understudy.report.pages import sentences
 from understudy.serialize import read_plain
 from understudy.text import label
@@ -429,7 +439,7 @@ def write_report(design: AnyDesign, out: Path, audit: str = "") -> None:
     write_whole(out, page)
 
 
-def in_words(design: AnyDesign) -> str:
+def in_words(design: DrawDesign) -> str:
     """What a design hides, tells and costs, in paragraphs for a terminal."""
     return "\n".join(wrap(words) for words in sentences(design))
 
@@ -443,7 +453,7 @@ def design(path: Path | None, wanted: DesignOptions, room_options: RoomOptions, 
         check_plot(outputs.plot)
     check_paths({"FAMILY": path}, {"--out": outputs.save, "--plot": outputs.plot})
     if path is None:
-        found: AnyDesign = of_the_room(wanted, room_options)
+        found: DrawDesign = of_the_room(wanted, room_options)
         notes: list[str] = []
     else:
         for option, given in (("--values", room_options.values), ("--prior", room_options.prior)):
@@ -488,14 +498,14 @@ def of_the_room(wanted: DesignOptions, room_options: RoomOptions) -> us.Design:
     return _one_draw(family, pseudo, usual, [], ["ppm"])
 
 
-def facts_of(design: AnyDesign) -> dict[str, Any]:
+def facts_of(design: DrawDesign) -> dict[str, Any]:
     """A design for a program: its facts, and its kernel and the price of a floor where it has one."""
     kernel = design.randomizer.kernel.tolist() if isinstance(design, us.Design) else None
     prices = [price for _, price in _prices(design)]
     return {**facts(design), "kernel": kernel, "price_of_floor": prices[0] if prices else None}
 
 
-def tell(design: AnyDesign, notes: list[str], fitted: bool) -> None:
+def tell(design: DrawDesign, notes: list[str], fitted: bool) -> None:
     """A design for people."""
     if isinstance(design, us.Design):
         say(f"{design}\n\n{table(design)}")
@@ -513,7 +523,7 @@ def tell(design: AnyDesign, notes: list[str], fitted: bool) -> None:
         say(wrap(note, "Note: "))
 
 
-def _prices(design: AnyDesign) -> list[tuple[Floor, float]]:
+def _prices(design: DrawDesign) -> list[tuple[Floor, float]]:
     """What a floor costs, if there is one."""
     if not isinstance(design, us.Design) or design.demand[0] == "distortion_at_most":
         return []
@@ -558,7 +568,7 @@ def show(path: Path, as_json: bool, html: Path | None) -> None:
         raise ConfigurationError("--json and --html are given; the card is shown in one way at a time")
     check_paths({"DESIGN": path}, {"--html": html})
     design = us.load_design(path)
-    card, found = card_of(design), doubts(about(design)) if about(design) else []
+    card, found = card_of(design), doubts(about(design)) if about(design) and not design.blind else []
     if html is not None:
         write_whole(html, with_warnings(card.html(page=True), found))
         typer.echo(f"Card written to {html}")

@@ -288,7 +288,7 @@ def refuse(design: AnyDesign, path: Path, how: ApplyOptions) -> None:
         raise ConfigurationError(f"--on-error {how.on_error}: it must be stop or skip")
     known = about(design)
     column = known.get("private")
-    if how.private is None and not how.estimate_private:
+    if how.private is None and not how.estimate_private and not design.blind:
         fitted = f" (the design was made with the column {column!r})" if column else ""
         raise ConfigurationError(
             f"no --private: the column that holds the private parameter must be named{fitted}. Where there is none, "
@@ -428,7 +428,8 @@ def beside(design: AnyDesign, source: str, released: str, names: Columns) -> Bes
 def audit_columns(design: AnyDesign, files: AuditFiles, table: TableFormat) -> Columns:
     """Which columns are what: as typed, otherwise as the family knows them."""
     bound = bind(design, files.reading, files.private, files.time, files.segment)
-    if bound.private is None:
+    private = bound.private or files.private
+    if private is None:
         raise ConfigurationError(
             "no --private: the column with the private value must be named, to judge guesses by it"
         )
@@ -436,7 +437,7 @@ def audit_columns(design: AnyDesign, files: AuditFiles, table: TableFormat) -> C
         raise ConfigurationError(f"the family has the segments {list(bound.segment)!r}; name one column by --segment")
     segment = bound.segment[0] if bound.segment else None
     public = list((about(design).get("public") or {}).get("columns") or ())
-    return Columns(list(bound.readings), bound.private, bound.time, segment, public=public, table=table)
+    return Columns(list(bound.readings), private, bound.time, segment, public=public, table=table)
 
 
 def _has(source: str, names: Columns) -> bool:
@@ -596,7 +597,7 @@ def run_audit(
 def _scores(design: AnyDesign, raw: Recording | None, audit: Audit, asked: AuditOptions) -> Scores | None:
     """Aggregates of the scores of the raw readings, where these are known."""
     known: Scores | None = getattr(audit, "scores", None)
-    if known is not None or raw is None or design.family is None:
+    if known is not None or raw is None or design.family is None or design.blind:
         return known
     return score_readings(design.family, raw.Y, raw.theta, raw.segments, asked.seed)
 
@@ -636,7 +637,7 @@ def options(design: AnyDesign, asked: AuditOptions, simulated: bool) -> dict[str
     if asked.seed is not None:
         found["rng"] = asked.seed
     if asked.epoch is not None:
-        if simulated or isinstance(design, us.CausalDesign):
+        if simulated or not isinstance(design, us.Design):
             raise ConfigurationError(
                 f"--epoch {asked.epoch}: it is for a design of one draw on readings of a file; this draws by itself"
             )

@@ -226,16 +226,18 @@ def _names(what: str, names: Sequence[Value], size: int) -> tuple[Value, ...]:
 
 
 class AnyDesign:
-    """What every kind of design has, whatever its `kind`: "constant", "robust" or "causal".
+    """What every kind of design has, whatever its `kind`: "constant", "robust", "causal" or "coin".
 
-    A causal design has a memory, and decides by its clock. `terms` say what was asked for about the readings that leave
-    and come in. What is worked out when it is asked for is remembered in `_cache`.
+    A causal design has a memory, and decides by its clock. One that is `blind` never looks at the private value.
+    `terms` say what was asked for about the readings that leave and come in. What is worked out when it is asked for is
+    remembered in `_cache`.
     """
 
     __slots__ = ()
 
     kind: ClassVar[str]
     file_kind: ClassVar[str]
+    blind: ClassVar[bool] = False
     prior: Array
     family: Family | None
     costs: Costs | None
@@ -531,6 +533,10 @@ class Design(AnyDesign):
     def draw(self, row: int, rng: np.random.Generator | None = None) -> int:
         """Which pseudo value plays the private one of this row, by position."""
         return self.randomizer.draw_index(row, rng)
+
+    def draw_at_no_cost(self, last: int) -> int:
+        """The last draw, kept: it gives away nothing more."""
+        return last
 
     def leakage_of_draw(self, marginal: ArrayLike | str | None = None) -> float:
         """Nats that one draw gives away: at the prior "design", at a given one, or at the worst if None."""
@@ -1062,7 +1068,7 @@ _DEARER, _DEARER_IN_MULTIPLES = 1e-6, 1e-2  # what a stored kernel may cost abov
 
 
 def load_design(path: str | os.PathLike[str], family: Family | None = None) -> Any:
-    """Read a design that `Design.save` or `CausalDesign.save` wrote, and check it.
+    """Read a design that `Design.save`, `CausalDesign.save` or `CoinDesign.save` wrote, and check it.
 
     Parameters
     ----------
@@ -1075,7 +1081,7 @@ def load_design(path: str | os.PathLike[str], family: Family | None = None) -> A
 
     Returns
     -------
-    Design, CausalDesign or RobustDesign
+    Design, CausalDesign, RobustDesign or CoinDesign
 
     Raises
     ------

@@ -22,13 +22,16 @@ from understudy.adversaries.results import Audit, blind_accuracy, clock_referenc
 from understudy.adversaries.statistics import Figure
 from understudy.randomizer.causal import CausalDesign
 from understudy.randomizer.causal_guarantee import Beliefs, CausalCard, as_transitions, causal_card, long_run, play
+from understudy.randomizer.coin import CoinCard, CoinDesign
 from understudy.randomizer.design import Design, solve_demand, total
 from understudy.randomizer.frontier import Frontier
 from understudy.randomizer.guarantee import Guarantee
 from understudy.randomizer.solver import minimise
 from understudy.transform.core import colour
 
-AnyDesign = Design | CausalDesign
+DrawDesign = Design | CausalDesign
+"""A design that draws pseudo values."""
+AnyDesign = DrawDesign | CoinDesign
 
 _DAY = 86_400.0
 _NEVER = 1e-9  # a share of wrong guesses that is none
@@ -53,6 +56,8 @@ def facts(design: AnyDesign) -> Plain:
     >>> found["kind"], found["per"], round(found["leakage"]["nats"], 9), found["distortion"]["measure"]
     ('one draw', 'run', 0.3, 'mae')
     """
+    if isinstance(design, CoinDesign):
+        return _coin_facts(design)
     known = about(design)
     causal = isinstance(design, CausalDesign)
     return {
@@ -78,6 +83,28 @@ def facts(design: AnyDesign) -> Plain:
     }
 
 
+def _coin_facts(design: CoinDesign) -> Plain:
+    known = about(design)
+    return {
+        "kind": "coin",
+        "values": [_plain(value) for value in design.values],
+        "readings": readings_of(known) or None,
+        "time": known.get("time"),
+        "period_seconds": known.get("period"),
+        "per": "epoch",
+        "epoch": design.epoch_words,
+        "leakage": {"nats": design.leakage, "bits": design.leakage / math.log(2.0), "entropy_nats": design.entropy},
+        "hidden_share": design.q,
+        "hide": design.hide,
+        "right_guesses_at_most": design.guarantee.to_dict()["right_guesses_at_most"],
+        "distortion": None
+        if design.distortion is None
+        else {"measure": "mae", "value": design.distortion[0], "share_of_mean_reading": design.distortion[1]},
+        "warnings": warnings(design),
+        "fingerprint": design.fingerprint,
+    }
+
+
 def _constraints(design: Design) -> list[Plain]:
     """What the randomizer keeps beside its demand: kind, limits, and the sentence on the card."""
     plain = [one.to_dict() for one in design.constraints]
@@ -91,10 +118,12 @@ def fingerprint(design: AnyDesign) -> str | None:
 
 def warnings(design: AnyDesign) -> list[str]:
     """What must stand wherever the design is shown; empty if there is nothing to warn of."""
+    if isinstance(design, CoinDesign):
+        return [text.NOTHING_HIDDEN] if design.q == 0.0 else []
     return [*nothing_hidden(design), *(doubts(about(design)) if about(design) else [text.UNTESTED])]
 
 
-def nothing_hidden(design: AnyDesign) -> list[str]:
+def nothing_hidden(design: DrawDesign) -> list[str]:
     """That a design hides nothing, if the best guess with it need never be wrong.
 
     >>> import understudy as us
@@ -137,9 +166,9 @@ def misfit(known: Plain) -> list[str]:
     return [] if fits(known) else [str(known["gate"].get("warning") or text.MISFIT)]
 
 
-def card_of(design: AnyDesign) -> Guarantee | CausalCard:
-    """The card of a design: of one draw, or of draws that remember."""
-    if isinstance(design, Design):
+def card_of(design: AnyDesign) -> Guarantee | CausalCard | CoinCard:
+    """The card of a design: of one draw, of draws that remember, or of a coin."""
+    if isinstance(design, (Design, CoinDesign)):
         return design.guarantee
     return causal_card(design, decisions_per_day=day(design), estimated=design.estimated)
 
@@ -156,13 +185,13 @@ def unit(known: Plain) -> str:
     return f" {units.pop()}" if len(units) == 1 else ""
 
 
-def prior_of(design: AnyDesign) -> list[float]:
+def prior_of(design: DrawDesign) -> list[float]:
     """The prior, at the first decision of a causal design."""
     prior: Array = design.beliefs.prior if isinstance(design, CausalDesign) else design.prior
     return [float(p) for p in prior]
 
 
-def price(design: AnyDesign) -> text.Price:
+def price(design: DrawDesign) -> text.Price:
     """The distortion as it is shown."""
     costs, causal = design.costs, isinstance(design, CausalDesign)
     measure, horizon = (None, None) if costs is None else (costs.distortion, costs.horizon)
@@ -198,7 +227,7 @@ def _causal_leakage(design: CausalDesign) -> Plain:
     }
 
 
-def _guesses(design: AnyDesign) -> Plain:
+def _guesses(design: DrawDesign) -> Plain:
     """Of the best adversary; of a moving parameter at the time, and afterwards with all draws seen."""
     found: Plain = card_of(design).to_dict()["wrong_guesses"]
     if isinstance(design, Design):
@@ -210,7 +239,7 @@ def _guesses(design: AnyDesign) -> Plain:
     }
 
 
-def _distortion(design: AnyDesign) -> Plain:
+def _distortion(design: DrawDesign) -> Plain:
     costs = design.costs
     relative = relative_distortion(design)
     return {
@@ -223,7 +252,7 @@ def _distortion(design: AnyDesign) -> Plain:
     }
 
 
-def relative_distortion(design: AnyDesign) -> float | None:
+def relative_distortion(design: DrawDesign) -> float | None:
     """Distortion over the mean reading; the root of a squared one."""
     if isinstance(design, Design):
         return design.relative_distortion
@@ -259,7 +288,7 @@ class Moving(NamedTuple):
     sequences: int
 
 
-def moving_facts(design: AnyDesign, sequences: int = _SEQUENCES) -> Moving | None:
+def moving_facts(design: DrawDesign, sequences: int = _SEQUENCES) -> Moving | None:
     """The distortion along paths of a day, or of 1440 readings; None where the chain or the measure is not known.
 
     >>> import understudy as us
@@ -288,7 +317,7 @@ def moving_facts(design: AnyDesign, sequences: int = _SEQUENCES) -> Moving | Non
     return Moving(float(each.mean()), float(each.std(ddof=1) / math.sqrt(sequences)), count, sequences)
 
 
-def _paths(design: AnyDesign, T: Array, count: int, rng: np.random.Generator) -> tuple[list[Value], list[Value]]:
+def _paths(design: DrawDesign, T: Array, count: int, rng: np.random.Generator) -> tuple[list[Value], list[Value]]:
     """A private path, and the pseudo path that the design plays for it."""
     values, pseudo = design.values, design.pseudo
     if isinstance(design, CausalDesign):

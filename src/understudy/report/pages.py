@@ -55,9 +55,11 @@ from understudy.adversaries.results import Audit, Row, clock_reference, mark, so
 from understudy.adversaries.statistics import Figure, Scores
 from understudy.adversaries.utility import Channel
 from understudy.randomizer.causal import CausalDesign
+from understudy.randomizer.coin import CoinDesign
 from understudy.report.facts import (
     HEAD,
     AnyDesign,
+    DrawDesign,
     Guide,
     about,
     audit_guides,
@@ -82,6 +84,7 @@ from understudy.text import join_names, label
 
 _MORE = 0.02  # balanced accuracy that is more than a tie
 _MOST = 12  # panels of scores
+_OPEN = "What is not protected here"
 
 
 def privacy_report(design: AnyDesign, audit: str = "") -> str:
@@ -89,7 +92,7 @@ def privacy_report(design: AnyDesign, audit: str = "") -> str:
 
     Parameters
     ----------
-    design : Design or CausalDesign
+    design : Design, CausalDesign or CoinDesign
         The design to describe.
     audit : str
         The HTML of an audit (`us.report.audit_html`), which takes the place that is kept for it.
@@ -101,20 +104,28 @@ def privacy_report(design: AnyDesign, audit: str = "") -> str:
 
     """
     known = about(design)
+    title = text.page_title("Privacy report", known.get("private"), readings_of(known))
+    last = ("audit", "Audit", audit or paragraphs(page_text("no_audit")))
+    if isinstance(design, CoinDesign):
+        found = warnings(design)
+        alarm = box(found, warning=True, lead=text.WARNING_TITLES[None]) if found else ""
+        summary = alarm + paragraphs(design.guarantee.headline) + pairs("At a glance", design.guarantee.facts.facts)
+        sections = [("summary", "Summary", summary), ("guarantee", "Guarantee", card_of(design).html())]
+        return _html.report(title, made_by(design), [*sections, ("open", _OPEN, _open_points(known)), last])
     return _html.report(
-        text.page_title("Privacy report", known.get("private"), readings_of(known)),
+        title,
         made_by(design),
         [
             ("summary", "Summary", _design_summary(design)),
             ("guarantee", "Guarantee", _guarantee(design)),
-            ("open", "What is not protected here", _open_points(known)),
+            ("open", _OPEN, _open_points(known)),
             ("randomizer", "Randomizer", _randomizer(design)),
             ("frontier", "Trade-off", frontier(design)),
             ("costs", "Distortion of each pair", _distortions(design)),
             ("models", "Models", _models(design)),
             ("gate", "Fit of the models", _gate(known)),
             ("data", "Data", _data(design)),
-            ("audit", "Audit", audit or paragraphs(page_text("no_audit"))),
+            last,
         ],
     )
 
@@ -128,7 +139,7 @@ def made_by(design: AnyDesign | None) -> str:
 # Of a design, for those who decide ------------------------------------------------------------------------------------
 
 
-def _design_summary(design: AnyDesign) -> str:
+def _design_summary(design: DrawDesign) -> str:
     """Warnings first, then the whole matter in a few sentences and a table."""
     found = warnings(design)
     title = text.WARNING_TITLES[False if fits(about(design)) is False else None]
@@ -136,14 +147,14 @@ def _design_summary(design: AnyDesign) -> str:
     return alarm + paragraphs(*sentences(design), _price_of_moving(design)) + _design_glance(design)
 
 
-def sentences(design: AnyDesign) -> tuple[str, ...]:
+def sentences(design: DrawDesign) -> tuple[str, ...]:
     """What is hidden, how, how much leaks and what it costs, a sentence or two each."""
     known = about(design)
     private, readings = label(known.get("private") or "the private parameter"), readings_of(known) or ["the readings"]
     return page_text("hides", private=private, readings=join_names(readings)), _leakage(design), price(design).words
 
 
-def _leakage(design: AnyDesign) -> str:
+def _leakage(design: DrawDesign) -> str:
     """How much leaks, per what, under which conditions."""
     if not isinstance(design, CausalDesign) or design.estimated:
         return card_of(design).headline
@@ -153,7 +164,7 @@ def _leakage(design: AnyDesign) -> str:
     return page_text("moving_leakage", every=_every(design), rate=rate, day=day_, first=first)
 
 
-def _price_of_moving(design: AnyDesign) -> str:
+def _price_of_moving(design: DrawDesign) -> str:
     """What it costs where the value moves as it did in the data; empty if that is not known."""
     found = moving_facts(design)
     if found is None:
@@ -162,7 +173,7 @@ def _price_of_moving(design: AnyDesign) -> str:
     return page_text("price_of_moving", size=size, **found._asdict())
 
 
-def _guarantee(design: AnyDesign) -> str:
+def _guarantee(design: DrawDesign) -> str:
     """The card with all measures."""
     lead = box([page_text("read_warning_first")], warning=True) if warnings(design) else ""
     return lead + card_of(design).html()
@@ -177,7 +188,7 @@ def _open_points(known: Plain) -> str:
     return bullets(items)
 
 
-def _design_glance(design: AnyDesign) -> str:
+def _design_glance(design: DrawDesign) -> str:
     known = about(design)
     rows = [
         ("Hidden", f"{label(known.get('private') or 'the private parameter')}, one of {len(design.values)} values"),
@@ -195,7 +206,7 @@ def _design_glance(design: AnyDesign) -> str:
     return pairs("At a glance", [*rows, text.models_fact(fits(known))])
 
 
-def _per(design: AnyDesign) -> str:
+def _per(design: DrawDesign) -> str:
     per = about(design).get("per")
     if not isinstance(design, CausalDesign):
         return f"{per or 'run'}: {text.bits_and_nats(design.total_leakage)} on average"
@@ -212,7 +223,7 @@ def _every(design: CausalDesign) -> str:
 # Of a design, for those who check -------------------------------------------------------------------------------------
 
 
-def _randomizer(design: AnyDesign) -> str:
+def _randomizer(design: DrawDesign) -> str:
     """The kernel as a map and as a table, and the proof that goes with it."""
     when = ""
     if isinstance(design, CausalDesign):
@@ -239,7 +250,7 @@ def _randomizer(design: AnyDesign) -> str:
     return picture + details("The same as a table", shown) + paragraphs(proof)
 
 
-def frontier(design: AnyDesign) -> str:
+def frontier(design: DrawDesign) -> str:
     """The trade-off with this design on it."""
     found = tradeoff(design)
     causal = isinstance(design, CausalDesign)
@@ -264,7 +275,7 @@ def frontier(design: AnyDesign) -> str:
     return figure(curve(drawn, words), caption) + details("The same as a table", shown)
 
 
-def _distortions(design: AnyDesign) -> str:
+def _distortions(design: DrawDesign) -> str:
     """The distortion of each pair."""
     costs = design.costs
     cost = design.beliefs.cost if isinstance(design, CausalDesign) else design.cost
@@ -277,7 +288,7 @@ def _distortions(design: AnyDesign) -> str:
     return shown + paragraphs(f"Found {time}: {', '.join(sorted(set(costs.method.ravel().tolist())))}.")
 
 
-def _models(design: AnyDesign) -> str:
+def _models(design: DrawDesign) -> str:
     """The model that was chosen, what it was chosen over, and its parameters."""
     model = about(design).get("model") or {}
     if not model:
@@ -314,7 +325,7 @@ def _gate(known: Plain) -> str:
     return parts + (page_table("gate", lines) if lines else "")
 
 
-def _data(design: AnyDesign) -> str:
+def _data(design: DrawDesign) -> str:
     """Columns, period, grid, how the parameter moves, and what was done to the data."""
     known = about(design)
     if not known:
@@ -346,7 +357,7 @@ def _grid(grid: Plain | None) -> str:
     return f"multiples of {grid.get('step'):g}" + (f" from {grid['offset']:g}" if grid.get("offset") else "")
 
 
-def _chain(design: AnyDesign) -> str:
+def _chain(design: DrawDesign) -> str:
     values = design.values
     if isinstance(design, CausalDesign):
         T = design.beliefs.transitions
@@ -408,7 +419,8 @@ def audit_report(audit: Audit, design: AnyDesign | None = None, scores: Scores |
 
     """
     known = {} if design is None else about(design)
-    curve = "" if design is None else paragraphs(page_text("by_theorem")) + frontier(design)
+    drawn = None if isinstance(design, CoinDesign) else design
+    curve = "" if drawn is None else paragraphs(page_text("by_theorem")) + frontier(drawn)
     return _html.report(
         text.page_title("Audit", known.get("private"), readings_of(known)),
         made_by(design),
@@ -626,11 +638,12 @@ def _glance(audit: Audit, design: AnyDesign | None) -> str:
     rows = [("Attacked", page_entry("attacked", audit.how)), ("Values of the private parameter", str(audit.values))]
     if audit.design:
         rows.append(("Design", audit.design))
-    if design is not None:
+    if design is not None and not isinstance(design, CoinDesign):
         cost = price(design)
         rows.append(("Distortion by design", f"{cost.size} ({cost.share})" if cost.share else cost.size))
     if audit.budget is not None:
-        rows.append(("Leakage by design", f"{audit.budget:.4g} nats {'a decision' if audit.causal else 'a draw'}"))
+        per = "a decision" if audit.causal else "an epoch" if isinstance(design, CoinDesign) else "a draw"
+        rows.append(("Leakage by design", f"{audit.budget:.4g} nats {per}"))
     if audit.estimated:
         rows.append(("Guarantee", text.AUDIT_ESTIMATED))
     return pairs("At a glance", [*rows, ("Duration of the audit", f"{audit.seconds:.0f} s")])

@@ -87,8 +87,10 @@ _FEW_SLOTS = 4096  # that stay empty: one by one; more of them in one leap
 
 # What a stream needs of a design: which models, which draws, and what they cost -------------------------
 
-CAUSAL = "causal"
-"""The kind of a design that decides by its clock, with a memory."""
+CAUSAL, COIN = "causal", "coin"
+"""Kinds of designs: one that decides by its clock, with a memory; and one that shows or hides whole epochs."""
+KEYED = "keyed"
+"""In place of the phase of epochs: one that follows from the key of the stream."""
 DESIGN_PRIOR = "design"
 """In place of probabilities: those of the design."""
 Memory: TypeAlias = tuple[Any, ...]
@@ -104,7 +106,10 @@ class RandomBits(Protocol):
 
 
 class StreamDesign(Protocol):
-    """A design that streams are begun with: a `CausalPolicy` where its kind is `CAUSAL`, otherwise a `Policy`."""
+    """A design that streams are begun with: a `CausalPolicy` where its kind is `CAUSAL`, otherwise a `Policy`.
+
+    Where its kind is `COIN`, it is a `CoinPolicy`.
+    """
 
     @property
     def kind(self) -> str:
@@ -178,6 +183,18 @@ class Policy(PolicyModels, Protocol):
         """Nats that one draw gives away at these probabilities; at the worst ones when they are unknown."""
         ...
 
+    def draw_at_no_cost(self, last: int) -> int:
+        """The column of an epoch whose draw the budget does not allow, after this one; it must give nothing away."""
+        ...
+
+
+class CoinPolicy(Policy, Protocol):
+    """A policy whose draw says what becomes of a whole epoch, with filters of its own. `CoinDesign` is one."""
+
+    def mapping(self, column: int, secret: bytes) -> Transformation:
+        """The filter of epochs with this draw, in a stream with this key."""
+        ...
+
 
 class CausalPolicy(PolicyModels, Protocol):
     """A policy with a memory of its own draws, for a parameter that moves. `CausalDesign` is one.
@@ -238,13 +255,14 @@ def as_policy(design: StreamDesign) -> tuple[PolicyModels, Policy | None, Causal
 class Clock:
     """Epochs of a fixed length: in seconds for readings with times, in readings for the others.
 
-    >>> clock = Clock(3)
-    >>> clock.tick(7)
-    2
+    The first begins `phase` before the origin of the keys.
+
+    >>> Clock(3).tick(7), Clock(3, phase=2).tick(7)
+    (2, 3)
     """
 
-    def __init__(self, length: int | None) -> None:
-        self.length = length
+    def __init__(self, length: int | None, phase: int = 0) -> None:
+        self.length, self.phase = length, phase
 
     @staticmethod
     def checked(epoch: dt.timedelta | int | None) -> dict[str, int | bool]:
@@ -263,11 +281,11 @@ class Clock:
 
     def tick(self, number: int) -> int | None:
         """The number of the epoch that a key falls into."""
-        return None if self.length is None else number // self.length
+        return None if self.length is None else (number + self.phase) // self.length
 
     def ticks(self, numbers: Ints) -> Ints:
         """Those of many keys, all alike where no clock makes epochs."""
-        return np.zeros_like(numbers) if self.length is None else numbers // self.length
+        return np.zeros_like(numbers) if self.length is None else (numbers + self.phase) // self.length
 
 
 def blocks_begun(block: int, count: int, length: int) -> tuple[int, int]:
@@ -306,6 +324,8 @@ class DesignParts:
 
     def __init__(self, design: StreamDesign) -> None:
         self.policy, self.memoryless, self.causal = as_policy(design)
+        policy: Any = self.policy
+        self.coin: CoinPolicy | None = policy if design.kind == COIN else None
         self.estimator: Estimator | None = None if self.causal is None else self.causal.estimator()
         self.release: Release = self.policy.release
         residual = self.policy.residual_of_block()
@@ -354,6 +374,15 @@ class DesignParts:
         return plateau
 
 
+def _phase(row: StreamRow) -> int:
+    """How long before the origin of its keys the first epoch of a stream begins: as given, or by its key."""
+    phase: int | str = row.options.get("phase", 0)
+    if isinstance(phase, int):
+        return phase
+    found = Uniforms(row.secret).derive("phase of epochs")
+    return int.from_bytes(found[:16], "little") % int(row.options["epoch"])
+
+
 def check_floating(design: Any) -> None:
     """Refuse a design on whose lattice floating point would leave more than a hundredth of a nat over the horizon."""
     if "floating is small" in design._cache:
@@ -377,7 +406,9 @@ class Setup:
         self.parts = parts = DesignParts.of(design)
         self.policy, self.causal, self.estimator = parts.policy, parts.causal, parts.estimator
         self.row, self.ledger = row, ledger
-        self.clock = Clock(row.options.get("epoch"))
+        if parts.coin is not None and "phase" not in row.options:
+            raise ConfigurationError("a coin design has streams of its own, one for each room; it has no fleets")
+        self.clock = Clock(row.options.get("epoch"), _phase(row))
         self.cadence = Cadence.stored(row.options)
         self.fill: bool = row.options.get("fill", False)
         self.release: Release = parts.release
@@ -446,6 +477,8 @@ class Setup:
     def mapping(self, source: int, column: int) -> Transformation:
         """The filter from a private value to a pseudo value, by position."""
         known = self._maps.get((source, column)) or self.parts.maps.get((source, column))
+        if known is None and self.parts.coin is not None:
+            known = self._maps[source, column] = self.parts.coin.mapping(column, self.row.secret)
         if known is None:
             # nothing is read before the private value is given, so that any model serves until then
             one, other = self.policy.source(max(source, 0)), self.policy.target(column)
@@ -1044,7 +1077,7 @@ class Transaction:
         """The draw of a new epoch, or a decision with memory; None if the budget does not allow it and says to stop.
 
         What a decision will give away follows from the draws before it, and so does whether the budget allows it. Where
-        it does not and the room holds, the draw stays, or the decision is made without a look at the private value.
+        it does not and the room holds, the draw is one at no cost, or the decision is made without a look at theta.
         """
         setup, at, source, policy = self.setup, self.live.position, request.source, self.setup.causal
         number, generation = at.epoch + 1, at.generation
@@ -1056,7 +1089,7 @@ class Transaction:
         if policy is None:
             kind, cost = DRAW, setup.parts.prices(request.marginal)[0]
             choose: Callable[[int, RandomBits], int] = setup.epochs.draw
-            quiet: Callable[[], int | None] = lambda: self.live.epoch.draw  # noqa: E731  # beside its twin below
+            quiet: Callable[[], int | None] = partial(setup.epochs.draw_at_no_cost, self.live.epoch.draw)
         else:
             memory = self._memory_at(policy, request.tick or 0)
             after, before = (micronats(policy.path_leakage(memory, next_too)) for next_too in (True, False))
