@@ -731,17 +731,15 @@ class CoinFacts(NamedTuple):
     @property
     def conditions(self) -> tuple[str, ...]:
         """All that must be true for the figures to hold; no model is among it."""
-        reach = (
-            "its own epoch" if not self.carry else f"its own epoch and the {with_count(self.carry, 'epoch')} after it"
-        )
+        later = f" and the {with_count(self.carry, 'epoch')} after it" if self.carry else ""
         return (
-            f"What happens in an epoch acts on the readings of {reach} alone. CO2 carries over midnight: the first "
-            "readings of an epoch that is shown tell of the end of the one before, and what they tell is not counted "
-            "(carry= counts it).",
-            f"The private value of an epoch has an entropy of at most {number(self.entropy, 'up')} nats. Where it moves "
-            "within an epoch, the value is its whole path, and the entropy that of the path.",
-            "There is one coin an epoch, drawn before its first output, and remembered. A coin drawn again for the same "
-            "epoch shows more of them.",
+            f"What happens in an epoch acts on the readings of that epoch{later} alone. CO2 carries over midnight: the "
+            "first readings of an epoch that is shown tell of the end of the one before, and what they tell is not "
+            "counted (carry= counts it).",
+            f"The private value of an epoch has an entropy of at most {number(self.entropy, 'up')} nats. Where it "
+            "moves within an epoch, the value is its whole path, and the entropy that of the path.",
+            "There is one coin an epoch, drawn before its first output, and remembered. A coin drawn again for the "
+            "same epoch shows more of them.",
             "The random numbers behind the coin stay secret until the epoch has ended. The coin itself need not: a "
             "constant output shows it.",
         )

@@ -461,9 +461,9 @@ class DesignRun:
     """A design ready to be played over sequences, as a stream plays it.
 
     A `Design` draws once for a sequence, or once an epoch, for the value of theta at the first reading of the epoch. A
-    `CausalDesign` decides every so many readings, with memory. A `CoinDesign` has a coin for each epoch; its edges have a
-    random phase. Between draws the filters go on from where they stood. Filters are made once where they need no
-    auxiliary uniforms.
+    `CausalDesign` decides every so many readings, with memory. A `CoinDesign` has a coin for each epoch, at a random
+    phase. Between draws the filters go on from where they stood. Filters are made once where they need no auxiliary
+    uniforms.
     """
 
     def __init__(self, design: AuditDesign, epoch: int | None = None) -> None:

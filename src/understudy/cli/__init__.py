@@ -55,7 +55,8 @@ def _root(
 
 def _command(function: Callable[..., None], *lines: str, panel: str = PANEL) -> None:
     """Add a command, with its examples."""
-    app.command(rich_help_panel=panel, epilog=examples(*lines))(expand_groups(function))
+    name = function.__name__.replace("_", "-")
+    app.command(name, rich_help_panel=panel, epilog=examples(*lines))(expand_groups(function))
 
 
 def fit(
@@ -85,6 +86,20 @@ def design(
     from understudy.cli.design_commands import design as run
 
     run(family, wanted, room, outputs)
+
+
+def design_coin(
+    wanted: o.CoinOptions,
+    history: Annotated[
+        str | None, typer.Argument(metavar="HISTORY", help="Past readings, whose median and distortion are published.")
+    ] = None,
+    save: Annotated[Path | None, option("FILE", "Write the design here, as JSON.", "--out", "-o")] = None,
+    as_json: o.AsJson = False,
+) -> None:
+    """Show or hide whole epochs by a coin: the design without models, whose bound holds whatever the truth is."""
+    from understudy.cli.design_commands import design_coin as run
+
+    run(history, wanted, save, as_json)
 
 
 def report(
@@ -173,6 +188,11 @@ _command(
     "understudy design family.json --per day --leakage 1bit --decision-every 15min -o design.json",
     "understudy design --leakage 40%",
     "understudy design family.json --local-dp 1 --floor 0.01 -o design.json",
+)
+_command(
+    design_coin,
+    "understudy design-coin history.csv --reading co2 --time date --period 1min --q 0.5 -o coin.json",
+    "understudy design-coin --constant 420 --leakage 25% --epoch 96 -o coin.json",
 )
 _command(
     report,

@@ -26,6 +26,7 @@ from understudy._types import Array, Value
 from understudy.adversaries.results import load_audit
 from understudy.adversaries.statistics import Scores
 from understudy.cli.options import (
+    CoinOptions,
     ConstraintOptions,
     DesignOptions,
     DesignOutputs,
@@ -35,6 +36,7 @@ from understudy.cli.options import (
     numbers,
     quantity,
     readings,
+    span,
     values_named,
 )
 from understudy.cli.terminal import check_plot, print_json, progress, save_figure, say, warn, wrap
@@ -56,6 +58,8 @@ from understudy.report.facts import (
 )
 from understudy.report.pages import sentences
 from understudy.serialize import read_plain
+from understudy.tables.table import read_table
+from understudy.tables.times import seconds
 from understudy.text import label
 
 AnyDesignT = TypeVar("AnyDesignT", us.Design, us.CausalDesign)
@@ -476,6 +480,60 @@ def design(path: Path | None, wanted: DesignOptions, room_options: RoomOptions, 
         say(f"Picture written to {picture}", err=outputs.as_json)
     for words in nothing_hidden(found) if path is None else warnings(found):
         warn(words)
+
+
+def design_coin(source: str | None, wanted: CoinOptions, save: Path | None, as_json: bool) -> None:
+    """Make the coin, say what it promises, and write it."""
+    check_paths({"HISTORY": source, "--model": wanted.model}, {"--out": save})
+    about: dict[str, Any] = {}
+    model = None
+    if wanted.model is not None:
+        family = load(wanted.model)
+        model = family.model(family.values[int(np.argmax(family.prior))])
+        about = {name: (family.about or {}).get(name) for name in ("readings", "time", "period")}
+    typed = {"readings": wanted.readings, "time": wanted.time, "period": wanted.period and seconds(wanted.period)}
+    about |= {name: value for name, value in typed.items() if value}
+    Y = None
+    if source is not None:
+        if not about.get("readings"):
+            raise ConfigurationError("no --reading: the columns of the readings must be named")
+        table = read_table(source, about["readings"], wanted.table.file_format, wanted.table.delimiter)
+        Y = np.column_stack([table.column(name).numbers()[0] for name in about["readings"]])
+    made = us.design_coin(
+        Y,
+        q=wanted.q,
+        leakage=budget(wanted.leakage),
+        epoch=span("--epoch", wanted.epoch),
+        hide="constant" if model is None else "lifelike",
+        constant=None if wanted.constant is None else numbers("--constant", wanted.constant),
+        model=model,
+        values=2 if wanted.values is None else [named(part) for part in wanted.values.split(",")],
+        entropy=budget(wanted.entropy),
+        carry=wanted.carry,
+        phase=None if wanted.phase is None else span("--phase", wanted.phase),
+        resolution=release_arguments(ReleaseOptions(wanted.resolution)).get("resolution"),
+        about={name: value for name, value in about.items() if value} or None,
+    )
+    if save is not None:
+        made.save(save)
+    if as_json:
+        print_json({"design": None if save is None else str(save), **facts(made)})
+    else:
+        say(made.guarantee.text())
+        if save is not None:
+            say(f"Design written to {save} (design {made.fingerprint})")
+    for words in warnings(made):
+        warn(words)
+
+
+def named(text: str) -> Value:
+    """A private value as typed: a number, if it is one.
+
+    >>> named(" 3"), named("home")
+    (3, 'home')
+    """
+    number = _number(text.strip())
+    return text.strip() if number is None else int(number) if number.is_integer() else number
 
 
 def of_the_room(wanted: DesignOptions, room_options: RoomOptions) -> us.Design:

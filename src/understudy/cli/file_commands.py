@@ -12,10 +12,8 @@ file, line, column and rule.
 from __future__ import annotations
 
 import csv
-import datetime as dt
 import json
 import math
-import re
 import time
 import warnings as _warnings
 from collections.abc import Collection
@@ -59,6 +57,7 @@ from understudy.cli.options import (
     TableFormat,
     quantity,
     readings,
+    span,
 )
 from understudy.cli.terminal import print_json, progress, say, show, warn, wrap
 from understudy.errors import ConfigurationError, ReadingError, UnderstudyError, UnderstudyWarning
@@ -78,7 +77,6 @@ from understudy.report.facts import (
     warnings,
 )
 from understudy.tables.table import Source, Table, format_of, read_table, title
-from understudy.tables.times import seconds
 
 if TYPE_CHECKING:
     from understudy.apply.apply_file import Summary
@@ -360,22 +358,6 @@ def disguise_file(design: AnyDesign, source: str, target: str, how: ApplyOptions
 def with_estimation(design: us.CausalDesign) -> us.CausalDesign:
     """The same design, for streams that estimate the private value; it says so wherever it is shown."""
     return design.with_estimated_theta()
-
-
-def span(option: str, text: str) -> Any:
-    """A time, or a number of readings.
-
-    >>> span("--epoch", "1d"), span("--epoch", "96")
-    (datetime.timedelta(days=1), 96)
-    """
-    if re.fullmatch(r"[0-9]+", text):
-        return int(text)
-    try:
-        return dt.timedelta(seconds=seconds(text))
-    except ConfigurationError:
-        raise ConfigurationError(
-            f"{option} {text}: a time or a number of readings is wanted, as in 1d, 15min or 96"
-        ) from None
 
 
 # The files of an audit: readings and labels on one period, and a release laid beside them row by row ------------------

@@ -207,6 +207,30 @@ class DesignOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class CoinOptions:
+    """How often a coin hides an epoch, how long that is, and what is played then."""
+
+    q: Annotated[float | None, option("SHARE", "The share of epochs that are hidden, such as 0.5.", "--q")] = None
+    leakage: Annotated[
+        str | None, option("AMOUNT", "Instead: what an epoch may leak: nats, '0.4 bit', or '40%' of its entropy.")
+    ] = None
+    epoch: Annotated[str, option("TIME", "The length of an epoch: a time, or a number of readings.")] = "1d"
+    readings: Annotated[list[str] | None, option("COLUMN", "The columns of the readings.", "--reading")] = None
+    time: Time = None
+    period: Annotated[str | None, option("TIME", "The time from one reading to the next, such as 60s.")] = None
+    constant: Annotated[str | None, option("VALUES", "The public constant (default: the median of HISTORY).")] = None
+    model: Annotated[Path | None, option("FAMILY", "Lifelike hidden epochs: the likeliest value of this family.")] = (
+        None
+    )
+    values: Annotated[str | None, option("VALUES", "The private values of an epoch (default 0,1).")] = None
+    entropy: Annotated[str | None, option("AMOUNT", "What there is to learn about an epoch, at most.")] = None
+    carry: Annotated[int, option("COUNT", "So many later epochs tell of an epoch too.", min=0)] = 0
+    phase: Annotated[str | None, option("TIME", "A public phase of the epochs (default: by the key).")] = None
+    resolution: Annotated[str | None, option("STEP", "Readings leave on multiples of this.")] = None
+    table: TableFormat = TableFormat()
+
+
+@dataclass(frozen=True, slots=True)
 class RoomOptions:
     """What can be said of the paper's room alone."""
 
@@ -455,3 +479,23 @@ def readings(option: str, text: str, period: float | None) -> int:
     if round(count) < 1:
         raise ConfigurationError(f"{option} {text}: it must be at least one reading")
     return round(count)
+
+
+def span(option: str, text: str) -> Any:
+    """A time, or a number of readings.
+
+    >>> span("--epoch", "1d"), span("--epoch", "96")
+    (datetime.timedelta(days=1), 96)
+    """
+    if re.fullmatch(r"[0-9]+", text):
+        return int(text)
+    import datetime as dt
+
+    from understudy.tables.times import seconds
+
+    try:
+        return dt.timedelta(seconds=seconds(text))
+    except ConfigurationError:
+        raise ConfigurationError(
+            f"{option} {text}: a time or a number of readings is wanted, as in 1d, 15min or 96"
+        ) from None
