@@ -45,7 +45,7 @@ ONE_IMPORTER: dict[str, str] = {}
 
 LIMITS = {
     "modules": (141, 140),
-    "lines of code": (41_300, 33_000),  # 37,280 before fleets and grids; 40,900 before rivals and least change
+    "lines of code": (41_900, 33_000),  # 37,280 before fleets and grids; 40,900 before rivals, least change and coins
     "short private modules with one importer, without a reason": (0, 0),
     "short private modules with one importer": (5, 5),
     "import cycles": (0, 0),

@@ -59,6 +59,7 @@ def line(
             row[name] = {
                 "balanced": None if top is None else top["balanced"],
                 "adversary": None if top is None else top["adversary"],
+                "each": {each["adversary"]: each["balanced"][0] for each in found[name] if not each["reference"]},
                 "percent": round(100.0 * float(np.concatenate(apart).mean() / np.concatenate(raw).mean()), 2),
             }
         rows.append(row)
