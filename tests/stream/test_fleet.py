@@ -184,6 +184,24 @@ def test_bit_for_bit_with_memory(causal):
     assert fleet.columnar
 
 
+@pytest.mark.parametrize("name", ["room", "two channels", "heavy", "grid", "memory"])
+def test_bit_for_bit_with_a_fresh_share(name):
+    """Room by room: each slot of each room has chance of its own."""
+    family = us.Family(MODELS.get(name, room), values=[0, 1])
+    how = {"horizon": 5, "distortion": "mae", "accuracy": 0.2, "fresh": 0.6}
+    if name == "memory":
+        design = us.design_causal(family, [[0.9, 0.1], [0.2, 0.8]], rate=0.05, **how)
+    else:
+        design = us.design(family, leakage=0.2, **how)
+    history = a_history(design, np.random.default_rng(5), 4, 80)
+    gaps = "withhold" if name == "heavy" else None
+    ours, theirs, spent, fleet, _ = play(design, history, 4, dt.timedelta(minutes=14), MINUTE, gaps)
+    assert np.array_equal(ours, theirs, equal_nan=True)
+    assert spent[0] == spent[1]
+    assert not fleet.columnar
+    assert len(np.unique(ours[np.isfinite(ours)])) > 0.3 * ours.size
+
+
 # Batches, and what survives --------------------------------------------------------------------------
 
 
