@@ -41,6 +41,18 @@ def test_each_kind_of_demand_is_met(files, understudy):
     assert some["leakage"]["nats"] == 0.0
 
 
+@pytest.mark.parametrize("per", ["run", "day"])
+def test_a_fresh_share(files, tmp_path, understudy, per):
+    """It is that of the stored design, and said with its theorem; what is no share is refused by its option."""
+    options = ("--per", per, "--leakage", "0.1bit", "--fresh", "0.6")
+    told = understudy("design", files / "family.json", *options, "-o", tmp_path / "d.json")
+    assert told.status == 0, told.err
+    assert us.load_design(tmp_path / "d.json").fresh == 0.6
+    assert "0.64 times" in " ".join(told.out.split())
+    assert json.loads(understudy("design", files / "family.json", *options, "--json").out)["fresh"] == 0.6
+    refused(understudy("design", files / "family.json", *options[:-1], "1.5"), "--fresh 1.5")
+
+
 def test_a_leakage_per_day_is_shared_among_its_decisions(files, tmp_path, understudy):
     """A bit a day, 96 decisions: the rate is a 96th of it, and the transitions are those of 15 readings."""
     told = understudy("design", files / "family.json", "--per", "day", "--leakage", "1bit", "-o", tmp_path / "d.json")

@@ -45,6 +45,24 @@ def test_batches_do_not_show(lab, tools, tmp_path, monkeypatch):
     assert (tmp_path / "out.csv").read_bytes() == whole
 
 
+def test_a_fresh_share(lab, tools, tmp_path):
+    """Rows are mixed with the chance of their slots: the same file again, and none that the filter alone gives."""
+    design = us.design(lab.family, pseudo=[0.0, 1.0], leakage=0.3, horizon=50, distortion="mae", fresh=0.8)
+    times, Y, labels = lab.rows(300)
+    source = tools.write_csv(tmp_path / "in.csv", ["time", "co2", "people"], times, map(repr, Y.tolist()), labels)
+    outs = []
+    for target in ("one.csv", "two.csv"):
+        apply_file(design, source, tmp_path / target, ledger=tmp_path / "a.ledger", run="today", **tools.NAMES)
+        outs.append((tmp_path / target).read_bytes())
+    assert outs[0] == outs[1]
+    out = np.array(tools.floats(tools.read_csv(tmp_path / "one.csv")["co2"]))
+    assert not lab.played(out, Y, labels)
+    # against the scores of the rows under their labels: they correlate by sqrt(1 - 0.8^2) with those of the output
+    z = us.whiten(Y, lab.family.along(labels))
+    found = [np.corrcoef(z, us.whiten(out, lab.family.model(v)))[0, 1] for v in design.pseudo]
+    assert min(abs(one - 0.6) for one in found) < 0.2
+
+
 def test_all_understudies_are_drawn(lab, tools, tmp_path):
     """Over 60 files the draws differ (all the same: below 1e-9 at these odds)."""
     found = {lab.played(*plain(lab, tools, tmp_path, 60, rng=seed)[:3])[0] for seed in range(60)}

@@ -336,7 +336,7 @@ def _causal(
             f"--per {per} needs to know how the parameter moves, and the family does not say; fit it from a file with "
             "times, or use --per run"
         )
-    if approximate(family):
+    if approximate(family) and wanted.release.fresh != 1.0:
         raise ConfigurationError(
             f"--per {per}: the models are approximate (rounded readings), and what a path of such models gives away is "
             "not known. With --per run there is one draw, and what they give away is charged"

@@ -720,6 +720,7 @@ class RobustDesign(Design):
     def __repr__(self) -> str:
         m, n = self.randomizer.kernel.shape
         more = "" if self.charge is None else f"residual={text.number(self.residual, 'up')}, "
+        more += f"fresh={self.fresh:g}, " if self.fresh else ""
         hull = "any odds" if self.any_odds else text.with_count(len(self.priors), "prior")
         distortion = text.with_error(self.distortion, self.distortion_error)
         proven = f"leakage<={self.leakage:.6g}, {more}{self.status}"

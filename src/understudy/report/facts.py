@@ -73,6 +73,7 @@ def facts(design: AnyDesign) -> Plain:
         "leakage": _causal_leakage(design) if isinstance(design, CausalDesign) else _leakage(design),
         "wrong_guesses": _guesses(design),
         "distortion": _distortion(design),
+        "fresh": design.fresh,
         "status": None if isinstance(design, CausalDesign) else design.status,
         "constraints": [] if isinstance(design, CausalDesign) else _constraints(design),
         "model": (known.get("model") or {}).get("name"),
@@ -311,8 +312,10 @@ def moving_facts(design: DrawDesign, sequences: int = _SEQUENCES) -> Moving | No
     for s in range(sequences):
         theta, pseudo = _paths(design, T, count, rng)
         z = rng.standard_normal((count, design.family.dim))
-        one, other = (np.asarray(colour(z, design.family.along(path))).reshape(count, -1) for path in (theta, pseudo))
-        apart = one - other
+        one = np.asarray(colour(z, design.family.along(theta))).reshape(count, -1)
+        if design.fresh:
+            z = math.sqrt(1.0 - design.fresh**2) * z + design.fresh * rng.standard_normal(z.shape)
+        apart = one - np.asarray(colour(z, design.family.along(pseudo))).reshape(count, -1)
         each[s] = float(np.abs(apart).mean() if measure == "mae" else (apart**2).mean())
     return Moving(float(each.mean()), float(each.std(ddof=1) / math.sqrt(sequences)), count, sequences)
 

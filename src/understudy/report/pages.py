@@ -151,7 +151,10 @@ def sentences(design: DrawDesign) -> tuple[str, ...]:
     """What is hidden, how, how much leaks and what it costs, a sentence or two each."""
     known = about(design)
     private, readings = label(known.get("private") or "the private parameter"), readings_of(known) or ["the readings"]
-    return page_text("hides", private=private, readings=join_names(readings)), _leakage(design), price(design).words
+    hidden = page_text("hides", private=private, readings=join_names(readings))
+    moves = isinstance(design, CausalDesign)
+    share = f"Fresh share {text.fresh_words(design.fresh, moves, card_of(design).holds)}"
+    return hidden, _leakage(design), price(design).words, *([share] if design.fresh else ())
 
 
 def _leakage(design: DrawDesign) -> str:
