@@ -1,0 +1,639 @@
+"""Tuning by measurement: the design of least distortion that adversaries on real days do not see through.
+
+Where models are wrong, no theorem says what an output tells. It can be measured: a design is applied to days that
+nothing was fitted to, adversaries learn from the outputs of other days, and the best of them is judged by the upper
+confidence limit of its balanced accuracy. `tune` looks for the least distortion at which that limit is at most a given
+number, over six choices: model class, period, output, fresh share, budget and clock.
+
+What makes the figure valid:
+
+- *Nothing has seen the day that is attacked.* Days are dealt out in blocks of neighbours, the *folds*. The outputs of a
+  fold are made by models and targets that were fitted without it, and the adversary learns from the outputs of the
+  other folds.
+- *Days are the unit.* Readings of a day are dependent, so the variance of an accuracy is that of its sums over days.
+- *The order is fixed before anything is attacked.* Model class, period and clock name a *path*. On a path the settings
+  are sorted by the distortion that they cost on the training days, the most distorting first. The walk ends at the
+  first setting that fails, so a path needs no correction for the number of its settings (fixed-sequence testing). The
+  level is divided by the number of paths and adversaries (Bonferroni).
+- *Too few days are refused.* With a fresh share of 1 the output does not depend on the readings. If such an output
+  would not pass, nothing could, and the result says so.
+- *The last figure is from days that tuning never saw*: the last quarter of the days.
+
+The result is measured against these adversaries. It is no promise; the theorem's part of the design stands beside it.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from understudy import text
+from understudy._types import Array, Ints, Seed
+from understudy.adversaries.audit import REFERENCES, roster
+from understudy.adversaries.datasets import DesignRun, hours_and_days
+from understudy.adversaries.knowledge import Cases, Knowledge, Learner
+from understudy.adversaries.statistics import guesses_of
+from understudy.errors import ConfigurationError, UnderstudyError
+from understudy.identify.fit import Identifier, align, columns_of
+from understudy.identify.history import History, Segment
+from understudy.identify.resample import Columns, as_seconds
+from understudy.models.family import Family
+from understudy.randomizer.causal import CausalDesign, design_causal
+from understudy.randomizer.causal import at_most as rate_of
+from understudy.tables.table import Frame, Table
+from understudy.tables.times import SECOND, hours
+
+ADVERSARIES = ("boosting", "logistic", "hmm")
+"""Who attacks unless others are named: the strongest first, so that a setting that fails does so soon."""
+
+MODELS = ("adaptive", "AR(1), Student-t", "AR(2), free noise by class")
+SHARES = (1.0, 0.95, 0.8, 0.5, 0.0)
+BUDGETS = (0.0, 1.0)
+OUTPUTS = ("least-change", "lifelike")
+DECISION = 900.0
+"""Seconds from one decision to the next, at least."""
+FOLDS = 5
+FEWEST_DAYS = 4
+"""Days below which nothing is tuned."""
+_SHORTEST = 8
+"""Rows below which a block of readings without a gap is left out."""
+
+Tell = Callable[[str], None]
+
+
+# What is tried, and what came out ---------------------------------------------------------------------------
+
+
+class Setting(NamedTuple):
+    """One choice of all six."""
+
+    model: str
+    period: float | None
+    """Seconds; None is the period of the data."""
+    clock: bool
+    output: str
+    budget: float
+    """Nats a day."""
+    fresh: float
+
+    @property
+    def path(self) -> tuple[str, float | None, bool]:
+        """What names the path that the setting is on."""
+        return self.model, self.period, self.clock
+
+
+class Outcome(enum.Enum):
+    """How a search ended."""
+
+    FOUND = "found"
+    TOO_FEW_DAYS = "too few days"
+    NOTHING_PASSED = "nothing passed"
+
+
+class Step(NamedTuple):
+    """A setting that was measured: what it costs, and what the best adversary reached."""
+
+    setting: Setting
+    distortion: float
+    """Mean absolute change on days that nothing was fitted to, the mean over channels of the share of its mean."""
+    adversary: str
+    accuracy: float
+    """Balanced accuracy of the adversary whose upper limit is the highest, or its gain over the clock."""
+    upper: float
+    """That limit, at the confidence of the search."""
+    passed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """Figures from the days that tuning never saw."""
+
+    days: int
+    distortion: float
+    adversary: str
+    accuracy: float
+    low: float
+    high: float
+    raw: float
+    """What the best adversary reaches on the raw readings of the same days."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Tuning:
+    """What `tune` found: the design, what is promised, what was measured, and every step on the way."""
+
+    outcome: Outcome
+    at_most: float
+    over: str
+    confidence: float
+    days: int
+    adversaries: tuple[str, ...]
+    steps: tuple[Step, ...]
+    chosen: Step | None
+    design: CausalDesign | None
+    final: Measurement | None
+    notes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"Tuning({self.outcome.value}, {text.with_count(len(self.steps), 'step')}, {self.days} days)"
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What is promised, what was measured, and what it costs."""
+        return text.tuning_sentences(self.to_dict())
+
+    def to_dict(self) -> dict[str, Any]:
+        """All figures as plain values; no reading, no label and no draw."""
+        return {
+            "outcome": self.outcome.value,
+            "at_most": self.at_most,
+            "over": self.over,
+            "confidence": self.confidence,
+            "days": self.days,
+            "adversaries": list(self.adversaries),
+            "steps": [_plain_step(step) for step in self.steps],
+            "chosen": None if self.chosen is None else _plain_step(self.chosen),
+            "promise": None if self.design is None else self.design.rate,
+            "decisions_a_day": None if self.design is None else _decisions_a_day(self.design),
+            "final": None if self.final is None else {name: getattr(self.final, name) for name in _FINAL},
+            "notes": list(self.notes),
+        }
+
+
+_FINAL = ("days", "distortion", "adversary", "accuracy", "low", "high", "raw")
+
+
+def _plain_step(step: Step) -> dict[str, Any]:
+    return {**step._asdict(), "setting": step.setting._asdict()}
+
+
+def _decisions_a_day(design: CausalDesign) -> float:
+    period = float((design.family.about or {}).get("period") or 60.0)
+    return 86400.0 / (period * design.decision_every)
+
+
+# The search --------------------------------------------------------------------------------------------------
+
+
+def tune(
+    frame: Frame | Table,
+    *,
+    at_most: float = 0.65,
+    family: Family | None = None,
+    reading: Any = None,
+    private: str | None = None,
+    time: str | None = None,
+    segment: Any = None,
+    period: Any = None,
+    bins: Any = None,
+    over: str = "chance",
+    models: Iterable[str] = MODELS,
+    periods: Iterable[Any] | None = None,
+    clocks: Iterable[bool] = (False,),
+    outputs: Iterable[str] = OUTPUTS,
+    fresh: Iterable[float] = SHARES,
+    budgets: Iterable[float] = BUDGETS,
+    adversaries: Iterable[str] = ADVERSARIES,
+    confidence: float = 0.95,
+    rng: Seed = 0,
+    progress: Tell | None = None,
+) -> Tuning:
+    """The least distortion for which the best adversary, measured on held-out days, is kept to `at_most`.
+
+    Parameters
+    ----------
+    frame : dataframe or mapping of columns
+        Labelled history, as for `us.fit`; `reading`, `private`, `time`, `segment`, `period` and `bins` name its
+        columns, or a `family` from `us.fit` says them.
+    at_most : float
+        The greatest upper confidence limit of the best adversary's balanced accuracy; with ``over="clock"`` of its
+        gain over an adversary who has the clock alone.
+    models, periods, clocks, outputs, fresh, budgets
+        What is tried: model classes of `us.fit`, periods (None is that of the data), designs without and with a
+        public clock, outputs and fresh shares of `us.design_causal`, and budgets in nats a day.
+    adversaries : names
+        Learners of `us.audit`.
+    confidence : float
+        Of the limit, over all paths and adversaries together.
+    rng : seed
+    progress : function of a sentence, optional
+
+    Returns
+    -------
+    Tuning
+        With the design, fitted to all days but the last quarter, and the figures of those days.
+    """
+    if over not in ("chance", "clock"):
+        raise ConfigurationError(f"over = {over!r}; it must be 'chance' or 'clock'")
+    least = 0.0 if over == "clock" else 0.5
+    if not isinstance(at_most, (int, float)) or isinstance(at_most, bool) or not least < at_most < 1.0:
+        raise ConfigurationError(f"at_most = {at_most!r}; it must lie between {least} and 1")
+    if not 0.5 <= confidence < 1.0:
+        raise ConfigurationError(f"confidence = {confidence!r}; it must lie in [0.5, 1)")
+    table = frame if isinstance(frame, Table) else Table(frame)
+    if family is not None:
+        columns = columns_of(family)
+    elif reading is None or private is None:
+        raise ConfigurationError("reading and private name columns of the history; both are needed without a family")
+    else:
+        columns = Columns(reading, private, time, segment, period, bins)
+    tell = progress or (lambda _: None)
+    settings = _settings(table, columns, models, periods, clocks, outputs, fresh, budgets)
+    search = _Search(table, columns, over, tuple(adversaries), at_most, confidence, np.random.default_rng(rng), tell)
+    return search.run(settings)
+
+
+def _settings(
+    table: Table,
+    columns: Columns,
+    models: Iterable[str],
+    periods: Iterable[Any] | None,
+    clocks: Iterable[bool],
+    outputs: Iterable[str],
+    fresh: Iterable[float],
+    budgets: Iterable[float],
+) -> list[Setting]:
+    """Every combination; the periods are those named, or that of the data and a quarter of an hour."""
+    given = [None if p is None else as_seconds(p) for p in periods] if periods is not None else None
+    if given is None:
+        own = Identifier.history_of(table, columns)[0].period
+        given = [None] if columns.time is None or own is None or own >= 450.0 else [900.0, None]
+    axes = (tuple(models), given, tuple(clocks), tuple(outputs), tuple(budgets), tuple(fresh))
+    for name, axis in zip(("models", "periods", "clocks", "outputs", "budgets", "fresh"), axes, strict=True):
+        if not axis:
+            raise ConfigurationError(f"{name} is empty; at least one is needed")
+    return [Setting(m, p, c, o, float(b), float(s)) for m, p, c, o, b, s in product(*axes)]
+
+
+class _Fold(NamedTuple):
+    """One block of days, and the family that was fitted without it."""
+
+    family: Family
+    learn: History
+    judge: History
+
+
+class _Output(NamedTuple):
+    """A piece of a fold, disguised."""
+
+    fold: int
+    segment: Segment
+    days: Ints
+    output: Array
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    table: Table
+    columns: Columns
+    over: str
+    adversaries: tuple[str, ...]
+    at_most: float
+    confidence: float
+    rng: np.random.Generator
+    tell: Tell
+
+    def run(self, settings: list[Setting]) -> Tuning:
+        """Walk every path, and measure the best setting again on the days that are left."""
+        paths = [(path, list(those)) for path, those in groupby(sorted(settings), key=lambda s: s.path)]
+        learners = self._learners()
+        level = (1.0 - self.confidence) / (len(paths) * len(learners))
+        notes: list[str] = []
+        steps: list[Step] = []
+        histories: dict[float | None, tuple[History, History, Any]] = {}
+        days, refused = 0, False
+        for (model, period, clock), those in paths:
+            if period not in histories:
+                histories[period] = self._split(period)
+            tuned, _, resampling = histories[period]
+            days = max(days, len(np.unique(np.concatenate(days_of(tuned)))))
+            try:
+                folds = self._folds(tuned, model, resampling)
+            except UnderstudyError as error:
+                notes.append(text.tuning_note("path", model=model, period=period, why=str(error)))
+                continue
+            walked = self._walk(folds, those, learners, level, notes)
+            refused = refused or bool(walked and walked[0].setting.fresh == 1.0 and not walked[0].passed)
+            steps += walked
+        passed = [step for step in steps if step.passed]
+        if not passed:
+            outcome = Outcome.TOO_FEW_DAYS if refused else Outcome.NOTHING_PASSED
+            return self._result(outcome, days, steps, None, None, None, learners, notes)
+        chosen = min(passed, key=lambda step: step.distortion)
+        design, final = self._measure(histories[chosen.setting.period], chosen.setting, learners)
+        return self._result(Outcome.FOUND, days, steps, chosen, design, final, learners, notes)
+
+    def _result(
+        self,
+        outcome: Outcome,
+        days: int,
+        steps: list[Step],
+        chosen: Step | None,
+        design: CausalDesign | None,
+        final: Measurement | None,
+        learners: Mapping[str, Learner],
+        notes: list[str],
+    ) -> Tuning:
+        return Tuning(
+            outcome, self.at_most, self.over, self.confidence, days, tuple(learners), tuple(steps), chosen, design, final,
+            tuple(notes),
+        )  # fmt: skip
+
+    def _learners(self) -> dict[str, Learner]:
+        found = {name: learner for name, learner in roster(self.adversaries).items() if name not in REFERENCES}
+        usable = {name: learner for name, learner in found.items() if not isinstance(learner, str)}
+        if not usable:
+            raise ConfigurationError(f"no adversary can be run: {found}")
+        return usable
+
+    def _split(self, period: float | None) -> tuple[History, History, Any]:
+        """The days for tuning, the last quarter of them apart, and how rows were resampled."""
+        columns = self.columns if period is None else replace(self.columns, period=period)
+        history, resampling = Identifier.history_of(self.table, columns)
+        number = days_of(history)
+        every = np.unique(np.concatenate(number))
+        if len(every) < FEWEST_DAYS:
+            raise ConfigurationError(
+                f"the history has {text.with_count(len(every), 'day')}; tuning needs at least {FEWEST_DAYS}"
+            )
+        last = every[-max(1, len(every) // 4) :]
+        final = [np.isin(n, last) for n in number]
+        return _where(history, [~f for f in final]), _where(history, final), resampling
+
+    def _folds(self, history: History, model: str, resampling: Any) -> list[_Fold]:
+        """Blocks of neighbouring days, each with a family that was fitted to the others."""
+        number = days_of(history)
+        every = np.unique(np.concatenate(number))
+        made = []
+        for part in np.array_split(every, min(FOLDS, len(every))):
+            held = [np.isin(n, part) for n in number]
+            learn, judge = _where(history, [~h for h in held]), _where(history, held)
+            made.append(_Fold(*self._fit(learn, judge, model, resampling)))
+            self.tell(text.tuning_note("fitted", model=model, done=len(made), total=min(FOLDS, len(every))))
+        return made
+
+    def _fit(self, learn: History, judge: History, model: str, resampling: Any) -> tuple[Family, History, History]:
+        made = Identifier(private=self.columns.private, model=model, holdout=None).fit_history(learn, resampling)
+        family = made.family_
+        return family, _complete(align(learn, family)), _complete(align(judge, family))
+
+    def _walk(
+        self, folds: list[_Fold], settings: list[Setting], learners: Mapping[str, Learner], level: float, notes: list[str]
+    ) -> list[Step]:
+        """The settings of a path in the order of their distortion, until the first that fails."""
+        made: list[tuple[float, Setting, list[_Output]]] = []
+        for setting in settings:
+            try:
+                outputs = [piece for k, fold in enumerate(folds) for piece in self._disguise(k, fold, setting)]
+            except UnderstudyError as error:
+                notes.append(text.tuning_note("setting", **setting._asdict(), why=str(error)))
+                continue
+            made.append((distortion_of(outputs), setting, outputs))
+        steps = []
+        for size, setting, outputs in sorted(made, key=lambda each: (-each[0], -each[1].fresh)):
+            name, accuracy, upper = self._attack(folds[0].family, outputs, learners, level)
+            steps.append(Step(setting, size, name, accuracy, upper, upper <= self.at_most))
+            self.tell(text.tuning_note("step", **setting._asdict(), size=size, accuracy=accuracy, upper=upper))
+            if not steps[-1].passed:
+                break
+        return steps
+
+    def _disguise(self, number: int, fold: _Fold, setting: Setting) -> list[_Output]:
+        """The days of a fold, as a stream with this setting would release them."""
+        run = DesignRun(make_design(fold.family, setting, fold.learn))
+        return [
+            _Output(number, segment, days, run.run(np.array(segment.Y), np.array(segment.theta), self.rng).output)
+            for segment, days in zip(fold.judge.segments, days_of(fold.judge), strict=True)
+        ]
+
+    def _attack(
+        self, family: Family, outputs: list[_Output], learners: Mapping[str, Learner], level: float
+    ) -> tuple[str, float, float]:
+        """The adversary with the highest upper limit; the rest are spared once one is beyond what is allowed."""
+        worst = ("", -math.inf, -math.inf)
+        reference = None
+        cases = _cases(outputs, len(family.values), self.over == "clock")
+        if self.over == "clock":
+            clock = roster("clock")["clock"]
+            reference = None if isinstance(clock, str) else self._right(family, outputs, cases, clock)
+        for name, learner in learners.items():
+            right = self._right(family, outputs, cases, learner)
+            if right is None:
+                continue
+            accuracy, upper, _ = limits(right, reference, level)
+            if upper > worst[2]:
+                worst = name, accuracy, upper
+            if upper > self.at_most:
+                break
+        if not worst[0]:
+            raise ConfigurationError("no adversary could learn from these days")
+        return worst
+
+    def _right(self, family: Family, outputs: list[_Output], cases: Cases, learner: Learner) -> _Counts | None:
+        """Guesses of an adversary who learned from the other folds, counted by day and value."""
+        known, folds = _knowledge(family), np.array([piece.fold for piece in outputs])
+        found = []
+        for k in np.unique(folds):
+            learn, judge = cases.sequences(np.flatnonzero(folds != k)), cases.sequences(np.flatnonzero(folds == k))
+            if learner.objection(learn, known):
+                return None
+            prior = learn.counts / learn.counts.sum()
+            made = guesses_of(np.asarray(learner.learn(learn, known, self.rng).logits(judge)), judge, prior)
+            found.append((made.truth, made.blocks, made.fair == made.truth))
+        return count_by_day(*(np.concatenate(column) for column in zip(*found, strict=True)), len(family.values))
+
+    def _measure(
+        self, histories: tuple[History, History, Any], setting: Setting, learners: Mapping[str, Learner]
+    ) -> tuple[CausalDesign, Measurement]:
+        """The design for all tuning days, and its figures on the days that are left."""
+        tuned, final, resampling = histories
+        folds = self._folds(tuned, setting.model, resampling)
+        outputs = [piece for k, fold in enumerate(folds) for piece in self._disguise(k, fold, setting)]
+        family, learn, judge = self._fit(tuned, final, setting.model, resampling)
+        design = make_design(family, setting, learn)
+        last = self._disguise(-1, _Fold(family, learn, judge), setting)
+        raw = [piece._replace(output=np.array(piece.segment.Y)) for piece in outputs]
+        raw_last = [piece._replace(output=np.array(piece.segment.Y)) for piece in last]
+        name, accuracy, low, high = self._once(family, outputs, last, learners)
+        _, told, _, _ = self._once(family, raw, raw_last, learners)
+        count = len(np.unique(np.concatenate([piece.days for piece in last])))
+        return design, Measurement(count, distortion_of(last), name, accuracy, low, high, told)
+
+    def _once(
+        self, family: Family, learn: list[_Output], judge: list[_Output], learners: Mapping[str, Learner]
+    ) -> tuple[str, float, float, float]:
+        """The best adversary who learned from some days and is judged on others, with its interval."""
+        m, best = len(family.values), ("", -math.inf, math.nan, math.nan)
+        with_clock = self.over == "clock"
+        both = _cases(learn, m, with_clock), _cases(judge, m, with_clock)
+        level = (1.0 - self.confidence) / (2 * len(learners))
+        reference = None
+        if with_clock:
+            clock = roster("clock")["clock"]
+            reference = None if isinstance(clock, str) else self._judged(family, *both, clock)
+        for name, learner in learners.items():
+            right = self._judged(family, *both, learner)
+            if right is None:
+                continue
+            accuracy, high, low = limits(right, reference, level)
+            if accuracy > best[1]:
+                best = name, accuracy, low, high
+        return best
+
+    def _judged(self, family: Family, learn: Cases, judge: Cases, learner: Learner) -> _Counts | None:
+        known = _knowledge(family)
+        if learner.objection(learn, known):
+            return None
+        prior = learn.counts / learn.counts.sum()
+        made = guesses_of(np.asarray(learner.learn(learn, known, self.rng).logits(judge)), judge, prior)
+        return count_by_day(made.truth, made.blocks, made.fair == made.truth, len(family.values))
+
+
+def make_design(family: Family, setting: Setting, history: History) -> CausalDesign:
+    """The causal design of a setting for a fitted family."""
+    about: dict[str, Any] = dict(family.about or {})
+    period = float(about.get("period") or DECISION)
+    every = max(1, round(DECISION / period))
+    T = np.linalg.matrix_power(np.array(about["chain"]["transition"], dtype=float), every)
+    demand: dict[str, Any] = {"slope": 0.0}
+    if setting.budget:
+        demand = {"rate": rate_of(setting.budget, 86400.0 / (period * every))}
+    given: dict[str, Any] = {"fresh": setting.fresh} if setting.fresh else {}
+    if setting.output != "lifelike":
+        given |= {"output": setting.output, "history": history}
+    if setting.clock:
+        given["clock"] = True
+    return design_causal(
+        family, T / T.sum(axis=1, keepdims=True), **demand, decision_every=every, distortion="mae", accuracy=0.05,
+        rng=1, **given,
+    )  # fmt: skip
+
+
+# Days, pieces and cases --------------------------------------------------------------------------------------
+
+
+def days_of(history: History) -> list[Ints]:
+    """For each segment the number of the day of each row; without times, blocks of equal length in their place.
+
+    >>> from understudy.identify.history import Segment
+    >>> day = 86_400 * 10**9
+    >>> rows = Segment("1", np.arange(4) * (day // 2), np.zeros((4, 1)), np.zeros(4, dtype=int))
+    >>> [n.tolist() for n in days_of(History(("co2",), "people", "t", (), (0,), 43200.0, (rows,), ()))]
+    [[0, 0, 1, 1]]
+    """
+    found, first = [], 0
+    rows = sum(len(s) for s in history.segments)
+    length = max(1, rows // 12)
+    for segment in history.segments:
+        if segment.times is None:
+            many = len(history.segments) >= 2 * FEWEST_DAYS
+            number = np.zeros(len(segment), dtype=np.int64) if many else np.arange(len(segment)) // length
+            found.append(first + number)
+            first += int(number[-1]) + 1 if len(number) else 0
+        else:
+            hour = np.asarray(segment.times) // (3600 * SECOND)
+            found.append(np.asarray((hour - hours(np.asarray(segment.times), history.zone) + 12) // 24))
+    return found
+
+
+def _where(history: History, masks: Sequence[Array]) -> History:
+    """The rows of a history that are marked, as segments without interruption."""
+    pieces = []
+    for segment, mask in zip(history.segments, masks, strict=True):
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
+        pieces += [segment.cut(a, b) for a, b in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)]
+    return replace(history, segments=tuple(piece for piece in pieces if len(piece)))
+
+
+def _complete(history: History) -> History:
+    """Blocks of readings and labels without a gap, the short ones left out."""
+    found = _where(history, [segment.used for segment in history.segments])
+    return replace(found, segments=tuple(s for s in found.segments if len(s) >= _SHORTEST))
+
+
+def distortion_of(outputs: Sequence[_Output]) -> float:
+    """Mean absolute change as a share of the mean reading, the mean over channels."""
+    Y = np.concatenate([piece.segment.Y for piece in outputs])
+    out = np.concatenate([piece.output for piece in outputs])
+    return float((np.nanmean(np.abs(Y - out), axis=0) / np.abs(np.nanmean(Y, axis=0))).mean())
+
+
+def _cases(outputs: Sequence[_Output], m: int, clock: bool) -> Cases:
+    """Pieces side by side, padded; the blocks are days."""
+    T, N, d = max(len(p.output) for p in outputs), len(outputs), outputs[0].output.shape[1]
+    Y, labels = np.full((T, d, N), np.nan), np.full((T, N), -1, dtype=np.int64)
+    blocks, hour, weekday = np.zeros((T, N), dtype=np.int64), np.full((T, N), np.nan), np.full((T, N), -1, dtype=np.int64)
+    for j, piece in enumerate(outputs):
+        n = len(piece.output)
+        Y[:n, :, j], labels[:n, j], blocks[:n, j] = piece.output, piece.segment.theta, piece.days
+        blocks[n:, j] = piece.days[-1]
+        if clock and piece.segment.times is not None:
+            hour[:n, j], weekday[:n, j] = hours_and_days(np.asarray(piece.segment.times), None)
+    public: dict[str, Any] = {"hours": hour, "days": weekday} if clock else {}
+    return Cases(Y, labels, blocks, m, False, **public)
+
+
+def _knowledge(family: Family) -> Knowledge:
+    """What an adversary is told: the families, and that nothing is known about the draws."""
+    m = len(family.values)
+    T = np.array((family.about or {})["chain"]["transition"], dtype=float)
+    return Knowledge(family, family.values, np.full((m, m), 1.0 / m), family.prior, T, 1, None, None)
+
+
+# Accuracy and its limits -------------------------------------------------------------------------------------
+
+
+class _Counts(NamedTuple):
+    """Right guesses and all guesses, (days, values), for the values that occur."""
+
+    right: Array
+    total: Array
+
+
+def count_by_day(truth: Ints, days: Ints, right: Array, m: int) -> _Counts:
+    """Guesses counted by day and value.
+
+    >>> made = count_by_day(np.array([0, 1, 1]), np.array([5, 5, 7]), np.array([True, False, True]), 2)
+    >>> made.right.tolist(), made.total.tolist()
+    ([[1.0, 0.0], [0.0, 1.0]], [[1.0, 1.0], [0.0, 1.0]])
+    """
+    _, row = np.unique(days, return_inverse=True)
+    n = int(row.max()) + 1 if row.size else 0
+    total = np.bincount(row * m + truth, minlength=n * m).reshape(n, m).astype(float)
+    good = np.bincount(row * m + truth, weights=right.astype(float), minlength=n * m).reshape(n, m)
+    seen = total.sum(axis=0) > 0
+    return _Counts(good[:, seen], total[:, seen])
+
+
+def limits(counts: _Counts, reference: _Counts | None, level: float) -> tuple[float, float, float]:
+    """Balanced accuracy, or its gain over a reference, with its upper and its lower limit at a one-sided level.
+
+    A ratio of sums over days. Its variance is that of the linear approximation, by day; limits are Student's, with the
+    number of days less one as degrees of freedom.
+
+    >>> made = _Counts(np.array([[5.0, 4.0], [6.0, 5.0]]), np.array([[10.0, 10.0], [10.0, 10.0]]))
+    >>> accuracy, upper, lower = limits(made, None, 0.05)
+    >>> accuracy, round(upper, 3), round(lower, 3)
+    (0.5, 0.816, 0.184)
+    """
+    from scipy.stats import t as student
+
+    total = counts.total.sum(axis=0)
+    right = counts.right if reference is None else counts.right - reference.right
+    a = right.sum(axis=0) / total
+    days, m = right.shape
+    influence = ((right - a * counts.total) / total).sum(axis=1) / m
+    error = math.sqrt(days / (days - 1) * float(np.square(influence).sum())) if days > 1 else math.inf
+    value = float(a.mean())
+    wide = 0.0 if error == 0.0 else float(student.isf(level, max(1, days - 1))) * error
+    return value, value + wide, value - wide
+
