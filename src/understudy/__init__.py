@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from understudy.adversaries.results import load_audit as load_audit
     from understudy.adversaries.rivals import DistortionLimit as DistortionLimit
     from understudy.adversaries.rivals import distortion_limit as distortion_limit
+    from understudy.adversaries.tuning import Tuning as Tuning
+    from understudy.adversaries.tuning import tune as tune
     from understudy.adversaries.utility import measure_utility as measure_utility
     from understudy.apply.apply_file import apply_file as apply_file
     from understudy.distortion.costs import Costs as Costs
@@ -115,6 +117,8 @@ _HOME = {
     "load_audit": "adversaries.results",
     "DistortionLimit": "adversaries.rivals",
     "distortion_limit": "adversaries.rivals",
+    "Tuning": "adversaries.tuning",
+    "tune": "adversaries.tuning",
     "measure_utility": "adversaries.utility",
     "apply_file": "apply.apply_file",
     "Costs": "distortion.costs",

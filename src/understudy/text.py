@@ -1940,3 +1940,58 @@ def refused_rows(counts: dict[str, int]) -> str:
     'rows without an output: 3 (the time comes before one that was recorded), 1 (the budget of the room is spent)'
     """
     return "rows without an output: " + ", ".join(f"{count} ({_REFUSALS[rule]})" for rule, count in counts.items())
+
+
+# Tuning by measurement --------------------------------------------------------------------------------
+
+
+def setting_words(setting: Mapping[str, Any]) -> str:
+    """A setting in a few words.
+
+    >>> setting_words({"model": "adaptive", "period": 900.0, "clock": False, "output": "lifelike", "budget": 0.0,
+    ...     "fresh": 0.5})
+    'adaptive, 15 min, lifelike output, fresh share 0.5, no budget'
+    """
+    period = setting["period"]
+    parts = [str(setting["model"]), "period of the data" if period is None else f"{period / 60.0:g} min"]
+    parts += ["clock"] if setting["clock"] else []
+    budget = f"{setting['budget']:g} nats a day" if setting["budget"] else "no budget"
+    return ", ".join([*parts, f"{setting['output']} output", f"fresh share {setting['fresh']:g}", budget])
+
+
+def tuning_note(kind: str, **facts: Any) -> str:
+    """One sentence about the search, for progress and notes."""
+    if kind == "fitted":
+        return f"{facts['model']}: fitted without block {facts['done']} of {facts['total']}"
+    if kind == "path":
+        period = "" if facts["period"] is None else f" at {facts['period'] / 60.0:g} min"
+        return f"{facts['model']}{period} was left out: {facts['why']}"
+    if kind == "setting":
+        return f"{setting_words(facts)} was left out: {facts['why']}"
+    figures = f"best adversary {facts['accuracy']:.3f}, at most {facts['upper']:.3f}"
+    return f"{setting_words(facts)}: {100.0 * facts['size']:.1f} percent, {figures}"
+
+
+def tuning_sentences(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """What is promised, what was measured, and what it costs; or why there is no design."""
+    limit, days = facts["at_most"], with_count(facts["days"], "day")
+    what = "balanced accuracy" if facts["over"] == "chance" else "gain over the clock"
+    if facts["outcome"] == "too few days":
+        return (
+            f"No design: with {days} even an output that does not depend on the readings could not be shown to keep "
+            f"the {what} to {limit:g}. More labelled days are needed.",
+        )
+    if facts["outcome"] == "nothing passed":
+        return (f"No design: no setting that was tried keeps the {what} of every adversary to {limit:g}.",)
+    chosen, final, share = facts["chosen"], facts["final"], 100.0 * facts["confidence"]
+    nats = facts["promise"] * facts["decisions_a_day"]
+    promised = "nothing" if nats == 0.0 else f"at most {nats:.3g} nats a day in expectation"
+    return (
+        f"Promised, if the models are right: the draws tell {promised}.",
+        f"Measured against these adversaries, not promised: on {with_count(final['days'], 'day')} that tuning never "
+        f"saw the best of {', '.join(facts['adversaries'])} had a {what} of {final['accuracy']:.2f} "
+        f"[{final['low']:.2f}, {final['high']:.2f}] at {share:.0f} percent confidence; raw readings gave "
+        f"{final['raw']:.2f}.",
+        f"Cost: readings change by {100.0 * final['distortion']:.1f} percent of their mean on average.",
+        f"Setting: {setting_words(chosen['setting'])}.",
+    )

@@ -12,9 +12,9 @@ What makes the figure valid:
   other folds.
 - *Days are the unit.* Readings of a day are dependent, so the variance of an accuracy is that of its sums over days.
 - *The order is fixed before anything is attacked.* Model class, period and clock name a *path*. On a path the settings
-  are sorted by the distortion that they cost on the training days, the most distorting first. The walk ends at the
-  first setting that fails, so a path needs no correction for the number of its settings (fixed-sequence testing). The
-  level is divided by the number of paths and adversaries (Bonferroni).
+  are sorted by the distortion that they cost on the training days, the most distorting first, after those with a fresh
+  share of 1. The walk ends at the first setting that fails, so a path needs no correction for the number of its
+  settings (fixed-sequence testing). The level is divided by the number of paths and adversaries (Bonferroni).
 - *Too few days are refused.* With a fresh share of 1 the output does not depend on the readings. If such an output
   would not pass, nothing could, and the result says so.
 - *The last figure is from days that tuning never saw*: the last quarter of the days.
@@ -28,26 +28,29 @@ import enum
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, product
-from typing import Any, NamedTuple
+from itertools import groupby, pairwise, product
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from understudy import text
-from understudy._types import Array, Ints, Seed
+from understudy._types import Array, Ints, Mask, Seed
 from understudy.adversaries.audit import REFERENCES, roster
 from understudy.adversaries.datasets import DesignRun, hours_and_days
 from understudy.adversaries.knowledge import Cases, Knowledge, Learner
 from understudy.adversaries.statistics import guesses_of
 from understudy.errors import ConfigurationError, UnderstudyError
-from understudy.identify.fit import Identifier, align, columns_of
+from understudy.identify.fit import Identifier, align, columns_of, resample_held_readings
 from understudy.identify.history import History, Segment
-from understudy.identify.resample import Columns, as_seconds
+from understudy.identify.resample import Columns
 from understudy.models.family import Family
 from understudy.randomizer.causal import CausalDesign, design_causal
 from understudy.randomizer.causal import at_most as rate_of
-from understudy.tables.table import Frame, Table
-from understudy.tables.times import SECOND, hours
+from understudy.tables.table import Table
+from understudy.tables.times import SECOND, hours, seconds
+
+if TYPE_CHECKING:
+    from understudy.tables.table import Frame
 
 ADVERSARIES = ("boosting", "logistic", "hmm")
 """Who attacks unless others are named: the strongest first, so that a setting that fails does so soon."""
@@ -61,6 +64,8 @@ DECISION = 900.0
 FOLDS = 5
 FEWEST_DAYS = 4
 """Days below which nothing is tuned."""
+_HORIZON = 96
+"""Readings over which the costs of pairs are simulated, at most."""
 _SHORTEST = 8
 """Rows below which a block of readings without a gap is left out."""
 
@@ -212,11 +217,16 @@ def tune(
     Parameters
     ----------
     frame : dataframe or mapping of columns
-        Labelled history, as for `us.fit`; `reading`, `private`, `time`, `segment`, `period` and `bins` name its
-        columns, or a `family` from `us.fit` says them.
+        Labelled history, as for `us.fit`.
     at_most : float
         The greatest upper confidence limit of the best adversary's balanced accuracy; with ``over="clock"`` of its
         gain over an adversary who has the clock alone.
+    family : Family, optional
+        A family from `us.fit`, which says what the columns are; in place of the six that follow.
+    reading, private, time, segment, period, bins
+        The columns of the history, as in `us.fit`.
+    over : "chance" or "clock"
+        What the adversary is compared with.
     models, periods, clocks, outputs, fresh, budgets
         What is tried: model classes of `us.fit`, periods (None is that of the data), designs without and with a
         public clock, outputs and fresh shares of `us.design_causal`, and budgets in nats a day.
@@ -225,12 +235,15 @@ def tune(
     confidence : float
         Of the limit, over all paths and adversaries together.
     rng : seed
+        For draws, auxiliary uniforms and learners.
     progress : function of a sentence, optional
+        Is told every step.
 
     Returns
     -------
     Tuning
         With the design, fitted to all days but the last quarter, and the figures of those days.
+
     """
     if over not in ("chance", "clock"):
         raise ConfigurationError(f"over = {over!r}; it must be 'chance' or 'clock'")
@@ -263,15 +276,24 @@ def _settings(
     budgets: Iterable[float],
 ) -> list[Setting]:
     """Every combination; the periods are those named, or that of the data and a quarter of an hour."""
-    given = [None if p is None else as_seconds(p) for p in periods] if periods is not None else None
+    given = [None if p is None else seconds(p) for p in periods] if periods is not None else None
     if given is None:
-        own = Identifier.history_of(table, columns)[0].period
+        own = resample_held_readings(table, columns)[0].period
         given = [None] if columns.time is None or own is None or own >= 450.0 else [900.0, None]
     axes = (tuple(models), given, tuple(clocks), tuple(outputs), tuple(budgets), tuple(fresh))
     for name, axis in zip(("models", "periods", "clocks", "outputs", "budgets", "fresh"), axes, strict=True):
         if not axis:
             raise ConfigurationError(f"{name} is empty; at least one is needed")
     return [Setting(m, p, c, o, float(b), float(s)) for m, p, c, o, b, s in product(*axes)]
+
+
+class _Part(NamedTuple):
+    """A history at one period: the days for tuning, the last quarter of them, and how rows were put together."""
+
+    tuned: History
+    final: History
+    resampling: dict[str, Any] | None
+    days: Days
 
 
 class _Fold(NamedTuple):
@@ -309,19 +331,19 @@ class _Search:
         level = (1.0 - self.confidence) / (len(paths) * len(learners))
         notes: list[str] = []
         steps: list[Step] = []
-        histories: dict[float | None, tuple[History, History, Any]] = {}
+        parts: dict[float | None, _Part] = {}
         days, refused = 0, False
-        for (model, period, clock), those in paths:
-            if period not in histories:
-                histories[period] = self._split(period)
-            tuned, _, resampling = histories[period]
-            days = max(days, len(np.unique(np.concatenate(days_of(tuned)))))
+        for (model, period, _), those in paths:
+            if period not in parts:
+                parts[period] = self._split(period)
+            part = parts[period]
+            days = max(days, len(np.unique(np.concatenate(part.days.each(part.tuned)))))
             try:
-                folds = self._folds(tuned, model, resampling)
+                folds = self._folds(part, model)
             except UnderstudyError as error:
                 notes.append(text.tuning_note("path", model=model, period=period, why=str(error)))
                 continue
-            walked = self._walk(folds, those, learners, level, notes)
+            walked = self._walk(part, folds, those, learners, level, notes)
             refused = refused or bool(walked and walked[0].setting.fresh == 1.0 and not walked[0].passed)
             steps += walked
         passed = [step for step in steps if step.passed]
@@ -329,7 +351,7 @@ class _Search:
             outcome = Outcome.TOO_FEW_DAYS if refused else Outcome.NOTHING_PASSED
             return self._result(outcome, days, steps, None, None, None, learners, notes)
         chosen = min(passed, key=lambda step: step.distortion)
-        design, final = self._measure(histories[chosen.setting.period], chosen.setting, learners)
+        design, final = self._measure(parts[chosen.setting.period], chosen.setting, learners)
         return self._result(Outcome.FOUND, days, steps, chosen, design, final, learners, notes)
 
     def _result(
@@ -344,8 +366,8 @@ class _Search:
         notes: list[str],
     ) -> Tuning:
         return Tuning(
-            outcome, self.at_most, self.over, self.confidence, days, tuple(learners), tuple(steps), chosen, design, final,
-            tuple(notes),
+            outcome, self.at_most, self.over, self.confidence, days, tuple(learners), tuple(steps), chosen, design,
+            final, tuple(notes),
         )  # fmt: skip
 
     def _learners(self) -> dict[str, Learner]:
@@ -355,29 +377,33 @@ class _Search:
             raise ConfigurationError(f"no adversary can be run: {found}")
         return usable
 
-    def _split(self, period: float | None) -> tuple[History, History, Any]:
-        """The days for tuning, the last quarter of them apart, and how rows were resampled."""
+    def _split(self, period: float | None) -> _Part:
+        """The history at a period, the last quarter of its days apart."""
         columns = self.columns if period is None else replace(self.columns, period=period)
-        history, resampling = Identifier.history_of(self.table, columns)
-        number = days_of(history)
+        history, resampling = resample_held_readings(self.table, columns)
+        # without times the blocks that stand for days are counted once, in segments of their own
+        days = Days.of(history)
+        if any(segment.times is None for segment in history.segments):
+            history = _cut_in_blocks(history, days.length)
+            days = Days.of(history)._replace(length=history.rows)
+        number = days.each(history)
         every = np.unique(np.concatenate(number))
         if len(every) < FEWEST_DAYS:
             raise ConfigurationError(
                 f"the history has {text.with_count(len(every), 'day')}; tuning needs at least {FEWEST_DAYS}"
             )
-        last = every[-max(1, len(every) // 4) :]
-        final = [np.isin(n, last) for n in number]
-        return _where(history, [~f for f in final]), _where(history, final), resampling
+        final = [np.isin(n, every[-max(1, len(every) // 4) :]) for n in number]
+        return _Part(_where(history, [~f for f in final]), _where(history, final), resampling, days)
 
-    def _folds(self, history: History, model: str, resampling: Any) -> list[_Fold]:
+    def _folds(self, part: _Part, model: str) -> list[_Fold]:
         """Blocks of neighbouring days, each with a family that was fitted to the others."""
-        number = days_of(history)
+        number = part.days.each(part.tuned)
         every = np.unique(np.concatenate(number))
-        made = []
-        for part in np.array_split(every, min(FOLDS, len(every))):
-            held = [np.isin(n, part) for n in number]
-            learn, judge = _where(history, [~h for h in held]), _where(history, held)
-            made.append(_Fold(*self._fit(learn, judge, model, resampling)))
+        made: list[_Fold] = []
+        for those in np.array_split(every, min(FOLDS, len(every))):
+            held = [np.isin(n, those) for n in number]
+            learn, judge = _where(part.tuned, [~h for h in held]), _where(part.tuned, held)
+            made.append(_Fold(*self._fit(learn, judge, model, part.resampling)))
             self.tell(text.tuning_note("fitted", model=model, done=len(made), total=min(FOLDS, len(every))))
         return made
 
@@ -387,19 +413,25 @@ class _Search:
         return family, _complete(align(learn, family)), _complete(align(judge, family))
 
     def _walk(
-        self, folds: list[_Fold], settings: list[Setting], learners: Mapping[str, Learner], level: float, notes: list[str]
+        self,
+        part: _Part,
+        folds: list[_Fold],
+        settings: list[Setting],
+        learners: Mapping[str, Learner],
+        level: float,
+        notes: list[str],
     ) -> list[Step]:
         """The settings of a path in the order of their distortion, until the first that fails."""
         made: list[tuple[float, Setting, list[_Output]]] = []
         for setting in settings:
             try:
-                outputs = [piece for k, fold in enumerate(folds) for piece in self._disguise(k, fold, setting)]
+                outputs = [piece for k, fold in enumerate(folds) for piece in self._disguise(part, k, fold, setting)]
             except UnderstudyError as error:
                 notes.append(text.tuning_note("setting", **setting._asdict(), why=str(error)))
                 continue
             made.append((distortion_of(outputs), setting, outputs))
         steps = []
-        for size, setting, outputs in sorted(made, key=lambda each: (-each[0], -each[1].fresh)):
+        for size, setting, outputs in sorted(made, key=lambda each: (each[1].fresh < 1.0, -each[0])):
             name, accuracy, upper = self._attack(folds[0].family, outputs, learners, level)
             steps.append(Step(setting, size, name, accuracy, upper, upper <= self.at_most))
             self.tell(text.tuning_note("step", **setting._asdict(), size=size, accuracy=accuracy, upper=upper))
@@ -407,12 +439,12 @@ class _Search:
                 break
         return steps
 
-    def _disguise(self, number: int, fold: _Fold, setting: Setting) -> list[_Output]:
+    def _disguise(self, part: _Part, number: int, fold: _Fold, setting: Setting) -> list[_Output]:
         """The days of a fold, as a stream with this setting would release them."""
         run = DesignRun(make_design(fold.family, setting, fold.learn))
         return [
-            _Output(number, segment, days, run.run(np.array(segment.Y), np.array(segment.theta), self.rng).output)
-            for segment, days in zip(fold.judge.segments, days_of(fold.judge), strict=True)
+            _Output(number, segment, part.days(segment), run.run(np.array(segment.Y), segment.theta, self.rng).output)
+            for segment in fold.judge.segments
         ]
 
     def _attack(
@@ -441,26 +473,27 @@ class _Search:
     def _right(self, family: Family, outputs: list[_Output], cases: Cases, learner: Learner) -> _Counts | None:
         """Guesses of an adversary who learned from the other folds, counted by day and value."""
         known, folds = _knowledge(family), np.array([piece.fold for piece in outputs])
-        found = []
+        truth, days, right = [], [], []
         for k in np.unique(folds):
             learn, judge = cases.sequences(np.flatnonzero(folds != k)), cases.sequences(np.flatnonzero(folds == k))
             if learner.objection(learn, known):
                 return None
             prior = learn.counts / learn.counts.sum()
             made = guesses_of(np.asarray(learner.learn(learn, known, self.rng).logits(judge)), judge, prior)
-            found.append((made.truth, made.blocks, made.fair == made.truth))
-        return count_by_day(*(np.concatenate(column) for column in zip(*found, strict=True)), len(family.values))
+            truth.append(made.truth)
+            days.append(made.blocks)
+            right.append(np.asarray(made.fair == made.truth))
+        return count_by_day(np.concatenate(truth), np.concatenate(days), np.concatenate(right), len(family.values))
 
     def _measure(
-        self, histories: tuple[History, History, Any], setting: Setting, learners: Mapping[str, Learner]
+        self, part: _Part, setting: Setting, learners: Mapping[str, Learner]
     ) -> tuple[CausalDesign, Measurement]:
         """The design for all tuning days, and its figures on the days that are left."""
-        tuned, final, resampling = histories
-        folds = self._folds(tuned, setting.model, resampling)
-        outputs = [piece for k, fold in enumerate(folds) for piece in self._disguise(k, fold, setting)]
-        family, learn, judge = self._fit(tuned, final, setting.model, resampling)
+        folds = self._folds(part, setting.model)
+        outputs = [piece for k, fold in enumerate(folds) for piece in self._disguise(part, k, fold, setting)]
+        family, learn, judge = self._fit(part.tuned, part.final, setting.model, part.resampling)
         design = make_design(family, setting, learn)
-        last = self._disguise(-1, _Fold(family, learn, judge), setting)
+        last = self._disguise(part, -1, _Fold(family, learn, judge), setting)
         raw = [piece._replace(output=np.array(piece.segment.Y)) for piece in outputs]
         raw_last = [piece._replace(output=np.array(piece.segment.Y)) for piece in last]
         name, accuracy, low, high = self._once(family, outputs, last, learners)
@@ -495,7 +528,7 @@ class _Search:
             return None
         prior = learn.counts / learn.counts.sum()
         made = guesses_of(np.asarray(learner.learn(learn, known, self.rng).logits(judge)), judge, prior)
-        return count_by_day(made.truth, made.blocks, made.fair == made.truth, len(family.values))
+        return count_by_day(made.truth, made.blocks, np.asarray(made.fair == made.truth), len(family.values))
 
 
 def make_design(family: Family, setting: Setting, history: History) -> CausalDesign:
@@ -513,45 +546,65 @@ def make_design(family: Family, setting: Setting, history: History) -> CausalDes
     if setting.clock:
         given["clock"] = True
     return design_causal(
-        family, T / T.sum(axis=1, keepdims=True), **demand, decision_every=every, distortion="mae", accuracy=0.05,
-        rng=1, **given,
+        family, T / T.sum(axis=1, keepdims=True), **demand, decision_every=every, distortion="mae", accuracy=0.1,
+        horizon=min(_HORIZON, round(86400.0 / period)), rng=1, **given,
     )  # fmt: skip
 
 
 # Days, pieces and cases --------------------------------------------------------------------------------------
 
 
-def days_of(history: History) -> list[Ints]:
-    """For each segment the number of the day of each row; without times, blocks of equal length in their place.
+class Days(NamedTuple):
+    """How the rows of a history are counted in days, for every part of it alike."""
 
-    >>> from understudy.identify.history import Segment
-    >>> day = 86_400 * 10**9
-    >>> rows = Segment("1", np.arange(4) * (day // 2), np.zeros((4, 1)), np.zeros(4, dtype=int))
-    >>> [n.tolist() for n in days_of(History(("co2",), "people", "t", (), (0,), 43200.0, (rows,), ()))]
-    [[0, 0, 1, 1]]
-    """
-    found, first = [], 0
-    rows = sum(len(s) for s in history.segments)
-    length = max(1, rows // 12)
-    for segment in history.segments:
+    names: dict[str, int] | None
+    """Number of each segment, where segments lie beside each other in time and are days of their own."""
+    zone: str | None
+    length: int
+    """Rows of a block that stands for a day, where there are no times."""
+
+    @classmethod
+    def of(cls, history: History) -> Days:
+        """The days of a whole history."""
+        timed = [np.asarray(s.times) for s in history.segments if s.times is not None and len(s)]
+        apart = len(timed) == len(history.segments) and all(a[-1] < b[0] for a, b in pairwise(timed))
+        names = list(dict.fromkeys(segment.name for segment in history.segments))
+        length = history.rows if len(names) >= 2 * FEWEST_DAYS else max(1, history.rows // 12)
+        return cls(None if apart else {name: k for k, name in enumerate(names)}, history.zone, length)
+
+    def __call__(self, segment: Segment) -> Ints:
+        """The number of the day of each row.
+
+        >>> day = 86_400 * 10**9
+        >>> rows = Segment("1", np.arange(4) * (day // 2), np.zeros((4, 1)), np.zeros(4, dtype=int))
+        >>> Days.of(History(("co2",), "people", "t", (), (0,), 43200.0, (rows,), ()))(rows).tolist()
+        [0, 0, 1, 1]
+        """
         if segment.times is None:
-            many = len(history.segments) >= 2 * FEWEST_DAYS
-            number = np.zeros(len(segment), dtype=np.int64) if many else np.arange(len(segment)) // length
-            found.append(first + number)
-            first += int(number[-1]) + 1 if len(number) else 0
+            number = np.arange(len(segment)) // self.length
         else:
             hour = np.asarray(segment.times) // (3600 * SECOND)
-            found.append(np.asarray((hour - hours(np.asarray(segment.times), history.zone) + 12) // 24))
-    return found
+            number = (hour - hours(np.asarray(segment.times), self.zone) + 12) // 24
+        return np.asarray(number + (0 if self.names is None else 10**6 * self.names[segment.name]), dtype=np.int64)
+
+    def each(self, history: History) -> list[Ints]:
+        """The numbers of the rows of every segment."""
+        return [self(segment) for segment in history.segments]
 
 
-def _where(history: History, masks: Sequence[Array]) -> History:
+def _where(history: History, masks: Sequence[Mask]) -> History:
     """The rows of a history that are marked, as segments without interruption."""
     pieces = []
     for segment, mask in zip(history.segments, masks, strict=True):
         edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
         pieces += [segment.cut(a, b) for a, b in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)]
     return replace(history, segments=tuple(piece for piece in pieces if len(piece)))
+
+
+def _cut_in_blocks(history: History, length: int) -> History:
+    """Segments cut into blocks of so many rows, each with a name of its own."""
+    pieces = [s.cut(a, min(a + length, len(s))) for s in history.segments for a in range(0, len(s), length)]
+    return replace(history, segments=tuple(replace(piece, name=str(k)) for k, piece in enumerate(pieces)))
 
 
 def _complete(history: History) -> History:
@@ -571,7 +624,11 @@ def _cases(outputs: Sequence[_Output], m: int, clock: bool) -> Cases:
     """Pieces side by side, padded; the blocks are days."""
     T, N, d = max(len(p.output) for p in outputs), len(outputs), outputs[0].output.shape[1]
     Y, labels = np.full((T, d, N), np.nan), np.full((T, N), -1, dtype=np.int64)
-    blocks, hour, weekday = np.zeros((T, N), dtype=np.int64), np.full((T, N), np.nan), np.full((T, N), -1, dtype=np.int64)
+    blocks, hour, weekday = (
+        np.zeros((T, N), dtype=np.int64),
+        np.full((T, N), np.nan),
+        np.full((T, N), -1, dtype=np.int64),
+    )
     for j, piece in enumerate(outputs):
         n = len(piece.output)
         Y[:n, :, j], labels[:n, j], blocks[:n, j] = piece.output, piece.segment.theta, piece.days
@@ -599,7 +656,7 @@ class _Counts(NamedTuple):
     total: Array
 
 
-def count_by_day(truth: Ints, days: Ints, right: Array, m: int) -> _Counts:
+def count_by_day(truth: Ints, days: Ints, right: Mask, m: int) -> _Counts:
     """Guesses counted by day and value.
 
     >>> made = count_by_day(np.array([0, 1, 1]), np.array([5, 5, 7]), np.array([True, False, True]), 2)
@@ -611,7 +668,7 @@ def count_by_day(truth: Ints, days: Ints, right: Array, m: int) -> _Counts:
     total = np.bincount(row * m + truth, minlength=n * m).reshape(n, m).astype(float)
     good = np.bincount(row * m + truth, weights=right.astype(float), minlength=n * m).reshape(n, m)
     seen = total.sum(axis=0) > 0
-    return _Counts(good[:, seen], total[:, seen])
+    return _Counts(np.asarray(good[:, seen], dtype=float), total[:, seen])
 
 
 def limits(counts: _Counts, reference: _Counts | None, level: float) -> tuple[float, float, float]:
@@ -636,4 +693,3 @@ def limits(counts: _Counts, reference: _Counts | None, level: float) -> tuple[fl
     value = float(a.mean())
     wide = 0.0 if error == 0.0 else float(student.isf(level, max(1, days - 1))) * error
     return value, value + wide, value - wide
-

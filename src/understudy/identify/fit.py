@@ -198,9 +198,9 @@ class Identifier:
             self._readings(table), self.private, self.time, self.segment, self.period, self.bins, self.public,
             self.actuators,
         )  # fmt: skip
-        return self._identify(*resample_held_readings(table, columns))
+        return self.fit_history(*resample_held_readings(table, columns))
 
-    def _identify(self, history: History, resampling: Plain | None) -> Identifier:
+    def fit_history(self, history: History, resampling: Plain | None = None) -> Identifier:
         """Fit, choose and test on a history; `resampling` says how its rows were put together."""
         tell = self.progress or (lambda _: None)
         tell(0.02)
@@ -427,13 +427,20 @@ def read_again(frame: Frame | Table, family: Family) -> History:
 
     What differs is refused: columns that are missing, labels that the family does not have, rows of a coarser period.
     """
+    columns = columns_of(family)
+    table = frame if isinstance(frame, Table) else Table(frame)
+    resampling = (family.about or {})["resampling"] or {}
+    history = intake(table, columns, last=resampling.get("how") == "last", values=family.values)
+    return align(history, family)
+
+
+def columns_of(family: Family) -> Columns:
+    """The columns that a family was fitted to; only one from `us.fit` has them."""
     about = family.about
     if about is None or "readings" not in about:
         raise ConfigurationError("the family does not say which columns it was made of; only one from us.fit does")
-    table = frame if isinstance(frame, Table) else Table(frame)
-    resampling = about["resampling"] or {}
     public = () if about["public"] is None else tuple(about["public"]["columns"])
-    columns = Columns(
+    return Columns(
         reading=about["readings"],
         private=about["private"],
         time=about["time"],
@@ -442,9 +449,13 @@ def read_again(frame: Frame | Table, family: Family) -> History:
         bins=None if about["bins"] is None else Bins.from_plain(about["bins"]),
         public=tuple(dict.fromkeys(CLOCK if name in clock_names() else name for name in public)),
     )
-    history = intake(table, columns, last=resampling.get("how") == "last", values=family.values)
+
+
+def align(history: History, family: Family) -> History:
+    """A history as the models of a fitted family take it: on their grid, the public offset taken off."""
+    about = family.about or {}
     if about["grid"] is not None:
         notes = text.Notes()
         cells = tuple(None if cell is None else Cells(**cell) for cell in about["grid"])
         history = snap_to_grid(history, cells, notes).add_notes(notes)
-    return history if not public else without_offset(history, Offset.from_plain(about["public"]))
+    return history if about["public"] is None else without_offset(history, Offset.from_plain(about["public"]))
