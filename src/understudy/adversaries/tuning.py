@@ -43,11 +43,13 @@ from understudy.errors import ConfigurationError, UnderstudyError
 from understudy.identify.fit import Identifier, align, columns_of, resample_held_readings
 from understudy.identify.history import History, Segment
 from understudy.identify.resample import Columns
+from understudy.identify.selection import scores
 from understudy.models.family import Family
 from understudy.randomizer.causal import CausalDesign, design_causal
 from understudy.randomizer.causal import at_most as rate_of
 from understudy.tables.table import Table
 from understudy.tables.times import SECOND, hours, seconds
+from understudy.transform.core import colour
 
 if TYPE_CHECKING:
     from understudy.tables.table import Frame
@@ -62,10 +64,10 @@ OUTPUTS = ("least-change", "lifelike")
 DECISION = 900.0
 """Seconds from one decision to the next, at least."""
 FOLDS = 5
+REPLICATES = 4
+"""Copies of each day with draws of their own: accuracies are means over the draws, and days stay the unit."""
 FEWEST_DAYS = 4
 """Days below which nothing is tuned."""
-_HORIZON = 96
-"""Readings over which the costs of pairs are simulated, at most."""
 _SHORTEST = 8
 """Rows below which a block of readings without a gap is left out."""
 
@@ -445,6 +447,7 @@ class _Search:
         return [
             _Output(number, segment, part.days(segment), run.run(np.array(segment.Y), segment.theta, self.rng).output)
             for segment in fold.judge.segments
+            for _ in range(REPLICATES)
         ]
 
     def _attack(
@@ -541,14 +544,33 @@ def make_design(family: Family, setting: Setting, history: History) -> CausalDes
     if setting.budget:
         demand = {"rate": rate_of(setting.budget, 86400.0 / (period * every))}
     given: dict[str, Any] = {"fresh": setting.fresh} if setting.fresh else {}
+    if setting.output == "lifelike":
+        given["distortion"] = measure_costs(family, history, setting.fresh)
     if setting.output != "lifelike":
         given |= {"output": setting.output, "history": history}
     if setting.clock:
         given["clock"] = True
     return design_causal(
-        family, T / T.sum(axis=1, keepdims=True), **demand, decision_every=every, distortion="mae", accuracy=0.1,
-        horizon=min(_HORIZON, round(86400.0 / period)), rng=1, **given,
-    )  # fmt: skip
+        family, T / T.sum(axis=1, keepdims=True), **demand, decision_every=every, **{"distortion": "mae", **given}
+    )
+
+
+def measure_costs(family: Family, history: History, fresh: float) -> Array:
+    """Mean absolute change (m, m) on training days: rows by private value, columns by the value that is played.
+
+    It is measured along the real paths of theta, where costs of `us.costs` are for values that stay.
+    """
+    m, rng = len(family.values), np.random.default_rng(1)
+    models = {value: family.model(value) for value in family.values}
+    total, count = np.zeros((m, m)), np.zeros(m)
+    for segment, z in zip(history.segments, scores(models, history, rng=1), strict=True):
+        w = rng.standard_normal(z.shape)
+        mixed = np.where(np.isnan(z), w, math.sqrt(1.0 - fresh * fresh) * z + fresh * w)
+        count += np.bincount(segment.theta, minlength=m)
+        for j, target in enumerate(models.values()):
+            out = np.asarray(colour(mixed if family.dim > 1 else mixed[:, 0], target)).reshape(z.shape)
+            total[:, j] += np.bincount(segment.theta, np.abs(segment.Y - out).mean(axis=1), minlength=m)
+    return np.asarray(total / np.maximum(count, 1.0)[:, None])
 
 
 # Days, pieces and cases --------------------------------------------------------------------------------------
