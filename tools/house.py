@@ -44,8 +44,8 @@ ONE_IMPORTER: dict[str, str] = {}
 """Short private modules with one importer that are chapters of their own, each with its reason."""
 
 LIMITS = {
-    "modules": (141, 140),
-    "lines of code": (41_900, 33_000),  # 37,280 before fleets and grids; 40,900 before rivals, least change and coins
+    "modules": (150, 140),
+    "lines of code": (46_000, 33_000),  # 37,280 before fleets and grids; 40,900 before rivals, least change and coins
     "short private modules with one importer, without a reason": (0, 0),
     "short private modules with one importer": (5, 5),
     "import cycles": (0, 0),

@@ -11,9 +11,9 @@ What makes the figure valid:
   fold are made by models and targets that were fitted without it, and the adversary learns from the outputs of the
   other folds.
 - *Days are the unit.* Readings of a day are dependent, so the variance of an accuracy is that of its sums over days.
-- *The order is fixed before anything is attacked.* Model class, period and clock name a *path*. On a path the settings
-  are sorted by the distortion that they cost on the training days, the most distorting first, after those with a fresh
-  share of 1. The walk ends at the first setting that fails, so a path needs no correction for the number of its
+- *The order is fixed before anything is attacked.* Model class, period, clock and budget name a *path*. On a path the
+  settings are sorted by the distortion that they cost on the training days, the most distorting first, after those with
+  a fresh share of 1. The walk ends at the first setting that fails, so a path needs no correction for the number of its
   settings (fixed-sequence testing). The level is divided by the number of paths and adversaries (Bonferroni).
 - *Too few days are refused.* With a fresh share of 1 the output does not depend on the readings. If such an output
   would not pass, nothing could, and the result says so.
@@ -84,15 +84,15 @@ class Setting(NamedTuple):
     period: float | None
     """Seconds; None is the period of the data."""
     clock: bool
-    output: str
     budget: float
     """Nats a day."""
+    output: str
     fresh: float
 
     @property
-    def path(self) -> tuple[str, float | None, bool]:
+    def path(self) -> tuple[str, float, bool, float]:
         """What names the path that the setting is on."""
-        return self.model, self.period, self.clock
+        return self.model, self.period or 0.0, self.clock, self.budget
 
 
 class Outcome(enum.Enum):
@@ -282,11 +282,11 @@ def _settings(
     if given is None:
         own = resample_held_readings(table, columns)[0].period
         given = [None] if columns.time is None or own is None or own >= 450.0 else [900.0, None]
-    axes = (tuple(models), given, tuple(clocks), tuple(outputs), tuple(budgets), tuple(fresh))
-    for name, axis in zip(("models", "periods", "clocks", "outputs", "budgets", "fresh"), axes, strict=True):
+    axes = (tuple(models), given, tuple(clocks), tuple(budgets), tuple(outputs), tuple(fresh))
+    for name, axis in zip(("models", "periods", "clocks", "budgets", "outputs", "fresh"), axes, strict=True):
         if not axis:
             raise ConfigurationError(f"{name} is empty; at least one is needed")
-    return [Setting(m, p, c, o, float(b), float(s)) for m, p, c, o, b, s in product(*axes)]
+    return [Setting(m, p, c, float(b), o, float(s)) for m, p, c, b, o, s in product(*axes)]
 
 
 class _Part(NamedTuple):
@@ -328,20 +328,25 @@ class _Search:
 
     def run(self, settings: list[Setting]) -> Tuning:
         """Walk every path, and measure the best setting again on the days that are left."""
-        paths = [(path, list(those)) for path, those in groupby(sorted(settings), key=lambda s: s.path)]
+        paths = [
+            (path, list(those)) for path, those in groupby(sorted(settings, key=lambda s: s.path), key=lambda s: s.path)
+        ]
         learners = self._learners()
         level = (1.0 - self.confidence) / (len(paths) * len(learners))
         notes: list[str] = []
         steps: list[Step] = []
         parts: dict[float | None, _Part] = {}
         days, refused = 0, False
-        for (model, period, _), those in paths:
+        fitted: dict[tuple[str, float | None], list[_Fold]] = {}
+        for _, those in paths:
+            model, period = those[0].model, those[0].period
             if period not in parts:
                 parts[period] = self._split(period)
             part = parts[period]
             days = max(days, len(np.unique(np.concatenate(part.days.each(part.tuned)))))
             try:
-                folds = self._folds(part, model)
+                folds = fitted.setdefault((model, period), []) or self._folds(part, model)
+                fitted[model, period] = folds
             except UnderstudyError as error:
                 notes.append(text.tuning_note("path", model=model, period=period, why=str(error)))
                 continue
@@ -353,7 +358,9 @@ class _Search:
             outcome = Outcome.TOO_FEW_DAYS if refused else Outcome.NOTHING_PASSED
             return self._result(outcome, days, steps, None, None, None, learners, notes)
         chosen = min(passed, key=lambda step: step.distortion)
-        design, final = self._measure(parts[chosen.setting.period], chosen.setting, learners)
+        setting = chosen.setting
+        folds = fitted[setting.model, setting.period]
+        design, final = self._measure(parts[setting.period], folds, setting, learners)
         return self._result(Outcome.FOUND, days, steps, chosen, design, final, learners, notes)
 
     def _result(
@@ -489,10 +496,9 @@ class _Search:
         return count_by_day(np.concatenate(truth), np.concatenate(days), np.concatenate(right), len(family.values))
 
     def _measure(
-        self, part: _Part, setting: Setting, learners: Mapping[str, Learner]
+        self, part: _Part, folds: list[_Fold], setting: Setting, learners: Mapping[str, Learner]
     ) -> tuple[CausalDesign, Measurement]:
         """The design for all tuning days, and its figures on the days that are left."""
-        folds = self._folds(part, setting.model)
         outputs = [piece for k, fold in enumerate(folds) for piece in self._disguise(part, k, fold, setting)]
         family, learn, judge = self._fit(part.tuned, part.final, setting.model, part.resampling)
         design = make_design(family, setting, learn)
