@@ -54,7 +54,7 @@ from understudy.laws.mixture import (
     mixture_score,
     mixture_value,
 )
-from understudy.laws.scalar import Shifted
+from understudy.laws.scalar import Scalar, Shifted
 from understudy.serialize import Place, construct, fields, laws_from_plain, laws_to_plain, stored_array
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
@@ -781,3 +781,33 @@ class ShiftedMixture(_TriangularMixture):
         heights = super()._heights(rows)
         heights -= self._noise.log_det
         return heights
+
+
+# Many readings, to the bits of one --------------------------------------------------------------------
+
+
+def elementwise(law: Law) -> Law | None:
+    """The law, of which an array gives each reading the bits that it has in an array of one; None for a law not known.
+
+    Streams take readings one by one, in chunks, or from many rooms at once, and must give the same outputs.
+
+    >>> import scipy.stats
+    >>> law = elementwise(Scalar(scipy.stats.t(4.0)))
+    >>> y = np.linspace(-60.0, 60.0, 50)
+    >>> bool((law.score(y) == [law.score(y[i : i + 1])[0] for i in range(50)]).all())
+    True
+    """
+    if type(law) in (Gaussian, GaussianMixture, Atoms):
+        return law
+    if type(law) is Scalar:
+        return law.alone
+    if type(law) is Mixture and law.normals:
+        return law
+    if not isinstance(law, (Mixture, Independent, GaussianCopula)):
+        return None
+    inside = [part for part in map(elementwise, law.laws) if part is not None]
+    if len(inside) < len(law.laws):
+        return None
+    if isinstance(law, Independent):
+        return Independent(*inside)
+    return Mixture(law.weights, inside) if isinstance(law, Mixture) else GaussianCopula(law.correlation, inside)

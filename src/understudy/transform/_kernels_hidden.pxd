@@ -46,3 +46,17 @@ cpdef I gaussian_values(const double[::1] z, double[::1] out, I T, I d, I S, con
 @cython.locals(p="double[::1]", k=I, s=I, i=I, j=I, t=double, goal=double, slack=double, c=double)
 cpdef I atom_values(const double[::1] z, double[::1] out, I T, I S, I M, const double[::1] A, double[::1] pi,
                     const double[::1] P, const double[::1] G, const double[::1] values, double[::1] work) noexcept
+
+@cython.locals(r=I, o=I, e=I)
+cpdef void forward_rooms(const double[::1] G, I R, I d, I S, const double[::1] A, double[::1] P, double[::1] W,
+                         I[::1] bad, double[::1] work) noexcept
+
+@cython.locals(r=I, o=I, e=I, p="double[::1]")
+cpdef void gaussian_rooms(const double[::1] z, double[::1] out, I R, I d, I S, const double[::1] A, double[::1] P,
+                          const double[::1] M, const double[::1] L, const double[::1] H, I[::1] bad,
+                          double[::1] work) noexcept
+
+@cython.locals(r=I, e=I)
+cpdef void atom_rooms(const double[::1] z, double[::1] out, I R, I S, I M, const double[::1] A, double[::1] P,
+                      const double[::1] Q, const double[::1] G, const double[::1] values, I[::1] bad,
+                      double[::1] work) noexcept

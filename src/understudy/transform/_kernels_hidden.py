@@ -314,3 +314,27 @@ def atom_values(z, out, T, S, M, A, pi, P, G, values, work):
             out[k] = t
         move(A, S, p, pi)
     return T
+
+
+def forward_rooms(G, R, d, S, A, P, W, bad, work):
+    """`forward` for one reading of each of R rooms; row r of P (R, S) moves on. `bad` tells whose is impossible."""
+    for r in range(R):
+        o = r * d * S
+        e = o + d * S
+        bad[r] = 1 - forward(G[o:e], 1, d, S, A, P[r * S : (r + 1) * S], W[o:e], work)
+
+
+def gaussian_rooms(z, out, R, d, S, A, P, M, L, H, bad, work):
+    """`gaussian_values` for one score of each of R rooms."""
+    for r in range(R):
+        o = r * d
+        e = o + d
+        p = P[r * S : (r + 1) * S]
+        bad[r] = 1 - gaussian_values(z[o:e], out[o:e], 1, d, S, A, p, M, L, H, work)
+
+
+def atom_rooms(z, out, R, S, M, A, P, Q, G, values, bad, work):
+    """`atom_values` for one score of each of R rooms, with probabilities Q (M, S) of the atoms."""
+    for r in range(R):
+        e = r + 1
+        bad[r] = 1 - atom_values(z[r:e], out[r:e], 1, S, M, A, P[r * S : e * S], Q, G, values, work)

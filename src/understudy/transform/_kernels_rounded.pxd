@@ -56,6 +56,16 @@ cpdef tuple run_line(const double[::1] y, const double[::1] v, double[::1] E, do
                      const double[::1] system, const double[::1] grid, double x, double P, const double[::1] table,
                      const double[::1] nodes, double[::1] r)
 
+@cython.locals(k=I)
+cpdef void line_rooms(const double[::1] y, const double[::1] v, double[::1] E, double[::1] D, I rooms,
+                      const double[::1] system, const double[::1] grid, double[::1] x, double[::1] P,
+                      const double[::1] table, const double[::1] nodes, double[::1] r, I[::1] bad)
+
+@cython.locals(k=I, o=I, e=I)
+cpdef void cells_rooms(const double[::1] y, const double[::1] v, double[::1] out, I rooms, I n, I d,
+                       const double[::1] system, const double[::1] grid, double[::1] x, double[::1] P,
+                       const double[::1] nodes, double[::1] w, double[::1] r, I[::1] bad)
+
 @cython.locals(A=double, b=double, Q=double, C=double, d=double, R=double, step=double, offset=double, low=double,
                high=double, half=double, square=double, least=double, most=double, middle=double, scale=double,
                top=double, t=double, z=double, F=double, point=double, e=double, G=double, S=double, i=double,

@@ -277,6 +277,23 @@ def run_line(y, v, E, D, k, stop, system, grid, x, P, table, nodes, r):
     return k, DONE, x, P
 
 
+def line_rooms(y, v, E, D, rooms, system, grid, x, P, table, nodes, r, bad):
+    """`run_line` for one reading of each of many rooms, whose states are x and P; `bad` tells whose is not for it."""
+    for k in range(rooms):
+        _, bad[k], x[k], P[k] = run_line(y, v, E, D, k, k + 1, system, grid, x[k], P[k], table, nodes, r)
+
+
+def cells_rooms(y, v, out, rooms, n, d, system, grid, x, P, nodes, w, r, bad):
+    """`run_cells` for one reading of each of many rooms, whose states are the rows of x and P."""
+    for k in range(rooms):
+        o = k * d
+        e = o + d
+        _, bad[k] = run_cells(
+            y[o:e], v[o:e], out[o:e], 0, 1, n, d, system, 0, grid,
+            x[k * n : (k + 1) * n], P[k * n * n : (k + 1) * n * n], nodes, w, r,
+        )  # fmt: skip
+
+
 def run_lanes(y, v, E, D, k, length, system, grid, states, table, nodes, r):
     """`run_line` on eight stretches of `length` readings at once, the first of which begins at k.
 

@@ -40,6 +40,7 @@ from understudy.errors import (
     StateError,
 )
 from understudy.laws.law import Law
+from understudy.laws.multivariate import elementwise
 from understudy.laws.uniforms import Uniforms, uniforms_from
 from understudy.models.gauss_markov import GaussMarkov, gauss_markov, innovations
 from understudy.models.model import Model, is_model, skip_many
@@ -776,7 +777,8 @@ def broken_law(row: int) -> NumericalError:
 
 class _Each(CausalMap):
     def __init__(self, law: Law, dim: int) -> None:
-        self.law, self.dim = law, dim
+        known = elementwise(law)
+        self.law, self.dim, self.is_elementwise = known or law, dim, known is not None
 
     def start(self) -> State:
         """Nothing to remember."""

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from understudy._types import Array, Mask, Numbers
+from understudy._types import Array, Index, Mask, Numbers
 from understudy.errors import NumericalError, ReadingError, StateError
 from understudy.laws.atoms import Atoms, intervals, positions, randomise_scores
 from understudy.laws.gaussian import Gaussian
@@ -248,10 +248,35 @@ class HiddenScores(_Hidden):
         after = tuple(pi.tolist())
         return (after if self.uniforms is None else (k + len(Y), after)), deliver(made, out)
 
+    def rooms(self, P: Array, Y: Array, V: Array | None) -> tuple[Array, Mask]:
+        """Scores (R, d) of one reading of each of R rooms, and whose is for the law itself; rows of P (R, S) move on."""
+        there, bad = ~np.isnan(Y).any(axis=1), np.zeros(len(Y), dtype=np.intp)
+        Z, G = np.full((2, *Y.shape, self.states), np.nan)
+        Z[there], G[there] = self._laws.under(Y[there])
+        W, work = np.empty(Z.shape), view(np.empty(2 * self.states))
+        kernels_hidden.forward_rooms(
+            _flat(G), len(Y), self.dim, self.states, self._transition, _flat(P), _flat(W), view(bad), work
+        )
+        z, lost, deep = self._under_mixtures(Z, W, Y, there, V)
+        return z, (bad != 0) | lost | deep | (there & np.isnan(G).any(axis=(1, 2)))
+
     def _scored(self, pi: Array, Y: Array, there: Mask, V: Array | None, first: int) -> Array:
+        Z, _, W = self._filtered(pi, Y, there, first)
+        z, lost, deep = self._under_mixtures(Z, W, Y, there, V)
+        for k in np.flatnonzero(deep).tolist():
+            law = self.model.predict(tuple(W[k, 0].tolist()))
+            z[k] = law.score(Y[k]) if V is None else law.score(Y[k], V[k])
+            lost[k] = not np.isfinite(z[k]).all()
+        if lost.any():
+            raise NumericalError("the reading is too far out for double precision", first + int(lost.argmax()))
+        return z
+
+    def _under_mixtures(
+        self, Z: Array, W: Array, Y: Array, there: Mask, V: Array | None
+    ) -> tuple[Array, Mask, Mask]:
+        """Each reading under its own mixture; which scores are not finite, and which are for the law itself."""
         from scipy.special import ndtri_exp
 
-        Z, _, W = self._filtered(pi, Y, there, first)
         codes = np.empty(Y.shape)
         kernels_hidden.tails(_flat(W), _flat(Z), Y.size, self.states, _flat(codes))
         with np.errstate(invalid="ignore"):
@@ -260,14 +285,8 @@ class HiddenScores(_Hidden):
             for i, tables in self._atoms:
                 z[there, i] = tables.scores(W[there, i], Y[there, i], V[there, i])
                 codes[:, i] = 0.0
-        if self.dim > 1:
-            for k in np.flatnonzero((np.abs(codes) > _DEEP).any(axis=1)).tolist():
-                law = self.model.predict(tuple(W[k, 0].tolist()))
-                z[k] = law.score(Y[k]) if V is None else law.score(Y[k], V[k])
-        lost = there & ~np.isfinite(z).all(axis=1)
-        if lost.any():
-            raise NumericalError("the reading is too far out for double precision", first + int(lost.argmax()))
-        return np.asarray(z)
+        deep = (np.abs(codes) > _DEEP).any(axis=1) & (self.dim > 1)
+        return np.asarray(z), np.asarray(there & ~np.isfinite(z).all(axis=1)), np.asarray(deep)
 
 
 class _Values(_Hidden):
@@ -286,6 +305,15 @@ class _Values(_Hidden):
             k += 1
 
     def _run(self, z: Array, out: Array, pi: Array) -> int:
+        raise NotImplementedError
+
+    def rooms(self, P: Array, z: Array) -> tuple[Array, Mask]:
+        """Readings (R, d) of one score of each of R rooms, and whose is for the law itself; rows of P (R, S) move on."""
+        out, bad = np.empty(z.shape), np.zeros(len(z), dtype=np.intp)
+        self._run_rooms(np.where(np.isnan(z).any(axis=1)[:, None], np.nan, z), out, P, bad)
+        return out, bad != 0
+
+    def _run_rooms(self, z: Array, out: Array, P: Array, bad: Index) -> None:
         raise NotImplementedError
 
     def _plain(self, row: int, z: Array, pi: Array) -> Array:
@@ -323,6 +351,13 @@ class HiddenValues(_Values):
         )
         return done
 
+    def _run_rooms(self, z: Array, out: Array, P: Array, bad: Index) -> None:
+        sizes = len(z), self.dim, self.states
+        work = view(np.empty(self.states * (4 + self.dim)))
+        kernels_hidden.gaussian_rooms(
+            _flat(z), _flat(out), *sizes, self._transition, _flat(P), *self._tables, view(bad), work
+        )
+
 
 class HiddenAtoms(_Values):
     """z -> y where every state has atoms.
@@ -349,6 +384,12 @@ class HiddenAtoms(_Values):
             _flat(z), _flat(out), len(z), self.states, self._count, self._transition, view(pi), *self._tables, work
         )
         return done
+
+    def _run_rooms(self, z: Array, out: Array, P: Array, bad: Index) -> None:
+        sizes, work = (len(z), self.states, self._count), view(np.empty(self.states))
+        kernels_hidden.atom_rooms(
+            _flat(z), _flat(out), *sizes, self._transition, _flat(P), *self._tables, view(bad), work
+        )
 
 
 def _flat(array: Array) -> Any:

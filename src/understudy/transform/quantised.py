@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from understudy._types import Array, Numbers
+from understudy._types import Array, Mask, Numbers
 from understudy.errors import NumericalError, ReadingError, StateError
 from understudy.laws.atoms import NARROW_PAIRS
 from understudy.laws.uniforms import Uniforms
@@ -312,19 +312,26 @@ class Colouring(CausalMap):
         for first in range(0, len(Y), _BLOCK):
             part = out[first : first + _BLOCK]
             checked, _ = self.unrounded.advance(checked, Y[first : first + _BLOCK], part)
-            for i, (step, offset, low, high) in enumerate(self._grid.channels):
-                if step:
-                    column = part[:, 0] if self.dim == 1 else part[:, i].copy()
-                    kernels_rounded.round_all(view(column), len(column), step, offset)
-                    if math.isfinite(low) or math.isfinite(high):
-                        np.clip(column, low, high, out=column)
-                    if self.dim > 1:
-                        part[:, i] = column
+            self.round_all(part)
         return checked, out
+
+    def round_all(self, part: Array) -> None:
+        """Round readings (T, d) where they stand."""
+        for i, (step, offset, low, high) in enumerate(self._grid.channels):
+            if step:
+                column = part[:, 0] if self.dim == 1 else part[:, i].copy()
+                kernels_rounded.round_all(view(column), len(column), step, offset)
+                if math.isfinite(low) or math.isfinite(high):
+                    np.clip(column, low, high, out=column)
+                if self.dim > 1:
+                    part[:, i] = column
 
 
 class Whitening(CausalMap):
     """Readings to scores: blocks through a loop, and what it leaves by the methods of the model."""
+
+    has_rooms = False
+    """Whether `rooms` serves."""
 
     def __init__(self, model: Quantised, uniforms: Uniforms) -> None:
         self.dim = model.dim
@@ -414,6 +421,13 @@ class Whitening(CausalMap):
             raise StateError("the entries of a state are finite numbers")
         return k, CellState(step, mean, cov, points, weights, float(spacing))
 
+    def rooms(self, x: Array, P: Array, Y: Array, V: Array) -> tuple[Array, Mask]:
+        """Scores (R, d) of one reading of each of R rooms, and whose is for the model itself.
+
+        Rows of the means x (R, n) and of the covariances P (R, n n) move on.
+        """
+        raise NotImplementedError
+
     # What the loops do ----------------------------------------------------------------------------
 
     def _room(self, count: int) -> tuple[Array, ...]:
@@ -448,6 +462,24 @@ def _systems(linear: GaussMarkov, k: int, count: int) -> tuple[Array, int]:
 class MomentWhitening(Whitening):
     """Matched moments, any number of states and channels."""
 
+    @property
+    def has_rooms(self) -> bool:  # type: ignore[override]  # it depends on the model
+        """For a constant system."""
+        return self._model.linear.constant
+
+    def rooms(self, x: Array, P: Array, Y: Array, V: Array) -> tuple[Array, Mask]:
+        """As `run_cells` does it."""
+        linear = self._model.linear
+        n, d = linear.states, self.dim
+        tails, out, bad = np.empty(Y.shape), np.empty(Y.shape), np.zeros(len(Y), dtype=np.intp)
+        kernels_rounded.cells_rooms(
+            view(Y.reshape(-1)), view(V.reshape(-1)), view(tails.reshape(-1)), len(Y), n, d, view(linear.row(1)),
+            view(self._grid), view(x.reshape(-1)), view(P.reshape(-1)), view(_PAIRS),
+            view(np.empty((n + d) * (n + d + 2) + n * n)), view(np.empty(3)), view(bad),
+        )  # fmt: skip
+        self._scores((tails,), V, out)
+        return out, bad != kernels_rounded.DONE
+
     def _run(self, known: CellState, Y: Array, v: Array, room: tuple[Array, ...], k: int) -> tuple[CellState, int, int]:
         linear = self._model.linear
         n, d = linear.states, self.dim
@@ -464,6 +496,8 @@ class MomentWhitening(Whitening):
 
 class LineWhitening(Whitening):
     """Matched moments, one state and one channel of a constant system."""
+
+    has_rooms = True
 
     def __init__(self, model: Quantised, uniforms: Uniforms) -> None:
         super().__init__(model, uniforms)
@@ -494,6 +528,17 @@ class LineWhitening(Whitening):
         here, x, P = self._side_by_side(data, k, x, P)
         stop, why, x, P = self._line(data, here, len(Y), x, P)
         return CellState(known.k + stop - k, freeze(np.array([x])), freeze(np.array([[P]]))), stop, why
+
+    def rooms(self, x: Array, P: Array, Y: Array, V: Array) -> tuple[Array, Mask]:
+        """As `run_line` does it."""
+        room, out, bad = self._room(len(Y)), np.empty(Y.shape), np.zeros(len(Y), dtype=np.intp)
+        kernels_rounded.line_rooms(
+            view(Y.reshape(-1)), view(V.reshape(-1)), view(room[0]), view(room[1]), len(Y), view(self._system),
+            view(self._grid), view(x.reshape(-1)), view(P.reshape(-1)), view(self._moments), view(_PAIRS),
+            view(np.empty(3)), view(bad),
+        )  # fmt: skip
+        self._scores(room, V, out)
+        return out, bad != kernels_rounded.DONE
 
     def _line(self, data: tuple[Any, ...], k: int, stop: int, x: float, P: float) -> tuple[int, int, float, float]:
         after: tuple[int, int, float, float] = kernels_rounded.run_line(
