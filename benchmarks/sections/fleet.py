@@ -34,22 +34,71 @@ class Table:
 
 
 class Rooms:
-    """A fleet that takes one reading of each room a call."""
+    """A fleet that takes one reading of each room a call; readings are those of a model, if one is given."""
 
-    def __init__(self, design: us.Design, store: us.Ledger | Table, missing: bool) -> None:
+    def __init__(
+        self, design: us.Design, store: us.Ledger | Table, missing: bool, model: us.Model | None = None
+    ) -> None:
         self.fleet = us.Fleet(design, store, "bench", key=KEY, rooms=[f"room-{i:07d}" for i in range(ROOMS)])
         rng = np.random.default_rng(7)
         self.number, self.theta, self.k = np.arange(ROOMS), rng.integers(0, 2, ROOMS), 0
         self.Y = rng.normal(SOURCE.mean0, 1.0, (14, ROOMS))
+        if model is not None:
+            self.Y = us.sample(model, 14, n=ROOMS, rng=rng)[:, 0]
         if missing:
             self.Y[(np.arange(14)[:, None] + self.number) % 7 == 0] = np.nan
-        for _ in range(40):  # gains settle
+        for _ in range(40 if model is None else 2):  # gains settle
             self.step()
 
     def step(self) -> np.ndarray:
         """One reading of each room."""
         self.k += 1
         return self.fleet.apply(self.number, np.full(ROOMS, self.k), self.Y[self.k % 14], self.theta)
+
+
+def _recursion(value: int) -> us.AutoRegressive:
+    return us.AutoRegressive([0.6, 0.2], intercept=60.0 + value, noise=_heavy(), past=[300.0, 300.0])
+
+
+def _heavy() -> us.Scalar:
+    from scipy import stats
+
+    return us.Scalar(stats.t(4.0, 0.0, 3.0))
+
+
+def _hidden(value: int) -> us.HiddenMarkov:
+    laws = [us.Gaussian(float(value), 1.0), us.Gaussian(value + 3.0, 2.0)]
+    return us.HiddenMarkov([[0.9, 0.1], [0.2, 0.8]], [0.5, 0.5], laws)
+
+
+def _linear(value: int) -> us.GaussMarkov:
+    return us.GaussMarkov(A=0.9, C=1.0, Q=1.0, R=1.0, b=float(value), mean0=10.0, cov0=1.0)
+
+
+OTHERS: dict[str, Callable[[int], us.Model]] = {
+    "an autoregression with t noise": _recursion,
+    "an autoregression on a grid": lambda value: us.OnGrid(_recursion(value), step=1.0),
+    "a Gauss-Markov model on a grid": lambda value: us.OnGrid(_linear(value), step=0.5),
+    "a rounded Gauss-Markov model": lambda value: us.Quantised(_linear(value), step=0.5),
+    "a hidden Markov model": _hidden,
+}
+"""Models that go link by link, all rooms side by side."""
+
+
+def _others(quick: bool) -> list[Row]:
+    """Each of the other models: a fleet, and a stream a room beside it."""
+    rows: list[Row] = []
+    for name, model in OTHERS.items():
+        design = us.design(us.Family(model, values=[0, 1]), leakage=0.2, horizon=10, distortion="mae")
+        rooms, stream = Rooms(design, Table(), False, model(0)), design.stream(0)
+        given = us.sample(model(0), 200, rng=np.random.default_rng(5)).tolist()
+        contenders = [
+            Contender(f"a fleet, {name}", rooms.step, ROOMS),
+            Contender(f"Stream.step, {name}", lambda stream=stream, given=given: [stream.step(y) for y in given], 200),
+        ]
+        fleet, step = race(contenders, 3 if quick else 10).values()
+        rows += [row(fleet), row(step, step.best / fleet.best, required=Required(50.0))]
+    return rows
 
 
 def run(quick: bool) -> Section:
@@ -84,6 +133,7 @@ def run(quick: bool) -> Section:
             row(disguise, disguise.best / fleet.best, required=Required(0.25)),
             row(missing, fleet.best / missing.best, required=Required(1.0 / 3.0)),
             row(kept, fleet.best / kept.best),
+            *_others(quick),
         ]
         note = "" if quick else _million(design, folder)
     finally:

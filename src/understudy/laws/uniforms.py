@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 import numpy as np
@@ -63,12 +63,8 @@ class Uniforms(Frozen):
         begin, end = first * d, (first + count) * d
         at = begin // _A_DIGEST * _A_DIGEST - begin  # digests are whole: some of the first and the last is not wanted
         for raw in self._raw(begin // _A_DIGEST, -(-end // _A_DIGEST)):
-            # 52 bits behind the point of a number from 1 to 2; then down by all but half of the last one, which leaves
-            # the middle of each of 2^52 equal cells, which a float holds exactly: never 0, never 1
-            raw >>= np.uint64(12)
-            raw |= _ONE
             low, high = max(0, -at), min(raw.size, v.size - at)
-            np.subtract(raw.view(np.float64)[low:high], _DOWN, out=v[at + low : at + high])
+            _to_floats(raw, slice(low, high), v[at + low : at + high])
             at += raw.size
         return out
 
@@ -87,6 +83,64 @@ class Uniforms(Frozen):
             numbers = range(first, min(first + _PIECE, end))
             joined = b"".join([blake2b(i.to_bytes(8, "little"), key=key).digest() for i in numbers])
             yield np.frombuffer(joined, dtype="<u8").astype(np.uint64)
+
+
+def _to_floats(raw: NDArray[np.uint64], which: slice, out: Array) -> None:
+    """Some of the raw numbers as uniforms, into `out`; all of them are written over.
+
+    52 bits behind the point of a number from 1 to 2; then down by all but half of the last one, which leaves the middle
+    of each of 2^52 equal cells, which a float holds exactly: never 0, never 1.
+    """
+    raw >>= np.uint64(12)
+    raw |= _ONE
+    np.subtract(raw.view(np.float64)[which], _DOWN, out=out)
+
+
+class ManyUniforms:
+    """Uniforms of many rooms, each under a key of its own: those of `Uniforms`, whose digests are remembered.
+
+    `key_of` gives the key of a room by its number.
+
+    >>> keys = [b"a key of 32 bytes from a good place", b"another key, from a place as good"]
+    >>> many = ManyUniforms(2, keys.__getitem__)
+    >>> each = [Uniforms(keys[1]).at(5, 2), Uniforms(keys[0]).at(9, 2)]
+    >>> bool((many.at(np.array([1, 0]), np.array([5, 9])) == each).all())
+    True
+    """
+
+    def __init__(self, dim: int, key_of: Callable[[int], bytes]) -> None:
+        self._dim, self._key_of = dim, key_of
+        self._keys: list[bytes | None] = []
+        self._which = np.empty(0, dtype=np.int64)  # the digest of each room that is remembered
+        self._known = np.empty((0, _A_DIGEST))
+
+    def at(self, room: NDArray[np.int64], k: NDArray[np.int64]) -> Array:
+        """The uniforms (R, d) of reading number k of each room, which are all different."""
+        more = int(room.max(initial=-1)) + 1 - len(self._keys)
+        if more > 0:
+            self._keys += [None] * more
+            self._which = np.concatenate((self._which, np.full(more, -1)))
+            self._known = np.concatenate((self._known, np.empty((more, _A_DIGEST))))
+        v = np.empty((len(room), self._dim))
+        for i in range(self._dim):
+            number, place = np.divmod(k * self._dim + i, _A_DIGEST)
+            other = np.flatnonzero(self._which[room] != number)
+            if len(other):
+                self._read(room[other], number[other])
+            v[:, i] = self._known[room, place]
+        return v
+
+    def _read(self, room: NDArray[np.int64], number: NDArray[np.int64]) -> None:
+        blake2b, keys, found = hashlib.blake2b, self._keys, []
+        for r, n in zip(room.tolist(), number.tolist(), strict=True):
+            key = keys[r]
+            if key is None:
+                key = keys[r] = self._key_of(r)
+            found.append(blake2b(n.to_bytes(8, "little"), key=key).digest())
+        raw = np.frombuffer(b"".join(found), dtype="<u8").astype(np.uint64)
+        out = np.empty(raw.size)
+        _to_floats(raw, slice(None), out)
+        self._known[room], self._which[room] = out.reshape(-1, _A_DIGEST), number
 
 
 class SeededUniforms(Uniforms):

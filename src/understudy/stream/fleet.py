@@ -16,8 +16,10 @@ Epochs come by the clock, or not at all.
 **Readings that cannot be used** are counted by a `Rule`, and the other rooms go on. Nothing in a message, a count or
 a repr tells of a value, a draw or a reading.
 
-Gauss-Markov models run in one compiled loop (`understudy.transform.kalman_pair.RoomPairs`). Other models run room by
-room, by the engine of streams, behind the same call.
+Gauss-Markov models run in one compiled loop (`understudy.transform.kalman_pair.RoomPairs`); autoregressions, hidden
+Markov models, independent readings and models on a grid go link by link, all rooms side by side
+(`understudy.transform.rooms`). Other models, and what these cannot do together, run room by room, by the engine of
+streams, behind the same call.
 """
 
 from __future__ import annotations
@@ -41,10 +43,12 @@ from understudy.errors import (
     ConfigurationError,
     LedgerError,
     MissingReadingError,
+    ModelError,
     ReadingError,
     SnapshotError,
     UnderstudyError,
 )
+from understudy.laws.uniforms import ManyUniforms, Uniforms
 from understudy.models.gauss_markov import gauss_markov
 from understudy.stream.cadence import NUMBER, TIME, Cadence, Duration, as_keys
 from understudy.stream.engine import (
@@ -80,10 +84,10 @@ from understudy.stream.randomness import DrawSource, MasterKey
 from understudy.stream.release import ROW, Watch, is_coarse
 from understudy.stream.rollback_guard import RollbackGuard, rollback_error
 from understudy.stream.snapshot import dump, load, versions
-from understudy.transform.core import Chain
 from understudy.transform.gaps import RestartingMap, refill_of
 from understudy.transform.kalman_pair import RoomPairs, RoomReadings, RoomState
 from understudy.transform.readings import State, Transformation
+from understudy.transform.rooms import ALONE, RoomFilters
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -431,18 +435,34 @@ class Fleet:
         if options.get("gaps") != WITHHOLD and not policy.fresh:
             self._pairs = RoomPairs.of(linear[:many], linear[many:], base.release.watched)
         self._setups: dict[int, Setup] = {}
-        # readings that are independent given the value leave nothing to remember
-        self._stateless = self._pairs is None and options.get("gaps") != WITHHOLD and _is_stateless(base)
+        self._filters = None if self._pairs is not None else self._filters_of(base)
+        self._uniforms: dict[str, ManyUniforms] = {}
         self._whole = _table_of(policy.values)
         self._total, self._amount, self._per = (options.get(name) for name in ("total", "amount", "per"))
         names = ["source", "draw", "tick", "generation", "readings", "released", "last", "charged", "epochs"]
         names += ["index", "watch"] + ["block"] * bool(base.block) + ["period", "spent"] * (self._per is not None)
-        objects = [] if self._pairs is not None else ["state"]
-        objects += [] if base.causal is None else ["memory"]
-        self._columns = _Columns.empty(names, 0 if self._pairs is None else self._pairs.rows, objects)
+        filters = self._pairs or self._filters
+        objects = ["state"] * (filters is None) + ["memory"] * (base.causal is not None)
+        self._columns = _Columns.empty(names, 0 if filters is None else filters.rows, objects)
         self._names: list[str] = []
         self._numbers: dict[str, int] = {}
         self._kind, self.serial, self._stale = "", 0, False
+
+    @staticmethod
+    def _filters_of(base: Setup) -> RoomFilters | None:
+        """Filters of all rooms side by side, where the models have such a form."""
+        policy = base.policy
+        try:
+            sources = [base.mapping(i, 0) for i in range(len(policy.values))]
+            filters = RoomFilters.of(sources, [base.mapping(0, j) for j in range(len(policy.pseudo))])
+        except (ConfigurationError, ModelError):
+            return None  # a value without a model is refused when it comes
+        if filters is not None:
+            try:
+                base.check_changes()
+            except ModelError:
+                filters.switches = False
+        return filters
 
     def __repr__(self) -> str:
         readings = int(self._columns.ints["readings"][: len(self)].sum())
@@ -458,7 +478,12 @@ class Fleet:
 
     @property
     def columnar(self) -> bool:
-        """Whether all rooms run in one compiled loop; the same bits come out on every machine then."""
+        """Whether all rooms run side by side."""
+        return self._pairs is not None or self._filters is not None
+
+    @property
+    def portable(self) -> bool:
+        """Whether the same bits come out on every machine: all rooms run in one loop of sums and products."""
         return self._pairs is not None
 
     @property
@@ -1079,20 +1104,19 @@ class Fleet:
             return self._pairs.run(
                 RoomReadings(batch.Y, batch.local, batch.steps, batch.source, draw, change), part.state()
             )
-        if self._stateless and not alone.any() and (each := self._run_each(part, batch, draw)) is not None:
-            return each
         out, why = np.full(batch.Y.shape, np.nan), np.zeros(len(batch.row), dtype=np.int64)
         single = np.zeros(part.count, dtype=bool)
-        if self._pairs is None:
-            single[batch.local] = True
-        else:
-            single[batch.local[alone]] = True
-            there = ~single[batch.local]
-            rows = RoomReadings(
-                batch.Y[there], batch.local[there], batch.steps[there], batch.source[there], draw[there], change[there]
-            )
-            out[there], why[there] = self._pairs.run(rows, part.state())
+        single[batch.local if not self.columnar else batch.local[alone]] = True
+        there: Any = slice(None) if not alone.any() else ~single[batch.local]
+        if self.columnar:
+            Y, local, steps = batch.Y[there], batch.local[there], batch.steps[there]
+            rows = RoomReadings(Y, local, steps, batch.source[there], draw[there], change[there])
+            out[there], found = self._run_together(rows, part, numbers)
+            single[local[found == ALONE]] = True
+            why[there] = np.maximum(found, 0)
         mine = np.flatnonzero(single[batch.local])
+        if not len(mine):
+            return out, why
         edges = np.flatnonzero(np.diff(batch.local[mine])) + 1
         for run in np.split(mine, edges):
             room = int(batch.local[run[0]])
@@ -1101,6 +1125,23 @@ class Fleet:
             )
         return out, why
 
+    def _run_together(self, rows: RoomReadings, part: _Columns, numbers: Ints) -> tuple[Array, Ints]:
+        """Readings of many rooms side by side: outputs, and a rule, or `ALONE`."""
+        if self._pairs is not None or self._filters is None:
+            return self._pairs.run(rows, part.state())  # type: ignore[union-attr]  # one of the two is there
+        coarse, watched = np.zeros(len(rows.room), dtype=bool), self._base.release.watched
+        if watched:
+            coarse = np.asarray(is_coarse(rows.Y[:, watched]).any(axis=1))
+
+        def uniforms(domain: str, room: Ints, reading: Ints) -> Array:
+            known = self._uniforms.get(domain)
+            if known is None:
+                key_of = self._room_key if not domain else lambda i: Uniforms(self._room_key(i)).derive(domain)
+                known = self._uniforms[domain] = ManyUniforms(self.dim, key_of)
+            return known.at(numbers[room], reading)
+
+        return self._filters.run(rows, part.state(), uniforms, coarse, ROW)
+
     def _run_alone(
         self, part: _Columns, number: int, room: int, batch: _Batch, rows: Ints, draw: int, change: bool
     ) -> tuple[Array, int]:
@@ -1108,7 +1149,8 @@ class Fleet:
         ints, setup = part.ints, self._setup_of(number)
         nothing = np.full((len(rows), self.dim), np.nan)
         source, old = int(batch.source[rows[0]]), int(ints["draw"][room])
-        begun, state = int(ints["readings"][room]) > 0, self._state_of(part, room)
+        begun = int(ints["readings"][room]) > 0
+        state = self._state_of(part, room) if begun else ()
         watch = Watch(setup.release) if setup.release.watched else None
         try:
             if watch is not None:
@@ -1119,7 +1161,8 @@ class Fleet:
         if begun and len(rows) == 1 and not change and (source, draw) == (int(ints["source"][room]), old):
             found = self._step_alone(setup.mapping(source, draw), state, batch, int(rows[0]))
             if found is not None:
-                part.objects["state"][room], out = found
+                after, out = found
+                self._put_state(part, room, after)
                 ints["readings"][room] += 1
                 ints["released"][room] += 1
                 if watch is not None:
@@ -1152,10 +1195,7 @@ class Fleet:
         ints["source"][room], ints["draw"][room] = position.source, draw
         if watch is not None:
             ints["watch"][room] = watch.count
-        if self._pairs is not None:
-            self._pairs.set_state(part.state(), room, position.state)
-        else:
-            part.objects["state"][room] = position.state
+        self._put_state(part, room, position.state)
         return out, Rule.TAKEN
 
     def _step_alone(
@@ -1172,33 +1212,22 @@ class Fleet:
         except Exception:  # which the engine of streams meets again, and counts
             return None
 
-    def _run_each(self, part: _Columns, batch: _Batch, draw: Ints) -> tuple[Array, Ints] | None:
-        """Readings that are independent given the value: those between the same two values together; None if not."""
-        release, ints = self._base.release, part.ints
-        coarse = np.asarray(is_coarse(batch.Y[:, release.watched]).any(axis=1)) & ~np.isnan(batch.Y).any(axis=1)
-        if not (self._stateless and batch.single) or (coarse & (ints["watch"] >= ROW - 1)).any():
-            return None
-        out = np.empty(batch.Y.shape)
-        pair = batch.source * len(self._base.policy.pseudo) + draw
-        try:
-            for code in np.unique(pair).tolist():
-                rows = pair == code
-                causal = self._base.mapping(*divmod(code, len(self._base.policy.pseudo)))
-                out[rows] = causal.apply(causal.start(), np.ascontiguousarray(batch.Y[rows]))[1]
-        except UnderstudyError:
-            return None  # room by room, to find the one
-        there = ~np.isnan(out).any(axis=1)
-        ints["watch"] = np.where(coarse, ints["watch"] + 1, np.where(there, 0, ints["watch"]))
-        ints["readings"] += batch.steps
-        ints["released"] += there
-        ints["source"][:], ints["draw"][:] = batch.source, draw
-        return out, _constant(0, len(pair)).copy()
-
     def _state_of(self, part: _Columns, room: int) -> State:
+        """The state of the filter of a room that has begun."""
         if self._pairs is not None:
             return self._pairs.state_of(part.state(), room)
-        known: State | None = part.objects["state"][room]
-        return self._base.mapping(0, 0).start() if known is None else known  # where nothing is remembered, any will do
+        if self._filters is not None:
+            return self._filters.state(part.filters[:, room].tolist())
+        known: State = part.objects["state"][room]
+        return known
+
+    def _put_state(self, part: _Columns, room: int, state: State) -> None:
+        if self._pairs is not None:
+            self._pairs.set_state(part.state(), room, state)
+        elif self._filters is not None:
+            part.filters[:, room] = self._filters.column(state)
+        else:
+            part.objects["state"][room] = state
 
     def _setup_of(self, number: int) -> Setup:
         """The setup of a stream of this room."""
@@ -1369,7 +1398,7 @@ class Fleet:
         fleet.name, fleet._design, fleet._key = head["name"], design, key
         fleet._ledger, fleet._store = None, store
         fleet._set_up(head["options"])
-        if not fleet.columnar and head["versions"] != versions():
+        if not fleet.portable and head["versions"] != versions():
             raise SnapshotError(
                 "the table was made on another machine or with other versions, and the outputs of these models depend "
                 "on the machine's arithmetic; go on where it was made"
@@ -1547,15 +1576,6 @@ def _put_bucket(db: sqlite3.Connection, fleet: int, bucket: int, serial: int, co
 def _stream_options(options: Mapping[str, Json]) -> Plain:
     """The options that a stream of the fleet has: none about epochs, which the fleet makes."""
     return {name: value for name, value in options.items() if name in ("cadence", "gaps", "index")}
-
-
-def _is_stateless(base: Setup) -> bool:
-    causal = base.mapping(0, 0)
-    return isinstance(causal, Chain) and _is_empty(causal.start())
-
-
-def _is_empty(state: State) -> bool:
-    return isinstance(state, tuple) and all(_is_empty(part) for part in state)
 
 
 def _before(batch: _Batch, first: Mask, last: Ints) -> Ints:

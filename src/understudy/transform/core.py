@@ -786,9 +786,10 @@ class _Each(CausalMap):
 
     def apply(self, state: State, Y: Array, out: Array | None = None) -> tuple[State, Array]:
         """A chunk (T, d)."""
-        return state, deliver(self._all(Y, None), out)
+        return state, deliver(self.each(Y, None), out)
 
-    def _all(self, Y: Array, V: Array | None) -> Array:
+    def each(self, Y: Array, V: Array | None) -> Array:
+        """Readings (T, d), with uniforms where there are any."""
         there = ~finite_or_missing(Y)
         out = np.full(Y.shape, np.nan)
         if there.any():
@@ -825,7 +826,7 @@ class ScoreEach(_Each):
         """A chunk (T, d)."""
         after = self.passed(state, len(Y))
         V = None if self.uniforms is None else self.uniforms.block(state[0], len(Y), self.dim)
-        return after, deliver(self._all(Y, V), out)
+        return after, deliver(self.each(Y, V), out)
 
     def passed(self, state: State, count: int) -> State:
         """The state after so many readings, whatever they are."""

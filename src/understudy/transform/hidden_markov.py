@@ -249,8 +249,8 @@ class HiddenScores(_Hidden):
         return (after if self.uniforms is None else (k + len(Y), after)), deliver(made, out)
 
     def rooms(self, P: Array, Y: Array, V: Array | None) -> tuple[Array, Mask]:
-        """Scores (R, d) of one reading of each of R rooms, and whose is for the law itself; rows of P (R, S) move on."""
-        there, bad = ~np.isnan(Y).any(axis=1), np.zeros(len(Y), dtype=np.intp)
+        """Scores (R, d) of one reading of each of R rooms, and whose is for the law itself; rows of P move on."""
+        there, bad = np.asarray(~np.isnan(Y).any(axis=1)), np.zeros(len(Y), dtype=np.intp)
         Z, G = np.full((2, *Y.shape, self.states), np.nan)
         Z[there], G[there] = self._laws.under(Y[there])
         W, work = np.empty(Z.shape), view(np.empty(2 * self.states))
@@ -271,9 +271,7 @@ class HiddenScores(_Hidden):
             raise NumericalError("the reading is too far out for double precision", first + int(lost.argmax()))
         return z
 
-    def _under_mixtures(
-        self, Z: Array, W: Array, Y: Array, there: Mask, V: Array | None
-    ) -> tuple[Array, Mask, Mask]:
+    def _under_mixtures(self, Z: Array, W: Array, Y: Array, there: Mask, V: Array | None) -> tuple[Array, Mask, Mask]:
         """Each reading under its own mixture; which scores are not finite, and which are for the law itself."""
         from scipy.special import ndtri_exp
 
@@ -308,9 +306,9 @@ class _Values(_Hidden):
         raise NotImplementedError
 
     def rooms(self, P: Array, z: Array) -> tuple[Array, Mask]:
-        """Readings (R, d) of one score of each of R rooms, and whose is for the law itself; rows of P (R, S) move on."""
+        """Readings (R, d) of one score of each of R rooms, and whose is for the law itself; rows of P move on."""
         out, bad = np.empty(z.shape), np.zeros(len(z), dtype=np.intp)
-        self._run_rooms(np.where(np.isnan(z).any(axis=1)[:, None], np.nan, z), out, P, bad)
+        self._run_rooms(np.where(np.isnan(z).any(axis=1, keepdims=True), np.nan, z), out, P, bad)
         return out, bad != 0
 
     def _run_rooms(self, z: Array, out: Array, P: Array, bad: Index) -> None:

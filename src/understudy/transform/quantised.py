@@ -334,7 +334,7 @@ class Whitening(CausalMap):
     """Whether `rooms` serves."""
 
     def __init__(self, model: Quantised, uniforms: Uniforms) -> None:
-        self.dim = model.dim
+        self.dim, self.states = model.dim, model.linear.states
         self._model, self._uniforms = model, uniforms
         self._grid = np.array([row for channel in model.grid.channels for row in channel])
         self._rounded = [i for i, channel in enumerate(model.grid.channels) if channel.step]
