@@ -36,6 +36,10 @@ def _quiet(share):
     """Progress that nobody looks at."""
 
 
+def _room(people, more=0.0):
+    return us.GaussMarkov(A=0.9, C=1.0, Q=0.1, R=0.1, b=people + more, mean0=10.0, cov0=1.0)
+
+
 def _white(z):
     """P of "these are independent standard normals": their law, and their neighbours."""
     z = np.asarray(z).reshape(len(z), -1)
@@ -70,6 +74,58 @@ def test_simulated_outputs_have_the_law_of_their_pseudo_value():
     seen = expected > 0.0
     assert counts[~seen].sum() == 0
     assert scipy.stats.chisquare(counts[seen], expected[seen] * counts.sum() / expected[seen].sum()).pvalue > RATE
+
+
+@pytest.mark.parametrize("fresh", [0.6, 1.0])
+@pytest.mark.parametrize("kind", ["constant", "causal"])
+def test_a_fresh_share_is_played(kind, fresh):
+    """Outputs have the law of their pseudo values, and follow the readings by sqrt(1 - s^2) of their scores."""
+    family, how = us.Family(_room, values=[0, 1]), {"horizon": 20, "distortion": "mae", "fresh": fresh}
+    if kind == "constant":
+        design = us.design(family, leakage=0.2, **how)
+    else:
+        design = us.design_causal(family, [[0.9, 0.1], [0.1, 0.9]], rate=0.05, decision_every=5, **how)
+    made = simulate(design, 4000, np.random.default_rng(1), _quiet)
+    out, raw = (made.judge[name] for name in ("disguised", "raw"))
+    scores = []
+    for k in range(min(out.N, 150)):
+        theta, pseudo = out.labels[:, k].tolist(), out.pseudo[:, k].tolist()
+        z = us.whiten(raw.outputs[:, 0, k], family.along([design.values[i] for i in theta]))
+        scores.append([z, us.whiten(out.outputs[:, 0, k], family.along([design.pseudo[j] for j in pseudo]))])
+    z, mixed = np.concatenate(scores, axis=1)
+    assert _white(mixed) > RATE
+    assert abs((z * mixed).mean() - np.sqrt(1.0 - fresh**2)) < 5.0 * np.sqrt(2.0 / z.size)
+    assert len(np.unique(mixed)) > 0.99 * mixed.size  # outputs leave on a lattice
+
+
+def test_a_wrong_model_is_found_out_unless_all_is_fresh():
+    """At zero budget with one pseudo value: what a wrong model leaves in a recording, a full share takes away."""
+    family = us.Family(_room, values=[0, 1])
+    truth = us.Family(lambda v: _room(v, 0.3 * (2 * v - 1)), values=[0, 1])
+    theta = np.repeat(np.random.default_rng(3).integers(0, 2, 40), 50)
+    Y = us.sample(truth.along(theta.tolist()), len(theta), rng=4)
+    p = []
+    for fresh in (0.0, 1.0):
+        design = us.design_causal(
+            family, [[0.98, 0.02], [0.02, 0.98]], [0.5], rate=0.0, horizon=20, distortion="mae", fresh=fresh
+        )
+        run = DesignRun(design).run(Y.reshape(-1, 1), theta, np.random.default_rng(5))
+        z = us.whiten(run.output[:, 0], family.model(0.5))
+        p.append(scipy.stats.ttest_ind(z[theta == 0], z[theta == 1]).pvalue)
+    assert p[0] < RATE < p[1]
+
+
+def test_runs_between_gaps_share_no_chance():
+    """Filters that begin anew have other auxiliary uniforms and other fresh chance."""
+    laws = {v: us.Markov(us.Gaussian(2.0 * v, 1.0), lambda y, v=v: us.Gaussian(0.5 * y + v, 1.0)) for v in (0, 1)}
+    design = us.design(us.Family(laws), leakage=0.2, horizon=3, accuracy=0.3, fresh=0.5)
+    Y = np.zeros((60, 1))
+    Y[[20, 40]] = np.nan
+    run = DesignRun(design).run(Y, np.zeros(60, dtype=int), np.random.default_rng(1))
+    assert run.restarts == 2
+    # the same readings in each run: with the same chance they would have the same outputs
+    assert not np.isin(run.output[21:40], run.output[:20]).all()
+    assert abs(run.output[21:40] - run.output[:19]).min() > 1e-4
 
 
 def test_learned_and_judged_sequences_are_different_ones():

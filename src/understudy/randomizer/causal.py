@@ -114,7 +114,7 @@ def at_rate(most: Beliefs, rate: float, rng: Seed) -> tuple[Beliefs, LongRun]:
 
     everything = most, long_run(most, rng)
     if everything[1].rate <= rate:
-        if everything[1].rate <= _NOTHING < entropy(most.prior):
+        if everything[1].rate <= _NOTHING < entropy(most.prior) and most.cost.shape[1] > 1:
             raise DesignError(
                 f"rate = {rate:.6g} nats a decision; by these transitions the parameter settles, so that any slope has "
                 "the rate 0 in the long run and a rate says nothing about the first decisions: use us.design for a "

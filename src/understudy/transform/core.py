@@ -535,6 +535,11 @@ class Chain(Transformation):
         """Through all links."""
         after: list[State] = []
         z: Reading = y
+        if len(self.maps) == 2 and type(state) is tuple and len(state) == 2:  # the usual case, in a third of the time
+            (first, second), (one, other) = self.maps, state
+            one, scores = first.step(one, y)
+            other, out = second.step(other, scores if self.limit is None else clip_scores(scores, self.limit))
+            return (one, other), out
         for link, part in zip(self.maps, self.checked(state), strict=True):
             part, z = link.step(part, z)
             if not after:
@@ -637,8 +642,7 @@ class FreshShare(CausalMap):
         """One score."""
         if type(y) is not float or self.dim > 1:
             return super().step(state, y)
-        k = self._count(state)
-        first, near = self._near
+        k, (first, near) = self._count(state), self._near
         if not 0 <= k - first < len(near):
             first, near = self._near = k, self.normals(k, _NEAR).ravel().tolist()
         return (k + 1,), self.rest * y + self.share * near[k - first]
