@@ -1972,6 +1972,15 @@ def tuning_note(kind: str, **facts: Any) -> str:
     return f"{setting_words(facts)}: {100.0 * facts['size']:.1f} percent, {figures}"
 
 
+def tuning_line(facts: Mapping[str, Any]) -> str:
+    """The outcome of a search in a few words."""
+    final = facts["final"]
+    if final is None:
+        return f"{facts['outcome']}; no design keeps adversaries to {facts['at_most']:g}"
+    figures = f"{final['accuracy']:.2f} on days that tuning never saw, raw {final['raw']:.2f}"
+    return f"{setting_words(facts['chosen']['setting'])}; {figures}, {100.0 * final['distortion']:.1f} percent change"
+
+
 def tuning_sentences(facts: Mapping[str, Any]) -> tuple[str, ...]:
     """What is promised, what was measured, and what it costs; or why there is no design."""
     limit, days = facts["at_most"], with_count(facts["days"], "day")

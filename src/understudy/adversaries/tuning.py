@@ -360,8 +360,9 @@ class _Search:
         chosen = min(passed, key=lambda step: step.distortion)
         setting = chosen.setting
         folds = fitted[setting.model, setting.period]
-        design, final = self._measure(parts[setting.period], folds, setting, learners)
-        return self._result(Outcome.FOUND, days, steps, chosen, design, final, learners, notes)
+        design, learn, final = self._measure(parts[setting.period], folds, setting, learners)
+        found = self._result(Outcome.FOUND, days, steps, chosen, design, final, learners, notes)
+        return replace(found, design=make_design(with_measurement(design.family, found), setting, learn))
 
     def _result(
         self,
@@ -497,8 +498,8 @@ class _Search:
 
     def _measure(
         self, part: _Part, folds: list[_Fold], setting: Setting, learners: Mapping[str, Learner]
-    ) -> tuple[CausalDesign, Measurement]:
-        """The design for all tuning days, and its figures on the days that are left."""
+    ) -> tuple[CausalDesign, History, Measurement]:
+        """The design for all tuning days, these days, and its figures on the days that are left."""
         outputs = [piece for k, fold in enumerate(folds) for piece in self._disguise(part, k, fold, setting)]
         family, learn, judge = self._fit(part.tuned, part.final, setting.model, part.resampling)
         design = make_design(family, setting, learn)
@@ -508,7 +509,7 @@ class _Search:
         name, accuracy, low, high = self._once(family, outputs, last, learners)
         _, told, _, _ = self._once(family, raw, raw_last, learners)
         count = len(np.unique(np.concatenate([piece.days for piece in last])))
-        return design, Measurement(count, distortion_of(last), name, accuracy, low, high, told)
+        return design, learn, Measurement(count, distortion_of(last), name, accuracy, low, high, told)
 
     def _once(
         self, family: Family, learn: list[_Output], judge: list[_Output], learners: Mapping[str, Learner]
@@ -538,6 +539,13 @@ class _Search:
         prior = learn.counts / learn.counts.sum()
         made = guesses_of(np.asarray(learner.learn(learn, known, self.rng).logits(judge)), judge, prior)
         return count_by_day(made.truth, made.blocks, np.asarray(made.fair == made.truth), len(family.values))
+
+
+def with_measurement(family: Family, found: Tuning) -> Family:
+    """The family with the figures beside what is known about it, so that the design, its page and `apply` have them."""
+    figures = {name: value for name, value in found.to_dict().items() if name not in ("steps", "notes")}
+    models = {value: family.model(value) for value in family.values}
+    return Family(models, family.values, family.prior, about={**(family.about or {}), "tuning": figures})
 
 
 def make_design(family: Family, setting: Setting, history: History) -> CausalDesign:

@@ -748,7 +748,10 @@ def _layout(bound: Binding, forms: tuple[NumberFormat, ...], file: Source, kind:
 
 
 def _gate(design: FileDesign, accept_misfit: bool) -> list[str]:
-    """Refuse a family that failed its gate, unless that is accepted; then it is said."""
+    """Refuse a family that failed its gate, unless that is accepted or its protection was measured; then it is said."""
+    measured = (family_of(design).about or {}).get("tuning")
+    if measured is not None:
+        return list(text.tuning_sentences(measured))
     fault = _failed_gate(design)
     if fault is None:
         return []

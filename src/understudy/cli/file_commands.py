@@ -746,6 +746,10 @@ LEDGER, FAMILY, DESIGN, REPORT, HELD, OUT, AUDIT = (
 )  # fmt: skip
 
 
+QUICK_LIMIT = 0.65
+"""Balanced accuracy to which quickstart keeps adversaries where the models do not fit."""
+
+
 def quickstart(
     source: str,
     columns: Columns,
@@ -782,12 +786,20 @@ def quickstart(
     model = (about.get("model") or {}).get("name") or "as given"
     gate = {None: "not tested", True: "fits", False: "does NOT fit"}[fits(about)]
     step("fit", f"{model}; on held-out data it {gate}")
-    design, notes = make_design(family, wanted)
+    measured = None
+    if fits(about) is False and not accept:
+        measured = tune_table(before, family, QUICK_LIMIT, quick=True)
+        step("tune", text.tuning_line(measured.to_dict()))
+    tuned = None if measured is None else measured.design
+    design, notes = make_design(family, wanted) if tuned is None else (tuned, [])
+    about = about if tuned is None else tuned.family.about or {}
     design.save(out / DESIGN)
     step("design", line(design))
     write_report(design, out / REPORT)
     step("report", str(out / REPORT))
     why, applied = obstacle(about, accept, out), None
+    if why and measured is not None:
+        why = f"{why} {' '.join(measured.sentences)}"
     if not why:
         if after is not None:
             write_rows(after, out / HELD)
@@ -818,6 +830,24 @@ def quickstart(
     for words in [*warnings(design), *([why] if why else [])]:
         warn(words)
     return not why
+
+
+def tune_table(table: Table, family: us.Family, at_most: float, quick: bool = False) -> us.Tuning:
+    """The design of least distortion that keeps adversaries on held-out days to this accuracy."""
+    about = family.about or {}
+    given: dict[str, Any] = {}
+    if quick:
+        name = str((about.get("model") or {}).get("name"))
+        period = about.get("period")
+        given = {
+            "models": tuple(dict.fromkeys(("adaptive", name))),
+            "periods": [900.0 if period is not None and period < 300.0 and about.get("time") else None],
+            "budgets": (0.0,),
+            "adversaries": ("boosting", "logistic"),
+        }
+    return us.tune(
+        table, family=family, at_most=at_most, progress=lambda words: say(f"   tune: {words}", err=True), **given
+    )
 
 
 def _audit_held_out(design: AnyDesign, columns: Columns, learned: Table, judged: Table, out: Path) -> Audit:

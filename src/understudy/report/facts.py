@@ -161,7 +161,10 @@ def doubts(known: Plain) -> list[str]:
 
 
 def misfit(known: Plain) -> list[str]:
-    """The warning of the gate, or that there was none; empty where the models fit."""
+    """What was measured in place of a fit; otherwise the warning of the gate, or that there was none."""
+    measured = known.get("tuning")
+    if measured is not None:
+        return list(text.tuning_sentences(measured))
     if fits(known) is None:
         return [text.UNTESTED]
     return [] if fits(known) else [str(known["gate"].get("warning") or text.MISFIT)]
