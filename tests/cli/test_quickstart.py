@@ -76,6 +76,7 @@ def test_a_misfit_stops_before_the_last_step(files, tmp_path, understudy, known)
     assert told.status == 1
     assert WARNING in told.err
     assert "nothing was disguised" in told.err
+    assert "tuning needs at least 4" in told.err
     assert {path.name for path in (tmp_path / "a").iterdir()} == {"family.json", "design.json", "report.html"}
     told = understudy(
         "quickstart", files / "history.csv", *COLUMNS, "--no-audit", "--accept-misfit", "-o", tmp_path / "b"

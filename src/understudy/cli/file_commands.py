@@ -786,10 +786,14 @@ def quickstart(
     model = (about.get("model") or {}).get("name") or "as given"
     gate = {None: "not tested", True: "fits", False: "does NOT fit"}[fits(about)]
     step("fit", f"{model}; on held-out data it {gate}")
-    measured = None
+    measured, unmeasured = None, ""
     if fits(about) is False and not accept:
-        measured = tune_table(before, family, QUICK_LIMIT, quick=True)
-        step("tune", text.tuning_line(measured.to_dict()))
+        try:
+            measured = tune_table(before, columns, family)
+            step("tune", text.tuning_line(measured.to_dict()))
+        except UnderstudyError as error:
+            unmeasured = str(error)
+            step("tune", unmeasured)
     tuned = None if measured is None else measured.design
     design, notes = make_design(family, wanted) if tuned is None else (tuned, [])
     about = about if tuned is None else tuned.family.about or {}
@@ -798,8 +802,8 @@ def quickstart(
     write_report(design, out / REPORT)
     step("report", str(out / REPORT))
     why, applied = obstacle(about, accept, out), None
-    if why and measured is not None:
-        why = f"{why} {' '.join(measured.sentences)}"
+    if why and (measured is not None or unmeasured):
+        why = f"{why} {unmeasured if measured is None else ' '.join(measured.sentences)}"
     if not why:
         if after is not None:
             write_rows(after, out / HELD)
@@ -832,21 +836,21 @@ def quickstart(
     return not why
 
 
-def tune_table(table: Table, family: us.Family, at_most: float, quick: bool = False) -> us.Tuning:
-    """The design of least distortion that keeps adversaries on held-out days to this accuracy."""
+def tune_table(table: Table, columns: Columns, family: us.Family) -> us.Tuning:
+    """Tuning that ends soon: two model classes, one period, no budget; a line on the error stream for each step."""
     about = family.about or {}
-    given: dict[str, Any] = {}
-    if quick:
-        name = str((about.get("model") or {}).get("name"))
-        period = about.get("period")
-        given = {
-            "models": tuple(dict.fromkeys(("adaptive", name))),
-            "periods": [900.0 if period is not None and period < 300.0 and about.get("time") else None],
-            "budgets": (0.0,),
-            "adversaries": ("boosting", "logistic"),
-        }
+    name, period = str((about.get("model") or {}).get("name")), about.get("period")
     return us.tune(
-        table, family=family, at_most=at_most, progress=lambda words: say(f"   tune: {words}", err=True), **given
+        table,
+        reading=list(columns.readings),
+        private=columns.private,
+        at_most=QUICK_LIMIT,
+        models=tuple(dict.fromkeys(("adaptive", name))),
+        periods=[900.0 if columns.time and period is not None and period < 300.0 else None],
+        budgets=(0.0,),
+        adversaries=("boosting", "logistic"),
+        progress=lambda words: say(f"   tune: {words}", err=True),
+        **_typed_options(columns, "time", "segment", "period", "bins"),
     )
 
 
