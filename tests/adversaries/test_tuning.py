@@ -45,7 +45,7 @@ def test_limits_are_those_of_a_mean_where_every_day_has_the_same_counts() -> Non
     """Equal counts by day: the accuracy is a mean of independent days, and Student's interval is exact."""
     rng = np.random.default_rng(1)
     right = rng.integers(0, 20, size=(9, 2)).astype(float)
-    made = tuning._Counts(right, np.full((9, 2), 20.0))
+    made = tuning.Counts(right, np.full((9, 2), 20.0))
     value, upper, lower = limits(made, None, 0.025)
     from scipy.stats import t
 
@@ -62,9 +62,9 @@ def test_limits_cover_and_a_twin_that_counts_readings_does_not() -> None:
         p = rng.beta(2.0, 2.0, size=(10, 2))  # mean 1/2, the same for all readings of a day
         total = np.full((10, 2), 24.0)
         right = np.where(rng.random((10, 2)) < p, total, 0.0)
-        made = tuning._Counts(right, total)
+        made = tuning.Counts(right, total)
         miss += limits(made, None, 0.05)[1] < 0.5
-        each = tuning._Counts(np.repeat(right / 24.0, 24, axis=0), np.ones((240, 2)))
+        each = tuning.Counts(np.repeat(right / 24.0, 24, axis=0), np.ones((240, 2)))
         twin += limits(each, None, 0.05)[1] < 0.5
     assert miss <= 44
     assert twin > 44

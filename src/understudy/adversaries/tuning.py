@@ -263,7 +263,7 @@ def tune(
         columns = Columns(reading, private, time, segment, period, bins)
     tell = progress or (lambda _: None)
     settings = _settings(table, columns, models, periods, clocks, outputs, fresh, budgets)
-    search = _Search(table, columns, over, tuple(adversaries), at_most, confidence, np.random.default_rng(rng), tell)
+    search = Search(table, columns, over, tuple(adversaries), at_most, confidence, np.random.default_rng(rng), tell)
     return search.run(settings)
 
 
@@ -289,7 +289,7 @@ def _settings(
     return [Setting(m, p, c, float(b), o, float(s)) for m, p, c, b, o, s in product(*axes)]
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """A history at one period: the days for tuning, the last quarter of them, and how rows were put together."""
 
     tuned: History
@@ -298,7 +298,7 @@ class _Part(NamedTuple):
     days: Days
 
 
-class _Fold(NamedTuple):
+class Fold(NamedTuple):
     """One block of days, and the family that was fitted without it."""
 
     family: Family
@@ -306,7 +306,7 @@ class _Fold(NamedTuple):
     judge: History
 
 
-class _Output(NamedTuple):
+class Piece(NamedTuple):
     """A piece of a fold, disguised."""
 
     fold: int
@@ -316,7 +316,9 @@ class _Output(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Search:
+class Search:
+    """A search over settings: what it is made on, who attacks, and what is allowed."""
+
     table: Table
     columns: Columns
     over: str
@@ -335,22 +337,22 @@ class _Search:
         level = (1.0 - self.confidence) / (len(paths) * len(learners))
         notes: list[str] = []
         steps: list[Step] = []
-        parts: dict[float | None, _Part] = {}
+        parts: dict[float | None, Part] = {}
         days, refused = 0, False
-        fitted: dict[tuple[str, float | None], list[_Fold]] = {}
+        fitted: dict[tuple[str, float | None], list[Fold]] = {}
         for _, those in paths:
             model, period = those[0].model, those[0].period
             if period not in parts:
-                parts[period] = self._split(period)
+                parts[period] = self.split(period)
             part = parts[period]
             days = max(days, len(np.unique(np.concatenate(part.days.each(part.tuned)))))
             try:
-                folds = fitted.setdefault((model, period), []) or self._folds(part, model)
+                folds = fitted.setdefault((model, period), []) or self.folds(part, model)
                 fitted[model, period] = folds
             except UnderstudyError as error:
                 notes.append(text.tuning_note("path", model=model, period=period, why=str(error)))
                 continue
-            walked = self._walk(part, folds, those, learners, level, notes)
+            walked = self.walk(part, folds, those, learners, level, notes)
             refused = refused or bool(walked and walked[0].setting.fresh == 1.0 and not walked[0].passed)
             steps += walked
         passed = [step for step in steps if step.passed]
@@ -360,7 +362,7 @@ class _Search:
         chosen = min(passed, key=lambda step: step.distortion)
         setting = chosen.setting
         folds = fitted[setting.model, setting.period]
-        design, learn, final = self._measure(parts[setting.period], folds, setting, learners)
+        design, learn, final = self.measure(parts[setting.period], folds, setting, learners)
         found = self._result(Outcome.FOUND, days, steps, chosen, design, final, learners, notes)
         return replace(found, design=make_design(with_measurement(design.family, found), setting, learn))
 
@@ -387,7 +389,7 @@ class _Search:
             raise ConfigurationError(f"no adversary can be run: {found}")
         return usable
 
-    def _split(self, period: float | None) -> _Part:
+    def split(self, period: float | None) -> Part:
         """The history at a period, the last quarter of its days apart."""
         columns = self.columns if period is None else replace(self.columns, period=period)
         history, resampling = resample_held_readings(self.table, columns)
@@ -403,63 +405,64 @@ class _Search:
                 f"the history has {text.with_count(len(every), 'day')}; tuning needs at least {FEWEST_DAYS}"
             )
         final = [np.isin(n, every[-max(1, len(every) // 4) :]) for n in number]
-        return _Part(_where(history, [~f for f in final]), _where(history, final), resampling, days)
+        return Part(_where(history, [~f for f in final]), _where(history, final), resampling, days)
 
-    def _folds(self, part: _Part, model: str) -> list[_Fold]:
+    def folds(self, part: Part, model: str) -> list[Fold]:
         """Blocks of neighbouring days, each with a family that was fitted to the others."""
         number = part.days.each(part.tuned)
         every = np.unique(np.concatenate(number))
-        made: list[_Fold] = []
+        made: list[Fold] = []
         for those in np.array_split(every, min(FOLDS, len(every))):
             held = [np.isin(n, those) for n in number]
             learn, judge = _where(part.tuned, [~h for h in held]), _where(part.tuned, held)
-            made.append(_Fold(*self._fit(learn, judge, model, part.resampling)))
+            made.append(Fold(*self.fit(learn, judge, model, part.resampling)))
             self.tell(text.tuning_note("fitted", model=model, done=len(made), total=min(FOLDS, len(every))))
         return made
 
-    def _fit(self, learn: History, judge: History, model: str, resampling: Any) -> tuple[Family, History, History]:
+    def fit(self, learn: History, judge: History, model: str, resampling: Any) -> tuple[Family, History, History]:
+        """A family of one model class for some days, and both parts as its models take them."""
         made = Identifier(private=self.columns.private, model=model, holdout=None).fit_history(learn, resampling)
         family = made.family_
         return family, _complete(align(learn, family)), _complete(align(judge, family))
 
-    def _walk(
+    def walk(
         self,
-        part: _Part,
-        folds: list[_Fold],
+        part: Part,
+        folds: list[Fold],
         settings: list[Setting],
         learners: Mapping[str, Learner],
         level: float,
         notes: list[str],
     ) -> list[Step]:
         """The settings of a path in the order of their distortion, until the first that fails."""
-        made: list[tuple[float, Setting, list[_Output]]] = []
+        made: list[tuple[float, Setting, list[Piece]]] = []
         for setting in settings:
             try:
-                outputs = [piece for k, fold in enumerate(folds) for piece in self._disguise(part, k, fold, setting)]
+                outputs = [piece for k, fold in enumerate(folds) for piece in self.disguise(part, k, fold, setting)]
             except UnderstudyError as error:
                 notes.append(text.tuning_note("setting", **setting._asdict(), why=str(error)))
                 continue
             made.append((distortion_of(outputs), setting, outputs))
         steps = []
         for size, setting, outputs in sorted(made, key=lambda each: (each[1].fresh < 1.0, -each[0])):
-            name, accuracy, upper = self._attack(folds[0].family, outputs, learners, level)
+            name, accuracy, upper = self.attack(folds[0].family, outputs, learners, level)
             steps.append(Step(setting, size, name, accuracy, upper, upper <= self.at_most))
             self.tell(text.tuning_note("step", **setting._asdict(), size=size, accuracy=accuracy, upper=upper))
             if not steps[-1].passed:
                 break
         return steps
 
-    def _disguise(self, part: _Part, number: int, fold: _Fold, setting: Setting) -> list[_Output]:
+    def disguise(self, part: Part, number: int, fold: Fold, setting: Setting) -> list[Piece]:
         """The days of a fold, as a stream with this setting would release them."""
         run = DesignRun(make_design(fold.family, setting, fold.learn))
         return [
-            _Output(number, segment, part.days(segment), run.run(np.array(segment.Y), segment.theta, self.rng).output)
+            Piece(number, segment, part.days(segment), run.run(np.array(segment.Y), segment.theta, self.rng).output)
             for segment in fold.judge.segments
             for _ in range(REPLICATES)
         ]
 
-    def _attack(
-        self, family: Family, outputs: list[_Output], learners: Mapping[str, Learner], level: float
+    def attack(
+        self, family: Family, outputs: list[Piece], learners: Mapping[str, Learner], level: float
     ) -> tuple[str, float, float]:
         """The adversary with the highest upper limit; the rest are spared once one is beyond what is allowed."""
         worst = ("", -math.inf, -math.inf)
@@ -467,9 +470,9 @@ class _Search:
         cases = _cases(outputs, len(family.values), self.over == "clock")
         if self.over == "clock":
             clock = roster("clock")["clock"]
-            reference = None if isinstance(clock, str) else self._right(family, outputs, cases, clock)
+            reference = None if isinstance(clock, str) else self.guesses(family, outputs, cases, clock)
         for name, learner in learners.items():
-            right = self._right(family, outputs, cases, learner)
+            right = self.guesses(family, outputs, cases, learner)
             if right is None:
                 continue
             accuracy, upper, _ = limits(right, reference, level)
@@ -481,7 +484,7 @@ class _Search:
             raise ConfigurationError("no adversary could learn from these days")
         return worst
 
-    def _right(self, family: Family, outputs: list[_Output], cases: Cases, learner: Learner) -> _Counts | None:
+    def guesses(self, family: Family, outputs: list[Piece], cases: Cases, learner: Learner) -> Counts | None:
         """Guesses of an adversary who learned from the other folds, counted by day and value."""
         known, folds = _knowledge(family), np.array([piece.fold for piece in outputs])
         truth, days, right = [], [], []
@@ -496,23 +499,23 @@ class _Search:
             right.append(np.asarray(made.fair == made.truth))
         return count_by_day(np.concatenate(truth), np.concatenate(days), np.concatenate(right), len(family.values))
 
-    def _measure(
-        self, part: _Part, folds: list[_Fold], setting: Setting, learners: Mapping[str, Learner]
+    def measure(
+        self, part: Part, folds: list[Fold], setting: Setting, learners: Mapping[str, Learner]
     ) -> tuple[CausalDesign, History, Measurement]:
         """The design for all tuning days, these days, and its figures on the days that are left."""
-        outputs = [piece for k, fold in enumerate(folds) for piece in self._disguise(part, k, fold, setting)]
-        family, learn, judge = self._fit(part.tuned, part.final, setting.model, part.resampling)
+        outputs = [piece for k, fold in enumerate(folds) for piece in self.disguise(part, k, fold, setting)]
+        family, learn, judge = self.fit(part.tuned, part.final, setting.model, part.resampling)
         design = make_design(family, setting, learn)
-        last = self._disguise(part, -1, _Fold(family, learn, judge), setting)
+        last = self.disguise(part, -1, Fold(family, learn, judge), setting)
         raw = [piece._replace(output=np.array(piece.segment.Y)) for piece in outputs]
         raw_last = [piece._replace(output=np.array(piece.segment.Y)) for piece in last]
-        name, accuracy, low, high = self._once(family, outputs, last, learners)
-        _, told, _, _ = self._once(family, raw, raw_last, learners)
+        name, accuracy, low, high = self.judge(family, outputs, last, learners)
+        _, told, _, _ = self.judge(family, raw, raw_last, learners)
         count = len(np.unique(np.concatenate([piece.days for piece in last])))
         return design, learn, Measurement(count, distortion_of(last), name, accuracy, low, high, told)
 
-    def _once(
-        self, family: Family, learn: list[_Output], judge: list[_Output], learners: Mapping[str, Learner]
+    def judge(
+        self, family: Family, learn: list[Piece], judge: list[Piece], learners: Mapping[str, Learner]
     ) -> tuple[str, float, float, float]:
         """The best adversary who learned from some days and is judged on others, with its interval."""
         m, best = len(family.values), ("", -math.inf, math.nan, math.nan)
@@ -522,9 +525,9 @@ class _Search:
         reference = None
         if with_clock:
             clock = roster("clock")["clock"]
-            reference = None if isinstance(clock, str) else self._judged(family, *both, clock)
+            reference = None if isinstance(clock, str) else self.count(family, *both, clock)
         for name, learner in learners.items():
-            right = self._judged(family, *both, learner)
+            right = self.count(family, *both, learner)
             if right is None:
                 continue
             accuracy, high, low = limits(right, reference, level)
@@ -532,7 +535,8 @@ class _Search:
                 best = name, accuracy, low, high
         return best
 
-    def _judged(self, family: Family, learn: Cases, judge: Cases, learner: Learner) -> _Counts | None:
+    def count(self, family: Family, learn: Cases, judge: Cases, learner: Learner) -> Counts | None:
+        """Guesses of an adversary who learned from some cases, on others; None if it cannot learn from them."""
         known = _knowledge(family)
         if learner.objection(learn, known):
             return None
@@ -649,14 +653,14 @@ def _complete(history: History) -> History:
     return replace(found, segments=tuple(s for s in found.segments if len(s) >= _SHORTEST))
 
 
-def distortion_of(outputs: Sequence[_Output]) -> float:
+def distortion_of(outputs: Sequence[Piece]) -> float:
     """Mean absolute change as a share of the mean reading, the mean over channels."""
     Y = np.concatenate([piece.segment.Y for piece in outputs])
     out = np.concatenate([piece.output for piece in outputs])
     return float((np.nanmean(np.abs(Y - out), axis=0) / np.abs(np.nanmean(Y, axis=0))).mean())
 
 
-def _cases(outputs: Sequence[_Output], m: int, clock: bool) -> Cases:
+def _cases(outputs: Sequence[Piece], m: int, clock: bool) -> Cases:
     """Pieces side by side, padded; the blocks are days."""
     T, N, d = max(len(p.output) for p in outputs), len(outputs), outputs[0].output.shape[1]
     Y, labels = np.full((T, d, N), np.nan), np.full((T, N), -1, dtype=np.int64)
@@ -685,14 +689,14 @@ def _knowledge(family: Family) -> Knowledge:
 # Accuracy and its limits -------------------------------------------------------------------------------------
 
 
-class _Counts(NamedTuple):
+class Counts(NamedTuple):
     """Right guesses and all guesses, (days, values), for the values that occur."""
 
     right: Array
     total: Array
 
 
-def count_by_day(truth: Ints, days: Ints, right: Mask, m: int) -> _Counts:
+def count_by_day(truth: Ints, days: Ints, right: Mask, m: int) -> Counts:
     """Guesses counted by day and value.
 
     >>> made = count_by_day(np.array([0, 1, 1]), np.array([5, 5, 7]), np.array([True, False, True]), 2)
@@ -704,16 +708,16 @@ def count_by_day(truth: Ints, days: Ints, right: Mask, m: int) -> _Counts:
     total = np.bincount(row * m + truth, minlength=n * m).reshape(n, m).astype(float)
     good = np.bincount(row * m + truth, weights=right.astype(float), minlength=n * m).reshape(n, m)
     seen = total.sum(axis=0) > 0
-    return _Counts(np.asarray(good[:, seen], dtype=float), total[:, seen])
+    return Counts(np.asarray(good[:, seen], dtype=float), total[:, seen])
 
 
-def limits(counts: _Counts, reference: _Counts | None, level: float) -> tuple[float, float, float]:
+def limits(counts: Counts, reference: Counts | None, level: float) -> tuple[float, float, float]:
     """Balanced accuracy, or its gain over a reference, with its upper and its lower limit at a one-sided level.
 
     A ratio of sums over days. Its variance is that of the linear approximation, by day; limits are Student's, with the
     number of days less one as degrees of freedom.
 
-    >>> made = _Counts(np.array([[5.0, 4.0], [6.0, 5.0]]), np.array([[10.0, 10.0], [10.0, 10.0]]))
+    >>> made = Counts(np.array([[5.0, 4.0], [6.0, 5.0]]), np.array([[10.0, 10.0], [10.0, 10.0]]))
     >>> accuracy, upper, lower = limits(made, None, 0.05)
     >>> accuracy, round(upper, 3), round(lower, 3)
     (0.5, 0.816, 0.184)
