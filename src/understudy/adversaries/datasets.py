@@ -54,7 +54,7 @@ from understudy.randomizer.measures import bayes_error, prior_error
 from understudy.stream.engine import hand_over_state
 from understudy.tables.times import DAY, hours
 from understudy.transform.core import colour, colouring, disguise, has_atoms, sample, transformation
-from understudy.transform.gaps import refill_of, restarting_map
+from understudy.transform.gaps import refill_between, restarting_map
 from understudy.transform.readings import CausalMap
 
 # Recordings ----------------------------------------------------------------------------------------------------------
@@ -474,7 +474,7 @@ class DesignRun:
         self.design, self.family = design, design.family
         self.every: int | None = design.decision_every if isinstance(design, CausalDesign) else epoch
         self.sources: list[Model] = [self.family.model(value) for value in design.values]
-        self.targets: list[Model] = [self.family.model(value) for value in design.pseudo]
+        self.targets: list[Model] = list(design.targets)
         self._atoms = any(has_atoms(model) or not hasattr(model, "atoms") for model in self.sources)
         self._maps: dict[tuple[int, int], CausalMap] = {}
 
@@ -482,7 +482,7 @@ class DesignRun:
     def refill(self) -> int | None:
         """Readings that the filters need in a row before they go on after a gap; None if the models state none."""
         try:
-            return refill_of((*self.sources, *self.targets))
+            return refill_between(self.sources, self.targets)
         except ModelError:
             return None
 
@@ -547,8 +547,8 @@ class DesignRun:
         try:
             return run_along(between, Y, theta, pseudo)
         except ModelError:  # filters that cannot go on from one another; a model of the whole path may know how
-            both = (self.design.values, theta), (self.design.pseudo, pseudo)
-            one, other = (self.family.along([values[k] for k in path.tolist()]) for values, path in both)
+            one = self.family.along([self.design.values[k] for k in theta.tolist()])
+            other = self.design.target_along([self.design.pseudo[k] for k in pseudo.tolist()])
             return np.asarray(disguise(Y, one, other, secret, fresh=fresh)).reshape(Y.shape)
 
     def _in_runs(self, Y: Array, theta: Ints, pseudo: Ints, secret: bytes) -> Run:

@@ -60,7 +60,9 @@ class Knowledge:
     @property
     def targets(self) -> list[Model]:
         """The models of the pseudo values, in their order: what the output follows."""
-        return [self.family.model(value) for value in self.pseudo]
+        if self.raw or self.design is None:
+            return [self.family.model(value) for value in self.pseudo]
+        return list(self.design.targets)
 
     @property
     def beliefs(self) -> Beliefs | None:

@@ -37,7 +37,7 @@ from understudy.stream.ledger import Ledger
 from understudy.stream.release import Release
 from understudy.tables.columns import BATCH, Column, Rows, join_rows
 from understudy.tables.times import SECOND, Faults, Kind
-from understudy.transform.gaps import refill_of
+from understudy.transform.gaps import refill_between
 
 # Rows as a sequence of readings ----------------------------------------------------------------------
 
@@ -179,7 +179,7 @@ class Terms:
         """
         design = self.design
         try:
-            return refill_of(family_of(design).model(value) for value in (*design.values, *design.pseudo))
+            return refill_between(map(family_of(design).model, design.values), design.targets)
         except ModelError:
             return None
 

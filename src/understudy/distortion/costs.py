@@ -13,6 +13,7 @@ by the best method that there is for it:
 - "quadrature": readings that do not depend on each other (or one reading only), and the squared error
   of autoregressions with any noise: integrals over one score, to a relative error of 1e-9. A function of
   your own is looked at in some 75,000 places; where it is not smooth enough to be integrated, it is simulated.
+- "measured": outputs that were fitted to training readings (`understudy.randomizer.least_change`); none of it here.
 - "Monte Carlo": everything else, with a standard error, or a bound for what was not seen. A source that
   rounds (`us.Quantised`) does not tell its scores: they come from the rounded reading and a fresh uniform, as they
   do when it is disguised, so that even a model that plays itself changes the readings.
@@ -51,7 +52,8 @@ from understudy.transform.core import as_share
 # Which method for which pair: the cost matrix as it fills, the best method first ---------------------
 
 
-EXACT, QUADRATURE, MONTE_CARLO = "exact", "quadrature", "Monte Carlo"
+EXACT, QUADRATURE, MONTE_CARLO, MEASURED = "exact", "quadrature", "Monte Carlo", "measured"
+_METHODS = (EXACT, QUADRATURE, MONTE_CARLO, MEASURED)
 
 # From this power of its tail on, the square of a distortion has no mean, and a standard error no meaning.
 _NO_VARIANCE = 0.5
@@ -350,7 +352,7 @@ class Costs:
         horizon, groups, count = given["horizon"], given["groups"], given["replications"]
         if (
             method.shape != matrix.shape
-            or not np.isin(method, (EXACT, QUADRATURE, MONTE_CARLO)).all()
+            or not np.isin(method, _METHODS).all()
             or not (horizon is None or (type(horizon) is int and horizon > 0))
             or not (type(count) is int and count >= 0 and type(given["distortion"]) is str)
         ):
@@ -371,7 +373,7 @@ class Costs:
 
     def __repr__(self) -> str:
         m, n = self.matrix.shape
-        methods = [name for name in (EXACT, QUADRATURE, MONTE_CARLO) if (self.method == name).any()]
+        methods = [name for name in _METHODS if (self.method == name).any()]
         time = "stationary" if self.horizon is None else f"horizon={self.horizon}"
         return f"Costs({m} x {n}, {self.distortion}, {time}, {' and '.join(methods)})"
 
@@ -457,7 +459,7 @@ def costs(
     """
     if not isinstance(family, Family):
         raise DesignError(f"family is of type {type(family).__name__}; it must be a us.Family")
-    values = family.values if pseudo is None else _several(pseudo)
+    values = family.values if pseudo is None else several(pseudo)
     horizon = _horizon(horizon)
     if not (isinstance(accuracy, (int, float)) and 0.0 < accuracy < math.inf):
         raise DesignError(f"accuracy = {accuracy!r}; it must be a positive number")
@@ -476,7 +478,8 @@ def costs(
     return Costs(*found, groups, *mean, horizon, name, family.values, pseudo_values, count)
 
 
-def _several(pseudo: Iterable[Value]) -> tuple[Value, ...]:
+def several(pseudo: Iterable[Value]) -> tuple[Value, ...]:
+    """Pseudo values as a tuple, if there are any."""
     if isinstance(pseudo, (str, bytes)):
         raise DesignError(f"pseudo = {pseudo!r}; it must be several values of the parameter")
     try:

@@ -34,8 +34,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from understudy._types import Array, Frozen, Plain, Progress, Seed, Value
-from understudy.distortion.costs import Costs, costs
-from understudy.distortion.measures import Function
+from understudy.distortion.costs import SEED, Costs, costs
+from understudy.distortion.measures import Function, Measure
 from understudy.errors import ConfigurationError, DesignError, InfeasibleError, StoredFileError
 from understudy.models.family import Family
 from understudy.randomizer.causal_guarantee import (
@@ -53,6 +53,7 @@ from understudy.randomizer.causal_guarantee import (
     play,
 )
 from understudy.randomizer.design import (
+    MORE_FIELDS,
     SHARED_FIELDS,
     AnyDesign,
     Choices,
@@ -61,6 +62,15 @@ from understudy.randomizer.design import (
     shared_content,
     shared_parts,
     stored_terms,
+)
+from understudy.randomizer.least_change import (
+    LIFELIKE,
+    LeastChange,
+    Recording,
+    check_output,
+    fit_with_kernel,
+    measured_costs,
+    runs_of,
 )
 from understudy.randomizer.measures import entropy
 from understudy.randomizer.residual import Approximate
@@ -379,7 +389,7 @@ class CausalDesign(AnyDesign, Frozen):
     @classmethod
     def from_content(cls, content: Plain, family: Family | None) -> CausalDesign:
         """The design in a file; the long run that it claims is worked out again."""
-        if content.keys() - {"fresh"} != _FIELDS:
+        if content.keys() - MORE_FIELDS != _FIELDS:
             raise StoredFileError("the fields are not those of a causal design")
         parts = shared_parts(content, family)
         if parts.family is None:
@@ -499,6 +509,8 @@ def design_causal(
     readings: str | Sequence[str | None] | None = None,
     valid: tuple[ArrayLike, ArrayLike] | None = None,
     fresh: float = 0.0,
+    output: str = LIFELIKE,
+    history: Recording | None = None,
 ) -> CausalDesign:
     """The causal randomizer for a private parameter that is a Markov chain.
 
@@ -515,7 +527,7 @@ def design_causal(
     The private value must be known. ``accept_estimated_theta=True`` makes a design whose streams estimate it from the
     readings instead. No theorem holds for it, and everything that it writes says "no guarantee, audit only".
 
-    `resolution`, `readings`, `valid` and `fresh`, the fresh share, are as in `us.design`.
+    `resolution`, `readings`, `valid`, `fresh`, the fresh share, `output` and `history` are as in `us.design`.
 
     >>> import understudy as us
     >>> family = us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[0, 1])
@@ -535,8 +547,35 @@ def design_causal(
     names = family.values if pseudo is None else tuple(pseudo)
     share = as_share(fresh)
     _check_path(family, names, share)
-    found, given = None, None
-    if isinstance(distortion, str) or callable(distortion):
+    terms = Terms(resolution, readings, valid, share)
+    recording = check_output(output, history)
+
+    def settle(matrix: Array) -> tuple[tuple[str, float], Beliefs, LongRun]:
+        if wanted is not None:
+            beliefs = Beliefs(family.prior, T, matrix, wanted)
+            return ("slope", wanted), beliefs, long_run(beliefs, rng)
+        rate = 0.0 if target is None else target
+        return ("rate", rate), *at_rate(Beliefs(family.prior, T, matrix, math.inf), rate, rng)
+
+    found: Costs | None = None
+    given: tuple[str | Function, ArrayLike | None] | None = None
+    if recording is not None:
+        if not isinstance(distortion, str):
+            raise DesignError("output = 'least-change' is fitted for the distortion 'mae' or 'mse'")
+        measure, given = Measure(distortion, family.dim, weights), (distortion, weights)
+        runs = runs_of(family, recording, SEED if rng is None else rng)
+
+        def solved(outputs: LeastChange) -> tuple[tuple[Costs, Any], Array, float]:
+            measured = measured_costs(outputs, runs, family, names, measure)
+            settled = settle(np.array(measured.matrix))
+            return (measured, settled), average_kernel(settled[1]), settled[2].distortion
+
+        shape, models = (len(family.values), len(names)), [family.model(value) for value in names]
+        (found, settled), outputs = fit_with_kernel(
+            runs, shape, measure, recording.period, share, solved, models, family.prior
+        )
+        terms = terms._replace(outputs=outputs)
+    elif isinstance(distortion, str) or callable(distortion):
         found = costs(family, names, horizon, distortion, weights, accuracy, rng, progress, share)
         matrix, given = np.array(found.matrix), (distortion, weights)
     else:
@@ -546,18 +585,21 @@ def design_causal(
                 f"distortion has shape {matrix.shape}; it must have a row for each of the {len(family.values)} "
                 f"values and a column for each of the {len(names)} pseudo values"
             )
-    if wanted is not None:
-        beliefs = Beliefs(family.prior, T, matrix, wanted)
-        demand, settled = ("slope", wanted), long_run(beliefs, rng)
-    else:
-        demand = "rate", 0.0 if target is None else target
-        beliefs, settled = at_rate(Beliefs(family.prior, T, matrix, math.inf), demand[1], rng)
-    terms = Terms(resolution, readings, valid, share)
+    demand, beliefs, run = settle(matrix) if recording is None else settled
     choices = CausalChoices(found, int(decision_every), demand, given, bool(accept_estimated_theta), terms)
-    made = CausalDesign(family, beliefs, names, settled, choices)
+    made = CausalDesign(family, beliefs, names, run, choices)
     if any(term is not None for term in (resolution, readings, valid)):
         _ = made.release  # what cannot be kept is refused now
     return made
+
+
+def average_kernel(beliefs: Beliefs, decisions: int = 200, sequences: int = 50) -> Array:
+    """Pr(column given theta) of a causal design in the long run (m, n), from simulated paths with a fixed seed."""
+    played = play(beliefs, decisions, sequences, SEED)
+    counts = np.zeros(beliefs.cost.shape)
+    np.add.at(counts, (played.theta.ravel(), played.pseudo.ravel()), 1.0)
+    total = counts.sum(axis=1, keepdims=True)
+    return np.asarray(np.where(total > 0.0, counts / np.maximum(total, 1.0), beliefs.kernel(beliefs.prior.tolist())))
 
 
 def _check_path(family: Family, pseudo: Sequence[Value], fresh: float) -> None:
@@ -766,7 +808,8 @@ def path_distortion(
     if len(theta) != len(pseudo) or not len(theta):
         raise DesignError(f"the paths have {len(theta)} and {len(pseudo)} decisions; they must have as many, and some")
     repeat = design.decision_every
-    one, other = (design.family.along([v for v in path for _ in range(repeat)]) for path in (theta, pseudo))
+    one = design.family.along([v for v in theta for _ in range(repeat)])
+    other = design.target_along([v for v in pseudo for _ in range(repeat)])
     pair = Family({"private": one, "pseudo": other}, values=["private"])
     found = costs(pair, ["pseudo"], repeat * len(theta), distortion, weights, rng=rng, fresh=design.fresh)
     return float(found.matrix[0, 0]), float(found.error[0, 0])

@@ -42,8 +42,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from understudy import text
 from understudy._types import Array, Frozen, Json, Plain, Progress, Seed, Value
-from understudy.distortion.costs import Costs, costs
-from understudy.distortion.measures import Function
+from understudy.distortion.costs import SEED, Costs, costs, several
+from understudy.distortion.measures import Function, Measure
 from understudy.errors import (
     ConfigurationError,
     DesignError,
@@ -52,7 +52,7 @@ from understudy.errors import (
     StoredFileError,
     UnderstudyWarning,
 )
-from understudy.models.family import Family
+from understudy.models.family import Family, along
 from understudy.models.model import Model, probe, same_probe
 from understudy.randomizer.certificate import Dual, Proof, is_proved, prove, proven_leakage
 from understudy.randomizer.constrained_solver import TOLERANCE as CONSTRAINED_TOLERANCE
@@ -68,6 +68,16 @@ from understudy.randomizer.constraints import (
     describe,
 )
 from understudy.randomizer.guarantee import Guarantee, ReleaseSummary, summarise_release
+from understudy.randomizer.least_change import (
+    LEAST_CHANGE,
+    LIFELIKE,
+    LeastChange,
+    Recording,
+    check_output,
+    fit_with_kernel,
+    measured_costs,
+    runs_of,
+)
 from understudy.randomizer.measures import capacity, entropy, mutual_information
 from understudy.randomizer.residual import Approximate, Charge, charge, rounded_up
 from understudy.randomizer.solver import (
@@ -108,7 +118,7 @@ from understudy.stream.ledger_file import StreamRow, check_name
 from understudy.stream.release import DEFAULT_TERMS, Release, Terms, floating_point, release_of
 from understudy.stream.stream import Stream, new_secret, period_of
 from understudy.transform.core import as_share
-from understudy.transform.gaps import refill_of
+from understudy.transform.gaps import refill_between
 from understudy.transform.readings import Resolution
 from understudy.transform.roundoff import Roundoff
 
@@ -278,8 +288,39 @@ class AnyDesign:
         return self._models((self.values[row],))[0]
 
     def target(self, column: int) -> Model:
-        """The model of a pseudo value, by position."""
-        return self._models((self.pseudo[column],))[0]
+        """The model of the outputs of a pseudo value, by position."""
+        outputs = self.terms.outputs
+        return self._models((self.pseudo[column],))[0] if outputs is None else outputs.targets[column]
+
+    @property
+    def targets(self) -> tuple[Model, ...]:
+        """The models of the outputs of all pseudo values: those of the family, or filters of scores."""
+        outputs = self.terms.outputs
+        return tuple(self._models(self.pseudo)) if outputs is None else outputs.targets
+
+    def target_along(self, pseudo: Iterable[Value]) -> Model:
+        """The model of the outputs along a path of pseudo values, one for each reading."""
+        if self.family is not None and self.terms.outputs is None:
+            return self.family.along(pseudo)
+        return along([self.target(self.column(value)) for value in pseudo])
+
+    def column(self, value: Value) -> int:
+        """Where a pseudo value stands."""
+        for j, known in enumerate(self.pseudo):
+            if equal_values(known, value):
+                return j
+        raise DesignError(f"the design has no column for a pseudo value of type {type(value).__name__}")
+
+    @property
+    def output(self) -> str:
+        """What leaves: "lifelike", readings with the law of another value, or "least-change", filters of the scores."""
+        return LIFELIKE if self.terms.outputs is None else LEAST_CHANGE
+
+    @property
+    def outputs(self) -> LeastChange | None:
+        """What is known about least-change outputs, column by column; None for lifelike ones."""
+        found = self.terms.outputs
+        return found if isinstance(found, LeastChange) else None
 
     def _models(self, values: Iterable[Value]) -> list[Model]:
         if self.family is None:
@@ -290,7 +331,7 @@ class AnyDesign:
     def release(self) -> Release:
         """The public lattice on which readings leave, the form and the range of those that come in."""
         if "release" not in self._cache:
-            sources, targets = self._models(self.values), self._models(self.pseudo)
+            sources, targets = self._models(self.values), self.targets
             about = (None if self.family is None else self.family.about) or {}
             known = about.get("decimals") or [None] * sources[0].dim
             decimals = [None if places is None or places >= MANY_DECIMALS else int(places) for places in known]
@@ -312,7 +353,7 @@ class AnyDesign:
         ('proved', True)
         """
         if "floating" not in self._cache:
-            sources, targets = self._models(self.values), self._models(self.pseudo)
+            sources, targets = self._models(self.values), self.targets
             self._cache["floating"] = floating_point(sources, targets, self.release, self.fresh)
         found: Roundoff | None = self._cache["floating"]
         return found
@@ -331,14 +372,14 @@ class AnyDesign:
     def fingerprint(self) -> str:
         """Tells this design from another; says nothing about the private parameter, and nothing about a draw."""
         if "fingerprint" not in self._cache:
-            self._cache["fingerprint"] = self._fingerprint({"release": self.release.to_plain()} | _stored_fresh(self))
+            self._cache["fingerprint"] = self._fingerprint({"release": self.release.to_plain()} | _stored_more(self))
         found: str = self._cache["fingerprint"]
         return found
 
     @property
     def former_fingerprint(self) -> str:
         """The fingerprint that version 0.1 gave this design: its streams go on."""
-        return self._fingerprint(_stored_fresh(self))
+        return self._fingerprint(_stored_more(self))
 
     def _fingerprint(self, more: Plain) -> str:
         members = (*self.values, *self.pseudo)
@@ -634,7 +675,7 @@ class Design(AnyDesign):
     @classmethod
     def from_content(cls, content: Plain, family: Family | None) -> Design:
         """The design in a file, if what it claims is proved; see `load_design`."""
-        if content.keys() - {"charge", "constraints", "multipliers", "fresh"} != FIELDS:
+        if content.keys() - {"charge", "constraints", "multipliers"} - MORE_FIELDS != FIELDS:
             raise StoredFileError("the fields are not those of a design")
         parts = shared_parts(content, family)
         leak = stored_charge(content.get("charge"), parts, stored_share(content))
@@ -735,6 +776,8 @@ def design(
     readings: str | Sequence[str | None] | None = None,
     valid: tuple[ArrayLike, ArrayLike] | None = None,
     fresh: float = 0.0,
+    output: str = LIFELIKE,
+    history: Recording | None = None,
 ) -> Design:
     """The randomizer for a family of models: which pseudo value plays which private one, and how often.
 
@@ -758,6 +801,12 @@ def design(
     sqrt(1 - s^2) z + s w. The outputs keep their law, and what wrong models of the private values leak in the scores,
     their divergence from white noise, shrinks by 1 - s^2; the readings change more. At 1 no reading enters the outputs.
 
+    `output` is "lifelike", readings with the law of the pseudo value, or "least-change", a filter of the scores that
+    was fitted to `history` for the least mean change, or a constant where no filter is better
+    (`understudy.randomizer.least_change`). Its leakage is bounded in the same way. Its distortion is a mean over
+    training days, measured and not proven; `horizon` and `accuracy` play no part in it. `history` is a
+    `History` of labelled readings of the family, as `us.read_again` makes it.
+
     >>> import understudy as us
     >>> def room(occupants):
     ...     return us.GaussMarkov(A=0.95, C=1.0, Q=0.1, R=0.1, b=10.0 * occupants, mean0=100.0, cov0=1.0)
@@ -780,15 +829,29 @@ def design(
         leak.left_for_the_draw(budget)
     elif leak is not None and demand[0] == "error_at_least":
         leak.asked_of_the_draw(_number(*demand), family.prior)
-    found = costs(family, pseudo, horizon, distortion, weights, accuracy, rng, progress, share)
-    made = solve_demand(found.matrix, family.prior, demand, family, found, leak, beside)
-    return with_terms(made, Terms(resolution, readings, valid, share))
+    terms = Terms(resolution, readings, valid, share)
+    recording = check_output(output, history)
+    if recording is None:
+        found = costs(family, pseudo, horizon, distortion, weights, accuracy, rng, progress, share)
+        return with_terms(solve_demand(found.matrix, family.prior, demand, family, found, leak, beside), terms)
+    names, measure = several(family.values if pseudo is None else pseudo), Measure(distortion, family.dim, weights)
+    runs = runs_of(family, recording, SEED if rng is None else rng)
+
+    def solved(outputs: LeastChange) -> tuple[Design, Array, float]:
+        measured = measured_costs(outputs, runs, family, names, measure)
+        made = solve_demand(np.array(measured.matrix), family.prior, demand, family, measured, leak, beside)
+        aim = made.leakage if demand[0] == "distortion_at_most" else made.distortion
+        return made, made.randomizer.kernel, aim
+
+    shape, models = (len(family.values), len(names)), [family.model(value) for value in names]
+    made, outputs = fit_with_kernel(runs, shape, measure, recording.period, share, solved, models, family.prior)
+    return with_terms(made, terms._replace(outputs=outputs))
 
 
 def with_terms(made: _D, terms: Terms) -> _D:
     """The same design, with what was asked for about the readings that leave and come in."""
     asked = any(term is not None for term in (terms.resolution, terms.readings, terms.valid))
-    if not asked and not terms.fresh:
+    if not asked and not terms.fresh and terms.outputs is None:
         return made
     made = replace(made, terms=terms)
     if asked:
@@ -1000,7 +1063,7 @@ def _refill(design: AnyDesign) -> int | None:
     """How many readings in a row the models need after a gap, all of them as many; refuses models that differ."""
     if design.family is None:
         return None
-    return refill_of(design.family.model(value) for value in (*design.values, *design.pseudo))
+    return refill_between(map(design.source, range(len(design.values))), design.targets)
 
 
 def _check_same_terms(known: StreamRow, choices: Choices) -> None:
@@ -1151,12 +1214,27 @@ def shared_content(design: AnyDesign, cost: Array, models: bool) -> Plain:
         "family": family.to_dict(design.pseudo) if models and family is not None else None,
         "probes": None if family is None else [probe(family.model(v)) for v in (*design.values, *design.pseudo)],
         "release": None if family is None else design.release.to_plain(),
-    } | _stored_fresh(design)
+    } | _stored_more(design)
 
 
-def _stored_fresh(design: AnyDesign) -> Plain:
-    """The fresh share as files and fingerprints have it: only where there is one, so that those of others stay."""
-    return {"fresh": design.fresh} if design.fresh else {}
+MORE_FIELDS = {"fresh", "outputs"}
+
+
+def _stored_more(design: AnyDesign) -> Plain:
+    """Fresh share and outputs as files and fingerprints have them: only where there are any, so that others stay."""
+    found: Plain = {"fresh": design.fresh} if design.fresh else {}
+    outputs = design.terms.outputs
+    return found if outputs is None else found | {"outputs": outputs.to_plain()}
+
+
+def stored_outputs(content: Plain, columns: int, dim: int) -> LeastChange | None:
+    """The least-change outputs that a file holds."""
+    if "outputs" not in content:
+        return None
+    found = LeastChange.from_plain(content["outputs"])
+    if len(found.columns) != columns or any(target.dim != dim for target in found.targets):
+        raise StoredFileError("outputs must hold a model for each pseudo value, with the channels of the family")
+    return found
 
 
 def stored_share(content: Plain) -> float:
@@ -1261,9 +1339,10 @@ def stored_terms(content: Plain, family: Family | None) -> Terms:
     plain, fresh = content["release"], stored_share(content)
     if plain is None or family is None:
         return Terms(fresh=fresh)
+    outputs = stored_outputs(content, len(content["pseudo"]), family.dim)
     if plain.keys() != {"resolution", "readings", "valid"}:
         raise StoredFileError("release must say resolution, readings and valid")
-    return Terms(plain["resolution"], plain["readings"], tuple(plain["valid"]), fresh)
+    return Terms(plain["resolution"], plain["readings"], tuple(plain["valid"]), fresh, outputs)
 
 
 class _Claim:

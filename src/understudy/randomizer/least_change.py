@@ -30,17 +30,18 @@ Q = diag(0, I), whose start is known: each reading tells z exactly, so innovatio
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from understudy._types import Array, Frozen, Index, Ints, Seed
+from understudy._types import Array, Frozen, Index, Ints, Plain, Seed, Value
+from understudy.distortion.costs import MEASURED, SEED, Costs
 from understudy.distortion.measures import Measure
-from understudy.errors import DesignError, NumericalError
+from understudy.errors import DesignError, NumericalError, StoredFileError
 from understudy.laws.atoms import Atoms
 from understudy.laws.law import Law
 from understudy.laws.multivariate import Independent
@@ -48,8 +49,10 @@ from understudy.models.family import Family
 from understudy.models.gauss_markov import GaussMarkov
 from understudy.models.iid_markov import IID
 from understudy.models.model import Model
-from understudy.transform.core import whiten
+from understudy.serialize import entries, fields, from_plain, number_from_plain, number_to_plain, to_plain
+from understudy.transform.core import colour, whiten
 
+LIFELIKE, LEAST_CHANGE = "lifelike", "least-change"
 FEWEST_DAYS = 3
 """Days of history below which no filter is fitted: a constant serves."""
 _RIDGES = (1e-3, 1e-2, 1e-1)
@@ -62,6 +65,10 @@ _LEAST_GAIN = 0.01  # of the spread of the readings
 _INVERSE = 0.9995  # largest modulus of a pole of the filter that undoes this one
 _ROUNDS, _SETTLED = 25, 1e-3  # of reweighting, until coefficients move by less than this share of the spread
 _DAY = 86_400 * 10**9  # nanoseconds
+_ALTERNATIONS = 3  # of outputs fitted to a kernel, and a kernel found for the costs of the outputs
+_CONTRAST = 2.0  # of the columns that these begin with
+
+T = TypeVar("T")
 
 
 class Recorded(Protocol):
@@ -264,6 +271,8 @@ class Column:
     """Of that mean, at 95 percent, over days."""
     constant_distortion: float
     """The same for the best constant."""
+    lifelike_distortion: float
+    """The same for readings with the law of the pseudo value; NaN where that was not measured."""
     days: int
 
     def __repr__(self) -> str:
@@ -276,12 +285,10 @@ class LeastChange:
     """The outputs of all pseudo values, and the costs of all pairs as they were measured on training days."""
 
     columns: tuple[Column, ...]
-    cost: Array
-    """(m, n) mean change of the readings of value i by column j."""
-    error: Array
+    cost: Array = field(default_factory=lambda: np.empty((0, 0)))
+    """(m, n) mean change of the readings of value i by column j; empty where the outputs come from a file."""
+    error: Array = field(default_factory=lambda: np.empty((0, 0)))
     """(m, n) their standard errors, over days."""
-    poles: Array
-    fresh: float
 
     def __repr__(self) -> str:
         constants = sum(column.constant for column in self.columns)
@@ -292,6 +299,41 @@ class LeastChange:
         """The models to colour with, one for each pseudo value."""
         return tuple(column.target for column in self.columns)
 
+    def to_plain(self) -> Plain:
+        """What files and fingerprints hold: the models, and what was measured of each."""
+        return {
+            "kind": LEAST_CHANGE,
+            "columns": [
+                {
+                    "target": to_plain(column.target),
+                    "constant": column.constant,
+                    "distortion": number_to_plain(column.distortion),
+                    "interval": [number_to_plain(end) for end in column.interval],
+                    "constant_distortion": number_to_plain(column.constant_distortion),
+                    "lifelike_distortion": number_to_plain(column.lifelike_distortion),
+                    "days": column.days,
+                }
+                for column in self.columns
+            ],
+        }
+
+    @classmethod
+    def from_plain(cls, plain: Plain) -> LeastChange:
+        """The outputs that a file holds; the costs stand elsewhere in it."""
+        given = fields("outputs", plain, "columns")
+        columns = []
+        for place, one in enumerate(entries("outputs.columns", given["columns"])):
+            here = f"outputs.columns[{place}]"
+            part = fields(here, one, *Column.__slots__, kind=False)
+            low, high = (number_from_plain(here, end) for end in part["interval"])
+            names = ("distortion", "constant_distortion", "lifelike_distortion")
+            mean, level, other = (number_from_plain(here, part[name]) for name in names)
+            if type(part["days"]) is not int or type(part["constant"]) is not bool or not low <= mean <= high:
+                raise StoredFileError(f"{here} does not say how its distortion was measured")
+            target = from_plain(part["target"])
+            columns.append(Column(target, part["constant"], mean, (low, high), level, other, part["days"]))
+        return cls(tuple(columns))
+
 
 def fit_least_change(
     runs: Sequence[Run],
@@ -300,18 +342,25 @@ def fit_least_change(
     period: float | None = None,
     fresh: float = 0.0,
     rng: Seed = None,
+    lifelike: Sequence[Model] = (),
+    prior: Array | None = None,
 ) -> LeastChange:
     """Fit the outputs of all columns of a kernel (m, n) = Pr(column given theta) to runs of scored readings.
 
-    `fresh` is the share of fresh chance in the scores: the filters are fitted to scores that have it.
+    `fresh` is the share of fresh chance in the scores: the filters are fitted to scores that have it. `lifelike` are
+    the models of the pseudo values, to compare with. Values count as often as the `prior` says, by default as often as
+    they occur.
     """
     if not measure.by_channel or measure.function is not None:
         raise DesignError("output = 'least-change' is fitted for the distortion 'mae' or 'mse', channel by channel")
     kernel = np.asarray(kernel, dtype=float)
     poles = poles_of(period)
-    rows, theta = _rows(runs, poles, fresh, np.random.default_rng(rng))
+    scored, (rows, theta) = _rows(runs, poles, fresh, np.random.default_rng(rng))
     # a column that is never drawn is fitted to all readings, as if it were
     weights = np.where(kernel.sum(axis=0) > 0.0, kernel, 1.0)
+    if prior is not None:  # Pr(theta_i, column j)
+        share = np.bincount(theta, minlength=len(kernel)) / len(theta)
+        weights = weights * (prior / np.maximum(share, 1e-12))[:, None]
     own_rows = (rows._replace(weight=weights[theta, j]) for j in range(kernel.shape[1]))
     fits = [_fit_column(own, poles, measure, scored=fresh < 1.0) for own in own_rows]
     filters = [fit.filter for fit in fits]
@@ -325,27 +374,100 @@ def fit_least_change(
         t = _student(days)
         level = _over_days(fit.constant, rows.day, weights[theta, j])[0]
         interval = max(0.0, mean - t * spread), mean + t * spread
-        columns.append(Column(target, fit.filter is None, mean, interval, level, days))
+        other = math.nan
+        if lifelike:
+            played = [measure.of(y.T, _played(lifelike[j], z).T) for y, z in scored]
+            other = float(np.average(np.concatenate(played), weights=weights[theta, j]))
+        columns.append(Column(target, fit.filter is None, mean, interval, level, other, days))
         for i in range(len(kernel)):
             cost[i, j], error[i, j], _ = _over_days(fit.change, rows.day, (theta == i).astype(float))
     if not np.isfinite(cost).all():
         raise DesignError("history lacks a value of the family; a least-change output is fitted to readings of each")
-    for part in (cost, error, poles):
+    for part in (cost, error):
         part.flags.writeable = False
-    return LeastChange(tuple(columns), cost, error, poles, float(fresh))
+    return LeastChange(tuple(columns), cost, error)
 
 
-def _rows(runs: Sequence[Run], poles: Array, fresh: float, rng: np.random.Generator) -> tuple[_Rows, Index]:
-    parts = []
+def fit_with_kernel(
+    runs: Sequence[Run],
+    shape: tuple[int, int],
+    measure: Measure,
+    period: float | None,
+    fresh: float,
+    solve: Callable[[LeastChange], tuple[T, Array, float]],
+    lifelike: Sequence[Model] = (),
+    prior: Array | None = None,
+) -> tuple[T, LeastChange]:
+    """Outputs and a randomizer for each other: each in turn is found for the other as it stands.
+
+    `solve` finds a randomizer for the costs of outputs; it returns it, its kernel (m, n) and what is to be least. The
+    best of a few rounds is kept. A column that is not drawn stays as it was.
+    """
+    m, n = shape
+    i, j = np.linspace(0.0, 1.0, m)[:, None] if m > 1 else np.zeros((1, 1)), np.linspace(0.0, 1.0, n)
+    weights = np.exp(-_CONTRAST * np.abs(i - j))
+    weights /= weights.sum(axis=1, keepdims=True)
+    best: tuple[float, T, LeastChange] | None = None
+    for _ in range(_ALTERNATIONS):
+        outputs = fit_least_change(runs, weights, measure, period, fresh, SEED, lifelike, prior)
+        made, kernel, aim = solve(outputs)
+        if best is None or aim < best[0]:
+            best = aim, made, outputs
+        before, weights = weights, np.where(kernel.sum(axis=0) > 1e-9, kernel, weights)
+        if float(np.abs(weights - before).max()) < 0.01:
+            break
+    if best is None:
+        raise DesignError("the least change is not a number; the costs of the outputs must be")
+    return best[1], best[2]
+
+
+def measured_costs(
+    outputs: LeastChange, runs: Sequence[Run], family: Family, pseudo: Sequence[Value], measure: Measure
+) -> Costs:
+    """The costs of outputs as they were measured on training days, with standard errors over days."""
+    method = np.full(outputs.cost.shape, MEASURED, dtype="<U11")
+    mean = float(np.concatenate([run.Y for run in runs]).mean())
+    sizes = outputs.cost.copy(), outputs.error.copy(), method
+    return Costs(*sizes, None, mean, 0.0, None, measure.name, family.values, tuple(pseudo), 0)
+
+
+def check_output(output: str, history: Recording | None) -> Recording | None:
+    """The history that outputs are fitted to; None for lifelike ones, which need none.
+
+    >>> check_output("lifelike", None) is None
+    True
+    """
+    if output not in (LIFELIKE, LEAST_CHANGE):
+        raise DesignError(f"output = {output!r}; it must be {LIFELIKE!r} or {LEAST_CHANGE!r}")
+    if output == LIFELIKE:
+        if history is not None:
+            raise DesignError(f"history is for output = {LEAST_CHANGE!r}; a lifelike output is not fitted to any")
+        return None
+    if history is None:
+        raise DesignError(f"output = {LEAST_CHANGE!r} is fitted to labelled readings; give them as history=")
+    return history
+
+
+def _rows(
+    runs: Sequence[Run], poles: Array, fresh: float, rng: np.random.Generator
+) -> tuple[list[tuple[Array, Array]], tuple[_Rows, Index]]:
+    """Readings with their mixed scores, run by run; and all rows with their labels."""
+    parts, scored = [], []
     for _ in range(_REPLICATES if 0.0 < fresh < 1.0 else 1):
         for run in runs:
             # z' = sqrt(1 - s^2) z + s w
             z = run.z if fresh == 0.0 else math.sqrt(1.0 - fresh**2) * run.z + fresh * rng.standard_normal(run.z.shape)
+            scored.append((run.Y, z))
             parts.append((run.Y, np.hstack([exponential_means(z, poles), z]), run.day, run.theta))
     Y, X, day, theta = (np.concatenate(part) for part in zip(*parts, strict=True))
     if not np.isfinite(X).all():
         raise NumericalError("the scores of the history are not finite; the models do not hold its readings")
-    return _Rows(Y, X, np.ones(len(Y)), day), theta
+    return scored, (_Rows(Y, X, np.ones(len(Y)), day), theta)
+
+
+def _played(model: Model, z: Array) -> Array:
+    """Scores (T, d) coloured by a model."""
+    return np.asarray(colour(z[:, 0] if z.shape[1] == 1 else z, model)).reshape(z.shape)
 
 
 class _Fit(NamedTuple):

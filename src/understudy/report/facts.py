@@ -318,7 +318,7 @@ def moving_facts(design: DrawDesign, sequences: int = _SEQUENCES) -> Moving | No
         one = np.asarray(colour(z, design.family.along(theta))).reshape(count, -1)
         if design.fresh:
             z = math.sqrt(1.0 - design.fresh**2) * z + design.fresh * rng.standard_normal(z.shape)
-        apart = one - np.asarray(colour(z, design.family.along(pseudo))).reshape(count, -1)
+        apart = one - np.asarray(colour(z, design.target_along(pseudo))).reshape(count, -1)
         each[s] = float(np.abs(apart).mean() if measure == "mae" else (apart**2).mean())
     return Moving(float(each.mean()), float(each.std(ddof=1) / math.sqrt(sequences)), count, sequences)
 

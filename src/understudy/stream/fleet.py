@@ -84,7 +84,7 @@ from understudy.stream.randomness import DrawSource, MasterKey
 from understudy.stream.release import ROW, Watch, is_coarse
 from understudy.stream.rollback_guard import RollbackGuard, rollback_error
 from understudy.stream.snapshot import dump, load, versions
-from understudy.transform.gaps import RestartingMap, refill_of
+from understudy.transform.gaps import RestartingMap, refill_between
 from understudy.transform.kalman_pair import RoomPairs, RoomReadings, RoomState
 from understudy.transform.readings import State, Transformation
 from understudy.transform.rooms import ALONE, RoomFilters
@@ -426,7 +426,7 @@ class Fleet:
             *(policy.target(j) for j in range(len(policy.pseudo))),
         ]
         if options.get("gaps") == WITHHOLD:
-            refill_of(models)  # refuses, before anything is drawn
+            refill_between(models[: len(policy.values)], models[len(policy.values) :])  # refuses, before any draw
         if base.causal is not None:
             base.check_changes()
         linear = [gauss_markov(model) for model in models]

@@ -25,7 +25,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -118,6 +118,17 @@ def as_form(given: str | Form | None) -> Form:
     )
 
 
+class Outputs(Protocol):
+    """Outputs of a design's own, in place of readings with the law of another value."""
+
+    @property
+    def targets(self) -> tuple[Model, ...]:
+        """The models to colour with, one for each pseudo value."""
+
+    def to_plain(self) -> dict[str, Any]:
+        """What files and fingerprints hold."""
+
+
 class Terms(NamedTuple):
     """What was asked for when the design was made: None where the default serves."""
 
@@ -126,6 +137,8 @@ class Terms(NamedTuple):
     valid: Any = None
     fresh: float = 0.0
     """The fresh share."""
+    outputs: Outputs | None = None
+    """Outputs that were fitted to training readings."""
 
 
 DEFAULT_TERMS = Terms()

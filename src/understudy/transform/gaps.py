@@ -64,6 +64,19 @@ def refill_of(models: Iterable[Model]) -> int | None:
     return needed.pop() if needed else None
 
 
+def refill_between(sources: Iterable[Model], targets: Iterable[Model]) -> int | None:
+    """The same for two sides; targets with an exact law across gaps, as filters of scores are, need no readings.
+
+    >>> import scipy.stats
+    >>> import understudy as us
+    >>> heavy = us.AutoRegressive([0.5, 0.2], noise=us.Scalar(scipy.stats.t(3.0)))
+    >>> refill_between([heavy], [us.GaussMarkov(0.0, 1.0, 1.0, 1.0)])
+    2
+    """
+    one, other = list(sources), list(targets)
+    return refill_of(one) if refill_of(other) is None else refill_of(one + other)
+
+
 def restarting_map(
     source: Model, target: Model, rng: Randomness = None, limit: float | None = None, fresh: float = 0.0
 ) -> Transformation:
@@ -79,7 +92,7 @@ def restarting_map(
     [nan, 5.0, nan, nan, 2.5]
     """
     made = transformation(source, target, False, rng, limit, fresh)
-    needed = refill_of((source, target))
+    needed = refill_between((source,), (target,))
     if needed is None:
         return made
     if not isinstance(made, Chain) or len(made.maps) != 2:

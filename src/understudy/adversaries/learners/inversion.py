@@ -137,7 +137,7 @@ def recover_readings(
     (True, True)
     """
     estimator = Estimator(design.family, design.beliefs.transitions, design.decision_every, hold=hold)
-    if any(has_atoms(design.family.model(value)) for value in (*design.values, *design.pseudo)):
+    if any(has_atoms(model) for model in (*map(design.family.model, design.values), *design.targets)):
         raise ConfigurationError("readings with atoms are not recovered from their scores; this attack needs densities")
     if isinstance(beam, bool) or not isinstance(beam, (int, np.integer)) or beam < 1:
         raise ConfigurationError(f"beam = {beam!r}; it must be a whole number of paths, 1 or more")
@@ -151,7 +151,7 @@ def recover_readings(
         raise ConfigurationError(
             f"the pseudo path has {len(pseudo)} decisions; {T} readings with {every} a decision have {-(-T // every)}"
         )
-    z = whiten(out, design.family.along([pseudo[k // every] for k in range(T)]))
+    z = whiten(out, design.target_along([pseudo[k // every] for k in range(T)]))
     drawn = _log_likelihoods(design, pseudo)
     branches = [_Branch(0.0, estimator.start(), None)]
     for k in range(T):
