@@ -385,6 +385,39 @@ def fresh_words(fresh: float, path: bool = False, holds: bool = True) -> str:
     )
 
 
+class OutputFacts(NamedTuple):
+    """What was measured of the least-change output of one pseudo value, over so many training days."""
+
+    value: str
+    constant: bool
+    distortion: float
+    interval: tuple[float, float]
+    constant_distortion: float
+    lifelike_distortion: float
+    days: int
+
+    @property
+    def words(self) -> str:
+        """The same in words."""
+        low, high = self.interval
+        lifelike = "" if math.isnan(self.lifelike_distortion) else f", lifelike {self.lifelike_distortion:.4g}"
+        within = f"{low:.4g} to {high:.4g}" if math.isfinite(high) else "no interval"
+        return (
+            f"{self.value}, {'a constant' if self.constant else 'a filter'}: {self.distortion:.4g} ({within} over "
+            f"{with_count(self.days, 'day')}; best constant {self.constant_distortion:.4g}{lifelike})"
+        )
+
+
+def output_words(columns: Sequence[OutputFacts]) -> str:
+    """What a least-change output is, and what it is not."""
+    kinds = "a constant" if all(column.constant for column in columns) else "a filter of the scores"
+    return (
+        f"Least change: {kinds}, fitted to training days and fixed before anything is released. It has no law of "
+        "another value, and nothing is proven about its distortion. Mean change on training days, each by what was "
+        f"fitted to others, with 95 percent intervals over days: {'; '.join(column.words for column in columns)}."
+    )
+
+
 def _topics(fresh: float) -> dict[str, str]:
     """What no bound is about, with a fresh share."""
     topics = dict(NOT_PROTECTED)
@@ -784,6 +817,7 @@ class DesignFacts(NamedTuple):
     constraints: Sequence[str]
     claim: str
     fresh: float = 0.0
+    output: str = ""
 
 
 def design_summary(facts: DesignFacts) -> str:
@@ -797,7 +831,9 @@ def design_summary(facts: DesignFacts) -> str:
     lines = [
         f"Design for {m} private and {n} pseudo values, {demand}",
         f"  distortion   {facts.distortion}{share}",
-        f"  optimum      at least {lower:.8g}, so within {gap:.2g} ({status}){known}",
+        f"  optimum      at least {lower:.8g}, so within {gap:.2g} ({status}){known}"
+        if not facts.output
+        else f"  output       {facts.output}",
         f"  leakage      {facts.leakage:.8g} nats ({facts.leakage / math.log(2.0):.6g} bits)",
     ]
     if facts.residual is not None:
@@ -1210,9 +1246,11 @@ def moving_facts(
     return found if a_day is None else [*found, ("Decisions a day", f"{a_day:g}")]
 
 
-def moving_distortion_fact(distortion: float, measure: str) -> tuple[str, str]:
-    """What the disguise costs, by the costs of values that stay."""
+def moving_distortion_fact(distortion: float, measure: str, measured: bool = False) -> tuple[str, str]:
+    """What the disguise costs, by the costs of values that stay, or as it was measured on training days."""
     name = f" ({measure})" if measure else ""
+    if measured:
+        return "Distortion", f"{number(distortion, 'near')}{name} on average over training days."
     return (
         "Distortion",
         f"{number(distortion, 'near')}{name} on average between values that stay. true_distortion gives that of moving "

@@ -165,3 +165,20 @@ def test_what_does_not_fit_together_is_refused(given, match: str) -> None:
         us.design(FAMILY, leakage=0.1, **given)
     with pytest.raises(DesignError, match=match):
         us.design_causal(FAMILY, STAY, rate=0.0, **given)
+
+
+@pytest.mark.parametrize("kind", ["made", "causal"])
+def test_the_card_says_that_the_output_is_a_filter_and_claims_no_optimum(kind: str, request) -> None:
+    """And no law of another value; a lifelike card has no such line."""
+    design = request.getfixturevalue(kind)
+    card = design.guarantee
+    (words,) = [words for name, words in card.card.facts if name == "Output"]
+    assert "filter of the scores" in words
+    assert f"{design.outputs.columns[0].distortion:.4g}" in words
+    plain = card.to_dict()["output"]
+    assert plain["kind"] == LEAST_CHANGE
+    assert len(plain["columns"]) == (2 if kind == "made" else 1)  # at zero budget one value is drawn
+    shown = f"{card.text()} {card.html()} {design!r} {design}"
+    assert "exactly the law" not in shown
+    assert "optimal" not in shown
+    assert "output" not in us.design(FAMILY, leakage=0.2, distortion="mae").guarantee.to_dict()

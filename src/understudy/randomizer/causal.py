@@ -64,6 +64,7 @@ from understudy.randomizer.design import (
     stored_terms,
 )
 from understudy.randomizer.least_change import (
+    LEAST_CHANGE,
     LIFELIKE,
     LeastChange,
     Recording,
@@ -243,6 +244,7 @@ class CausalDesign(AnyDesign, Frozen):
         m, n = self.beliefs.cost.shape
         rate, distortion = _with_error(self.rate, self.rate_error), _with_error(self.distortion, self.distortion_error)
         noted = f", fresh={self.fresh:g}" if self.fresh else ""
+        noted += f", {LEAST_CHANGE}" if self.terms.outputs is not None else ""
         noted += ", NO GUARANTEE, audit only" if self.estimated else ""
         return f"CausalDesign({m} x {n}, rate={rate}, distortion={distortion}, slope={self.slope:.6g}{noted})"
 
@@ -280,6 +282,11 @@ class CausalDesign(AnyDesign, Frozen):
     def kernel(self, belief: Sequence[float]) -> Array:
         """The kernel at a belief, (m, n), in whole numbers of 2^-53."""
         return self.beliefs.kernel(self._check_belief(belief))
+
+    def _is_drawn(self, column: int) -> bool:
+        # without a price of distortion decisions do not depend on the belief beyond its expected cost
+        at_first = self.beliefs.kernel(self.prior.tolist())[:, column]
+        return bool(self.slope > 0.0 or (at_first > 0.0).any())
 
     def start(self, tick: int = 0) -> BeliefState:
         """The state before the first decision, at a number of the clock where transitions follow the time of day."""

@@ -63,7 +63,14 @@ from understudy.distortion.costs import Costs
 from understudy.errors import DesignError, NumericalError, StateError
 from understudy.randomizer import measures
 from understudy.randomizer.design import BITS
-from understudy.randomizer.guarantee import PrivacyCard, fresh_to_dict, json_number, measure_to_dict, named_values
+from understudy.randomizer.guarantee import (
+    PrivacyCard,
+    fresh_to_dict,
+    json_number,
+    measure_to_dict,
+    named_values,
+    output_to_dict,
+)
 from understudy.randomizer.solver import as_cost, as_prior, at_slope, kernels, minimise, view
 from understudy.text import Card, Measure, MovingSetting, Scope, number, percent
 
@@ -813,6 +820,8 @@ class CausalCard(PrivacyCard):
     settled: bool
     fresh: float = 0.0
     """The fresh share."""
+    output: tuple[text.OutputFacts, ...] = ()
+    """Least-change outputs, by pseudo value; none where outputs are lifelike."""
 
     @property
     def holds(self) -> bool:
@@ -882,9 +891,11 @@ class CausalCard(PrivacyCard):
         heading, caption = self._setting.headings
         facts = text.moving_facts(self.values, self.prior, self.draws, self.decision_every, self.decisions_per_day)
         if math.isfinite(self.distortion):
-            facts.append(text.moving_distortion_fact(self.distortion, self.measure))
+            facts.append(text.moving_distortion_fact(self.distortion, self.measure, measured=bool(self.output)))
         if self.fresh:
             facts.append(("Fresh share", text.fresh_words(self.fresh, path=True, holds=self.holds)))
+        if self.output:
+            facts.append(("Output", text.output_words(self.output)))
         return Card(
             title="Privacy card of a moving parameter",
             claim=self.headline,
@@ -926,6 +937,7 @@ class CausalCard(PrivacyCard):
             "decisions_per_day": self.decisions_per_day,
             "wrong_path": self.wrong_path,
             **fresh_to_dict(self.fresh),
+            **output_to_dict(self.output),
             "leakage": {
                 "nats_per_decision": self.rate,
                 "bits_per_decision": self.bits,
@@ -979,6 +991,11 @@ class MovingDesign(Protocol):
     @property
     def fresh(self) -> float:
         """The fresh share."""
+        ...
+
+    @property
+    def output_facts(self) -> tuple[text.OutputFacts, ...]:
+        """What was measured of least-change outputs."""
         ...
 
     @property
@@ -1053,6 +1070,7 @@ def causal_card(
         decisions=plan.decisions,
         settled=plan.settled,
         fresh=design.fresh,
+        output=design.output_facts,
     )
 
 

@@ -322,6 +322,22 @@ class AnyDesign:
         found = self.terms.outputs
         return found if isinstance(found, LeastChange) else None
 
+    @property
+    def output_facts(self) -> tuple[text.OutputFacts, ...]:
+        """What was measured of least-change outputs that are ever drawn, for cards; empty for lifelike ones."""
+        columns = () if self.outputs is None else self.outputs.columns
+        return tuple(
+            text.OutputFacts(
+                text.label(self.pseudo[j]), *(getattr(column, name) for name in text.OutputFacts._fields[1:])
+            )
+            for j, column in enumerate(columns)
+            if self._is_drawn(j)
+        )
+
+    def _is_drawn(self, column: int) -> bool:
+        """Whether a pseudo value can be drawn at all."""
+        raise NotImplementedError  # each subclass has its own
+
     def _models(self, values: Iterable[Value]) -> list[Model]:
         if self.family is None:
             raise DesignError("the design has no models (us.solve makes none); a stream needs one from us.design")
@@ -459,7 +475,8 @@ class Design(AnyDesign):
         distortion = text.with_error(self.distortion, self.distortion_error)
         more = "" if self.charge is None else f"residual={text.number(self.residual, 'up')}, "
         more += f"fresh={self.fresh:g}, " if self.fresh else ""
-        return f"Design({m} x {n}, distortion={distortion}, leakage={self.leakage:.6g}, {more}{self.status})"
+        status = self.status if self.terms.outputs is None else LEAST_CHANGE  # no optimum is proven of such outputs
+        return f"Design({m} x {n}, distortion={distortion}, leakage={self.leakage:.6g}, {more}{status})"
 
     def __str__(self) -> str:
         name, value = self.demand
@@ -476,6 +493,7 @@ class Design(AnyDesign):
                 [one.words for one in self.constraints],
                 self.guarantee.headline,
                 self.fresh,
+                "" if self.outputs is None else text.output_words(self.output_facts),
             )
         )
 
@@ -524,7 +542,7 @@ class Design(AnyDesign):
                 constraints=[one.words for one in self.constraints],
                 release=None if self.family is None else self._release_summary,
             )
-            self._cache["guarantee"] = replace(found, fresh=self.fresh)
+            self._cache["guarantee"] = replace(found, fresh=self.fresh, output=self.output_facts)
         card: Guarantee = self._cache["guarantee"]
         return card
 
@@ -570,6 +588,9 @@ class Design(AnyDesign):
     def row(self, value: Value) -> int:
         """Where a value of the private parameter stands."""
         return self.randomizer.row(value)
+
+    def _is_drawn(self, column: int) -> bool:
+        return bool((self.randomizer.kernel[:, column] > 0.0).any())
 
     def draw(self, row: int, rng: np.random.Generator | None = None) -> int:
         """Which pseudo value plays the private one of this row, by position."""

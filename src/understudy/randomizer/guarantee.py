@@ -187,6 +187,8 @@ class Guarantee(PrivacyCard):
     about_release: Callable[[], ReleaseSummary] | None = None
     fresh: float = 0.0
     """The fresh share."""
+    output: tuple[text.OutputFacts, ...] = ()
+    """Least-change outputs, by pseudo value; none where outputs are lifelike."""
 
     @classmethod
     def of(
@@ -341,6 +343,8 @@ class Guarantee(PrivacyCard):
             found.append(text.residual_fact(charge.total, charge.horizon, charge.how))
         if self.fresh:
             found.append(("Fresh share", text.fresh_words(self.fresh, holds=self.holds)))
+        if self.output:
+            found.append(("Output", text.output_words(self.output)))
         return found if release is None else found + release.facts
 
     @property
@@ -381,6 +385,7 @@ class Guarantee(PrivacyCard):
             "within_budget": self.within_budget,
             **({"residual": residual} if residual else {}),
             **fresh_to_dict(self.fresh),
+            **output_to_dict(self.output),
             **({"constraints": list(self.constraints)} if self.constraints else {}),
             **({} if self.release is None else {"release": self.release._asdict()}),
             "leakage": {"nats": self.mutual_information, "bits": self.bits, "share": json_number(self.share)},
@@ -459,6 +464,18 @@ def named_values(values: Iterable[Value] | None, m: int) -> tuple[str | int | fl
 def fresh_to_dict(fresh: float) -> Plain:
     """The fresh share of a card as plain data, with what it multiplies the divergence of wrong models by."""
     return {"fresh": {"share": fresh, "factor": (1.0 - fresh) * (1.0 + fresh)}} if fresh else {}
+
+
+def output_to_dict(output: Iterable[text.OutputFacts]) -> Plain:
+    """The least-change outputs of a card as plain data."""
+    found = [{name: _json(part) for name, part in column._asdict().items()} for column in output]
+    return {"output": {"kind": "least-change", "columns": found}} if found else {}
+
+
+def _json(part: object) -> object:
+    if isinstance(part, tuple):
+        return [_json(each) for each in part]
+    return json_number(part) if isinstance(part, float) else part
 
 
 def measure_to_dict(measure: Measure) -> Plain:

@@ -75,6 +75,7 @@ def facts(design: AnyDesign) -> Plain:
         "distortion": _distortion(design),
         "fresh": design.fresh,
         "status": None if isinstance(design, CausalDesign) else design.status,
+        "output": design.output,
         "constraints": [] if isinstance(design, CausalDesign) else _constraints(design),
         "model": (known.get("model") or {}).get("name"),
         "gate": _gate(known),
@@ -305,7 +306,7 @@ def moving_facts(design: DrawDesign, sequences: int = _SEQUENCES) -> Moving | No
     known = about(design)
     matrix = (known.get("chain") or {}).get("transition")
     measure = None if design.costs is None else design.costs.distortion
-    if matrix is None or design.family is None or measure not in ("mae", "mse"):
+    if matrix is None or design.family is None or design.outputs is not None or measure not in ("mae", "mse"):
         return None
     T = as_transitions(matrix, len(design.values))[0]
     period = known.get("period")

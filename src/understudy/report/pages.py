@@ -239,6 +239,8 @@ def _randomizer(design: DrawDesign) -> str:
         gap = "none" if design.gap == 0.0 else f"{design.gap:.2g}"
         facts = {"lower": design.lower_bound, "distortion": design.distortion, "status": design.status}
         proof = page_text("optimum_proof", gap=gap, **facts)
+    if design.outputs is not None:
+        proof = text.output_words(design.output_facts)
     rows, columns = [label(v) for v in design.values], [label(v) for v in design.pseudo]
     stays = [float(kernel[i, columns.index(name)]) for i, name in enumerate(rows) if name in columns]
     words = page_text("kernel")
