@@ -18,7 +18,8 @@ with T where it does not (A = 1). Sizes of x and e are those of the models thems
 standard deviations for every mean, which fails with a probability of 1e-57 that the bound on the leakage includes.
 The error of a stored gain is measured: the same recursion runs once more in 50 decimal digits. With a fresh share s the
 source's scores are outputs of white noise's model, mixed to sqrt(1 - s^2) z + s w in three operations, and whitened
-once more under that model: their error shrinks by the root, and the roundings of these steps are added.
+once more under that model: their error shrinks by the root, and the roundings of these steps are added. The bound holds
+given w, whatever its own digits are; the law of the output is then narrower by the root, and its log density steeper.
 
 **Gaps.** After a missing reading the gains are computed on the way, and no table of them exists to be measured:
 nothing is proved there. The bound is for readings without gaps, and says so wherever it is shown.
@@ -652,7 +653,7 @@ def roundoff(
     """
     pairs = list(pairs)
     targets = {id(target): target for _, target in pairs}.values()
-    slope = np.max([log_slope(target, horizon) for target in targets], axis=0)
+    slope = np.max([log_slope(target, horizon) for target in targets], axis=0) / math.sqrt(1.0 - fresh * fresh)
     known: dict[int, Array] = {}
 
     def error(T: int) -> Array:
