@@ -53,6 +53,24 @@ def test_a_fresh_share(files, tmp_path, understudy, per):
     refused(understudy("design", files / "family.json", *options[:-1], "1.5"), "--fresh 1.5")
 
 
+@pytest.mark.parametrize("per", ["run", "day"])
+def test_an_output_of_least_change(files, tmp_path, understudy, per):
+    """Fitted to a file of labelled readings, stored, said on the card, and used to disguise a file."""
+    options = ("--per", per, "--leakage", "0.1bit", "--output", "least-change", "--history", files / "history.csv")
+    told = understudy("design", files / "family.json", *options, "-o", tmp_path / "d.json")
+    assert told.status == 0, told.err
+    assert us.load_design(tmp_path / "d.json").output == "least-change"
+    assert "Least change" in " ".join(told.out.split())
+    assert json.loads(understudy("design", files / "family.json", *options, "--json").out)["output"] == "least-change"
+    out = tmp_path / "out.csv"
+    given = ("--private", "occupancy", "--ledger", tmp_path / "ledger", "-o", out)
+    applied = understudy("apply", tmp_path / "d.json", files / "today.csv", *given)
+    assert applied.status == 0, applied.err
+    assert len(out.read_text().splitlines()) == len((files / "today.csv").read_text().splitlines())
+    refused(understudy("design", files / "family.json", *options[:-2]), "--history")
+    refused(understudy("design", files / "family.json", *options[:-3], "pretty"), "--output 'pretty'")
+
+
 def test_a_leakage_per_day_is_shared_among_its_decisions(files, tmp_path, understudy):
     """A bit a day, 96 decisions: the rate is a 96th of it, and the transitions are those of 15 readings."""
     told = understudy("design", files / "family.json", "--per", "day", "--leakage", "1bit", "-o", tmp_path / "d.json")

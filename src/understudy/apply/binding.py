@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
+import numpy as np
+
 from understudy._types import Period
 from understudy.errors import ConfigurationError, DesignError
 from understudy.identify.grid import Cells
@@ -195,10 +197,13 @@ def forms_of(design: FileDesign, decimals: int | None = None) -> tuple[NumberFor
 
 def _grid_decimals(design: FileDesign, channel: int) -> int:
     """Decimals of a grid that the models live on."""
-    family = family_of(design)
-    grids = [getattr(family.model(value), "grid", None) for value in design.pseudo]
     found = 0
-    for grid in grids:
+    for model in design.targets:
+        grid = getattr(model, "grid", None)
+        if grid is None and design.outputs is not None:  # a constant
+            level = np.ravel(model.predict(model.start()).value(np.zeros(model.dim)))[channel]
+            found = max(found, _decimals(float(level)))
+            continue
         if grid is None:
             raise ConfigurationError(
                 "decimals is missing: the models have atoms and no grid, so that the design does not know how many "

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from html import escape
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import typer
@@ -61,6 +61,9 @@ from understudy.serialize import read_plain
 from understudy.tables.table import read_table
 from understudy.tables.times import seconds
 from understudy.text import label
+
+if TYPE_CHECKING:
+    from understudy.identify.history import History
 
 AnyDesignT = TypeVar("AnyDesignT", us.Design, us.CausalDesign)
 
@@ -153,8 +156,8 @@ _DECISION = 900.0  # seconds between decisions, unless told
 _SHORTEST, _LONGEST, _UNKNOWN = 96, 1440, 480
 
 
-def release_arguments(typed: ReleaseOptions) -> dict[str, Any]:
-    """How readings leave and come in, as arguments of a design.
+def release_arguments(typed: ReleaseOptions, family: us.Family | None = None) -> dict[str, Any]:
+    """How readings leave and come in, as arguments of a design; a history is read as that of the family.
 
     >>> release_arguments(ReleaseOptions("1/4096", None, "0,2000"))
     {'resolution': 0.000244140625, 'valid': (0, 2000)}
@@ -172,7 +175,24 @@ def release_arguments(typed: ReleaseOptions) -> dict[str, Any]:
         found["valid"] = tuple(ends)
     if typed.fresh is not None:
         found["fresh"] = typed.fresh
+    if typed.output is not None:
+        found["output"] = typed.output
+    if typed.history is not None and family is not None:
+        found["history"] = _history(typed.history, family)
     return found
+
+
+def _history(path: Path, family: us.Family) -> History:
+    """The labelled readings of a file, as those that the family was fitted to."""
+    from understudy.identify.fit import read_again
+    from understudy.identify.public_inputs import clock_names
+
+    about = family.about or {}
+    public = (about.get("public") or {}).get("columns") or ()
+    segment = about.get("segment") or ()
+    named = [*(about.get("readings") or ()), about.get("private"), about.get("time")]
+    named += [*([segment] if isinstance(segment, str) else segment), *(set(public) - set(clock_names()))]
+    return read_again(read_table(path, [name for name in dict.fromkeys(named) if name]), family)
 
 
 def _step(text: str) -> float:
@@ -283,7 +303,8 @@ def _one_draw(
     def make(horizon: int | None) -> us.Design:
         with progress("distortion of each pair") as told:
             how: dict[str, Any] = {"horizon": horizon, "distortion": wanted.distortion, "progress": told}
-            return us.design(family, pseudo, **given, constraints=also, **how, **release_arguments(wanted.release))
+            how |= release_arguments(wanted.release, family)
+            return us.design(family, pseudo, **given, constraints=also, **how)
 
     made = _with_horizon(make, family, wanted.horizon, notes)
     if approximate(family) and wanted.horizon is None:
@@ -355,7 +376,7 @@ def _causal(
                 horizon=horizon,
                 distortion=wanted.distortion,
                 progress=told,
-                **release_arguments(wanted.release),
+                **release_arguments(wanted.release, family),
             )
 
     return _with_horizon(make, family, wanted.horizon, notes)

@@ -362,8 +362,6 @@ def with_estimation(design: us.CausalDesign) -> us.CausalDesign:
 
 # The files of an audit: readings and labels on one period, and a release laid beside them row by row ------------------
 
-_UNSAID = {"resampling": None, "public": None, "bins": None, "grid": None, "period": None}
-
 
 class Rows(NamedTuple):
     """A file as `us.audit` takes it, and what was done to it. Secret."""
@@ -439,7 +437,7 @@ def _history(design: AnyDesign, table: Table, names: Columns, as_it_is: bool = F
     if family is None:
         raise ConfigurationError("the design has no models (us.solve makes none); an audit needs one from us.design")
     known = {
-        **_UNSAID, **about(design), "readings": list(names.readings), "private": names.private, "time": names.time,
+        **about(design), "readings": list(names.readings), "private": names.private, "time": names.time,
         "segment": names.segment,
     }  # fmt: skip
     if as_it_is:

@@ -186,6 +186,12 @@ class ReleaseOptions:
     fresh: Annotated[float | None, option("SHARE", "Mix scores with fresh chance, 0 to 1: wrong models leak less.")] = (
         None
     )
+    output: Annotated[
+        str | None, option("KIND", "lifelike, or least-change: filters of the scores, fitted to --history.", "--output")
+    ] = None
+    history: Annotated[
+        Path | None, option("FILE", "Labelled readings that a least-change output is fitted to.", "--history")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,7 +383,7 @@ def budget(leakage: str | None) -> str | float | None:
 _NAMES = (
     "leakage|rate|error_at_least|distortion_at_most|distortion|pseudo|horizon|decision_every|reading|private|time|segment|"
     "period|bins|public|actuators|grid|model|keep|epoch|format|delimiter|on_error|name|ledger|prior|values|resolution|"
-    "readings|valid|decimals|fresh"
+    "readings|valid|decimals|fresh|output|history"
 )
 _NAMED = re.compile(rf"(?<![\w.'\"-])({_NAMES}) ?= ?(?=\S)")
 _LEFT = re.compile(r"(?<![\w.'\"-])(format)= says|(accept_misfit)=True")

@@ -429,7 +429,7 @@ def read_again(frame: Frame | Table, family: Family) -> History:
     """
     columns = columns_of(family)
     table = frame if isinstance(frame, Table) else Table(frame)
-    resampling = (family.about or {})["resampling"] or {}
+    resampling = (family.about or {}).get("resampling") or {}
     history = intake(table, columns, last=resampling.get("how") == "last", values=family.values)
     return align(history, family)
 
@@ -439,23 +439,25 @@ def columns_of(family: Family) -> Columns:
     about = family.about
     if about is None or "readings" not in about:
         raise ConfigurationError("the family does not say which columns it was made of; only one from us.fit does")
-    public = () if about["public"] is None else tuple(about["public"]["columns"])
+    public, bins = about.get("public"), about.get("bins")
     return Columns(
         reading=about["readings"],
         private=about["private"],
-        time=about["time"],
-        segment=about["segment"],
-        period=about["period"],
-        bins=None if about["bins"] is None else Bins.from_plain(about["bins"]),
-        public=tuple(dict.fromkeys(CLOCK if name in clock_names() else name for name in public)),
+        time=about.get("time"),
+        segment=about.get("segment"),
+        period=about.get("period"),
+        bins=None if bins is None else Bins.from_plain(bins),
+        public=tuple(
+            dict.fromkeys(CLOCK if name in clock_names() else name for name in (public or {"columns": ()})["columns"])
+        ),
     )
 
 
 def align(history: History, family: Family) -> History:
     """A history as the models of a fitted family take it: on their grid, the public offset taken off."""
     about = family.about or {}
-    if about["grid"] is not None:
+    if about.get("grid") is not None:
         notes = text.Notes()
         cells = tuple(None if cell is None else Cells(**cell) for cell in about["grid"])
         history = snap_to_grid(history, cells, notes).add_notes(notes)
-    return history if about["public"] is None else without_offset(history, Offset.from_plain(about["public"]))
+    return history if about.get("public") is None else without_offset(history, Offset.from_plain(about["public"]))

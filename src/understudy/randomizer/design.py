@@ -826,7 +826,7 @@ def design(
     was fitted to `history` for the least mean change, or a constant where no filter is better
     (`understudy.randomizer.least_change`). Its leakage is bounded in the same way. Its distortion is a mean over
     training days, measured and not proven; `horizon` and `accuracy` play no part in it. `history` is a
-    `History` of labelled readings of the family, as `us.read_again` makes it.
+    `History` of labelled readings of the family, as `us.Identifier.read` gives it.
 
     >>> import understudy as us
     >>> def room(occupants):

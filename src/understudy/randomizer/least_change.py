@@ -369,7 +369,7 @@ def fit_least_change(
         filters = [each or _level(fit.level, poles, least) for each, fit in zip(filters, fits, strict=True)]
     columns, cost, error = [], np.empty(kernel.shape), np.empty(kernel.shape)
     for j, (fit, made) in enumerate(zip(fits, filters, strict=True)):
-        target: Model = constant(fit.level.tolist()) if made is None else made.model()
+        target: Model = constant(_short(fit.level, _spread(rows.Y))) if made is None else made.model()
         mean, spread, days = _over_days(fit.change, rows.day, weights[theta, j])
         t = _student(days)
         level = _over_days(fit.constant, rows.day, weights[theta, j])[0]
@@ -444,7 +444,7 @@ def check_output(output: str, history: Recording | None) -> Recording | None:
             raise DesignError(f"history is for output = {LEAST_CHANGE!r}; a lifelike output is not fitted to any")
         return None
     if history is None:
-        raise DesignError(f"output = {LEAST_CHANGE!r} is fitted to labelled readings; give them as history=")
+        raise DesignError(f"output = {LEAST_CHANGE!r} is fitted to labelled readings, and history = None; give some")
     return history
 
 
@@ -577,6 +577,12 @@ def _level(level: Array, poles: Array, least: Array) -> Filter:
 
 def _outputs(made: Filter, X: Array) -> Array:
     return np.asarray(made.c + X @ np.hstack([made.C, made.L]).T)
+
+
+def _short(level: Array, spread: Array) -> list[float]:
+    """Levels to a thousandth of the spread, with as few decimals as that takes: a constant is shown in full."""
+    places = [max(0, math.ceil(3.0 - math.log10(each))) for each in spread.tolist()]
+    return [round(value, k) for value, k in zip(level.tolist(), places, strict=True)]
 
 
 def _levels(rows: _Rows, power: int) -> Array:

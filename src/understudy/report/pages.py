@@ -151,10 +151,12 @@ def sentences(design: DrawDesign) -> tuple[str, ...]:
     """What is hidden, how, how much leaks and what it costs, a sentence or two each."""
     known = about(design)
     private, readings = label(known.get("private") or "the private parameter"), readings_of(known) or ["the readings"]
-    hidden = page_text("hides", private=private, readings=join_names(readings))
+    how = "hides" if design.outputs is None else "hides_by_filter"
+    hidden = page_text(how, private=private, readings=join_names(readings))
     moves = isinstance(design, CausalDesign)
     share = f"Fresh share {text.fresh_words(design.fresh, moves, card_of(design).holds)}"
-    return hidden, _leakage(design), price(design).words, *([share] if design.fresh else ())
+    found = [hidden, _leakage(design), price(design).words, *([share] if design.fresh else ())]
+    return *found, *([text.output_words(design.output_facts)] if design.outputs is not None else ())
 
 
 def _leakage(design: DrawDesign) -> str:
