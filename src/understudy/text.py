@@ -1264,17 +1264,18 @@ UNTESTED = (
     "Whether the models fit the sensor was not tested. Every bound is for readings that have the law of the models; "
     "where they have not, more leaks."
 )
-MISFIT = (
-    "The models do not fit the held-out data. Every bound is for readings that have the law of the models, and these "
-    "have not."
-)
+MISFIT = "The scores of held-out readings depend on the private value. Every bound is for scores that do not."
 NOTHING_HIDDEN = (
     "This design hides nothing: the best guess of the private value need never be wrong. Ask for less leakage, or for "
     "wrong guesses."
 )
-WARNING_TITLES = {False: "Warning: the models do not fit", None: "Warning: not all models were tested"}
+WARNING_TITLES = {False: "Warning: the models did not pass their gate", None: "Warning: not all models were tested"}
 """The head of the warnings, by whether the models fit; None where that was not tested."""
-_FITS = {True: "tested, and they fit", False: "tested, and they do NOT fit", None: "not tested"}
+_FITS = {
+    True: "tested, and no leak was found",
+    False: "tested, and did NOT pass",
+    None: "not tested",
+}
 _MEASURES = {"mae": "mean absolute error", "mse": "mean squared error"}
 
 
@@ -1288,25 +1289,85 @@ def untested_values(values: Iterable[Hashable]) -> str:
     return f"Value{'s' * (len(names) > 1)} {', '.join(names)}: not tested, too few held-out readings."
 
 
-def gate_untested(values: Iterable[Hashable], fewest: int) -> str:
-    """What a design must carry whose gate could not test some values."""
+def gate_window(window: int, unit: str = "day") -> str:
+    """What a classifier looked at.
+
+    >>> gate_window(1), gate_window(60), gate_window(0)
+    ('single scores', 'windows of 60 scores', 'whole days')
+    """
+    return "single scores" if window == 1 else f"windows of {window} scores" if window else f"whole {unit}s"
+
+
+def gate_verdict(outcome: str, windows: Sequence[Mapping[str, Any]], untested: Sequence[Hashable], fewest: int) -> str:
+    """The verdict of a gate, from its outcome and the figures of each window, with the leak that would have been seen.
+
+    >>> one = {"window": 15, "accuracy": 0.71, "control": 0.5, "excess": 0.21, "low": 0.1, "high": 0.32, "p": 1e-6}
+    >>> one |= {"nats": 0.12, "seen": 0.14}
+    >>> gate_verdict("leak", [one], (), 50).split(":")[0]
+    'The scores of readings that the models have not seen reveal the private value'
+    >>> gate_verdict("passed", [one], (), 50).split(":")[0]
+    'No leak was found in the scores'
+    """
+    few = f" {untested_values(untested)} Each has fewer than {fewest}." if untested else ""
+    if outcome == "leak":
+        worst = min(windows, key=lambda each: (each["p"], -each["excess"]))
+        return (
+            "The scores of readings that the models have not seen reveal the private value: "
+            f"{gate_window(worst['window'])} guess it with balanced accuracy {worst['accuracy']:.2f}, where fresh "
+            f"scores reach {worst['control']:.2f} "
+            f"(leak {worst['excess']:.2f}, interval {worst['low']:.2f} to {worst['high']:.2f}; {worst['nats']:.2g} "
+            f"nats a reading). The guarantee assumes scores that do not depend on it, and does not hold as stated.{few}"
+        )
+    sizes = join_names(
+        [
+            f"{each['seen']:.2f} from {gate_window(each['window'])}"
+            for each in windows
+            if each["seen"] < 1.0 - each["control"]
+        ]
+    )
+    if outcome == "passed":
+        return (
+            "No leak was found in the scores: a leak, in balanced accuracy above chance, would have been found nine "
+            f"times out of ten from these sizes on: {sizes}. Smaller ones are not excluded."
+        )
+    seen = f" A leak would have been found from these sizes on: {sizes}." if sizes else ""
     return (
-        f"{untested_values(values)} Each has fewer than {fewest}. Whether the model fits them is not known, and the "
-        "guarantee assumes that it does: hold out more, or merge values."
+        "Whether the scores reveal the private value was not tested: there are too few readings, days or changes of "
+        f"the value to tell.{few}{seen} The guarantee assumes that they do not: record more days, or merge values."
     )
 
 
-def gate_failed(failed: int, tests: int, guessed: tuple[float, float] | None) -> str:
-    """What a design must carry whose models failed their gate; `guessed` is an accuracy and that of chance."""
-    leak = ""
-    if guessed is not None:
-        leak = (
-            f" The scores alone reveal the private value with balanced accuracy {guessed[0]:.2f}, where "
-            f"{guessed[1]:.2f} is chance."
+GATE_HEAD = ("from", "accuracy", "fresh scores", "leak", "interval", "nats a reading", "interval", "seen from")
+"""The head of the table of a gate."""
+
+
+def gate_rows(gate: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """A row for each window of a stored gate; none for one of an earlier version."""
+    attack = gate.get("attack") or {}
+    return [
+        (
+            gate_window(w["window"], attack.get("unit", "day")),
+            f"{w['accuracy']:.3f}",
+            f"{w['control']:.3f}",
+            f"{w['excess']:+.3f}",
+            f"{w['low']:+.2f} to {w['high']:+.2f}",
+            f"{w['nats']:+.3f}",
+            f"{w['nats_low']:+.2f} to {w['nats_high']:+.2f}",
+            f"{w['seen']:.2f}" if w["seen"] < 1.0 - w["control"] else "none",
         )
+        for w in attack.get("windows") or ()
+    ]
+
+
+def gate_method(gate: Mapping[str, Any]) -> str:
+    """How the table of a gate came about."""
+    attack = gate["attack"]
     return (
-        f"The model does not fit: {failed} of {tests} tests on held-out readings failed. The guarantee assumes a right "
-        f"model, and does not hold as stated.{leak}"
+        f"The classifier ({attack['learner']}) judged each {attack['unit']} after training on others "
+        f"({with_count(attack['units'], attack['unit'])}); fresh scores are standard normals with the same labels. "
+        "Accuracies are balanced, nats are gained over the prior of the labels, above fresh scores. The intervals hold "
+        "together. A leak of the size in the last column would have been found nine times out of ten; none means that "
+        "none could have been."
     )
 
 
@@ -1369,7 +1430,7 @@ class Price(NamedTuple):
 
 
 def models_fact(fits: bool | None) -> tuple[str, str]:
-    """Whether the models were tested, and fit."""
+    """Whether the models were tested, and what was found."""
     return "The models were", _FITS[fits]
 
 
@@ -1824,7 +1885,6 @@ _FIT_NOTES = {
     "scores: memory of the spread": "{who}: the sizes of the scores have autocorrelation {x:.3g} at lag {lag}; 0 is "
     "right.",
     "scores: channels": "{one} and {other}: their scores have the correlation {x:.3g}; 0 is right.",
-    "scores: theta": "{private} is guessed from {rows} with balanced accuracy {x:.3f}; {chance:.3f} is chance.",
     # public inputs, candidates and the choice among them
     "public input": "the public input {name!r} moves the readings {sure} ({errors:.1f} standard errors)",
     "no law across gaps": "{name} has no exact law across a missing reading: a stream stops there, or withholds the "
@@ -1908,16 +1968,16 @@ def chain_notes(
     ]
 
 
-def free_noise_offered(name: str, failed: tuple[int, int], other: str, passes: bool, fails: int) -> str:
-    """That a class without an assumed shape of the noise was tried, since some tests (of so many) of the first fail.
+def free_noise_offered(name: str, other: str, passes: bool) -> str:
+    """That a class without an assumed shape of the noise was tried, since the scores of the first leak.
 
-    >>> free_noise_offered("grey-box", (2, 13), "AR(1), free noise by class", True, 0)
-    '2 of 13 tests of grey-box fail on held-out time; AR(1), free noise by class passes all, and was taken instead'
+    >>> free_noise_offered("grey-box", "AR(1), free noise by class", True)
+    'the scores of grey-box reveal the private value; AR(1), free noise by class passes the gate, and was taken instead'
     """
-    first = f"{failed[0]} of {failed[1]} tests of {name} fail on held-out time"
+    first = f"the scores of {name} reveal the private value"
     if passes:
-        return f"{first}; {other} passes all, and was taken instead"
-    return f"{first}; {other} was tried instead, and {fails} of its tests fail too"
+        return f"{first}; {other} passes the gate, and was taken instead"
+    return f"{first}; {other} was tried instead, and does not pass either"
 
 
 def grid_words(facts: Mapping[str, Any], fewest: int) -> str:

@@ -69,7 +69,7 @@ def candidate(room: Room, minutes: int, model: str) -> dict[str, Any]:
         "all": accuracies,
         "percent": np.round(100.0 * size / np.abs(history.stack().mean(axis=0)), 2).tolist(),
         "gate": [len(gate.failed), len(gate.verdicts)],
-        "told": max((told.accuracy for told in gate.told), default=None),
+        "told": max((each.accuracy for each in gate.attack.windows), default=None),
         "score": next((r.score for r in made.table_.rows if r.name == family.about["model"]["name"]), None),
         "seconds": round(time.perf_counter() - start, 1),
     }

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from studies.real_data import attacking, disguising, extras, rooms
-from studies.real_data.premise import premise
+from studies.real_data.premise import premise, score_attack
 from studies.real_data.rooms import Room
 from understudy._types import Array
 from understudy.adversaries.knowledge import Knowledge as Knowledge
@@ -101,7 +101,8 @@ def described(room: Room, made: Any, histories: Mapping[str, History]) -> dict[s
             "passed": gate.passed,
             "failed": len(gate.failed),
             "tests": len(gate.verdicts),
-            "told": [{k: round(float(x), 4) for k, x in told._asdict().items()} for told in gate.told],
+            "outcome": gate.outcome,
+            "told": score_attack(gate),
         },
         "recordings": {
             name: {

@@ -3,7 +3,7 @@
 Under a right model scores are independent standard normals, whatever theta is. Then zero budget hides everything. What
 the scores still know of theta is what no randomizer can hide. Three figures tell how far a recording is from that:
 
-* the gate: tests of the scores by value, and how well a classifier tells theta from them;
+* the gate: how well a classifier tells theta from the scores, and diagnostics of the scores by value;
 * the shortfall: how much less log-density the readings have than readings of the model itself would, nats a reading;
 * the excess: how much better a small model of the scores (by value: level, spread, memory), fitted on other
   stretches of time, predicts them than the standard normal law does: a lower bound on KL(truth || model) a reading,
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from understudy._types import Array
-from understudy.identify.gate import gate
+from understudy.identify.gate import Gate, gate
 from understudy.identify.history import History
 from understudy.models.family import Family
 
@@ -48,13 +48,22 @@ def premise(family: Family, history: History, z: list[Array], simulated: list[Ar
             "tests": len(verdict.verdicts),
             "scores": verdict.scores,
             "untested": [str(value) for value in verdict.untested],
-            "told": [{k: round(float(x), 4) for k, x in told._asdict().items()} for told in verdict.told],
+            "outcome": verdict.outcome,
+            "told": score_attack(verdict),
             "by_value": by_value,
         },
         "shortfall": round(float(np.nanmean(own) - finite.mean()), 4),
         "excess": round(excess(z, [s.theta for s in history.segments], len(family.values)), 4),
         "readings": int(history.counts.sum()),
     }
+
+
+def score_attack(verdict: Gate) -> list[dict[str, float]]:
+    """What the gate's classifier told from the scores, window by window; chance is what it told from fresh ones."""
+    return [
+        {"chance" if k == "control" else k: round(float(x), 4) for k, x in each._asdict().items()}
+        for each in verdict.attack.windows
+    ]
 
 
 def excess(z: list[Array], thetas: list[Any], m: int) -> float:

@@ -115,7 +115,7 @@ def test_a_family_that_fails_its_gate_is_written_with_the_warning(files, tmp_pat
     monkeypatch.setattr(fitting, "fit_table", lambda *_: family(passed=False))
     told = understudy("fit", files / "history.csv", *COLUMNS, "-o", tmp_path / "f.json")
     assert told.status == 0
-    assert "Gate: FAILED" in told.out
+    assert "Gate: LEAK FOUND" in told.out
     assert "warning: The scores of 1 are not normal" in told.err
     strict = understudy("fit", files / "history.csv", *COLUMNS, "-o", tmp_path / "f.json", "--strict", "--json")
     assert strict.status == 1

@@ -449,7 +449,7 @@ def test_epochs_are_cut_by_the_clock(lab, tools, tmp_path):
 def test_a_family_that_failed_its_gate_is_refused(tools, tmp_path):
     """A misfit has to be accepted, and is then told."""
     lab = tools.Room({"gate": {"passed": False, "warning": "the scores tell the parameter"}})
-    with pytest.raises(ConfigurationError, match="failed its gate: the scores tell the parameter"):
+    with pytest.raises(ConfigurationError, match="did not pass its gate: the scores tell the parameter"):
         plain(lab, tools, tmp_path, 20)
     *_, summary = plain(lab, tools, tmp_path, 20, accept_misfit=True)
     assert "which was accepted" in summary.notes[0]

@@ -46,6 +46,21 @@ def write_rows(path, count, seed):
 def about(passed=True, **more):
     """What a fitted family says of itself."""
     verdict = {"name": "shape", "class": 1, "value": 0.1, "p": 1e-9, "limit": 1e-3, "passed": passed, "sentence": "x"}
+    low, excess = (-0.03, 0.02) if passed else (0.08, 0.13)
+    window = {"window": 15, "accuracy": 0.5 + excess, "control": 0.5, "control_error": 0.02, "excess": excess}
+    window |= {"low": low, "high": excess + 0.05, "nats": 0.0123, "nats_low": -0.01, "nats_high": 0.04}
+    window |= {"seen": 0.0789, "p": 0.2}
+    gate = {
+        "outcome": "passed" if passed else "leak",
+        "passed": passed,
+        "sentence": "No leak above 0.08." if passed else WARNING,
+        "warning": None if passed else WARNING,
+        "false_alarm": 0.01,
+        "scores": 1234,
+        "untested": [],
+        "attack": {"learner": "boosted trees", "unit": "day", "units": 12, "windows": [window]},
+        "verdicts": [verdict],
+    }
     return {
         "readings": ["co2"],
         "private": "occupancy",
@@ -57,7 +72,7 @@ def about(passed=True, **more):
         "units": ["ppm"],
         "chain": {"transition": STAY, "prior": [0.6, 0.4], "transitions": 1000},
         "model": {"name": "grey-box", "parameters": {"a": 0.9}, "table": [{"name": "grey-box", "score": -2.0}]},
-        "gate": {"passed": passed, "verdicts": [verdict], "warning": None if passed else WARNING},
+        "gate": gate,
         "notes": ["3 rows with the time of an earlier one were dropped"],
     } | more
 

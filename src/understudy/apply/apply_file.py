@@ -158,8 +158,8 @@ class Summary:
 # The work on a file: what is wrong with its rows is said, and they are disguised, segment by segment ---
 
 
-MISFIT = "none as stated: the models failed their gate"
-"""The guarantee of outputs of a family that failed its gate, in their mark."""
+MISFIT = "none as stated: the models did not pass their gate"
+"""The guarantee of outputs of a family that did not pass its gate, in their mark."""
 
 
 class Work:
@@ -573,7 +573,7 @@ def apply_file(
     Outputs lie on the lattice of the design, and are written with as many decimals as tell its values apart, or with
     `decimals`; nothing about their form is learned from the file.
 
-    `on_error` is "stop" or "skip". A family that failed its gate is refused unless `accept_misfit`.
+    `on_error` is "stop" or "skip". A family that did not pass its gate is refused unless `accept_misfit`.
 
     >>> import os, tempfile
     >>> from pathlib import Path
@@ -748,7 +748,7 @@ def _layout(bound: Binding, forms: tuple[NumberFormat, ...], file: Source, kind:
 
 
 def _gate(design: FileDesign, accept_misfit: bool) -> list[str]:
-    """Refuse a family that failed its gate, unless that is accepted or its protection was measured; then it is said."""
+    """Refuse a family that did not pass its gate, unless that is accepted or its protection was measured; then it is said."""
     measured = (family_of(design).about or {}).get("tuning")
     if measured is not None:
         return list(text.tuning_sentences(measured))
@@ -757,15 +757,15 @@ def _gate(design: FileDesign, accept_misfit: bool) -> list[str]:
         return []
     if not accept_misfit:
         raise ConfigurationError(
-            f"the family failed its gate: {fault}. What a wrong model leaves of the private parameter in the readings "
-            "is not bounded; accept_misfit=True goes on nevertheless"
+            f"the family did not pass its gate: {fault.rstrip('.')}. What scores leave of the private parameter in the "
+            "readings is not bounded; accept_misfit=True goes on nevertheless"
         )
-    return [f"the family failed its gate, which was accepted: {fault}"]
+    return [f"the family did not pass its gate, which was accepted: {fault}"]
 
 
 def _failed_gate(design: FileDesign) -> str | None:
-    """What the gate of the family found wrong with it; None if it passed."""
+    """What the gate found, or that it could not test; None if the family passed, or has no gate."""
     gate = (family_of(design).about or {}).get("gate") or {}
     if gate.get("passed", True):
         return None
-    return gate.get("warning") or "the readings do not follow the model of this family"
+    return gate.get("warning") or "the scores of held-out readings depend on the private parameter"

@@ -63,7 +63,7 @@ def fit(
     history: o.History,
     columns: o.Columns,
     out: Annotated[Path, option("FILE", "Write the family here, as JSON.", "--out", "-o")],
-    strict: Annotated[bool, option(None, "Exit with status 1 if the models do not fit.", "--strict")] = False,
+    strict: Annotated[bool, option(None, "Exit with status 1 if the gate is not passed.", "--strict")] = False,
     as_json: o.AsJson = False,
 ) -> None:
     """Find models of the readings under each private value, and test on held-out data whether they fit."""

@@ -72,6 +72,7 @@ from understudy.report.facts import (
     facts,
     fits,
     misfit,
+    refused,
     remarks,
     unit,
     warnings,
@@ -144,7 +145,7 @@ def fit(source: str, columns: Columns, out: Path, as_json: bool, strict: bool) -
         tell_fit(family)
         say(f"Family written to {out}")
         if fits(about) is False and offers_free(about.get("model") or {}):
-            say("Noise of any shape may fit where this one does not: --model free")
+            say("Noise of any shape may leave less in the scores: --model free")
         say(f"Next: understudy design {out} --leakage 0.1bit --distortion mae -o design.json")
     for words in doubts(about):
         warn(words)
@@ -239,11 +240,26 @@ def print_candidates(model: dict[str, Any]) -> None:
 
 
 def verdicts(gate: dict[str, Any]) -> None:
-    """The gate, a line for each test."""
-    say(f"Gate: {'passed' if gate.get('passed') else 'FAILED'} (scores on held-out data)")
+    """The gate: what the scores tell of the private value, window by window, and the diagnostics below it."""
+    leak = "LEAK FOUND" if gate.get("outcome") else "FAILED"  # tests of an earlier version
+    outcome = {None: "NOT TESTED", True: "passed, no leak found", False: leak}[fits({"gate": gate})]
+    say(f"Gate: {outcome} (scores of readings that the models have not seen)")
+    if gate.get("sentence"):
+        say(wrap(str(gate["sentence"]), "  "))
+    rows = text.gate_rows(gate)
+    if rows:
+        say()
+        show("Private value from the scores", text.GATE_HEAD, rows, right=tuple(range(1, len(text.GATE_HEAD))))
+        say(wrap(text.gate_method(gate), "  "))
+    if gate.get("verdicts"):
+        say(
+            "\nDiagnostics of the fit, deviations from independent standard normals; they do not decide:"
+            if rows
+            else "\nTests of the scores:"
+        )
     for v in gate.get("verdicts") or ():
         where = "" if v.get("class") is None or v.get("sentence") else f", {v['class']}"
-        lead = f"  {'ok  ' if v.get('passed') else 'FAIL'} "
+        lead = f"  {'none seen' if v.get('passed') else 'DEVIATION'} "
         say(wrap(f"{v.get('name')}{where}: {v.get('sentence') or v.get('value')}", lead))
 
 
@@ -299,9 +315,9 @@ def refuse(design: AnyDesign, path: Path, how: ApplyOptions) -> None:
             f"--estimate-private: {path} draws once a run; only a design for a value that moves can follow one, "
             "`understudy design FAMILY --per day`"
         )
-    if fits(known) is False and not how.accept_misfit:
+    if refused(known) and not how.accept_misfit:
         raise ConfigurationError(
-            f"{path}: the models do not fit the data. {misfit(known)[0]} Nothing was written; "
+            f"{path}: the family did not pass its gate. {misfit(known)[0]} Nothing was written; "
             "--accept-misfit applies the design all the same, without that guarantee"
         )
 
@@ -782,10 +798,10 @@ def quickstart(
     store(family, out / FAMILY)
     about = family.about or {}
     model = (about.get("model") or {}).get("name") or "as given"
-    gate = {None: "not tested", True: "fits", False: "does NOT fit"}[fits(about)]
-    step("fit", f"{model}; on held-out data it {gate}")
+    gate = {None: "were not tested", True: "show no leak", False: "REVEAL the private value"}[fits(about)]
+    step("fit", f"{model}; its scores of held-out readings {gate}")
     measured, unmeasured = None, ""
-    if fits(about) is False and not accept:
+    if refused(about) and not accept:
         try:
             measured = tune_table(before, columns, family)
             step("tune", text.tuning_line(measured.to_dict()))
@@ -873,11 +889,12 @@ def outcome(audit: Audit) -> str:
 
 def obstacle(about: dict[str, Any], accept: bool, out: Path) -> str:
     """Why the last step is not taken; nothing if it is."""
-    if fits(about) is not False or accept:
+    if not refused(about) or accept:
         return ""
+    why = "were not tested" if fits(about) is None else "reveal the private value"
     return (
-        "nothing was disguised, because the models do not fit. --accept-misfit does it all the same; first read "
-        f"{out / REPORT}"
+        f"nothing was disguised, because the scores of held-out readings {why}. --accept-misfit does it all the same; "
+        f"first read {out / REPORT}"
     )
 
 

@@ -97,7 +97,7 @@ Horizon = Annotated[
     option("COUNT", "Readings that the distortion is averaged over (default: long sequences).", min=1),
 ]
 AcceptMisfit = Annotated[
-    bool, option(None, "Go on although the models do not fit; the bounds do not hold then.", "--accept-misfit")
+    bool, option(None, "Go on although the gate was not passed; the bounds do not hold then.", "--accept-misfit")
 ]
 Plot = Annotated[Path | None, option("FILE", "Write a picture here (.png, .svg or .pdf; needs the plot extra).")]
 

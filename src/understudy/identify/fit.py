@@ -7,8 +7,8 @@ A fit goes from a `History` to a `Family` in these steps:
 3. The offset by public inputs is fitted and taken off (`identify.public_inputs`).
 4. The model classes are compared on held-out blocks, and the best is chosen (`identify.selection`).
 5. The class is fitted to all of the training data, and its models are put on the grid.
-6. The gate tests the scores of the held-out data (`identify.gate`). If it fails under ``model="auto"``, an
-   autoregression whose noise has no assumed shape is tried in its place.
+6. The gate attacks the scores of readings that took no part in a fit (`identify.gate`). If they tell the private value
+   and the model is "auto", an autoregression whose noise has no assumed shape is tried in its place.
 
 Before that, readings of a sample-and-hold sensor are resampled to its true period (`resample_held_readings`).
 
@@ -229,20 +229,17 @@ class Identifier:
         )
         candidate = put_on_grid(classes[choice.key](train), cells)
         tell(0.85)
-        verdict = None if held is None else gate(candidate.models, held, random_state=self.random_state)
+        verdict = None if held is None else self._gate(candidate, choice.key, choice, cells, held)
         tell(0.92)
         notes += text.chain_notes(
             chain.values, chain.prior.tolist(), chain.durations.tolist(), chain.period is not None
         )
         notes.append(choice.reason)
-        if held is not None and verdict is not None and not verdict.passed and self.model == "auto":
-            other = self._free_noise(choice, train, cells)
+        if held is not None and verdict is not None and verdict.outcome == "leak" and self.model == "auto":
+            key, other = self._free_noise(choice, train, cells)
             if other is not None:
-                second = gate(other.models, held, random_state=self.random_state)
-                failed = len(verdict.failed), len(verdict.verdicts)
-                notes.append(
-                    text.free_noise_offered(candidate.name, failed, other.name, second.passed, len(second.failed))
-                )
+                second = self._gate(other, key, choice, cells, held, verdict)
+                notes.append(text.free_noise_offered(candidate.name, other.name, second.passed))
                 if second.passed:
                     candidate, verdict = other, second
         tell(1.0)
@@ -283,17 +280,23 @@ class Identifier:
         self.table_, self.chain_, self.gate_ = choice, chain, verdict
         return self
 
-    def _free_noise(self, choice: Choice, train: History, cells: Channels) -> Candidate | None:
+    def _gate(
+        self, candidate: Candidate, key: str, choice: Choice, cells: Channels, held: History, like: Gate | None = None
+    ) -> Gate:
+        """The gate of a class: as fitted on the held-out time, and fitted without each block on that block."""
+        blocks = [(put_on_grid(fitted, cells).models, block) for fitted, block in choice.fits.get(key, ())]
+        return gate(candidate.models, held, blocks=blocks, random_state=self.random_state, like=like)
+
+    def _free_noise(self, choice: Choice, train: History, cells: Channels) -> tuple[str, Candidate | None]:
         """The class whose noise has no assumed shape, fitted, unless it was chosen anyway or cannot be used."""
-        classes = makers(train, "free", self.order, self.random_state)
-        if choice.key in classes:
-            return None
-        (maker,) = classes.values()
+        ((key, maker),) = makers(train, "free", self.order, self.random_state).items()
+        if choice.key == key:
+            return key, None
         try:
             found = maker(train)
         except UnderstudyError:  # too few readings, say: then there is nothing to offer
-            return None
-        return None if obstacle(found, cells) else put_on_grid(found, cells)
+            return key, None
+        return key, None if obstacle(found, cells) else put_on_grid(found, cells)
 
     def score(self, X: Data, y: Column | None = None) -> float:
         """Mean log-density of the readings of another frame under the fitted family, in nats a reading."""

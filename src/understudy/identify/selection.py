@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -286,6 +286,8 @@ class Choice:
     readings: int
     blocks: int
     reason: str
+    fits: Mapping[str, Sequence[tuple[Candidate, History]]]
+    """By key: each class fitted without a block, and that block."""
 
     def __repr__(self) -> str:
         return f"Choice({self.chosen!r} of {len(self.rows)} models, {self.readings} held-out readings)"
@@ -352,7 +354,7 @@ def choose(
     rows = _rows(tried, sizes[there])
     chosen, reason = _pick(rows, {t.key: t.name for t in tried}, wanted)
     key = next(trial.key for trial in tried if trial.name == chosen)
-    return Choice(rows, chosen, key, int(sizes.sum()), len(pairs), reason)
+    return Choice(rows, chosen, key, int(sizes.sum()), len(pairs), reason, {t.key: t.fits for t in good})
 
 
 class _Trial:
@@ -366,6 +368,7 @@ class _Trial:
         self.failure: str | None = None
         self.obstacle: str | None = None
         self.seconds: list[float] = []
+        self.fits: list[tuple[Candidate, History]] = []
 
     def run(self, maker: Maker, rest: History, held: History) -> None:
         if self.failure is not None:
@@ -375,6 +378,7 @@ class _Trial:
             self.candidate = maker(rest)
             self.name, doing = self.candidate.name, "has no law for a held-out reading"
             self.densities.append(np.concatenate(log_densities(self.candidate.models, held)))
+            self.fits.append((self.candidate, held))
         except (UnderstudyError, np.linalg.LinAlgError, FloatingPointError) as error:
             self.failure = f"{doing}: {error}"
         self.seconds.append(time.perf_counter() - start)

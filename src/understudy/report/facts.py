@@ -139,11 +139,26 @@ def nothing_hidden(design: DrawDesign) -> list[str]:
 def fits(known: Plain) -> bool | None:
     """Whether the models passed their gate, from what a family says of itself; None where they were not tested.
 
+    A family of an earlier version has no outcome: there a gate that failed no test and passed nothing tested nothing.
+
     >>> fits({"gate": {"passed": True}}), fits({"gate": {"passed": False}}), fits({"gate": None})
     (True, False, None)
+    >>> fits({"gate": {"passed": False, "outcome": "untested"}})
     """
     gate = known.get("gate")
-    return None if gate is None else bool(gate.get("passed"))
+    if gate is None:
+        return None
+    tests = gate.get("verdicts") or [{}]
+    untested = bool(gate.get("untested")) and all(v.get("passed") for v in tests)
+    return None if gate.get("outcome", "untested" if untested else "") == "untested" else bool(gate.get("passed"))
+
+
+def refused(known: Plain) -> bool:
+    """Whether the gate found a leak or could test nothing, and nothing was measured in its place.
+
+    Files are then disguised only if that is accepted.
+    """
+    return known.get("tuning") is None and not (known.get("gate") or {}).get("passed", True)
 
 
 def untested_values(known: Plain) -> list[Value]:
@@ -157,8 +172,9 @@ def doubts(known: Plain) -> list[str]:
     >>> len(doubts({"gate": {"passed": True, "untested": ["3+"]}})), len(doubts({"gate": None}))
     (1, 1)
     """
-    values = untested_values(known)
-    return [*misfit(known), *([text.untested_values(values)] if values else [])]
+    values, found = untested_values(known), misfit(known)
+    said = [text.untested_values(values)] if values else []
+    return found if said and any(said[0] in words for words in found) else [*found, *said]
 
 
 def misfit(known: Plain) -> list[str]:
@@ -166,9 +182,8 @@ def misfit(known: Plain) -> list[str]:
     measured = known.get("tuning")
     if measured is not None:
         return list(text.tuning_sentences(measured))
-    if fits(known) is None:
-        return [text.UNTESTED]
-    return [] if fits(known) else [str(known["gate"].get("warning") or text.MISFIT)]
+    warning = (known.get("gate") or {}).get("warning")
+    return [] if fits(known) else [str(warning or (text.UNTESTED if fits(known) is None else text.MISFIT))]
 
 
 def card_of(design: AnyDesign) -> Guarantee | CausalCard | CoinCard:
@@ -269,7 +284,10 @@ def relative_distortion(design: DrawDesign) -> float | None:
 
 def _gate(known: Plain) -> Plain | None:
     gate = known.get("gate")
-    return None if gate is None else {"passed": bool(gate.get("passed")), "warning": gate.get("warning")}
+    if gate is None:
+        return None
+    kept = {key: gate.get(key) for key in ("outcome", "warning", "attack") if key in gate}
+    return {"passed": bool(gate.get("passed")), "warning": None, **kept}
 
 
 def _plain(value: Value) -> Json:

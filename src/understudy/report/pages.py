@@ -316,19 +316,24 @@ def _models(design: DrawDesign) -> str:
 
 
 def _gate(known: Plain) -> str:
-    """Whether the models fit held-out data, test by test."""
+    """What scores of readings that the models have not seen tell of the private value; the diagnostics below it."""
     found, wrong = known.get("gate"), doubts(known)
-    parts = box(wrong, warning=True) if wrong else paragraphs(page_text("gate_passed"))
+    passed = str((found or {}).get("sentence") or page_text("gate_passed"))
+    parts = box(wrong, warning=True) if wrong else paragraphs(passed)
     if not found:
         return parts
     if found.get("scores") and found.get("false_alarm"):
         parts += paragraphs(page_text("gate_size", scores=found["scores"], false_alarm=found["false_alarm"]))
+    rows = text.gate_rows(found)
+    if rows:
+        parts += table("Private value from the scores", text.GATE_HEAD, rows, numbers=range(1, len(text.GATE_HEAD)))
+        parts += paragraphs(text.gate_method(found), page_text("gate_diagnostics"))
     lines = []
     for v in found.get("verdicts") or ():
         numbers = [_number(v.get(key)) for key in ("value", "p", "limit")]
         where = label("all" if v.get("class") is None else v["class"])
-        passed = "passed" if v.get("passed") else "failed"
-        lines.append([str(v.get("name", "")), where, *numbers, passed, str(v.get("sentence") or "")])
+        seen = "none seen" if v.get("passed") else "deviation"
+        lines.append([str(v.get("name", "")), where, *numbers, seen, str(v.get("sentence") or "")])
     return parts + (page_table("gate", lines) if lines else "")
 
 
