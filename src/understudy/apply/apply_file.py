@@ -748,7 +748,7 @@ def _layout(bound: Binding, forms: tuple[NumberFormat, ...], file: Source, kind:
 
 
 def _gate(design: FileDesign, accept_misfit: bool) -> list[str]:
-    """Refuse a family that did not pass its gate, unless that is accepted or its protection was measured; then it is said."""
+    """Refuse a family that did not pass its gate, unless that is accepted or its protection was measured."""
     measured = (family_of(design).about or {}).get("tuning")
     if measured is not None:
         return list(text.tuning_sentences(measured))
