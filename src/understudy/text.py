@@ -1863,6 +1863,8 @@ _FIT_NOTES = {
     "it in a bin with others",
     # grids and held readings
     "grid": "{name!r}: {grid}",
+    "range": "readings of {name!r} pile up at an end, as if clipped; later ones may go further, so that the range that "
+    "the models allow goes on for a margin of a whole span; say limits=(low, high) where the sensor's range is known",
     "rounded first": "readings of {name!r} are rounded to {step:g} before anything else, so that those on a grid "
     "cannot be told from the others",
     "rounded form": "readings of {name!r} are written as {form}, which is a grid of its own; they are rounded to "

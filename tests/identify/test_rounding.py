@@ -8,7 +8,7 @@ from scipy import stats
 
 import understudy as us
 from understudy import text
-from understudy.errors import ConfigurationError
+from understudy.errors import ConfigurationError, ReadingError
 from understudy.identify.candidates import Candidate
 from understudy.identify.grid import Cells, channels, decimals, obstacle, plain
 from understudy.identify.grid import hold_period as held_for
@@ -148,3 +148,50 @@ def test_an_irregular_hold_is_told_and_a_period_suggested():
 def test_decimals(y, places):
     """As readings are written, float noise aside."""
     assert decimals(np.array(y)) == places
+
+
+def piled(n: int = 3000, floor: float = 400.0, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Whole ppm of a slow room, with a floor at which readings pile up; and labels."""
+    rng = np.random.default_rng(seed)
+    theta, x, y = (np.arange(n) // 100) % 2, 405.0, np.empty(n)
+    for k in range(n):
+        x = 0.9 * x + 0.1 * (405.0 + 60.0 * theta[k]) + rng.normal(0.0, 4.0)
+        y[k] = max(floor, round(x))
+    return y, theta
+
+
+def test_a_later_reading_below_the_smallest_of_the_history_is_taken():
+    """The smallest reading of a history is no floor of the grid, even where readings pile up on it."""
+    y, theta = piled()
+    family = us.fit({"y": y, "p": theta}, reading="y", private="p", model="AR(1), normal", holdout=None)
+    (cell,) = family.about["grid"]
+    assert cell["low"] == y.min() - np.ptp(y)
+    assert any("margin" in note for note in family.about["notes"])
+    z = us.whiten([402.0, 401.0, y.min() - 20.0], family.model(0), rng=1)
+    assert np.isfinite(z).all()
+    out = (
+        us.design(family, leakage=0.1, distortion="mae", horizon=20).stream(theta=0, rng=1).apply([402.0, 380.0, 401.0])
+    )
+    assert np.isfinite(out).all()
+
+
+def test_limits_are_the_ends_of_the_grid_and_readings_beyond_them_are_read_as_the_ends():
+    """Twin: with the floor stated as public the models end there, and a history with lower readings is moved to it."""
+    y, theta = piled()
+    given = {"reading": "y", "private": "p", "model": "AR(1), normal", "holdout": None}
+    made = us.Identifier(**given, limits=(399.6, None)).fit({"y": y, "p": theta})
+    (cell,) = made.family_.about["grid"]
+    assert (cell["low"], cell["high"]) == (400.0, None)
+    again = made.read({"y": np.append(y, 380.0), "p": np.append(theta, 0)})
+    assert again.stack()[-1, 0] == 400.0
+    with pytest.raises(ReadingError, match="grid"):
+        us.whiten([402.0, 380.0], made.family_.model(0), rng=1)
+    for limits in ((5.0, 1.0), 3.0, (np.nan, None)):
+        with pytest.raises(ConfigurationError, match="limits"):
+            us.Identifier(**given, limits=limits).fit({"y": y, "p": theta})
+
+
+def test_a_floor_at_zero_stays():
+    y, theta = piled(floor=400.0)
+    family = us.fit({"y": y - 400.0, "p": theta}, reading="y", private="p", model="AR(1), normal", holdout=None)
+    assert family.about["grid"][0]["low"] == 0.0

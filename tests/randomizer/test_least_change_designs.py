@@ -154,7 +154,7 @@ def test_fleets_give_what_the_filter_gives(causal, tmp_path) -> None:
     ("given", "match"),
     [
         ({"output": "pretty"}, "output = 'pretty'"),
-        ({"output": LEAST_CHANGE}, "history="),
+        ({"output": LEAST_CHANGE}, "history = None"),
         ({"history": simulated(2, 1)}, "history is for"),
         ({"output": LEAST_CHANGE, "history": simulated(2, 1), "distortion": lambda y, out: abs(y - out)}, "'mae' or"),
     ],

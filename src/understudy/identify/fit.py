@@ -35,6 +35,7 @@ from understudy.identify.gate import Gate, gate
 from understudy.identify.grid import (
     Cells,
     Channels,
+    Limits,
     Steps,
     channels,
     coarsen,
@@ -88,12 +89,14 @@ def fit(
     holdout: float | None = 0.25,
     random_state: Seed = 0,
     progress: Progress | None = None,
+    limits: Limits | None = None,
 ) -> Family:
     """A family from labelled history: readings in a dataframe, with the private parameter beside them.
 
     `reading`, `private`, `time`, `segment` and `public` name columns; see `identify.resample.Columns` for what
     they may hold, and for `period`, `bins` and `actuators`. `model` is "auto", the name of a model class, or several;
-    the best on held-out blocks of time is taken. `grid` is "auto", None, or the step of each channel. `order` gives the
+    the best on held-out blocks of time is taken. `grid` is "auto", None, or the step of each channel; `limits` are the
+    public ends (low, high) of a sensor that has a grid, None for no end. `order` gives the
     orders of autoregression to try, `holdout` the last share of the time, on which the fit is tested. The family's
     `about` says what was found and done.
 
@@ -124,6 +127,7 @@ def fit(
         holdout=holdout,
         random_state=random_state,
         progress=progress,
+        limits=limits,
     )
     return made.fit(frame).family_
 
@@ -156,6 +160,7 @@ class Identifier:
     holdout: float | None = 0.25
     random_state: Seed = 0
     progress: Progress | None = None
+    limits: Limits | None = None
     family_: Family = field(init=False)
     params_: dict[str, Any] = field(init=False)
     table_: Choice = field(init=False)
@@ -207,7 +212,7 @@ class Identifier:
         columns = history.stack().T
         places, forms = [decimals(column) for column in columns], [form(column) for column in columns]
         notes = text.Notes(history.notes)
-        cells = channels(history, self.grid, notes, ends=not history.public)
+        cells = channels(history, self.grid, notes, ends=not history.public, limits=self.limits)
         if isinstance(self.grid, str) and self.grid == "auto":
             cells = coarsen(history, cells, forms, notes)
         history = snap_to_grid(history, cells, notes)

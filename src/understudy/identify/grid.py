@@ -310,8 +310,10 @@ class Cells(NamedTuple):
     high: float | None = None
 
     def snap(self, y: Array) -> Array:
-        """The nearest value of the grid."""
-        return np.asarray(self.offset + self.step * np.rint((y - self.offset) / self.step), dtype=float)
+        """The nearest value of the grid; what lies beyond an end is read as the end."""
+        point = self.offset + self.step * np.rint((y - self.offset) / self.step)
+        low, high = (-math.inf if self.low is None else self.low), (math.inf if self.high is None else self.high)
+        return np.asarray(np.clip(point, low, high), dtype=float)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -542,7 +544,11 @@ _FEWEST = 64  # different readings, to tell how they are written
 _FINE = 0.1  # of the typical change from one reading to the next
 
 
+MARGIN = 1.0
+"""How far beyond readings that pile up the range of a grid goes, in spans of the training readings."""
 Channels = tuple[Cells | None, ...]
+Limits = tuple[float | None, float | None]
+"""The ends of a range; None where there is none."""
 Steps: TypeAlias = "str | float | Sequence[float | None] | Array | None"
 """What a user says of the grid: "auto", None, one step, or one for each channel."""
 
@@ -553,12 +559,52 @@ def grids_of(history: History) -> tuple[Grid, ...]:
     return found if isinstance(found, tuple) else (found,)
 
 
-def channels(history: History, given: Steps, notes: text.Notes, ends: bool = True) -> Channels:
+def channels(
+    history: History, given: Steps, notes: text.Notes, ends: bool = True, limits: Limits | None = None
+) -> Channels:
     """The grid of each channel, found or stated.
 
-    `given` is "auto", None (no grid), a step, or one step for each channel (None where there is none). Ends at which
-    readings pile up count as the ends of the range unless `ends` is false.
+    `given` is "auto", None (no grid), a step, or one step for each channel (None where there is none). `limits` are
+    the public ends of the sensor's range, (low, high), None where there is none. Without them an end at which readings
+    pile up counts as one unless `ends` is false, but `MARGIN` times the span of the readings further out: the smallest
+    reading of a history is no floor of later ones. Only a pile at 0 is an end where it stands.
     """
+    made = _found_or_stated(history, given, notes, ends)
+    low, high = (None, None) if limits is None else _as_limits(limits)
+    if limits is None:
+        return made
+    return tuple(None if cell is None else _limited(cell, low, high) for cell in made)
+
+
+def _limited(cell: Cells, low: float | None, high: float | None) -> Cells:
+    """The grid within limits, which are moved inwards to values of it."""
+    ends = [
+        None if end is None else cell.offset + cell.step * inwards((end - cell.offset) / cell.step)
+        for end, inwards in ((low, math.ceil), (high, math.floor))
+    ]
+    return cell._replace(low=ends[0], high=ends[1])
+
+
+def _as_limits(limits: Limits) -> Limits:
+    try:
+        low, high = limits
+        good = all(end is None or math.isfinite(float(end)) for end in (low, high))
+    except (TypeError, ValueError):
+        low, high, good = None, None, False
+    if not good or (low is not None and high is not None and low >= high):
+        raise ConfigurationError(f"limits = {limits!r}; it must be (low, high), numbers or None, low below high")
+    return None if low is None else float(low), None if high is None else float(high)
+
+
+def _with_margin(cell: Cells, y: Array) -> Cells:
+    """Ends found in readings, further out by a margin; an end at 0 stays."""
+    steps = math.ceil(MARGIN * float(np.nanmax(y) - np.nanmin(y)) / cell.step)
+    low = cell.low if not cell.low else cell.low - steps * cell.step
+    high = cell.high if not cell.high else cell.high + steps * cell.step
+    return cell._replace(low=low, high=high)
+
+
+def _found_or_stated(history: History, given: Steps, notes: text.Notes, ends: bool) -> Channels:
     if given is None or given is False:
         return (None,) * history.dim
     if not (isinstance(given, str) and given == "auto"):
@@ -567,7 +613,10 @@ def channels(history: History, given: Steps, notes: text.Notes, ends: bool = Tru
     for k, (name, grid) in enumerate(zip(history.readings, grids_of(history), strict=True)):
         notes.add("grid", name=name, grid=str(grid))
         if grid.step is not None:
-            cells.append(grid.cells if ends else Cells(grid.step, grid.offset))
+            cell = _with_margin(grid.cells, history.stack()[:, k]) if ends else Cells(grid.step, grid.offset)
+            if (cell.low, cell.high) != (None, None):
+                notes.add("range", name=name)
+            cells.append(cell)
             continue
         step = None if grid.mostly is None else _rounding_step(history, k)
         cells.append(None if step is None else Cells(step))
