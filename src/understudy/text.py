@@ -1450,6 +1450,8 @@ UNCHANGED = (
 _NO_PROOF = "This is no proof that nothing leaks: it says what these adversaries could detect in so many readings."
 DATA = {
     "disguised": "the disguised output",
+    "insider": "the disguised output, with labels of other days of the same period",
+    "scores": "scores of the raw readings, and their running sums",
     "noise": "raw readings with noise of equal distortion, independent from reading to reading",
     "offset": "raw readings with an offset of equal distortion, constant over an epoch",
     "raw": "the raw readings",
@@ -1457,6 +1459,8 @@ DATA = {
 """What is attacked, in the order of tables."""
 DATA_SHORT = {
     "disguised": "disguised output",
+    "insider": "the same, insider labels",
+    "scores": "scores and their sums",
     "noise": "raw, independent noise",
     "offset": "raw, constant offset",
     "raw": "raw readings",
@@ -1608,6 +1612,7 @@ def row_verdict(kind: str, clock: bool) -> str:
         "broken": "BEATS THE BOUND",
         "not testable": "not testable",
         "clock only": "learns no more than the clock gives",
+        "sign turned": "right less often than chance: a leak with the sign turned",
     }[kind]
 
 
@@ -1695,6 +1700,7 @@ SPLITS = {
 CHAIN_NOTE = "theta moves by the chain of the design, from one decision to the next"
 HIDDEN_CLOCK_NOTE = "only one of the recordings has a clock: it is used for days, and no adversary sees it"
 EXACT_P_NOTE = "p is exact: labels are permuted among independent sequences"
+NO_SCORES_NOTE = "scores are not attacked: the models give none for readings with these gaps"
 ESTIMATED_NOTE = "the design accepts private values that the edge estimates: no guarantee, audit only"
 _WHY_FEWER = {
     "memory": "so many are held at a time",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -35,13 +36,18 @@ from understudy.adversaries.datasets import (
     replay,
     shared_rows,
     simulate,
+    with_insiders,
     with_noise,
+    with_scores,
 )
-from understudy.adversaries.knowledge import Cases, Knowledge, Learner
+from understudy.adversaries.knowledge import Cases, Knowledge, Learner, normalise
+from understudy.adversaries.learners.calibration import Split, other_days
 from understudy.adversaries.results import Audit, Row
+from understudy.adversaries.rivals import RivalData, Rivals, compare
 from understudy.adversaries.statistics import (
     FEW,
     Attempt,
+    Figure,
     Outcome,
     Sums,
     block_interval,
@@ -50,6 +56,7 @@ from understudy.adversaries.statistics import (
     guesses_of,
     hours_of,
     outcomes_of,
+    turn_guesses,
 )
 from understudy.adversaries.utility import Own, Thresholds, Utility, measure_utility
 from understudy.errors import ConfigurationError
@@ -79,6 +86,10 @@ Adversaries: TypeAlias = str | Iterable[str] | Mapping[str, Learner]
 
 _MODEL_BASED = ("exact", "smoother", "redraws", "grid", "bits", "oracle")
 
+LABEL_LEARNERS = ("windowed", "logistic", "boosting", "neighbours", "changes", "hmm")
+"""Those that need labelled outputs alone, and so can attack rivals and scores as well."""
+QUICK = ("windowed", "logistic", "boosting")
+"""Those of them that insiders use, and that attack scores: several rounds of learning stay affordable."""
 REFERENCES = ("blind", "clock", "oracle")
 """Those that attack nothing: they tell what is known without the output, or with the pseudo value itself."""
 
@@ -136,6 +147,8 @@ Progress = Callable[[int, int, str], None]
 """Is told how many steps are done, of how many, and what comes next."""
 
 _STEPS_OF_PLAYING = 5
+_MARGIN = 60  # readings beside what is judged whose labels an insider does not use
+_NOT_TURNED = Figure(math.nan, math.nan, math.nan)
 
 
 def audit(
@@ -157,6 +170,9 @@ def audit(
     utility: Own | Mapping[str, Own] | Literal[False] | None = None,
     alarm: Thresholds | None = None,
     noise: bool = True,
+    rivals: bool | None = None,
+    insider: bool = True,
+    scores: bool = True,
     progress: Progress | None = None,
 ) -> Audit:
     """Attack a design with all adversaries, and report what they learned.
@@ -172,7 +188,10 @@ def audit(
 
     A `Design` on readings whose theta moves draws again every `epoch` readings. `adversaries` is "all", names of the
     roster, or a mapping of names to learners of your own. `noise` adds the comparison with noise of equal distortion,
-    drawn for each reading, and held for an epoch.
+    drawn for each reading, and held for an epoch. `rivals` adds the table of a constant output, a coin by epoch, white
+    and slow noise, and the least distortion that any method needs, for a recording; None does as `noise` says.
+    Beside `train`, which is another period, `insider` adds adversaries with labels of other days of the judged period.
+    `scores` adds attacks on the scores of the raw readings and on their running sums, which an owner can make.
     `utility` is a function of readings and output, several by name, or False; `alarm` a threshold for alarms.
     ``progress(done, total, what)`` is called as the work goes on. Nothing that is returned holds a reading.
 
@@ -198,7 +217,11 @@ def audit(
     recording = _recording(Y, theta, released, design, hours, days, segments)
     work = _Work(confidence, seed, progress)
     raw = Y is not None or released is None
-    kinds = ("disguised", *(("raw", *(("noise", "offset") if noise else ())) if raw else ()))
+    kinds = (
+        "disguised", *(("insider",) if insider and train is not None else ()),
+        *(("scores",) if scores and recording is not None and Y is not None else ()),
+        *(("raw", *(("noise", "offset") if noise else ())) if raw else ()),
+    )  # fmt: skip
     clocked = recording is not None and recording.hours is not None
     work.total = _STEPS_OF_PLAYING + len(_plan(learners, kinds, clocked, released is None))
     options = ReplayOptions(int(replicates), epoch, raw=Y is not None)
@@ -210,9 +233,16 @@ def audit(
     if noise and "raw" in material.judge:
         for kind in ("noise", "offset"):
             material = with_noise(material, work.rng(kind), kind)
+    if "insider" in kinds:
+        material = with_insiders(material)
+    if "scores" in kinds and not design.estimated:
+        material = with_scores(material, design, work.rng("scores"))
     rows, skipped = work.attack(material, learners)
     if not rows:
         raise ConfigurationError(f"no adversary could be run: {skipped}")
+    beside = None
+    if recording is not None and "raw" in material.judge and (noise if rivals is None else rivals):
+        beside = work.rivals(material, rows, learners)
     judge = material.judge["disguised"]
     estimated = bool(design.estimated)
     notes = (*material.notes, *_notes(material, rows, recording, estimated))
@@ -222,7 +252,7 @@ def audit(
         values=judge.m, moving=not judge.once, notes=notes, skipped=skipped, **_distances(material, confidence),
         utility=_utility(material, recording, utility, alarm, confidence),
         seconds=time.perf_counter() - started, design=repr(design), budget=_budget(design), estimated=estimated,
-        causal=isinstance(design, CausalDesign),
+        causal=isinstance(design, CausalDesign), rivals=beside, days=_days(material),
     )  # fmt: skip
 
 
@@ -272,7 +302,11 @@ class _Work:
         learn, judge = (_visible(cases[data], name, clock) for cases in (material.learn, material.judge))
         started = time.perf_counter()
         try:
-            said = _logits(learner, learn, judge, material.known[data], self.rng(name, data, clock))
+            rng, known = self.rng(name, data, clock), material.known[data]
+            if data == "insider":
+                said = _cross_fit(learner, judge, other_days(material.judge[data], _MARGIN), known, rng)
+            else:
+                said = _logits(learner, learn, judge, known, rng)
             if isinstance(said, str):
                 return said
             made = guesses_of(said, judge, label_shares(learn.truth, learn.m))
@@ -290,6 +324,7 @@ class _Work:
         strict = 1.0 - level / max(len(real), 1)
         hours = hours_of(cases) if any(a.clock for a in real) else None
         tested = iter(outcomes_of(real, cases, independent, hours, level, partial(self.rng, "tested", data)))
+        turned = self._turned(material, data, real)
         blocks = int(np.unique(cases.truth_blocks[cases.truth >= 0]).size)
         rows = []
         for a in attempts:
@@ -298,15 +333,79 @@ class _Work:
             made = figures(a.made, reference, trials, self.confidence)
             bounded = material.bound is not None and data == "disguised" and not own
             small = came.corrected <= level
+            other, around = turned.get((a.name, a.clock), (_NOT_TURNED, False))
             row = Row(
                 data=data, adversary=a.name, clock=a.clock, reference=own, **made._asdict(), p=came.p,
-                found=small and (not a.clock or made.gain.value > 0.0),
+                found=around or (small and (not a.clock or made.gain.value > 0.0)),
                 beats=bounded and error_of(a.made, trials, strict).high < (material.bound or 0.0),
                 guesses=int(a.made.truth.size), blocks=blocks, seconds=a.seconds, test=came.test, title=a.title,
-                testable=small or came.testable, corrected=came.corrected,
+                testable=small or around or came.testable, corrected=came.corrected, turned=other,
+                smallest=came.smallest, needed=came.needed,
             )  # fmt: skip
             rows.append(row)
         return rows
+
+    def _turned(
+        self, material: Material, data: str, real: list[Attempt]
+    ) -> dict[tuple[str, bool], tuple[Figure, bool]]:
+        """Of adversaries without the clock that are right less often than chance: the figure turned, and if it counts.
+
+        It counts at a tenth of the level, by the test of the opposite guesses, so that all together raise false alarms
+        at 1.1 times the level. The figure is read with the sign that labels of other blocks speak for.
+        """
+        cases, level = material.judge[data], 1.0 - self.confidence
+        values = int((cases.counts > 0).sum())
+        below = [
+            a for a in real
+            if not a.clock and figures(a.made, None, False, self.confidence).balanced.high < 1.0 / max(values, 1) - 1e-9
+        ]  # fmt: skip
+        splits = other_days(cases) if below else ()
+        if not splits:
+            return {}
+        groups = np.full(cases.truth.shape, len(splits))
+        for k, split in enumerate(splits):
+            groups[split.held] = k
+        opposite = [a._replace(made=a.made._replace(fair=1 - a.made.fair)) for a in below] if cases.m == 2 else []
+        source = partial(self.rng, "turned", data)
+        p = [one.corrected for one in outcomes_of(opposite, cases, material.independent, None, 0.1 * level, source)]
+        found = {}
+        for k, a in enumerate(below):
+            made = turn_guesses(a.made, groups[cases.truth >= 0])
+            figure = figures(made, None, material.independent and cases.once, self.confidence).balanced
+            found[a.name, a.clock] = figure, bool(p) and p[k] <= 0.1 * level
+        return found
+
+    def rivals(self, material: Material, rows: list[Row], learners: Mapping[str, Learner | str]) -> Rivals | None:
+        """Simple outputs beside the design, attacked by boosting and by the best on the output and on raw readings."""
+        able = {
+            name: learner for name, learner in learners.items()
+            if not isinstance(learner, str) and (name in LABEL_LEARNERS or name not in ROSTER)
+        }  # fmt: skip
+        best = {}
+        for data in ("disguised", "raw"):
+            those = [row for row in rows if row.data == data and not row.clock and row.adversary in able]
+            if not those:
+                return None
+            best[data] = max(those, key=lambda row: row.strength.value)
+        names = [name for name in able if name == "boosting" or name in {row.adversary for row in best.values()}]
+        known, prior = material.known["raw"], label_shares(material.learn["raw"].truth, material.judge["raw"].m)
+
+        def attack(learn: Cases, judge: Cases) -> tuple[Figure, str]:
+            found = []
+            for name in names:
+                self.tell(f"{name} on rivals")
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    seen = learn.without_clock(), judge.without_clock()
+                    said = _logits(able[name], seen[0], seen[1], known, self.rng("rival", name))
+                if not isinstance(said, str):
+                    found.append((figures(guesses_of(said, judge, prior), None, False, self.confidence).balanced, name))
+            return max(found, key=lambda pair: pair[0].value)
+
+        raw, output = material.judge["raw"], material.judge["disguised"]
+        ground = RivalData(material.learn["raw"], raw, known.grid, material.period, attack, self.rng("rivals"))
+        bare, made = ((best[data].strength, best[data].adversary) for data in ("raw", "disguised"))
+        return replace(compare(ground, bare, made, mean_distance(raw, output)), adversaries=tuple(names))
 
 
 def _plan(
@@ -315,6 +414,8 @@ def _plan(
     """Who is run on what, and whether with the clock; `drawn` says that the pseudo values are known."""
 
     def due(name: str, clock: bool, data: str) -> bool:
+        if data in ("insider", "scores") and name in ROSTER and name not in (*QUICK, "blind", "clock"):
+            return False
         if name in ("blind", "clock"):
             return clock == (name == "clock")
         return name != "oracle" or (data == "disguised" and not clock and drawn)
@@ -336,6 +437,30 @@ def _logits(learner: Learner, learn: Cases, judge: Cases, known: Knowledge, rng:
         return objection
     hidden = np.broadcast_to(np.int64(-1), judge.labels.shape)
     return learner.learn(learn, known, rng).logits(replace(judge, labels=hidden))
+
+
+def _cross_fit(
+    learner: Learner, cases: Cases, splits: tuple[Split, ...], known: Knowledge, rng: np.random.Generator
+) -> Array | str:
+    """Log-probabilities of cases, each part by who has labels of the other parts; beside the shares of all labels."""
+    logs = np.log(label_shares(cases.truth, cases.m))
+    said = np.repeat(logs, cases.truth.size).reshape(cases.m, *cases.truth.shape)
+    for split in splits:
+        labels = np.where(split.fit, cases.labels, -1)
+        found = _logits(learner, replace(cases, labels=labels), cases, known, rng)
+        if isinstance(found, str):
+            return found
+        # shares differ from part to part, and lack what is guessed
+        beside = logs - np.log(label_shares(labels, cases.m))
+        said[:, split.held] = normalise(found[:, split.held] + beside[:, None])
+    return said if splits else "there are too few days or blocks of time to learn from some of them and judge others"
+
+
+def _days(material: Material) -> float:
+    """How many days are judged; NaN where the period is not known."""
+    if material.period is None or "raw" not in material.judge:
+        return math.nan
+    return int((material.judge["raw"].labels >= 0).sum()) * material.period / 86_400.0
 
 
 def _recording(

@@ -37,8 +37,9 @@ from understudy import text
 from understudy._types import Array, Ints, Progress, Value
 from understudy.adversaries.knowledge import Cases, Knowledge
 from understudy.distortion.simulation import colour_all, quick
-from understudy.errors import ConfigurationError, MissingReadingError, ModelError
-from understudy.identify.history import History
+from understudy.errors import ConfigurationError, MissingReadingError, ModelError, NumericalError
+from understudy.identify.history import History, Segment
+from understudy.identify.selection import scores
 from understudy.laws.atoms import Rounded
 from understudy.laws.uniforms import Uniforms
 from understudy.models.autoregressive import AutoRegressive
@@ -636,7 +637,7 @@ Grid = tuple[Array, Array]
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Material:
-    """Cases by the kind of data: "disguised", and "raw", "noise" and "offset" where raw readings are there.
+    """Cases by the kind of data: "disguised", and others of `understudy.adversaries.results.DATA` that are there.
 
     Sequences of raw and disguised cases correspond: sequence n of the output is that of the raw one n mod their count.
     """
@@ -680,6 +681,55 @@ def with_noise(material: Material, rng: np.random.Generator, kind: str = "noise"
     )
 
 
+def with_insiders(material: Material) -> Material:
+    """The same, with the output once more for adversaries who learn from other days of what is judged."""
+    cases = material.judge["disguised"]
+    return replace(
+        material,
+        learn={**material.learn, "insider": cases},
+        judge={**material.judge, "insider": cases},
+        known={**material.known, "insider": material.known["disguised"]},
+    )
+
+
+def with_scores(material: Material, design: Design | CausalDesign, rng: np.random.Generator) -> Material:
+    """The same, with the scores of the raw readings and their running sums as channels; without where there are none.
+
+    Nobody who sees the output sees more than the scores, the pseudo values and fresh chance. So what is learned from
+    the scores, mixed with their fresh share, bounds what an output can tell beyond the draws.
+    """
+    family = material.known["raw"].family
+    models = {i: family.model(value) for i, value in enumerate(design.values)}
+    keep = math.sqrt(1.0 - design.fresh**2)
+
+    def scored(cases: Cases) -> Cases:
+        there = np.asarray(~np.isnan(cases.outputs).all(axis=1))
+        lengths = np.where(there.any(axis=0), cases.T - there[::-1].argmax(axis=0), 1).tolist()  # without padding
+        parts = tuple(
+            Segment(str(n), None, np.ascontiguousarray(cases.outputs[:T, :, n]), cases.labels[:T, n])
+            for n, T in enumerate(lengths)
+        )
+        names = tuple(f"channel {c + 1}" for c in range(cases.d))
+        history = History(names, "theta", None, (), tuple(range(cases.m)), None, parts, ())
+        found = np.full((cases.T, 2 * cases.d, cases.N), np.nan)
+        for n, z in enumerate(scores(models, history, rng=rng)):
+            z = keep * z + design.fresh * rng.standard_normal(z.shape)
+            found[: len(z), : cases.d, n] = z
+            found[: len(z), cases.d :, n] = np.where(np.isnan(z), np.nan, np.nancumsum(z, axis=0))
+        return replace(cases, outputs=found)
+
+    try:
+        learn, judge = (scored(cases["raw"]) for cases in (material.learn, material.judge))
+    except (MissingReadingError, ConfigurationError, NumericalError):
+        return replace(material, notes=(*material.notes, text.NO_SCORES_NOTE))
+    return replace(
+        material,
+        learn={**material.learn, "scores": learn},
+        judge={**material.judge, "scores": judge},
+        known={**material.known, "scores": replace(material.known["raw"], grid=None)},
+    )
+
+
 def noise_scale(wanted: float, step: float = 0.0) -> float:
     """The standard deviation of Gaussian noise whose mean absolute value, rounded to the step, is as wanted.
 
@@ -714,11 +764,14 @@ def add_noise(Y: Array, scales: Array, grid: Grid | None, rng: np.random.Generat
     """
     T, d, N = Y.shape
     noise = np.repeat(rng.standard_normal((-(-T // every), d, N)), every, axis=0)[:T] * scales[:, None]
-    if grid is not None:
-        steps = grid[0][:, None]
-        rough = np.where(steps > 0.0, steps, 1.0)
-        noise = np.where(steps > 0.0, rough * np.rint(noise / rough), noise)
+    noise = noise if grid is None else on_steps(noise, grid[0][:, None])
     return np.asarray(Y + noise)
+
+
+def on_steps(noise: Array, steps: Array) -> Array:
+    """Noise rounded to whole steps, in channels that have one; a step of 0 leaves it as it is."""
+    rough = np.where(steps > 0.0, steps, 1.0)
+    return np.where(steps > 0.0, rough * np.rint(noise / rough), noise)
 
 
 def mean_distance(raw: Cases, output: Cases) -> Array:

@@ -1,8 +1,9 @@
 """What an audit found: figures with intervals, adversary by adversary.
 
 An `Audit` holds aggregate figures and nothing else: no reading, no private value, no path. It can be shown to whoever
-may know how well the design holds. What a program decides on is its `Outcome`; nothing found and nothing to be found
-are two outcomes, for where no p-value could have been small enough nothing counts as found, whatever the output leaks.
+may know how well the design holds. What a program decides on is its `Verdict`, one of three: something was found;
+nothing was found, and `Audit.smallest_leak` says which leak would have been; or there is too little data to tell, and
+`Audit.days_needed` says how many days would do. `Outcome` tells these apart more finely.
 The sentences stand in `understudy.text`; `Audit.text` puts them around tables that fit a terminal.
 """
 
@@ -19,6 +20,7 @@ from enum import StrEnum
 from understudy import text
 from understudy._paths import write_whole
 from understudy._types import Plain
+from understudy.adversaries.rivals import Rivals
 from understudy.adversaries.statistics import Figure, as_json, from_json
 from understudy.adversaries.utility import Utility
 from understudy.errors import ConfigurationError
@@ -30,9 +32,13 @@ from understudy.serialize import read_plain
 SCHEMA, VERSION = "understudy.audit", 1
 _NAMED, _NEW_NAMES = ("adversary", "data"), {"genie": "oracle", "held": "offset"}  # as files of 0.1 have them
 
-DATA = ("disguised", "raw", "noise", "offset")
-"""What is attacked: the output, the readings as they came in, and these with noise of equal distortion: drawn for every
-reading, or a constant offset for an epoch."""
+DATA = ("disguised", "insider", "scores", "raw", "noise", "offset")
+"""What is attacked: the output; the same by insiders, who have labels of other days of the same period; the scores with
+their running sums; the readings as they came in; and these with noise of equal distortion: drawn for every reading, or
+a constant offset for an epoch."""
+_UNKNOWN = Figure(math.nan, math.nan, math.nan)
+LITTLE = 0.05
+"""Where raw readings add less than this to the clock, in balanced accuracy, there is little to protect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +46,7 @@ class Row:
     """What one adversary made of one kind of data."""
 
     data: str
-    """"disguised", "raw", "noise" or "offset"."""
+    """One of `DATA`."""
     adversary: str
     """Its name in the roster."""
     clock: bool
@@ -73,6 +79,23 @@ class Row:
     """Somebody who knew every label would have been found. If not, that nothing was found means nothing."""
     corrected: float = math.nan
     """p corrected for all adversaries that were tried on these data: what `found` goes by."""
+    turned: Figure = _UNKNOWN
+    """Balanced accuracy of the guesses turned around, where they are right less often than chance beyond the interval:
+    a leak too. The sign for each block is learned from labels of other blocks of the same period."""
+    smallest: float = math.nan
+    """The excess in balanced accuracy that its test would have found four times of five."""
+    needed: int = 0
+    """How many blocks of time would make it testable; 0 where it is, or where no number would do."""
+
+    @property
+    def sign_turned(self) -> bool:
+        """Whether its guesses are right less often than chance, beyond the interval."""
+        return not math.isnan(self.turned.value)
+
+    @property
+    def strength(self) -> Figure:
+        """Balanced accuracy by the better of both signs."""
+        return self.turned if self.turned.value > self.balanced.value else self.balanced
 
     @property
     def label(self) -> str:
@@ -124,10 +147,14 @@ class Audit:
     """The design accepts private values that the edge estimates: there is no guarantee, only this audit."""
     causal: bool = False
     """The design decides as time goes by: its leakage is a rate, by decision."""
+    rivals: Rivals | None = None
+    """Simple outputs of equal price and the limit beside the design, where a recording was audited."""
+    days: float = math.nan
+    """How many days were judged; NaN where the period is not known."""
 
     def __repr__(self) -> str:
         best = self.best
-        told = "no adversary" if best is None else f"best {best.label!r} balanced {best.balanced.value:.3f}"
+        told = "no adversary" if best is None else f"best {best.label!r} balanced {best.strength.value:.3f}"
         nothing = "nothing found" if self.testable else "not testable"
         verdict = "BROKEN" if self.broken else "found" if self.found else nothing
         return f"Audit({self.how}, {len(self.rows)} rows, {told}, {verdict})"
@@ -148,7 +175,7 @@ class Audit:
 
     def best_on(self, data: str) -> Row | None:
         """The adversary of highest balanced accuracy on one kind of data; references do not count."""
-        return max(self.of(data), key=lambda row: row.balanced.value, default=None)
+        return max(self.of(data), key=lambda row: row.strength.value, default=None)
 
     @property
     def best(self) -> Row | None:
@@ -166,7 +193,7 @@ class Audit:
     @property
     def found_alone(self) -> bool:
         """Whether an adversary without the clock found anything, be it what the clock tells as well."""
-        return any(row.found for row in self.of() if not row.clock)
+        return any(row.found for row in self._rows_on_output if not row.clock)
 
     @property
     def testable(self) -> bool:
@@ -175,8 +202,12 @@ class Audit:
 
     @property
     def _rows_that_count(self) -> tuple[Row, ...]:
-        rows = self.of()
+        rows = self._rows_on_output
         return tuple(row for row in rows if row.clock) or rows
+
+    @property
+    def _rows_on_output(self) -> tuple[Row, ...]:
+        return (*self.of(), *self.of("insider"))
 
     @property
     def broken(self) -> bool:
@@ -192,10 +223,56 @@ class Audit:
             return Outcome.BROKEN if self.broken else Outcome.FOUND
         if not self.testable:
             return Outcome.NOT_TESTABLE
-        alone = [row for row in self.of() if row.found and not row.clock]
+        alone = [row for row in self._rows_on_output if row.found and not row.clock]
         if not alone:
             return Outcome.NOTHING
         return Outcome.CLOCK_ONLY if all(_as_clock(self, row) for row in alone) else Outcome.WITHOUT_CLOCK
+
+    @property
+    def verdict(self) -> Verdict:
+        """What came out, as one of three."""
+        outcome = self.outcome
+        if outcome in (Outcome.BROKEN, Outcome.FOUND, Outcome.WITHOUT_CLOCK):
+            return Verdict.FOUND
+        if outcome is Outcome.NOT_TESTABLE and self.found_alone:
+            return Verdict.FOUND  # without the clock; whether it is more than the clock gives cannot be told
+        if outcome in (Outcome.NONE_RUN, Outcome.NOT_TESTABLE):
+            return Verdict.TOO_LITTLE
+        at_stake = self.at_stake
+        return Verdict.TOO_LITTLE if self.smallest_leak > at_stake > LITTLE else Verdict.NOTHING
+
+    @property
+    def smallest_leak(self) -> float:
+        """The excess in balanced accuracy that would have been found four times of five, by the strongest adversary.
+
+        Over the clock where adversaries had it, otherwise over chance; NaN where it is not known.
+        """
+        rows = [row for row in self._rows_that_count if row.testable and not math.isnan(row.smallest)]
+        best = max(rows, key=lambda row: _sortable(row.strength.value), default=None)
+        return math.nan if best is None else best.smallest
+
+    @property
+    def at_stake(self) -> float:
+        """What the raw readings add in balanced accuracy: to the clock where there is one, otherwise to chance."""
+        rows = self.of("raw")
+        rows = tuple(row for row in rows if row.clock) or rows
+        return max((row.gain.value for row in rows if not math.isnan(row.gain.value)), default=math.nan)
+
+    @property
+    def little_to_protect(self) -> bool:
+        """Whether the raw readings add less than 0.05 to the clock, or to chance; False where they are not known."""
+        return self.at_stake < LITTLE
+
+    @property
+    def days_needed(self) -> float:
+        """About how many judged days would be enough to tell; NaN where that is not known."""
+        if self.verdict is not Verdict.TOO_LITTLE:
+            return math.nan
+        rows = [row for row in self._rows_that_count if row.blocks]
+        times = [row.needed / row.blocks for row in rows if row.needed]
+        if not times and self.testable:
+            times = [(self.smallest_leak / self.at_stake) ** 2]  # errors fall with the root of the time
+        return math.ceil(self.days * min(times)) if times and not math.isnan(self.days) else math.nan
 
     @property
     def unchanged(self) -> bool:
@@ -218,6 +295,10 @@ class Audit:
             "found_alone": self.found_alone,
             "testable": self.testable,
             "broken": self.broken,
+            "verdict": self.verdict.value,
+            "smallest_leak": as_json(self.smallest_leak),
+            "days_needed": as_json(self.days_needed),
+            "little_to_protect": self.little_to_protect,
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -249,6 +330,16 @@ def load_audit(path: str | os.PathLike[str]) -> Audit:
 # What decides on an audit ---------------------------------------------------------------------------------------------
 
 
+class Verdict(StrEnum):
+    """What an audit comes to."""
+
+    FOUND = "found"
+    NOTHING = "nothing found"
+    """And a leak of `Audit.smallest_leak` would have been."""
+    TOO_LITTLE = "too little data"
+    """To tell; `Audit.days_needed` would do."""
+
+
 class Outcome(StrEnum):
     """What came out of an audit, or of one adversary."""
 
@@ -265,6 +356,8 @@ class Outcome(StrEnum):
     WITHOUT_CLOCK = "without clock"
     """Something was learned without the clock, and was not tried with it."""
     NOTHING = "nothing"
+    TURNED = "sign turned"
+    """The guesses are right less often than chance: turned around they tell as much."""
     REFERENCE = "reference"
     """Attacks nothing, and stands for comparison."""
 
@@ -275,6 +368,8 @@ def row_outcome(audit: Audit, row: Row) -> Outcome:
         return Outcome.REFERENCE
     if row.beats:
         return Outcome.BROKEN
+    if row.sign_turned:
+        return Outcome.TURNED
     if row.found:
         return Outcome.CLOCK_ONLY if _as_clock(audit, row) else Outcome.FOUND
     return Outcome.NOTHING if row.testable else Outcome.NOT_TESTABLE
@@ -303,12 +398,12 @@ def warns(audit: Audit) -> bool:
 def strongest(audit: Audit, data: str = "disguised", clock: bool = False) -> Row | None:
     """The adversary of highest balanced accuracy among those that use the clock, or do not; references do not count."""
     rows = [row for row in audit.of(data) if row.clock == clock]
-    return max(rows, key=lambda row: _sortable(row.balanced.value), default=None)
+    return max(rows, key=lambda row: _sortable(row.strength.value), default=None)
 
 
 def sort_rows(rows: Iterable[Row]) -> list[Row]:
     """The strongest first; references behind the others."""
-    return sorted(rows, key=lambda row: (row.reference, -_sortable(row.balanced.value), row.label))
+    return sorted(rows, key=lambda row: (row.reference, -_sortable(row.strength.value), row.label))
 
 
 def blind_accuracy(audit: Audit) -> float:
@@ -332,7 +427,7 @@ def adversary_count(audit: Audit) -> int:
 def _as_clock(audit: Audit, row: Row) -> bool:
     """Whether an adversary without the clock found something, and nothing beyond the clock once it had that too."""
     other = audit.row(row.adversary, row.data, clock=True)
-    return row.found and not row.clock and other is not None and not other.found
+    return row.found and not row.clock and other is not None and other.testable and not other.found
 
 
 def _sortable(x: float) -> float:

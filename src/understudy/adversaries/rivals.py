@@ -12,19 +12,37 @@ outputs are told apart by cell only, so that the figure stays a lower bound. Tra
 so that the program grows with the number of cells and not with its square. Adversaries who look at more than one output
 only raise what hiding costs. An output between two cells may be moved to the better end of the gap: on a gap the cost
 is linear.
+
+*Rivals* need no model: a constant in place of every reading; a coin for each epoch, which shows it as it is or hides it
+behind the constant; white noise; and slow noise, whose correlation halves in an hour. `compare` attacks them with
+the same adversaries at the distortion of a design, and finds what each costs at the accuracy of the design. A coin with
+probability q has q times the distortion of the constant, and its accuracy lies on the line between the raw readings and
+chance: a design above the *coin line* hides less than tossing coins would at the same price.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from understudy._types import Array, Ints
-from understudy.adversaries.datasets import Labels, Recording, as_table, make_recording
+from understudy.adversaries.datasets import (
+    Labels,
+    Recording,
+    as_table,
+    make_recording,
+    mean_distance,
+    noise_scale,
+    on_steps,
+)
+from understudy.adversaries.knowledge import Cases
+from understudy.adversaries.statistics import Figure
 from understudy.errors import ConfigurationError
 from understudy.identify.history import History
 
@@ -182,3 +200,246 @@ def _cells(y: Array, cells: int) -> tuple[Array, Array, Ints]:
     order = np.argsort(y, kind="stable")
     first = np.searchsorted(place[order], np.arange(int(place.max()) + 1))
     return y[order][first], y[order][np.append(first[1:], len(y)) - 1], place.astype(np.int64)
+
+
+# Rivals: simple outputs of the same price -----------------------------------------------------------------------------
+
+
+HALF_LIFE = 3600.0
+"""Seconds after which slow noise has lost half of its correlation."""
+_ROWS_OF_AN_HOUR = 60  # where the period is not known
+_STEP, _STEPS = 3.0, 3  # noise is made so many times stronger or weaker, so often, to find its price at equal accuracy
+_COPIES = 2  # of each recording, with noise or coins drawn anew
+
+
+class Level(StrEnum):
+    """What a rival has in common with the design."""
+
+    DISTORTION = "equal distortion"
+    ACCURACY = "equal accuracy"
+    NONE = "as it is"
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """An output of equal distortion or equal accuracy, and what adversaries made of it."""
+
+    name: str
+    """"raw", "design", "constant", "coin", "white noise" or "slow noise"."""
+    level: str
+    """A value of `Level`."""
+    distortion: tuple[float, ...]
+    """Mean absolute distance from the reading by channel; NaN where no size that was tried would do."""
+    price: float
+    """The distortion as a share of that of a constant output, averaged over channels."""
+    balanced: Figure
+    """Balanced accuracy of the best adversary, without the clock; an exact figure has no width."""
+    adversary: str = ""
+    """The best one's name; empty where the figure follows from the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rivals:
+    """A design beside its rivals and the limit, all attacked by the same adversaries without the clock."""
+
+    rows: tuple[Rival, ...]
+    adversaries: tuple[str, ...]
+    chance: float
+    limit: DistortionLimit
+    """From chance to the accuracy on the raw readings; the design's own accuracy is among them."""
+    epoch: int
+    """Readings for which one coin is tossed."""
+    mean_reading: tuple[float, ...]
+
+    def row(self, name: str, level: Level | None = None) -> Rival:
+        """The row of a rival at a level, the first one where no level is named."""
+        for row in self.rows:
+            if row.name == name and level in (None, row.level):
+                return row
+        raise KeyError(name)
+
+    @property
+    def design(self) -> Rival:
+        """The design itself."""
+        return self.row("design")
+
+    def coin_line(self, price: float) -> float:
+        """The accuracy of a coin by epoch at a price: the line from the raw readings to a constant output."""
+        raw = self.row("raw").balanced.value
+        return raw - (raw - self.chance) * min(max(price, 0.0), 1.0)
+
+    @property
+    def above_coin(self) -> bool:
+        """Whether a coin by epoch would hide more at the price of the design."""
+        return self.design.balanced.value > self.coin_line(self.design.price) + 1e-9
+
+    @property
+    def clearly_above_coin(self) -> bool:
+        """The same, beyond the interval of the design's accuracy."""
+        return self.design.balanced.low > self.coin_line(self.design.price)
+
+    @property
+    def ratios(self) -> tuple[float, ...]:
+        """By channel, the distortion of the design over the limit at its accuracy; NaN where the limit is zero."""
+        a = min(max(self.design.balanced.value, self.chance), 1.0)
+        at = min(range(len(self.limit.accuracies)), key=lambda k: abs(self.limit.accuracies[k] - a))
+        least = [line[at] for line in self.limit.distortion]
+        pairs = zip(self.design.distortion, least, self.mean_reading, strict=True)
+        return tuple(x / low if low > 1e-6 * mean else math.nan for x, low, mean in pairs)
+
+
+def constant_output(Y: Array, history: Array | None = None) -> Array:
+    """The constant of least mean distance, the median of each channel, in place of every reading (T, d) that is there.
+
+    It is the median of `history` (S, d) where that is given, so that nothing is learned from what is hidden.
+
+    >>> constant_output(np.array([[1.0], [np.nan], [5.0]]), np.array([[2.0], [3.0], [9.0]])).ravel().tolist()
+    [3.0, nan, 3.0]
+    """
+    middle = np.nanmedian(Y if history is None else history, axis=0)
+    return np.where(np.isnan(Y), np.nan, middle)
+
+
+def coin_output(Y: Array, hidden: Array, q: float, epoch: int, rng: np.random.Generator) -> Array:
+    """Readings (T, d) of which whole epochs are replaced by `hidden` (T, d), each with probability `q`.
+
+    The phase of the epochs is drawn too: edges at midnight would tell the time.
+
+    >>> Y = np.arange(8.0)[:, None]
+    >>> out = coin_output(Y, -np.ones((8, 1)), 0.5, 3, np.random.default_rng(0))
+    >>> out.ravel().tolist()
+    [0.0, 1.0, -1.0, -1.0, -1.0, -1.0, -1.0, -1.0]
+    """
+    T = len(Y)
+    number = (np.arange(T) + int(rng.integers(epoch))) // epoch
+    heads = rng.random(int(number[-1]) + 1) < q
+    return np.where(heads[number][:, None], hidden, Y)
+
+
+def slow_noise(T: int, d: int, half_life: float, rng: np.random.Generator) -> Array:
+    """Stationary normal noise (T, d) of variance 1 whose correlation halves every `half_life` readings.
+
+    e_{k+1} = phi e_k + sqrt(1 - phi^2) w_k with phi = 2^(-1 / half_life); a half-life of 0 is white noise.
+
+    >>> e = slow_noise(100_000, 1, 10.0, np.random.default_rng(1))[:, 0]
+    >>> round(float(np.mean(e[10:] * e[:-10])), 1), round(float(e.var()), 1)
+    (0.5, 1.0)
+    """
+    from scipy.signal import lfilter
+
+    w = rng.standard_normal((T, d))
+    if half_life <= 0.0:
+        return w
+    phi = 0.5 ** (1.0 / half_life)
+    w[1:] *= math.sqrt(1.0 - phi * phi)
+    return np.asarray(lfilter([1.0], [1.0, -phi], w, axis=0))
+
+
+Attacker: TypeAlias = Callable[[Cases, Cases], tuple[Figure, str]]
+"""Cases to learn from and to be judged on -> balanced accuracy of the best adversary, and its name."""
+
+
+class RivalData(NamedTuple):
+    """The recordings that rivals are made of, and who attacks them."""
+
+    learn: Cases
+    judge: Cases
+    """Raw readings."""
+    grid: tuple[Array, Array] | None
+    period: float | None
+    attack: Attacker
+    rng: np.random.Generator
+
+    def rows_of(self, seconds: float, unknown: int) -> int:
+        """How many readings a time has."""
+        return unknown if self.period is None else max(1, round(seconds / self.period))
+
+    def copies(self, make: Callable[[Array], Array]) -> tuple[Cases, Cases]:
+        """Both recordings, `_COPIES` times, with an output made of each sequence (T, d)."""
+        found = []
+        for cases in (self.learn, self.judge):
+            several = cases.sequences(np.tile(np.arange(cases.N), _COPIES))
+            outputs = np.stack([make(several.outputs[:, :, n]) for n in range(several.N)], axis=2)
+            found.append(replace(several, outputs=outputs))
+        return found[0], found[1]
+
+
+def compare(data: RivalData, raw: tuple[Figure, str], design: tuple[Figure, str], distortion: Array) -> Rivals:
+    """The rivals of a design that has this distortion by channel; accuracies are of the best of the same adversaries.
+
+    White and slow noise are attacked at the distortion of the design, and at up to three other sizes, between which the
+    price of equal accuracy is interpolated. The price of a coin follows from the line.
+    """
+    learn, judge = data.learn, data.judge
+    there = judge.labels >= 0
+    chance = 1.0 / max(int((judge.counts > 0).sum()), 1)
+    rows_of_learn = learn.outputs.transpose(0, 2, 1).reshape(-1, learn.d)
+    constant = data.copies(lambda Y: constant_output(Y, rows_of_learn))[1]
+    most = mean_distance(judge, constant)
+    means = np.nanmean(np.abs(judge.outputs), axis=(0, 2))
+    epoch = data.rows_of(86_400.0, max(2, judge.T // 8))
+
+    def rival(name: str, level: Level, spent: Array, figure: Figure, who: str = "") -> Rival:
+        share = np.divide(spent, most, out=np.where(spent > 0.0, np.inf, 0.0), where=most > 0.0)
+        return Rival(name, level, tuple(map(float, spent)), float(share.mean()), figure, who)
+
+    rows = [
+        rival("raw", Level.NONE, np.zeros(judge.d), *raw),
+        rival("design", Level.NONE, distortion, *design),
+        rival("constant", Level.NONE, most, Figure(chance, chance, chance)),
+    ]
+    aim, top = design[0].value, raw[0].value
+    q = float(np.clip(rows[1].price, 0.0, 1.0))
+    outputs = data.copies(lambda Y: coin_output(Y, constant_output(Y, rows_of_learn), q, epoch, data.rng))
+    rows.append(rival("coin", Level.DISTORTION, q * most, *data.attack(*outputs)))
+    needed = 1.0 if top <= chance else float(np.clip((top - aim) / (top - chance), 0.0, 1.0))
+    rows.append(rival("coin", Level.ACCURACY, needed * most, Figure(aim, aim, aim)))
+    half = data.rows_of(HALF_LIFE, _ROWS_OF_AN_HOUR)
+    for name, half_life in (("white noise", 0.0), ("slow noise", float(half))):
+        rows += [rival(name, *found) for found in _noises(data, distortion, half_life, aim, top)]
+    judged = there & np.isfinite(judge.outputs).any(axis=1)
+    Y, theta = judge.outputs.transpose(0, 2, 1)[judged], judge.labels[judged]
+    return Rivals(
+        tuple(rows), (), chance, limit_of(Y, theta, _accuracies(chance, top, aim)), epoch, tuple(means.tolist())
+    )
+
+
+def _accuracies(chance: float, top: float, aim: float) -> list[float]:
+    """Where the limit is found: from chance to the raw readings in equal steps, and at the design."""
+    steps = np.linspace(chance, max(top, chance), 9).tolist()
+    return sorted({min(max(round(a, 12), chance), 1.0) for a in (*steps, aim)})
+
+
+def _noises(
+    data: RivalData, distortion: Array, half_life: float, aim: float, top: float
+) -> list[tuple[Level, Array, Figure, str]]:
+    """Noise at the distortion of the design, and the distortion at which its accuracy is that of the design."""
+    steps = np.zeros(len(distortion)) if data.grid is None else data.grid[0]
+
+    def at(wanted: Array) -> tuple[Figure, str]:
+        scales = np.array([noise_scale(float(w), float(s)) for w, s in zip(wanted, steps, strict=True)])
+
+        def noisy(Y: Array) -> Array:
+            T, d = Y.shape
+            return Y + on_steps(scales * slow_noise(T, d, half_life, data.rng), steps)
+
+        return data.attack(*data.copies(noisy))
+
+    if not distortion.any():
+        return [(Level.DISTORTION, distortion, Figure(top, top, top), "")]
+    figure, who = at(distortion)
+    found = [(Level.DISTORTION, distortion, figure, who)]
+    # (log size, accuracy): noise of no size has the accuracy of the raw readings
+    size, tried = 0.0, [(0.0, figure.value)]
+    up = figure.value > aim
+    for _ in range(_STEPS if aim < top else 0):
+        size += math.log(_STEP) if up else -math.log(_STEP)
+        tried.append((size, at(math.exp(size) * distortion)[0].value))
+        if (tried[-1][1] > aim) != up:
+            break
+    (x, a), (y, b) = (tried[-2], tried[-1]) if len(tried) > 1 else (tried[0], tried[0])
+    met = (a - aim) * (b - aim) <= 0.0 and a != b
+    where = math.exp(x + (y - x) * (a - aim) / (a - b)) if met else math.nan if up else math.exp(size)
+    spent = (0.0 if aim >= top else where) * distortion
+    found.append((Level.ACCURACY, spent, Figure(aim, aim, aim), ""))
+    return found

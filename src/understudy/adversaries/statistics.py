@@ -24,6 +24,13 @@ random. Of k blocks that share a mean each is in what is taken off the others: t
 times what it seems. B blocks have no p below 2^-B, so signs are changed for all adversaries at once and each sum is
 compared with the largest (Westfall and Young, 1993, stepping down).
 
+*Power.* A figure that is not above chance says little by itself. `smallest_excess` is the excess in balanced accuracy
+that the test of an adversary would find four times of five, and `blocks_needed` how many blocks of time would let the
+test find somebody who knows every label.
+
+*Turned signs.* A figure below chance is a leak too: whoever has labels of a few days turns the guesses around.
+`turn_guesses` reads the guesses of each group of blocks as labels of the other groups say.
+
 *Scores.* Under a right model the scores of raw readings are independent standard normals, whatever theta is. What an
 adversary finds beyond the bound, he finds in what is left of them. `score_readings` keeps shares and correlations.
 """
@@ -677,15 +684,86 @@ def contributions(guess: Ints, truth: Ints, blocks: Ints, m: int, strata: Ints |
     return np.asarray(total)
 
 
+def _spread_of_sum(x: Array) -> float:
+    return math.sqrt(long_run_variance(x - x.mean()) * x.size / (x.size - 1))
+
+
 def _student_test(found: Agreement) -> float:
     from scipy.special import stdtr
 
     x = found.x[found.varied]
-    centred = x - x.mean()
-    spread = math.sqrt(long_run_variance(centred) * x.size / (x.size - 1))  # of the sum
+    spread = _spread_of_sum(x)
     if spread <= 1e-12 * float(np.abs(x).sum()):
         return float(x.mean() <= 0.0)
     return float(stdtr(max(x.size - 2, 1), -float(x.sum()) / (found.wider * spread)))  # two means were taken off
+
+
+POWER = 0.8
+"""How often the smallest leak that is reported would have been found."""
+_MOST_BLOCKS = 2000
+
+
+def smallest_excess(found: Agreement | None, values: int, tests: int, level: float) -> float:
+    """The excess in balanced accuracy that this adversary's test would find four times of five; NaN if not known.
+
+    `values` is how many values occur, `tests` how many adversaries are tried together.
+
+    >>> x = np.tile([0.02, -0.02, 0.01, -0.01], 10)
+    >>> round(smallest_excess(Agreement(x, np.full(40, True), 1.0), 2, 1, 0.01), 3)
+    0.166
+    """
+    from scipy.special import stdtrit
+
+    if found is None:
+        return math.nan
+    x = found.x[found.varied]
+    spread, free = _spread_of_sum(x), max(x.size - 2, 1)
+    if spread <= 1e-12:
+        return math.nan
+    reach = float(stdtrit(free, 1.0 - level / max(tests, 1)) + stdtrit(free, POWER))
+    return min(reach * found.wider * spread / max(values, 1), 1.0)
+
+
+def blocks_needed(found: Agreement | None, blocks: int, tests: int, level: float) -> int:
+    """How many blocks like these let a test find somebody who knows every label; 0 where no number would do.
+
+    `found` is what that one has in common with the labels, among so many blocks. His p is to be a quarter of the level,
+    as other adversaries are tried with him.
+
+    >>> blocks_needed(Agreement(np.full(4, 0.25), np.full(4, True), 1.15), 4, 10, 0.01)
+    9
+    """
+    x = np.ones(1) if found is None else found.x[found.varied]
+    share = x.size / max(blocks, x.size) if found is not None else 1.0
+    rng, count = np.random.default_rng(0), max(x.size, 3)
+    while count <= _MOST_BLOCKS:
+        more = Agreement(np.resize(x, count), np.full(count, True), math.sqrt(count / (count - 1)))
+        if max(tests * _student_test(more), _sign_test([more], rng, PERMUTED)[0]) <= level / 4.0:
+            return math.ceil(count / share)
+        count = max(count + 1, math.ceil(1.05 * count))
+    return 0
+
+
+def turn_guesses(made: Guesses, groups: Ints) -> Guesses:
+    """The guesses of each group, read as the value with which they go most often in the other groups.
+
+    `groups` numbers blocks of time, one entry a guess. Labels of the same group are never used.
+
+    >>> truth = np.tile([0, 1], 8)
+    >>> made = Guesses(truth, np.arange(16) // 4, 1 - truth, 1 - truth, np.zeros(16), 2)
+    >>> bool((turn_guesses(made, made.blocks).fair == truth).all())
+    True
+    """
+    fair = made.fair.copy()
+    for group in np.unique(groups).tolist():
+        inside = groups == group
+        truth, guess = made.truth[~inside], made.fair[~inside]
+        labels = np.bincount(truth, minlength=made.m)
+        joint = np.bincount(guess * made.m + truth, minlength=made.m**2).reshape(made.m, made.m)
+        share = joint / np.maximum(labels, 1)
+        reading = np.where(share.any(axis=1), share.argmax(axis=1), np.arange(made.m))
+        fair[inside] = reading[made.fair[inside]]
+    return made._replace(fair=fair)
 
 
 def _sign_test(found: Sequence[Agreement], rng: np.random.Generator, draws: int) -> list[float]:
@@ -747,6 +825,10 @@ class Outcome(NamedTuple):
     """"permutation", or "stretches" for blocks of time: the words of stored audits."""
     testable: bool
     """Somebody who knows every label would be below the level."""
+    smallest: float = math.nan
+    """The excess in balanced accuracy that would have been found four times of five."""
+    needed: int = 0
+    """How many blocks would let the test find somebody who knows every label; 0 where it does, or none would do."""
 
 
 def outcomes_of(
@@ -774,7 +856,13 @@ def _by_permutation(tried: Sequence[Attempt], cases: Cases, level: float, source
     p = [p_of(one.made, source(one.name, one.clock)) for one in tried]
     count = sum(x == x for x in p)
     could = bool(tried) and count * p_of(_omniscient(tried[0].made), source("knowing")) <= level
-    return [Outcome(x, y, "permutation", x == x and could) for x, y in zip(p, holm(p), strict=True)]
+
+    def smallest(made: Guesses) -> float:
+        found = agreement(made.fair, made.truth, made.blocks, made.m, None)
+        return smallest_excess(found, np.unique(made.truth).size, count, level)
+
+    least = [smallest(one.made) for one in tried]
+    return [Outcome(x, y, "permutation", x == x and could, z) for x, y, z in zip(p, holm(p), least, strict=True)]
 
 
 def _by_blocks(
@@ -791,15 +879,23 @@ def _by_blocks(
     drawn = joint_p_values(found, source("together"), draws)
     corrected = [max(both) for both in zip(drawn, p, strict=True)]  # both may be drawn at random
     could: dict[bool, bool] = {}
+    needed: dict[bool, int] = {}
     for k, one in enumerate(tried):
         if one.clock not in could:
             # in the place of this one
-            knowing = [*found[:k], of(_omniscient(one.made), one.clock), *found[k + 1 :]]
-            best = joint_p_values(knowing, source("knowing", one.clock), draws)[k]
+            knows = of(_omniscient(one.made), one.clock)
+            best = joint_p_values([*found[:k], knows, *found[k + 1 :]], source("knowing", one.clock), draws)[k]
             could[one.clock] = not math.isnan(best) and best <= level
+            blocks = int(np.unique(one.made.blocks).size)
+            needed[one.clock] = 0 if could[one.clock] else blocks_needed(knows, blocks, len(tried), level)
+    values = np.unique(tried[0].made.truth).size if tried else 1
     return [
-        Outcome(x, y, "stretches", x == x and could[one.clock]) for x, y, one in zip(p, corrected, tried, strict=True)
-    ]
+        Outcome(
+            x, y, "stretches", x == x and could[one.clock], smallest_excess(same, values, len(tried), level),
+            needed[one.clock],
+        )
+        for x, y, one, same in zip(p, corrected, tried, found, strict=True)
+    ]  # fmt: skip
 
 
 def _omniscient(made: Guesses) -> Guesses:

@@ -493,6 +493,28 @@ def held_out(cases: Cases, margin: int = 0, folds: int = 4) -> tuple[Split, ...]
     return tuple(split for split in splits[:folds] if split.held.any() and len(np.unique(truth[split.fit])) > 1)
 
 
+def other_days(cases: Cases, margin: int = 0, folds: int = 4) -> tuple[Split, ...]:
+    """Hold out every day once, with others between them: each guess is judged by who learned from other days.
+
+    Where no clock is known, or there is one day only, parts of `held_out` take the place of days. Readings next to a
+    part that is held out are left alone, as many as `margin` says.
+
+    >>> hours = np.tile(np.arange(24.0), 6)[:, None]
+    >>> labels = (hours > 12.0).astype(int)
+    >>> cases = Cases(np.zeros((144, 1, 1)), labels, np.arange(144)[:, None] // 24, 2, once=False, hours=hours)
+    >>> [(int(split.held.sum()), int(split.fit.sum())) for split in other_days(cases)]
+    [(48, 96), (48, 96), (24, 120), (24, 120)]
+    """
+    judged = cases.truth >= 0
+    dates = np.unique(cases.dates, return_inverse=True)[1].reshape(cases.truth.shape)
+    days = int(dates.max()) + 1
+    if cases.once or cases.hours is None or days < 2:
+        return held_out(cases, margin)
+    count = min(folds, days)
+    splits = (_split(cases, judged, dates % count == k, margin) for k in range(count))
+    return tuple(split for split in splits if split.held.any() and len(np.unique(cases.truth[split.fit])) > 1)
+
+
 def _split(cases: Cases, judged: Mask, quarter: Mask, margin: int) -> Split:
     fit = ~quarter
     if not cases.once and margin:
