@@ -1443,6 +1443,7 @@ AUDIT_ESTIMATED = (
     "No guarantee, audit only: the design's streams estimate the private value from the readings, and then no theorem "
     "holds. The figures are all that is known."
 )
+_TOO_LITTLE = "Too little data to tell"
 UNCHANGED = (
     "The output equals the readings, in all that was judged: nothing was disguised, or the true value was drawn "
     "throughout."
@@ -1547,6 +1548,50 @@ class Findings(NamedTuple):
     """The adversaries that beat the bound."""
     rate: str = ""
     """What bounds the leakage of a causal design, in words."""
+    too_little: bool = False
+    """Whether there is too little data to tell."""
+    alone: bool = False
+    """Whether something was learned without the clock."""
+    best: tuple[str, Interval] | None = None
+    """The best adversary that counts, and its balanced accuracy."""
+    base: float = math.nan
+    """The balanced accuracy that it is compared with: of the clock, or chance."""
+    smallest: float = math.nan
+    """The excess over that which would have been found four times of five."""
+    at_stake: float = math.nan
+    """The excess that the raw readings have."""
+    days: float = math.nan
+    days_needed: float = math.nan
+    turned: Sequence[str] = ()
+    """Adversaries that are right less often than chance."""
+
+
+def finding(kind: str, facts: Findings) -> str:
+    """The outcome of an audit with the figures that it rests on; `kind` as `outcome` takes it."""
+    said = [outcome(kind, facts)]
+    base = f"{'the clock alone' if facts.clock else 'chance'} gives {100.0 * facts.base:.3g}"
+    if facts.best is not None:
+        said.append(f"The best of them, {facts.best[0]}, is right {share_of_100(facts.best[1])}; {base}.")
+    quiet = kind in ("nothing", "clock only")
+    if quiet and not math.isnan(facts.smallest):
+        said.append(
+            f"A leak of {facts.smallest:.2g} in balanced accuracy would have been found, four times of five"
+            + (f", and the raw readings have {facts.at_stake:.2g}." if facts.too_little else ".")
+        )
+    if facts.too_little and not math.isnan(facts.days_needed):
+        said.append(f"About {facts.days_needed:,.0f} judged days would do; these are {facts.days:,.3g}.")
+    if facts.turned:
+        many = len(facts.turned) > 1
+        said.append(
+            f"{', '.join(facts.turned)} {'are' if many else 'is'} right less often than chance: that is a leak with "
+            "the sign turned, not safety."
+        )
+    if facts.at_stake < 0.05:
+        said.append(
+            "There is little to protect: the raw readings add less than 0.05 in balanced accuracy to "
+            f"{'what the clock tells' if facts.clock else 'chance'}."
+        )
+    return " ".join(said)
 
 
 def outcome(kind: str, facts: Findings) -> str:
@@ -1563,6 +1608,8 @@ def outcome(kind: str, facts: Findings) -> str:
         return _findings(facts)
     if kind == "not testable":
         return _not_testable(facts, alarm)
+    if facts.too_little:
+        return f"{_TOO_LITTLE}: no adversary learned anything {alarm}, and hardly any could have been found."
     if kind == "clock only":
         return (
             "Adversaries learned something about the private value, but no more than the clock gives: beyond the clock "
@@ -1590,7 +1637,12 @@ def _findings(facts: Findings) -> str:
 
 
 def _not_testable(facts: Findings, alarm: str) -> str:
-    few = "Not testable: there are too few blocks of time."
+    if facts.alone:
+        return (
+            "Adversaries learned something about the private value without the clock. Whether it is more than the "
+            "clock gives cannot be told: there are too few days for that."
+        )
+    few = f"{_TOO_LITTLE}: there are too few blocks of time."
     if facts.undefined:
         return (
             f"{few} The private value hardly varies in them, or not beyond the clock. That nothing was detected says "
@@ -1614,6 +1666,57 @@ def row_verdict(kind: str, clock: bool) -> str:
         "clock only": "learns no more than the clock gives",
         "sign turned": "right less often than chance: a leak with the sign turned",
     }[kind]
+
+
+# Rivals of a design, in an audit --------------------------------------------------------------------------------------
+
+RIVALS = {
+    "raw": "raw readings",
+    "design": "this design",
+    "constant": "constant output",
+    "coin": "coin by epoch",
+    "white noise": "white noise",
+    "slow noise": "slow noise, half-life an hour",
+}
+"""What a design is compared with."""
+RIVAL_COLUMNS = ("output", "at", "distortion", "percent of the mean", "of the constant's", "balanced accuracy")
+
+
+def rival_line(
+    name: str, level: str, distortion: Sequence[float], percent: Sequence[float], price: float, accuracy: Interval
+) -> tuple[str, ...]:
+    """A rival as a row of `RIVAL_COLUMNS`.
+
+    >>> rival_line("coin", "equal accuracy", [48.0], [6.67], 0.178, (0.7, 0.7, 0.7))
+    ('coin by epoch', 'equal accuracy', '48', '6.67', '0.178', '0.700')
+    """
+    sizes = ["; ".join("-" if math.isnan(x) else f"{x:.3g}" for x in many) for many in (distortion, percent)]
+    exact = accuracy[1] == accuracy[2]
+    shown = f"{accuracy[0]:.3f}" if exact else f"{accuracy[0]:.3f} [{accuracy[1]:.3f}, {accuracy[2]:.3f}]"
+    level = "" if level == "as it is" else level
+    return RIVALS[name], level, *sizes, "-" if math.isnan(price) else f"{price:.3g}", shown
+
+
+def rival_sentences(
+    above: tuple[bool, bool], accuracy: float, coin: float, ratios: Sequence[float], adversaries: Sequence[str]
+) -> list[str]:
+    """Where a design stands beside a coin and the limit; `above`: whether it lies above the line, and clearly so."""
+    line = f"at its distortion a coin by epoch gives {100.0 * coin:.3g} of 100, and the design {100.0 * accuracy:.3g}"
+    if above[0]:
+        sure = "" if above[1] else ", though within its interval"
+        said = [f"The design lies above the coin line{sure}: {line}. A coin would hide more at this price."]
+    else:
+        said = [f"The design lies on or below the coin line: {line}."]
+    known = [x for x in ratios if not math.isnan(x)]
+    if known:
+        times = "; ".join("-" if math.isnan(x) else f"{x:.3g}" for x in ratios)
+        said.append(
+            f"Its distortion is {times} times the least that any method needs to keep who sees single outputs to its "
+            "accuracy (ratio to the limit)."
+        )
+    else:
+        said.append("The limit is zero at its accuracy: single raw readings tell no more than that.")
+    return [*said, f"All were attacked by {', '.join(adversaries)}, without the clock."]
 
 
 def rate_bound(nats: float | None, simulated: bool) -> str:

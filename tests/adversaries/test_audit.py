@@ -236,7 +236,7 @@ def test_the_text_says_what_came_out(replay):
     made, _, _ = replay
     text = made.text()
     assert made.best.label in text.splitlines()[0]
-    assert text.count(row_verdict(Outcome.REFERENCE, False)) == 9  # the oracle too
+    assert text.count(row_verdict(Outcome.REFERENCE, False)) == 11  # of five kinds of data two each, and the oracle
     assert "draws anew every 30 readings" in text.replace("\n  ", " ")
     assert DATA["noise"] in text
     assert max(map(len, text.split("\n\n")[-1].splitlines())) <= 120

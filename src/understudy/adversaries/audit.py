@@ -146,7 +146,7 @@ def _load(name: str) -> Learner | str:
 Progress = Callable[[int, int, str], None]
 """Is told how many steps are done, of how many, and what comes next."""
 
-_STEPS_OF_PLAYING = 5
+_STEPS_OF_PLAYING, _STEPS_OF_RIVALS = 5, 8
 _MARGIN = 60  # readings beside what is judged whose labels an insider does not use
 _NOT_TURNED = Figure(math.nan, math.nan, math.nan)
 
@@ -223,7 +223,8 @@ def audit(
         *(("raw", *(("noise", "offset") if noise else ())) if raw else ()),
     )  # fmt: skip
     clocked = recording is not None and recording.hours is not None
-    work.total = _STEPS_OF_PLAYING + len(_plan(learners, kinds, clocked, released is None))
+    beside = recording is not None and Y is not None and (noise if rivals is None else bool(rivals))
+    work.total = _STEPS_OF_PLAYING + len(_plan(learners, kinds, clocked, released is None)) + beside * _STEPS_OF_RIVALS
     options = ReplayOptions(int(replicates), epoch, raw=Y is not None)
     if released is not None:
         options = replace(options, output=as_table(released, "released"))
@@ -240,9 +241,9 @@ def audit(
     rows, skipped = work.attack(material, learners)
     if not rows:
         raise ConfigurationError(f"no adversary could be run: {skipped}")
-    beside = None
-    if recording is not None and "raw" in material.judge and (noise if rivals is None else rivals):
-        beside = work.rivals(material, rows, learners)
+    compared = work.rivals(material, rows, learners) if beside else None
+    work.done = work.total
+    work.tell("done")
     judge = material.judge["disguised"]
     estimated = bool(design.estimated)
     notes = (*material.notes, *_notes(material, rows, recording, estimated))
@@ -252,7 +253,7 @@ def audit(
         values=judge.m, moving=not judge.once, notes=notes, skipped=skipped, **_distances(material, confidence),
         utility=_utility(material, recording, utility, alarm, confidence),
         seconds=time.perf_counter() - started, design=repr(design), budget=_budget(design), estimated=estimated,
-        causal=isinstance(design, CausalDesign), rivals=beside, days=_days(material),
+        causal=isinstance(design, CausalDesign), rivals=compared, days=_days(material),
     )  # fmt: skip
 
 
@@ -276,7 +277,7 @@ class _Work:
         """All adversaries on all kinds of data."""
         judge = material.judge["disguised"]
         plan = _plan(learners, tuple(material.judge), judge.hours is not None, judge.pseudo is not None)
-        self.done, self.total = _STEPS_OF_PLAYING, _STEPS_OF_PLAYING + len(plan)
+        self.done = _STEPS_OF_PLAYING
         skipped: dict[str, str] = {}
         rows: list[Row] = []
         for data in material.judge:
@@ -292,7 +293,6 @@ class _Work:
                 else:
                     attempts.append(found)
             rows += self._rows(material, data, attempts)
-        self.tell("done")
         return rows, skipped
 
     def _one(self, material: Material, data: str, name: str, clock: bool, learner: Learner | str) -> Attempt | str:
@@ -394,6 +394,7 @@ class _Work:
             found = []
             for name in names:
                 self.tell(f"{name} on rivals")
+                self.done = min(self.done + 1, self.total - 1)
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     seen = learn.without_clock(), judge.without_clock()

@@ -188,25 +188,27 @@ class Audit:
 
         Where adversaries had the clock only these count: what the clock tells anyway is no finding.
         """
-        return any(row.found for row in self._rows_that_count)
+        return any(row.found for row in self.rows_that_count)
 
     @property
     def found_alone(self) -> bool:
         """Whether an adversary without the clock found anything, be it what the clock tells as well."""
-        return any(row.found for row in self._rows_on_output if not row.clock)
+        return any(row.found for row in self.rows_on_output if not row.clock)
 
     @property
     def testable(self) -> bool:
         """Whether anything could have been found, by those adversaries that `found` counts."""
-        return any(row.testable for row in self._rows_that_count)
+        return any(row.testable for row in self.rows_that_count)
 
     @property
-    def _rows_that_count(self) -> tuple[Row, ...]:
-        rows = self._rows_on_output
+    def rows_that_count(self) -> tuple[Row, ...]:
+        """The rows that `found` goes by."""
+        rows = self.rows_on_output
         return tuple(row for row in rows if row.clock) or rows
 
     @property
-    def _rows_on_output(self) -> tuple[Row, ...]:
+    def rows_on_output(self) -> tuple[Row, ...]:
+        """What adversaries, insiders included, made of the disguised output."""
         return (*self.of(), *self.of("insider"))
 
     @property
@@ -223,7 +225,7 @@ class Audit:
             return Outcome.BROKEN if self.broken else Outcome.FOUND
         if not self.testable:
             return Outcome.NOT_TESTABLE
-        alone = [row for row in self._rows_on_output if row.found and not row.clock]
+        alone = [row for row in self.rows_on_output if row.found and not row.clock]
         if not alone:
             return Outcome.NOTHING
         return Outcome.CLOCK_ONLY if all(_as_clock(self, row) for row in alone) else Outcome.WITHOUT_CLOCK
@@ -247,7 +249,7 @@ class Audit:
 
         Over the clock where adversaries had it, otherwise over chance; NaN where it is not known.
         """
-        rows = [row for row in self._rows_that_count if row.testable and not math.isnan(row.smallest)]
+        rows = [row for row in self.rows_that_count if row.testable and not math.isnan(row.smallest)]
         best = max(rows, key=lambda row: _sortable(row.strength.value), default=None)
         return math.nan if best is None else best.smallest
 
@@ -268,7 +270,7 @@ class Audit:
         """About how many judged days would be enough to tell; NaN where that is not known."""
         if self.verdict is not Verdict.TOO_LITTLE:
             return math.nan
-        rows = [row for row in self._rows_that_count if row.blocks]
+        rows = [row for row in self.rows_that_count if row.blocks]
         times = [row.needed / row.blocks for row in rows if row.needed]
         if not times and self.testable:
             times = [(self.smallest_leak / self.at_stake) ** 2]  # errors fall with the root of the time
@@ -445,6 +447,13 @@ def verdict(audit: Audit) -> str:
     if audit.how == "released" and audit.unchanged:
         lead.append(text.UNCHANGED)
     rows = audit.of()
+    counted = audit.rows_that_count
+    best = max(counted, key=lambda row: _sortable(row.strength.value), default=None)
+    if audit.verdict is Verdict.FOUND and not audit.found:  # without the clock
+        alone = [row for row in audit.rows_on_output if not row.clock]
+        best = max(alone, key=lambda row: _sortable(row.strength.value), default=None)
+    clock = clock_reference(audit) if best is not None and best.clock else None
+    base = blind_accuracy(audit) if clock is None else clock.balanced.value
     facts = text.Findings(
         level=audit.level,
         clock=any(row.clock for row in rows),
@@ -454,8 +463,40 @@ def verdict(audit: Audit) -> str:
         undefined=all(math.isnan(row.p) for row in (tuple(row for row in rows if row.clock) or rows)),
         beating=[row.label for row in rows if row.beats],
         rate=rate(audit),
+        too_little=audit.verdict is Verdict.TOO_LITTLE,
+        alone=audit.found_alone,
+        best=None if best is None else (_with_data(best), best.strength),
+        base=base,
+        smallest=audit.smallest_leak,
+        at_stake=audit.at_stake,
+        days=audit.days,
+        days_needed=audit.days_needed,
+        turned=[_with_data(row) for row in audit.rows_on_output if row.sign_turned],
     )
-    return " ".join([*lead, text.outcome(audit.outcome, facts)])
+    return " ".join([*lead, text.finding(audit.outcome, facts)])
+
+
+def _with_data(row: Row) -> str:
+    return row.label if row.data == "disguised" else f"{row.label} with insider labels"
+
+
+def rival_lines(rivals: Rivals) -> list[tuple[str, ...]]:
+    """The rivals as rows of `understudy.text.RIVAL_COLUMNS`."""
+    found = []
+    for row in rivals.rows:
+        percent = [
+            100.0 * x / mean if mean > 0.0 else math.nan
+            for x, mean in zip(row.distortion, rivals.mean_reading, strict=True)
+        ]
+        found.append(text.rival_line(row.name, row.level, row.distortion, percent, row.price, row.balanced))
+    return found
+
+
+def rival_sentences(rivals: Rivals) -> list[str]:
+    """Where the design stands beside a coin and the limit."""
+    coin = rivals.coin_line(rivals.design.price)
+    above = rivals.above_coin, rivals.clearly_above_coin
+    return text.rival_sentences(above, rivals.design.balanced.value, coin, rivals.ratios, rivals.adversaries)
 
 
 def rate(audit: Audit) -> str:
@@ -482,7 +523,10 @@ def audit_text(audit: Audit, width: int = 120) -> str:
     for data, name in text.DATA.items():
         rows = audit.of(data, references=True)
         if rows:
-            parts.append(f"{name}\n{_table(audit, rows)}")
+            parts.append(f"{name}\n{_columns([_HEADS, *(_cells(audit, row) for row in rows)])}")
+    if audit.rivals is not None:
+        parts.append(f"rivals and the limit\n{_columns([text.RIVAL_COLUMNS, *rival_lines(audit.rivals)])}")
+        parts.append(textwrap.fill(" ".join(rival_sentences(audit.rivals)), width))
     notes = [f"- {line}" for line in (*_notes(audit), *audit.notes)]
     notes += [f"- not run: {name}, as {reason}" for name, reason in audit.skipped.items()]
     parts.append("\n".join(textwrap.fill(note, width, subsequent_indent="  ") for note in notes))
@@ -497,9 +541,8 @@ def _notes(audit: Audit) -> list[str]:
     return [basis(audit), *rest[:-2], *theorem, *rest[-2:], *filter(None, [text.best_of(adversary_count(audit))])]
 
 
-def _table(audit: Audit, rows: Sequence[Row]) -> str:
-    cells = [_HEADS, *(_cells(audit, row) for row in rows)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(_HEADS))]
+def _columns(cells: Sequence[tuple[str, ...]]) -> str:
+    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
     lines = ["  " + "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in cells]
     return "\n".join(lines)
 

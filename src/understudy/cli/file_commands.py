@@ -37,6 +37,8 @@ from understudy.adversaries.results import (
     clock_reference,
     is_failure,
     mark,
+    rival_lines,
+    rival_sentences,
     sort_rows,
     strongest,
     verdict,
@@ -624,7 +626,7 @@ def options(design: AnyDesign, asked: AuditOptions, simulated: bool) -> dict[str
     """What was typed, as `us.audit` takes it."""
     if not 0.5 <= asked.confidence < 1.0:
         raise ConfigurationError(f"--confidence {asked.confidence:g}: it must lie from 0.5 to below 1, as in 0.99")
-    found: dict[str, Any] = {"confidence": asked.confidence}
+    found: dict[str, Any] = {"confidence": asked.confidence, "rivals": asked.rivals}
     if asked.adversaries is not None and asked.adversaries != "all":
         found["adversaries"] = [name.strip() for name in asked.adversaries.split(",") if name.strip()]
     for name in ("n", "replicates"):
@@ -705,6 +707,11 @@ def tell_audit(audit: Audit, design: AnyDesign, notes: list[str]) -> None:
             show(f"Adversaries on the disguised output{words}{told}", head, lines, right=(1, 2, 3, 4))
             say()
     _print_references(audit)
+    if audit.rivals is not None:
+        show("Rivals and the limit", text.RIVAL_COLUMNS, rival_lines(audit.rivals), right=(2, 3, 4))
+        for line in rival_sentences(audit.rivals):
+            say(wrap(line))
+        say()
     if audit.bound is not None:
         say(wrap(f"By the theorem {text.error_bound(audit.bound, audit.moving)}."))
     say(wrap(basis(audit)))
@@ -725,7 +732,7 @@ def _print_references(audit: Audit) -> None:
     """References, and the best adversaries on readings that are not disguised."""
     lines = [(row.label, *_figures(row)) for row in sort_rows(audit.of(references=True)) if row.reference]
     for clock in (False, True):
-        for data in ("noise", "offset", "raw"):
+        for data in ("insider", "scores", "noise", "offset", "raw"):
             best = strongest(audit, data, clock)
             if best is not None:
                 lines.append((f"best on {text.DATA[data]}: {best.label}", *_figures(best)))

@@ -333,6 +333,9 @@ class AuditOptions:
         str | None,
         option("LEVELS", "Alarms that the output should still raise, one a channel, as in 1000,none."),
     ] = None
+    rivals: Annotated[
+        bool, option(None, "Compare with a constant, coins, noise and the limit.", "--rivals/--no-rivals")
+    ] = True
     seed: Annotated[int | None, option("NUMBER", "The same audit again, bit by bit.", min=0)] = None
 
 

@@ -699,6 +699,8 @@ def plot_traces(
 
 _OF_DATA = {
     "disguised": (BLUE, "o", BLUE),
+    "insider": (BLUE, ".", BLUE),
+    "scores": (GREY, "D", "white"),
     "noise": (GREY, "^", "white"),
     "offset": (GREY, "v", "white"),
     "raw": (ROSE, "s", "white"),

@@ -79,7 +79,7 @@ from understudy.report.facts import (
     unit,
     warnings,
 )
-from understudy.report.svg import Curves, bells, curve, dots, heat_map, memories
+from understudy.report.svg import Curves, bells, curve, dots, heat_map, memories, rival_plane
 from understudy.text import join_names, label
 
 _MORE = 0.02  # balanced accuracy that is more than a tie
@@ -440,6 +440,7 @@ def audit_report(audit: Audit, design: AnyDesign | None = None, scores: Scores |
             ("summary", "Summary", _summary(audit, design) + _glance(audit, design)),
             ("tried", "Adversaries and their verdicts", _adversary_sentences(audit)),
             ("apart", "Theorem and experiment", _apart(audit, design)),
+            ("rivals", "Rivals and the limit", _rivals(audit)),
             ("open", "What is not protected", _not_protected(audit, known.get("time"))),
             ("adversaries", "All figures", _adversaries(audit)),
             ("fit", "Fit of the models", _fit(audit, scores)),
@@ -458,6 +459,7 @@ def audit_html(audit: Audit, scores: Scores | None = None) -> str:
     sections = (
         ("Adversaries and their verdicts", _adversary_sentences(audit)),
         ("Theorem and experiment", _apart(audit, None)),
+        *((("Rivals and the limit", _rivals(audit)),) if audit.rivals is not None else ()),
         ("All figures", _adversaries(audit)),
         ("Fit of the models", _fit(audit, scores)),
         ("Utility", _utility(audit)),
@@ -643,6 +645,24 @@ def _price(audit: Audit) -> str:
         name = channels[c].name if c < len(channels) else f"Channel {c + 1}"
         rows.append((name, text.distortion_fact(measured, mean)))
     return pairs("The price: mean absolute distance of output and reading", rows)
+
+
+_MOST_PLANES = 4  # channels whose rivals are drawn
+
+
+def _rivals(audit: Audit) -> str:
+    """The design beside simple rivals and the least distortion that any method needs."""
+    rivals = audit.rivals
+    if rivals is None:
+        return ""
+    parts = paragraphs(page_text("rivals", epoch=rivals.epoch), *results.rival_sentences(rivals))
+    for c, mean in enumerate(rivals.mean_reading[:_MOST_PLANES]):
+        if mean > 0.0:
+            name = f"channel {c + 1}: " if len(rivals.mean_reading) > 1 else ""
+            words = f"{name}balanced accuracy against distortion of the design, its rivals and the limit."
+            parts += figure(rival_plane(rivals, c, _capital(words)), f"{name}{page_text('rival_plane')}")
+    lines = [list(line) for line in results.rival_lines(rivals)]
+    return parts + table("Rivals of the design", list(text.RIVAL_COLUMNS), lines)
 
 
 def _glance(audit: Audit, design: AnyDesign | None) -> str:

@@ -4,7 +4,8 @@ They follow the light or the dark set of colours of the page, print, and need no
 stands in a table beside them as well.
 
 What is attacked is told by form as well as by colour: a disk for the disguised output, a square for raw readings, a
-triangle for readings with noise, one upside down for those with a constant offset.
+triangle for readings with noise, one upside down for those with a constant offset, a smaller disk for the output as
+insiders attack it, a diamond for scores.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from understudy.adversaries.rivals import Rivals
 from understudy.adversaries.statistics import EDGE, Figure, ScoreRow
 from understudy.report.facts import AuditLine, Guide
-from understudy.text import DATA_SHORT
+from understudy.text import DATA_SHORT, RIVALS
 
 _WRITTEN = 12  # beyond so many rows or columns numbers would not be readable
 _CELL, _ROW, _NAMES = 74, 34, 150
@@ -180,7 +182,8 @@ def dots(lines: Sequence[AuditLine], guides: Sequence[Guide], axis: str, words: 
     low, high, step = _span(lines, guides)
     labels = _stagger(guides, low, high)
     top = 40 + 18 * (1 + max((level for _, level in labels), default=-1))
-    bottom = top + _ROW_AUDIT * len(lines)
+    high_row = max(_ROW_AUDIT, 9 * len(kinds) + 4)
+    bottom = top + high_row * len(lines)
 
     def px(x: float) -> float:
         return _NAMES_AUDIT + (_WIDTH - _NAMES_AUDIT - _RIGHT_AUDIT) * (min(max(x, low), high) - low) / (high - low)
@@ -196,7 +199,7 @@ def dots(lines: Sequence[AuditLine], guides: Sequence[Guide], axis: str, words: 
         parts.append(f'<line class="guide" x1="{x:.1f}" x2="{x:.1f}" y1="{above + 3}" y2="{bottom}"/>')
         parts.append(f'<text x="{x:.1f}" y="{above}" text-anchor="{side}">{escape(guide.name)}</text>')
     for i, line in enumerate(lines):
-        y = top + _ROW_AUDIT * (i + 0.5)
+        y = top + high_row * (i + 0.5)
         parts.append(
             f'<text x="{_NAMES_AUDIT - 12}" y="{y + 4:.1f}" text-anchor="end">{escape(_short(line.name, 34))}</text>'
         )
@@ -207,6 +210,59 @@ def dots(lines: Sequence[AuditLine], guides: Sequence[Guide], axis: str, words: 
     middle = (_NAMES_AUDIT + _WIDTH - _RIGHT_AUDIT) / 2
     parts.append(f'<text x="{middle:.0f}" y="{bottom + 42}" text-anchor="middle">{escape(axis)}</text>')
     return _svg(_WIDTH, bottom + 52, words, parts)
+
+
+def rival_plane(rivals: Rivals, channel: int, words: str) -> str:
+    """Balanced accuracy against distortion, in percent of the mean reading of a channel.
+
+    A dashed line leads from the raw readings to the constant output: a coin by epoch. The curve is the limit.
+    """
+    width, height = 760, 380
+    mean = rivals.mean_reading[channel]
+    shown = [row for row in rivals.rows if row.level != "equal accuracy"]
+    points = [(100.0 * row.distortion[channel] / mean, row) for row in shown]
+    limit = list(zip(rivals.limit.percent[channel], rivals.limit.accuracies, strict=True))
+    limit = [(x, a) for x, a in limit if math.isfinite(x)]
+    right = _top([x for x, _ in points if math.isfinite(x)])
+    low = math.floor(10.0 * min(rivals.chance, *(row.balanced.value for row in shown)) - 1e-9) / 10.0
+
+    def px(x: float) -> float:
+        return _LEFT + (width - _LEFT - _RIGHT) * min(x, right) / right
+
+    def py(a: float) -> float:
+        return height - _BOTTOM - (height - _TOP - _BOTTOM) * (a - low) / (1.0 - low)
+
+    parts = []
+    for tick in ticks(right):
+        parts.append(f'<text x="{px(tick):.1f}" y="{height - _BOTTOM + 18}" text-anchor="middle">{tick:g}</text>')
+    for k in range(round(10 * (1.0 - low)) + 1):
+        y = py(low + 0.1 * k)
+        parts.append(f'<line class="grid" x1="{_LEFT}" x2="{width - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{low + 0.1 * k:.1f}</text>')
+    middle = (_LEFT + width - _RIGHT) / 2
+    axis = "mean absolute distortion, percent of the mean reading"
+    parts.append(f'<text x="{middle:.0f}" y="{height - 12}" text-anchor="middle">{axis}</text>')
+    parts.append('<text x="8" y="16">balanced accuracy</text>')
+    ends = [(x, row.balanced.value) for x, row in points if row.name in ("raw", "constant")]
+    for style, line in (("two", ends), ("one", sorted(limit))):
+        if len(line) > 1:
+            path = " ".join(f"{px(x):.1f},{py(a):.1f}" for x, a in line)
+            parts.append(f'<polyline class="{style}" points="{path}"/>')
+    for x, row in points:
+        if not math.isfinite(x):
+            continue
+        at, y, here = px(x), py(row.balanced.value), row.name == "design"
+        told = escape(f"{RIVALS[row.name]}: {x:.3g} percent, {row.balanced}")
+        parts.append(
+            f'<circle class="{"here" if here else "open raw"}" cx="{at:.1f}" cy="{y:.1f}" r="{6 if here else 4}">'
+            f"<title>{told}</title></circle>"
+        )
+        side = "end" if at > width * 0.7 else "start"
+        off = -10 if side == "end" else 10
+        name = escape(RIVALS[row.name].partition(",")[0])
+        style = ' class="here"' if here else ""
+        parts.append(f'<text{style} x="{at + off:.1f}" y="{y - 8:.1f}" text-anchor="{side}">{name}</text>')
+    return _svg(width, height, words, parts)
 
 
 def bells(rows: Sequence[ScoreRow], words: str) -> str:
@@ -306,8 +362,11 @@ def _whisker(kind: str, figure: Figure, px: Callable[[float], float], y: float, 
 
 def _marker(kind: str, x: float, y: float, told: str = "") -> str:
     title = f"<title>{told}</title>" if told else ""
-    if kind == "disguised":
-        return f'<circle class="disk {kind}" cx="{x:.1f}" cy="{y:.1f}" r="5">{title}</circle>'
+    if kind in ("disguised", "insider"):
+        size = 5 if kind == "disguised" else 3.5
+        return f'<circle class="disk {kind}" cx="{x:.1f}" cy="{y:.1f}" r="{size}">{title}</circle>'
+    if kind == "scores":
+        return f'<path d="M{x:.1f} {y - 5:.1f}l5 5l-5 5l-5 -5Z" class="open {kind}">{title}</path>'
     style = f'class="open {kind}"'
     if kind == "raw":
         return f'<rect x="{x - 4:.1f}" y="{y - 4:.1f}" width="8" height="8" {style}>{title}</rect>'
