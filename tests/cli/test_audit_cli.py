@@ -313,11 +313,11 @@ def test_a_short_release_of_raw_readings_does_not_pass(files, tmp_path, understu
     command = ("audit", files / "causal.json", labelled, "--released", released, *QUICK, "-o", out)
     told = understudy(*command, "--private", "occupancy")
     assert told.status == 0, told.err
-    assert "Not testable" in one_line(told.out)
+    assert "Too little data" in one_line(told.out)
     assert row_verdict(Outcome.NOT_TESTABLE, False) in told.out
     assert (UNCHANGED in one_line(told.out)) is (changed == 0.0)
     assert row_verdict(Outcome.NOTHING, False) not in one_line(told.out)
-    assert "Not testable" in out.read_text(encoding="utf-8")
+    assert "Too little data" in out.read_text(encoding="utf-8")
     assert understudy(*command, "--private", "occupancy", "--strict").status == 1
 
 

@@ -532,7 +532,7 @@ class ThroughKernel(NamedTuple):
     prior: Array
     kernel: Array
 
-    def posterior(self, evidence: Array, cases: Cases, temperature: float) -> Array:
+    def posterior(self, evidence: Array, cases: Cases, temperature: float | Array) -> Array:
         """Log-probabilities (m, N) from log-likelihoods (n, N)."""
         scaled = temperature * evidence
         weights = (self.prior[:, None] * self.kernel) @ np.exp(scaled - scaled.max(axis=0))
@@ -665,7 +665,7 @@ class ThroughDraws(NamedTuple):
     every: int
     cap: float = np.inf
 
-    def posterior(self, evidence: Array, cases: Cases, temperature: float) -> Array:
+    def posterior(self, evidence: Array, cases: Cases, temperature: float | Array) -> Array:
         """Log-probabilities (m, T, N) from log-densities (n, T, N)."""
         ahead = np.maximum(evidence - evidence.max(axis=0), -self.cap)
         return smoothed_logits(temperature * ahead, self.plan, self.chain, cases, self.every)

@@ -333,7 +333,7 @@ class Reader(Protocol):
 class Rule(Protocol):
     """How evidence becomes log-probabilities of theta."""
 
-    def posterior(self, evidence: Array, cases: Cases, temperature: float) -> Array:
+    def posterior(self, evidence: Array, cases: Cases, temperature: float | Array) -> Array:
         """(m, T, N), or (m, N) where theta is constant in a sequence."""
         ...
 
@@ -346,7 +346,7 @@ class AlongChain(NamedTuple):
     every: int = 1
     """Readings of a decision."""
 
-    def posterior(self, evidence: Array, cases: Cases, temperature: float) -> Array:
+    def posterior(self, evidence: Array, cases: Cases, temperature: float | Array) -> Array:
         """Log-probabilities in the shape of the evidence."""
         if self.chain is None:
             log_prior = np.log(np.maximum(self.prior, FLOOR))
@@ -395,13 +395,15 @@ def settle(evidence: Array, cases: Cases, rules: Sequence[Rule], margin: float =
     The first rule at temperature 1 is left only if more than `margin` nats a guess are gained.
     """
 
-    def loss(rule: Rule, temperature: float) -> float:
-        return log_loss(rule.posterior(evidence, cases, temperature), cases.truth)
+    def losses(rule: Rule, temperatures: Sequence[float]) -> list[float]:
+        # side by side: a rule goes along the time reading by reading, however many sequences there are
+        which = np.tile(np.arange(cases.N), len(temperatures))
+        logits = rule.posterior(evidence[..., which], cases.sequences(which), np.repeat(temperatures, cases.N))
+        return [log_loss(part, cases.truth) for part in np.split(logits, len(temperatures), axis=-1)]
 
-    best = loss(rules[0], 1.0) - margin, 1.0, rules[0]
+    best = losses(rules[0], [1.0])[0] - margin, 1.0, rules[0]
     for rule in rules:
-        temperature = best_temperature(partial(loss, rule))
-        found = loss(rule, temperature)
+        found, temperature = best_temperature(partial(losses, rule))
         if found < best[0]:
             best = found, temperature, rule
     return Choice(best[2], best[1], best[0], best[2].posterior(evidence, cases, best[1]), cases)
@@ -423,23 +425,19 @@ def with_clock(
 
 
 def best_temperature(
-    loss: Callable[[float], float],
+    losses: Callable[[Sequence[float]], list[float]],
     temperatures: Sequence[float] = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01, 0.003, 0.001),
-) -> float:
-    """The temperature of least loss, and once more between its neighbours.
+) -> tuple[float, float]:
+    """The least loss and its temperature, among these and once more between the best and its neighbours.
 
-    >>> best_temperature(lambda t: (t - 0.3) ** 2)
+    >>> best_temperature(lambda many: [(t - 0.3) ** 2 for t in many])[1]
     0.25
     """
     grid = sorted(temperatures)
-    losses = [loss(t) for t in grid]
-    k = int(np.argmin(losses))
-    found = [(losses[k], grid[k])]
-    for other in (k - 1, k + 1):
-        if 0 <= other < len(grid):
-            between = float(np.sqrt(grid[k] * grid[other]))
-            found.append((loss(between), between))
-    return min(found)[1]
+    found = losses(grid)
+    k = int(np.argmin(found))
+    between = [float(np.sqrt(grid[k] * grid[other])) for other in (k - 1, k + 1) if 0 <= other < len(grid)]
+    return min([(found[k], grid[k]), *zip(losses(between), between, strict=True)])
 
 
 def log_loss(logits: Array, labels: Ints) -> float:
@@ -732,17 +730,19 @@ def smooth(evidence: Array, plan: Plan | None, chain: Chain, cell: Ints, every: 
     alpha = np.zeros((N, m, B))
     alpha[:, :, start] = chain.initial
     drawn = np.empty((K, N, m, B))  # theta at the start of a decision, and the place after its draw
-    for k in range(K):
-        after = alpha * weights[k][:, :, None] if memory is None else memory.forward(alpha, weights[k])
-        after /= np.maximum(after.sum(axis=(1, 2), keepdims=True), 1e-300)
-        drawn[k] = after
-        alpha = np.swapaxes(moves[k], -1, -2) @ after
     beta = np.empty((K + 1, N, m, B))
     beta[K] = 1.0
-    for k in range(K - 1, -1, -1):
-        ahead = moves[k] @ beta[k + 1]
-        before = ahead * weights[k][:, :, None] if memory is None else memory.backward(ahead, weights[k])
-        beta[k] = before / np.maximum(before.max(axis=(1, 2), keepdims=True), 1e-300)
+    if memory is None:
+        _sweep(weights, moves, same, alpha[:, :, 0], drawn[..., 0], beta[..., 0])
+    else:
+        for k in range(K):
+            after = memory.forward(alpha, weights[k])
+            after /= np.maximum(after.sum(axis=(1, 2), keepdims=True), 1e-300)
+            drawn[k] = after
+            alpha = np.swapaxes(moves[k], -1, -2) @ after
+        for k in range(K - 1, -1, -1):
+            before = memory.backward(moves[k] @ beta[k + 1], weights[k])
+            beta[k] = before / np.maximum(before.max(axis=(1, 2), keepdims=True), 1e-300)
     result = np.empty((m, K, every, N))
     for r in range(every):
         # theta r readings into the decision: forward from its start, back from the next
@@ -752,6 +752,21 @@ def smooth(evidence: Array, plan: Plan | None, chain: Chain, cell: Ints, every: 
         both = ((np.swapaxes(left, -1, -2) @ drawn) * (right @ beta[1:])).sum(axis=3)
         result[:, :, r] = (both / np.maximum(both.sum(axis=2, keepdims=True), 1e-300)).transpose(2, 0, 1)
     return result.reshape(m, K * every, N)[:, :T]
+
+
+def _sweep(weights: Array, moves: Any, same: bool, alpha: Array, drawn: Array, beta: Array) -> None:
+    """Forward and backward without memory, into `drawn` (K, N, m) and `beta` (K + 1, N, m)."""
+    ones = np.ones(alpha.shape[1])
+    for k in range(len(weights)):
+        after = alpha * weights[k]
+        after /= np.maximum(after @ ones, 1e-300)[:, None]
+        drawn[k] = after
+        alpha = after @ moves[k] if same else (after[:, None] @ moves[k])[:, 0]
+    behind = moves[0].T if same else None
+    for k in range(len(weights) - 1, -1, -1):
+        before = beta[k + 1] @ behind if same else (moves[k] @ beta[k + 1][:, :, None])[:, :, 0]
+        before *= weights[k]
+        beta[k] = before / np.maximum(before @ ones, 1e-300)[:, None]
 
 
 class _Memory:
