@@ -61,6 +61,7 @@ from understudy.adversaries.statistics import (
 from understudy.adversaries.utility import Own, Thresholds, Utility, measure_utility
 from understudy.errors import ConfigurationError
 from understudy.randomizer.causal import CausalDesign
+from understudy.randomizer.coin import CoinDesign
 
 ROSTER: dict[str, str] = {
     "blind": "calibration:Blind",
@@ -219,7 +220,7 @@ def audit(
     raw = Y is not None or released is None
     kinds = (
         "disguised", *(("insider",) if insider and train is not None else ()),
-        *(("scores",) if scores and recording is not None and Y is not None else ()),
+        *(("scores",) if scores and Y is not None and not (design.blind or design.estimated) else ()),
         *(("raw", *(("noise", "offset") if noise else ())) if raw else ()),
     )  # fmt: skip
     clocked = recording is not None and recording.hours is not None
@@ -236,7 +237,7 @@ def audit(
             material = with_noise(material, work.rng(kind), kind)
     if "insider" in kinds:
         material = with_insiders(material)
-    if "scores" in kinds and not design.estimated:
+    if "scores" in kinds and not isinstance(design, CoinDesign):
         material = with_scores(material, design, work.rng("scores"))
     rows, skipped = work.attack(material, learners)
     if not rows:
