@@ -214,7 +214,9 @@ def load(path: Path) -> us.Family:
 
 
 def make_design(family: us.Family, wanted: DesignOptions) -> tuple[us.Design | us.CausalDesign, list[str]]:
-    """The design for a family: by one draw a run, or by draws that remember."""
+    """The design for a family: by one draw a run, by draws that remember, or by what was measured."""
+    if wanted.measured_at_most is not None:
+        return _measured(family, wanted, wanted.measured_at_most)
     per, notes = which(family, wanted)
     about = {**(family.about or {}), "per": per}
     models = {value: family.model(value) for value in family.values}
@@ -223,6 +225,24 @@ def make_design(family: us.Family, wanted: DesignOptions) -> tuple[us.Design | u
     if per == "run":
         return _one_draw(marked, pseudo, wanted, notes), notes
     return _causal(marked, pseudo, wanted, per, notes), notes
+
+
+def _measured(family: us.Family, wanted: DesignOptions, at_most: float) -> tuple[us.CausalDesign, list[str]]:
+    """The design of least distortion that keeps adversaries on held-out days of a history to this accuracy."""
+    demands = (wanted.leakage, wanted.error_at_least, wanted.distortion_at_most, wanted.rate)
+    if any(demand is not None for demand in demands):
+        raise ConfigurationError("--measured-at-most stands alone: budgets are among what is tried")
+    if wanted.release.history is None:
+        raise ConfigurationError("--measured-at-most is measured on labelled history: name the file, --history FILE")
+    found = us.tune(
+        _table(wanted.release.history, family),
+        family=family,
+        at_most=at_most,
+        progress=lambda words: say(f"   tune: {words}", err=True),
+    )
+    if found.design is None:
+        raise ConfigurationError(" ".join(found.sentences))
+    return found.design, list(found.notes)
 
 
 def which(family: us.Family, wanted: DesignOptions) -> tuple[str, list[str]]:

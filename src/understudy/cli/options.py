@@ -210,6 +210,10 @@ class DesignOptions:
     horizon: Horizon = None
     release: ReleaseOptions = ReleaseOptions()
     pseudo: Annotated[str | None, option("VALUES", "Values that may be played (default: the family's).")] = None
+    measured_at_most: Annotated[
+        float | None,
+        option("ACCURACY", "Instead: the least distortion at which adversaries, measured on --history, reach no more."),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
