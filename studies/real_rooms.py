@@ -4,9 +4,9 @@
 
 For each recording the settings (model class, period, output, fresh share) are measured on the training days alone, by
 `understudy.adversaries.tuning`: models, targets and adversaries have not seen the day that is attacked. The setting of
-least distortion whose best adversary stays within `MARGIN` of the control is written to a file, with its SHA-256, before
-a test recording is opened. The control is the same setting with a fresh share of 1: an output that does not depend on
-the readings. What adversaries find there they find by the time of day and the shape of labels.
+least distortion whose best adversary stays within `MARGIN` of the control is written to a file, with its SHA-256,
+before a test recording is opened. The control is the same setting with a fresh share of 1: an output that does not
+depend on the readings. What adversaries find there they find by the time of day and the shape of labels.
 
 Then each test recording is disguised `SEEDS` times. *Outsiders* learn from the disguised training days, *insiders* from
 other days of the test recording. Intervals are over days.
@@ -22,15 +22,26 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from studies.real_data.data import candanedo, sdu, where
-from understudy.adversaries import tuning
 from understudy.adversaries.rivals import distortion_limit
-from understudy.adversaries.tuning import Days, Fold, Part, Piece, Search, Setting, distortion_of, limits
+from understudy.adversaries.tuning import (
+    Days,
+    Fold,
+    Part,
+    Piece,
+    Search,
+    Setting,
+    cases_of,
+    complete,
+    distortion_of,
+    limits,
+)
 from understudy.errors import UnderstudyError
 from understudy.identify.fit import resample_held_readings
 from understudy.identify.history import History
@@ -49,7 +60,9 @@ Frame = dict[str, np.ndarray]
 class Recording:
     """Training rows, test rows by name, their columns, and the periods that are tried."""
 
-    def __init__(self, train: Frame, tests: dict[str, Callable[[], Frame]], columns: Columns, periods: list[float | None]):
+    def __init__(
+        self, train: Frame, tests: dict[str, Callable[[], Frame]], columns: Columns, periods: list[float | None]
+    ):
         self.train, self.tests, self.columns, self.periods = train, tests, columns, periods
 
 
@@ -70,7 +83,10 @@ def recordings(root: Path) -> dict[str, Recording]:
         held = frame["day"] % 3 == 2
         columns = Columns("co2", "people", "time", "day", 900.0, "0,1+")
         found[f"sdu {number}"] = Recording(
-            where(frame, ~held), {"held-out days": lambda f=frame, h=held: where(f, h)}, columns, [None]  # type: ignore[misc]  # bound now
+            where(frame, ~held),
+            {"held-out days": lambda f=frame, h=held: where(f, h)},
+            columns,
+            [None],  # type: ignore[misc]  # bound now
         )
     return found
 
@@ -91,7 +107,7 @@ def history_at(recording: Recording, frame: Frame, period: float | None) -> tupl
 def choose(recording: Recording, models: tuple[str, ...], outputs: tuple[str, ...]) -> list[dict[str, Any]]:
     """Every setting measured on the training days: distortion, best adversary, control."""
     search, rows = search_of(recording, 1), []
-    learners = search._learners()
+    learners = search.learners()
     for period in recording.periods:
         history, resampling = history_at(recording, recording.train, period)
         part = Part(history, history, resampling, Days.of(history))
@@ -133,7 +149,7 @@ def judge(recording: Recording, frame: Frame, chosen: dict[str, Any]) -> dict[st
     days, own = Days.of(train), Days.of(test)
     search = search_of(recording, 2)
     part, there = Part(train, test, resampling, days), Part(test, test, resampling, own)
-    learners = search._learners()
+    learners = search.learners()
     folds = search.folds(part, setting.model)
     family, learn, last = search.fit(train, test, setting.model, resampling)
     figures: dict[str, Any] = {"days": len(np.unique(np.concatenate(own.each(last))))}
@@ -153,20 +169,19 @@ def judge(recording: Recording, frame: Frame, chosen: dict[str, Any]) -> dict[st
             "insider": spread(inside),
             "distortion": spread(sizes),
         }
-    raw = [Piece(0, s, days(s), np.array(s.Y)) for s in tuning._complete(train).segments]
-    raw_test = [Piece(-1, s, own(s), np.array(s.Y)) for s in tuning._complete(test).segments]
+    raw = [Piece(0, s, days(s), np.array(s.Y)) for s in complete(train).segments]
+    raw_test = [Piece(-1, s, own(s), np.array(s.Y)) for s in complete(test).segments]
     figures["raw"] = {
         "outsider": search.judge(family, raw, raw_test, learners)[1],
         "insider": insider(search, family, raw_test, learners)[0],
     }
-    Y, theta = (np.concatenate([getattr(p.segment, name) for p in raw_test]) for name in ("Y", "theta"))
+    Y = np.concatenate([p.segment.Y for p in raw_test])
     centre = np.median(np.concatenate([p.segment.Y for p in raw]))
     figures["constant"] = float(np.abs(Y - centre).mean() / Y.mean())
-    del theta
     accuracy = figures["chosen"]["outsider"][0]
     levels = sorted({0.5, 0.6, 0.7, round(min(0.95, max(0.5, accuracy)), 3)})
     found = distortion_limit(replace(test, segments=tuple(p.segment for p in raw_test)), accuracies=levels)
-    figures["limit"] = found.to_dict() if hasattr(found, "to_dict") else str(found)
+    figures["limit"] = dict(zip(map(str, found.accuracies), found.percent[0], strict=True))
     return figures
 
 
@@ -177,13 +192,13 @@ def insider(search: Search, family: Any, pieces: list[Piece], learners: Any) -> 
         edges = [0, *(np.flatnonzero(np.diff(piece.days)) + 1).tolist(), len(piece.days)]
         cut += [
             Piece(int(piece.days[a]), piece.segment.cut(a, b), piece.days[a:b], piece.output[a:b])
-            for a, b in zip(edges[:-1], edges[1:], strict=True)
+            for a, b in pairwise(edges)
             if b - a >= 8
         ]
     known = sorted({piece.fold for piece in cut})
     folds = {day: k % min(5, len(known)) for k, day in enumerate(known)}
     dealt = [piece._replace(fold=folds[piece.fold]) for piece in cut]
-    cases = tuning._cases(dealt, len(family.values), False)
+    cases = cases_of(dealt, len(family.values), False)
     best = (0.0, 0.0)
     for learner in learners.values():
         found = search.guesses(family, dealt, cases, learner)

@@ -10,6 +10,7 @@ import pytest
 from cli_cases import STAY, WARNING, family, refused
 
 import understudy as us
+from understudy.adversaries.tuning import Outcome
 from understudy.identify.fit import save_family
 
 
@@ -179,3 +180,23 @@ def test_a_picture_of_a_family(files, tmp_path, understudy):
     assert told.status == 0, told.err
     assert path.read_text().startswith("<?xml")
     refused(understudy("design", files / "family.json", "--rate", "0.01", "--plot", path), "understudy report")
+
+
+def test_tuning_by_measurement_is_asked_for_by_name(files, tmp_path, understudy, monkeypatch):
+    """The history is read as that of the family, and the design of the search is stored; demands do not go with it."""
+    seen = {}
+
+    def tune(table, *, family, at_most, progress):
+        seen.update(columns=set(table.names), at_most=at_most)
+        made = us.design_causal(family, STAY, slope=0.0, distortion="mae", horizon=20)
+        return us.Tuning(Outcome.FOUND, at_most, "chance", 0.95, 8, ("logistic",), (), None, made, None, ())
+
+    monkeypatch.setattr(us, "tune", tune, raising=False)
+    path, history = files / "family.json", files / "history.csv"
+    told = understudy("design", path, "--measured-at-most", "0.65", "--history", history, "-o", tmp_path / "d.json")
+    assert told.status == 0, told.err
+    assert seen == {"columns": {"date", "co2", "occupancy"}, "at_most": 0.65}
+    assert us.load_design(tmp_path / "d.json").rate == 0.0
+    refused(understudy("design", path, "--measured-at-most", "0.65"), "--history FILE")
+    both = ("--measured-at-most", "0.65", "--history", history, "--leakage", "0.1bit")
+    refused(understudy("design", path, *both), "stands alone")

@@ -333,7 +333,7 @@ class Search:
         paths = [
             (path, list(those)) for path, those in groupby(sorted(settings, key=lambda s: s.path), key=lambda s: s.path)
         ]
-        learners = self._learners()
+        learners = self.learners()
         level = (1.0 - self.confidence) / (len(paths) * len(learners))
         notes: list[str] = []
         steps: list[Step] = []
@@ -382,7 +382,8 @@ class Search:
             final, tuple(notes),
         )  # fmt: skip
 
-    def _learners(self) -> dict[str, Learner]:
+    def learners(self) -> dict[str, Learner]:
+        """The adversaries that can be run."""
         found = {name: learner for name, learner in roster(self.adversaries).items() if name not in REFERENCES}
         usable = {name: learner for name, learner in found.items() if not isinstance(learner, str)}
         if not usable:
@@ -423,7 +424,7 @@ class Search:
         """A family of one model class for some days, and both parts as its models take them."""
         made = Identifier(private=self.columns.private, model=model, holdout=None).fit_history(learn, resampling)
         family = made.family_
-        return family, _complete(align(learn, family)), _complete(align(judge, family))
+        return family, complete(align(learn, family)), complete(align(judge, family))
 
     def walk(
         self,
@@ -467,7 +468,7 @@ class Search:
         """The adversary with the highest upper limit; the rest are spared once one is beyond what is allowed."""
         worst = ("", -math.inf, -math.inf)
         reference = None
-        cases = _cases(outputs, len(family.values), self.over == "clock")
+        cases = cases_of(outputs, len(family.values), self.over == "clock")
         if self.over == "clock":
             clock = roster("clock")["clock"]
             reference = None if isinstance(clock, str) else self.guesses(family, outputs, cases, clock)
@@ -520,7 +521,7 @@ class Search:
         """The best adversary who learned from some days and is judged on others, with its interval."""
         m, best = len(family.values), ("", -math.inf, math.nan, math.nan)
         with_clock = self.over == "clock"
-        both = _cases(learn, m, with_clock), _cases(judge, m, with_clock)
+        both = cases_of(learn, m, with_clock), cases_of(judge, m, with_clock)
         level = (1.0 - self.confidence) / (2 * len(learners))
         reference = None
         if with_clock:
@@ -647,7 +648,7 @@ def _cut_in_blocks(history: History, length: int) -> History:
     return replace(history, segments=tuple(replace(piece, name=str(k)) for k, piece in enumerate(pieces)))
 
 
-def _complete(history: History) -> History:
+def complete(history: History) -> History:
     """Blocks of readings and labels without a gap, the short ones left out."""
     found = _where(history, [segment.used for segment in history.segments])
     return replace(found, segments=tuple(s for s in found.segments if len(s) >= _SHORTEST))
@@ -660,7 +661,7 @@ def distortion_of(outputs: Sequence[Piece]) -> float:
     return float((np.nanmean(np.abs(Y - out), axis=0) / np.abs(np.nanmean(Y, axis=0))).mean())
 
 
-def _cases(outputs: Sequence[Piece], m: int, clock: bool) -> Cases:
+def cases_of(outputs: Sequence[Piece], m: int, clock: bool) -> Cases:
     """Pieces side by side, padded; the blocks are days."""
     T, N, d = max(len(p.output) for p in outputs), len(outputs), outputs[0].output.shape[1]
     Y, labels = np.full((T, d, N), np.nan), np.full((T, N), -1, dtype=np.int64)

@@ -58,7 +58,7 @@ from understudy.report.facts import (
 )
 from understudy.report.pages import sentences
 from understudy.serialize import read_plain
-from understudy.tables.table import read_table
+from understudy.tables.table import Table, read_table
 from understudy.tables.times import seconds
 from understudy.text import label
 
@@ -185,6 +185,12 @@ def release_arguments(typed: ReleaseOptions, family: us.Family | None = None) ->
 def _history(path: Path, family: us.Family) -> History:
     """The labelled readings of a file, as those that the family was fitted to."""
     from understudy.identify.fit import read_again
+
+    return read_again(_table(path, family), family)
+
+
+def _table(path: Path, family: us.Family) -> Table:
+    """The columns of a file that the family was fitted to."""
     from understudy.identify.public_inputs import clock_names
 
     about = family.about or {}
@@ -192,7 +198,7 @@ def _history(path: Path, family: us.Family) -> History:
     segment = about.get("segment") or ()
     named = [*(about.get("readings") or ()), about.get("private"), about.get("time")]
     named += [*([segment] if isinstance(segment, str) else segment), *(set(public) - set(clock_names()))]
-    return read_again(read_table(path, [name for name in dict.fromkeys(named) if name]), family)
+    return read_table(path, [name for name in dict.fromkeys(named) if name])
 
 
 def _step(text: str) -> float:
