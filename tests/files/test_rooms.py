@@ -175,3 +175,30 @@ def test_without_rooms_a_key_opens_a_wrapped_ledger(tmp_path, design):
         us.apply_file(design, tmp_path / "room.csv", tmp_path / "again.csv", **columns)
     us.apply_file(design, tmp_path / "room.csv", tmp_path / "again.csv", key=KEY, **columns)
     assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "again.csv").read_bytes()
+
+
+@pytest.mark.parametrize("other", [False, True], ids=["its own key", "another key"])
+def test_a_file_of_rooms_opens_a_wrapped_ledger(tmp_path, design, other):
+    write(tmp_path / "rooms.csv", 100)
+    design.save(tmp_path / "design.json")
+    KEY.save(tmp_path / "master.key")
+    wrapping = us.MasterKey(bytes(range(1, 33))) if other else KEY
+    wrapping.save(tmp_path / "wrap.key")
+    with us.Ledger(tmp_path / "plant.db", key=wrapping):
+        pass
+    words = [
+        "apply", str(tmp_path / "design.json"), str(tmp_path / "rooms.csv"), "-o", str(tmp_path / "out.csv"),
+        "--reading", "co2", "--private", "people", "--time", "time", "--room", "room", "--period", "1min",
+        "--ledger", str(tmp_path / "plant.db"), "--key", str(tmp_path / "master.key"),
+    ]  # fmt: skip
+    if other:
+        refused = CliRunner().invoke(app, words)
+        assert refused.exit_code != 0
+        assert not (tmp_path / "out.csv").exists()
+        words += ["--ledger-key", str(tmp_path / "wrap.key")]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert len(read(tmp_path / "out.csv")) == 100
+    # what wraps the ledger changes no draw
+    run(design, tmp_path, target="plain.csv", ledger=tmp_path / "other.db", epoch=None)
+    assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "plain.csv").read_bytes()

@@ -32,6 +32,7 @@ import datetime as dt
 import gzip
 import json
 import os
+import pathlib
 import sys
 import time as clock
 import warnings
@@ -65,6 +66,7 @@ from understudy.errors import ConfigurationError, ReadingError, StoredFileError,
 from understudy.identify.history import Bins
 from understudy.stream.engine import WITHHOLD
 from understudy.stream.fleet import Fleet, FleetRun, Rule
+from understudy.stream.inspection import wrapping_key
 from understudy.stream.ledger import Ledger
 from understudy.stream.ledger_file import digest
 from understudy.stream.randomness import MasterKey
@@ -539,6 +541,7 @@ def apply_file(
     room: str | None = None,
     rooms: str | None = None,
     key: MasterKey | Path | None = None,
+    ledger_key: MasterKey | Path | None = None,
     rooms_at_most: int = 10_000,
     epoch: int | dt.timedelta | None = None,
     run: str | None = None,
@@ -568,7 +571,7 @@ def apply_file(
 
     `rooms` is a column with the name of a room in each row, for a file of many rooms; it leaves with the time. They
     need a `ledger`, a `key` (a `MasterKey`, or where `MasterKey.read` finds one), times and a period; at most
-    `rooms_at_most` rooms are admitted. Without `rooms`, `key` opens a ledger whose keys are wrapped.
+    `rooms_at_most` rooms are admitted. `ledger_key` opens a ledger whose keys are wrapped; without it `key` does.
 
     Outputs lie on the lattice of the design, and are written with as many decimals as tell its values apart, or with
     `decimals`; nothing about their form is learned from the file.
@@ -613,7 +616,9 @@ def apply_file(
     if rooms is not None:
         bound = replace(bound, keep=tuple(dict.fromkeys((rooms, *bound.keep))))
     start = clock.perf_counter()
-    opened = ledger if ledger is None or isinstance(ledger, Ledger) else _open(ledger, None if rooms else key)
+    opened = (
+        ledger if ledger is None or isinstance(ledger, Ledger) else _open(ledger, key, ledger_key, rooms is not None)
+    )
     try:
         # one generator for all, or each segment of a seeded run would have the same draw
         source_of_draws = None if rng is None else np.random.default_rng(rng)
@@ -659,8 +664,11 @@ def _master(key: MasterKey | Path) -> MasterKey:
     return key if isinstance(key, MasterKey) else MasterKey.read(key)
 
 
-def _open(path: Path, key: MasterKey | Path | None) -> Ledger:
-    return Ledger(path) if key is None else Ledger(path, key=_master(key))
+def _open(path: Path, key: MasterKey | Path | None, wrapping: MasterKey | Path | None, rooms: bool) -> Ledger:
+    """The ledger, unwrapped; the key of a file of many rooms unwraps it only if it is wrapped with that one."""
+    if wrapping is None and key is not None and (not rooms or wrapping_key(pathlib.Path(path)) == _master(key).id):
+        wrapping = key
+    return Ledger(path) if wrapping is None else Ledger(path, key=_master(wrapping))
 
 
 def _fleet(terms: Terms, ledger: Ledger, key: MasterKey | Path, most: int) -> Fleet:

@@ -355,7 +355,18 @@ def disguise_file(design: AnyDesign, source: str, target: str, how: ApplyOptions
         design = with_estimation(design)
     check_ledger(design, how)
     rest = _typed_options(
-        how, "private", "time", "segment", "keep", "ledger", "name", "abandon", "accept_misfit", "period", "key"
+        how,
+        "private",
+        "time",
+        "segment",
+        "keep",
+        "ledger",
+        "name",
+        "abandon",
+        "accept_misfit",
+        "period",
+        "key",
+        "ledger_key",
     )
     rest |= {"rooms": how.room, "rooms_at_most": how.rooms_at_most}
     rest |= _typed_options(how.table, "delimiter")

@@ -282,6 +282,9 @@ class ApplyOptions:
             "--key",
         ),
     ] = None
+    ledger_key: Annotated[
+        str | None, option("KEY", "The master key that the ledger is wrapped with, where it is not that of --key.")
+    ] = None
     rooms_at_most: Annotated[int, option("COUNT", "So many rooms are admitted with --room.", min=1)] = 10_000
     period: Annotated[str | None, option("TIME", "The time from row to row, where the design has none.")] = None
     decimals: Annotated[

@@ -21,6 +21,7 @@ from understudy.stream.ledger_file import (
     MICRO,
     Budget,
     all_budgets,
+    check_schema,
     connect,
     damage_error,
     decision_checksum,
@@ -45,6 +46,18 @@ class Finding(NamedTuple):
     name: str
     passed: bool
     detail: str
+
+
+def wrapping_key(path: Path) -> str:
+    """The id of the master key that the keys of a ledger are wrapped with; empty where they are not, or there is none.
+
+    >>> wrapping_key(Path("no such ledger"))
+    ''
+    """
+    if not path.is_file() or not path.stat().st_size:
+        return ""
+    with closing(read_only(path)) as db, faults(str(path)):
+        return check_schema(db, str(path)).key
 
 
 def summary(path: Path) -> dict[str, Any]:
