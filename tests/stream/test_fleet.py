@@ -666,3 +666,21 @@ def test_fleets_in_a_group(tmp_path, design):
     with ledger.group(), pytest.raises(LedgerError, match="group"):
         fleet.apply(["room 0"], [9], [100.5], 1)
     ledger.close()
+
+
+@pytest.mark.parametrize("name", ["lives on grid", "walks on grid", "two on grid"])
+@pytest.mark.parametrize("far", [2.0**30, -(2.0**45), 2.0**52])
+def test_a_reading_far_out_on_a_grid_is_disguised(name, far):
+    """Its cell may have no width in double precision; what leaves then follows the largest score, in streams too."""
+    design = make_design(MODELS[name])
+    d = design.family.model(0).dim
+    fleet = us.Fleet(design, Table(), "plant", key=KEY, rooms=[f"room {i}" for i in range(5)])
+    streams = [stream_of(design, f"room {i}", "plant") for i in range(5)]
+    for k, y in enumerate([100.0, far, 100.0]):
+        Y = np.full((5, d), 100.0)
+        Y[2] = y
+        found = fleet.outcome(np.arange(5), np.full(5, k), Y if d > 1 else Y[:, 0], [0] * 5)
+        assert found.counts == {"taken": 5}
+        theirs = [s.step(Y[i] if d > 1 else float(Y[i, 0]), k, theta=0) for i, s in enumerate(streams)]
+        assert np.array_equal(found.outputs, np.array(theirs))
+        assert np.isfinite(found.outputs).all()

@@ -408,6 +408,8 @@ NARROW_PAIRS = [(float(t), *map(float, sums)) for t, sums in zip(_NARROW, _NARRO
 def _one(a: float, b: float, half: float) -> tuple[float, float, float]:
     """The same for a cell whose middle is not negative, in plain numbers."""
     m = 0.5 * (a + b)
+    if half == 0.0:  # so far out that double precision does not tell its ends apart
+        return -math.inf, m, 0.0
     if half * max(m, 1.0) <= 1.0:
         M0 = M1 = M2 = 0.0
         for t, w0, w1, w2 in NARROW_PAIRS:
