@@ -16,6 +16,7 @@ from understudy.laws.uniforms import SeededUniforms, Uniforms
 from understudy.models.quantised import Quantised
 from understudy.transform import quantised as polynomials
 from understudy.transform.backend import compiled
+from understudy.transform.core import transformation
 from understudy.transform.quantised import (
     LineWhitening,
     MomentWhitening,
@@ -354,3 +355,20 @@ def test_in_place():
             assert made is out
             assert np.array_equal(out, wanted)
             assert after[0] == state[0]
+
+
+@pytest.mark.parametrize("A, step", [(0.9, 4.0), (0.5, 8.0)])
+def test_point_masses_leap_over_a_long_gap(A, step):
+    """One long move gives the scores that follow many short ones, but for the rounding of their points."""
+    model = us.Quantised(us.GaussMarkov(A, 1.0, 1.0, 0.7, b=1.0, mean0=10.0, cov0=1.0), step)
+    assert model.method == "point-mass"
+    pair = transformation(model, model, False, b"k" * 32, 6.0)
+    state = pair.apply(pair.start(), np.array([[8.0], [8.0], [16.0]]))[0]
+    slow, quick = pair.apply(state, np.full((300, 1), np.nan))[0], pair.leap(state, 300)
+    assert (slow[0][0], slow[0][1].k, slow[1][0]) == (quick[0][0], quick[0][1].k, quick[1][0])
+    after = [pair.maps[0].apply(found[0], np.array([[8.0], [16.0], [8.0]]))[1] for found in (slow, quick)]
+    assert np.abs(after[0] - after[1]).max() < 1e-10
+    # twin: a gap of another length is not this one
+    other = pair.maps[0].apply(pair.leap(state, 3)[0], np.array([[8.0], [16.0], [8.0]]))[1]
+    assert np.abs(after[0] - other).max() > 1e-6
+    assert pair.leap(state, 40_000)[0][1].points.size > 0

@@ -246,6 +246,28 @@ def skip_cells(state: CellState, system: System, fineness: Fineness = USUAL) -> 
     return _cut_ends(state.k + 1, x, prior(state, s, x), spacing, fineness)
 
 
+def leap_cells(state: CellState, system: System, count: int, fineness: Fineness = USUAL) -> CellState:
+    """What is known after so many missing readings of a constant system: one move, as long as all of them.
+
+    Not to the bits of one after the other, which rounds its points at each: nearer to the law.
+    """
+    A, b, Q = system.A, system.b, system.Q
+    far, left = (np.eye(len(A)), np.zeros_like(b), np.zeros_like(Q)), count
+    while left:  # moves that double, and those of them that the count is made of
+        if left % 2:
+            far = A @ far[0], A @ far[1] + b, A @ far[2] @ A.T + Q
+        left //= 2
+        A, b, Q = A @ A, A @ b + b, A @ Q @ A.T + Q
+    whole, s = system._replace(A=far[0], b=far[1], Q=far[2]), scalars(system)
+    mean, cov = move_state(state.mean, state.cov, whole)
+    window = _window(state, scalars(whole), fineness)
+    number = _count(window, s, fineness)  # as near to each other as one step needs them
+    if not state.points.size or number > fineness.most:
+        return CellState(state.k + count, freeze(mean), freeze(cov))
+    x, spacing = _equidistant(window, number)
+    return _cut_ends(state.k + count, x, prior(state, scalars(whole), x), spacing, fineness)
+
+
 def prior(state: CellState, s: Scalars, x: Array) -> Array:
     """Density of X_k before its reading, at points x."""
     if not state.points.size:

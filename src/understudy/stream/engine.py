@@ -902,9 +902,14 @@ class Transaction:
             return state, out[0]
         except MissingReadingError:
             pass
-        # a source that cannot miss a reading is given the end of the range: to refuse would tell of the reading
+        # a source that cannot miss a reading is given the end of the range, on the grid of the models if they have one:
+        # to refuse would tell of the reading
         release = self.setup.release
-        state, out = causal.apply(state, np.clip(row, release.low, release.high))
+        row = np.clip(row, release.low, release.high)
+        for i, grid in enumerate(release.grids):
+            if grid is not None:
+                row[:, i] = grid.round(row[:, i])
+        state, out = causal.apply(state, row)
         return state, out[0]
 
     def skip(self, count: int, kind: str, position: int) -> None:

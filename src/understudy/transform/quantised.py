@@ -41,7 +41,7 @@ from understudy.laws.atoms import NARROW_PAIRS
 from understudy.laws.uniforms import Uniforms
 from understudy.models.gauss_markov import GaussMarkov
 from understudy.models.quantised import Quantised
-from understudy.models.quantised_residual import USUAL, CellState, freeze
+from understudy.models.quantised_residual import USUAL, CellState, freeze, leap_cells
 from understudy.transform.backend import compiled, kernels_rounded, view
 from understudy.transform.kalman_pair import Pair, left_the_range, white
 from understudy.transform.readings import CausalMap, Reading, State, infinite
@@ -315,6 +315,10 @@ class Colouring(CausalMap):
             self.round_all(part)
         return checked, out
 
+    def leap(self, state: State, count: int) -> State | None:
+        """As the unrounded process does."""
+        return self.unrounded.leap(self.unrounded.checked(state), count)
+
     def round_all(self, part: Array) -> None:
         """Round readings (T, d) where they stand."""
         for i, (step, offset, low, high) in enumerate(self._grid.channels):
@@ -584,6 +588,12 @@ _NO_TABLE[4] = -1.0  # no c^2 is as small
 
 class PointWhitening(Whitening):
     """Point masses: one state, one channel."""
+
+    def leap(self, state: State, count: int) -> State | None:
+        """Many missing readings in one move; None where the system changes with time."""
+        k, known = self._checked(state)
+        linear = self._model.linear
+        return (k + count, leap_cells(known, linear.at(1), count)) if linear.constant else None
 
     def _run(self, known: CellState, Y: Array, v: Array, room: tuple[Array, ...], k: int) -> tuple[CellState, int, int]:
         linear = self._model.linear
