@@ -357,7 +357,7 @@ def test_in_place():
             assert after[0] == state[0]
 
 
-@pytest.mark.parametrize("A, step", [(0.9, 4.0), (0.5, 8.0)])
+@pytest.mark.parametrize(("A", "step"), [(0.9, 4.0), (0.5, 8.0)])
 def test_point_masses_leap_over_a_long_gap(A, step):
     """One long move gives the scores that follow many short ones, but for the rounding of their points."""
     model = us.Quantised(us.GaussMarkov(A, 1.0, 1.0, 0.7, b=1.0, mean0=10.0, cov0=1.0), step)
