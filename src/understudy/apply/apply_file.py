@@ -32,7 +32,6 @@ import datetime as dt
 import gzip
 import json
 import os
-import pathlib
 import sys
 import time as clock
 import warnings
@@ -666,7 +665,7 @@ def _master(key: MasterKey | Path) -> MasterKey:
 
 def _open(path: Path, key: MasterKey | Path | None, wrapping: MasterKey | Path | None, rooms: bool) -> Ledger:
     """The ledger, unwrapped; the key of a file of many rooms unwraps it only if it is wrapped with that one."""
-    if wrapping is None and key is not None and (not rooms or wrapping_key(pathlib.Path(path)) == _master(key).id):
+    if wrapping is None and key is not None and (not rooms or wrapping_key(path) == _master(key).id):
         wrapping = key
     return Ledger(path) if wrapping is None else Ledger(path, key=_master(wrapping))
 

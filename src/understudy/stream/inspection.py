@@ -51,10 +51,10 @@ class Finding(NamedTuple):
 def wrapping_key(path: Path) -> str:
     """The id of the master key that the keys of a ledger are wrapped with; empty where they are not, or there is none.
 
-    >>> wrapping_key(Path("no such ledger"))
+    >>> wrapping_key("no such ledger")
     ''
     """
-    if not path.is_file() or not path.stat().st_size:
+    if not os.path.isfile(path) or not os.path.getsize(path):
         return ""
     with closing(read_only(path)) as db, faults(str(path)):
         return check_schema(db, str(path)).key
