@@ -1012,6 +1012,15 @@ _CHAIN = (
     "The parameter is a Markov chain with the stated prior at first and the stated transitions from decision to "
     "decision. With other transitions the charges are wrong."
 )
+_ROUTINE = (
+    "Given the public clock, the parameter is a Markov chain with the transitions of the stated routine, by time of "
+    "day and kind of day. With another one the charges are wrong; a design at rate 0 needs no such condition, for it "
+    "never looks at the parameter."
+)
+_PUBLISHED = (
+    "The routine: at which times of which kind of day the parameter has which value. It is published with the design, "
+    "and the output follows it. Whoever knows the time learns it, from the design or from the output."
+)
 _NOT_ESTIMATED = (
     "It is known when a decision is made, not estimated from the readings, and the readings do not act on it."
 )
@@ -1044,7 +1053,8 @@ class MovingSetting:
 
     `known` says whether the filter knows the parameter; `wrong_path` bounds the probability that an estimated path
     differs anywhere from the true one, None where nothing bounds it. Guesses are averaged over the decisions `first`
-    to `last`, and `settled` says whether the chain forgets its start before them. `fresh` is the fresh share.
+    to `last`, and `settled` says whether the chain forgets its start before them. `fresh` is the fresh share. With
+    `clock` the prior and the transitions are those of the public clock.
     """
 
     known: bool
@@ -1053,6 +1063,7 @@ class MovingSetting:
     last: int
     settled: bool
     fresh: float = 0.0
+    clock: bool = False
 
     @property
     def _known(self) -> str:
@@ -1139,7 +1150,7 @@ class MovingSetting:
         """All that must be true."""
         if self.known:
             right = (_ANY_SOURCE, *_MOVING_CONDITIONS[1:]) if self.fresh == 1.0 else _MOVING_CONDITIONS
-            return (_CHAIN, _NOT_ESTIMATED, *right)
+            return (_ROUTINE if self.clock else _CHAIN, _NOT_ESTIMATED, *right)
         if self.wrong_path is None:
             return (_SETTINGS["estimated"],)
         return (
@@ -1166,7 +1177,7 @@ class MovingSetting:
                 "privacy."
             )
         own = _MOVING_OPEN if self.known else ("The parameter itself and the raw readings, as far as can be proven.",)
-        return (*own, *topics.values())
+        return (*((_PUBLISHED,) if self.clock else ()), *own, *topics.values())
 
     @property
     def headings(self) -> tuple[str, str]:
@@ -1212,6 +1223,19 @@ class MovingSetting:
 def moving_claim(first: Measure, known: bool) -> str:
     """The guarantee in one sentence, conditions included; or that there is none."""
     return first.sentence if known else f"{NO_GUARANTEE} {_MOVING_ESTIMATED}"
+
+
+def clock_claim(rate: float, per_day: float | None) -> str:
+    """The promise of a design by the clock.
+
+    >>> clock_claim(0.0, None)
+    'With the models right, nobody learns more about the parameter than the public clock tells.'
+    """
+    lead = "With the models right, nobody learns more about the parameter than the public clock tells"
+    if rate == 0.0:
+        return f"{lead}."
+    day = "" if per_day is None else f", {nats_and_bits(per_day)} a day"
+    return f"{lead}, but for {nats_and_bits(rate)} a decision on average{day}."
 
 
 def first_error_note(prior_error: float) -> str:

@@ -487,9 +487,11 @@ class DesignRun:
         except ModelError:
             return None
 
-    def draws(self, theta: Ints, rng: np.random.Generator) -> Ints:
-        """The pseudo path (T,) for a path of private values, none of them unknown."""
+    def draws(self, theta: Ints, rng: np.random.Generator, ticks: Ints | None = None) -> Ints:
+        """The pseudo path (T,) for a path of private values, none of them unknown; by a clock, at its ticks."""
         T, every = len(theta), self.every or len(theta)
+        if isinstance(self.design, CausalDesign) and ticks is not None:
+            return _draws_by_clock(self.design, theta, ticks, rng)
         firsts = theta[::every].tolist()
         if isinstance(self.design, CoinDesign):
             phase = int(rng.integers(every))
@@ -504,13 +506,13 @@ class DesignRun:
                 drawn.append(column)
         return np.repeat(np.array(drawn, dtype=np.int64), every)[:T]
 
-    def run(self, Y: Array, theta: Ints, rng: np.random.Generator) -> Run:
-        """Readings (T, d) of one sequence, disguised with fresh draws."""
+    def run(self, Y: Array, theta: Ints, rng: np.random.Generator, ticks: Ints | None = None) -> Run:
+        """Readings (T, d) of one sequence, disguised with fresh draws; `ticks` (T,) are those of a public clock."""
         theta = fill_unknown(theta)
         Y = np.where(np.isnan(Y).any(axis=1, keepdims=True), np.nan, Y)
         if isinstance(self.design, CausalDesign) and self.design.estimated:
             theta = self._estimate(self.design, Y)
-        pseudo = self.draws(theta, rng)
+        pseudo = self.draws(theta, rng, ticks)
         secret = rng.bytes(32)
         try:
             return Run(self._release(self._through(Y, theta, pseudo, secret)), pseudo, 0)
@@ -578,6 +580,33 @@ class DesignRun:
         except ModelError:
             model = self.family.along([self.design.values[i] for i in theta.tolist()])
             return np.asarray(sample(model, len(theta), rng=rng)).reshape(z.shape)
+
+
+def _draws_by_clock(design: CausalDesign, theta: Ints, ticks: Ints, rng: np.random.Generator) -> Ints:
+    """The pseudo path of a design by the clock, for a path of private values at these ticks."""
+    beliefs, state, last = design.beliefs, design.start(int(ticks[0])), int(ticks[0]) - 1
+    pseudo = np.empty(len(theta), dtype=np.int64)
+    cuts = [0, *(np.flatnonzero(ticks[1:] != ticks[:-1]) + 1).tolist(), len(theta)]
+    for start, stop in pairwise(cuts):
+        state = beliefs.advance(state, int(ticks[start]) - last - 1)
+        state, pseudo[start:stop], _ = beliefs.draw(state, int(theta[start]), rng)
+        last = int(ticks[start])
+    return pseudo
+
+
+def _ticks(design: AuditDesign, recording: Recording, start: int, stop: int) -> Ints | None:
+    """The ticks of the public clock at these rows, from the beginning of a week on Thursday; None without a clock."""
+    if not isinstance(design, CausalDesign) or design.clock is None:
+        return None
+    clock = design.clock
+    hours, days = recording.hours, recording.days
+    period = recording.period or (design.family.about or {}).get("period")
+    if hours is None or days is None or not period or math.isnan(hours[start]) or days[start] < 0:
+        raise ConfigurationError(
+            "a design by the clock is played on readings with times; hours, days or period is missing"
+        )
+    first = (int(days[start]) - 3) % 7 * 86_400 + round(float(hours[start]) * 3600.0)
+    return np.asarray((first + np.arange(stop - start) * period) // clock.tick, dtype=np.int64)
 
 
 def run_along(between: Callable[[int, int], CausalMap], Y: Array, theta: Ints, pseudo: Ints) -> Array:
@@ -894,9 +923,10 @@ def simulate(design: AuditDesign, n: int, rng: np.random.Generator, tell: Progre
         stage.family, tuple(design.pseudo), kernel, np.asarray(design.prior), moves, stage.every, grid, design
     )
     N, blocks = raw.shape[2], np.broadcast_to(np.arange(raw.shape[2]), labels.shape)
+    clock = _simulated_clock(design, labels.shape) if isinstance(design, CausalDesign) else {}
     cases = {
-        "disguised": Cases(output, labels, blocks, m, moves is None, pseudo=pseudo),
-        "raw": Cases(raw, labels, blocks, m, moves is None),
+        "disguised": Cases(output, labels, blocks, m, moves is None, pseudo=pseudo, **clock),
+        "raw": Cases(raw, labels, blocks, m, moves is None, **clock),
     }
     return Material(
         learn={name: case.sequences(slice(0, N // 2)) for name, case in cases.items()},
@@ -904,6 +934,15 @@ def simulate(design: AuditDesign, n: int, rng: np.random.Generator, tell: Progre
         known={"disguised": known, "raw": _without_disguise(known)},
         independent=True, how="simulated", bound=bound, prior_error=error, notes=notes,
     )  # fmt: skip
+
+
+def _simulated_clock(design: CausalDesign, shape: tuple[int, ...]) -> dict[str, Any]:
+    """Hours and weekdays of simulated sequences, which begin on a Thursday at midnight; nothing without a clock."""
+    if design.clock is None:
+        return {}
+    seconds = np.arange(shape[0]) * (design.clock.tick / design.decision_every)
+    hours, days = seconds % 86_400 / 3600.0, (seconds // 86_400 + 3).astype(np.int64) % 7
+    return {"hours": np.broadcast_to(hours[:, None], shape), "days": np.broadcast_to(days[:, None], shape)}
 
 
 def _simulate_constant(
@@ -1041,7 +1080,8 @@ def replay(
         runs = []
         for _ in range(options.replicates):
             for start, stop in part.pieces:
-                runs.append(stage.run(part.recording.Y[start:stop], part.recording.theta[start:stop], rng))
+                ticks = _ticks(design, part.recording, start, stop)
+                runs.append(stage.run(part.recording.Y[start:stop], part.recording.theta[start:stop], rng, ticks))
                 tell(next(done) / total)
         if part is judge:
             notes.extend(_gap_notes(part, runs, options.replicates, stage.refill))

@@ -255,11 +255,11 @@ def which(family: us.Family, wanted: DesignOptions) -> tuple[str, list[str]]:
     """What the leakage is per: as typed, or a day where the parameter moves and the clock is known, or a run."""
     if wanted.per is not None and wanted.per not in PER:
         raise ConfigurationError(f"--per {wanted.per}: it must be one of {', '.join(PER)}")
-    memory = wanted.causal or wanted.rate is not None or wanted.decision_every is not None
+    memory = wanted.causal or wanted.clock or wanted.rate is not None or wanted.decision_every is not None
     if wanted.per == "run" and memory:
         raise ConfigurationError(
-            "--per run is one draw for the whole run; --causal, --rate and --decision-every are for draws that follow "
-            "a parameter that moves: --per day or --per decision"
+            "--per run is one draw for the whole run; --causal, --clock, --rate and --decision-every are for draws "
+            "that follow a parameter that moves: --per day or --per decision"
         )
     if wanted.per is not None:
         return wanted.per, []
@@ -378,7 +378,7 @@ def _causal(
             f"{wanted.constraints.typed[0]} goes with --per run; draws that remember have no such limit"
         )
     T = transition(family)
-    if T is None:
+    if T is None and not wanted.clock:
         raise ConfigurationError(
             f"--per {per} needs to know how the parameter moves, and the family does not say; fit it from a file with "
             "times, or use --per run"
@@ -395,8 +395,9 @@ def _causal(
         with progress("distortion of each pair") as told:
             return us.design_causal(
                 family,
-                np.linalg.matrix_power(T, every),
+                None if wanted.clock or T is None else np.linalg.matrix_power(T, every),
                 pseudo,
+                clock=wanted.clock or None,
                 rate=rate,
                 decision_every=every,
                 horizon=horizon,

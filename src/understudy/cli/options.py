@@ -205,6 +205,7 @@ class DesignOptions:
     distortion: Distortion = "mae"
     per: Per = None
     causal: Annotated[bool, option(None, "Draws that follow a moving value and remember.", "--causal")] = False
+    clock: Annotated[bool, option(None, "Draws by the public clock; its routine is published.", "--clock")] = False
     decision_every: DecisionEvery = None
     rate: Annotated[str | None, option("AMOUNT", "The leakage of a decision, instead of --leakage.")] = None
     horizon: Horizon = None

@@ -36,6 +36,7 @@ from numpy.typing import ArrayLike, NDArray
 from understudy import text
 from understudy._types import Array, Index, Plain, Value
 from understudy.errors import ConfigurationError, ReadingError
+from understudy.randomizer.routine import Routine, offset_of, routine_of
 from understudy.tables.columns import Entries, as_text, number, plain
 from understudy.tables.table import Table
 from understudy.tables.times import Entry, Faults, hours
@@ -606,6 +607,8 @@ class Chain:
     transition_by_hour: Array | None = None
     """(24, m, m): the transition into a row of each hour of the day; None without times."""
     zone: str | None = None
+    routine: Routine | None = None
+    """By time of day and kind of day; None without times."""
 
     def __post_init__(self) -> None:
         for name in ("transition", "prior", "by_hour", "transition_by_hour"):
@@ -643,6 +646,7 @@ class Chain:
             "transitions": self.transitions,
             "zone": self.zone,
             **{name: None if array is None else array.tolist() for name, array in arrays.items()},
+            **({} if self.routine is None else {"routine": self.routine.to_plain()}),
         }
 
 
@@ -658,12 +662,15 @@ def chain_of(history: History) -> Chain:
         counts += _changes(theta, m)
     transition = (counts + 1.0 / m) / (counts.sum(axis=1, keepdims=True) + 1.0)
     prior = totals / totals.sum()
-    by_hour = transition_by_hour = None
+    by_hour = transition_by_hour = routine = None
     if all(segment.times is not None for segment in history.segments):
         by_hour, transition_by_hour = _hourly(history, prior, transition)
+        first = next(int(segment.times[0]) for segment in history.segments if segment.times is not None)
+        routine = routine_of(history.segments, m, offset_of(history.zone, first))
     return Chain(
-        history.values, history.period, transition, prior, int(counts.sum()), by_hour, transition_by_hour, history.zone
-    )
+        history.values, history.period, transition, prior, int(counts.sum()), by_hour, transition_by_hour,
+        history.zone, routine,
+    )  # fmt: skip
 
 
 def _changes(theta: Index, m: int) -> Array:

@@ -75,6 +75,7 @@ from understudy.randomizer.least_change import (
 )
 from understudy.randomizer.measures import entropy
 from understudy.randomizer.residual import Approximate
+from understudy.randomizer.routine import WEEK, find_routine
 from understudy.randomizer.solver import as_cost, nats
 from understudy.serialize import (
     entries,
@@ -186,6 +187,14 @@ class CausalChoices:
     given: tuple[str | Function, ArrayLike | None] | None
     estimated: bool = False
     terms: Terms = DEFAULT_TERMS
+    clock: PublicClock | None = None
+
+
+class PublicClock(NamedTuple):
+    """The clock of a design whose transitions are those of a week: seconds of a decision, and ahead of UTC."""
+
+    tick: int
+    offset: int
 
 
 class CausalDesign(AnyDesign, Frozen):
@@ -211,7 +220,7 @@ class CausalDesign(AnyDesign, Frozen):
     file_kind = "causal design"
 
     __slots__ = (
-        "_cache", "_choices", "_rows", "beliefs", "costs", "decision_every", "demand", "estimated", "family",
+        "_cache", "_choices", "_rows", "beliefs", "clock", "costs", "decision_every", "demand", "estimated", "family",
         "first_charge", "first_distortion", "long_run", "prior", "pseudo", "terms",
     )  # fmt: skip
 
@@ -227,7 +236,7 @@ class CausalDesign(AnyDesign, Frozen):
         self.prior, self.beliefs, self.long_run = beliefs.prior, beliefs, found
         self.pseudo: tuple[Any, ...] = tuple(pseudo)
         self.costs, self.decision_every, self.demand = choices.costs, choices.decision_every, choices.demand
-        self.estimated, self.terms = choices.estimated, choices.terms
+        self.estimated, self.terms, self.clock = choices.estimated, choices.terms, choices.clock
         self._choices = choices
         self._rows = _positions(family.values)
         self._cache: dict[str, Any] = {}
@@ -358,13 +367,19 @@ class CausalDesign(AnyDesign, Frozen):
             )
         if self.estimated and theta is not None:
             raise ConfigurationError("this design estimates the private value from the readings; theta is not for it")
+        phase: Plain = {}
+        if self.clock is not None:
+            tick = dt.timedelta(seconds=self.clock.tick)
+            if every not in (None, tick):
+                raise ConfigurationError(f"every = {every!r}; this design decides by the clock, every {tick}")
+            every, phase = tick, {"phase": self.clock.offset * 10**9} if self.clock.offset else {}
         try:
             clock = Clock.checked(self.decision_every if every is None else every)
         except ConfigurationError:
             raise ConfigurationError(
                 f"every = {every!r}; it must be a positive timedelta (readings with times) or a number of readings"
             ) from None
-        options = {**clock, "remembers": True} | ({"estimated": True} if self.estimated else {})
+        options = {**clock, **phase, "remembers": True} | ({"estimated": True} if self.estimated else {})
         return begin_or_open(self, theta, ledger, choices, options)
 
     @property
@@ -383,22 +398,26 @@ class CausalDesign(AnyDesign, Frozen):
         given = None
         if isinstance(distortion, str):
             given = [distortion, None if weights is None else np.asarray(weights, dtype=float).tolist()]
-        return shared_content(self, self.beliefs.cost, models) | {
-            "transitions": self.beliefs.transitions.tolist(),
-            "slope": number_to_plain(self.slope),
-            "decision_every": self.decision_every,
-            "demand": [self.demand[0], number_to_plain(float(self.demand[1]))],
-            "estimated": self.estimated,
-            "given": given,
-            "long_run": {name: getattr(self.long_run, name) for name in (*_RUN, "how", "places")},
-        }
+        return (
+            shared_content(self, self.beliefs.cost, models)
+            | {
+                "transitions": self.beliefs.transitions.tolist(),
+                "slope": number_to_plain(self.slope),
+                "decision_every": self.decision_every,
+                "demand": [self.demand[0], number_to_plain(float(self.demand[1]))],
+                "estimated": self.estimated,
+                "given": given,
+                "long_run": {name: getattr(self.long_run, name) for name in (*_RUN, "how", "places")},
+            }
+            | ({} if self.clock is None else {"clock": list(self.clock)})
+        )
 
     @classmethod
     def from_content(cls, content: Plain, family: Family | None) -> CausalDesign:
         """The design in a file; the long run that it claims is worked out again."""
-        if content.keys() - MORE_FIELDS != _FIELDS:
+        if content.keys() - MORE_FIELDS - {"clock"} != _FIELDS:
             raise StoredFileError("the fields are not those of a causal design")
-        parts = shared_parts(content, family)
+        parts = shared_parts(content, family, any_prior="clock" in content)
         if parts.family is None:
             raise StoredFileError("the file holds no models; give the family that the design was made for")
         m, count = len(parts.values), len(entries("transitions", content["transitions"]))
@@ -418,7 +437,12 @@ class CausalDesign(AnyDesign, Frozen):
         demand = name, number_from_plain("demand", value)
         estimated = truth("estimated", content["estimated"])
         terms = stored_terms(content, parts.family)
-        choices = CausalChoices(parts.costs, every, demand, given, estimated, terms)
+        clock = None
+        if "clock" in content:
+            clock = PublicClock(*content["clock"])
+            if not all(type(x) is int for x in clock) or clock.tick * count != WEEK:
+                raise StoredFileError("clock must hold two whole numbers, and its decisions must make a week")
+        choices = CausalChoices(parts.costs, every, demand, given, estimated, terms, clock)
         return cls(parts.family, beliefs, parts.pseudo, _check_long_run(content["long_run"], beliefs), choices)
 
     def next_charge(self, state: BeliefState) -> float:
@@ -443,9 +467,14 @@ class CausalDesign(AnyDesign, Frozen):
     @property
     def essence(self) -> Plain:
         """The numbers, under the name that fingerprints have for them."""
-        return {"causal": self.numbers}
+        return {"causal": self.numbers | ({} if self.clock is None else {"clock": list(self.clock)})}
 
     # What a stream asks of a design with memory: `understudy.stream.engine.CausalPolicy` ------------------
+
+    @property
+    def epoch_length(self) -> int | None:
+        """Nanoseconds of a decision by the public clock; None where decisions may be of any length."""
+        return None if self.clock is None else self.clock.tick * 10**9
 
     def residual_of_block(self, marginal: ArrayLike | str | None = DESIGN_PRIOR) -> None:
         """None: a causal design has exact models only."""
@@ -499,9 +528,10 @@ class CausalDesign(AnyDesign, Frozen):
 
 def design_causal(
     family: Family,
-    transition: ArrayLike,
+    transition: ArrayLike | None = None,
     pseudo: Iterable[Value] | None = None,
     *,
+    clock: Any = None,
     rate: float | str | None = None,
     slope: float | None = None,
     decision_every: int = 1,
@@ -531,6 +561,11 @@ def design_causal(
     in `us.costs`: that of a pair of values that stay, over the horizon or in the limit. A matrix (m, n) in place of
     the distortion is taken as it is. `path_distortion` is the distortion of a pair of moving paths.
 
+    With `clock`, prior and transitions are those of the public clock, by time of day and kind of day: ``True`` takes
+    the routine that `us.fit` found in the history of the family, a labelled history has its own. Decisions are then at
+    fixed times, streams need readings with times, and what is counted is what is learned beyond the clock. At
+    ``rate=0`` the pseudo path is a function of the clock alone. The routine itself is published with the design.
+
     The private value must be known. ``accept_estimated_theta=True`` makes a design whose streams estimate it from the
     readings instead. No theorem holds for it, and everything that it writes says "no guarantee, audit only".
 
@@ -550,7 +585,12 @@ def design_causal(
         raise DesignError(f"decision_every = {decision_every!r}; it must be a whole number of readings, 1 or more")
     target = None if rate is None else as_rate(rate, family)
     wanted = None if slope is None else as_slope(slope)
-    T = as_transitions(transition, len(family.values))
+    if (transition is None) == (clock is None):
+        raise DesignError(f"{'none' if clock is None else 'both'} of transition and clock given; exactly one is needed")
+    public = None
+    if clock is not None:
+        family, transition, public = _by_clock(family, clock, int(decision_every))
+    T = as_transitions(() if transition is None else transition, len(family.values))
     names = family.values if pseudo is None else tuple(pseudo)
     share = as_share(fresh)
     _check_path(family, names, share)
@@ -593,7 +633,7 @@ def design_causal(
                 f"values and a column for each of the {len(names)} pseudo values"
             )
     demand, beliefs, run = settle(matrix) if recording is None else settled
-    choices = CausalChoices(found, int(decision_every), demand, given, bool(accept_estimated_theta), terms)
+    choices = CausalChoices(found, int(decision_every), demand, given, bool(accept_estimated_theta), terms, public)
     made = CausalDesign(family, beliefs, names, run, choices)
     if any(term is not None for term in (resolution, readings, valid)):
         _ = made.release  # what cannot be kept is refused now
@@ -602,11 +642,27 @@ def design_causal(
 
 def average_kernel(beliefs: Beliefs, decisions: int = 200, sequences: int = 50) -> Array:
     """Pr(column given theta) of a causal design in the long run (m, n), from simulated paths with a fixed seed."""
-    played = play(beliefs, decisions, sequences, SEED)
+    played = play(beliefs, max(decisions, beliefs.period), sequences, SEED)
     counts = np.zeros(beliefs.cost.shape)
     np.add.at(counts, (played.theta.ravel(), played.pseudo.ravel()), 1.0)
     total = counts.sum(axis=1, keepdims=True)
     return np.asarray(np.where(total > 0.0, counts / np.maximum(total, 1.0), beliefs.kernel(beliefs.prior.tolist())))
+
+
+def _by_clock(family: Family, clock: Any, every: int) -> tuple[Family, Array, PublicClock]:
+    """The family at the beginning of a week, the transitions of the week, and its clock."""
+    period = (family.about or {}).get("period") or getattr(clock, "period", None)
+    if not period:
+        raise ConfigurationError("a design by the clock needs the time between readings; the family has no period")
+    tick = round(float(period) * every)
+    if abs(tick - float(period) * every) > 1e-6:
+        raise ConfigurationError(
+            f"decisions are {float(period) * every:g} s apart; by the clock they are whole seconds"
+        )
+    routine = find_routine(clock, family)
+    prior, transitions = routine.chain(tick)
+    about = {**(family.about or {}), "period": float(period)}
+    return Family(family.model, family.values, prior, about), transitions, PublicClock(tick, routine.offset)
 
 
 def _check_path(family: Family, pseudo: Sequence[Value], fresh: float) -> None:

@@ -51,6 +51,7 @@ import math
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
@@ -84,6 +85,7 @@ Belief = tuple[float, ...]
 
 _GRID = 2.0**30  # kernels are found for beliefs in whole numbers of 1 / _GRID
 _MOST_KERNELS = 1 << 16  # in the cache at a time
+_LONG_TURN = 96  # matrices in turn beyond which the long run is simulated, unless nothing leaks or all does
 _GAP = 1e-9  # nats by which a kernel may miss the optimum, and does so by far less
 
 
@@ -196,8 +198,7 @@ class Beliefs(Frozen):
         b, k = np.array(state.belief), state.k
         if cycles:
             turn = [self.transitions[(k + i) % self.period] for i in range(self.period)]
-            whole = turn[0] if len(turn) == 1 else np.linalg.multi_dot(turn)
-            b = b @ _power(whole, cycles)
+            b = b @ _power(_product(turn), cycles)
         for i in range(rest):
             b = b @ self.transitions[(k + i) % self.period]
         return BeliefState(tuple((b / b.sum()).tolist()), k + decisions)
@@ -307,6 +308,13 @@ def round_belief(belief: Sequence[float], grid: float = _GRID) -> tuple[int, ...
     (268435456, 805306368, 1, 0)
     """
     return tuple([int(x * grid + 0.5) or 1 if x > 0.0 else 0 for x in belief])
+
+
+def _product(matrices: list[Array]) -> Array:
+    """The product of matrices; the best order of a long turn takes longer to find than it saves."""
+    if len(matrices) > _LONG_TURN:
+        return reduce(np.matmul, matrices)
+    return matrices[0] if len(matrices) == 1 else np.linalg.multi_dot(matrices)
 
 
 def _power(matrix: Array, exponent: int) -> Array:
@@ -483,7 +491,7 @@ _SEED = 20230203  # a design that is computed twice is the same design
 _PLACES = 1000  # beliefs that are enumerated at most, for each transition matrix
 _GRID_PLACES = 2000  # places of a grid, over all transition matrices
 _PATHS, _LONG = 3, 300
-_SEQUENCES, _DECISIONS = 64, 240
+_SEQUENCES, _DECISIONS, _FEWEST = 64, 240, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -510,6 +518,8 @@ def long_run(beliefs: Beliefs, rng: Seed = None) -> LongRun:
     >>> round(found.rate, 6), round(found.distortion, 6), found.how
     (0.128572, 0.119203, 'exact')
     """
+    if beliefs.period > _LONG_TURN and 0.0 < beliefs.slope < math.inf:
+        return _simulate(beliefs, rng)
     found = _enumerate(beliefs, beliefs.start()) or _enumerate_late(beliefs)
     if found is None and len(beliefs.prior) == 2:
         found = _on_grid(beliefs)
@@ -659,7 +669,8 @@ def _simulate(beliefs: Beliefs, rng: Seed) -> LongRun:
     """Means over simulated sequences without their first third, over whole turns of the matrices."""
     turn = 3 * beliefs.period
     T = -(-_DECISIONS // turn) * turn
-    played = play(beliefs, T, _SEQUENCES, np.random.default_rng(_SEED if rng is None else rng))
+    sequences = max(_FEWEST, min(_SEQUENCES, 4 * _SEQUENCES * _DECISIONS // T))
+    played = play(beliefs, T, sequences, np.random.default_rng(_SEED if rng is None else rng))
     (rate, rate_error), (cost, cost_error) = (mean(x[T // 3 :]) for x in (played.charges, played.costs))
     return LongRun(rate, cost, rate_error, cost_error, "simulation", 0)
 
@@ -717,7 +728,7 @@ def mixing_time(transitions: Array) -> float:
     >>> mixing_time(np.array([[[0.95, 0.05], [0.05, 0.95]]])), mixing_time(np.eye(2)[None])
     (66, inf)
     """
-    turn = transitions[0] if len(transitions) == 1 else np.linalg.multi_dot(list(transitions))
+    turn = _product(list(transitions))
     moduli = np.sort(abs(np.linalg.eigvals(turn)))
     second = float(moduli[-2]) if len(moduli) > 1 else 0.0
     if second >= 1.0 - 1e-12:
@@ -822,6 +833,8 @@ class CausalCard(PrivacyCard):
     """The fresh share."""
     output: tuple[text.OutputFacts, ...] = ()
     """Least-change outputs, by pseudo value; none where outputs are lifelike."""
+    clock: bool = False
+    """Whether all figures are given the public clock, and count what is learned beyond it."""
 
     @property
     def holds(self) -> bool:
@@ -848,6 +861,8 @@ class CausalCard(PrivacyCard):
     @property
     def headline(self) -> str:
         """What is guaranteed, in one sentence, conditions included; or that nothing is."""
+        if self.clock and self.holds:
+            return text.clock_claim(self.rate, self.per_day)
         return text.moving_claim(self.measures[0], self.holds)
 
     @property
@@ -912,7 +927,7 @@ class CausalCard(PrivacyCard):
 
     @property
     def _setting(self) -> MovingSetting:
-        return MovingSetting(self.holds, self.wrong_path, *self.window, self.settled, self.fresh)
+        return MovingSetting(self.holds, self.wrong_path, *self.window, self.settled, self.fresh, self.clock)
 
     def __repr__(self) -> str:
         size = f"{len(self.values)} values, {self.draws} draws"
@@ -938,6 +953,7 @@ class CausalCard(PrivacyCard):
             "wrong_path": self.wrong_path,
             **fresh_to_dict(self.fresh),
             **output_to_dict(self.output),
+            **({"clock": True} if self.clock else {}),
             "leakage": {
                 "nats_per_decision": self.rate,
                 "bits_per_decision": self.bits,
@@ -982,6 +998,11 @@ class MovingDesign(Protocol):
     decision_every: int
     estimated: bool
     first_charge: float
+
+    @property
+    def epoch_length(self) -> int | None:
+        """Nanoseconds of a decision by the public clock; None without one."""
+        ...
 
     @property
     def values(self) -> tuple[Value, ...]:
@@ -1071,6 +1092,7 @@ def causal_card(
         settled=plan.settled,
         fresh=design.fresh,
         output=design.output_facts,
+        clock=design.epoch_length is not None,
     )
 
 

@@ -70,6 +70,7 @@ def facts(design: AnyDesign) -> Plain:
         "time": known.get("time"),
         "period_seconds": known.get("period"),
         "per": known.get("per") or ("decision" if causal else "run"),
+        **({"clock": True} if isinstance(design, CausalDesign) and design.clock is not None else {}),
         "leakage": _causal_leakage(design) if isinstance(design, CausalDesign) else _leakage(design),
         "wrong_guesses": _guesses(design),
         "distortion": _distortion(design),

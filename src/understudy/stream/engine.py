@@ -202,6 +202,11 @@ class CausalPolicy(PolicyModels, Protocol):
     The memory is a plain value that follows from the draws alone; the stream keeps it.
     """
 
+    @property
+    def epoch_length(self) -> int | None:
+        """Nanoseconds of a decision, where the policy is one for decisions of this length alone."""
+        ...
+
     def opening(self, tick: int) -> Memory:
         """The memory before the first decision, at this number of the clock."""
         ...
@@ -408,6 +413,11 @@ class Setup:
         self.row, self.ledger = row, ledger
         if parts.coin is not None and "phase" not in row.options:
             raise ConfigurationError("a coin design has streams of its own, one for each room; it has no fleets")
+        length = None if self.causal is None else self.causal.epoch_length
+        if length is not None and (row.options.get("epoch"), row.options.get("timed")) != (length, True):
+            raise ConfigurationError(
+                "a design by the clock has streams of its own, one for each room; it has no fleets"
+            )
         self.clock = Clock(row.options.get("epoch"), _phase(row))
         self.cadence = Cadence.stored(row.options)
         self.fill: bool = row.options.get("fill", False)
