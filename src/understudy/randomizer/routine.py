@@ -123,9 +123,9 @@ def _transition(p: Array, q: Array, share: float) -> Array:
 
 def routine_of(segments: Iterable[LabelledSegment], m: int, offset: int = 0) -> Routine:
     """The routine of labelled rows with times, on a clock so many seconds ahead of UTC."""
-    counts: dict[int, Array] = {}
+    counts: dict[tuple[int, int], Array] = {}  # by day and segment: days of several segments may bear one date
     changes = pairs = 0.0
-    for segment in segments:
+    for number, segment in enumerate(segments):
         if segment.times is None:
             raise ConfigurationError("a routine needs times; the history has none")
         theta, times = np.asarray(segment.theta), np.asarray(segment.times) // _NS + offset
@@ -136,13 +136,13 @@ def routine_of(segments: Iterable[LabelledSegment], m: int, offset: int = 0) -> 
             pairs += float(seconds[-1] - seconds[0])
         for day in np.unique(seconds // DAY).tolist():
             mine = seconds // DAY == day
-            table = counts.setdefault(day, np.zeros((STEPS, m)))
+            table = counts.setdefault((day, number), np.zeros((STEPS, m)))
             np.add.at(table, (seconds[mine] % DAY // STEP, codes[mine]), 1.0)
     if not counts:
         raise ConfigurationError("no row of the history has a label; there is no routine to be seen")
     days = sorted(counts)
     tables = np.array([counts[day] for day in days])
-    kinds = np.array([int((day + 3) % 7 >= 5) for day in days])
+    kinds = np.array([int((day + 3) % 7 >= 5) for day, _ in days])
     width = _USUAL
     if len(days) >= _FEW:
         fits = {w: _likelihood(tables, kinds, w) for w in _WIDTHS}
