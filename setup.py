@@ -23,6 +23,8 @@ KERNELS = {
     "understudy.transform._kernels_hidden": FLAGS,
     # square roots in a loop without branches, which vector instructions do as well as the library's
     "understudy.transform._kernels_rounded": [*FLAGS, "-fno-math-errno"],
+    # loops over a few experts, with square roots in them
+    "understudy.models._kernels_adaptive": [*FLAGS, "-fno-math-errno"],
     # short loops in functions that are given a dozen views of 200 bytes each: put together, none is copied
     "understudy.randomizer._kernels": [*FLAGS, *INLINE],
     # loops over a few states, as in the transformation

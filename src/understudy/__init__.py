@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from understudy.laws.multivariate import GaussianMixture as GaussianMixture
     from understudy.laws.multivariate import Independent as Independent
     from understudy.laws.scalar import Scalar as Scalar
+    from understudy.models.adaptive import Adaptive as Adaptive
+    from understudy.models.adaptive import AdaptivePrior as AdaptivePrior
     from understudy.models.autoregressive import AutoRegressive as AutoRegressive
     from understudy.models.family import Controlled as Controlled
     from understudy.models.family import Family as Family
@@ -136,6 +138,8 @@ _HOME = {
     "GaussianMixture": "laws.multivariate",
     "Independent": "laws.multivariate",
     "Scalar": "laws.scalar",
+    "Adaptive": "models.adaptive",
+    "AdaptivePrior": "models.adaptive",
     "AutoRegressive": "models.autoregressive",
     "Controlled": "models.family",
     "Family": "models.family",

@@ -63,6 +63,7 @@ KINDS: dict[str, dict[str, str]] = {
         "AutoRegressive": "models.autoregressive",
         "IID": "models.iid_markov",
         "HiddenMarkov": "models.hidden_markov",
+        "Adaptive": "models.adaptive",
         "Quantised": "models.quantised",
         "OnGrid": "models.quantised",
     },

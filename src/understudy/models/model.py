@@ -65,7 +65,7 @@ class Model(Protocol[State]):
 
     Optional: ``emit(state, z) -> (state, y)``, for a model that must feed back something else than
     what it releases (a rounded sensor); ``skip_many(state, count)``, to the bits of so many calls of
-    `skip`. Two attributes open faster paths, to the same answer: ``gauss_markov``, an equivalent
+    `skip`; ``restart(state)``, for a model that keeps something beyond a gap. Two attributes open faster paths, to the same answer: ``gauss_markov``, an equivalent
     `GaussMarkov` model or None, and ``innovations``, a pair of a `GaussMarkov` recursion with standard
     normal noise (None where readings do not depend on each other) and the law that its scores have in truth.
     """
@@ -107,6 +107,12 @@ def skip_many(model: Model[State], state: State, count: int) -> State:
     for _ in range(count):
         state = model.skip(state)
     return state
+
+
+def restart(model: Model[State], state: State) -> State:
+    """The state after a gap whose readings are not to be gone on from: what a model that learns has learned stays."""
+    keep: Callable[[State], State] | None = getattr(model, "restart", None)
+    return model.start() if keep is None else keep(state)
 
 
 def repeat(step: Callable[[State], State], state: State, count: int, key: Callable[[State], bytes]) -> State:

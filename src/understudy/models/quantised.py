@@ -38,7 +38,7 @@ from understudy.laws.law import Law, dimension
 from understudy.laws.multivariate import GaussianCopula, Independent
 from understudy.models.autoregressive import AutoRegressive
 from understudy.models.gauss_markov import Filtered, GaussMarkov
-from understudy.models.model import Model, Residual, State, is_model, repeat, skip_many
+from understudy.models.model import Model, Residual, State, is_model, repeat, restart, skip_many
 from understudy.models.quantised_residual import (
     CellState,
     freeze,
@@ -266,7 +266,7 @@ class OnGrid(Frozen, Generic[State]):
     def from_dict(cls, plain: Plain, place: Place) -> OnGrid:
         """The model again."""
         given = fields(place, plain, "model", *GRID_FIELDS)
-        kinds = ("GaussMarkov", "AutoRegressive", "IID", "HiddenMarkov")
+        kinds = ("GaussMarkov", "AutoRegressive", "IID", "HiddenMarkov", "Adaptive")
         model = from_plain(given["model"], "model", place / "model", among=kinds)
         return construct(place, cls, model, **stored_grid(given, place))
 
@@ -319,6 +319,10 @@ class OnGrid(Frozen, Generic[State]):
     def skip_many(self, state: State, count: int) -> State:
         """As the model inside does."""
         return skip_many(self.model, state, count)
+
+    def restart(self, state: State) -> State:
+        """As the model inside does."""
+        return restart(self.model, state)
 
 
 def colour_on_grid(z: Array, model: OnGrid) -> Array | None:

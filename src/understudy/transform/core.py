@@ -450,6 +450,7 @@ def _chapter(model: Model) -> ModuleType | None:
 
 _CHAPTERS = (
     ("hidden_markov", "HiddenMarkov", "hidden_markov"),
+    ("adaptive", "Adaptive", "adaptive"),
     ("quantised", "Quantised", "quantised"),
     ("quantised", "OnGrid", "on_grid"),
 )

@@ -18,7 +18,7 @@ import numpy as np
 
 from understudy._types import Array, Numbers
 from understudy.errors import ModelError, NumericalError, StateError
-from understudy.models.model import Model
+from understudy.models.model import Model, restart
 from understudy.transform.core import (
     Chain,
     FreshShare,
@@ -197,9 +197,12 @@ def _anew(link: CausalMap, state: State, missing: int) -> State:
     if isinstance(link, Chain):
         return tuple(_anew(each, part, missing) for each, part in zip(link.maps, link.checked(state), strict=True))
     if isinstance(link, RandomisedScore):
-        return split_count(state)[0] + missing, link.model.start()
+        k, inner = split_count(state)
+        return k + missing, restart(link.model, inner)
     if isinstance(link, ScoreEach):
         return link.passed(state, missing)
+    if isinstance(link, Score):
+        return restart(link.model, state)
     return link.leap(state, missing) if isinstance(link, FreshShare) else link.start()
 
 
