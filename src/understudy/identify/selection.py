@@ -44,6 +44,7 @@ from understudy.models.hidden_markov import HiddenMarkov
 from understudy.models.iid_markov import IID
 from understudy.models.model import Model
 from understudy.models.quantised import OnGrid, score_on_grid
+from understudy.transform.adaptive import members_of, score_path
 from understudy.transform.backend import kernels_hidden, view
 from understudy.transform.core import broken_law, whiten
 from understudy.transform.hidden_markov import bank, is_known
@@ -99,6 +100,8 @@ def scores(models: Mapping[Any, Model], history: History, rng: Seed = None) -> l
     rounded = [member for member in members if type(member) is OnGrid]
     if len(rounded) == len(members):
         blocks = [uniforms.sensor(j).block(0, len(Y), history.dim) for j, (Y, _) in enumerate(segments)]
+        if members_of(members) is not None:
+            return [score_path(members, Y, theta, v)[1] for (Y, theta), v in zip(segments, blocks, strict=True)]
         linear = [gauss_markov(member.model) for member in rounded]
         constant = [model for model in linear if model is not None and model.constant]
         if history.dim == 1 and len(constant) == len(members):
@@ -149,6 +152,8 @@ def _quick(members: list[Model]) -> Way | None:
         return lambda Y, theta: kalman_filter(linear, Y, theta)
     if any(getattr(m, "atoms", False) for m in members):
         return None
+    if members_of(members) is not None:
+        return lambda Y, theta: score_path(members, Y, theta)
     rest: list[Any] = members
     if type(first) in (IID, AutoRegressive):
         return lambda Y, theta: _from_residuals(rest, Y, theta)
@@ -437,7 +442,7 @@ def _pick(rows: tuple[Row, ...], names: Mapping[str, str], wanted: str | None) -
 # The model classes that are tried, by name -----------------------------------------------------------
 
 
-KINDS = ("grey-box", "autoregressive", "free", "independent", "hidden")
+KINDS = ("grey-box", "autoregressive", "free", "independent", "hidden", "adaptive")
 _LONG = 20_000  # readings above which "auto" leaves out free noise, which takes long; it is tried where the gate fails
 _OTHER_NAMES = {
     "greybox": "grey-box", "grey box": "grey-box", "gauss-markov": "grey-box",
@@ -499,6 +504,7 @@ def _by_name(name: str, classes: dict[str, tuple[str, Maker]], history: History)
 def _classes(d: int, order: tuple[int, ...], random_state: Seed) -> dict[str, tuple[str, Maker]]:
     """Kind and maker of each class, for readings of d channels."""
     from understudy.identify.candidates import autoregressive as ar
+    from understudy.identify.candidates.adaptive import fit_adaptive
     from understudy.identify.candidates.grey_box import fit_greybox
     from understudy.identify.candidates.hidden_markov import fit_hidden
     from understudy.identify.candidates.independent import fit_independent
@@ -525,4 +531,6 @@ def _classes(d: int, order: tuple[int, ...], random_state: Seed) -> dict[str, tu
     found["independent, Student-t"] = "independent", partial(fit_independent, law="student")
     found["independent, kernel"] = "independent", partial(fit_independent, law="kernel", random_state=random_state)
     found["hidden Markov"] = "hidden", partial(fit_hidden, random_state=random_state)
+    if d == 1:
+        found["adaptive"] = "adaptive", fit_adaptive
     return found

@@ -38,7 +38,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -448,10 +448,3 @@ def as_target(model: Model) -> Model:
         return OnGrid(**{**model.arguments, "model": model.model.as_target()})
     return model
 
-
-def adaptive_members(models: Sequence[Model]) -> list[Adaptive] | None:
-    """The adaptive models inside, if all are adaptive, on a grid or not, with one prior; otherwise None."""
-    inside = [model.model if isinstance(model, OnGrid) else model for model in models]
-    found = [model for model in inside if isinstance(model, Adaptive)]
-    same = len(found) == len(models) and all(model.prior is found[0].prior for model in found)
-    return found if same else None

@@ -52,6 +52,7 @@ from understudy.errors import (
     StoredFileError,
     UnderstudyWarning,
 )
+from understudy.models.adaptive import as_target
 from understudy.models.family import Family, along
 from understudy.models.model import Model, probe, same_probe
 from understudy.randomizer.certificate import Dual, Proof, is_proved, prove, proven_leakage
@@ -288,20 +289,20 @@ class AnyDesign:
         return self._models((self.values[row],))[0]
 
     def target(self, column: int) -> Model:
-        """The model of the outputs of a pseudo value, by position."""
+        """The model of the outputs of a pseudo value, by position; a fixed one where that of the family learns."""
         outputs = self.terms.outputs
-        return self._models((self.pseudo[column],))[0] if outputs is None else outputs.targets[column]
+        return as_target(self._models((self.pseudo[column],))[0]) if outputs is None else outputs.targets[column]
 
     @property
     def targets(self) -> tuple[Model, ...]:
         """The models of the outputs of all pseudo values: those of the family, or filters of scores."""
         outputs = self.terms.outputs
-        return tuple(self._models(self.pseudo)) if outputs is None else outputs.targets
+        return tuple(map(as_target, self._models(self.pseudo))) if outputs is None else outputs.targets
 
     def target_along(self, pseudo: Iterable[Value]) -> Model:
         """The model of the outputs along a path of pseudo values, one for each reading."""
         if self.family is not None and self.terms.outputs is None:
-            return self.family.along(pseudo)
+            return along([as_target(self.family.model(value)) for value in pseudo])
         return along([self.target(self.column(value)) for value in pseudo])
 
     def column(self, value: Value) -> int:

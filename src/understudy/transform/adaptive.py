@@ -16,7 +16,7 @@ from understudy._types import Array, Index
 from understudy.errors import NumericalError
 from understudy.laws import atoms
 from understudy.laws.uniforms import Uniforms
-from understudy.models.adaptive import Adaptive, kernels, scores_of_tails, tails_of_scores, view
+from understudy.models.adaptive import CELLS, Adaptive, AdaptivePrior, kernels, scores_of_tails, tails_of_scores, view
 from understudy.models.model import Model
 from understudy.models.quantised import OnGrid
 from understudy.transform.core import Emit, RandomisedScore, Score, split_count
@@ -207,3 +207,18 @@ def _middle(tails: Array) -> Array:
     """Signed tail in the middle of a cell."""
     u = np.where(np.signbit(tails), 1.0 + tails, tails).mean(axis=1)
     return np.where(u <= 0.5, u, u - 1.0)
+
+
+def count_scores(prior: AdaptivePrior, Y: Array, theta: Index) -> Array:
+    """The counts (m, 18, B) of the second stage after readings (T, 1) with values `theta`, -1 where unknown."""
+    model = Adaptive(prior, 0)
+    y = np.where(theta[:, None] >= 0, Y, np.nan)
+    missing, state = finite_or_missing(y), model.start()
+    for start, stop in same_runs(missing):
+        if missing[start]:
+            state = model.restart(state)
+            continue
+        part = np.ascontiguousarray(y[start:stop, 0])
+        state = _forward(model, state, part, part[:, None], np.ascontiguousarray(theta[start:stop], dtype=np.intp))[0]
+    n, K, m, B = prior.sizes
+    return np.array(state[state.size - m * CELLS * B :]).reshape(m, CELLS, B)
