@@ -2035,8 +2035,8 @@ _FIT_NOTES = {
     "no law at the start": "the first {order} readings of a stream, and of what follows a gap, have no fitted law",
     "no sensor noise": "the likelihood asks for no sensor noise at all in some channel: the state is seen as it is",
     "free noise": "The law of the innovations is a mixture of normals, whose number is chosen on held-out time",
-    "adaptive": "The models learn as they go. The first {order} readings of a stream, and of what follows a gap, have no "
-    "fitted law; where one is a target, a fixed autoregression stands in for it",
+    "adaptive": "The models learn as they go. The first {order} readings of a stream, and of what follows a gap, have "
+    "no fitted law; where one is a target, a fixed autoregression stands in for it",
     "no chance": "gives some held-out reading no chance at all",
     "model as asked for": "{name}, as asked for",
     "optimisation ended": "the optimisation was ended after {steps} steps, before it had settled",

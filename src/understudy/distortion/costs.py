@@ -43,6 +43,7 @@ from understudy.distortion.quadrature import FLOOR, Integral, Integrand, Laws, S
 from understudy.distortion.simulation import GROUPS, Plan, Simulated, simulate
 from understudy.errors import DesignError, HorizonMissingError, StoredFileError, UnderstudyWarning
 from understudy.laws.law import Law
+from understudy.models.adaptive import as_target
 from understudy.models.family import Family
 from understudy.models.gauss_markov import gauss_markov, innovations
 from understudy.models.model import Model
@@ -463,8 +464,9 @@ def costs(
     horizon = _horizon(horizon)
     if not (isinstance(accuracy, (int, float)) and 0.0 < accuracy < math.inf):
         raise DesignError(f"accuracy = {accuracy!r}; it must be a positive number")
-    sources = [family.model(value) for value in family.values]
-    targets = [family.model(value) for value in values]
+    # of models that learn, the fixed ones that stand in for them: distortion is about typical readings
+    sources = [as_target(family.model(value)) for value in family.values]
+    targets = [as_target(family.model(value)) for value in values]
     _check_models([*sources, *targets], [*family.values, *values], horizon)
     work = Work(sources, targets, Measure(distortion, family.dim, weights), horizon, progress, as_share(fresh))
     simulated = work.fill(float(accuracy), np.random.default_rng(SEED if rng is None else rng))

@@ -59,15 +59,15 @@ def student_tail(t, half):
     m = int(half)
     c = 1.0
     total = 0.0
-    if x >= 0.5:
-        # 1 - F = (1 - s sum_{j < m} c_j x^j) / 2 with c_j = 1 3 .. (2j - 1) / (2 4 .. 2j)
-        for j in range(m):
-            total += c
-            c = c * x * (2.0 * j + 1.0) / (2.0 * j + 2.0)
-        return 0.5 * (1.0 - s * total)
-    # the rest of the same series, which is 1 / s as a whole
+    # 1 - F = (1 - s sum_{j < m} c_j x^j) / 2 with c_j = 1 3 .. (2j - 1) / (2 4 .. 2j)
     for j in range(m):
+        total += c
         c = c * x * (2.0 * j + 1.0) / (2.0 * j + 2.0)
+    total = 0.5 * (1.0 - s * total)
+    if total > 1e-3:
+        return total
+    # far out the difference has few digits: the rest of the same series, which is 1 / s as a whole
+    total = 0.0
     j = m
     while c > 1e-18 * total:
         total += c
@@ -194,7 +194,7 @@ def find_cell(state, which, n, K, m, B, constants, x):
 
 
 def bend(low, up, state, at, B, out):
-    """Tails after the second stage, whose counts (B,) begin at `at`; as they are without one (-1). Returns the slope."""
+    """Tails after the second stage, whose counts (B,) begin at `at` (-1: there is none). Returns the slope."""
     out[0] = low
     out[1] = up
     if at < 0:

@@ -17,8 +17,9 @@ and the update is in closed form, with forgetting towards the prior before the n
     s <- (1 - 1.4/nu) s + (0.4/nu) s_0 + (1/nu) e^2 / (1 + x'P x)
 
 Here beta is an autoregression around m_0 whose stationary covariance is sigma^2 P_0, so that nothing grows without
-bound where regressors stand still; regressors are clipped at 8 units, and s at 100 s_0. Noise forgets at the rate that keeps its degrees of freedom at nu; nu is even, so
-that tails and densities need no function but the square root, and have the same bits on every machine.
+bound where regressors stand still; regressors are clipped at 8 units, and s at 100 s_0. Noise forgets at the rate
+that keeps its degrees of freedom at nu; nu is even, so that tails and densities need no function but the square root,
+and have the same bits on every machine.
 
 Experts differ in phi and nu. Their weights follow Bayes' rule with a fixed share (Herbster and Warmuth 1998): a part
 `share` of all weight is spread anew at each step. The mixture is itself an exact predictive law. A *second stage* may
@@ -40,6 +41,7 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -103,6 +105,7 @@ class AdaptivePrior:
         Dirichlet counts of the second stage.
     targets : sequence of AutoRegressive
         What stands in for the model of each value where it is the target of a design.
+
     """
 
     mean: Array
@@ -159,7 +162,9 @@ class AdaptivePrior:
         if m < 1 or not 6 <= n <= 5 + WINDOW:
             raise ModelError(f"mean has shape {self.mean.shape}; it must be (values, 5 + p), with p from 1 to {WINDOW}")
         if self.cov.shape != (m, n, n) or self.variance.shape != (m,):
-            raise ModelError(f"cov and variance have shapes {self.cov.shape} and {self.variance.shape}; mean has {m, n}")
+            raise ModelError(
+                f"cov and variance have shapes {self.cov.shape} and {self.variance.shape}; mean has {m, n}"
+            )
         if self.counts is not None and (self.counts.shape[:2] != (m, CELLS) or not 2 <= self.counts.shape[2] <= 64):
             raise ModelError(f"counts has shape {self.counts.shape}; it must be ({m}, {CELLS}, 2 to 64)")
         return m, n
@@ -182,10 +187,10 @@ class AdaptivePrior:
             "start must be a location and a scale": len(self.start) == 2,
             "share must lie from 0 to below 1, floor and cell must not be negative": 0.0 <= self.share < 1.0
             and min(self.floor, self.cell) >= 0.0,
-            f"experts must be 1 to {MOST_EXPERTS}, phi in (0, 1] and nu an even number from 2 to 200": 1
+            f"experts must be 1 to {MOST_EXPERTS}, phi in (0, 1] and nu an even number from 2 to 60": 1
             <= len(self.experts)
             <= MOST_EXPERTS
-            and all(0.0 < phi <= 1.0 and nu % 2 == 0 and 2 <= nu <= 200 for phi, nu in self.experts),
+            and all(0.0 < phi <= 1.0 and nu % 2 == 0 and 2 <= nu <= 60 for phi, nu in self.experts),
             "counts must be positive": self.counts is None or bool((self.counts > 0.0).all()),
             "targets must be autoregressions of one channel and of order p + 1, one for each value": not self.targets
             or (
@@ -441,10 +446,12 @@ def tails_of_scores(z: Array) -> tuple[Array, Array]:
 
 
 def as_target(model: Model) -> Model:
-    """What a design has for a target in the place of a model: a model that learns does not learn from its own output."""
+    """What a design has for a target in the place of a model: one that learns must not learn from its own output."""
     if isinstance(model, Adaptive):
         return model.as_target()
-    if isinstance(model, OnGrid) and isinstance(model.model, Adaptive):
-        return OnGrid(**{**model.arguments, "model": model.model.as_target()})
-    return model
+    return _on_grid(model) if isinstance(model, OnGrid) and isinstance(model.model, Adaptive) else model
 
+
+@lru_cache(maxsize=256)  # one object for one model, so that maps are made once
+def _on_grid(model: OnGrid) -> OnGrid:
+    return OnGrid(**{**model.arguments, "model": as_target(model.model)})

@@ -65,8 +65,9 @@ class Model(Protocol[State]):
 
     Optional: ``emit(state, z) -> (state, y)``, for a model that must feed back something else than
     what it releases (a rounded sensor); ``skip_many(state, count)``, to the bits of so many calls of
-    `skip`; ``restart(state)``, for a model that keeps something beyond a gap. Two attributes open faster paths, to the same answer: ``gauss_markov``, an equivalent
-    `GaussMarkov` model or None, and ``innovations``, a pair of a `GaussMarkov` recursion with standard
+    `skip`; ``restart(state)``, for a model that keeps something beyond a gap. Two attributes open
+    faster paths, to the same answer: ``gauss_markov``, an equivalent `GaussMarkov` model or None, and
+    ``innovations``, a pair of a `GaussMarkov` recursion with standard
     normal noise (None where readings do not depend on each other) and the law that its scores have in truth.
     """
 

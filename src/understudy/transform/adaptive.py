@@ -9,28 +9,33 @@ between which an auxiliary uniform decides (`cell_scores`). One reading is a chu
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from understudy._types import Array, Index
-from understudy.errors import NumericalError
+from understudy.errors import MissingReadingError, NumericalError
 from understudy.laws import atoms
 from understudy.laws.uniforms import Uniforms
 from understudy.models.adaptive import CELLS, Adaptive, AdaptivePrior, kernels, scores_of_tails, tails_of_scores, view
 from understudy.models.model import Model
 from understudy.models.quantised import OnGrid
 from understudy.transform.core import Emit, RandomisedScore, Score, split_count
+from understudy.transform.on_grid import cell_scores
 from understudy.transform.readings import CausalMap, Reading, State, deliver, finite_or_missing, same_runs
 
 
-def whitening(model: Adaptive, uniforms: Uniforms | None = None) -> AdaptiveScore:
-    """The map y -> z."""
-    return AdaptiveScore(model)
+def whitening(model: Adaptive | OnGrid, uniforms: Uniforms | None = None) -> AdaptiveScore | AdaptiveGridScore | None:
+    """The map y -> z; None for a grid without uniforms."""
+    if isinstance(model, Adaptive):
+        return AdaptiveScore(model)
+    inside = members_of([model])
+    return None if inside is None or uniforms is None else AdaptiveGridScore(model, uniforms, inside[0])
 
 
-def colouring(model: Adaptive) -> AdaptiveValue:
-    """The map z -> y."""
-    return AdaptiveValue(model)
+def colouring(model: Adaptive | OnGrid) -> AdaptiveValue | None:
+    """The map z -> y; None for a grid, where the four methods serve."""
+    return AdaptiveValue(model) if isinstance(model, Adaptive) else None
 
 
 def members_of(models: Sequence[Model]) -> list[Adaptive] | None:
@@ -45,7 +50,7 @@ def members_of(models: Sequence[Model]) -> list[Adaptive] | None:
     return found if same else None
 
 
-def _forward(model: Adaptive, state: State, y: Array, ends: Array, which: Index) -> tuple[Array, Array, Array]:
+def _forward(model: Adaptive, state: Any, y: Array, ends: Array, which: Index) -> tuple[Any, Array, Array]:
     """The state after readings (T,), signed tails at their points `ends` (T, Q), and the densities of the readings."""
     after = np.array(model.checked(state))
     n, K, m, B = model.prior.sizes
@@ -58,6 +63,16 @@ def _forward(model: Adaptive, state: State, y: Array, ends: Array, which: Index)
         raise NumericalError("the reading is too far out for double precision", done)
     after.flags.writeable = False
     return after, tails, density
+
+
+def _check_there(model: Model, Y: Array) -> None:
+    """Refuse a missing reading, as the model does."""
+    missing = finite_or_missing(Y)
+    if missing.any():
+        try:
+            model.skip(model.start())
+        except MissingReadingError as error:
+            raise MissingReadingError(f"row {int(missing.argmax())}: {error}") from None
 
 
 def _own(model: Adaptive, T: int) -> Index:
@@ -80,8 +95,6 @@ def _cell_tails(model: OnGrid, y: Array) -> tuple[Array, Array]:
 
 def _between(tails: Array, ends: Array, v: Array) -> Array:
     """Scores between those of the ends of cells, at the uniforms v; NaN where they cannot be told apart."""
-    from understudy.transform.on_grid import cell_scores
-
     a, b = (np.where(np.isinf(ends[:, i]), ends[:, i], scores_of_tails(tails[:, i])) for i in (0, 1))
     z = cell_scores(a, b, np.ascontiguousarray(v))
     for k in np.flatnonzero(~np.isfinite(z)).tolist():
@@ -96,8 +109,7 @@ class AdaptiveScore(Score):
 
     def apply(self, state: State, Y: Array, out: Array | None = None) -> tuple[State, Array]:
         """A chunk (T, 1)."""
-        if finite_or_missing(Y).any():
-            self.model.skip(state)
+        _check_there(self.model, Y)
         y = np.ascontiguousarray(Y[:, 0])
         after, tails, _ = _forward(self.model, state, y, y[:, None], _own(self.model, len(y)))
         return after, deliver(_found(scores_of_tails(tails[:, 0])), out)
@@ -112,19 +124,21 @@ class AdaptiveGridScore(RandomisedScore):
 
     model: OnGrid
 
+    def __init__(self, model: OnGrid, uniforms: Uniforms, inside: Adaptive) -> None:
+        super().__init__(model, uniforms)
+        self._inside = inside
+
     def sensor(self, j: int) -> AdaptiveGridScore:
         """With uniforms of its own."""
-        return AdaptiveGridScore(self.model, self.uniforms.sensor(j))
+        return AdaptiveGridScore(self.model, self.uniforms.sensor(j), self._inside)
 
     def apply(self, state: State, Y: Array, out: Array | None = None) -> tuple[State, Array]:
         """A chunk (T, 1)."""
         k, inner = split_count(state)
-        if finite_or_missing(Y).any():
-            self.model.skip(inner)
-        (model,) = members_of([self.model]) or ()
+        _check_there(self.model, Y)
         y = np.ascontiguousarray(Y[:, 0])
         points, ends = _cell_tails(self.model, y)
-        after, tails, _ = _forward(model, inner, y, points, _own(model, len(y)))
+        after, tails, _ = _forward(self._inside, inner, y, points, _own(self._inside, len(y)))
         v = self.uniforms.block(k, len(y), 1)[:, 0]
         return (k + len(y), after), deliver(_found(_between(tails, ends, v)), out)
 
@@ -140,9 +154,9 @@ class AdaptiveValue(Emit):
 
     def apply(self, state: State, Y: Array, out: Array | None = None) -> tuple[State, Array]:
         """A chunk of scores (T, 1)."""
-        if finite_or_missing(Y).any():
-            self.model.skip(state)
-        after, (q, upper) = np.array(self.model.checked(state)), tails_of_scores(Y[:, 0])
+        _check_there(self.model, Y)
+        after: Any = np.array(self.model.checked(state))
+        q, upper = tails_of_scores(Y[:, 0])
         n, K, m, B = self.model.prior.sizes
         made = np.empty(len(Y))
         done = kernels.backward(
@@ -185,7 +199,9 @@ def score_path(members: Sequence[Model], Y: Array, theta: Index, v: Array | None
             points = ends = np.stack([y - half, y + half], axis=1) if half else y[:, None]
         state, tails, f = _forward(model, state, y, points, np.ascontiguousarray(which[start:stop]))
         with np.errstate(divide="ignore"):
-            density[start:stop] = np.log(f if points.shape[1] == 1 else _probabilities(tails, ends) / np.ptp(points, axis=1))
+            density[start:stop] = np.log(
+                f if points.shape[1] == 1 else _probabilities(tails, ends) / np.ptp(points, axis=1)
+            )
         if gridded and v is not None:
             z[start:stop] = _between(tails, ends, v[start:stop, 0])
         elif not gridded:
@@ -200,13 +216,13 @@ def _probabilities(tails: Array, ends: Array) -> Array:
     lower = np.where(np.signbit(low), 1.0 + low, low)
     upper = np.where(np.signbit(high) | np.isinf(ends[:, 1]), 1.0 + np.minimum(high, 0.0), high)
     both_above = np.signbit(tails[:, 0]) & np.signbit(tails[:, 1]) & ~np.isinf(ends).any(axis=1)
-    return np.where(both_above, high - low, upper - lower)
+    return np.asarray(np.where(both_above, high - low, upper - lower))
 
 
 def _middle(tails: Array) -> Array:
     """Signed tail in the middle of a cell."""
     u = np.where(np.signbit(tails), 1.0 + tails, tails).mean(axis=1)
-    return np.where(u <= 0.5, u, u - 1.0)
+    return np.asarray(np.where(u <= 0.5, u, u - 1.0))
 
 
 def count_scores(prior: AdaptivePrior, Y: Array, theta: Index) -> Array:
@@ -220,5 +236,5 @@ def count_scores(prior: AdaptivePrior, Y: Array, theta: Index) -> Array:
             continue
         part = np.ascontiguousarray(y[start:stop, 0])
         state = _forward(model, state, part, part[:, None], np.ascontiguousarray(theta[start:stop], dtype=np.intp))[0]
-    n, K, m, B = prior.sizes
+    _, _, m, B = prior.sizes
     return np.array(state[state.size - m * CELLS * B :]).reshape(m, CELLS, B)

@@ -443,7 +443,8 @@ def _chapter(model: Model) -> ModuleType | None:
     for name, kind, chapter in _CHAPTERS:
         # a model of a kind whose module was never loaded is not of that kind
         loaded = sys.modules.get(f"understudy.models.{name}")
-        if loaded is not None and isinstance(model, getattr(loaded, kind)):
+        inside = getattr(model, "model", None) if name == "adaptive" else None  # its chapter has grids as well
+        if loaded is not None and isinstance(inside or model, getattr(loaded, kind)):
             return importlib.import_module(f"understudy.transform.{chapter}")
     return None
 

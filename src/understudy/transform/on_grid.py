@@ -758,12 +758,8 @@ def rows_of(model: OnGrid) -> Rows | None:
 # The maps --------------------------------------------------------------------------------------------------
 
 
-def whitening(model: OnGrid, uniforms: Uniforms) -> RandomisedScore:
+def whitening(model: OnGrid, uniforms: Uniforms) -> GridScore:
     """The map from readings of the model to scores."""
-    from understudy.transform import adaptive
-
-    if adaptive.members_of([model]) is not None:
-        return adaptive.AdaptiveGridScore(model, uniforms)
     return GridScore(model, uniforms)
 
 

@@ -1,9 +1,9 @@
 """The adaptive candidate: priors of Bayesian regressions from the training days (empirical Bayes).
 
 For each value of the private parameter the increments are regressed on the regressors of `models.adaptive`, with
-weights of Student's t with three degrees of freedom, so that single bad samples decide nothing. The coefficients are the
-mean of the prior, and their information, scaled to that of `STRENGTH` readings, its precision. The variance of the noise
-is the geometric mean of the squared residuals, brought to the scale of a normal law.
+weights of Student's t with three degrees of freedom, so that single bad samples decide nothing. The coefficients are
+the mean of the prior, and their information, scaled to that of `STRENGTH` readings, its precision. The variance of the
+noise is the geometric mean of the squared residuals, brought to the scale of a normal law.
 
 The histograms of the second stage come from scores that are cross-fitted: blocks of time are scored by a prior that was
 fitted without them.
@@ -25,8 +25,10 @@ from understudy._types import Array, Index
 from understudy.errors import ConfigurationError, ModelError
 from understudy.identify.candidates import Candidate, Rows, cell_deviations, rows_of
 from understudy.identify.candidates.autoregressive import fit_autoregression
+from understudy.laws.scalar import Scalar
 from understudy.models.adaptive import CELLS, EXPERTS, WINDOW, Adaptive, AdaptivePrior
 from understudy.models.autoregressive import AutoRegressive
+from understudy.models.gauss_markov import spectral_radius
 from understudy.transform.adaptive import count_scores
 
 if TYPE_CHECKING:
@@ -41,6 +43,8 @@ MINUTES = (15.0, 60.0)
 """Time constants of the two exponentials of the time since a change."""
 READINGS = (3.0, 12.0)
 """The same in readings, where the period is not known."""
+CALM = 0.99
+"""Modulus of the roots that a target may have."""
 BINS, FOLDS = 8, 3
 _BASE = 8.0  # counts that each bin of the second stage has beforehand
 _COARSE = 1e-3  # of the unit of increments: cells that are narrower are treated as points
@@ -73,11 +77,11 @@ def fit_adaptive(history: History, *, order: int = 2, second_stage: bool = True)
             except ModelError:
                 continue  # a value that the rest hardly has
             for segment in held.segments:
-                counts += count_scores(replace(blind, counts=np.full(counts.shape, _BASE)), segment.Y, segment.theta) - _BASE
+                counts += (
+                    count_scores(replace(blind, counts=np.full(counts.shape, _BASE)), segment.Y, segment.theta) - _BASE
+                )
         prior = replace(prior, counts=counts)
-    still = fit_autoregression(history, order=order + 1, student=True, by_class=True)
-    targets = [model for model in still.models.values() if isinstance(model, AutoRegressive)]
-    prior = replace(prior, targets=tuple(targets))
+    prior = replace(prior, targets=_targets(history, order + 1))
     models = {value: Adaptive(prior, i) for i, value in enumerate(history.values)}
     n = prior.mean.shape[1]
     parameters = {
@@ -87,7 +91,33 @@ def fit_adaptive(history: History, *, order: int = 2, second_stage: bool = True)
         "experts": [list(pair) for pair in EXPERTS],
         "share": prior.share,
     }
-    return Candidate(NAME, models, parameters, len(history.values) * (n + 1), (text.fit_note("adaptive", order=order + 1),))
+    return Candidate(
+        NAME, models, parameters, len(history.values) * (n + 1), (text.fit_note("adaptive", order=order + 1),)
+    )
+
+
+def _targets(history: History, order: int) -> tuple[AutoRegressive, ...]:
+    """For each value the fixed autoregression that is a target in its place, calm enough to be one.
+
+    Its noise has four degrees of freedom at least, its roots are within `CALM`, and the level that it returns to is
+    within one standard deviation of the mean of the readings of the value.
+    """
+    from scipy.stats import t
+
+    rows, found = rows_of(history), fit_autoregression(history, order=order, student=True, by_class=True)
+    made = []
+    for i, model in enumerate(found.models.values()):
+        if not isinstance(model, AutoRegressive):
+            raise ModelError("the autoregression with Student-t noise has another kind of model")
+        y = rows.Y[rows.used & (rows.theta == i), 0]
+        shrink = min(1.0, CALM / spectral_radius(model.companion())) ** np.arange(1, order + 1)
+        rest = float(model.intercept[0]) / (1.0 - float(model.coefficients.sum()))
+        rest = min(max(rest, float(y.mean() - y.std())), float(y.mean() + y.std()))
+        Phi = model.coefficients[:, 0, 0] * shrink
+        nu, width = found.parameters["freedom"][i], found.parameters["scale"][i]
+        noise = Scalar(t(max(nu, 4.0), loc=0.0, scale=width))
+        made.append(AutoRegressive(Phi, rest * (1.0 - float(Phi.sum())), noise, np.full(order, rest)))
+    return tuple(made)
 
 
 class _Regressors(NamedTuple):
@@ -102,7 +132,9 @@ def _prior(history: History, order: int) -> AdaptivePrior:
     rows = rows_of(history)
     _check_blocks(history, rows)
     period = history.period
-    rates = tuple(math.exp(-(1.0 / t if period is None else period / (60.0 * m))) for t, m in zip(READINGS, MINUTES, strict=True))
+    rates = tuple(
+        math.exp(-(1.0 / t if period is None else period / (60.0 * m))) for t, m in zip(READINGS, MINUTES, strict=True)
+    )
     y = rows.Y[rows.used, 0]
     centre, spread = float(y.mean()), float(y.std())
     found = _regressors(rows, order, rates)
@@ -117,7 +149,10 @@ def _prior(history: History, order: int) -> AdaptivePrior:
     for i, value in enumerate(history.values):
         mine = found.theta == i
         if mine.sum() < 10 * X.shape[1]:
-            raise ModelError(f"the value {value!r} has {int(mine.sum())} readings with all their predecessors; an adaptive model needs {10 * X.shape[1]}")
+            raise ModelError(
+                f"the value {value!r} has {int(mine.sum())} readings with all their predecessors; an adaptive model "
+                f"needs {10 * X.shape[1]}"
+            )
         b, P, s = _regression(X[mine], r[mine])
         means.append(b)
         covs.append(P)
@@ -166,7 +201,10 @@ def _regressors(rows: Rows, order: int, rates: tuple[float, ...]) -> _Regressors
         since = np.where(last > gap + 1, at - last, 10**6)
         good = np.flatnonzero(used & (run >= order + 1))
         steps = np.concatenate([[np.nan], np.diff(y)])
-        lags = np.stack([np.where(good - i > gap[good] + 1, steps[np.maximum(good - i, 0)], np.nan) for i in range(1, WINDOW + 1)], axis=1)
+        lags = np.stack(
+            [np.where(good - i > gap[good] + 1, steps[np.maximum(good - i, 0)], np.nan) for i in range(1, WINDOW + 1)],
+            axis=1,
+        )
         decays = [np.power(rate, since[good].astype(float)) for rate in rates]
         level = np.stack([np.ones(good.size), y[good - 1]], axis=1)
         X = np.column_stack([level, lags[:, :order], np.nanmean(lags, axis=1) if good.size else np.empty(0), *decays])
