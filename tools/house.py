@@ -32,6 +32,7 @@ SAME_NOUN = {
     "__init__": "every package has one",
     "_kernels": "hot loops, one file a package that has them",
     "autoregressive": "the model, and the candidate that fits it",
+    "adaptive": "the model, its transformation, and the candidate that fits it",
     "hidden_markov": "the model, its transformation, and the candidate that fits it",
     "quantised": "the model and its transformation",
     "independent": "the law, and the candidate that fits it",
