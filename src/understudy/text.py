@@ -1996,6 +1996,8 @@ _FIT_NOTES = {
     "it in a bin with others",
     # grids and held readings
     "grid": "{name!r}: {grid}",
+    "mixed value": "{private} {value} stands for several values: from block to block its scores differ more than one "
+    "value explains (rank correlation {correlation:.2f} between the halves of {blocks} blocks){advice}",
     "range": "readings of {name!r} pile up at an end, as if clipped; later ones may go further, so that the range that "
     "the models allow goes on for a margin of a whole span; say limits=(low, high) where the sensor's range is known",
     "rounded first": "readings of {name!r} are rounded to {step:g} before anything else, so that those on a grid "

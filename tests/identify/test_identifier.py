@@ -341,3 +341,45 @@ def test_a_model_that_stops_at_gaps_says_so(frame):
     assert heavy.about["model"]["across_gaps"] is False
     assert any("no exact law across a missing reading" in note for note in heavy.about["notes"])
     assert fit(frame, model="AR(1), normal", holdout=None, **NAMES).about["model"]["across_gaps"] is True
+
+
+def crowd(homogeneous: bool, blocks: int = 60, seed: int = 1) -> dict[str, object]:
+    """A room that is empty or has people in it, in blocks: one number of people always, or 1 to 40 of them."""
+    rng = np.random.default_rng(seed)
+    counts = np.zeros(2 * blocks, dtype=int)
+    counts[1::2] = 12 if homogeneous else rng.integers(1, 41, blocks)
+    people = np.repeat(counts, 40)
+    y, x = np.empty(people.size), 400.0
+    for k, n in enumerate(people):
+        x = 0.9 * x + 0.1 * (400.0 + 8.0 * n) + rng.normal(0.0, 4.0)
+        y[k] = x
+    other = rng.normal(size=people.size)
+    return {"co2": y, "people": people, "present": (people > 0).astype(int), "wind": other}
+
+
+def mixed_notes(frame: dict[str, object], **given: object) -> list[str]:
+    family = us.fit(frame, reading="co2", model="AR(1), normal", holdout=None, grid=None, **given)
+    return [note for note in family.about["notes"] if "stands for several" in note]
+
+
+def test_a_value_that_stands_for_several_is_noticed_and_the_column_named() -> None:
+    """Presence that means 1 to 40 people wants counts: the column of counts, not that of the wind."""
+    (note,) = mixed_notes(crowd(homogeneous=False), private="present")
+    assert "'people'" in note
+    assert "'wind'" not in note
+
+
+def test_bins_that_are_too_wide_are_noticed_and_finer_ones_named() -> None:
+    frame = crowd(homogeneous=False)
+    del frame["present"]
+    (note,) = mixed_notes(frame, private="people", bins="0,1+")
+    advised = note.split("bins='")[1].split("'")[0]
+    assert advised.startswith("0,1-")
+    assert len(advised.split(",")) == 4
+    assert us.fit(frame, reading="co2", private="people", bins=advised, model="AR(1), normal", holdout=None, grid=None)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_value_that_is_one_has_no_such_note(seed: int) -> None:
+    """The twin (false alarm 1e-3 a fit)."""
+    assert not mixed_notes(crowd(homogeneous=True, seed=seed), private="present")

@@ -21,15 +21,16 @@ history of the family was read, for tests on held-out files.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from understudy import serialize, text
-from understudy._types import Period, Plain, Progress, Seed
+from understudy._types import Array, Period, Plain, Progress, Seed
 from understudy.errors import ConfigurationError, MissingReadingError, StoredFileError, UnderstudyError
 from understudy.identify.gate import Gate, gate
 from understudy.identify.grid import (
@@ -50,7 +51,7 @@ from understudy.identify.grid import (
 from understudy.identify.history import Bins, BinsLike, Chain, History, chain_of
 from understudy.identify.public_inputs import CLOCK, Offset, clock_names, fit_offset, without_offset
 from understudy.identify.resample import Columns, Names, intake, names_of
-from understudy.identify.selection import Choice, choose, log_densities, makers
+from understudy.identify.selection import Choice, MixedValue, choose, log_densities, makers, mixed_values
 from understudy.models.family import Family
 from understudy.tables.table import Table
 
@@ -203,10 +204,14 @@ class Identifier:
             self._readings(table), self.private, self.time, self.segment, self.period, self.bins, self.public,
             self.actuators,
         )  # fmt: skip
-        return self.fit_history(*resample_held_readings(table, columns))
+        history, resampling = resample_held_readings(table, columns)
+        return self.fit_history(history, resampling, lambda: _columns_beside(table, columns, history, resampling))
 
-    def fit_history(self, history: History, resampling: Plain | None = None) -> Identifier:
-        """Fit, choose and test on a history; `resampling` says how its rows were put together."""
+    def fit_history(self, history: History, resampling: Plain | None = None, others: Others = dict) -> Identifier:
+        """Fit, choose and test on a history; `resampling` says how its rows were put together.
+
+        `others` gives numeric columns beside its rows, by which a value that stands for several may be told.
+        """
         tell = self.progress or (lambda _: None)
         tell(0.02)
         columns = history.stack().T
@@ -251,6 +256,8 @@ class Identifier:
         notes += candidate.notes
         if verdict is not None and verdict.warning is not None:
             notes.append(verdict.warning.rstrip("."))
+        for mixed in mixed_values(candidate.models, train, others, self.random_state):
+            notes.add("mixed value", **_mixed_words(mixed, history))
         across = all(_crosses_gaps(model) for model in candidate.models.values())
         if not across:
             notes.add("no law across gaps", name=candidate.name)
@@ -320,6 +327,75 @@ class Identifier:
             return names_of(self.reading)
         others = {self.private, self.time, *names_of(self.segment or ()), *names_of(self.public)}
         return tuple(name for name in table.names if name not in others)
+
+
+Others = Callable[[], Mapping[str, Sequence[Array]]]
+"""Gives numeric columns by name, (T,) a segment."""
+
+
+def _columns_beside(
+    table: Table, columns: Columns, history: History, resampling: Plain | None
+) -> dict[str, list[Array]]:
+    """Numeric columns that have no part, and counts that were put in bins, on the rows of the history."""
+    used = {
+        *columns.readings,
+        columns.private,
+        columns.time,
+        *names_of(columns.segment or ()),
+        *names_of(columns.public),
+    }
+    names = [name for name in table.names if name not in used and _is_numeric(table, name)]
+    if history.bins is not None and _is_numeric(table, columns.private):
+        table = table.add_column(_COUNTS, table.numbers(columns.private))
+        names.append(_COUNTS)
+    if not names:
+        return {}
+    period = columns.period if resampling is None else history.period
+    wanted = replace(columns, reading=tuple(names), period=period, public=(), actuators=())
+    try:
+        other = intake(table, wanted, last=(resampling or {}).get("how") == "last", values=history.values)
+    except UnderstudyError:  # rows that cannot be put beside the readings say nothing
+        return {}
+    if [len(s) for s in other.segments] != [len(s) for s in history.segments]:
+        return {}
+    return {name: [s.Y[:, k] for s in other.segments] for k, name in enumerate(names)}
+
+
+_COUNTS = "the private column itself"
+
+
+def _is_numeric(table: Table, name: str) -> bool:
+    try:
+        return bool(np.isfinite(table.numbers(name)).any())
+    except UnderstudyError:
+        return False
+
+
+def _mixed_words(mixed: MixedValue, history: History) -> Plain:
+    """What a note says of a value that stands for several, and which column or bins would help."""
+    value, advice = history.values[mixed.value], "; no numeric column of the table goes with them"
+    if mixed.column == _COUNTS and history.bins is not None and str(value)[:1].isdigit():
+        advice = f"; finer bins would tell them apart, such as bins={_finer(history.bins, mixed)!r}"
+    elif mixed.column is not None:
+        cuts = " and ".join(f"{cut:g}" for cut in mixed.cuts)
+        advice = (
+            f"; the column {mixed.column!r} goes with them: private={mixed.column!r}, in bins that are cut at {cuts}"
+        )
+    return {
+        "private": history.private, "value": repr(value), "correlation": mixed.correlation, "blocks": mixed.blocks,
+        "advice": advice,
+    }  # fmt: skip
+
+
+def _finer(bins: Bins, mixed: MixedValue) -> str:
+    """The bins with one of them cut."""
+    names = list(bins.names)
+    first, _, last = names[mixed.value].replace("+", "-").partition("-")
+    cuts = [int(cut) for cut in mixed.cuts if cut > int(first)]
+    parts = [f"{a}-{b - 1}" if b - 1 > a else f"{a}" for a, b in pairwise([int(first), *cuts])]
+    end = [int(first), *cuts][-1]
+    parts.append(f"{end}+" if not last else f"{end}-{last}" if int(last) > end else last)
+    return ",".join([*names[: mixed.value], *parts, *names[mixed.value + 1 :]])
 
 
 def _split(history: History, holdout: float | None) -> tuple[History, History | None]:

@@ -22,10 +22,11 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise, product
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -534,3 +535,85 @@ def _classes(d: int, order: tuple[int, ...], random_state: Seed) -> dict[str, tu
     if d == 1:
         found["adaptive"] = "adaptive", fit_adaptive
     return found
+
+
+# Values that stand for several --------------------------------------------------------------------
+
+
+_SHORTEST_BLOCK, _FEWEST_BLOCKS = 12, 10
+_MIXED = 1e-3  # chance of a note about values that each are one
+_PARTS = 3  # into which a value is cut
+
+
+class MixedValue(NamedTuple):
+    """A value whose scores differ from block to block, as if it stood for several."""
+
+    value: int
+    """Its position."""
+    channel: int
+    blocks: int
+    correlation: float
+    """Rank correlation of the mean scores of the two halves of a block, over blocks."""
+    column: str | None
+    """The numeric column that goes with the mean scores, if there is one."""
+    cuts: tuple[float, ...]
+    """Where that column would be cut within the value."""
+
+
+def mixed_values(
+    models: Mapping[Any, Model], history: History, others: Callable[[], Mapping[str, Sequence[Array]]], rng: Seed = None
+) -> list[MixedValue]:
+    """Values whose blocks of time have scores of different means, tested against what one value gives.
+
+    A block is a run of one value. If the value is one, the scores of the first half of a block tell nothing about those
+    of the second, whatever the models miss from one reading to the next; a piece in the middle is left out. If it
+    stands for several, such as 1 to 67 people, both halves lean the same way. The rank correlation over blocks is
+    tested, with a probability of `_MIXED` for a false alarm over all values and channels. `others` gives
+    numeric columns beside the readings, (T,) a segment; the one that goes best with the mean scores is named.
+    """
+    from scipy.stats import spearmanr
+
+    z = scores(models, history, rng)
+    runs = [(k, *run) for k, s in enumerate(history.segments) for run in _runs(s.theta)]
+    limit, found = _MIXED / (len(history.values) * history.dim), []
+    for value, channel in product(range(len(history.values)), range(history.dim)):
+        mine = [
+            (k, start, stop)
+            for k, start, stop in runs
+            if history.segments[k].theta[start] == value
+            and np.isfinite(z[k][start:stop, channel]).sum() >= _SHORTEST_BLOCK
+        ]
+        if len(mine) < _FEWEST_BLOCKS:
+            continue
+        halves = np.array([_halves(z[k][start:stop, channel]) for k, start, stop in mine])
+        correlation, p = spearmanr(halves[:, 0], halves[:, 1], alternative="greater")
+        if not p <= limit:
+            continue
+        columns = others()
+        best: tuple[float, str | None, tuple[float, ...]] = (1e-3 / max(1, len(columns)), None, ())
+        means = halves.mean(axis=1)
+        for name, parts in columns.items():
+            blocks = [parts[k][start:stop] for k, start, stop in mine]
+            beside = np.array(
+                [block[np.isfinite(block)].mean() if np.isfinite(block).any() else 0.0 for block in blocks]
+            )
+            if np.ptp(beside) > 0.0:
+                chance = float(spearmanr(beside, means).pvalue)
+                if chance < best[0]:
+                    cuts = np.quantile(beside, [part / _PARTS for part in range(1, _PARTS)])
+                    best = chance, name, tuple(sorted({float(np.ceil(cut)) for cut in cuts}))
+        found.append(MixedValue(value, channel, len(mine), float(correlation), *best[1:]))
+    return found
+
+
+def _runs(theta: Index) -> Iterator[tuple[int, int]]:
+    edges = np.flatnonzero(np.diff(theta, prepend=theta[:1] - 1, append=-2 if len(theta) else 0))
+    return pairwise([int(edge) for edge in edges])
+
+
+def _halves(z: Array) -> tuple[float, float]:
+    """Means of the halves of a block, without a piece in the middle."""
+    there = z[np.isfinite(z)]
+    gap = max(1, len(there) // 10)
+    middle = len(there) // 2
+    return float(there[: middle - gap].mean()), float(there[middle + gap :].mean())
