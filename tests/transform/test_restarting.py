@@ -274,11 +274,13 @@ def test_models_that_need_nothing_are_left_alone():
 def test_members_must_agree():
     """What is withheld must not tell which model is meant."""
     normal = us.AutoRegressive([0.5, 0.2], noise=us.Gaussian(0.0, 1.0))
-    for models in ([scalar(0.0), single(0.0)], [scalar(0.0), normal]):
+    for models in ([scalar(0.0), single(0.0)], [normal, scalar(0.0)]):
         with pytest.raises(ModelError, match="they must agree"):
             refill_of(models)
         with pytest.raises(ModelError, match="they must agree"):
             restarting_map(*models)
+    # a target with an exact law across gaps waits for its source
+    assert type(restarting_map(scalar(0.0), normal)) is RestartingMap
     assert refill_of([]) is None
 
 
