@@ -47,7 +47,7 @@ def beyond(room: Room, seeds: int = 5) -> dict[str, Any]:
                 row.balanced.value for row in audit.rows if row.adversary == "clock" and row.data == "disguised"
             )
             percent = 100.0 * audit.distortion[0].value / audit.mean_reading[0]
-            rows.append({"percent": percent, "clock": clock, **gains})
+            rows.append({"percent": percent, "clock alone": clock, **gains})
         found[name] = {key: round(float(np.mean([row[key] for row in rows])), 4) for key in rows[0]}
     return found
 

@@ -19,6 +19,7 @@ L is such that the chain changes as often as the value did in the history.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -178,14 +179,27 @@ def _likelihood(tables: Array, kinds: Array, width: float) -> float:
 
 
 def offset_of(zone: str | None, time: int) -> int:
-    """Seconds that the clock of a zone is ahead of UTC at a time in nanoseconds; whole minutes."""
-    if zone is None:
-        return 0
-    import datetime as dt
-    from zoneinfo import ZoneInfo
+    """Seconds that the clock of a zone is ahead of UTC at a time in nanoseconds.
 
-    ahead = dt.datetime.fromtimestamp(time / _NS, ZoneInfo(zone)).utcoffset()
-    return 0 if ahead is None else round(ahead.total_seconds() / 60.0) * 60
+    >>> offset_of("+08:00", 0), offset_of("-0530", 0), offset_of("Europe/Berlin", 0), offset_of(None, 0)
+    (28800, -19800, 3600, 0)
+    """
+    if zone is None or zone == "UTC":
+        return 0
+    written = re.fullmatch(r"([+-])(\d\d):?(\d\d)?", zone)
+    if written is not None:
+        ahead = int(written[2]) * 3600 + int(written[3] or 0) * 60
+        return -ahead if written[1] == "-" else ahead
+    import datetime as dt
+    import zoneinfo
+
+    try:
+        found = dt.datetime.fromtimestamp(time / _NS, zoneinfo.ZoneInfo(zone)).utcoffset()
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError):
+        raise ConfigurationError(
+            f"the zone {zone!r} is not known on this machine; install the package tzdata"
+        ) from None
+    return 0 if found is None else round(found.total_seconds())
 
 
 def find_routine(clock: Any, family: Family) -> Routine:
