@@ -33,9 +33,12 @@ def whitening(model: Adaptive | OnGrid, uniforms: Uniforms | None = None) -> Ada
     return None if inside is None or uniforms is None else AdaptiveGridScore(model, uniforms, inside[0])
 
 
-def colouring(model: Adaptive | OnGrid) -> AdaptiveValue | None:
-    """The map z -> y; None for a grid, where the four methods serve."""
-    return AdaptiveValue(model) if isinstance(model, Adaptive) else None
+def colouring(model: Adaptive | OnGrid) -> AdaptiveValue | AdaptiveGridValue | None:
+    """The map z -> y."""
+    if isinstance(model, Adaptive):
+        return AdaptiveValue(model)
+    inside = members_of([model])
+    return None if inside is None else AdaptiveGridValue(model, inside[0])
 
 
 def members_of(models: Sequence[Model]) -> list[Adaptive] | None:
@@ -165,6 +168,40 @@ class AdaptiveValue(Emit):
         )  # fmt: skip
         if done < len(Y):
             raise NumericalError("the score is too far out for double precision", done)
+        after.flags.writeable = False
+        return after, deliver(made[:, None], out)
+
+    def step(self, state: State, y: Reading) -> tuple[State, float | Array]:
+        """A chunk of one."""
+        return CausalMap.step(self, state, y)
+
+
+class AdaptiveGridValue(Emit):
+    """z -> y of readings on a grid, each learned from as it is reported."""
+
+    model: OnGrid
+
+    def __init__(self, model: OnGrid, inside: Adaptive) -> None:
+        super().__init__(model)
+        self._inside = inside
+
+    def apply(self, state: State, Y: Array, out: Array | None = None) -> tuple[State, Array]:
+        """A chunk of scores (T, 1)."""
+        _check_there(self.model, Y)
+        after: Any = np.array(self._inside.checked(state))
+        prior, value, grid = self._inside.prior, self._inside.value, self.model.grid.channels[0]
+        (n, K, m, B), (constants, experts, table) = prior.sizes, prior.tables
+        x, law, work, numbers = view(np.zeros(n)), view(np.empty(3 * K)), prior.workspace(), view(after)
+        q, upper = tails_of_scores(Y[:, 0])
+        made = np.empty(len(Y))
+        for k, (tail, side) in enumerate(zip(q.tolist(), upper.tolist(), strict=True)):
+            kernels.prepare(numbers, value, n, K, constants, experts, table, x, law)
+            at = kernels.find_cell(numbers, value, n, K, m, B, constants, x)
+            y = kernels.quantile(kernels.unbend(tail, side > 0.0, numbers, at, B), side > 0.0, K, experts, law)
+            if not abs(y) < np.inf:
+                raise NumericalError("the score is too far out for double precision", k)
+            made[k] = y = float(grid.round(y))
+            kernels.learn(numbers, y, value, n, K, m, B, constants, experts, table, x, law, work)
         after.flags.writeable = False
         return after, deliver(made[:, None], out)
 
