@@ -383,3 +383,13 @@ def test_bins_that_are_too_wide_are_noticed_and_finer_ones_named() -> None:
 def test_a_value_that_is_one_has_no_such_note(seed: int) -> None:
     """The twin (false alarm 1e-3 a fit)."""
     assert not mixed_notes(crowd(homogeneous=True, seed=seed), private="present")
+
+
+@pytest.mark.parametrize("homogeneous", [False, True])
+def test_a_wide_bin_with_too_few_blocks_to_test_is_said(homogeneous: bool) -> None:
+    """Counts of 1 to 40 in one bin, seen in six blocks; the twin has one count, and no note."""
+    frame = crowd(homogeneous, blocks=6)
+    del frame["present"]
+    given = {"reading": "co2", "private": "people", "bins": "0,1+", "model": "AR(1), normal", "holdout": None}
+    notes = us.fit(frame, grid=None, **given).about["notes"]
+    assert any("very different counts" in note for note in notes) is not homogeneous

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy import serialize, text
-from understudy._types import Array, Period, Plain, Progress, Seed
+from understudy._types import Array, Period, Plain, Progress, Seed, Value
 from understudy.errors import ConfigurationError, MissingReadingError, StoredFileError, UnderstudyError
 from understudy.identify.gate import Gate, gate
 from understudy.identify.grid import (
@@ -256,8 +256,11 @@ class Identifier:
         notes += candidate.notes
         if verdict is not None and verdict.warning is not None:
             notes.append(verdict.warning.rstrip("."))
-        for mixed in mixed_values(candidate.models, train, others, self.random_state):
-            notes.add("mixed value", **_mixed_words(mixed, history))
+        mixed, untested = mixed_values(candidate.models, train, others, self.random_state)
+        for each in mixed:
+            notes.add("mixed value", **_mixed_words(each, history))
+        for value in _wide_bins(history, untested, others):
+            notes.add("wide value", private=history.private, value=repr(value), factor=_WIDE)
         across = all(_crosses_gaps(model) for model in candidate.models.values())
         if not across:
             notes.add("no law across gaps", name=candidate.name)
@@ -362,6 +365,21 @@ def _columns_beside(
 
 
 _COUNTS = "the private column itself"
+_WIDE = 4  # between the counts of a bin, the tenth and the ninetieth percentile
+
+
+def _wide_bins(history: History, untested: Iterable[int], others: Others) -> list[Value]:
+    """Bins of very different counts that could not be tested for being one value."""
+    places = sorted(set(untested)) if history.bins is not None else []
+    counts = others().get(_COUNTS) if places else None
+    found = []
+    for place in places if counts is not None else ():
+        parts = zip(counts or (), history.segments, strict=True)
+        own = np.concatenate([part[segment.theta == place] for part, segment in parts])
+        own = own[np.isfinite(own)]
+        if own.size and np.quantile(own, 0.9) >= _WIDE * max(1.0, float(np.quantile(own, 0.1))):
+            found.append(history.values[place])
+    return found
 
 
 def _is_numeric(table: Table, name: str) -> bool:

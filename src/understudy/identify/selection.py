@@ -562,7 +562,7 @@ class MixedValue(NamedTuple):
 
 def mixed_values(
     models: Mapping[Any, Model], history: History, others: Callable[[], Mapping[str, Sequence[Array]]], rng: Seed = None
-) -> list[MixedValue]:
+) -> tuple[list[MixedValue], list[int]]:
     """Values whose blocks of time have scores of different means, tested against what one value gives.
 
     A block is a run of one value. If the value is one, the scores of the first half of a block tell nothing about those
@@ -570,12 +570,14 @@ def mixed_values(
     stands for several, such as 1 to 67 people, both halves lean the same way. The rank correlation over blocks is
     tested, with a probability of `_MIXED` for a false alarm over all values and channels. `others` gives
     numeric columns beside the readings, (T,) a segment; the one that goes best with the mean scores is named.
+    The second result are values with too few blocks to tell.
     """
     from scipy.stats import spearmanr
 
     z = scores(models, history, rng)
     runs = [(k, *run) for k, s in enumerate(history.segments) for run in _runs(s.theta)]
     limit, found = _MIXED / (len(history.values) * history.dim), []
+    untested: list[int] = []
     for value, channel in product(range(len(history.values)), range(history.dim)):
         mine = [
             (k, start, stop)
@@ -584,6 +586,7 @@ def mixed_values(
             and np.isfinite(z[k][start:stop, channel]).sum() >= _SHORTEST_BLOCK
         ]
         if len(mine) < _FEWEST_BLOCKS:
+            untested.append(value)
             continue
         halves = np.array([_halves(z[k][start:stop, channel]) for k, start, stop in mine])
         correlation, p = spearmanr(halves[:, 0], halves[:, 1], alternative="greater")
@@ -603,7 +606,7 @@ def mixed_values(
                     cuts = np.quantile(beside, [part / _PARTS for part in range(1, _PARTS)])
                     best = chance, name, tuple(sorted({float(np.ceil(cut)) for cut in cuts}))
         found.append(MixedValue(value, channel, len(mine), float(correlation), *best[1:]))
-    return found
+    return found, untested
 
 
 def _runs(theta: Index) -> Iterator[tuple[int, int]]:
