@@ -1996,8 +1996,8 @@ _FIT_NOTES = {
     "it in a bin with others",
     # grids and held readings
     "grid": "{name!r}: {grid}",
-    "wide value": "{private} {value} holds very different counts, by a factor of {factor} and more, in too few blocks of "
-    "time to test whether they are one value; finer bins leak less where they are not",
+    "wide value": "{private} {value} holds very different counts, by a factor of {factor} and more, in too few blocks "
+    "of time to test whether they are one value; finer bins leak less where they are not",
     "mixed value": "{private} {value} stands for several values: from block to block its scores differ more than one "
     "value explains (rank correlation {correlation:.2f} between the halves of {blocks} blocks){advice}",
     "range": "readings of {name!r} pile up at an end, as if clipped; later ones may go further, so that the range that "
