@@ -14,7 +14,7 @@ from understudy.identify.candidates.autoregressive import fit_autoregression
 from understudy.identify.history import History, Segment
 from understudy.identify.selection import choose, log_densities, makers, scores
 from understudy.laws.uniforms import uniforms_from
-from understudy.models.adaptive import as_target
+from understudy.models.model import as_target
 from understudy.models.quantised import OnGrid
 
 

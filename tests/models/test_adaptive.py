@@ -19,7 +19,8 @@ from understudy import checks
 from understudy._compiled import load_plain
 from understudy.errors import CheckError, MissingReadingError, ModelError, StateError, StoredFileError
 from understudy.models import adaptive as module
-from understudy.models.adaptive import CELLS, WINDOW, AdaptivePrior, as_target
+from understudy.models.adaptive import CELLS, WINDOW, AdaptivePrior
+from understudy.models.model import as_target
 from understudy.transform.adaptive import score_path
 from understudy.transform.gaps import restarting_map
 

@@ -43,10 +43,9 @@ from understudy.distortion.quadrature import FLOOR, Integral, Integrand, Laws, S
 from understudy.distortion.simulation import GROUPS, Plan, Simulated, simulate
 from understudy.errors import DesignError, HorizonMissingError, StoredFileError, UnderstudyWarning
 from understudy.laws.law import Law
-from understudy.models.adaptive import as_target
 from understudy.models.family import Family
 from understudy.models.gauss_markov import gauss_markov, innovations
-from understudy.models.model import Model
+from understudy.models.model import Model, as_target
 from understudy.serialize import fields, matrix_from_plain, matrix_to_plain, number_from_plain, number_to_plain
 from understudy.transform.core import as_share
 

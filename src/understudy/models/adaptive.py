@@ -41,7 +41,6 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -54,7 +53,6 @@ from understudy.errors import MissingReadingError, ModelError, StateError
 from understudy.laws.law import check_reached, numbers, to_shape
 from understudy.models.autoregressive import AutoRegressive
 from understudy.models.model import Model
-from understudy.models.quantised import OnGrid
 from understudy.serialize import Place, construct, from_plain, stored_array, to_plain
 
 compiled, (kernels,) = load_kernels("understudy.models", os.path.dirname(__file__), ["_kernels_adaptive"])
@@ -443,15 +441,3 @@ def tails_of_scores(z: Array) -> tuple[Array, Array]:
     from scipy.special import ndtr
 
     return np.asarray(ndtr(-np.abs(z))), (z > 0.0).astype(float)
-
-
-def as_target(model: Model) -> Model:
-    """What a design has for a target in the place of a model: one that learns must not learn from its own output."""
-    if isinstance(model, Adaptive):
-        return model.as_target()
-    return _on_grid(model) if isinstance(model, OnGrid) and isinstance(model.model, Adaptive) else model
-
-
-@lru_cache(maxsize=256)  # one object for one model, so that maps are made once
-def _on_grid(model: OnGrid) -> OnGrid:
-    return OnGrid(**{**model.arguments, "model": as_target(model.model)})

@@ -116,6 +116,15 @@ def restart(model: Model[State], state: State) -> State:
     return model.start() if keep is None else keep(state)
 
 
+def as_target(model: Model[State]) -> Model[Any]:
+    """What a design has for a target in the place of a model: one that learns must not learn from its own output.
+
+    A model that learns has a method ``as_target()``, which gives a fixed one.
+    """
+    make: Callable[[], Model[Any]] | None = getattr(model, "as_target", None)
+    return model if make is None else make()
+
+
 def repeat(step: Callable[[State], State], state: State, count: int, key: Callable[[State], bytes]) -> State:
     """`step` so many times, but for whole rounds where states, told apart by `key`, come again (Brent's algorithm).
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Generic
 
 import numpy as np
@@ -38,7 +38,7 @@ from understudy.laws.law import Law, dimension
 from understudy.laws.multivariate import GaussianCopula, Independent
 from understudy.models.autoregressive import AutoRegressive
 from understudy.models.gauss_markov import Filtered, GaussMarkov
-from understudy.models.model import Model, Residual, State, is_model, repeat, restart, skip_many
+from understudy.models.model import Model, Residual, State, as_target, is_model, repeat, restart, skip_many
 from understudy.models.quantised_residual import (
     CellState,
     freeze,
@@ -222,6 +222,11 @@ def _choose(linear: GaussMarkov, grid: Rounding, method: str) -> tuple[str, str]
 # A process that lives on the grid -------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=256)  # one object for one model, so that maps are made once
+def _with_fixed_model(model: OnGrid) -> OnGrid:
+    return OnGrid(**{**model.arguments, "model": as_target(model.model)})
+
+
 class OnGrid(Frozen, Generic[State]):
     """The model, on a grid: `step`, `offset`, `low` and `high` are numbers, or one for each channel, as in `Quantised`.
 
@@ -280,6 +285,10 @@ class OnGrid(Frozen, Generic[State]):
     def arguments(self) -> dict[str, Any]:
         """The arguments that make the same model again."""
         return {"model": self.model, **self.grid.arguments}
+
+    def as_target(self) -> OnGrid:
+        """The same where the model behind it is fixed; otherwise with the fixed model that stands in for it."""
+        return self if as_target(self.model) is self.model else _with_fixed_model(self)
 
     @property
     def steps(self) -> int | None:

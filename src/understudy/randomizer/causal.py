@@ -595,7 +595,7 @@ def design_causal(
     share = as_share(fresh)
     _check_path(family, names, share)
     terms = Terms(resolution, readings, valid, share)
-    recording = check_output(output, history)
+    recording = None if (output, history) == (LIFELIKE, None) else check_output(output, history)
 
     def settle(matrix: Array) -> tuple[tuple[str, float], Beliefs, LongRun]:
         if wanted is not None:

@@ -52,9 +52,8 @@ from understudy.errors import (
     StoredFileError,
     UnderstudyWarning,
 )
-from understudy.models.adaptive import as_target
 from understudy.models.family import Family, along
-from understudy.models.model import Model, probe, same_probe
+from understudy.models.model import Model, as_target, probe, same_probe
 from understudy.randomizer.certificate import Dual, Proof, is_proved, prove, proven_leakage
 from understudy.randomizer.constrained_solver import TOLERANCE as CONSTRAINED_TOLERANCE
 from understudy.randomizer.constrained_solver import Problem, leakage_bound, least_distortion, least_leakage_within
@@ -852,7 +851,7 @@ def design(
     elif leak is not None and demand[0] == "error_at_least":
         leak.asked_of_the_draw(_number(*demand), family.prior)
     terms = Terms(resolution, readings, valid, share)
-    recording = check_output(output, history)
+    recording = None if (output, history) == (LIFELIKE, None) else check_output(output, history)
     if recording is None:
         found = costs(family, pseudo, horizon, distortion, weights, accuracy, rng, progress, share)
         return with_terms(solve_demand(found.matrix, family.prior, demand, family, found, leak, beside), terms)
