@@ -45,8 +45,8 @@ ONE_IMPORTER: dict[str, str] = {}
 """Short private modules with one importer that are chapters of their own, each with its reason."""
 
 LIMITS = {
-    "modules": (150, 140),
-    "lines of code": (46_000, 33_000),  # 37,280 before fleets and grids; 40,900 before rivals, least change and coins
+    "modules": (149, 140),
+    "lines of code": (45_700, 33_000),  # 40,733 before real rooms: adaptive models, coins, clocks, rivals, tuning
     "short private modules with one importer, without a reason": (0, 0),
     "short private modules with one importer": (5, 5),
     "import cycles": (0, 0),
