@@ -36,7 +36,7 @@ def summary(record: Record) -> str:
         return ""
     noise = {how: two_of(point.get("noise", {}).get(how, {}).get("test")) for how in ("white", "slow")}
     return (
-        "**Fresh chance in the scores**, which the package does not do, hides some of what the wrong model gives away: "
+        "**Fresh chance in the scores** (`fresh=` of a design) hides some of what the wrong model gives away: "
         f"with half a share the best adversary on the test file has {two_of(point['rows']['test'])} at zero budget, at "
         f"{percent(point, 'test'):.0f} percent (white noise of that size {noise['white']}, slow noise {noise['slow']})."
     )
