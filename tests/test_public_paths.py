@@ -595,9 +595,9 @@ ALLOWED = {
     "stream/engine.py: Transaction._filter_one: causal.colour": 1,
     "stream/engine.py: Transaction.few: self.live.map.step": 1,
     # outputs that `_run_tick` gives to Release.rounded; and the memory of a policy, which is no filter
-    "stream/fleet.py: Fleet._run_each: causal.apply": 1,
     "stream/fleet.py: Fleet._step_alone: causal.step": 1,
     "stream/fleet.py: Fleet._memory_at: policy.advance": 1,
+    "adversaries/datasets.py: _draws_by_clock: beliefs.advance": 1,
     # states after missing readings; there is no output
     "stream/engine.py: _after_missing: causal.apply": 1,
     "stream/engine.py: Setup.check_changes: first.apply": 1,

@@ -135,6 +135,28 @@ def test_a_wrong_model_fails_where_fresh_scores_pass() -> None:
     assert found.chosen.setting.fresh == 1.0
 
 
+@pytest.mark.long(seconds=15, reason="a search of its own, with designs by the clock")
+def test_a_design_by_the_clock_is_played_at_the_times_of_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measured over the clock; each piece is played at the ticks of its own times, which go round in a week."""
+    played = []
+    real = tuning.ticks_of
+
+    def record(design: us.CausalDesign, segment: Segment, zone: str | None) -> np.ndarray | None:
+        ticks = real(design, segment, zone)
+        assert ticks is not None
+        week = np.asarray(segment.times) // 10**9 % (7 * 86_400)
+        played.append(
+            bool((ticks * design.clock.tick % (7 * 86_400) == week // design.clock.tick * design.clock.tick).all())
+        )
+        return ticks
+
+    monkeypatch.setattr(tuning, "ticks_of", record)
+    found = tune(recording(), at_most=0.5, over="clock", clocks=[True], fresh=[1.0])
+    assert found.outcome is Outcome.FOUND, found.notes
+    assert played
+    assert all(played)
+
+
 def test_too_few_days_are_refused() -> None:
     found = tune(recording(5), at_most=0.55, fresh=[1.0], adversaries=["windowed", "changes"])
     assert found.outcome is Outcome.TOO_FEW_DAYS
@@ -144,6 +166,7 @@ def test_too_few_days_are_refused() -> None:
         tune(recording(3), at_most=0.75, fresh=[1.0])
 
 
+@pytest.mark.long(seconds=4, reason="a search of its own")
 def test_a_class_that_cannot_be_fitted_is_left_out_and_named() -> None:
     found = tune(recording(), at_most=0.9, fresh=[1.0], models=["AR(1), normal", "AR(90), normal"])
     assert found.outcome is Outcome.FOUND

@@ -60,8 +60,8 @@ class Knowledge:
     @property
     def targets(self) -> list[Model]:
         """The models of the pseudo values, in their order: what the output follows."""
-        if self.raw or self.design is None:
-            return [self.family.model(value) for value in self.pseudo]
+        if self.raw or self.design is None or self.family is not self.design.family:
+            return [self.family.model(value) for value in self.pseudo]  # what the adversary takes for the models
         return list(self.design.targets)
 
     @property

@@ -308,7 +308,7 @@ def coin_output(Y: Array, hidden: Array, q: float, epoch: int, rng: np.random.Ge
     >>> Y = np.arange(8.0)[:, None]
     >>> out = coin_output(Y, -np.ones((8, 1)), 0.5, 3, np.random.default_rng(0))
     >>> out.ravel().tolist()
-    [0.0, 1.0, -1.0, -1.0, -1.0, -1.0, -1.0, -1.0]
+    [-1.0, -1.0, -1.0, -1.0, -1.0, -1.0, -1.0, 7.0]
     """
     T = len(Y)
     number = (np.arange(T) + int(rng.integers(epoch))) // epoch

@@ -455,9 +455,15 @@ class Search:
 
     def disguise(self, part: Part, number: int, fold: Fold, setting: Setting) -> list[Piece]:
         """The days of a fold, as a stream with this setting would release them."""
-        run = DesignRun(make_design(fold.family, setting, fold.learn))
+        design = make_design(fold.family, setting, fold.learn)
+        run = DesignRun(design)
+
+        def output(segment: Segment) -> Array:
+            ticks = ticks_of(design, segment, fold.judge.zone)
+            return run.run(np.array(segment.Y), segment.theta, self.rng, ticks).output
+
         return [
-            Piece(number, segment, part.days(segment), run.run(np.array(segment.Y), segment.theta, self.rng).output)
+            Piece(number, segment, part.days(segment), output(segment))
             for segment in fold.judge.segments
             for _ in range(REPLICATES)
         ]
@@ -569,9 +575,20 @@ def make_design(family: Family, setting: Setting, history: History) -> CausalDes
         given |= {"output": setting.output, "history": history}
     if setting.clock:
         given["clock"] = True
-    return design_causal(
-        family, T / T.sum(axis=1, keepdims=True), **demand, decision_every=every, **{"distortion": "mae", **given}
-    )
+    transition = None if setting.clock else T / T.sum(axis=1, keepdims=True)
+    return design_causal(family, transition, **demand, decision_every=every, **{"distortion": "mae", **given})
+
+
+def ticks_of(design: CausalDesign, segment: Segment, zone: str | None) -> Ints | None:
+    """The ticks of a public clock at the rows of a segment, from the beginning of a Thursday; None without a clock."""
+    if design.clock is None:
+        return None
+    if segment.times is None:
+        raise ConfigurationError("a design by the clock needs readings with times")
+    times = np.asarray(segment.times)
+    hour, day = hours_and_days(times[:1], zone)
+    first = (int(day[0]) - 3) % 7 * 86_400 + round(float(hour[0]) * 3600.0)
+    return np.asarray((first + (times - times[0]) // SECOND) // int(design.clock.tick), dtype=np.int64)
 
 
 def measure_costs(family: Family, history: History, fresh: float) -> Array:

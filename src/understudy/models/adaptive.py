@@ -290,7 +290,7 @@ class Adaptive(Frozen):
     >>> empty
     Adaptive(value 0 of 2, experts=3, order=2)
     >>> us.whiten([0.0, 1.0, 0.5, 0.6], empty).round(3).tolist()
-    [0.0, 0.803, -0.358, 0.074]
+    [0.0, 0.879, -0.445, 0.091]
 
     """
 
