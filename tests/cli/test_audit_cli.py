@@ -138,7 +138,7 @@ def test_a_file_is_attacked_as_the_family_reads_it(files, tmp_path, understudy):
     found = json.loads(told.out)
     audit = found["audit"]
     assert audit["how"] == "replayed"
-    assert {row["data"] for row in audit["rows"]} == {"disguised", "raw", "noise", "offset"}
+    assert {row["data"] for row in audit["rows"]} == {"disguised", "raw", "noise", "offset", "scores"}
     assert any(row["clock"] for row in audit["rows"])
     assert audit["utility"]["channels"][0]["name"] == "co2"
     assert audit["utility"]["channels"][0]["alarm"]["threshold"] == 430.0
