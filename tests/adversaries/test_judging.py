@@ -167,6 +167,7 @@ def test_an_insider_finds_what_a_drifted_outsider_misses(truthful):
         assert made.verdict is Verdict.FOUND
 
 
+@pytest.mark.long(seconds=5, reason="many audits for a rate; what insiders find is tested by default")
 def test_insiders_find_nothing_in_nothing_at_the_stated_rate(hiding):
     """30 releases that have nothing to do with theta: at most 5 percent find anything, false alarm 1e-6."""
     found = 0

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 import understudy as us
 
 
+@pytest.mark.long(seconds=6, reason="a fit, a design, a file and a page from the command line")
 def test_a_design_by_the_clock(tmp_path, understudy):
     """From a family that says what the hours tell; the routine is published, and the page says so."""
     from understudy.identify.fit import save_family
