@@ -209,5 +209,6 @@ def test_days_that_lie_beside_each_other_in_time_are_told_apart_by_their_names()
 
 def test_a_path_names_all_that_is_fitted_apart() -> None:
     one = Setting("AR(1), normal", None, False, 0.0, "lifelike", 1.0)
-    assert one.path == one._replace(fresh=0.0, output="least-change").path
+    assert one.path == one._replace(fresh=0.0).path
     assert one.path != one._replace(budget=1.0).path
+    assert one.path != one._replace(output="least-change").path

@@ -11,9 +11,9 @@ What makes the figure valid:
   fold are made by models and targets that were fitted without it, and the adversary learns from the outputs of the
   other folds.
 - *Days are the unit.* Readings of a day are dependent, so the variance of an accuracy is that of its sums over days.
-- *The order is fixed before anything is attacked.* Model class, period, clock and budget name a *path*. On a path the
-  settings are sorted by the distortion that they cost on the training days, the most distorting first, after those with
-  a fresh share of 1. The walk ends at the first setting that fails, so a path needs no correction for the number of its
+- *The order is fixed before anything is attacked.* All but the fresh share names a *path*. On a path the settings are
+  sorted by the distortion that they cost on the training days, the most distorting first, after those with a fresh
+  share of 1. The walk ends at the first setting that fails, so a path needs no correction for the number of its
   settings (fixed-sequence testing). The level is divided by the number of paths and adversaries (Bonferroni).
 - *Too few days are refused.* With a fresh share of 1 the output does not depend on the readings. If such an output
   would not pass, nothing could, and the result says so.
@@ -90,9 +90,9 @@ class Setting(NamedTuple):
     fresh: float
 
     @property
-    def path(self) -> tuple[str, float, bool, float]:
+    def path(self) -> tuple[str, float, bool, float, str]:
         """What names the path that the setting is on."""
-        return self.model, self.period or 0.0, self.clock, self.budget
+        return self.model, self.period or 0.0, self.clock, self.budget, self.output
 
 
 class Outcome(enum.Enum):

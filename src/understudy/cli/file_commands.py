@@ -869,7 +869,7 @@ def quickstart(
 
 
 def tune_table(table: Table, columns: Columns, family: us.Family) -> us.Tuning:
-    """Tuning that ends soon: two model classes, one period, no budget; a line on the error stream for each step."""
+    """Tuning that ends soon: few model classes, one period, no budget; a line on the error stream for each step."""
     about = family.about or {}
     name, period = str((about.get("model") or {}).get("name")), about.get("period")
     return us.tune(
@@ -877,7 +877,7 @@ def tune_table(table: Table, columns: Columns, family: us.Family) -> us.Tuning:
         reading=list(columns.readings),
         private=columns.private,
         at_most=QUICK_LIMIT,
-        models=tuple(dict.fromkeys(("adaptive", name))),
+        models=tuple(dict.fromkeys(("adaptive", name, "AR(1), Student-t"))),
         periods=[900.0 if columns.time and period is not None and period < 300.0 else None],
         budgets=(0.0,),
         adversaries=("boosting", "logistic"),
