@@ -145,12 +145,10 @@ def judge(recording: Recording, frame: Frame, chosen: dict[str, Any]) -> dict[st
     setting = Setting(*(chosen[name] for name in Setting._fields))
     train, resampling = history_at(recording, recording.train, setting.period)
     test, _ = history_at(recording, frame, setting.period)
-    # days of both recordings are counted apart, each within its own
-    days, own = Days.of(train), Days.of(test)
+    own = days = Days.of(replace(train, segments=train.segments + test.segments))
     search = search_of(recording, 2)
-    part, there = Part(train, test, resampling, days), Part(test, test, resampling, own)
+    part = Part(train, test, resampling, days)
     learners = search.learners()
-    folds = search.folds(part, setting.model)
     family, learn, last = search.fit(train, test, setting.model, resampling)
     figures: dict[str, Any] = {"days": len(np.unique(np.concatenate(own.each(last))))}
     for name, this in (("chosen", setting), ("control", setting._replace(fresh=1.0))):
@@ -158,8 +156,8 @@ def judge(recording: Recording, frame: Frame, chosen: dict[str, Any]) -> dict[st
         inside: list[float] = []
         sizes: list[float] = []
         for _ in range(SEEDS):
-            pieces = [p for k, fold in enumerate(folds) for p in search.disguise(part, k, fold, this)]
-            made = search.disguise(there, -1, Fold(family, learn, last), this)
+            both = search.disguise(part, 0, Fold(family, learn, last), this)
+            made, pieces = ([p for p in both if (p.fold == 0) is judged] for judged in (True, False))
             best = search.judge(family, pieces, made, learners)
             outside.append(best[1])
             inside.append(insider(search, family, made, learners)[0])

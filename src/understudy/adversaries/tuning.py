@@ -8,8 +8,8 @@ number, over six choices: model class, period, output, fresh share, budget and c
 What makes the figure valid:
 
 - *Nothing has seen the day that is attacked.* Days are dealt out in blocks of neighbours, the *folds*. The outputs of a
-  fold are made by models and targets that were fitted without it, and the adversary learns from the outputs of the
-  other folds.
+  fold are made by models and targets that were fitted without it, and the adversary learns from what the same design
+  makes of the other folds.
 - *Days are the unit.* Readings of a day are dependent, so the variance of an accuracy is that of its sums over days.
 - *The order is fixed before anything is attacked.* All but the fresh share names a *path*. On a path the settings are
   sorted by the distortion that they cost on the training days, the most distorting first, after those with a fresh
@@ -38,13 +38,14 @@ from understudy._types import Array, Ints, Mask, Seed
 from understudy.adversaries.audit import REFERENCES, roster
 from understudy.adversaries.datasets import DesignRun, hours_and_days
 from understudy.adversaries.knowledge import Cases, Knowledge, Learner
-from understudy.adversaries.statistics import guesses_of
+from understudy.adversaries.statistics import Guesses, guesses_of
 from understudy.errors import ConfigurationError, UnderstudyError
 from understudy.identify.fit import Identifier, align, columns_of, resample_held_readings
 from understudy.identify.history import History, Segment
 from understudy.identify.resample import Columns
 from understudy.identify.selection import scores
 from understudy.models.family import Family
+from understudy.models.model import as_target
 from understudy.randomizer.causal import CausalDesign, design_causal
 from understudy.randomizer.causal import at_most as rate_of
 from understudy.tables.table import Table
@@ -68,6 +69,8 @@ REPLICATES = 4
 """Copies of each day with draws of their own: accuracies are means over the draws, and days stay the unit."""
 FEWEST_DAYS = 4
 """Days below which nothing is tuned."""
+_LEARNED = -2
+"""The fold of pieces that are learned from only."""
 _SHORTEST = 8
 """Rows below which a block of readings without a gap is left out."""
 
@@ -307,12 +310,15 @@ class Fold(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A piece of a fold, disguised."""
+    """A block of readings, disguised."""
 
     fold: int
+    """The fold in which it is judged; it is learned from in the others."""
     segment: Segment
     days: Ints
     output: Array
+    design: int = -1
+    """The fold that the design was fitted without; -1 where one design serves all folds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,8 +367,7 @@ class Search:
             return self._result(outcome, days, steps, None, None, None, learners, notes)
         chosen = min(passed, key=lambda step: step.distortion)
         setting = chosen.setting
-        folds = fitted[setting.model, setting.period]
-        design, learn, final = self.measure(parts[setting.period], folds, setting, learners)
+        design, learn, final = self.measure(parts[setting.period], setting, learners)
         found = self._result(Outcome.FOUND, days, steps, chosen, design, final, learners, notes)
         return replace(found, design=make_design(with_measurement(design.family, found), setting, learn))
 
@@ -454,7 +459,7 @@ class Search:
         return steps
 
     def disguise(self, part: Part, number: int, fold: Fold, setting: Setting) -> list[Piece]:
-        """The days of a fold, as a stream with this setting would release them."""
+        """All days by the design that was fitted without a fold, as a stream with this setting would release them."""
         design = make_design(fold.family, setting, fold.learn)
         run = DesignRun(design)
 
@@ -462,9 +467,11 @@ class Search:
             ticks = ticks_of(design, segment, fold.judge.zone)
             return run.run(np.array(segment.Y), segment.theta, self.rng, ticks).output
 
+        parts = (number, fold.judge), (_LEARNED, fold.learn)
         return [
-            Piece(number, segment, part.days(segment), output(segment))
-            for segment in fold.judge.segments
+            Piece(which, segment, part.days(segment), output(segment), number)
+            for which, history in parts
+            for segment in history.segments
             for _ in range(REPLICATES)
         ]
 
@@ -493,29 +500,31 @@ class Search:
 
     def guesses(self, family: Family, outputs: list[Piece], cases: Cases, learner: Learner) -> Counts | None:
         """Guesses of an adversary who learned from the other folds, counted by day and value."""
-        known, folds = _knowledge(family), np.array([piece.fold for piece in outputs])
+        known = _knowledge(family)
+        folds, designs = np.array([piece.fold for piece in outputs]), np.array([piece.design for piece in outputs])
         truth, days, right = [], [], []
-        for k in np.unique(folds):
-            learn, judge = cases.sequences(np.flatnonzero(folds != k)), cases.sequences(np.flatnonzero(folds == k))
+        for k in np.unique(folds[folds != _LEARNED]):
+            same = (designs == k) | (designs == -1)
+            learn = cases.sequences(np.flatnonzero(same & (folds != k)))
+            judge = cases.sequences(np.flatnonzero(same & (folds == k)))
             if learner.objection(learn, known):
                 return None
             prior = learn.counts / learn.counts.sum()
             made = guesses_of(np.asarray(learner.learn(learn, known, self.rng).logits(judge)), judge, prior)
             truth.append(made.truth)
             days.append(made.blocks)
-            right.append(np.asarray(made.fair == made.truth))
+            right.append(_right(made, learn, judge))
         return count_by_day(np.concatenate(truth), np.concatenate(days), np.concatenate(right), len(family.values))
 
     def measure(
-        self, part: Part, folds: list[Fold], setting: Setting, learners: Mapping[str, Learner]
+        self, part: Part, setting: Setting, learners: Mapping[str, Learner]
     ) -> tuple[CausalDesign, History, Measurement]:
         """The design for all tuning days, these days, and its figures on the days that are left."""
-        outputs = [piece for k, fold in enumerate(folds) for piece in self.disguise(part, k, fold, setting)]
         family, learn, judge = self.fit(part.tuned, part.final, setting.model, part.resampling)
         design = make_design(family, setting, learn)
-        last = self.disguise(part, -1, Fold(family, learn, judge), setting)
-        raw = [piece._replace(output=np.array(piece.segment.Y)) for piece in outputs]
-        raw_last = [piece._replace(output=np.array(piece.segment.Y)) for piece in last]
+        made = self.disguise(part, 0, Fold(family, learn, judge), setting)
+        last, outputs = ([p for p in made if (p.fold == 0) is judged] for judged in (True, False))
+        raw_last, raw = ([p._replace(output=np.array(p.segment.Y)) for p in those] for those in (last, outputs))
         name, accuracy, low, high = self.judge(family, outputs, last, learners)
         _, told, _, _ = self.judge(family, raw, raw_last, learners)
         count = len(np.unique(np.concatenate([piece.days for piece in last])))
@@ -539,7 +548,8 @@ class Search:
                 continue
             accuracy, high, low = limits(right, reference, level)
             if accuracy > best[1]:
-                best = name, accuracy, low, high
+                least = -1.0 if with_clock else 0.0
+                best = name, accuracy, max(low, least), min(high, 1.0)  # of a single day: anything
         return best
 
     def count(self, family: Family, learn: Cases, judge: Cases, learner: Learner) -> Counts | None:
@@ -549,7 +559,7 @@ class Search:
             return None
         prior = learn.counts / learn.counts.sum()
         made = guesses_of(np.asarray(learner.learn(learn, known, self.rng).logits(judge)), judge, prior)
-        return count_by_day(made.truth, made.blocks, np.asarray(made.fair == made.truth), len(family.values))
+        return count_by_day(made.truth, made.blocks, _right(made, learn, judge), len(family.values))
 
 
 def with_measurement(family: Family, found: Tuning) -> Family:
@@ -603,7 +613,7 @@ def measure_costs(family: Family, history: History, fresh: float) -> Array:
         w = rng.standard_normal(z.shape)
         mixed = np.where(np.isnan(z), w, math.sqrt(1.0 - fresh * fresh) * z + fresh * w)
         count += np.bincount(segment.theta, minlength=m)
-        for j, target in enumerate(models.values()):
+        for j, target in enumerate(map(as_target, models.values())):
             out = np.asarray(colour(mixed if family.dim > 1 else mixed[:, 0], target)).reshape(z.shape)
             total[:, j] += np.bincount(segment.theta, np.abs(segment.Y - out).mean(axis=1), minlength=m)
     return np.asarray(total / np.maximum(count, 1.0)[:, None])
@@ -672,9 +682,10 @@ def complete(history: History) -> History:
 
 
 def distortion_of(outputs: Sequence[Piece]) -> float:
-    """Mean absolute change as a share of the mean reading, the mean over channels."""
-    Y = np.concatenate([piece.segment.Y for piece in outputs])
-    out = np.concatenate([piece.output for piece in outputs])
+    """Mean absolute change of what is judged, as a share of the mean reading; the mean over channels."""
+    judged = [piece for piece in outputs if piece.fold != _LEARNED]
+    Y = np.concatenate([piece.segment.Y for piece in judged])
+    out = np.concatenate([piece.output for piece in judged])
     return float((np.nanmean(np.abs(Y - out), axis=0) / np.abs(np.nanmean(Y, axis=0))).mean())
 
 
@@ -714,7 +725,15 @@ class Counts(NamedTuple):
     total: Array
 
 
-def count_by_day(truth: Ints, days: Ints, right: Mask, m: int) -> Counts:
+def _right(made: Guesses, learn: Cases, judge: Cases) -> Array:
+    """Which guesses are right, 1 or 0; one in m of them where the output is one constant, which tells nothing."""
+    Y = np.concatenate([learn.outputs.ravel(), judge.outputs.ravel()])
+    if np.nanmin(Y) == np.nanmax(Y):
+        return np.full(made.truth.shape, 1.0 / np.unique(made.truth).size)
+    return np.asarray(made.fair == made.truth, dtype=float)
+
+
+def count_by_day(truth: Ints, days: Ints, right: Array | Mask, m: int) -> Counts:
     """Guesses counted by day and value.
 
     >>> made = count_by_day(np.array([0, 1, 1]), np.array([5, 5, 7]), np.array([True, False, True]), 2)
