@@ -5,7 +5,7 @@
 For each recording the settings (model class, period, output, fresh share) are measured on the training days alone, by
 `understudy.adversaries.tuning`: models, targets and adversaries have not seen the day that is attacked. The setting of
 least distortion whose best adversary stays within `MARGIN` of the control is written to a file, with its SHA-256,
-before a test recording is opened. The control is the same setting with a fresh share of 1: an output that does not
+before a test recording is looked at. The control is the same setting with a fresh share of 1: an output that does not
 depend on the readings. What adversaries find there they find by the time of day and the shape of labels.
 
 Then each test recording is disguised `SEEDS` times. *Outsiders* learn from the disguised training days, *insiders* from
@@ -22,6 +22,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,7 @@ def recordings(root: Path) -> dict[str, Recording]:
     found = {
         "candanedo": Recording(
             frames["train"],
-            {name: lambda name=name: frames[name] for name in ("test", "test2")},  # type: ignore[misc]  # bound now
+            {name: partial(frames.__getitem__, name) for name in ("test", "test2")},
             office,
             [300.0, 900.0],
         )
@@ -84,9 +85,9 @@ def recordings(root: Path) -> dict[str, Recording]:
         columns = Columns("co2", "people", "time", "day", 900.0, "0,1+")
         found[f"sdu {number}"] = Recording(
             where(frame, ~held),
-            {"held-out days": lambda f=frame, h=held: where(f, h)},
+            {"held-out days": partial(where, frame, held)},
             columns,
-            [None],  # type: ignore[misc]  # bound now
+            [None],
         )
     return found
 

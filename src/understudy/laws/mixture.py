@@ -163,19 +163,19 @@ class Components:
 
     def at(self, which: Index | slice) -> Components:
         """Those of some of the readings."""
-        raise NotImplementedError
+        raise NotImplementedError  # each subclass has its own
 
     def scores(self, y: Array) -> Array:
         """Scores (K, N) of readings (N,): infinite outside the support of a component."""
-        raise NotImplementedError
+        raise NotImplementedError  # each subclass has its own
 
     def logpdf(self, y: Array) -> Array:
         """Log-densities (K, N) of readings (N,)."""
-        raise NotImplementedError
+        raise NotImplementedError  # each subclass has its own
 
     def values(self, z: Array, counts: Mask | None = None) -> Array:
         """Quantiles (K, N) of scores (N,) or (K, N); only those that `counts`, a mask (K, N), need be right."""
-        raise NotImplementedError
+        raise NotImplementedError  # each subclass has its own
 
     def pace(self, y: Array, x: Array) -> Array:
         """dz_i/dy = f_i / phi(z_i) at readings with the scores x; 0 outside the support."""

@@ -280,7 +280,7 @@ class _TriangularMixture(Frozen):
 
     def _components(self, i: int, log_w: Array, before: Array) -> Components:
         """The components of channel i, given the channels before it, (i, N)."""
-        raise NotImplementedError
+        raise NotImplementedError  # each subclass has its own
 
     def _whiten(self, y: Array) -> Array:
         """Readings (d, N) in the coordinates that are worked on."""

@@ -130,7 +130,7 @@ class Constraint:
 
     def holds_exactly(self, exact: Exact, spare: Fraction = Fraction(0)) -> bool:
         """Whether a kernel keeps it, with a share of the limit to spare; rows and columns by position."""
-        raise NotImplementedError
+        raise NotImplementedError  # each subclass has its own
 
     def to_dict(self) -> Plain:
         """The constraint as JSON can hold it.

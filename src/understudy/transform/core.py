@@ -699,7 +699,7 @@ class _Stepwise(CausalMap):
             raise broken_law(k) from None  # its message holds the parameters, and they hold the past
 
     def _one(self, state: State, y: Numbers) -> tuple[State, Numbers]:
-        raise NotImplementedError
+        raise NotImplementedError  # each subclass has its own
 
     def _skip(self, state: State, count: int) -> State:
         return skip_many(self.model, state, count)
@@ -810,7 +810,7 @@ class _Each(CausalMap):
         return out
 
     def _map(self, values: Array, v: Array | None) -> Array:
-        raise NotImplementedError
+        raise NotImplementedError  # each subclass has its own
 
 
 class ScoreEach(_Each):

@@ -303,7 +303,7 @@ class _Values(_Hidden):
             k += 1
 
     def _run(self, z: Array, out: Array, pi: Array) -> int:
-        raise NotImplementedError
+        raise NotImplementedError  # each subclass has its own
 
     def rooms(self, P: Array, z: Array) -> tuple[Array, Mask]:
         """Readings (R, d) of one score of each of R rooms, and whose is for the law itself; rows of P move on."""
@@ -312,7 +312,7 @@ class _Values(_Hidden):
         return out, bad != 0
 
     def _run_rooms(self, z: Array, out: Array, P: Array, bad: Index) -> None:
-        raise NotImplementedError
+        raise NotImplementedError  # each subclass has its own
 
     def _plain(self, row: int, z: Array, pi: Array) -> Array:
         """One reading by the law itself; pi moves on by the recursion that whitening has, bit for bit."""

@@ -418,7 +418,7 @@ class Rows:
 
     def guess(self, state: Any, z: Array, out: Array) -> None:
         """Readings that are nearly always those of the scores z, into `out`; NaN where these are."""
-        raise NotImplementedError
+        raise NotImplementedError  # each subclass has its own
 
 
 class RegressionRows(Rows):

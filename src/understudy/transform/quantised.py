@@ -430,7 +430,7 @@ class Whitening(CausalMap):
 
         Rows of the means x (R, n) and of the covariances P (R, n n) move on.
         """
-        raise NotImplementedError
+        raise NotImplementedError  # each subclass has its own
 
     # What the loops do ----------------------------------------------------------------------------
 
@@ -445,7 +445,7 @@ class Whitening(CausalMap):
             out[:, i] = from_tail(out[:, i])
 
     def _run(self, known: CellState, Y: Array, v: Array, room: tuple[Array, ...], k: int) -> tuple[CellState, int, int]:
-        raise NotImplementedError
+        raise NotImplementedError  # each subclass has its own
 
 
 def from_tail(tail: Array) -> Array:

@@ -50,11 +50,11 @@ class CausalMap:
 
     def start(self) -> State:
         """State before the first reading."""
-        raise NotImplementedError
+        raise NotImplementedError  # each subclass has its own
 
     def apply(self, state: State, Y: Array, out: Array | None = None) -> tuple[State, Array]:
         """A chunk (T, d); the output is in `out` if that is given, which may be Y."""
-        raise NotImplementedError
+        raise NotImplementedError  # each subclass has its own
 
     def step(self, state: State, y: Reading) -> tuple[State, Numbers]:
         """One reading; None or NaN is missing and stays so."""
@@ -75,7 +75,7 @@ class Transformation(CausalMap):
 
     def fresh(self, state: State, z: Array) -> tuple[State, Array]:
         """Steps in which the source skips readings and the target is given the scores z (T, d)."""
-        raise NotImplementedError
+        raise NotImplementedError  # each subclass has its own
 
 
 def same_runs(mask: Mask) -> Iterator[tuple[int, int]]:

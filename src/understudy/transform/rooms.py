@@ -95,7 +95,7 @@ class Link:
 
     def run(self, S: Array, step: Step) -> Made:
         """One step."""
-        raise NotImplementedError
+        raise NotImplementedError  # each subclass has its own
 
     def feed(self, S: Array, step: Step) -> Made:
         """One step of which no score is wanted: on a past that is not theirs there may be none."""
