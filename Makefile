@@ -19,7 +19,7 @@ help:
 	@echo "make dist        sdist, pure wheel and compiled wheel in dist/"
 	@echo "make fresh       the README's commands in a Debian tree with only python3, python3-venv and make (root; SUITES=...)"
 	@echo "make bench       measure against named peers and write docs/benchmarks.md (about 20 minutes)"
-	@echo "make study       the study on real data, written to docs/real-data.md (about 30 minutes); DATA=folder says where they are"
+	@echo "make study       the study on real data, judged again and written to docs/real-data.md (about an hour); DATA=folder says where they are"
 	@echo "make fuzz        the long fuzz of the randomizer's solvers, 20,000 problems of each sort (about 20 minutes)"
 	@echo "make faults      the ledger under every fault at every write (about 4 minutes)"
 	@echo "make clean       remove what the others made"

@@ -1,5 +1,7 @@
 """What every learner must stand: gaps, short sequences, values that were never seen, clocks; and say the same again."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from learner_cases import ALPHA, chance, constant, moving
@@ -148,6 +150,18 @@ def test_without_scikit_learn_it_says_what_to_install(learner, monkeypatch):
     assert learner().objection(cases, None) == ""
     monkeypatch.setattr(machine_learning, "find_spec", lambda name: None)
     assert 'pip install "understudy[sklearn]"' in learner().objection(cases, None)
+
+
+@pytest.mark.parametrize("learner", BY_OUTPUT)
+@pytest.mark.parametrize("once", [False, True])
+def test_an_output_that_never_changes(learner, once):
+    """Full sequences of one constant: proper probabilities, and the same for every reading of a length."""
+    rng = np.random.default_rng(10)
+    cases = some(24, 12, rng, once=once, hours=False)
+    cases = replace(cases, outputs=np.full_like(cases.outputs, 420.0))
+    logits = learner().learn(cases, None, rng).logits(cases)
+    proper(logits, cases)
+    assert np.ptp(logits, axis=-1).max() < 1e-9
 
 
 def test_training_is_capped():

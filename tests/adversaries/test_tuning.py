@@ -164,6 +164,15 @@ def test_a_constant_output_tells_nothing() -> None:
     assert [step.accuracy for step in found.steps] == [0.5]
 
 
+def test_a_constant_output_tells_nothing_where_a_fold_lacks_a_value() -> None:
+    """Two of ten tuning days, a fold by themselves, have nobody in them: guessing them right is no merit."""
+    frame = recording()
+    empty = np.arange(frame["people"].size) < 2 * ROWS
+    frame = {**frame, "people": np.where(empty, 0, frame["people"])}
+    found = tune(frame, at_most=0.55, fresh=[1.0], outputs=["least-change"])
+    assert [step.accuracy for step in found.steps] == [0.5]
+
+
 def test_too_few_days_are_refused() -> None:
     found = tune(recording(5), at_most=0.505, fresh=[1.0], adversaries=["windowed", "changes"])
     assert found.outcome is Outcome.TOO_FEW_DAYS

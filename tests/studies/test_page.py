@@ -1,222 +1,118 @@
-"""The page and its pictures, on made-up results of the same shape."""
+"""The rule of choice, the page and its figure, on made-up figures of the same shape."""
 
-import re
+import json
 
 import pytest
 
-from studies.real_data import figures, page, results, tables
-from studies.real_data.page_office import hope
+from studies.real_data import __main__ as command
+from studies.real_data import page, study
+from studies.real_data.study import pick, picks
 
 
-def row(adversary, balanced, clock=False, gain=0.0):
-    """A row of figures as an attack gives it."""
-    figure = [balanced, balanced - 0.05, balanced + 0.05]
+def row(fresh, distortion, accuracy, model="adaptive", output="least-change"):
+    """A setting as it was measured on training days."""
     return {
-        "adversary": adversary,
-        "clock": clock,
-        "reference": adversary in ("blind", "clock"),
-        "balanced": figure,
-        "gain": [gain, gain - 0.05, gain + 0.05],
-        "nats": figure,
-        "error": figure,
-        "blocks": 10,
-        "guesses": 100,
-        "seconds": 1.0,
-    }
+        "model": model, "period": None, "clock": False, "budget": 0.0, "output": output, "fresh": fresh,
+        "distortion": distortion, "accuracy": accuracy, "adversary": "boosting",
+    }  # fmt: skip
 
 
-def rows(best):
-    """Two adversaries without the clock, one with it, and both references."""
-    return [
-        row("blind", 0.5),
-        row("windowed", best - 0.1),
-        row("logistic", best),
-        row("clock", 0.9, True),
-        row("logistic", 0.92, True, 0.02),
-    ]
+def test_a_walk_ends_at_its_first_failure():
+    """A lucky figure beyond a failure is not chosen; a path that stays within the margin is."""
+    lucky = [row(1.0, 0.30, 0.50), row(0.9, 0.28, 0.70), row(0.5, 0.10, 0.50)]
+    sound = [row(1.0, 0.30, 0.50, "AR(1)"), row(0.9, 0.27, 0.52, "AR(1)"), row(0.5, 0.20, 0.60, "AR(1)")]
+    assert pick(lucky)["fresh"] == 1.0
+    assert pick(lucky + sound)["distortion"] == 0.27
+    assert pick(lucky + sound, limit=0.7)["distortion"] == 0.10
 
 
-def room(tests=("test", "test2"), units=("ppm",), raw=0.95):
-    """A record as a room gives it: three causal budgets and an epoch."""
+def test_failures_are_not_chosen_from():
+    """A room in which no class could be fitted has no choice, and one whose control alone is too high neither."""
+    failure = {"model": "adaptive", "period": None, "failure": "too few readings"}
+    assert pick([failure]) is None
+    assert picks([failure, row(1.0, 0.3, 0.5, "AR(1)")])["older classes"]["model"] == "AR(1)"
+    assert pick([row(1.0, 0.3, 0.8)], limit=0.7) is None
 
-    def point(kind, every, asked, best, percent):
-        noise = (
-            {how: {t: rows(best + 0.1) for t in tests} for how in ("white", "slow")}
-            if kind == "causal" and percent
-            else {}
-        )
-        return {
-            "kind": kind,
-            "minutes": every,
-            "asked": asked,
-            "nats_a_day": asked if asked is not None else 12.0,
-            "charged_a_day": dict.fromkeys(tests, 1.0),
-            "told_true": dict.fromkeys(tests, 0.8),
-            "distortion": {t: [5.0 * percent] * len(units) for t in tests},
-            "percent": {t: [percent] * len(units) for t in tests},
-            "noise": noise,
-            "rows": {t: rows(best) for t in tests},
-        }
 
-    told = {"window": 15.0, "accuracy": 0.7, "chance": 0.52, "chance_error": 0.02, "p": 1e-4}
-    gate = {"passed": False, "failed": 6, "tests": 13, "told": [told]}
-    fresh = [{"share": s, **point("causal", 15.0, 0.0, 0.6 - 0.1 * s, 32.0)} for s in (0.5, 1.0)]
-    return {
-        "name": "x",
-        "fresh": fresh,
-        "readings": ["co2"] * len(units),
-        "units": list(units),
-        "private": "people",
-        "values": ["0", "1"],
-        "period": 300.0,
-        "model": "AR(2)",
-        "reason": "",
-        "table": [],
-        "notes": [],
-        "prior": [0.7, 0.3],
-        "transition": [[0.9, 0.1], [0.1, 0.9]],
-        "gate": gate,
-        "recordings": {
-            name: {"rows": 100, "segments": 1, "mean": [600.0], "shares": [0.7, 0.3]} for name in ("train", *tests)
+def judged(outsider, distortion, fresh):
+    """A pick as it is judged on a test recording."""
+    figures = {
+        "outsider": [outsider, outsider - 0.01, outsider + 0.01], "insider": [0.6, 0.55, 0.65],
+        "distortion": [distortion, distortion, distortion], "interval": [outsider - 0.1, outsider + 0.1],
+    }  # fmt: skip
+    rivals = {
+        "raw": 0.95, "raw insider": 0.9, "constant": 0.25, "raw over clock": None, "white noise": 0.8,
+        "slow noise": 0.75, "coin": 0.6,
+    }  # fmt: skip
+    setting = {key: value for key, value in row(fresh, 0.2, 0.5).items() if key in study.Setting._fields}
+    return {**setting, **figures, "control": figures, "rivals": rivals, "limit": {"0.5": 12.0, "0.7": 6.0, "0.9": 1.0}}
+
+
+def room(tests, outsider=0.55):
+    """A record as a room gives it."""
+    scores = [{"window": 15, "excess": 0.04, "interval": [-0.1, 0.2]}]
+    test = {
+        "chosen": judged(outsider, 0.2, 0.9), "older classes": judged(0.6, 0.19, 0.8), "0.70": judged(0.68, 0.15, 0.5),
+        "days": 7,
+        "models": {
+            "adaptive": {"log-likelihood": -2.0, "scores": scores},
+            "AR(1), Student-t": {"log-likelihood": -2.2, "scores": []},
+            "AR(2), free noise by class": {"failure": "too few readings"},
         },
-        "premise": {
-            t: {
-                "gate": {**gate, "scores": 100, "untested": [], "by_value": []},
-                "shortfall": 0.3,
-                "excess": 0.1,
-                "readings": 100,
-            }
-            for t in tests
-        },
-        "raw": {t: rows(raw) for t in tests},
-        "points": [
-            point("causal", 15.0, 0.0, 0.6, 30.0),
-            point("causal", 15.0, 3.0, 0.7, 9.0),
-            point("causal", 15.0, None, 0.95, 0.0),
-            point("epoch", 60.0, 0.1, 0.65, 20.0),
-        ],
-        "controls": [
-            {"kind": "causal", "minutes": 15.0, "asked": 0.0, "nats_a_day": 0.0, "rows": {t: rows(0.52) for t in tests}}
-        ],
-        "estimated": [
-            {
-                "asked": 0.0,
-                "nats_a_day": 0.0,
-                "rows": {t: rows(0.66) for t in tests},
-                "right": dict.fromkeys(tests, 0.9),
-            }
-        ],
-    }
+    }  # fmt: skip
+    return {"choice": "ab" * 32, "picks": {}, "tests": dict.fromkeys(tests, test), "seconds": 1.0}
 
 
-def made_up():
-    """Results of all data sets."""
-    baselines = {
-        "rows": [
-            {"model": "LDA", "test": "test", "accuracy": 0.862, "published": 0.862, "balanced": 0.83, "majority": 0.64}
-        ]
-    }
-    least = {
-        name: [{"accuracy": a, "distortion": 100.0, "percent": 12.0} for a in (0.5, 0.65)]
-        for name in ("train", "test", "test2")
-    }
-    candidates = [
-        {
-            "minutes": 5,
-            "model": "hidden Markov",
-            "chosen": "hidden Markov",
-            "best": "hmm",
-            "accuracy": 0.75,
-            "percent": [12.0],
-            "gate": [11, 13],
-            "told": 0.6,
-            "score": -5.0,
-        },
-        {"minutes": 5, "model": "x", "failure": "too few"},
-    ]
-    audit = {
-        "asked": 0.0,
-        "test": "test",
-        "rows": [{**r, "data": "disguised", "p": 0.5, "found": False} for r in rows(0.6)],
-        "skipped": {"exact": "theta moves"},
-        "distortion": [60.0],
-        "mean": [600.0],
-        "guesses": 100,
-        "seconds": 9.0,
-        "notes": [],
-    }
-    return {
-        "candanedo": {
-            "baselines": baselines,
-            "least distortion": least,
-            "choice on train": {"candidates": candidates},
-            "CO2, 5 min": room(),
-            "three channels, 5 min": room(units=("ppm", "degrees C", "percent")),
-            "audit, 5 min": {"audits": [audit], "model": "AR(2)", "period": 300.0},
-        },
-        "sdu_ou44": {"room 1, presence": room(("held-out days",)), "room 1, counts": room(("held-out days",))},
-        "iotsec": {"location A, node 1": room(("held-out files",), ("degrees C", "percent"))},
-        "robod": {"room 1": room(("last third",))},
-    }
+@pytest.fixture
+def results():
+    found = {name: room(["held-out days"]) for name in study.HEADLINE[1:]} | {"candanedo": room(["test", "test2"])}
+    clock = {key: [0.1, 0.0, 0.2] for key in ("percent", "clock alone", "gain", "raw gain")}
+    coin = {"q": 0.0, "coins": 9, "adversary": "boosting", "balanced": 0.97, "interval": [0.9, 1.0], "percent": 0.0}
+    return found | {"clock": {"candanedo test": clock}, "coin": [coin, {**coin, "q": 0.5, "balanced": 0.8}]}
 
 
-@pytest.mark.long(seconds=3, reason="draws all pictures of the study")
-def test_the_page_has_every_section_and_picture(tmp_path):
-    """Page and pictures are written with every data set; no picture is named that is not there."""
-    pytest.importorskip("matplotlib").use("Agg")
-    written = page.write(made_up(), tmp_path)
-    text = "\n".join((tmp_path / name).read_text() for name in ("real-data.md", "real-data-tables.md"))
-    assert {p.name for p in written} == {p.name for p in tmp_path.iterdir()}
-    for words in (
-        "0.862",
-        "CC BY 4.0",
-        "The hope is not met",
-        "There is little to protect",
-        "## The premise, over all rooms",
-        "from 0.60 to 0.55 on test, where the distortion goes from 30 to 32 percent",
-    ):
-        assert words in " ".join(text.split())
-    for name in ("frontier", "office", "sdu", "iotsec", "scores"):
-        assert f"real-data-{name}.svg" in text
-        assert (tmp_path / f"real-data-{name}.svg").stat().st_size > 1000
-    assert ">>>" not in text
-    assert not re.search(r"\bnan\b", text)
+def test_the_page_states_what_came_out(results, tmp_path):
+    """Every test recording has its row, the figure is there, and the line of the coin is computed."""
+    written = page.write(results, {"sdu 1": [row(1.0, 0.3, 0.5), row(0.5, 0.1, 0.7)]}, tmp_path)
+    assert [path.name for path in written] == ["real-data.md", "real-data-tables.md", "real-data.svg"]
+    text = written[0].read_text()
+    assert "$" not in text
+    for case in page.cases(results):
+        assert f"| {case.name} |" in text
+    assert "| 0.5 | 0.800 (boosting) | [0.90, 1.00] | 0.735 |" in text
+    assert "30.0, 0.50" in written[1].read_text()
+    assert written[2].stat().st_size > 1000
 
 
-def test_pictures_are_the_same_every_time(tmp_path):
-    """Drawn twice, a picture agrees to the byte."""
-    pytest.importorskip("matplotlib").use("Agg")
-    panels = [("a", room(), "test")]
-    one, other = (figures.frontiers(panels, tmp_path / f"{name}.svg", columns=1).read_bytes() for name in "ab")
-    assert one == other
+def test_what_is_wanted_is_judged_by_the_figures(results):
+    """The same page says met or not met, as its figures are."""
+    six = page.cases(results, study.HEADLINE)
+    assert "**met**" in next(page.summary(results, six))
+    worse = results | {"candanedo": room(["test", "test2"], outsider=0.9)}
+    results["candanedo"]["tests"]["test"]["chosen"]["control"] = judged(0.5, 0.2, 1.0)
+    for name in study.HEADLINE:
+        for test in worse[name]["tests"].values():
+            test["chosen"]["control"] = judged(0.5, 0.2, 1.0)
+    assert "**not met**" in next(page.summary(worse, page.cases(worse, study.HEADLINE)))
+    over = page.above_coin(page.cases(worse, study.HEADLINE), "chosen")
+    assert [case.room for case in over] == ["candanedo", "candanedo"]
 
 
-def test_a_page_of_part_of_the_data_says_what_is_missing(tmp_path):
-    """Data sets that were not run are named, and the rest is written all the same."""
-    text = page.page({"robod": made_up()["robod"]}, set())
-    assert "Not run for this page: `candanedo`, `sdu_ou44`, `iotsec`" in text
-    assert "negative control" in text
+def test_figures_are_kept_one_by_one(tmp_path, monkeypatch):
+    """A record takes its place beside the others, and what is not finite becomes null."""
+    monkeypatch.setattr(command, "RESULTS", tmp_path / "results.json")
+    command.keep("sdu 1", {"a": (1.0, float("nan"))})
+    command.keep("coin", [])
+    assert json.loads((tmp_path / "results.json").read_text()) == {"coin": [], "sdu 1": {"a": [1.0, None]}}
 
 
-def test_the_hope_is_judged_by_the_worst_adversary_under_ten_percent():
-    """Of the points under ten percent, the one with the lowest best adversary counts."""
-    name, point, accuracy = hope(made_up()["candanedo"])
-    assert (name, accuracy, point["percent"]["test"]) == ("CO2, 5 min", 0.7, [9.0])
+def test_missing_data_are_named(tmp_path, capsys):
+    """Without the files the command says which one is missing, and what to do."""
+    assert command.main(["--data", str(tmp_path), "--only", "robod 1", "--jobs", "1"]) == 2
+    assert "combined_Room1.csv is not there" in capsys.readouterr().err
 
 
-def test_results_are_merged_by_data_set_and_task(tmp_path):
-    """A record takes the place of an older one of its name; others stay, and what is not finite becomes null."""
-    path = tmp_path / "results.json"
-    results.merge(path, "robod", "room 1", {"x": 1.0})
-    results.merge(path, "robod", "room 2", {"x": float("inf")})
-    assert results.merge(path, "robod", "room 1", {"x": 2.0}) == {
-        "robod": {"room 1": {"x": 2.0}, "room 2": {"x": None}}
-    }
-    assert results.load(path)["robod"]["room 2"] == {"x": None}
-    assert results.load(tmp_path / "none.json") == {}
-
-
-def test_tables_are_markdown():
-    """Words stand left, figures right."""
-    assert tables.table(["a", "b"], [["x", 1]]).splitlines()[1] == "|---|---:|"
-    assert tables.interval(None) == "-"
+def test_unknown_tasks_are_refused(tmp_path):
+    """A name that is none ends the command with the names that are."""
+    with pytest.raises(SystemExit):
+        command.main(["--data", str(tmp_path), "--only", "sdu 9"])

@@ -729,7 +729,9 @@ def _right(made: Guesses, learn: Cases, judge: Cases) -> Array:
     """Which guesses are right, 1 or 0; one in m of them where the output is one constant, which tells nothing."""
     Y = np.concatenate([learn.outputs.ravel(), judge.outputs.ravel()])
     if np.nanmin(Y) == np.nanmax(Y):
-        return np.full(made.truth.shape, 1.0 / np.unique(made.truth).size)
+        # a fold may lack a value that the others have
+        labels = np.concatenate([learn.labels.ravel(), judge.labels.ravel()])
+        return np.full(made.truth.shape, 1.0 / np.unique(labels[labels >= 0]).size)
     return np.asarray(made.fair == made.truth, dtype=float)
 
 

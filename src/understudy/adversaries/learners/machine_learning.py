@@ -550,11 +550,13 @@ def scaler(X: Array) -> Scaler:
     n = (~np.isnan(X)).sum(axis=0)
     every = np.arange(X.shape[1])
     low, high = (ordered[np.rint(q * np.maximum(n - 1, 0)).astype(int), every] for q in (0.002, 0.998))
-    columns = np.flatnonzero((n > 0) & (high > low))
+    # a table in which nothing varies keeps one column, of zeros: it tells nothing, and classifiers can be fitted to it
+    columns = np.flatnonzero((n > 0) & (high > low)) if ((n > 0) & (high > low)).any() else np.zeros(1, dtype=int)
     low, high = low[columns], high[columns]
     cut = np.clip(X[:, columns], low, high)
-    centre = np.nansum(cut, axis=0) / n[columns]
-    scale = np.sqrt(np.nansum((cut - centre) ** 2, axis=0) / n[columns])
+    count = np.maximum(n[columns], 1)
+    centre = np.nansum(cut, axis=0) / count
+    scale = np.sqrt(np.nansum((cut - centre) ** 2, axis=0) / count)
     return Scaler(columns, low, high, centre, np.maximum(scale, 1e-300))
 
 
