@@ -2220,6 +2220,54 @@ def tuning_line(facts: Mapping[str, Any]) -> str:
     return f"{setting_words(facts['chosen']['setting'])}; {figures}, {100.0 * final['distortion']:.1f} percent change"
 
 
+ADVICE = {
+    "release": "Release.",
+    "measured": "Release only with a measured protection.",
+    "withhold": "Do not release.",
+}
+"""The heading of a verdict on a design, by its kind."""
+
+
+def rivals_words(final: Mapping[str, Any]) -> str:
+    """What the same adversaries reach otherwise on the same days; empty for figures of an earlier version."""
+    if "coin" not in final:
+        return ""
+    clock = "" if final["clock"] is None else f"the time of day alone {final['clock']:.2f}, "
+    return (
+        f"On the same days: raw readings {final['raw']:.2f}, {clock}white noise of the same size {final['noise']:.2f}, "
+        f"a coin by day of the same cost {final['coin']:.2f}; a constant gives nothing away and costs "
+        f"{100.0 * final['constant']:.1f} percent."
+    )
+
+
+def more_days(seen: float | None) -> str:
+    """That a test of the models could have missed a leak, and what would help."""
+    size = (
+        "a large leak" if seen is None or not math.isfinite(seen) else f"a leak below {seen:.2f} in balanced accuracy"
+    )
+    return (
+        f"The models passed their test, but it would have missed {size}: the history has too few days. More labelled "
+        "days would help."
+    )
+
+
+OTHER_WAYS = (
+    "What would help: more labelled days, counts in place of presence or the other way round (--bins), another column "
+    "of readings, or a design that needs no model (understudy design-coin)."
+)
+
+
+def best_adversary_words(accuracy: float) -> str:
+    """What the best adversary of an audit reached."""
+    return f"Measured on held-out readings: the best adversary has a balanced accuracy of {accuracy:.2f}."
+
+
+def beyond_promise(best: float | None) -> str:
+    """That an audit contradicts the guarantee."""
+    figure = "" if best is None else f" (balanced accuracy {best:.2f})"
+    return f"An adversary found more on held-out readings than the design allows{figure}: the models are wrong."
+
+
 def tuning_sentences(facts: Mapping[str, Any]) -> tuple[str, ...]:
     """What is promised, what was measured, and what it costs; or why there is no design."""
     limit, days = facts["at_most"], with_count(facts["days"], "day")

@@ -36,7 +36,7 @@ import numpy as np
 from understudy import text
 from understudy._types import Array, Ints, Mask, Seed
 from understudy.adversaries.audit import REFERENCES, roster
-from understudy.adversaries.datasets import DesignRun, hours_and_days
+from understudy.adversaries.datasets import DesignRun, hours_and_days, noise_scale
 from understudy.adversaries.knowledge import Cases, Knowledge, Learner
 from understudy.adversaries.statistics import Guesses, guesses_of
 from understudy.errors import ConfigurationError, UnderstudyError
@@ -132,6 +132,14 @@ class Measurement:
     high: float
     raw: float
     """What the best adversary reaches on the raw readings of the same days."""
+    noise: float
+    """What it reaches on raw readings with white noise of the same distortion."""
+    constant: float
+    """The distortion of a constant output, the median of the tuning days; nobody learns anything from that one."""
+    coin: float
+    """What a coin by day of the same distortion would leave: on the line from the raw readings to the constant."""
+    clock: float | None
+    """What the time of day alone tells, without any reading; None where there are no times."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -179,7 +187,7 @@ class Tuning:
         }
 
 
-_FINAL = ("days", "distortion", "adversary", "accuracy", "low", "high", "raw")
+_FINAL = tuple(Measurement.__dataclass_fields__)
 
 
 def _plain_step(step: Step) -> dict[str, Any]:
@@ -527,8 +535,31 @@ class Search:
         raw_last, raw = ([p._replace(output=np.array(p.segment.Y)) for p in those] for those in (last, outputs))
         name, accuracy, low, high = self.judge(family, outputs, last, learners)
         _, told, _, _ = self.judge(family, raw, raw_last, learners)
-        count = len(np.unique(np.concatenate([piece.days for piece in last])))
-        return design, learn, Measurement(count, distortion_of(last), name, accuracy, low, high, told)
+        size, count = distortion_of(last), len(np.unique(np.concatenate([piece.days for piece in last])))
+        noise, constant, clock = self.rivals(family, raw, raw_last, learners, size)
+        chance = 0.0 if self.over == "clock" else 1.0 / len(family.values)
+        coin = told - (told - chance) * min(1.0, size / constant) if constant > 0.0 else told
+        found = Measurement(count, size, name, accuracy, low, high, told, noise, constant, coin, clock)
+        return design, learn, found
+
+    def rivals(
+        self, family: Family, learn: list[Piece], judge: list[Piece], learners: Mapping[str, Learner], size: float
+    ) -> tuple[float, float, float | None]:
+        """Raw pieces with white noise of a distortion: the best adversary; a constant: its distortion; the clock."""
+        means = np.abs(np.nanmean(np.concatenate([piece.segment.Y for piece in judge]), axis=0))
+        scale = np.array([noise_scale(float(wanted)) for wanted in size * means])
+        noisy = [
+            [p._replace(output=p.output + scale * self.rng.standard_normal(p.output.shape)) for p in those]
+            for those in (learn, judge)
+        ]
+        level = np.nanmedian(np.concatenate([piece.segment.Y for piece in learn]), axis=0)
+        flat = [piece._replace(output=np.broadcast_to(level, piece.output.shape)) for piece in judge]
+        clock, alone = roster("clock")["clock"], None
+        if not isinstance(clock, str) and all(piece.segment.times is not None for piece in [*learn, *judge]):
+            m = len(family.values)
+            counts = self.count(family, cases_of(learn, m, True), cases_of(judge, m, True), clock)
+            alone = None if counts is None else limits(counts, None, 0.5)[0]
+        return self.judge(family, noisy[0], noisy[1], learners)[1], distortion_of(flat), alone
 
     def judge(
         self, family: Family, learn: list[Piece], judge: list[Piece], learners: Mapping[str, Learner]

@@ -170,7 +170,7 @@ def quickstart(
         horizon=horizon,
     )
     if not run(history, columns, wanted, on, accept_misfit, audit, out, as_json):
-        raise typer.Exit(1)
+        raise typer.Exit(3)
 
 
 # in the order in which they are used

@@ -265,9 +265,14 @@ def which(family: us.Family, wanted: DesignOptions) -> tuple[str, list[str]]:
         return wanted.per, []
     if memory:
         return ("decision" if wanted.rate is not None else "day" if _clock(family) else "decision"), []
-    asks = wanted.error_at_least is not None or wanted.distortion_at_most is not None
     if not moves(family):
         return "run", []
+    asks = wanted.error_at_least is not None or wanted.distortion_at_most is not None
+    if not (asks or approximate(family) or wanted.constraints.typed):
+        per = "day" if _clock(family) else "decision"
+        return per, [
+            f"The value moves within a run, so draws follow it by the clock: --per {per}; --per run for one draw."
+        ]
     how = "--leakage and --per day" if asks else "--per day or --per decision"
     follow = "" if approximate(family) else f" With {how} draws follow it by the clock."
     return "run", [

@@ -48,7 +48,6 @@ from understudy.adversaries.utility import utility_sentences
 from understudy.apply.apply_file import SIDECAR, apply_file, written
 from understudy.apply.binding import bind
 from understudy.cli.design_commands import make_design, write_report
-from understudy.cli.design_commands import tell as tell_design
 from understudy.cli.options import (
     ApplyOptions,
     AuditFiles,
@@ -67,8 +66,10 @@ from understudy.identify.history import History, Segment
 from understudy.identify.public_inputs import CLOCK, clock_names
 from understudy.report.facts import (
     HEAD,
+    Advice,
     AnyDesign,
     about,
+    advise,
     candidates,
     doubts,
     facts,
@@ -76,6 +77,8 @@ from understudy.report.facts import (
     misfit,
     refused,
     remarks,
+    smallest_leak_seen,
+    trusted,
     unit,
     warnings,
 )
@@ -198,8 +201,8 @@ def store(family: us.Family, out: Path) -> str:
     return str(save_family(family, out))
 
 
-def tell_fit(family: us.Family) -> None:
-    """The family, the candidates, the gate and the notes."""
+def tell_family(family: us.Family) -> None:
+    """What is hidden, in which readings, by which models."""
     about = family.about or {}
     odds = ", ".join(
         f"{value}: {100.0 * p:.3g}%" for value, p in zip(family.values, family.prior.tolist(), strict=True)
@@ -208,9 +211,14 @@ def tell_fit(family: us.Family) -> None:
     say(f"Hidden:   {private}, one of {len(family.values)} values ({odds})")
     readings = ", ".join(about.get("readings") or []) or f"{family.dim} channels"
     say(f"Readings: {readings}" + (f", one every {text.span(about['period'])}" if about.get("period") else ""))
-    model = about.get("model") or {}
-    say(f"Model:    {model.get('name') or 'as given'}")
-    print_candidates(model)
+    say(f"Model:    {(about.get('model') or {}).get('name') or 'as given'}")
+
+
+def tell_fit(family: us.Family) -> None:
+    """The family, the candidates, the gate and the notes."""
+    tell_family(family)
+    about = family.about or {}
+    print_candidates(about.get("model") or {})
     gate = about.get("gate")
     if gate:
         verdicts(gate)
@@ -792,7 +800,7 @@ def quickstart(
     out: Path,
     as_json: bool,
 ) -> bool:
-    """All steps; whether the last one was taken, which a misfit stops unless it was accepted."""
+    """All steps; whether something was released, which models that cannot be trusted stop unless they are accepted."""
     folder(out)
     made = (FAMILY, DESIGN, REPORT, HELD, OUT, OUT + SIDECAR, AUDIT)
     check_paths(
@@ -819,7 +827,7 @@ def quickstart(
     gate = {None: "were not tested", True: "show no leak", False: "REVEAL the private value"}[fits(about)]
     step("fit", f"{model}; its scores of held-out readings {gate}")
     measured, unmeasured = None, ""
-    if refused(about) and not accept:
+    if not trusted(about) and not accept:
         try:
             measured = tune_table(before, columns, family)
             step("tune", text.tuning_line(measured.to_dict()))
@@ -833,9 +841,9 @@ def quickstart(
     step("design", line(design))
     write_report(design, out / REPORT)
     step("report", str(out / REPORT))
-    why, applied = obstacle(about, accept, out), None
+    why, applied = obstacle(about, accept), None
     if why and (measured is not None or unmeasured):
-        why = f"{why} {unmeasured if measured is None else ' '.join(measured.sentences)}"
+        why = unmeasured if measured is None else " ".join(measured.sentences)
     if not why:
         if after is not None:
             write_rows(after, out / HELD)
@@ -855,17 +863,29 @@ def quickstart(
             step("audit", f"{out / AUDIT}; {outcome(found_out)}")
         except UnderstudyError as error:
             why = f"no audit was made: {error}"
+    advice, reasons = advise(design, found_out) or (Advice.RELEASE, [])
+    if why:
+        advice, reasons = Advice.WITHHOLD, [*([why] if why not in reasons else []), *reasons]
     if as_json:
-        print_json({"folder": str(out), "family": about, "design": facts(design), "applied": applied, "remarks": notes,
+        print_json({"verdict": advice, "reasons": reasons, "folder": str(out), "family": about, "design": facts(design),
+                    "applied": applied, "remarks": notes,
                     "audit": None if found_out is None else found_out.plain()})  # fmt: skip
     else:
         say()
-        tell_fit(family)
-        tell_design(design, notes, fitted=True)
+        tell_advice(advice, reasons)
+        tell_family(family if tuned is None else tuned.family)
+        for note in notes:
+            say(wrap(note, "Note: "))
         files(out)
-    for words in [*warnings(design), *([why] if why else [])]:
-        warn(words)
-    return not why
+    return applied is not None and (advice is not Advice.WITHHOLD or accept)
+
+
+def tell_advice(advice: Advice, reasons: list[str]) -> None:
+    """The verdict, and its reasons below."""
+    say(text.ADVICE[advice].upper() if advice is Advice.WITHHOLD else text.ADVICE[advice])
+    for words in reasons:
+        say(wrap(words, "  - "))
+    say()
 
 
 def tune_table(table: Table, columns: Columns, family: us.Family) -> us.Tuning:
@@ -905,15 +925,13 @@ def outcome(audit: Audit) -> str:
     return f"the best adversary's balanced accuracy is {best.balanced.value:.3f}{before}"
 
 
-def obstacle(about: dict[str, Any], accept: bool, out: Path) -> str:
-    """Why the last step is not taken; nothing if it is."""
-    if not refused(about) or accept:
+def obstacle(about: dict[str, Any], accept: bool) -> str:
+    """Why nothing is released; empty if something is."""
+    if accept or about.get("tuning") is not None or trusted(about):
         return ""
-    why = "were not tested" if fits(about) is None else "reveal the private value"
-    return (
-        f"nothing was disguised, because the scores of held-out readings {why}. --accept-misfit does it all the same; "
-        f"first read {out / REPORT}"
-    )
+    if fits(about):
+        return text.more_days(smallest_leak_seen(about))
+    return "The models were not tested." if fits(about) is None else "The scores of held-out readings reveal the value."
 
 
 def folder(out: Path) -> None:

@@ -11,6 +11,7 @@ the data. `tradeoff` gives the designs that other leakages would have given, wit
 from __future__ import annotations
 
 import math
+from enum import StrEnum
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ import numpy as np
 
 from understudy import text
 from understudy._types import Array, Json, Plain, Value
-from understudy.adversaries.results import Audit, blind_accuracy, clock_reference, sort_rows
+from understudy.adversaries.results import Audit, blind_accuracy, clock_reference, sort_rows, strongest
 from understudy.adversaries.statistics import Figure
 from understudy.randomizer.causal import CausalDesign
 from understudy.randomizer.causal_guarantee import Beliefs, CausalCard, as_transitions, causal_card, long_run, play
@@ -160,6 +161,63 @@ def refused(known: Plain) -> bool:
     Files are then disguised only if that is accepted.
     """
     return known.get("tuning") is None and not (known.get("gate") or {}).get("passed", True)
+
+
+class Advice(StrEnum):
+    """The verdict on a design, for somebody who decides whether its output is released."""
+
+    RELEASE = "release"
+    """The models passed a test that would have seen a leak: the guarantee holds as far as anybody can tell."""
+    MEASURED = "measured"
+    """The models are wrong or hardly tested; what adversaries learn was measured on held-out days."""
+    WITHHOLD = "withhold"
+    """Neither."""
+
+
+SEEN = 0.25
+"""A test of the models that would have missed a leak of this size, in balanced accuracy, shows too little."""
+
+
+def smallest_leak_seen(known: Plain) -> float | None:
+    """The smallest leak that the gate would have found in each window; None where nothing was tested."""
+    windows = ((known.get("gate") or {}).get("attack") or {}).get("windows") or []
+    sizes = [math.inf if window.get("seen") is None else float(window["seen"]) for window in windows]
+    return max(sizes, default=None)
+
+
+def trusted(known: Plain) -> bool:
+    """Whether the models passed their gate, and the gate would have seen a leak of `SEEN`.
+
+    >>> trusted({"gate": {"passed": True, "attack": {"windows": [{"seen": 0.1}, {"seen": 0.2}]}}})
+    True
+    >>> trusted({"gate": {"passed": True, "attack": {"windows": [{"seen": 0.1}, {"seen": 0.5}]}}})
+    False
+    """
+    seen = smallest_leak_seen(known)
+    return bool(fits(known)) and not untested_values(known) and seen is not None and seen <= SEEN
+
+
+def advise(design: AnyDesign, audit: Audit | None = None) -> tuple[Advice, list[str]] | None:
+    """The verdict on a fitted design and its reasons; None where no history is known that it could rest on."""
+    known = about(design)
+    if isinstance(design, CoinDesign) or not known:
+        return None
+    measured = known.get("tuning")
+    if measured is not None:
+        rivals = text.rivals_words(measured["final"])
+        return Advice.MEASURED, [*text.tuning_sentences(measured)[1:3], *([rivals] if rivals else [])]
+    best = None if audit is None else strongest(audit, "disguised", False)
+    if audit is not None and audit.broken:
+        return Advice.WITHHOLD, [text.beyond_promise(best.balanced.value if best else None), text.OTHER_WAYS]
+    if nothing_hidden(design):
+        return Advice.WITHHOLD, [text.NOTHING_HIDDEN]
+    if trusted(known):
+        price_words = price(design).words
+        found = [] if best is None else [text.best_adversary_words(best.balanced.value)]
+        return Advice.RELEASE, [card_of(design).headline, *found, price_words]
+    if fits(known):
+        return Advice.WITHHOLD, [text.more_days(smallest_leak_seen(known)), text.OTHER_WAYS]
+    return Advice.WITHHOLD, [*misfit(known), text.OTHER_WAYS]
 
 
 def untested_values(known: Plain) -> list[Value]:

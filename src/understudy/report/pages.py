@@ -58,10 +58,12 @@ from understudy.randomizer.causal import CausalDesign
 from understudy.randomizer.coin import CoinDesign
 from understudy.report.facts import (
     HEAD,
+    Advice,
     AnyDesign,
     DrawDesign,
     Guide,
     about,
+    advise,
     audit_guides,
     audit_lines,
     candidates,
@@ -140,11 +142,23 @@ def made_by(design: AnyDesign | None) -> str:
 
 
 def _design_summary(design: DrawDesign) -> str:
-    """Warnings first, then the whole matter in a few sentences and a table."""
+    """The verdict and warnings first, then the whole matter in a few sentences and a table."""
+    advice = advise(design)
     found = warnings(design)
+    if advice is not None:
+        found = [words for words in found if words not in advice[1] and advice[0] is Advice.RELEASE]
     title = text.WARNING_TITLES[False if fits(about(design)) is False else None]
     alarm = box(found, warning=True, lead=title) if found else ""
-    return alarm + paragraphs(*sentences(design), _price_of_moving(design)) + _design_glance(design)
+    return (
+        advice_box(advice) + alarm + paragraphs(*sentences(design), _price_of_moving(design)) + _design_glance(design)
+    )
+
+
+def advice_box(advice: tuple[Advice, list[str]] | None) -> str:
+    """The verdict with its reasons."""
+    if advice is None:
+        return ""
+    return box(advice[1], warning=advice[0] is Advice.WITHHOLD, lead=text.ADVICE[advice[0]])
 
 
 def sentences(design: DrawDesign) -> tuple[str, ...]:
