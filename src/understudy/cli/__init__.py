@@ -169,8 +169,8 @@ def quickstart(
         decision_every=decision_every,
         horizon=horizon,
     )
-    if not run(history, columns, wanted, on, accept_misfit, audit, out, as_json):
-        raise typer.Exit(3)
+    if status := run(history, columns, wanted, on, accept_misfit, audit, out, as_json):
+        raise typer.Exit(status)
 
 
 # in the order in which they are used

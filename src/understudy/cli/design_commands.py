@@ -267,7 +267,8 @@ def which(family: us.Family, wanted: DesignOptions) -> tuple[str, list[str]]:
         return ("decision" if wanted.rate is not None else "day" if _clock(family) else "decision"), []
     if not moves(family):
         return "run", []
-    asks = wanted.error_at_least is not None or wanted.distortion_at_most is not None
+    share = str(wanted.leakage or "").strip().endswith("%")  # of the entropy of one value: of a draw, then
+    asks = share or wanted.error_at_least is not None or wanted.distortion_at_most is not None
     if not (asks or approximate(family) or wanted.constraints.typed):
         per = "day" if _clock(family) else "decision"
         return per, [

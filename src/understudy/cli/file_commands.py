@@ -786,6 +786,8 @@ LEDGER, FAMILY, DESIGN, REPORT, HELD, OUT, AUDIT = (
 )  # fmt: skip
 
 
+QUICK_ADVERSARIES = "logistic,boosting,smoother,hmm"
+"""Who attacks what quickstart made: the strongest of each kind, so that it ends soon; `understudy audit` has all."""
 QUICK_LIMIT = 0.65
 """Balanced accuracy to which quickstart keeps adversaries where the models do not fit."""
 
@@ -799,8 +801,8 @@ def quickstart(
     audit: bool,
     out: Path,
     as_json: bool,
-) -> bool:
-    """All steps; whether something was released, which models that cannot be trusted stop unless they are accepted."""
+) -> int:
+    """All steps; the status of the program: 0 released, 3 not to be released, 1 where a step failed."""
     folder(out)
     made = (FAMILY, DESIGN, REPORT, HELD, OUT, OUT + SIDECAR, AUDIT)
     check_paths(
@@ -841,7 +843,7 @@ def quickstart(
     step("design", line(design))
     write_report(design, out / REPORT)
     step("report", str(out / REPORT))
-    why, applied = obstacle(about, accept), None
+    why, applied, failure = obstacle(about, accept), None, None
     if why and (measured is not None or unmeasured):
         why = unmeasured if measured is None else " ".join(measured.sentences)
     if not why:
@@ -854,7 +856,7 @@ def quickstart(
             applied = {**result.to_plain(), "warnings": told}
             step("apply", f"{out / OUT}, from {'the last part of the history' if on is None else on}")
         except UnderstudyError as error:  # what was made before is of use all the same
-            why = f"nothing was disguised: {error}"
+            why = failure = f"nothing was disguised: {error}"
     found_out = None
     if audit and not why:
         rows = read(on or source, columns) if after is None else after
@@ -862,9 +864,9 @@ def quickstart(
             found_out = _audit_held_out(design, columns, before, rows, out)
             step("audit", f"{out / AUDIT}; {outcome(found_out)}")
         except UnderstudyError as error:
-            why = f"no audit was made: {error}"
+            failure = f"no audit was made: {error}"
     advice, reasons = advise(design, found_out) or (Advice.RELEASE, [])
-    if why:
+    if why and failure is None:
         advice, reasons = Advice.WITHHOLD, [*([why] if why not in reasons else []), *reasons]
     if as_json:
         print_json({"verdict": advice, "reasons": reasons, "folder": str(out), "family": about, "design": facts(design),
@@ -872,12 +874,16 @@ def quickstart(
                     "audit": None if found_out is None else found_out.plain()})  # fmt: skip
     else:
         say()
-        tell_advice(advice, reasons)
+        if failure is None:
+            tell_advice(advice, reasons)
         tell_family(family if tuned is None else tuned.family)
         for note in notes:
             say(wrap(note, "Note: "))
         files(out)
-    return applied is not None and (advice is not Advice.WITHHOLD or accept)
+    for words in [*warnings(design), *([failure] if failure else [])]:
+        if words not in reasons:
+            warn(words)
+    return 1 if failure else 3 if advice is Advice.WITHHOLD and not accept else 0
 
 
 def tell_advice(advice: Advice, reasons: list[str]) -> None:
@@ -909,7 +915,7 @@ def tune_table(table: Table, columns: Columns, family: us.Family) -> us.Tuning:
 def _audit_held_out(design: AnyDesign, columns: Columns, learned: Table, judged: Table, out: Path) -> Audit:
     """Attack the design on rows that it has not seen, by adversaries who know those that it was made from."""
     train, rows = (rows_of(design, table, columns).recording for table in (learned, judged))
-    made = run_audit(design, rows, {"train": train}, AuditOptions())
+    made = run_audit(design, rows, {"train": train}, AuditOptions(adversaries=QUICK_ADVERSARIES, replicates=2))
     write_audit(made.audit, design, AuditOutputs(out=out / AUDIT), made.scores)
     return made.audit
 
