@@ -15,6 +15,7 @@ from unittest import mock
 
 import pytest
 import typer
+from cli_cases import one_line
 
 from understudy.text import CONDITIONS, PRIORS
 
@@ -253,11 +254,6 @@ def refused(told, words):
     assert words in told.stderr
     assert told.stderr.count("\n") == 1
     assert told.stdout == ""
-
-
-def one_line(text):
-    """Text with all white space as single spaces."""
-    return " ".join(text.split())
 
 
 def _rounded(text):

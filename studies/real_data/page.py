@@ -146,9 +146,9 @@ def summary(results: Record, six: list[Case]) -> Iterator[str]:
     louder = [c.name for c in six if "0.70" in c.figures and _told_more(c.figures["0.70"])]
     if louder:
         yield (
-            "**A wrong model can tell more than no disguise.** The settings for 0.70, which keep more of the scores, left "
-            f"the best adversary more than the raw readings do in {', '.join(louder)}: readings are whitened by the "
-            "model of their label, and where that is wrong the label is in the scores."
+            "**A wrong model can tell more than no disguise.** The settings for 0.70, which keep more of the scores, "
+            f"left the best adversary more than the raw readings do in {', '.join(louder)}: "
+            "readings are whitened by the model of their label, and where that is wrong the label is in the scores."
         )
     yield from model_summary(six)
     test = next(c for c in six if c.name == "candanedo, test")
@@ -377,7 +377,7 @@ def draw(those: Sequence[Case], path: Path) -> Path:
     columns = 3
     lines = max(1, math.ceil(len(shown) / columns))
     with mpl.rc_context({"svg.hashsalt": "understudy", "svg.fonttype": "none", "font.size": 8}):
-        made, grid = plt.subplots(lines, columns, figsize=(9.0, 2.5 * lines), squeeze=False, sharey=True)
+        made, grid = plt.subplots(lines, columns, figsize=(9.0, 2.2 * lines + 0.9), squeeze=False, sharey=True)
         for ax in grid.ravel()[len(shown) :]:
             ax.set_axis_off()
         for ax, case in zip(grid.ravel(), shown, strict=False):
@@ -385,7 +385,9 @@ def draw(those: Sequence[Case], path: Path) -> Path:
         handles = {label: h for ax in grid.ravel() for h, label in zip(*ax.get_legend_handles_labels(), strict=True)}
         made.legend(handles.values(), handles.keys(), loc="lower center", ncols=4, frameon=False)
         made.supylabel("balanced accuracy of the best adversary")
-        made.tight_layout(rect=(0.0, 0.02 + 0.25 / (2.5 * lines), 1.0, 1.0))
+        height = 2.2 * lines + 0.9
+        made.supxlabel("change, percent of the mean reading", y=0.68 / height)
+        made.tight_layout(rect=(0.0, 0.72 / height, 1.0, 1.0))
         made.savefig(path, metadata={"Date": None})
         plt.close(made)
     return path
@@ -395,7 +397,7 @@ def _panel(ax: Any, case: Case) -> None:
     chosen = case.figures["chosen"]
     rivals = chosen["rivals"]
     x, constant = 100 * chosen["distortion"][0], 100 * rivals["constant"]
-    chance = min(map(float, chosen["limit"]))
+    chance = min(*map(float, chosen["limit"]), rivals["coin"], chosen["control"]["insider"][0])
     ax.plot([0.0, constant], [rivals["raw"], chance], color="0.6", label="coin line: raw to constant")
     limit = sorted((float(a), y) for a, y in chosen["limit"].items())
     ax.plot([y for _, y in limit], [a for a, _ in limit], "k:", label="limit of any method")
@@ -414,5 +416,4 @@ def _panel(ax: Any, case: Case) -> None:
         )
     ax.set_title(case.name)
     ax.set_xlim(left=0.0)
-    ax.set_ylim(0.35, 1.0)
-    ax.set_xlabel("change, percent of the mean reading")
+    ax.set_ylim(0.3, 1.02)

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cli_cases import refused, write_rows
+from cli_cases import one_line, refused, write_rows
 
 import understudy as us
 from understudy._html import page_text
@@ -26,10 +26,6 @@ from understudy.text import (
 
 QUICK = ("--adversaries", "windowed", "--seed", "1")
 SMALL = ("--adversaries", "windowed,changes", "--seed", "1", "--n", "1000")
-
-
-def one_line(text):
-    return " ".join(text.split())
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from understudy.identify.fit import save_family
 
 def test_a_design_keeps_what_the_family_knows(files, tmp_path, understudy):
     """Columns, period and what the leakage is per are in the file, which is the design that Python makes."""
-    told = understudy("design", files / "family.json", "--leakage", "0.1bit", "-o", tmp_path / "d.json")
+    told = understudy("design", files / "family.json", "--per", "run", "--leakage", "0.1bit", "-o", tmp_path / "d.json")
     assert told.status == 0, told.err
     found = us.load_design(tmp_path / "d.json")
     assert found.family.about["per"] == "run"
@@ -39,7 +39,7 @@ def test_each_kind_of_demand_is_met(files, understudy):
     assert np.allclose(np.sum(size["kernel"], axis=1), 1.0)
     some = json.loads(understudy("design", files / "family.json", "--leakage", "0", "--pseudo", "1", "--json").out)
     assert some["pseudo"] == [1]
-    assert some["leakage"]["nats"] == 0.0
+    assert some["leakage"]["nats_a_day"] == 0.0
 
 
 @pytest.mark.parametrize("per", ["run", "day"])
@@ -101,11 +101,18 @@ def test_a_rate_is_that_of_a_decision(files, understudy, options):
 
 
 def test_a_moving_parameter_is_pointed_out(files, tmp_path, understudy):
-    """Where a run is one draw and the data moved; not where it stayed."""
-    assert "played throughout" in understudy("design", files / "family.json", "--leakage", "0.1").out
+    """Draws follow it, by the clock where that is known; one draw is told to stay; nothing where it stayed."""
+    told = json.loads(understudy("design", files / "family.json", "--leakage", "0.1", "--json").out)
+    assert (told["per"], "--per run for one draw" in told["remarks"][0]) == ("day", True)
+    save_family(family(period=None), tmp_path / "rows.json")
+    assert (
+        json.loads(understudy("design", tmp_path / "rows.json", "--leakage", "0.1", "--json").out)["per"] == "decision"
+    )
+    assert "played throughout" in understudy("design", files / "family.json", "--leakage", "40%").out
     still = family(chain={"transition": [[1.0, 0.0], [0.0, 1.0]], "prior": [0.6, 0.4], "transitions": 1000})
     save_family(still, tmp_path / "still.json")
-    assert "played throughout" not in understudy("design", tmp_path / "still.json", "--leakage", "0.1").out
+    told = json.loads(understudy("design", tmp_path / "still.json", "--leakage", "0.1", "--json").out)
+    assert (told["per"], told["remarks"]) == ("run", [])
 
 
 def test_a_family_that_does_not_fit_warns_in_its_design_too(files, tmp_path, understudy):
@@ -176,7 +183,7 @@ def test_a_unit_that_nobody_knows_is_taken_and_said(tmp_path, understudy):
 def test_a_picture_of_a_family(files, tmp_path, understudy):
     """The trade-off with the design on it; a causal design is drawn in its report."""
     path = tmp_path / "curve.svg"
-    told = understudy("design", files / "family.json", "--leakage", "0.1", "--plot", path)
+    told = understudy("design", files / "family.json", "--per", "run", "--leakage", "0.1", "--plot", path)
     assert told.status == 0, told.err
     assert path.read_text().startswith("<?xml")
     refused(understudy("design", files / "family.json", "--rate", "0.01", "--plot", path), "understudy report")

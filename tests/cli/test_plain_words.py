@@ -6,17 +6,13 @@ import json
 import warnings
 
 import pytest
-from cli_cases import WARNING, refused, write_rows
+from cli_cases import WARNING, one_line, refused, write_rows
 
 import understudy as us
 from understudy.apply.apply_file import MISFIT
 from understudy.cli.terminal import plain_warnings
 from understudy.errors import UnderstudyWarning
 from understudy.text import NOTHING_HIDDEN
-
-
-def one_line(text):
-    return " ".join(text.split())
 
 
 def test_a_warning_of_the_package_is_one_line_and_comes_once(capsys):
@@ -72,11 +68,9 @@ def test_the_fingerprint_is_the_one_that_everything_else_shows(files, tmp_path, 
     assert json.loads((tmp_path / "out.csv.meta.json").read_text())["design"] in told.out
 
 
-@pytest.mark.parametrize(
-    "demand", [("--leakage", "0.1bit"), ("--error-at-least", "0.3"), ("--distortion-at-most", "15")]
-)
+@pytest.mark.parametrize("demand", [("--leakage", "30%"), ("--error-at-least", "0.3"), ("--distortion-at-most", "15")])
 def test_a_value_that_moves_is_noted_for_every_demand(files, understudy, demand):
-    """The distortion is for one that stays."""
+    """That asks for one draw: the distortion is for one that stays."""
     told = json.loads(understudy("design", files / "family.json", *demand, "--json").out)
     typed = json.loads(understudy("design", files / "family.json", *demand, "--per", "run", "--json").out)
     assert (told["per"], len(told["remarks"])) == ("run", 1 + len(typed["remarks"]))

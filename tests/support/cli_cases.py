@@ -90,3 +90,8 @@ def refused(told, *words):
     assert "Traceback" not in told.err
     for word in words:
         assert word in told.err, (word, told.err)
+
+
+def one_line(text):
+    """Text with all white space as single spaces."""
+    return " ".join(text.split())

@@ -267,8 +267,9 @@ def which(family: us.Family, wanted: DesignOptions) -> tuple[str, list[str]]:
         return ("decision" if wanted.rate is not None else "day" if _clock(family) else "decision"), []
     if not moves(family):
         return "run", []
-    share = str(wanted.leakage or "").strip().endswith("%")  # of the entropy of one value: of a draw, then
-    asks = share or wanted.error_at_least is not None or wanted.distortion_at_most is not None
+    # a share is one of the entropy of one value: of a draw, then
+    others = wanted.error_at_least is not None or wanted.distortion_at_most is not None
+    asks = others or wanted.leakage is None or wanted.leakage.strip().endswith("%")
     if not (asks or approximate(family) or wanted.constraints.typed):
         per = "day" if _clock(family) else "decision"
         return per, [
@@ -520,7 +521,9 @@ def design(path: Path | None, wanted: DesignOptions, room_options: RoomOptions, 
         found, notes = make_design(load(path), wanted)
     picture = outputs.plot
     if picture is not None and not isinstance(found, us.Design):
-        raise ConfigurationError(f"--plot {picture}: a causal design is drawn in its report, `understudy report`")
+        raise ConfigurationError(
+            f"--plot {picture}: a causal design is drawn in its report, `understudy report`; --per run has a picture"
+        )
     if outputs.save is not None:
         found.save(outputs.save)
     if outputs.as_json:

@@ -881,7 +881,7 @@ def quickstart(
             say(wrap(note, "Note: "))
         files(out)
     for words in [*warnings(design), *([failure] if failure else [])]:
-        if words not in reasons:
+        if accept or words not in reasons:
             warn(words)
     return 1 if failure else 3 if advice is Advice.WITHHOLD and not accept else 0
 
