@@ -279,7 +279,7 @@ def traced() -> dict[str, set[str]]:
         family, stored, out = (str(folder / name) for name in ("family.json", "design.json", "out.csv"))
         fit = command("fit", str(path), *columns, "--model", "AR(1), normal", "-o", family)
         found["modules passed by understudy fit"] = passed(fit)
-        command("design", family, "--leakage", "0.3", "--distortion", "mae", "-o", stored)()
+        command("design", family, "--per", "run", "--leakage", "0.3", "--distortion", "mae", "-o", stored)()
         found["modules passed by understudy apply"] = passed(
             command("apply", stored, str(path), "-o", out, "--private", "occupied", "--time", "time", "--accept-misfit")
         )
