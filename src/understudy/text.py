@@ -660,11 +660,29 @@ def residual_fact(nats: float, horizon: int, how: str) -> tuple[str, str]:
     return "Residual", f"{size}, the leakage of the models themselves. It is in the bounds."
 
 
-def release_facts(lattice: str, rounded: bool, form: str, spans: Iterable[tuple[float, float]]) -> Pairs:
+def release_facts(
+    lattice: str,
+    rounded: bool,
+    form: str,
+    spans: Iterable[tuple[float, float]],
+    possible: Sequence[tuple[float | None, float | None]],
+) -> Pairs:
     """In which form readings leave, and which may come in."""
     grid = f"rounded to multiples of {lattice}" if rounded else "on the grid of the models"
+    if any(end is not None for ends in possible for end in ends):
+        grid += f", within {', '.join(map(_range_words, possible))}"
     ranges = ", ".join(f"{low:.6g} to {high:.6g}" for low, high in spans)
     return [("Readings leave", f"{grid}, and in no other form"), ("Readings come", f"as {form}, from {ranges}")]
+
+
+def _range_words(ends: tuple[float | None, float | None]) -> str:
+    """A range for a person to read.
+
+    >>> _range_words((0.0, 1250.5)), _range_words((None, 5.0))
+    ('0 to 1250.5', 'any to 5')
+    """
+    low, high = ("any" if end is None else f"{end:.6g}" for end in ends)
+    return f"{low} to {high}"
 
 
 def floating_fact(nats: float, variation: float, readings: int, within: int, how: str) -> tuple[str, str]:

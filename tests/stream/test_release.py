@@ -1,5 +1,6 @@
 """What leaves a stream: on the public lattice, whatever came in; and what may come in."""
 
+import json
 import math
 import time
 import warnings
@@ -472,3 +473,43 @@ def test_scores_of_heavy_tails_are_clipped():
     assert released_as(out[1:], ends, made.resolution)
     exact = us.disguise(Y, family.model(0.0), family.model(1.0))
     assert abs(exact[1]) > 10.0 * abs(ends[0])
+
+
+# Possible readings -----------------------------------------------------------------------------------
+
+
+def _bounded(possible, **about):
+    """A room whose law reaches below zero now and then, and what is known of its range."""
+
+    def room(n):
+        return us.GaussMarkov(A=0.9, C=1.0, Q=9.0, R=1.0, b=0.5 + 0.3 * n, mean0=5.0, cov0=9.0)
+
+    known = {"possible": possible, **about} if possible else about or None
+    return us.design(us.Family({v: room(v) for v in (0, 1)}, about=known), leakage=0.1, horizon=50, distortion="mae")
+
+
+def test_outputs_beyond_the_possible_range_leave_at_its_ends(tmp_path):
+    """In steps, batches, fleets and files alike; the outputs are those of the free design, clipped."""
+    free, bound = _bounded(None), _bounded([[0.0, 12.3]])
+    Y = us.sample(free.family.model(0), 400, rng=3)
+    low, high = bound.release.possible[0]
+    assert 0.0 == low < high <= 12.3 < high + bound.release.lattice.steps[0]
+    a, b, c = (made.stream(0, rng=5) for made in (free, bound, bound))
+    wide, clipped = a.apply(Y), b.apply(Y)
+    assert wide.min() < 0.0 and wide.max() > 12.3  # the twin: without a range they go beyond
+    np.testing.assert_array_equal(clipped, np.clip(wide, low, high))
+    np.testing.assert_array_equal(clipped, [c.step(y) for y in Y])
+    assert bound.release.one(math.nan) != bound.release.one(math.nan)
+    assert "within 0 to" in str(bound.guarantee)
+    assert bound.fingerprint != free.fingerprint
+    bound.save(tmp_path / "d.json")
+    assert us.load_design(tmp_path / "d.json").release.possible == bound.release.possible
+    json.dumps(_bounded([[None, 12.3]]).guarantee.to_dict(), allow_nan=False)
+
+
+def test_a_range_of_readings_with_a_public_offset_holds_for_the_sum():
+    """Streams of such a family leave deviations, which no range is known for; `within` is for the sum."""
+    release = _bounded([[0.0, 12.0]], public={"columns": []}).release
+    Y = np.array([[-3.0], [20.0], [math.nan]])
+    np.testing.assert_array_equal(release.rounded(Y), Y)
+    np.testing.assert_array_equal(release.within(Y.copy()), [[0.0], [12.0], [math.nan]])

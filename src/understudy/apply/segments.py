@@ -314,7 +314,7 @@ class Prepared(NamedTuple):
 
     def back(self, out: Array, Y: Array, release: Release) -> Array:
         """Outputs of the rows, from those of the readings, on the lattice; nothing where the row had nothing."""
-        found = out if self.offset is None else release.rounded(out + self.offset)
+        found = out if self.offset is None else release.within(release.rounded(out + self.offset))
         if self.which is None:
             return found
         return np.where(np.isnan(Y).any(axis=1, keepdims=True), np.nan, found[self.which])

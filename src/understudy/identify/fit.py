@@ -36,7 +36,7 @@ from understudy.identify.gate import Gate, gate
 from understudy.identify.grid import (
     Cells,
     Channels,
-    Limits,
+    ManyLimits,
     Steps,
     channels,
     coarsen,
@@ -45,6 +45,7 @@ from understudy.identify.grid import (
     hold_period,
     obstacle,
     plain,
+    possible_ranges,
     put_on_grid,
     snap_to_grid,
 )
@@ -90,16 +91,16 @@ def fit(
     holdout: float | None = 0.25,
     random_state: Seed = 0,
     progress: Progress | None = None,
-    limits: Limits | None = None,
+    limits: ManyLimits | None = None,
 ) -> Family:
     """A family from labelled history: readings in a dataframe, with the private parameter beside them.
 
     `reading`, `private`, `time`, `segment` and `public` name columns; see `identify.resample.Columns` for what
     they may hold, and for `period`, `bins` and `actuators`. `model` is "auto", the name of a model class, or several;
     the best on held-out blocks of time is taken. `grid` is "auto", None, or the step of each channel; `limits` are the
-    public ends (low, high) of a sensor that has a grid, None for no end. `order` gives the
-    orders of autoregression to try, `holdout` the last share of the time, on which the fit is tested. The family's
-    `about` says what was found and done.
+    public ends (low, high) of the sensor, None for no end, or one pair for each channel: outputs leave within them, and
+    without them within the range of the readings and a margin. `order` gives the orders of autoregression to try,
+    `holdout` the last share of the time, on which the fit is tested. The family's `about` says what was found and done.
 
     >>> import numpy as np
     >>> import understudy as us
@@ -161,7 +162,7 @@ class Identifier:
     holdout: float | None = 0.25
     random_state: Seed = 0
     progress: Progress | None = None
-    limits: Limits | None = None
+    limits: ManyLimits | None = None
     family_: Family = field(init=False)
     params_: dict[str, Any] = field(init=False)
     table_: Choice = field(init=False)
@@ -217,6 +218,7 @@ class Identifier:
         columns = history.stack().T
         places, forms = [decimals(column) for column in columns], [form(column) for column in columns]
         notes = text.Notes(history.notes)
+        possible = possible_ranges(history, self.limits)
         cells = channels(history, self.grid, notes, ends=not history.public, limits=self.limits)
         if isinstance(self.grid, str) and self.grid == "auto":
             cells = coarsen(history, cells, forms, notes)
@@ -275,6 +277,7 @@ class Identifier:
             "public": None if offset is None else offset.to_plain(),
             "grid": plain(cells),
             "decimals": places,
+            "possible": [list(ends) for ends in possible],
             "units": None,
             "bins": None if history.bins is None else history.bins.to_plain(),
             "form": forms,

@@ -544,11 +544,15 @@ _FEWEST = 64  # different readings, to tell how they are written
 _FINE = 0.1  # of the typical change from one reading to the next
 
 
+POSSIBLE_MARGIN = 0.25
+"""How far beyond the training readings outputs may go, in spans of these; never beyond 0 where no reading is."""
 MARGIN = 1.0
 """How far beyond readings that pile up the range of a grid goes, in spans of the training readings."""
 Channels = tuple[Cells | None, ...]
 Limits = tuple[float | None, float | None]
 """The ends of a range; None where there is none."""
+ManyLimits: TypeAlias = "Limits | Sequence[Limits]"
+"""One range for all channels, or one for each."""
 Steps: TypeAlias = "str | float | Sequence[float | None] | Array | None"
 """What a user says of the grid: "auto", None, one step, or one for each channel."""
 
@@ -560,7 +564,7 @@ def grids_of(history: History) -> tuple[Grid, ...]:
 
 
 def channels(
-    history: History, given: Steps, notes: text.Notes, ends: bool = True, limits: Limits | None = None
+    history: History, given: Steps, notes: text.Notes, ends: bool = True, limits: ManyLimits | None = None
 ) -> Channels:
     """The grid of each channel, found or stated.
 
@@ -570,10 +574,25 @@ def channels(
     reading of a history is no floor of later ones. Only a pile at 0 is an end where it stands.
     """
     made = _found_or_stated(history, given, notes, ends)
-    low, high = (None, None) if limits is None else _as_limits(limits)
     if limits is None:
         return made
-    return tuple(None if cell is None else _limited(cell, low, high) for cell in made)
+    return tuple(
+        None if cell is None else _limited(cell, *ends)
+        for cell, ends in zip(made, _as_limits(limits, history.dim), strict=True)
+    )
+
+
+def possible_ranges(history: History, limits: ManyLimits | None = None) -> list[Limits]:
+    """The range of each channel within which outputs leave: as given, or that of the readings and a margin."""
+    found: list[Limits] = []
+    for y, (low, high) in zip(history.stack().T, _as_limits(limits or (None, None), history.dim), strict=True):
+        least, most = float(np.nanmin(y)), float(np.nanmax(y))
+        margin = POSSIBLE_MARGIN * (most - least)
+        ends = (max(least - margin, 0.0) if least >= 0.0 else least - margin,
+                min(most + margin, 0.0) if most <= 0.0 else most + margin)  # fmt: skip
+        free = limits is None and margin > 0.0
+        found.append((ends[0] if free else low, ends[1] if free else high))
+    return found
 
 
 def _limited(cell: Cells, low: float | None, high: float | None) -> Cells:
@@ -585,15 +604,19 @@ def _limited(cell: Cells, low: float | None, high: float | None) -> Cells:
     return cell._replace(low=ends[0], high=ends[1])
 
 
-def _as_limits(limits: Limits) -> Limits:
+def _as_limits(limits: ManyLimits, dim: int) -> list[Limits]:
     try:
-        low, high = limits
-        good = all(end is None or math.isfinite(float(end)) for end in (low, high))
+        several = bool(limits) and all(isinstance(ends, (tuple, list)) for ends in limits)
+        each: list[Any] = list(limits) if several else [limits] * dim
+        pairs = [(None if low is None else float(low), None if high is None else float(high)) for low, high in each]
+        good = len(pairs) == dim and all(end is None or math.isfinite(end) for pair in pairs for end in pair)
     except (TypeError, ValueError):
-        low, high, good = None, None, False
-    if not good or (low is not None and high is not None and low >= high):
-        raise ConfigurationError(f"limits = {limits!r}; it must be (low, high), numbers or None, low below high")
-    return None if low is None else float(low), None if high is None else float(high)
+        pairs, good = [], False
+    if not good or any(low is not None and high is not None and low >= high for low, high in pairs):
+        raise ConfigurationError(
+            f"limits = {limits!r}; it must be (low, high), numbers or None, low below high, or such a pair a channel"
+        )
+    return pairs
 
 
 def _with_margin(cell: Cells, y: Array) -> Cells:

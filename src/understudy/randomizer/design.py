@@ -354,7 +354,8 @@ class AnyDesign:
             terms = self.terms
             if terms.readings is None and any(about.get("form") or ()):
                 terms = terms._replace(readings=list(about["form"]))
-            self._cache["release"] = release_of(sources, targets, terms, decimals)
+            possible, offset = about.get("possible"), bool(about.get("public"))
+            self._cache["release"] = release_of(sources, targets, terms, decimals, possible, offset)
         found: Release = self._cache["release"]
         return found
 
@@ -1361,7 +1362,7 @@ def stored_terms(content: Plain, family: Family | None) -> Terms:
     if plain is None or family is None:
         return Terms(fresh=fresh)
     outputs = stored_outputs(content, len(content["pseudo"]), family.dim)
-    if plain.keys() != {"resolution", "readings", "valid"}:
+    if plain.keys() - {"possible"} != {"resolution", "readings", "valid"}:  # the family says what is possible
         raise StoredFileError("release must say resolution, readings and valid")
     return Terms(plain["resolution"], plain["readings"], tuple(plain["valid"]), fresh, outputs)
 

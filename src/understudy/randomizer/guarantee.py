@@ -67,12 +67,14 @@ class ReleaseSummary(NamedTuple):
     within: int
     """Readings after which floating point has added a millionth of a nat."""
     how: str
+    possible: tuple[tuple[float | None, float | None], ...] = ()
+    """The ends to which outputs beyond them are moved, by channel; None where there is none."""
 
     @property
     def facts(self) -> Pairs:
         """The same in words, for a card."""
         spans = zip(self.low, self.high, strict=True)
-        found = text.release_facts(self.lattice, any(self.steps), self.form, spans)
+        found = text.release_facts(self.lattice, any(self.steps), self.form, spans, self.possible)
         if self.how:
             found.append(text.floating_fact(self.nats, self.variation, self.readings, self.within, self.how))
         return found
@@ -86,7 +88,7 @@ def summarise_release(release: Release, floating: Roundoff | None, horizon: int 
     found: tuple[float, float, int, str] = (0.0, 0.0, 0, "")
     if floating is not None:
         found = floating.nats(T), floating.variation(T), floating.readings(1e-6), floating.how
-    return ReleaseSummary(words, steps, forms, release.low, release.high, T, *found)
+    return ReleaseSummary(words, steps, forms, release.low, release.high, T, *found, release.ends)
 
 
 class PrivacyCard:

@@ -1,6 +1,6 @@
 """The one place where readings leave: rounded to the public lattice of the design, and to nothing finer.
 
-A `Release` belongs to a design and is the same for every value of its parameter. It says four things.
+A `Release` belongs to a design and is the same for every value of its parameter. It says five things.
 
 *The lattice* on which outputs leave (`understudy.transform.readings`). By default it is the coarsest one that costs
 nothing: in each channel the power of two at or below a thousandth of the smallest conditional standard deviation of
@@ -15,6 +15,10 @@ stream of full doubles that meets 64 readings in a row with at most six decimals
 *The valid range* of readings. A glitch of 1e17 would ruin what follows. Outside the range the source skips the
 reading, and the output is coloured from a fresh score: to leave it out would tell that it was out of range.
 
+*The possible range* of outputs. A law with tails reaches a negative concentration now and then. Outputs beyond the
+range leave as its nearest end; the state goes on with what was drawn. So this is a function of the output, and costs
+nothing.
+
 *What floating point leaves over*: a bound on the leakage of the rounded outputs (`understudy.transform.roundoff`).
 
 Every function that hands out disguised readings hands out what `Release.rounded` or `Release.one` returned.
@@ -24,7 +28,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -157,7 +161,7 @@ class Release(Frozen):
     100.0
     """
 
-    __slots__ = ("dim", "forms", "grids", "high", "lattice", "low", "one", "single", "watched")
+    __slots__ = ("dim", "forms", "grids", "high", "lattice", "low", "offset", "one", "possible", "single", "watched")
 
     def __init__(
         self,
@@ -166,13 +170,20 @@ class Release(Frozen):
         low: Sequence[float],
         high: Sequence[float],
         grids: Sequence[Channel | None],
+        possible: Sequence[Ends] = (),
+        offset: bool = False,
     ) -> None:
         self.lattice, self.dim = lattice, lattice.dim
         self.forms = tuple(forms)
         self.low, self.high = tuple(map(float, low)), tuple(map(float, high))
         self.grids = tuple(grids)  # the grid of the models in each channel, or None
         self.watched = tuple(i for i, form in enumerate(self.forms) if form.kind == DOUBLE)
-        self.one = lattice.one
+        self.possible = tuple(
+            _inwards(ends, lattice.steps[i], self.grids[i]) for i, ends in enumerate(possible or [NO_ENDS] * self.dim)
+        )
+        # the range is one of readings; where a public offset is added later it holds for the sum (`within`)
+        self.offset = offset or self.possible == (NO_ENDS,) * self.dim
+        self.one = lattice.one if self.offset else _clipped(lattice.one, *self.possible[0])
         # (low, high) where a reading of one channel needs no other check than its range
         self.single = (self.low[0], self.high[0]) if self.dim == 1 and self.forms[0].kind in (DOUBLE, GRID) else None
 
@@ -183,11 +194,19 @@ class Release(Frozen):
         return f"Release(on {where}, of readings in {forms} {spans})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.lattice, self.forms, self.low, self.high, self.grids)
+        return type(self), (self.lattice, self.forms, self.low, self.high, self.grids, self.possible, self.offset)
 
     def rounded(self, Y: Array, out: Array | None = None) -> Array:
         """Outputs (T, d) as they leave."""
-        return self.lattice.rounded(Y, out)
+        found = self.lattice.rounded(Y, out)
+        return found if self.offset else self.within(found)
+
+    def within(self, Y: Array) -> Array:
+        """Outputs (T, d), those beyond the possible range at its ends, in place; missing ones stay."""
+        for i, (low, high) in enumerate(self.possible):
+            if low > -math.inf or high < math.inf:
+                np.clip(Y[:, i], low, high, out=Y[:, i])
+        return Y
 
     def outside(self, Y: Array) -> Mask:
         """Which readings (T, d) are out of the valid range, (T,); a vector of which a part is missing is missing."""
@@ -222,7 +241,41 @@ class Release(Frozen):
             "resolution": list(self.lattice.steps),
             "readings": [form.kind if form.kind != DIGITS else f"{form.digits} digits" for form in self.forms],
             "valid": [list(self.low), list(self.high)],
-        }
+        } | ({} if self.possible == (NO_ENDS,) * self.dim else {"possible": [list(ends) for ends in self.ends]})
+
+    @property
+    def ends(self) -> tuple[tuple[float | None, float | None], ...]:
+        """The possible range of each channel, None where it has no end."""
+        return tuple((None if math.isinf(a) else a, None if math.isinf(b) else b) for a, b in self.possible)
+
+
+Ends = tuple[float, float]
+NO_ENDS = (-math.inf, math.inf)
+
+
+def _inwards(ends: Ends, step: float, grid: Channel | None) -> Ends:
+    """Ends as values that outputs can have, moved inwards; none where the grid of the outputs is not known."""
+    origin, width = (0.0, step) if step else (0.0, 0.0) if grid is None else (grid.offset, grid.step)
+    if not width:
+        return NO_ENDS
+    one = Lattice([step]).one if step else _as_float
+    low, high = (
+        end if math.isinf(end) else one(origin + width * whole((end - origin) / width))
+        for end, whole in zip(ends, (math.ceil, math.floor), strict=True)
+    )
+    return (low, high) if low < high else NO_ENDS
+
+
+def _as_float(y: float) -> float:
+    return float(y)
+
+
+def _clipped(one: Callable[[float], float], low: float, high: float) -> Callable[[float], float]:
+    def clipped(y: float) -> float:
+        found = one(y)
+        return low if found < low else high if found > high else found  # NaN stays
+
+    return clipped
 
 
 class Watch:
@@ -329,9 +382,17 @@ def _coarsest(release: Release, channel: int) -> float:
 
 
 def release_of(
-    sources: Sequence[Model], targets: Sequence[Model], terms: Terms, decimals: Sequence[int | None] | None = None
+    sources: Sequence[Model],
+    targets: Sequence[Model],
+    terms: Terms,
+    decimals: Sequence[int | None] | None = None,
+    possible: Sequence[Sequence[float | None]] | None = None,
+    offset: bool = False,
 ) -> Release:
-    """The release for models of private and pseudo values; `decimals` are those that the family knows."""
+    """The release for models of private and pseudo values; `decimals` and `possible` are what the family knows.
+
+    `offset` says that the family is one of readings less a public offset; the possible range is one of readings.
+    """
     dim = sources[0].dim
     lattice = default_lattice(targets, decimals) if terms.resolution is None else as_lattice(terms.resolution, dim)
     _check_lattice(lattice, targets, terms)
@@ -352,7 +413,8 @@ def release_of(
         elif form.kind == GRID and not own[i]:
             raise ConfigurationError("readings = 'grid'; the models do not live on one")
         forms.append(form)
-    return Release(lattice, forms, low, high, grids)
+    ends = [(-math.inf if a is None else a, math.inf if b is None else b) for a, b in possible or [(None, None)] * dim]
+    return Release(lattice, forms, low, high, grids, ends, offset)
 
 
 def _check_lattice(lattice: Lattice, targets: Sequence[Model], terms: Terms) -> None:
