@@ -161,6 +161,16 @@ def span(seconds: float | None) -> str:
     return f"{seconds:g} s"
 
 
+def nearest_readings(option: str, given: str, count: int, period: float) -> str:
+    """Which number of readings stands for a time that is none.
+
+    >>> nearest_readings("--decision-every", "15min", 2, 600.0)
+    '--decision-every 15min: a reading comes every 10 min, so it is 2 readings, 20 min.'
+    """
+    taken = f"{with_count(count, 'reading')}, {span(count * period)}"
+    return f"{option} {given}: a reading comes every {span(period)}, so it is {taken}."
+
+
 def first_readings(horizon: int) -> str:
     """The readings that a residual is charged for.
 
@@ -1999,6 +2009,8 @@ _FIT_NOTES = {
     "rows sorted": "the rows were not in the order of time, and were sorted",
     "doubles": "{count} with the time of an earlier one dropped: the first was kept",
     "period": "the period is {period}, the spacing of the rows",
+    "odd period": "the period is {period}, the spacing of the rows, and not a round one: 9 in 10 steps take {low:.6g} "
+    "to {high:.6g} s. A stated period of {neat} would {what} in every {count}",
     "resampled": "rows of {native} were resampled to {period}: {how} in each period, the label that most of its rows "
     "have (of equals the later), stamped with its beginning",
     "thin periods": "{count} with less than half of the usual readings count as missing",

@@ -100,6 +100,19 @@ def test_a_rate_is_that_of_a_decision(files, understudy, options):
     assert found["leakage"]["nats_a_day"] == pytest.approx(0.48, rel=1e-6)
 
 
+@pytest.mark.sample(default=2, seconds=1, reason="many commands")
+@pytest.mark.parametrize(("time", "count"), [("90s", 2), ("80s", 1), ("10s", 1), ("14.6min", 15), ("15min", 15)])
+def test_a_decision_comes_at_the_nearest_reading(files, understudy, time, count):
+    """At least one; of two that are as near the later. A note says which, where the period does not go into it."""
+    told = understudy("design", files / "family.json", "--rate", "0.01", "--decision-every", time, "--json")
+    found = json.loads(told.out)
+    assert found["leakage"]["decision_every_readings"] == count
+    notes = [note for note in found["remarks"] if note.startswith(f"--decision-every {time}")]
+    exact = time == "15min"
+    assert len(notes) == (0 if exact else 1)
+    assert exact or f"{count} reading" in notes[0]
+
+
 def test_a_moving_parameter_is_pointed_out(files, tmp_path, understudy):
     """Draws follow it, by the clock where that is known; one draw is told to stay; nothing where it stayed."""
     told = json.loads(understudy("design", files / "family.json", "--leakage", "0.1", "--json").out)
@@ -155,7 +168,7 @@ def test_what_does_not_go_together_is_refused(files, tmp_path, understudy):
         ((files / "family.json", "--error-at-least", ".3", "--per", "day"), ("--error-at-least goes with --per run",)),
         ((files / "family.json", "--per", "decision"), ("--leakage and --rate: missing",)),
         ((files / "family.json", "--per", "day", "--leakage", "40%"), ("nats or bits a day",)),
-        ((files / "family.json", "--rate", "1", "--decision-every", "90s"), ("whole number of readings",)),
+        ((files / "family.json", "--rate", "1", "--decision-every", "0"), ("at least one reading",)),
         ((files / "family.json", "--rate", "1", "--decision-every", "soon"), ("15 or 15min",)),
         ((files / "family.json", "--distortion-at-most", "25 degC"), ("in ppm, not in degC",)),
         ((files / "family.json", "--distortion-at-most", "much"), ("a number is wanted",)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 
+import numpy as np
 import pytest
 from cli_cases import about, family, refused
 
@@ -199,3 +200,39 @@ def test_a_missing_option_is_a_matter_of_usage(files, understudy):
     told = understudy("fit", files / "history.csv", "--private", "occupancy", "-o", "f.json")
     assert told.status == 2
     assert "--reading" in told.err
+
+
+def test_times_as_people_have_them(files, tmp_path, understudy):
+    """Two columns, the day first, late by seconds: told once to fit, and known to apply and audit."""
+    import csv
+    import datetime as dt
+
+    with (files / "history.csv").open(newline="") as file:
+        rows = list(csv.reader(file))[1:]
+    path, out = tmp_path / "history.csv", tmp_path / "out.csv"
+    times = [dt.datetime.fromisoformat(row[0]) + dt.timedelta(seconds=k % 3) for k, row in enumerate(rows)]
+    with path.open("w", newline="") as file:
+        lines = [[f"{t:%d/%m/%Y}", f"{t:%H:%M:%S}", row[1], row[3]] for t, row in zip(times, rows, strict=True)]
+        csv.writer(file).writerows([["Date", "Time", "co2", "occupancy"], *lines])
+    fit = ("fit", path, *COLUMNS[:-1], "Date,Time", "--model", "grey-box", "-o", tmp_path / "family.json")
+    refused(understudy(*fit), "line 2, column 'Date,Time'", "not guessed", "--day-first")
+    told = understudy(*fit, "--day-first")
+    assert told.status == 0, told.err
+    found = load_family(tmp_path / "family.json").about
+    assert (found["time"], found["day_first"], found["period"]) == ("Date,Time", True, 60.0)
+    demand = ("--leakage", "0.1bit", "--per", "run", "-o", tmp_path / "design.json")
+    assert understudy("design", tmp_path / "family.json", *demand).status == 0
+    given = ("--private", "occupancy", "--ledger", tmp_path / "ledger", "-o", out, "--accept-misfit")
+    told = understudy("apply", tmp_path / "design.json", path, *given)
+    assert told.status == 0, told.err
+    with out.open(newline="") as file:
+        written = list(csv.reader(file))
+    assert written[0] == ["Date", "Time", "co2"]
+    assert len(written) == len(rows) + 1
+    shown = [dt.datetime.strptime(f"{date} {time}", "%d/%m/%Y %H:%M:%S") for date, time, _ in written[1:]]
+    assert set(np.diff(shown)) == {dt.timedelta(minutes=1)}  # how late a row was does not leave
+    assert max(abs(a - b) for a, b in zip(shown, times, strict=True)) <= dt.timedelta(seconds=2)
+    attack = ("--adversaries", "logistic", "--no-rivals", "--seed", "1", "--json")
+    told = understudy("audit", tmp_path / "design.json", path, "--released", out, *attack)
+    assert told.status == 0, told.err
+    assert json.loads(told.out)["audit"]

@@ -92,3 +92,82 @@ def test_times_of_day_and_dates():
     found = ArrowColumn(pa.array([dt.datetime(1970, 1, 1), None])).times()
     assert found.unknown == {1: times.NO_TIME}
     assert ArrowColumn(pa.array([True])).times().unknown == {0: times.NOT_A_TIME}
+
+
+@pytest.mark.parametrize(
+    ("text", "iso"),
+    [
+        ("2017/12/22 10:00", "2017-12-22T10:00"), ("2017/12/22 10:00:31", "2017-12-22T10:00:31"),
+        ("2017/1/5 9:05", "2017-01-05T09:05"), ("2017/12/22", "2017-12-22"), ("2017.12.22 10:00", "2017-12-22T10:00"),
+        ("2017/12/22 10:00:00.25+01:00", "2017-12-22T09:00:00.25"),
+    ],
+)  # fmt: skip
+def test_the_year_first_needs_no_option(text, iso):
+    """Slashes and points, with or without seconds: the same time one by one and through pyarrow."""
+    wanted = [int(np.datetime64(iso, "ns").astype(np.int64))] * 2
+    for column in (Values([text] * 2), ArrowColumn(arrow.require_pyarrow("this test").array([text] * 2))):
+        for day_first in (False, True):
+            found = column.times(day_first)
+            assert (found.ns.tolist(), found.unknown) == (wanted, {})
+
+
+@pytest.mark.parametrize("text", ["05/12/2017 10:00", "5.12.2017 10:00:00", "05-12-2017 10:00", "5/12/2017 10:00"])
+def test_the_day_first_is_never_guessed(text):
+    """By the option it is the 5th of December; otherwise a fault that names the option, a clear 22nd included."""
+    wanted = int(np.datetime64("2017-12-05T10:00", "ns").astype(np.int64))
+    for column in (Values([text]), ArrowColumn(arrow.require_pyarrow("this test").array([text]))):
+        assert column.times(day_first=True).ns.tolist() == [wanted]
+        assert column.times().faults == {0: times.DAY_FIRST}
+    assert "day_first=True" in Values(["22/12/2017 10:00"]).times().faults[0]
+    assert Values(["12/22/2017 10:00", "31/02/2017"]).times(day_first=True).faults == dict.fromkeys(
+        [0, 1], times.NOT_A_TIME
+    )
+
+
+@given(MOMENTS, st.sampled_from(["%Y/%m/%d", "%d/%m/%Y", "%d.%m.%Y"]), st.sampled_from(["%H:%M:%S", "%H:%M:%S.%f"]))
+def test_a_time_is_written_in_its_own_form(moment, date, clock):
+    """What is written for another moment is what Python writes for it in that form."""
+    form = f"{date} {clock}"
+    other = moment.replace(microsecond=0) + dt.timedelta(seconds=1)
+    text = dt.datetime(2017, 12, 22, 10, 49, 41).strftime(form)
+    expected = f"{other:{form}}".replace("%Y", f"{other.year:04}")
+    assert times.write_like(text, nanoseconds(other)) == expected
+
+
+def test_two_columns_are_one_time():
+    """Joined by a blank, whatever their types; a cell that is missing makes the time missing. One whole name wins."""
+    pa = arrow.require_pyarrow("this test")
+    wanted = nanoseconds(dt.datetime(2017, 12, 22, 10, 49, 41))
+    day, clock = dt.date(2017, 12, 22), dt.time(10, 49, 41)
+    pairs = [
+        (Values(["2017/12/22", "2017/12/22"]), Values(["10:49:41", None])),
+        (Values([20171222, 20171222]), Values(["104941", None])),
+        (ArrowColumn(pa.array([day, day])), ArrowColumn(pa.array([clock, None]))),
+        (ArrowColumn(pa.array([dt.datetime(2017, 12, 22)] * 2)), ArrowColumn(pa.array(["10:49:41", None]))),
+        (Values(np.array(["2017-12-22"] * 2, dtype="datetime64[ns]")), Values([clock, None])),
+    ]
+    for date, time in pairs:
+        found = arrow.read_times({"Date": date, "Time": time}, "Date, Time")
+        assert (found.ns[0], found.unknown) == (wanted, {1: times.NO_TIME})
+    whole = {"Date,Time": Values(["1970-01-01 00:00:01"]), "Date": Values(["x"]), "Time": Values(["x"])}
+    assert arrow.read_times(whole, "Date,Time").ns.tolist() == [10**9]
+
+
+def test_two_columns_are_written_apart():
+    """A time that is moved past midnight moves the date too, and types stay."""
+    pa = arrow.require_pyarrow("this test")
+    midnight = {1: nanoseconds(dt.datetime(2017, 12, 23))}
+    texts = {"Date": Values(["22/12/2017"] * 2), "Time": Values(["23:59:29", "23:59:58"])}
+    found = arrow.write_times(texts, "Date,Time", midnight)
+    assert [found[name].values() for name in texts] == [["22/12/2017", "23/12/2017"], ["23:59:29", "00:00:00"]]
+    digits = arrow.write_times({"D": Values([20171222] * 2), "T": Values(["235929", "235958"])}, "D,T", midnight)
+    assert (digits["D"].values(), digits["T"].values()) == ([20171222, 20171223], ["235929", "000000"])
+    typed = {
+        "Date": ArrowColumn(pa.array([dt.date(2017, 12, 22)] * 2)),
+        "Time": ArrowColumn(pa.array([dt.time(23, 59, 29), dt.time(23, 59, 58)])),
+    }
+    found = arrow.write_times(typed, "Date,Time", midnight)
+    assert found["Date"].array.to_pylist() == [dt.date(2017, 12, 22), dt.date(2017, 12, 23)]
+    assert found["Time"].array.to_pylist() == [dt.time(23, 59, 29), dt.time(0)]
+    assert [found[name].array.type for name in typed] == [typed[name].array.type for name in typed]
+    assert arrow.erase_times(texts, "Date,Time", [0])["Time"].values() == [None, "23:59:58"]

@@ -98,6 +98,7 @@ FORMS = {
     "ISO with T": lambda t: t.isoformat(),
     "text with an offset": lambda t: f"{t:%Y-%m-%d %H:%M} +01:00",
     "text with Z": lambda t: f"{t.isoformat()}Z",
+    "slashes": lambda t: f"{t:%Y/%m/%d %H:%M}",
     "seconds": lambda t: t.replace(tzinfo=datetime.UTC).timestamp(),
     "milliseconds": lambda t: int(t.replace(tzinfo=datetime.UTC).timestamp() * 1000),
     "nanoseconds": lambda t: int(t.replace(tzinfo=datetime.UTC).timestamp()) * 10**9,
@@ -118,6 +119,21 @@ def test_times_come_in_any_form(form, library):
     (segment,) = history.segments
     assert (np.diff(segment.times) == 60 * SECOND).all()
     assert hours(segment.times, history.zone).tolist() == [t.hour for t in times]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "mapping"])
+def test_a_time_in_two_columns_with_the_day_first(library):
+    """Named with a comma; without the option the row and the option are named. The columns have no other part."""
+    times = [START + k * MINUTE for k in range(130)]
+    frame = frame_of([f"{t:%H:%M:%S}" for t in times])
+    frame = LIBRARIES[library]({"Date": [f"{t:%d/%m/%Y}" for t in times], **frame})
+    names = {"reading": "co2", "private": "people", "time": "Date,time"}
+    history = intake(frame, **names, day_first=True)
+    assert history.segments[0].times.tolist() == np.array(times, dtype="datetime64[ns]").astype(np.int64).tolist()
+    with pytest.raises(ReadingError, match=r"'Date,time', row 0 .* not guessed .day_first=True"):
+        intake(frame, **names)
+    with pytest.raises(ConfigurationError, match=r"'Date' is named as .* and as"):
+        intake(frame, **(names | {"private": "Date"}), day_first=True)
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
@@ -536,3 +552,48 @@ def test_dates_without_marks_are_dates():
     """20150204 is a day."""
     frame = {"t": [f"201502{d:02d}" for d in range(1, 25)], "y": np.arange(24.0), "people": np.arange(24) % 2}
     assert intake(frame, reading="y", private="people", time="t").period == 86_400.0
+
+
+def _stamps(shape):
+    """Seconds of readings that are nominally 30 s apart."""
+    rng = np.random.default_rng(5)
+    k = np.arange(4000)
+    if shape == "drops":  # the median step is 31.4 s
+        return (30.0 * k + rng.normal(0.0, 3.0, k.size))[rng.random(k.size) < 0.8]
+    if shape == "most drop":  # it is 60 s
+        return (30.0 * k + rng.normal(0.0, 0.5, k.size))[rng.random(k.size) < 0.45]
+    if shape == "restarts":
+        return 30.0 * k + np.cumsum((rng.random(k.size) < 0.01) * rng.uniform(0.0, 300.0, k.size))
+    return np.floor(30.6363 * k)  # drift
+
+
+@pytest.mark.parametrize("shape", ["drops", "most drop", "restarts"])
+def test_rows_that_are_missing_do_not_change_the_period(shape):
+    """Steps near whole multiples of 30 s are those of 30 s, and no note doubts it."""
+    stamps = np.sort(_stamps(shape))
+    history = intake(frame_of((1_700_000_000 + stamps).tolist()), **NAMES)
+    assert history.period == 30.0
+    said(history, "the period is 30 s, the spacing of the rows")
+    assert not any("round" in note for note in history.notes)
+    assert history.counts.sum() >= 0.95 * stamps.size
+
+
+def test_a_clock_that_drifts_keeps_its_period_and_is_told():
+    """Steps of 30 and 31 s are multiples of nothing round: 30 s would lose count. The note has the figures."""
+    history = intake(frame_of((1_700_000_000 + _stamps("drift")).tolist()), **NAMES)
+    assert abs(history.period - 30.6363) * 4000 < 0.05 * 30.0  # of a row, over all rows
+    assert len(str(history.period)) <= 8
+    assert history.counts.sum() == 4000
+    (note,) = (note for note in history.notes if "not a round one" in note)
+    for figure in ("30.636", "30 to 31 s", "30 s would leave one place empty in every 48"):
+        assert figure in note
+
+
+def test_the_period_is_decided_by_times_alone():
+    """Other readings and other labels under the same times have the same period and the same places."""
+    stamps = (1_700_000_000 + np.sort(_stamps("drops"))).tolist()
+    frame = frame_of(stamps)
+    other = frame | {"people": frame["people"][::-1], "co2": [1.0] * len(stamps)}
+    one, two = (intake(each, **NAMES) for each in (frame, other))
+    assert one.period == two.period
+    assert all((a.times == b.times).all() for a, b in zip(one.segments, two.segments, strict=True))

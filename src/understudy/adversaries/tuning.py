@@ -213,6 +213,7 @@ def tune(
     segment: Any = None,
     period: Any = None,
     bins: Any = None,
+    day_first: bool = False,
     over: str = "chance",
     models: Iterable[str] = MODELS,
     periods: Iterable[Any] | None = None,
@@ -235,8 +236,8 @@ def tune(
         The greatest upper confidence limit of the best adversary's balanced accuracy; with ``over="clock"`` of its
         gain over an adversary who has the clock alone.
     family : Family, optional
-        A family from `us.fit`, which says what the columns are; in place of the six that follow.
-    reading, private, time, segment, period, bins
+        A family from `us.fit`, which says what the columns are; in place of the seven that follow.
+    reading, private, time, segment, period, bins, day_first
         The columns of the history, as in `us.fit`.
     over : "chance" or "clock"
         What the adversary is compared with.
@@ -271,7 +272,7 @@ def tune(
     elif reading is None or private is None:
         raise ConfigurationError("reading and private name columns of the history; both are needed without a family")
     else:
-        columns = Columns(reading, private, time, segment, period, bins)
+        columns = Columns(reading, private, time, segment, period, bins, day_first=day_first)
     tell = progress or (lambda _: None)
     settings = _settings(table, columns, models, periods, clocks, outputs, fresh, budgets)
     search = Search(table, columns, over, tuple(adversaries), at_most, confidence, np.random.default_rng(rng), tell)

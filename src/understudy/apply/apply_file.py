@@ -69,7 +69,7 @@ from understudy.stream.inspection import wrapping_key
 from understudy.stream.ledger import Ledger
 from understudy.stream.ledger_file import digest
 from understudy.stream.randomness import MasterKey
-from understudy.tables.columns import Column, Layout, NumberFormat, batches
+from understudy.tables.columns import Column, Layout, NumberFormat, batches, write_times
 from understudy.tables.delimited import MARK
 from understudy.tables.table import Source, Writer, format_of, make_writer, title
 from understudy.tables.times import SECOND, Kind
@@ -281,7 +281,7 @@ class Work:
         """The columns of a batch that was disguised: an output carries the time of its slot, not that of the row."""
         if not self._moved_times or self.bound.time is None:
             return batch.columns
-        return {**batch.columns, self.bound.time: batch.columns[self.bound.time].at(self._moved_times)}
+        return write_times(batch.columns, self.bound.time, self._moved_times)
 
     def _note_times(self, player: Player, times: Ints, placed: slice | Index, length: int) -> None:
         """Remember the slots of rows whose times are beside them; rows that are taken together keep their own."""
@@ -552,6 +552,7 @@ def apply_file(
     delimiter: str = ",",
     decimals: int | None = None,
     accept_misfit: bool = False,
+    day_first: bool = False,
     rng: np.random.Generator | int | None = None,
     progress: Progress | None = None,
 ) -> Summary:
@@ -559,9 +560,10 @@ def apply_file(
 
     Columns are those that the family was fitted to, or as named: `reading` (one for each channel), `private`, `time`,
     and `segment`, a column that separates days or rooms ("" for none, whatever the family says). `keep` names further
-    columns that leave as they are. `period` is the distance of rows, by which gaps are noticed. Formats are told by the
-    endings of names or by `format` and `target_format`: "csv", "csv.gz", "parquet", "jsonl"; "-" is standard input and
-    output.
+    columns that leave as they are. A time in two columns is named "Date,Time"; `day_first` reads 22/12/2017 where the
+    family does not say so already. `period` is the distance of rows, by which gaps are noticed. Formats are told by
+    the endings of names or by `format` and `target_format`: "csv", "csv.gz", "parquet", "jsonl"; "-" is standard input
+    and output.
 
     `ledger`, `name`, `room`, `epoch` and `rng` are as in `Design.stream` (for a `CausalDesign` the epoch is the time
     between decisions). Without a ledger the draw is forgotten, and the same file again would be another draw.
@@ -596,7 +598,7 @@ def apply_file(
     if on_error not in ("stop", "skip"):
         raise ConfigurationError(f"on_error = {on_error!r}; it must be 'stop' or 'skip'")
     notes = _gate(design, accept_misfit)
-    bound = bind(design, reading, private, time, segment if rooms is None else rooms, keep, period)
+    bound = bind(design, reading, private, time, segment if rooms is None else rooms, keep, period, day_first)
     if rooms is not None:
         _check_rooms(bound, segment, ledger, key)
     forms = forms_of(design, decimals)
@@ -696,7 +698,9 @@ def _through(
     bins = about.get("bins")
     labels = None if bound.private is None else Labels(design.values, None if bins is None else Bins.from_plain(bins))
     writer: Writer | None = None
-    for rows in align(batches(file.reader.rows(bound.wanted, bound.private), file.reader.batch), bound):
+    for rows in align(
+        batches(file.reader.rows(bound.wanted(file.reader.names), bound.private), file.reader.batch), bound
+    ):
         batch = work.check(read_batch(rows, bound, labels))
         out = work.disguised(batch)
         if writer is None:  # now there is a draw, and with it the mark

@@ -26,7 +26,7 @@ from understudy.models.family import Family
 from understudy.randomizer.causal import CausalDesign
 from understudy.randomizer.coin import CoinDesign
 from understudy.randomizer.design import Design
-from understudy.tables.columns import NumberFormat
+from understudy.tables.columns import NumberFormat, time_names
 from understudy.tables.table import check_names
 from understudy.tables.times import SECOND, seconds
 
@@ -48,26 +48,26 @@ class Binding:
     zone: str | None
     resampling: str | None  # "mean" or "last" of the rows of a period
     grid: tuple[Cells | None, ...]
+    day_first: bool = False
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """Columns of public inputs; the clock needs none."""
         return () if self.offset is None else tuple(c for c in self.offset.columns if c not in clock_names())
 
-    @property
-    def wanted(self) -> tuple[str, ...]:
-        """All columns that are read, each once."""
-        some = (self.time, self.private, *self.segment, *self.readings, *self.inputs, *self.keep)
+    def wanted(self, names: Sequence[str]) -> tuple[str, ...]:
+        """All columns that are read of a file with these, each once."""
+        some = (*time_names(self.time, names), self.private, *self.segment, *self.readings, *self.inputs, *self.keep)
         return tuple(dict.fromkeys(name for name in some if name is not None))
 
     def leaving(self, names: Sequence[str]) -> tuple[str, ...]:
         """Columns that leave, in the order of the file."""
-        leave = {self.time, *self.readings, *self.keep}
+        leave = {*time_names(self.time, names), *self.readings, *self.keep}
         return tuple(name for name in names if name in leave)
 
     def check(self, names: Sequence[str], file: str) -> None:
         """Refuse a file that lacks a column, or has one twice."""
-        check_names(self.wanted, names, file)
+        check_names(self.wanted(names), names, file)
 
 
 def family_of(design: FileDesign) -> Family:
@@ -86,13 +86,14 @@ def bind(
     segment: str | Sequence[str] | None = None,
     keep: str | Sequence[str] = (),
     period: Period | None = None,
+    day_first: bool = False,
 ) -> Binding:
     """Which column is what. ``time=""`` and ``segment=""`` say that there is none, whatever the family was fitted to.
 
     >>> import understudy as us
     >>> family = us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[0, 1])
     >>> bound = bind(us.design(family, leakage=0.1, distortion="mae"), reading="co2", private="people")
-    >>> bound.wanted, bound.leaving(["time", "co2", "people"])
+    >>> bound.wanted(["time", "co2", "people"]), bound.leaving(["time", "co2", "people"])
     (('people', 'co2'), ('co2',))
     """
     family = family_of(design)
@@ -124,6 +125,7 @@ def bind(
         zone=about.get("zone"),
         resampling=(about.get("resampling") or {}).get("how") if period is None else None,
         grid=tuple(None if cell is None else Cells(**cell) for cell in about.get("grid") or ()),
+        day_first=day_first or bool(about.get("day_first")),
     )
     _check(found, private)
     return found
@@ -137,15 +139,17 @@ def _check(bound: Binding, private: str | None) -> None:
     both = [name for name in bound.keep if name in bound.readings]
     if both:
         raise ConfigurationError(f"keep = {list(bound.keep)!r}; {both[0]!r} is a reading, and leaves disguised only")
-    for name, what in ((private, "private"), (bound.time, "time"), *((name, "segment") for name in bound.segment)):
+    times = {bound.time, *time_names(bound.time, ())}  # the file is not known yet: neither may be a reading
+    roles = (private, "private"), *((name, "time") for name in times), *((name, "segment") for name in bound.segment)
+    for name, what in roles:
         if name is not None and name in bound.readings:
             raise ConfigurationError(f"{what} = {name!r}; that is a reading")
     if private is not None and private in bound.segment:
         raise ConfigurationError(
             f"segment = {private!r}; that is the private column, and where a segment begins is seen from its draw"
         )
-    if private is not None and private == bound.time:
-        raise ConfigurationError(f"time = {private!r}; that is the private column, which never leaves")
+    if private is not None and private in times:
+        raise ConfigurationError(f"time = {bound.time!r}; that is the private column, which never leaves")
     if bound.time is not None and bound.period is None:
         raise ConfigurationError(
             f"period is missing: rows have times (column {bound.time!r}), and the family does not know how far apart "

@@ -35,7 +35,7 @@ from understudy.stream.cadence import Cadence
 from understudy.stream.engine import WITHHOLD
 from understudy.stream.ledger import Ledger
 from understudy.stream.release import Release
-from understudy.tables.columns import BATCH, Column, Rows, join_rows
+from understudy.tables.columns import BATCH, Column, Rows, erase_times, join_rows, read_times
 from understudy.tables.times import SECOND, Faults, Kind
 from understudy.transform.gaps import refill_between
 
@@ -362,7 +362,7 @@ def align(parts: Iterable[Rows], bound: Binding) -> Iterator[Rows]:
     waiting: list[Rows] = []
     for part in parts:
         rows = join_rows([*waiting, part])
-        found = rows.columns[bound.time].times()
+        found = read_times(rows.columns, bound.time, bound.day_first)
         place = found.ns // bound.period
         known = np.ones(len(rows), dtype=bool)
         known[list(found.unknown)] = False
@@ -431,13 +431,13 @@ def read_batch(rows: Rows, bound: Binding, labels: Labels | None) -> Batch:
 
     times, kind, unplaced = None, None, None
     if bound.time is not None:
-        found = columns[bound.time].times()
+        found = read_times(columns, bound.time, bound.day_first)
         times, kind, wrong = found.ns, found.kind, found.unknown
         if wrong:
             unplaced = np.zeros(len(rows), dtype=bool)
             unplaced[list(wrong)] = True
             # what cannot be read may be anything, the private value in the wrong column too
-            columns[bound.time] = columns[bound.time].without(sorted(wrong))
+            columns = erase_times(columns, bound.time, sorted(wrong))
         add(bound.time, wrong)
     Y = np.column_stack([numbers(name) for name in bound.readings])
     theta = None

@@ -196,9 +196,9 @@ def _table(path: Path, family: us.Family) -> Table:
     about = family.about or {}
     public = (about.get("public") or {}).get("columns") or ()
     segment = about.get("segment") or ()
-    named = [*(about.get("readings") or ()), about.get("private"), about.get("time")]
+    named = [*(about.get("readings") or ()), about.get("private")]
     named += [*([segment] if isinstance(segment, str) else segment), *(set(public) - set(clock_names()))]
-    return read_table(path, [name for name in dict.fromkeys(named) if name])
+    return read_table(path, [name for name in dict.fromkeys(named) if name], time=about.get("time"))
 
 
 def _step(text: str) -> float:
@@ -419,7 +419,7 @@ def _causal(
 def _decision(family: us.Family, wanted: DesignOptions, notes: list[str]) -> int:
     period = _clock(family)
     if wanted.decision_every is not None:
-        return readings("--decision-every", wanted.decision_every, period)
+        return readings("--decision-every", wanted.decision_every, period, notes)
     count = max(1, round(_DECISION / period)) if period else 1
     when = "at every reading" if count == 1 else f"every {count} readings"
     notes.append(f"A value is drawn {when}; --decision-every says otherwise.")
@@ -547,8 +547,11 @@ def design_coin(source: str | None, wanted: CoinOptions, save: Path | None, as_j
     if wanted.model is not None:
         family = load(wanted.model)
         model = family.model(family.values[int(np.argmax(family.prior))])
-        about = {name: (family.about or {}).get(name) for name in ("readings", "time", "period")}
-    typed = {"readings": wanted.readings, "time": wanted.time, "period": wanted.period and seconds(wanted.period)}
+        about = {name: (family.about or {}).get(name) for name in ("readings", "time", "day_first", "period")}
+    typed = {
+        "readings": wanted.readings, "time": wanted.time, "day_first": wanted.day_first,
+        "period": wanted.period and seconds(wanted.period),
+    }  # fmt: skip
     about |= {name: value for name, value in typed.items() if value}
     Y = None
     if source is not None:

@@ -83,6 +83,7 @@ from understudy.report.facts import (
     warnings,
 )
 from understudy.tables.table import Source, Table, format_of, read_table, title
+from understudy.tables.times import SECOND
 
 if TYPE_CHECKING:
     from understudy.apply.apply_file import Summary
@@ -95,17 +96,18 @@ _FEWEST = 10  # rows on either side
 
 
 def column_names(columns: Columns) -> list[str]:
-    """All columns that are needed, each once; the time of day itself is in no column."""
+    """All columns that are needed beside those of the time, each once; the time of day itself is in no column."""
     clock = (CLOCK, *clock_names())
     public = [name for name in columns.public or () if name not in clock]
-    found = [columns.time, columns.segment, *columns.readings, *public, columns.private]
+    found = [columns.segment, *columns.readings, *public, columns.private]
     return list(dict.fromkeys(name for name in found if name is not None))
 
 
 def read(source: str, columns: Columns) -> Table:
     """All rows of a file, of the columns that are needed."""
     with progress(f"reading {title(source)}") as told:
-        return read_table(source, column_names(columns), columns.table.file_format, columns.table.delimiter, told)
+        form = columns.table
+        return read_table(source, column_names(columns), form.file_format, form.delimiter, told, columns.time)
 
 
 def split_rows(table: Table, segment: str | None) -> tuple[Index, Index]:
@@ -161,7 +163,7 @@ def fit_table(table: Table, columns: Columns) -> us.Family:
     """The family that fits best; only what was typed is passed on."""
     from understudy.identify.fit import fit
 
-    rest = _typed_options(columns, "time", "segment", "public", "actuators", "period", "bins")
+    rest = _typed_options(columns, "time", "day_first", "segment", "public", "actuators", "period", "bins")
     if columns.model != "auto":
         rest["model"] = columns.model
     if columns.grid != "auto":
@@ -366,6 +368,7 @@ def disguise_file(design: AnyDesign, source: str, target: str, how: ApplyOptions
         how,
         "private",
         "time",
+        "day_first",
         "segment",
         "keep",
         "ledger",
@@ -433,8 +436,8 @@ def beside(design: AnyDesign, source: str, released: str, names: Columns) -> Bes
     raw = _has(source, names)
     table = read(source, names if raw else replace(names, readings=[]))
     # a release has no private column: the readings stand in for it, as one must be named
-    out = read(released, Columns(names.readings, names.readings[0], names.time, table=names.table))
-    shown = _history(design, _with_released(table, out, names), names, as_it_is=True)
+    out = read(released, replace(names, private=names.readings[0], segment=None, public=None))
+    shown = _history(design, _with_released(design, table, out, names), names, as_it_is=True)
     if not raw:
         labelled = _recording(shown, design)
         return Beside(labelled, labelled.Y, False, shown.notes)
@@ -444,7 +447,7 @@ def beside(design: AnyDesign, source: str, released: str, names: Columns) -> Bes
 
 def audit_columns(design: AnyDesign, files: AuditFiles, table: TableFormat) -> Columns:
     """Which columns are what: as typed, otherwise as the family knows them."""
-    bound = bind(design, files.reading, files.private, files.time, files.segment)
+    bound = bind(design, files.reading, files.private, files.time, files.segment, day_first=files.day_first)
     private = bound.private or files.private
     if private is None:
         raise ConfigurationError(
@@ -454,7 +457,9 @@ def audit_columns(design: AnyDesign, files: AuditFiles, table: TableFormat) -> C
         raise ConfigurationError(f"the family has the segments {list(bound.segment)!r}; name one column by --segment")
     segment = bound.segment[0] if bound.segment else None
     public = list((about(design).get("public") or {}).get("columns") or ())
-    return Columns(list(bound.readings), private, bound.time, segment, public=public, table=table)
+    return Columns(
+        list(bound.readings), private, bound.time, segment, day_first=bound.day_first, public=public, table=table
+    )
 
 
 def _has(source: str, names: Columns) -> bool:
@@ -475,16 +480,16 @@ def _history(design: AnyDesign, table: Table, names: Columns, as_it_is: bool = F
         raise ConfigurationError("the design has no models (us.solve makes none); an audit needs one from us.design")
     known = {
         **about(design), "readings": list(names.readings), "private": names.private, "time": names.time,
-        "segment": names.segment,
+        "segment": names.segment, "day_first": names.day_first,
     }  # fmt: skip
     if as_it_is:
         known["grid"] = None
     return read_again(table, Family(family.model, family.values, family.prior, about=known))
 
 
-def _with_released(table: Table, out: Table, names: Columns) -> Table:
+def _with_released(design: AnyDesign, table: Table, out: Table, names: Columns) -> Table:
     """The labelled rows with released readings in the place of their own."""
-    rows = _match_rows(table, out, names)
+    rows = _match_rows(table, out, names, float(about(design).get("period") or 0.0))
     for name in names.readings:
         found = np.full(len(table), np.nan)
         found[rows >= 0] = out.numbers(name)[rows[rows >= 0]]
@@ -492,8 +497,11 @@ def _with_released(table: Table, out: Table, names: Columns) -> Table:
     return table
 
 
-def _match_rows(table: Table, out: Table, names: Columns) -> Index:
-    """For each labelled row the row of the release, -1 where there is none: by time, or by order without times."""
+def _match_rows(table: Table, out: Table, names: Columns, period: float) -> Index:
+    """For each labelled row the row of the release, -1 where there is none: by time, or by order without times.
+
+    The times of a release are those of its slots, half a period from those of the rows at most.
+    """
     if names.time is None:
         if len(table) != len(out):
             raise ConfigurationError(
@@ -501,8 +509,9 @@ def _match_rows(table: Table, out: Table, names: Columns) -> Index:
                 "same rows, in the same order"
             )
         return np.arange(len(table))
-    ours, theirs = table.times(names.time), out.times(names.time)
-    if len(table) == len(out) and bool((ours.ns == theirs.ns).all() and (ours.missing == theirs.missing).all()):
+    ours, theirs = (each.times(names.time, names.day_first) for each in (table, out))
+    same = len(table) == len(out) and bool((ours.missing == theirs.missing).all())
+    if same and bool((np.abs(ours.ns - theirs.ns) <= round(period * SECOND / 2.0)).all()):
         return np.arange(len(table))
     at = {ns: k for k, ns in enumerate(theirs.ns.tolist()) if not theirs.missing[k]}
     if names.segment is not None or len(at) < int((~theirs.missing).sum()):
@@ -908,7 +917,7 @@ def tune_table(table: Table, columns: Columns, family: us.Family) -> us.Tuning:
         budgets=(0.0,),
         adversaries=("boosting", "logistic"),
         progress=lambda words: say(f"   tune: {words}", err=True),
-        **_typed_options(columns, "time", "segment", "period", "bins"),
+        **_typed_options(columns, "time", "day_first", "segment", "period", "bins"),
     )
 
 

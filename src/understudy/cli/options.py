@@ -11,6 +11,7 @@ option and the rule. Nothing here loads numpy, so that help is quick.
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
@@ -80,7 +81,8 @@ Design = Annotated[Path, typer.Argument(metavar="DESIGN", help="A stored design,
 History = Annotated[
     str, typer.Argument(metavar="HISTORY", help="Readings and labels: CSV (also gzipped), Parquet, JSON lines, or -.")
 ]
-Time = Annotated[str | None, option("COLUMN", "The column with the times of the rows.")]
+Time = Annotated[str | None, option("COLUMN", "The column with the times of the rows, or two of them: Date,Time.")]
+DayFirst = Annotated[bool, option(None, "Dates such as 22/12/2017 begin with the day.", "--day-first")]
 Segment = Annotated[str | None, option("COLUMN", "A column that separates days or rooms; nothing carries over.")]
 OtherReadings = Annotated[
     list[str] | None,
@@ -122,6 +124,7 @@ class Columns:
     private: Annotated[str, option("COLUMN", "The column that must not be learned.")]
     time: Time = None
     segment: Segment = None
+    day_first: DayFirst = False
     period: Annotated[str | None, option("TIME", "Bring the rows to one every so often, such as 60s.")] = None
     bins: Annotated[str | None, option("BINS", "Put counts of the private column together, such as '0,1-2,3+'.")] = None
     public: Annotated[
@@ -228,6 +231,7 @@ class CoinOptions:
     epoch: Annotated[str, option("TIME", "The length of an epoch: a time, or a number of readings.")] = "1d"
     readings: Annotated[list[str] | None, option("COLUMN", "The columns of the readings.", "--reading")] = None
     time: Time = None
+    day_first: DayFirst = False
     period: Annotated[str | None, option("TIME", "The time from one reading to the next, such as 60s.")] = None
     constant: Annotated[str | None, option("VALUES", "The public constant (default: the median of HISTORY).")] = None
     model: Annotated[Path | None, option("FAMILY", "Lifelike hidden epochs: the likeliest value of this family.")] = (
@@ -271,6 +275,7 @@ class ApplyOptions:
     name: Annotated[str | None, option("NAME", "The name of the stream in the ledger (default: stream).")] = None
     readings: OtherReadings = None
     segment: Segment = None
+    day_first: DayFirst = False
     room: Annotated[
         str | None,
         option("COLUMN", "Many rooms in one file: the column with the room of a row. Needs --key.", "--room"),
@@ -324,6 +329,7 @@ class AuditFiles:
     time: Time = None
     segment: Segment = None
     reading: OtherReadings = None
+    day_first: DayFirst = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,7 +403,7 @@ _NAMES = (
     "readings|valid|decimals|fresh|output|history"
 )
 _NAMED = re.compile(rf"(?<![\w.'\"-])({_NAMES}) ?= ?(?=\S)")
-_LEFT = re.compile(r"(?<![\w.'\"-])(format)= says|(accept_misfit)=True")
+_LEFT = re.compile(r"(?<![\w.'\"-])(format)= says|(accept_misfit|day_first)=True")
 
 
 def in_options(words: str) -> str:
@@ -408,7 +414,7 @@ def in_options(words: str) -> str:
     >>> in_options("it has no ending, or format= says which (csv); accept_misfit=True goes on")
     'it has no ending, or --format says which (csv); --accept-misfit goes on'
     """
-    words = _LEFT.sub(lambda m: "--format says" if m[1] else "--accept-misfit", words)
+    words = _LEFT.sub(lambda m: "--format says" if m[1] else "--" + m[2].replace("_", "-"), words)
     return _NAMED.sub(lambda m: f"--{m[1].replace('_', '-')} ".replace("actuators", "actuator"), words)
 
 
@@ -464,19 +470,22 @@ def values_named(option: str, text: str, values: tuple[Value, ...]) -> list[Valu
     return found
 
 
-def readings(option: str, text: str, period: float | None) -> int:
-    """A number of readings: as it is, or as a time that the period goes into.
+def readings(option: str, text: str, period: float | None, notes: list[str] | None = None) -> int:
+    """A number of readings: as it is, or as a time.
 
-    >>> readings("--decision-every", "15min", 60.0), readings("--decision-every", "4", 900.0)
-    (15, 4)
-    >>> readings("--every", "90s", 60.0)
-    Traceback (most recent call last):
-    understudy.errors.ConfigurationError: --every 90s: it must be a whole number of readings, one comes every 60 s
+    A time that the period does not go into is the nearest number, with a note; without `notes` it is refused.
+
+    >>> notes = []
+    >>> readings("--decision-every", "15min", 60.0, notes), readings("--decision-every", "4", 900.0, notes), notes
+    (15, 4, [])
+    >>> readings("--every", "90s", 60.0, notes), notes
+    (2, ['--every 90s: a reading comes every 1 min, so it is 2 readings, 2 min.'])
     """
     if re.fullmatch(r"\s*[0-9]+\s*", text):
-        count = float(text)
+        count = int(text)
     else:
         from understudy.tables.times import seconds
+        from understudy.text import nearest_readings
 
         try:
             time = seconds(text)
@@ -488,14 +497,16 @@ def readings(option: str, text: str, period: float | None) -> int:
             raise ConfigurationError(
                 f"{option} {text}: the family does not say how often a reading comes; give a number of readings"
             )
-        count = time / period
-        if abs(count - round(count)) > 1e-6:
-            raise ConfigurationError(
-                f"{option} {text}: it must be a whole number of readings, one comes every {period:g} s"
-            )
-    if round(count) < 1:
+        count = max(1, math.floor(time / period + 0.5))
+        if abs(count - time / period) > 1e-6:
+            if notes is None:
+                raise ConfigurationError(
+                    f"{option} {text}: it must be a whole number of readings, one comes every {period:g} s"
+                )
+            notes.append(nearest_readings(option, text, count, period))
+    if count < 1:
         raise ConfigurationError(f"{option} {text}: it must be at least one reading")
-    return round(count)
+    return count
 
 
 def span(option: str, text: str) -> Any:

@@ -54,6 +54,7 @@ from understudy.identify.public_inputs import CLOCK, Offset, clock_names, fit_of
 from understudy.identify.resample import Columns, Names, intake, names_of
 from understudy.identify.selection import Choice, MixedValue, choose, log_densities, makers, mixed_values
 from understudy.models.family import Family
+from understudy.tables.columns import time_names
 from understudy.tables.table import Table
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ def fit(
     random_state: Seed = 0,
     progress: Progress | None = None,
     limits: ManyLimits | None = None,
+    day_first: bool = False,
 ) -> Family:
     """A family from labelled history: readings in a dataframe, with the private parameter beside them.
 
@@ -130,6 +132,7 @@ def fit(
         random_state=random_state,
         progress=progress,
         limits=limits,
+        day_first=day_first,
     )
     return made.fit(frame).family_
 
@@ -163,6 +166,7 @@ class Identifier:
     random_state: Seed = 0
     progress: Progress | None = None
     limits: ManyLimits | None = None
+    day_first: bool = False
     family_: Family = field(init=False)
     params_: dict[str, Any] = field(init=False)
     table_: Choice = field(init=False)
@@ -203,7 +207,7 @@ class Identifier:
         table = _with_labels(X, y, self.private, self.reading)
         columns = Columns(
             self._readings(table), self.private, self.time, self.segment, self.period, self.bins, self.public,
-            self.actuators,
+            self.actuators, self.day_first,
         )  # fmt: skip
         history, resampling = resample_held_readings(table, columns)
         return self.fit_history(history, resampling, lambda: _columns_beside(table, columns, history, resampling))
@@ -270,6 +274,7 @@ class Identifier:
             "readings": list(history.readings),
             "private": history.private,
             "time": history.time,
+            "day_first": history.day_first,
             "zone": history.zone,
             "segment": _plain(self.segment),
             "period": history.period,
@@ -331,7 +336,12 @@ class Identifier:
     def _readings(self, table: Table) -> tuple[str, ...]:
         if self.reading is not None:
             return names_of(self.reading)
-        others = {self.private, self.time, *names_of(self.segment or ()), *names_of(self.public)}
+        others = {
+            self.private,
+            *time_names(self.time, table.names),
+            *names_of(self.segment or ()),
+            *names_of(self.public),
+        }
         return tuple(name for name in table.names if name not in others)
 
 
@@ -346,7 +356,7 @@ def _columns_beside(
     used = {
         *columns.readings,
         columns.private,
-        columns.time,
+        *time_names(columns.time, table.names),
         *names_of(columns.segment or ()),
         *names_of(columns.public),
     }
@@ -555,6 +565,7 @@ def columns_of(family: Family) -> Columns:
         public=tuple(
             dict.fromkeys(CLOCK if name in clock_names() else name for name in (public or {"columns": ()})["columns"])
         ),
+        day_first=bool(about.get("day_first")),
     )
 
 

@@ -137,6 +137,8 @@ class History:
     """How labels were put together; None where each label is a value."""
     resampled: bool = False
     """Whether rows were put together to rows of a coarser period."""
+    day_first: bool = False
+    """Whether the dates of the time column begin with the day."""
 
     def __post_init__(self) -> None:
         for name in ("readings", "public", "values", "segments", "notes"):

@@ -28,6 +28,7 @@ from understudy._types import Array, Index, Ints, Mask, Period, Value
 from understudy.errors import ConfigurationError, ReadingError
 from understudy.identify.history import BinsLike, History, Segment, as_labels
 from understudy.identify.public_inputs import CLOCK, clock_names, clock_values
+from understudy.tables.columns import time_names
 from understudy.tables.table import Table
 from understudy.tables.times import DAY, SECOND, Kind, seconds
 
@@ -61,31 +62,64 @@ class Rows(NamedTuple):
 def spacing(blocks: list[Ints]) -> float:
     """The period of time stamps, in seconds: the median spacing, made precise over runs without a long gap.
 
-    It is a neat number of seconds where a drift of a quarter of a row at most is the price.
+    It is a neat number of seconds where a drift of a quarter of a row at most is the price. Rows that are missing do
+    not change it, nor does a sensor that begins anew at another moment.
 
     >>> spacing([np.array([0, 59, 121, 180, 240, 299]) * SECOND])
     60.0
+    >>> spacing([np.array([0, 30, 91, 152, 239, 270, 329, 421, 480]) * SECOND])
+    30.0
     """
     steps = [np.diff(ns) for ns in blocks]
     positive = np.concatenate([step[step > 0] for step in steps]) if steps else np.array([])
     if not positive.size:
         raise ConfigurationError("no two rows differ in time; a period cannot be told: state it")
-    rough = float(np.median(positive))
-    # least squares of time on the number of the row, within runs without a long gap
+    rough = _fraction(positive, float(np.median(positive)))
+    for most in (1, 5):  # where rows are missing, jitter moves the median, and long steps would be miscounted
+        rough = _slope(blocks, steps, rough, most, 0.25)[0]
+    fits = [_slope(blocks, steps, rough, GAP, within) for within in (0.5, 0.25)]
+    for slope, longest in fits:
+        precise = slope / SECOND
+        for neat in (_neatest(precise), float(round(precise))):
+            wrong = abs(neat / precise - 1.0)
+            if wrong < 0.01 and wrong * longest <= 0.25:
+                return neat
+    slope, longest = fits[0]
+    rounded = (round(slope / SECOND, digits) for digits in range(9))  # no more digits than the rows tell
+    return next((r for r in rounded if abs(r * SECOND / slope - 1.0) * longest <= 0.05), slope / SECOND)
+
+
+def _neatest(period: float) -> float:
+    return min(_NEAT, key=lambda neat: abs(neat - period))
+
+
+def _fraction(steps: Array, period: float) -> float:
+    """The period, or where most rows are missing the fraction of it of which nearly all steps are whole multiples."""
+    for parts in range(1, 6):
+        ratio = steps * (parts / period)
+        count = np.rint(ratio)
+        if (np.abs(ratio - count) <= 0.2).mean() >= 0.9 and (count == 1.0).mean() >= 0.3:
+            return period / parts
+    return period
+
+
+def _slope(blocks: list[Ints], steps: list[Ints], period: float, most: int, within: float) -> tuple[float, float]:
+    """Nanoseconds a row by least squares, and the rows of the longest run.
+
+    A run ends at a step of more than `most` periods, and at one farther than `within` from a whole number of them.
+    """
     products, squares, longest = 0.0, 0.0, 1.0
     for ns, step in zip(blocks, steps, strict=True):
-        count = np.rint(step / rough)
-        for run in np.split(np.arange(ns.size), np.flatnonzero(count > GAP) + 1):
-            row = np.concatenate([[0.0], np.cumsum(count[run[:-1]])])
-            centred = row - row.mean()
-            products += float(centred @ (ns[run] - ns[run[0]]))
-            squares, longest = squares + float(centred @ centred), max(longest, float(row[-1]))
-    precise = (products / squares if squares else rough) / SECOND
-    for neat in (min(_NEAT, key=lambda p: abs(p - precise)), float(round(precise))):
-        wrong = abs(neat / precise - 1.0)
-        if wrong < 0.01 and wrong * longest <= 0.25:
-            return neat
-    return precise
+        count = np.rint(step / period)
+        ends = (count > most) | (np.abs(step / period - count) > within)
+        run = np.concatenate([[0], np.cumsum(ends)])
+        row, time = np.concatenate([[0.0], np.cumsum(np.where(ends, 0.0, count))]), (ns - ns[0]).astype(float)
+        size = np.bincount(run)
+        centred, later = (x - (np.bincount(run, x) / size)[run] for x in (row, time))
+        products, squares = products + float(centred @ later), squares + float(centred @ centred)
+        last = np.cumsum(size) - 1
+        longest = max(longest, float((row[last] - row[last - size + 1]).max()))
+    return products / squares if squares else period, longest
 
 
 def place(rows: Rows, period: float) -> tuple[Rows, int, float]:
@@ -208,7 +242,8 @@ _ACTUATOR = re.compile(r"damper|valve|vav|actuator|set.?point|fan.?speed|supply.
 class Columns:
     """Which columns of a frame play which part, and how their rows and labels are put together.
 
-    `time` may be datetimes, ISO text, times of day or seconds; without it rows are one `period` apart in their order.
+    `time` may be datetimes, ISO text, times of day or seconds, in one column or in two, "Date,Time"; `day_first` reads
+    22/12/2017, which is refused otherwise. Without `time` rows are one `period` apart in their order.
     `period` is in seconds or words ("15min"); when coarser than the data, rows are resampled to it. When it is not
     stated it is the spacing of the rows. `segment` names columns that separate days or rooms. `bins` puts counts
     together, `public` names inputs that do not depend on anything private; "clock" is the time of day. Each of
@@ -223,6 +258,7 @@ class Columns:
     bins: BinsLike | None = None
     public: Names = ()
     actuators: Names = ()
+    day_first: bool = False
 
     def __post_init__(self) -> None:
         if not self.readings:
@@ -237,7 +273,7 @@ class Columns:
         roles = {
             "reading": self.readings,
             "private": (self.private,),
-            "time": names_of(self.time or ()),
+            "time": time_names(self.time, ()),
             "public": self.inputs,
             "segment": self.keys,
         }
@@ -342,7 +378,7 @@ def intake(
         step = None if columns.period is None else seconds(columns.period)
         blocks = _in_order(rows, groups)
     else:
-        ns, missing, zone = _times(table, columns.time, groups, notes)
+        ns, missing, zone = _times(table, columns.time, columns.day_first, groups, notes)
         there = [(name, which[~missing[which]]) for name, which in groups]
         blocks, step, resampled = _in_time(rows._replace(ns=ns), there, columns.period, last, notes)
     if columns.clock:
@@ -351,7 +387,7 @@ def intake(
     segments = [_fill_public(part, bool(public), notes) for part in segments]
     history = History(
         columns.readings, private, columns.time, tuple(public), labels.values, step, tuple(segments), (), zone,
-        labels.bins, resampled,
+        labels.bins, resampled, columns.day_first,
     )  # fmt: skip
     _add_remarks(history, values is None, notes)
     return history.add_notes(notes)
@@ -383,9 +419,11 @@ def _groups(table: Table, keys: tuple[str, ...], notes: text.Notes) -> Groups:
     return [("/".join(key), np.array(rows)) for key, rows in found.items() if all(key)]
 
 
-def _times(table: Table, name: str, groups: Groups, notes: text.Notes) -> tuple[Ints, Mask, str | None]:
+def _times(
+    table: Table, name: str, day_first: bool, groups: Groups, notes: text.Notes
+) -> tuple[Ints, Mask, str | None]:
     """Nanoseconds of each row, which rows have no time, and the zone; times of day are counted on past midnight."""
-    found = table.times(name)
+    found = table.times(name, day_first)
     if found.unit != "s":
         notes.add("unit of times", name=name, unit=found.unit)
     if len(found.zones) > 1:
@@ -438,7 +476,7 @@ def _in_time(
         how = "the last reading" if last else "the mean of the readings"
         notes.add("resampled", native=text.span(native), period=text.span(step), how=how)
     elif period is None:
-        notes.add("period", period=text.span(step))
+        _note_period(step, np.concatenate([np.diff(part.ns) for _, part in parts]) / SECOND, notes)
     lost, jitter, blocks = 0, 0.0, []
     for name, part in parts:
         if coarser:
@@ -452,6 +490,17 @@ def _in_time(
         notes.add("jitter", stray=jitter * step, period=text.span(step))
     notes.tally("thin periods" if coarser else "rows on one place", lost, "period" if coarser else "row")
     return blocks, step, coarser
+
+
+def _note_period(period: float, steps: Array, notes: text.Notes) -> None:
+    neat = _neatest(period)
+    if period in (neat, round(period)):
+        notes.add("period", period=text.span(period))
+        return
+    low, high = np.quantile(steps, [0.05, 0.95])
+    what = "leave one place empty" if neat < period else "put two rows on one place"
+    count = max(2, round(max(period, neat) / abs(period - neat)))
+    notes.add("odd period", period=text.span(period), low=low, high=high, neat=text.span(neat), what=what, count=count)
 
 
 def _segments(blocks: Blocks, clock: bool, zone: str | None, notes: text.Notes) -> list[Segment]:

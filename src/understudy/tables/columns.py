@@ -30,7 +30,7 @@ import importlib
 import math
 import numbers
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -226,11 +226,11 @@ class Values:
         array = self._array("iuf")
         return numbers_of(self.values()) if array is None else no_infinities(array.astype(float), {})
 
-    def times(self) -> Times:
+    def times(self, day_first: bool = False) -> Times:
         """Nanoseconds since 1970, and what is wrong with the others."""
         array = self._array("iufMm")
         if array is None:
-            return times.of_entries([plain(value) for value in self.values()])
+            return times.of_entries([plain(value) for value in self.values()], day_first)
         return times.of_array(array, self.zone)
 
     def entries(self) -> Entries:
@@ -341,13 +341,13 @@ class ArrowColumn:
         rule = f"is of type {kind}, not a number"
         return np.full(len(self), np.nan), dict.fromkeys(np.flatnonzero(~self._absent).tolist(), rule)
 
-    def times(self) -> Times:
+    def times(self, day_first: bool = False) -> Times:
         """Times of any type that has them."""
         types, array = part("types"), self._flat
         kind, absent = array.type, self._absent
         if _is_text(kind):
             quick = _quick_times(array, absent)
-            return quick or times.of_entries([plain(text) for text in array.to_pylist()])
+            return quick or times.of_entries([plain(text) for text in array.to_pylist()], day_first)
         if types.is_timestamp(kind) or types.is_date(kind) or types.is_duration(kind):
             return times.of_array(array.to_numpy(zero_copy_only=False), getattr(kind, "tz", None))
         if types.is_time(kind):
@@ -480,6 +480,73 @@ def _iso(array: pa.Array) -> list[Entry]:
 
 Column: TypeAlias = Values | ArrowColumn
 """One column of some rows."""
+
+# Times in one column or in two -----------------------------------------------------------------------
+
+
+_MIDNIGHT = re.compile(r"[T ]00:00(?::00(?:\.0+)?)?$")
+
+
+def time_names(time: str | None, names: Container[str]) -> tuple[str, ...]:
+    """The columns that a time is read from: the one of that name, otherwise the two with a comma between them.
+
+    >>> time_names("Date,Time", ["Date", "Time", "co2"]), time_names("Date,Time", ["Date,Time"]), time_names(None, [])
+    (('Date', 'Time'), ('Date,Time',), ())
+    """
+    if time is None:
+        return ()
+    parts = tuple(part.strip() for part in time.split(","))
+    return parts if len(parts) == 2 and all(parts) and time not in names else (time,)
+
+
+def read_times(columns: Mapping[str, Column], time: str, day_first: bool = False) -> Times:
+    """The times of rows; two cells are joined by a blank and read as one.
+
+    >>> found = read_times({"Date": Values(["1970/01/01"]), "Time": Values(["00:00:01"])}, "Date,Time")
+    >>> found.ns.tolist()
+    [1000000000]
+    """
+    return _time_column(columns, time_names(time, columns)).times(day_first)
+
+
+def write_times(columns: Mapping[str, Column], time: str, moved: dict[int, int]) -> dict[str, Column]:
+    """The columns with other times in some rows, in nanoseconds, in the form that they have."""
+    names = time_names(time, columns)
+    found = _time_column(columns, names).at(moved)
+    if len(names) == 1:
+        return {**columns, time: found}
+    texts = found.texts()
+    halves = zip(*(texts[i].split(" ", 1) for i in moved), strict=True)
+    changed = zip(names, halves, strict=True)
+    return {**columns, **{name: _put(columns[name], dict(zip(moved, half, strict=True))) for name, half in changed}}
+
+
+def erase_times(columns: Mapping[str, Column], time: str, rows: list[int]) -> dict[str, Column]:
+    """The columns without a time in some rows."""
+    return {**columns, **{name: columns[name].without(rows) for name in time_names(time, columns)}}
+
+
+def _time_column(columns: Mapping[str, Column], names: tuple[str, ...]) -> Column:
+    if len(names) == 1:
+        return columns[names[0]]
+    date, clock = ([plain(cell) for cell in columns[name].values()] for name in names)
+    pairs = zip(date, clock, strict=True)
+    return Values(
+        [None if None in pair else _MIDNIGHT.sub("", as_text(pair[0])) + f" {as_text(pair[1])}" for pair in pairs]
+    )
+
+
+def _put(column: Column, texts: dict[int, str]) -> Column:
+    """The column with these texts in some rows, as its own type has them."""
+    if isinstance(column, ArrowColumn) and part("types").is_temporal(column.array.type):
+        return column.at(dict(zip(texts, times.of_entries(list(texts.values())).ns.tolist(), strict=True)))
+    cells = column.values()
+    for i, text in texts.items():
+        cells[i] = text if isinstance(cells[i], str) else int(text)
+    if isinstance(column, Values):
+        return Values(cells)
+    return ArrowColumn(require_pyarrow("this column").array(cells).cast(column._flat.type))
+
 
 # Columns of dataframes -------------------------------------------------------------------------------
 

@@ -287,14 +287,15 @@ class Table:
         self.refuse(name, faults, f"{what} is a finite number or missing")
         return found
 
-    def times(self, name: str) -> Times:
-        """A column as times, some of them missing; refuses what is none.
+    def times(self, name: str, day_first: bool = False) -> Times:
+        """A column as times, or two whose names have a comma between them; some may be missing. Refuses what is none.
 
         >>> found = Table({"time": ["2021-09-07 00:00 +08:00", "2021-09-07 00:05 +08:00"]}).times("time")
         >>> np.diff(found.ns).tolist(), found.zone
         ([300000000000], '+08:00')
         """
-        found = self.column(name, "time").times()
+        names = columns.time_names(name, {**self._hidden, **self._columns})
+        found = columns.read_times({each: self.column(each, "time") for each in names}, name, day_first)
         self.refuse(name, found.faults, "times are ISO texts such as 2015-02-04 17:51:00, datetimes or numbers")
         return found
 
@@ -323,10 +324,16 @@ def _of_frame(frame: IntoFrame) -> tuple[int, dict[str, _Given], dict[str, _Give
 
 
 def read_table(
-    path: Path, wanted: Sequence[str], kind: str | None = None, delimiter: str = ",", progress: Progress | None = None
+    path: Path,
+    wanted: Sequence[str],
+    kind: str | None = None,
+    delimiter: str = ",",
+    progress: Progress | None = None,
+    time: str | None = None,
 ) -> Table:
     """All rows of a file, of the columns that are needed; refuses a row that has not as many fields as the header."""
     with Source(path, format_of(path, kind), delimiter) as file:
+        wanted = list(dict.fromkeys((*columns.time_names(time, file.reader.names), *wanted)))
         check_names(wanted, file.reader.names, file.name)
         parts, count = [], 0
         for rows in file.reader.rows(wanted):

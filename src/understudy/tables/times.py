@@ -6,6 +6,8 @@ Every entrance (a dataframe, CSV, JSON lines, Parquet) reads times by these rule
 |---|---|
 | ``2026-03-01T12:00:00Z``, ``2026-03-01 12:00``, ``2026-03-01`` | ISO 8601, extended; up to nine decimals of a second |
 | ``20260301T120000Z`` | ISO 8601, basic |
+| ``2026/03/01 12:00``, ``2026/3/1 9:05:30`` | the year first, with slashes, points or dashes |
+| ``01/03/2026 12:00``, ``1.3.2026`` | the day first, where the caller says so; otherwise refused: it may be the month |
 | ``20260301`` | a date, where all numbers of the column are dates from 1900 to 2199; otherwise a number |
 | ``+01:00``, ``+0100``, ``+01``, ``Z`` after a time | its zone; the time is kept in UTC |
 | ``00:05:00``, ``9:30``, a time of day | counted from midnight, for files with a column that separates days |
@@ -41,6 +43,7 @@ Entry: TypeAlias = (
 )
 """What a cell of a table can hold."""
 NOT_A_TIME = "is not a time (ISO 8601, or a number since 1970)"
+DAY_FIRST = "is a date of which the day or the month stands first, and which is not guessed (day_first=True: the day)"
 NO_TIME = "has no time"
 
 _FURTHEST = 2**63 - 1
@@ -49,6 +52,10 @@ _ISO = re.compile(
     r"(?:[T ]([0-9]{2})(?:(:?)([0-9]{2})(?:\6([0-9]{2})(?:[.,]([0-9]{1,9}))?)?)? ?(Z|z|[+-][0-9]{2}(?::?[0-9]{2})?)?)?"
 )
 _DATE = re.compile(r"(?:19|20|21)[0-9]{6}")
+_WRITTEN = re.compile(
+    r"(?:([0-9]{4})([-/.])([0-9]{1,2})\2([0-9]{1,2})|([0-9]{1,2})([-/.])([0-9]{1,2})\6([0-9]{4}))"
+    r"(?:([T ])([0-9]{1,2})(:.+))?"
+)
 _OF_DAY = re.compile(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]{1,9}))?)?")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.([0-9]*))?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _UNITS = {"s": SECOND, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -94,7 +101,7 @@ class _Instant(NamedTuple):
     unit: str = "s"
 
 
-def of_entries(entries: Sequence[Entry]) -> Times:
+def of_entries(entries: Sequence[Entry], day_first: bool = False) -> Times:
     """The times of cells, None where one is missing.
 
     >>> found = of_entries(["1970-01-01 00:00:01", "yesterday", None, "19700101T000002"])
@@ -110,9 +117,10 @@ def of_entries(entries: Sequence[Entry]) -> Times:
         if entry is None:
             missing[i] = True
             continue
-        found = _instant(entry, dates)
+        found = _instant(entry, dates, day_first)
         if found is None:
-            faults[i] = NOT_A_TIME
+            other = _iso_form(entry) if isinstance(entry, str) and not day_first else None
+            faults[i] = DAY_FIRST if other is not None and other.day_first else NOT_A_TIME
             continue
         first = first or found
         if found.kind is not first.kind:
@@ -130,7 +138,7 @@ def _all_dates(entries: Sequence[Entry]) -> bool:
     return bool(numbers) and all(_DATE.fullmatch(n) and _of_iso(n) for n in numbers)
 
 
-def _instant(entry: Entry, dates: bool) -> _Instant | None:
+def _instant(entry: Entry, dates: bool, day_first: bool = False) -> _Instant | None:
     """One time; None if it is none."""
     if isinstance(entry, bool):
         return None
@@ -139,7 +147,7 @@ def _instant(entry: Entry, dates: bool) -> _Instant | None:
     if isinstance(entry, str):
         if _NUMBER.fullmatch(entry):
             return _of_number(_as_number(entry), dates)
-        return _of_iso(entry) or _of_day(entry)
+        return _of_iso(entry) or _of_day(entry) or _of_written(entry, day_first)
     if isinstance(entry, dt.datetime) and entry.tzinfo is not None:
         utc = _of_iso(entry.astimezone(dt.UTC).replace(tzinfo=None).isoformat())
         return None if utc is None else _Instant(utc.ns, Kind.ZONED, _zone_name(entry))
@@ -178,6 +186,32 @@ def _of_iso(text: str) -> _Instant | None:
     if zone is None:
         return _fits(_Instant(ns, Kind.LOCAL))
     return _fits(_Instant(ns, Kind.ZONED, "UTC" if zone in "Zz" else zone))
+
+
+class _IsoForm(NamedTuple):
+    """A date that people write, as ISO 8601; what stands between its parts, and how it is written."""
+
+    text: str
+    mark: str
+    day_first: bool
+    width: int  # of the day, the month and the hour: 2, or 1 where one of them has a single digit
+
+
+def _iso_form(text: str) -> _IsoForm | None:
+    found = _WRITTEN.fullmatch(text)
+    if found is None:
+        return None
+    year, mark, month, day, *other, between, hour, rest = found.groups()
+    if year is None:
+        day, mark, month, year = other
+    clock = "" if hour is None else f"{between}{int(hour):02}{rest}"
+    width = min(map(len, (day, month, hour or day)))
+    return _IsoForm(f"{year}-{int(month):02}-{int(day):02}{clock}", mark, found[1] is None, width)
+
+
+def _of_written(text: str, day_first: bool) -> _Instant | None:
+    form = _iso_form(text)
+    return None if form is None or (form.day_first and not day_first) else _of_iso(form.text)
 
 
 def _of_day(text: str) -> _Instant | None:
@@ -292,8 +326,16 @@ def write_like(text: str, nanoseconds: int) -> str:
     ('1772362800', '1772362800.0')
     >>> write_like("20260301T120007Z", 1_772_366_400 * SECOND), write_like("20260302", 1_772_323_200 * SECOND)
     ('20260301T120000Z', '20260301')
+    >>> write_like("1/3/2026 9:00", 1_772_362_800 * SECOND), write_like("2026/03/01 12:00:07", 1_772_362_800 * SECOND)
+    ('1/3/2026 11:00', '2026/03/01 11:00:00')
     """
     day, iso = _OF_DAY.fullmatch(text), _ISO.fullmatch(text)
+    form = _iso_form(text) if day is None and iso is None else None
+    if form is not None:
+        found = write_like(form.text, nanoseconds)
+        parts = [found[:4], *(f"{int(part):0{form.width}}" for part in found[5:10].split("-"))]
+        clock = f"{found[10]}{int(found[11:13]):0{form.width}}{found[13:]}" if found[10:] else ""
+        return form.mark.join(parts[::-1] if form.day_first else parts) + clock
     if day is None and (iso is None or (_NUMBER.fullmatch(text) and not _near_date(text, nanoseconds))):
         return _number_like(text, nanoseconds)
     zone = None if iso is None else iso[10]
