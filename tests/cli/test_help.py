@@ -91,6 +91,38 @@ def test_a_bar_is_drawn_on_a_terminal_and_nowhere_else(files):
         assert ("distortion of each pair" in told.stderr) is drawn
 
 
+def test_a_log_has_a_line_of_progress_every_ten_seconds(monkeypatch, capsys):
+    """The first one after ten seconds, with the share that is done and the time that is left."""
+    from understudy.cli import terminal
+
+    seconds = iter([0.0, 4.0, 10.0, 15.0, 21.0])
+    monkeypatch.setattr(terminal.time, "monotonic", lambda: next(seconds))
+    with terminal.progress("fitting the models") as told:
+        for share in (0.1, 0.25, 0.3, 0.5):
+            told(share, "AR(1)" if share == 0.5 else "")
+    assert capsys.readouterr().err.splitlines() == [
+        "fitting the models: 25%, about 30 s to go",
+        "fitting the models: 50%, about 21 s to go (AR(1))",
+    ]
+
+
+def test_quiet_leaves_warnings_and_errors(files, tmp_path, understudy, monkeypatch):
+    """No progress and no notes; the results are the same."""
+    from understudy.cli import terminal
+
+    monkeypatch.setattr(terminal, "LINE_EVERY", 0.0)
+    call = ("design", files / "family.json", "--leakage", "0.1", "--json")
+    loud, quiet = understudy(*call), understudy("--quiet", *call)
+    assert "distortion of each pair: 100%" in loud.err
+    assert (quiet.err, quiet.out) == ("", loud.out)
+    call = ("apply", files / "design.json", files / "today.csv", "-o", "-", "--private", "occupancy")
+    loud, quiet = understudy(*call), understudy("--quiet", *call)
+    assert "300 rows" in loud.err
+    assert "300 rows" not in quiet.err
+    assert quiet.err.startswith("understudy: warning: no --ledger")
+    assert "does not exist" in understudy("--quiet", "report", tmp_path / "none.json", "--json").err
+
+
 def test_a_fault_of_the_program_is_one_line(files, understudy, monkeypatch):
     """Without what it says, which may hold a reading; on request the whole traceback."""
     from understudy.cli import design_commands as reporting

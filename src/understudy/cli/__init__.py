@@ -49,8 +49,13 @@ def _root(
     version: Annotated[
         bool, option(None, "Print the version and leave.", "--version", callback=_version, is_eager=True)
     ] = False,
+    quiet: Annotated[
+        bool, option(None, "No progress and no notes on the error stream; warnings and errors stay.", "--quiet")
+    ] = False,
 ) -> None:
-    pass
+    from understudy.cli import terminal
+
+    terminal.quiet.set(quiet)
 
 
 def _command(function: Callable[..., None], *lines: str, panel: str = PANEL) -> None:
