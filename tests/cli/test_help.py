@@ -152,3 +152,72 @@ def test_ctrl_c_is_told_in_a_line(files, understudy, monkeypatch):
     told = understudy("report", files / "design.json", "-o", "r.html")
     assert told.status == 130
     assert "Traceback" not in told.err
+
+
+# A file of defaults ---------------------------------------------------------------------------------------------------
+
+
+def test_defaults_come_from_a_file_and_typed_options_win(files, tmp_path, understudy):
+    """By command; those of [common] where a command has the option, and no table of its own says otherwise."""
+    config = tmp_path / "house.toml"
+    config.write_text(
+        '[common]\nprivate = "none"\nreading = "co2"\nseed = 7\ntime = "date"\n[design]\nleakage = 0.1\nhorizon = 50\n'
+        f'[apply]\nprivate = "occupancy"\nledger = "{(tmp_path / "room.db").as_posix()}"\ndecimals = 2\n'
+        "[key.show-id]\njson = true\n"
+    )
+    design = ("design", files / "family.json", "--per", "run", "--json")
+    found = understudy("--config", config, *design)
+    assert found.status == 0, found.err
+    assert json.loads(found.out) == json.loads(understudy(*design, "--leakage", "0.1", "--horizon", "50").out)
+    typed = json.loads(understudy("--config", config, *design, "--leakage", "0.2").out)
+    assert typed["leakage"]["nats"] == pytest.approx(0.2, abs=1e-6)
+    out = tmp_path / "out.csv"
+    told = understudy("--config", config, "apply", files / "design.json", files / "today.csv", "-o", out)
+    assert told.status == 0, told.err
+    assert (tmp_path / "room.db").exists()
+    understudy("key", "new", tmp_path / "k")
+    assert "id" in json.loads(understudy("--config", config, "key", "show-id", tmp_path / "k").out)
+    # columns of [common] do not make an audit of simulated readings one of a file
+    told = understudy("--config", config, "audit", files / "design.json", "--n", "200", "--adversaries", "exact")
+    assert told.status == 0, told.err
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[fits]\nreading = 'co2'", ["[fits]", "the name of a command"]),
+        ("reading = 'co2'", ["[reading]", "a table is wanted"]),
+        ("common = 1", ["common", "a table is wanted"]),
+        ("[ledger.shows]\njson = true", ["[ledger.shows]", "the name of a command"]),
+        ("[fit]\nreadings = 'co2'", ["[fit], readings", "no option --readings"]),
+        ("[common]\ncolour = 'red'", ["[common], colour", "no command has the option --colour"]),
+        ("[fit]\nstrict = 'yes'", ["[fit], strict", "true or false is wanted, not 'yes'"]),
+        ("[fit]\nprivate = true", ["[fit], private", "a text or a number is wanted"]),
+        ("[fit]\nprivate = ['a', 'b']", ["[fit], private", "a text or a number is wanted"]),
+        ("[design]\nhorizon = 'long'", ["[design], horizon", "'long' is not accepted"]),
+        ("[design]\nhorizon = 0", ["[design], horizon", "0 is not accepted"]),
+        ("[common]\nseed = 1.5", ["[common], seed", "1.5 is not accepted"]),
+        ("[fit\n", ["--config", "cannot be read as TOML"]),
+    ],
+)
+def test_what_is_wrong_with_a_file_of_defaults_is_named(text, words, tmp_path, understudy):
+    """The file, the table and the key, in one line; whichever command is called."""
+    config = tmp_path / "house.toml"
+    config.write_text(text)
+    told = understudy("--config", config, "info")
+    assert (told.status, told.out, told.err.count("\n")) == (1, "", 1)
+    for part in ("house.toml", *words):
+        assert part in told.err
+
+
+def test_a_key_itself_is_not_accepted_in_a_file_of_defaults(tmp_path, understudy):
+    """Nor shown; where the key is may be said."""
+    config = tmp_path / "house.toml"
+    config.write_text(f"[apply]\nkey = 'understudy-key {'ab' * 32}'")
+    told = understudy("--config", config, "info")
+    assert told.status == 1
+    assert "[apply], key: a key is a secret" in told.err
+    assert "abab" not in told.err
+    config.write_text("[apply]\nkey = 'env:HOUSE_KEY'")
+    assert understudy("--config", config, "info").status == 0
+    assert "cannot be read" in understudy("--config", tmp_path / "none.toml", "info").err

@@ -46,16 +46,23 @@ def _version(show: bool) -> None:
 
 @app.callback()
 def _root(
+    context: typer.Context,
     version: Annotated[
         bool, option(None, "Print the version and leave.", "--version", callback=_version, is_eager=True)
     ] = False,
     quiet: Annotated[
         bool, option(None, "No progress and no notes on the error stream; warnings and errors stay.", "--quiet")
     ] = False,
+    config: Annotated[
+        Path | None,
+        option("FILE", "Defaults for options, in TOML: a table for each command, and [common].", "--config"),
+    ] = None,
 ) -> None:
     from understudy.cli import terminal
 
     terminal.quiet.set(quiet)
+    if config is not None:
+        context.default_map = o.read_defaults(config, context)
 
 
 def _command(function: Callable[..., None], *lines: str, panel: str = PANEL) -> None:
@@ -133,12 +140,19 @@ def apply(
 
 
 def audit(
-    path: o.Design, files: o.AuditFiles, asked: o.AuditOptions, table: o.TableFormat, outputs: o.AuditOutputs
+    context: typer.Context,
+    path: o.Design,
+    files: o.AuditFiles,
+    asked: o.AuditOptions,
+    table: o.TableFormat,
+    outputs: o.AuditOutputs,
 ) -> None:
     """Attack a design, or an output, with adversaries that know it, and say what they learned, with confidence."""
     from understudy.cli.file_commands import audit as run
 
-    if not run(path, files, table, asked, outputs):
+    # columns that are named once for all commands do not ask for a file
+    simulated = files.source is None and files.on is None
+    if not run(path, o.without_defaults(context, files) if simulated else files, table, asked, outputs):
         raise typer.Exit(1)
 
 
