@@ -6,9 +6,11 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer
+from cli_cases import family
 
 from understudy.cli import app
 
@@ -132,7 +134,7 @@ def test_a_fault_of_the_program_is_one_line(files, understudy, monkeypatch):
 
     monkeypatch.setattr(reporting, "report", broken)
     told = understudy("report", files / "design.json", "-o", "r.html")
-    assert told.status == 3
+    assert told.status == 1
     assert told.err.startswith("understudy: a fault of the program (ZeroDivisionError)")
     assert "431.5" not in told.err
     assert told.err.count("\n") == 1
@@ -152,6 +154,46 @@ def test_ctrl_c_is_told_in_a_line(files, understudy, monkeypatch):
     told = understudy("report", files / "design.json", "-o", "r.html")
     assert told.status == 130
     assert "Traceback" not in told.err
+
+
+def test_the_four_exit_codes(files, tmp_path, understudy, monkeypatch):
+    """0 done or released, 1 an error, 2 wrong usage, 3 do not release; help and the page say so."""
+    from understudy.cli import file_commands
+
+    columns = ("--reading", "co2", "--private", "occupancy", "--time", "date", "--no-audit")
+    assert understudy("guarantee", files / "design.json").status == 0
+    assert understudy("guarantee", tmp_path / "none.json").status == 1
+    assert understudy("guarantee", "--leakage", "1").status == 2
+    for passed, status in ((True, 0), (False, 3)):
+        monkeypatch.setattr(file_commands, "fit_table", lambda *_, passed=passed: family(passed))
+        told = understudy("quickstart", files / "history.csv", *columns, "-o", tmp_path / str(status))
+        assert told.status == status, told.err
+    said = " ".join(understudy("--help").out.split())
+    assert "Exit status: 0 done or released, 1 an error, 2 wrong usage, 3 do not release." in said
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    for row in ("| 0 | done, or released", "| 1 | an error", "| 2 | wrong usage", "| 3 | do not release"):
+        assert row in page
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_of_a_shell_completes_commands(shell, understudy):
+    """The one that --install-completion writes; a shell that reads it asks the program for words."""
+    told = understudy("completion", shell)
+    assert told.status == 0
+    assert f"_UNDERSTUDY_COMPLETE=complete_{shell}" in told.out
+    assert json.loads(understudy("completion", shell, "--json").out)["script"] == told.out.rstrip("\n")
+    assert understudy("completion", "csh").status == 2
+    words = {"bash": {"COMP_WORDS": "understudy qui", "COMP_CWORD": "1"}}
+    asked = {
+        "_TYPER_COMPLETE_ARGS": "understudy qui",
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+        **words.get(shell, {}),
+    }
+    environment = {**os.environ, **asked, "_UNDERSTUDY_COMPLETE": f"complete_{shell}"}
+    code = "import sys; sys.argv = ['understudy']; from understudy.cli import main; main()"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert "quickstart" in answer.stdout
+    assert "design" not in answer.stdout.split()
 
 
 # A file of defaults ---------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ help is quick. Options that several commands share are declared once, in `option
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -33,7 +34,8 @@ app = typer.Typer(
     epilog=examples(
         "understudy quickstart history.csv --reading co2 --private occupancy --time date",
         "understudy demo",
-    ),
+    )
+    + "\n\nExit status: 0 done or released, 1 an error, 2 wrong usage, 3 do not release.",
 )
 _LOOK, _PAPER = "Look into what is there", "The paper, and this program"
 
@@ -55,7 +57,7 @@ def _root(
     ] = False,
     config: Annotated[
         Path | None,
-        option("FILE", "Defaults for options, in TOML: a table for each command, and [common].", "--config"),
+        option("FILE", "Defaults for options, in TOML: a table for each command.", "--config"),
     ] = None,
 ) -> None:
     from understudy.cli import terminal
@@ -383,6 +385,40 @@ def info(as_json: o.AsJson = False) -> None:
     show(as_json)
 
 
+class Shell(StrEnum):
+    """A shell that can complete commands and options."""
+
+    BASH, ZSH, FISH = "bash", "zsh", "fish"
+
+
+@app.command(
+    rich_help_panel=_PAPER,
+    epilog=examples(
+        "understudy completion bash > ~/.local/share/bash-completion/completions/understudy",
+        "understudy completion zsh > ~/.zfunc/_understudy",
+        "understudy completion fish > ~/.config/fish/completions/understudy.fish",
+    ),
+)
+def completion(
+    shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", help="The shell that is to complete.")],
+    as_json: o.AsJson = False,
+) -> None:
+    """Print the script that makes a shell complete commands and options. The examples say where it goes.
+
+    It is in use in the next shell. For zsh, .zshrc needs the lines `fpath+=~/.zfunc` and
+    `autoload -Uz compinit && compinit`.
+    """
+    from typer._completion_shared import get_completion_script
+
+    script = get_completion_script(prog_name="understudy", complete_var="_UNDERSTUDY_COMPLETE", shell=shell.value)
+    if as_json:
+        from understudy.cli.terminal import print_json
+
+        print_json({"shell": shell.value, "script": script})
+    else:
+        typer.echo(script)
+
+
 def main() -> None:
     """Run the command line; an error is one line, not a traceback, unless UNDERSTUDY_TRACEBACK is set."""
     import os
@@ -408,4 +444,4 @@ def main() -> None:
         kind = type(error).__name__
         words = f"understudy: a fault of the program ({kind}); UNDERSTUDY_TRACEBACK=1 shows where, please report it"
         typer.secho(words, fg=typer.colors.RED, err=True)
-        sys.exit(3)
+        sys.exit(1)  # 3 says that a design must not be released
