@@ -26,7 +26,7 @@ def page() -> str:
     """The whole page."""
     notes = sections(NOTES.read_text(encoding="utf-8"))
     root = typer.main.get_command(app)
-    parts = [notes.pop("").strip()]
+    parts = [notes.pop("").strip(), option_table([each for each in root.params if each.name != "help"])]
     commands = dict(walk(root, NAME))
     parts.append(
         "\n".join(["| command | |", "|---|---|", *(line(name, command) for name, command in commands.items())])
@@ -84,9 +84,13 @@ def described(name: str, command: Any, note: str) -> list[str]:
     options = [p for p in command.params if p.param_type_name == "option"]
     level = "##" if name.count(" ") == 1 else "###"
     parts = [f"{level} {name}", first(command), usage(name, arguments, options), bare(note)]
-    rows = [("| option | | default |", "|---|---|---|")]
-    rows += [(f"| `{shown(p)}` | {told(p)} | {default(p)} |",) for p in (*arguments, *options)]
-    return [*parts, "\n".join(row for group in rows for row in group)]
+    return [*parts, option_table([*arguments, *options])]
+
+
+def option_table(parameters: list[Any]) -> str:
+    """Arguments and options, a row each."""
+    rows = [f"| `{shown(p)}` | {told(p)} | {default(p)} |" for p in parameters]
+    return "\n".join(["| option | | default |", "|---|---|---|", *rows])
 
 
 def usage(name: str, arguments: list[Any], options: list[Any]) -> str:

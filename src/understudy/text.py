@@ -171,6 +171,24 @@ def nearest_readings(option: str, given: str, count: int, period: float) -> str:
     return f"{option} {given}: a reading comes every {span(period)}, so it is {taken}."
 
 
+def progress_line(what: str, share: float, elapsed: float, remark: str = "") -> str:
+    """How far some work is after `elapsed` seconds, for a log; a share of 0 is one that is not known yet.
+
+    >>> progress_line("attacking", 0.4, 60.0), progress_line("tuning", 0.1, 60.0, "AR(1)")
+    ('attacking: 40%, about 90 s to go', 'tuning: 10%, about 9 min to go (AR(1))')
+    >>> progress_line("disguising", 0.0, 12.3)
+    'disguising: 12 s so far'
+    """
+    share = min(max(float(share), 0.0), 1.0)
+    if share > 0.0:
+        left = elapsed * (1.0 - share) / share
+        left = round(left) if left <= 120.0 else 60 * round(left / 60.0)
+        far = f"{100.0 * share:.0f}%, about {span(left)} to go"
+    else:
+        far = f"{span(round(elapsed))} so far"
+    return f"{what}: {far}" + (f" ({remark})" if remark else "")
+
+
 def first_readings(horizon: int) -> str:
     """The readings that a residual is charged for.
 

@@ -184,7 +184,13 @@ def test_too_few_days_are_refused() -> None:
 
 @pytest.mark.long(seconds=4, reason="a search of its own")
 def test_a_class_that_cannot_be_fitted_is_left_out_and_named() -> None:
-    found = tune(recording(), at_most=0.9, fresh=[1.0], models=["AR(1), normal", "AR(90), normal"])
+    heard: list[tuple[float, str]] = []
+    models = ["AR(1), normal", "AR(90), normal"]
+    found = tune(recording(), at_most=0.9, fresh=[1.0], models=models, progress=lambda *news: heard.append(news))
+    shares = [share for share, _ in heard]
+    assert shares == sorted(shares)
+    assert 0.0 <= min(shares) <= max(shares) < 1.0
+    assert any("fitted without block 1" in words for _, words in heard)
     assert found.outcome is Outcome.FOUND
     assert any("AR(90)" in note for note in found.notes)
 

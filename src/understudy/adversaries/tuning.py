@@ -74,7 +74,7 @@ _LEARNED = -2
 _SHORTEST = 8
 """Rows below which a block of readings without a gap is left out."""
 
-Tell = Callable[[str], None]
+Tell = Callable[[float, str], None]
 
 
 # What is tried, and what came out ---------------------------------------------------------------------------
@@ -250,8 +250,8 @@ def tune(
         Of the limit, over all paths and adversaries together.
     rng : seed
         For draws, auxiliary uniforms and learners.
-    progress : function of a sentence, optional
-        Is told every step.
+    progress : function of a share and a sentence, optional
+        Hears how much of the work is done, from 0 to 1, and what each step came to.
 
     Returns
     -------
@@ -273,7 +273,7 @@ def tune(
         raise ConfigurationError("reading and private name columns of the history; both are needed without a family")
     else:
         columns = Columns(reading, private, time, segment, period, bins, day_first=day_first)
-    tell = progress or (lambda _: None)
+    tell = progress or (lambda _share, _words: None)
     settings = _settings(table, columns, models, periods, clocks, outputs, fresh, budgets)
     search = Search(table, columns, over, tuple(adversaries), at_most, confidence, np.random.default_rng(rng), tell)
     return search.run(settings)
@@ -355,19 +355,20 @@ class Search:
         parts: dict[float | None, Part] = {}
         days, refused = 0, False
         fitted: dict[tuple[str, float | None], list[Fold]] = {}
-        for _, those in paths:
+        for number, (_, those) in enumerate(paths):
+            at = number / len(paths)
             model, period = those[0].model, those[0].period
             if period not in parts:
                 parts[period] = self.split(period)
             part = parts[period]
             days = max(days, len(np.unique(np.concatenate(part.days.each(part.tuned)))))
             try:
-                folds = fitted.setdefault((model, period), []) or self.folds(part, model)
+                folds = fitted.setdefault((model, period), []) or self.folds(part, model, at)
                 fitted[model, period] = folds
             except UnderstudyError as error:
                 notes.append(text.tuning_note("path", model=model, period=period, why=str(error)))
                 continue
-            walked = self.walk(part, folds, those, learners, level, notes)
+            walked = self.walk(part, folds, those, learners, level, notes, at)
             refused = refused or bool(walked and walked[0].setting.fresh == 1.0 and not walked[0].passed)
             steps += walked
         passed = [step for step in steps if step.passed]
@@ -422,8 +423,8 @@ class Search:
         final = [np.isin(n, every[-max(1, len(every) // 4) :]) for n in number]
         return Part(_where(history, [~f for f in final]), _where(history, final), resampling, days)
 
-    def folds(self, part: Part, model: str) -> list[Fold]:
-        """Blocks of neighbouring days, each with a family that was fitted to the others."""
+    def folds(self, part: Part, model: str, at: float) -> list[Fold]:
+        """Blocks of neighbouring days, each with a family that was fitted to the others; `at` is for the progress."""
         number = part.days.each(part.tuned)
         every = np.unique(np.concatenate(number))
         made: list[Fold] = []
@@ -431,7 +432,7 @@ class Search:
             held = [np.isin(n, those) for n in number]
             learn, judge = _where(part.tuned, [~h for h in held]), _where(part.tuned, held)
             made.append(Fold(*self.fit(learn, judge, model, part.resampling)))
-            self.tell(text.tuning_note("fitted", model=model, done=len(made), total=min(FOLDS, len(every))))
+            self.tell(at, text.tuning_note("fitted", model=model, done=len(made), total=min(FOLDS, len(every))))
         return made
 
     def fit(self, learn: History, judge: History, model: str, resampling: Any) -> tuple[Family, History, History]:
@@ -448,6 +449,7 @@ class Search:
         learners: Mapping[str, Learner],
         level: float,
         notes: list[str],
+        at: float,
     ) -> list[Step]:
         """The settings of a path in the order of their distortion, until the first that fails."""
         made: list[tuple[float, Setting, list[Piece]]] = []
@@ -462,7 +464,7 @@ class Search:
         for size, setting, outputs in sorted(made, key=lambda each: (each[1].fresh < 1.0, -each[0])):
             name, accuracy, upper = self.attack(folds[0].family, outputs, learners, level)
             steps.append(Step(setting, size, name, accuracy, upper, upper <= self.at_most))
-            self.tell(text.tuning_note("step", **setting._asdict(), size=size, accuracy=accuracy, upper=upper))
+            self.tell(at, text.tuning_note("step", **setting._asdict(), size=size, accuracy=accuracy, upper=upper))
             if not steps[-1].passed:
                 break
         return steps

@@ -8,6 +8,7 @@ help is quick. Options that several commands share are declared once, in `option
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -33,7 +34,8 @@ app = typer.Typer(
     epilog=examples(
         "understudy quickstart history.csv --reading co2 --private occupancy --time date",
         "understudy demo",
-    ),
+    )
+    + "\n\nExit status: 0 done or released, 1 an error, 2 wrong usage, 3 do not release.",
 )
 _LOOK, _PAPER = "Look into what is there", "The paper, and this program"
 
@@ -46,11 +48,23 @@ def _version(show: bool) -> None:
 
 @app.callback()
 def _root(
+    context: typer.Context,
     version: Annotated[
         bool, option(None, "Print the version and leave.", "--version", callback=_version, is_eager=True)
     ] = False,
+    quiet: Annotated[
+        bool, option(None, "No progress and no notes on the error stream; warnings and errors stay.", "--quiet")
+    ] = False,
+    config: Annotated[
+        Path | None,
+        option("FILE", "Defaults for options, in TOML: a table for each command.", "--config"),
+    ] = None,
 ) -> None:
-    pass
+    from understudy.cli import terminal
+
+    terminal.quiet.set(quiet)
+    if config is not None:
+        context.default_map = o.read_defaults(config, context)
 
 
 def _command(function: Callable[..., None], *lines: str, panel: str = PANEL) -> None:
@@ -128,12 +142,19 @@ def apply(
 
 
 def audit(
-    path: o.Design, files: o.AuditFiles, asked: o.AuditOptions, table: o.TableFormat, outputs: o.AuditOutputs
+    context: typer.Context,
+    path: o.Design,
+    files: o.AuditFiles,
+    asked: o.AuditOptions,
+    table: o.TableFormat,
+    outputs: o.AuditOutputs,
 ) -> None:
     """Attack a design, or an output, with adversaries that know it, and say what they learned, with confidence."""
     from understudy.cli.file_commands import audit as run
 
-    if not run(path, files, table, asked, outputs):
+    # columns that are named once for all commands do not ask for a file
+    simulated = files.source is None and files.on is None
+    if not run(path, o.without_defaults(context, files) if simulated else files, table, asked, outputs):
         raise typer.Exit(1)
 
 
@@ -364,6 +385,40 @@ def info(as_json: o.AsJson = False) -> None:
     show(as_json)
 
 
+class Shell(StrEnum):
+    """A shell that can complete commands and options."""
+
+    BASH, ZSH, FISH = "bash", "zsh", "fish"
+
+
+@app.command(
+    rich_help_panel=_PAPER,
+    epilog=examples(
+        "understudy completion bash > ~/.local/share/bash-completion/completions/understudy",
+        "understudy completion zsh > ~/.zfunc/_understudy",
+        "understudy completion fish > ~/.config/fish/completions/understudy.fish",
+    ),
+)
+def completion(
+    shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", help="The shell that is to complete.")],
+    as_json: o.AsJson = False,
+) -> None:
+    """Print the script that makes a shell complete commands and options. The examples say where it goes.
+
+    It is in use in the next shell. For zsh, .zshrc needs the lines `fpath+=~/.zfunc` and
+    `autoload -Uz compinit && compinit`.
+    """
+    from typer._completion_shared import get_completion_script
+
+    script = get_completion_script(prog_name="understudy", complete_var="_UNDERSTUDY_COMPLETE", shell=shell.value)
+    if as_json:
+        from understudy.cli.terminal import print_json
+
+        print_json({"shell": shell.value, "script": script})
+    else:
+        typer.echo(script)
+
+
 def main() -> None:
     """Run the command line; an error is one line, not a traceback, unless UNDERSTUDY_TRACEBACK is set."""
     import os
@@ -389,4 +444,4 @@ def main() -> None:
         kind = type(error).__name__
         words = f"understudy: a fault of the program ({kind}); UNDERSTUDY_TRACEBACK=1 shows where, please report it"
         typer.secho(words, fg=typer.colors.RED, err=True)
-        sys.exit(3)
+        sys.exit(1)  # 3 says that a design must not be released

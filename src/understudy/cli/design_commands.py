@@ -240,12 +240,9 @@ def _measured(family: us.Family, wanted: DesignOptions, at_most: float) -> tuple
         raise ConfigurationError("--measured-at-most stands alone: budgets are among what is tried")
     if wanted.release.history is None:
         raise ConfigurationError("--measured-at-most is measured on labelled history: name the file, --history FILE")
-    found = us.tune(
-        _table(wanted.release.history, family),
-        family=family,
-        at_most=at_most,
-        progress=lambda words: say(f"   tune: {words}", err=True),
-    )
+    table = _table(wanted.release.history, family)
+    with progress("tuning") as told:
+        found = us.tune(table, family=family, at_most=at_most, progress=told)
     if found.design is None:
         raise ConfigurationError(" ".join(found.sentences))
     return found.design, list(found.notes)

@@ -904,21 +904,22 @@ def tell_advice(advice: Advice, reasons: list[str]) -> None:
 
 
 def tune_table(table: Table, columns: Columns, family: us.Family) -> us.Tuning:
-    """Tuning that ends soon: few model classes, one period, no budget; a line on the error stream for each step."""
+    """Tuning that ends soon: few model classes, one period, no budget."""
     about = family.about or {}
     name, period = str((about.get("model") or {}).get("name")), about.get("period")
-    return us.tune(
-        table,
-        reading=list(columns.readings),
-        private=columns.private,
-        at_most=QUICK_LIMIT,
-        models=tuple(dict.fromkeys(("adaptive", name, "AR(1), Student-t"))),
-        periods=[900.0 if columns.time and period is not None and period < 300.0 else None],
-        budgets=(0.0,),
-        adversaries=("boosting", "logistic"),
-        progress=lambda words: say(f"   tune: {words}", err=True),
-        **_typed_options(columns, "time", "day_first", "segment", "period", "bins"),
-    )
+    with progress("tuning") as told:
+        return us.tune(
+            table,
+            reading=list(columns.readings),
+            private=columns.private,
+            at_most=QUICK_LIMIT,
+            models=tuple(dict.fromkeys(("adaptive", name, "AR(1), Student-t"))),
+            periods=[900.0 if columns.time and period is not None and period < 300.0 else None],
+            budgets=(0.0,),
+            adversaries=("boosting", "logistic"),
+            progress=told,
+            **_typed_options(columns, "time", "day_first", "segment", "period", "bins"),
+        )
 
 
 def _audit_held_out(design: AnyDesign, columns: Columns, learned: Table, judged: Table, out: Path) -> Audit:

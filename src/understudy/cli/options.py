@@ -4,8 +4,8 @@ An option is a type with its words: ``Annotated[str, option("COLUMN", "The colum
 are fields of a frozen dataclass (`Columns`, `DesignOptions`, `ApplyOptions`, ...). A command takes such a group as one
 parameter, and `expand_groups` shows its fields to the terminal as options of their own; what was not typed is None.
 
-The second half turns what was typed into what it means: lists, quantities with a unit, durations. Errors name the
-option and the rule. Nothing here loads numpy, so that help is quick.
+The second part reads a file of defaults. The third turns what was typed into what it means: lists, quantities with a
+unit, durations. Errors name the option and the rule. Nothing here loads numpy, so that help is quick.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -381,6 +381,81 @@ class Part:
     pseudo: Annotated[
         float | None, option("PEOPLE", "Choose the understudy by hand; then there is no guarantee.", min=0.0)
     ] = None
+
+
+# Defaults from a file -------------------------------------------------------------------------------------------------
+
+COMMON = "common"
+"""The table of options that several commands have."""
+_KEY_ITSELF = re.compile("[0-9a-fA-F]{64}")
+
+
+def read_defaults(path: Path, context: typer.Context) -> dict[str, Any]:
+    """The defaults in a TOML file, a table for each command, as the context of the program takes them."""
+    import tomllib
+
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ConfigurationError(f"--config {path}: it cannot be read as TOML ({why})") from None
+    common, used = tables.pop(COMMON, {}), set[str]()
+    if not isinstance(common, dict):
+        raise ConfigurationError(f"{path}, {COMMON}: a table is wanted, [{COMMON}]")
+
+    def defaults(group: Any, tables: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+        for name, table in tables.items():
+            if name not in group.commands or not isinstance(table, dict):
+                wanted = f"a table is wanted that has the name of a command, or [{COMMON}]"
+                raise ConfigurationError(f"{path}, [{prefix}{name}]: {wanted}")
+        found: dict[str, Any] = {}
+        for name, command in group.commands.items():
+            table = tables.get(name, {})
+            if hasattr(command, "commands"):
+                found[name] = defaults(command, table, f"{name}.")
+                continue
+            known = {each[2:]: one for one in command.params for each in one.opts if each.startswith("--")}
+            for key in table.keys() - known.keys():
+                raise ConfigurationError(f"{path}, [{prefix}{name}], {key}: the command has no option --{key}")
+            shared = {key: value for key, value in common.items() if key in known}
+            used.update(shared)
+            found[name] = {
+                known[key].name: _default(
+                    f"{path}, [{prefix + name if key in table else COMMON}], {key}", value, known[key], context
+                )
+                for key, value in (shared | table).items()
+            }
+        return found
+
+    found = defaults(context.command, tables)
+    for key in common.keys() - used:
+        raise ConfigurationError(f"{path}, [{COMMON}], {key}: no command has the option --{key}")
+    return found
+
+
+def _default(where: str, value: Any, parameter: Any, context: typer.Context) -> Any:
+    """A value of the file as if it were typed."""
+    parts = value if parameter.multiple and isinstance(value, list) else [value]
+    if parameter.is_flag != isinstance(value, bool) or not all(isinstance(part, (str, int, float)) for part in parts):
+        wanted = "true or false" if parameter.is_flag else "a text or a number"
+        raise ConfigurationError(f"{where}: {wanted} is wanted, not {value!r}")
+    if parameter.is_flag:
+        return value
+    typed = [str(part) for part in parts] if parameter.multiple else str(value)
+    if parameter.metavar == "KEY" and _KEY_ITSELF.search(str(value)):
+        raise ConfigurationError(f"{where}: a key is a secret; name where it is, a file, env:NAME or credential:NAME")
+    try:
+        parameter.process_value(context, typed)
+    except typer.BadParameter as error:
+        raise ConfigurationError(f"{where}: {value!r} is not accepted; {error.message}") from None
+    return typed
+
+
+def without_defaults(context: typer.Context, files: AuditFiles) -> AuditFiles:
+    """The files and columns that were typed, and not those of the file of defaults."""
+    sources = {each.name: context.get_parameter_source(each.name) for each in fields(files)}
+    given = [name for name, source in sources.items() if source and source.name == "DEFAULT_MAP"]
+    return replace(files, **{name: getattr(AuditFiles(), name) for name in given})
 
 
 # What was typed, as what it means -------------------------------------------------------------------------------------

@@ -2,8 +2,7 @@
 
 ``understudy info`` says what is installed. ``understudy ledger`` shows what a ledger says of itself: streams, rooms,
 charges and releases, but no draw, no key and no state. ``understudy paper`` recomputes every result of the paper into a
-folder. Each result is written as soon as it is there, so Ctrl-C keeps those that are done. On a terminal there is one
-bar over all of them; elsewhere (a log, a pipe) a line for each.
+folder. Each result is written as soon as it is there, so Ctrl-C keeps those that are done.
 """
 
 from __future__ import annotations
@@ -12,22 +11,19 @@ import importlib.metadata
 import json
 import platform
 import time
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
 
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from understudy._paths import NewFile, check_paths
 from understudy._version import __version__
-from understudy.cli.terminal import print_json
+from understudy.cli.terminal import print_json, progress
 from understudy.errors import LedgerError
-from understudy.paper.run import CATALOGUE, Listener, choose, glance
+from understudy.paper.run import CATALOGUE, choose, glance
 from understudy.paper.run import run as compute
 from understudy.paper.setting import Outcome, Settings
 from understudy.stream.inspection import backup_ledger as private_copy
@@ -220,14 +216,17 @@ def backup(path: Path, copy: Path, as_json: bool) -> None:
 def run(out: Path, quick: bool, figures: list[str], seed: int, as_json: bool = False) -> None:
     """Compute, showing how far it is, and say what came out and where it is."""
     names = choose(figures)
-    # a program reads the standard output; how far it is goes to the error stream then
-    console = Console(highlight=False, stderr=as_json)
     began = time.perf_counter()
     finished: list[str] = []
-    bar, told = _progress_bar(console, names, finished)
     try:
-        with bar:
-            outcomes = compute(out, Settings(seed=seed, quick=quick), names, told)
+        with progress("results of the paper") as told:
+
+            def hear(name: str, fraction: float) -> None:
+                told((names.index(name) + fraction) / len(names), name if fraction == 1.0 else "")
+                if fraction == 1.0:
+                    finished.append(name)
+
+            outcomes = compute(out, Settings(seed=seed, quick=quick), names, hear)
     except KeyboardInterrupt:
         kept = f"{len(finished)} of {len(names)} results are in {out / 'report.html'}"
         typer.echo(f"understudy: stopped; {kept if finished else 'nothing was finished'}", err=True)
@@ -236,7 +235,7 @@ def run(out: Path, quick: bool, figures: list[str], seed: int, as_json: bool = F
         numbers = {outcome.name: {k: float(v) for k, v in outcome.numbers.items()} for outcome in outcomes}
         print_json({"folder": str(out), "seed": seed, "quick": quick, "results": numbers})
         return
-    tell(console, outcomes)
+    tell(Console(highlight=False), outcomes)
     # not through the console, which would break a path in two
     typer.echo(
         f"{len(outcomes)} of {len(CATALOGUE)} results in {time.perf_counter() - began:.0f} s"
@@ -265,33 +264,3 @@ def tell(console: Console, outcomes: list[Outcome]) -> None:
             table.add_row(*row)
         console.print(table)
         console.print()
-
-
-def _progress_bar(
-    console: Console, names: tuple[str, ...], finished: list[str]
-) -> tuple[AbstractContextManager[Any], Listener]:
-    """A bar, or a line for each result where there is no terminal; and the function that moves it."""
-    if not console.is_terminal:
-
-        def line(name: str, fraction: float) -> None:
-            if fraction == 1.0:
-                finished.append(name)
-                typer.echo(f"{len(finished):>2} of {len(names)}  {name}", err=console.stderr)
-
-        return nullcontext(), line
-    bar = Progress(
-        TextColumn("{task.description:<12}"),
-        BarColumn(bar_width=None),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-    )
-    task = bar.add_task(names[0], total=len(names))
-
-    def move(name: str, fraction: float) -> None:
-        bar.update(task, description=name, completed=names.index(name) + fraction)
-        if fraction == 1.0:
-            finished.append(name)
-
-    return bar, move

@@ -1,8 +1,9 @@
 """What commands say and where: results on the standard output, progress and warnings on the error stream.
 
-A bar is drawn only on a terminal. Elsewhere nothing moves, and what is printed is the same every time. `side_by_side`
-shows true and disguised readings as a table with a small curve in each row: on a terminal it fills as the readings
-come, elsewhere it is printed once, full. `save_figure` writes the pictures that commands draw.
+A bar is drawn only on a terminal. Elsewhere long work writes a plain line now and then, and short work none. With
+`quiet` there is neither, nor a note on the error stream; warnings and errors stay. `side_by_side` shows true and
+disguised readings as a table with a small curve in each row: on a terminal it fills as the readings come, elsewhere it
+is printed once, full. `save_figure` writes the pictures that commands draw.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -24,21 +26,28 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
+from understudy import text
 from understudy._paths import write_whole
 from understudy.errors import ConfigurationError, MissingExtraError, UnderstudyWarning
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from understudy._types import Array, Plain, Progress
+    from understudy._types import Array, Plain
+
+quiet: ContextVar[bool] = ContextVar("quiet", default=False)
+"""Whether progress and notes stay off the error stream."""
+LINE_EVERY = 10.0
+"""Seconds between lines of progress, and before the first, where there is no terminal."""
 
 
 # Text -----------------------------------------------------------------------------------------------------------------
 
 
 def say(words: str = "", err: bool = False) -> None:
-    """A line; to the error stream where the output itself goes to the standard one."""
-    typer.echo(words, err=err)
+    """A line; as a note to the error stream where the output itself goes to the standard one."""
+    if not (err and quiet.get()):
+        typer.echo(words, err=err)
 
 
 def warn(words: str) -> None:
@@ -87,15 +96,22 @@ def _finite(found: Any) -> Any:
     return found
 
 
+class Advance(Protocol):
+    """Hears the share of the work that is done, from 0 to 1, and what was found on the way."""
+
+    def __call__(self, fraction: float, remark: str = "", /) -> None:
+        """Show it."""
+
+
 @contextmanager
-def progress(words: str, steps: bool = True) -> Iterator[Progress]:
-    """A bar on the error stream while something long runs; the function that it yields moves it, from 0 to 1.
+def progress(words: str, steps: bool = True) -> Iterator[Advance]:
+    """A bar on the error stream while something long runs, or lines in a log; the function that it yields moves it.
 
     Without `steps` nothing is known of how far it is, and the bar only shows that it runs.
     """
     console = Console(stderr=True, highlight=False)
-    if not console.is_terminal:
-        yield lambda fraction: None
+    if quiet.get() or not console.is_terminal:
+        yield _log_lines(words)
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -103,10 +119,25 @@ def progress(words: str, steps: bool = True) -> Iterator[Progress]:
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(words, total=1.0 if steps else None)
 
-        def move(fraction: float) -> None:
+        def move(fraction: float, remark: str = "", /) -> None:
             bar.update(task, total=1.0, completed=min(max(float(fraction), 0.0), 1.0))
+            if remark:
+                bar.console.print(escape(remark))
 
         yield move
+
+
+def _log_lines(words: str) -> Advance:
+    began = last = time.monotonic()
+
+    def move(fraction: float, remark: str = "", /) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= LINE_EVERY:
+            last = now
+            say(text.progress_line(words, fraction, now - began, remark), err=True)
+
+    return move
 
 
 def show(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
