@@ -204,8 +204,8 @@ def test_simulated_costs_carry_their_errors(simulated, ax):
     """A cost by Monte Carlo is written with its standard error, an exact zero without."""
     us.report.plot_costs(simulated[0].costs, ax)
     written = [text.get_text() for text in ax.texts]
-    assert "±" not in written[0]
-    assert "\n±" in written[1]
+    assert "s.e." not in written[0]
+    assert "\n(s.e. " in written[1]
 
 
 def test_every_figure_can_have_axes_of_its_own(curve):

@@ -67,15 +67,28 @@ def percent(x: float, side: Side) -> str:
 
 
 def with_error(value: float, error: float) -> str:
-    """A distortion with its standard error, to the digits that the error leaves.
+    """A mean, and where it was simulated how well it is known: two standard errors, to the digits that they leave.
 
     >>> with_error(17.34592, 0.0), with_error(17.34592, 0.021)
-    ('17.3459', '17.346 +- 0.021')
+    ('17.3459', 'mean 17.346 (known to within 0.042)')
     """
-    if error <= 1e-12 * value:
+    if not error > 1e-12 * value:
         return f"{value:.6g}"
-    digits = max(0, 1 - math.floor(math.log10(error)))
-    return f"{value:.{digits}f} +- {error:.{digits}f}"
+    return f"mean {value:.{_decimals(2.0 * error)}f} ({known_within(error)})"
+
+
+def known_within(error: float) -> str:
+    """How well a mean is known that has this standard error. It is no tolerance of a single reading.
+
+    >>> known_within(0.021)
+    'known to within 0.042'
+    """
+    return f"known to within {2.0 * error:.{_decimals(2.0 * error)}f}"
+
+
+def _decimals(error: float) -> int:
+    """How many decimals show two digits of an error."""
+    return max(0, 1 - math.floor(math.log10(error)))
 
 
 def factor(nats: float) -> str:
@@ -873,7 +886,7 @@ def design_summary(facts: DesignFacts) -> str:
     relative = facts.relative_distortion
     share = "" if relative is None else f" ({100.0 * relative:.4g}% of the mean reading)"
     lower, gap, status, exact = facts.bound
-    known = "" if exact else "; the costs themselves are known to the error given"
+    known = "" if exact else "; the costs themselves are known as well as the mean"
     lines = [
         f"Design for {m} private and {n} pseudo values, {demand}",
         f"  distortion   {facts.distortion}{share}",
@@ -1465,8 +1478,16 @@ def every_readings(every: int, period: float | None) -> str:
     return f"{readings} ({span(period * every)})" if period else readings
 
 
+ChannelSize: TypeAlias = tuple[str, float, str]
+"""A channel, its distortion, and the unit with a space before it."""
+OVER_CHANNELS = "mean over channels, each in its own unit"
+
+
 class Price(NamedTuple):
-    """The distortion of a design as it is shown: its measure, size and unit, over how many readings."""
+    """The distortion of a design as it is shown: its measure, size and unit, over how many readings.
+
+    `several` says that the readings have several channels; `channels` are the figures of each, where they are known.
+    """
 
     measure: str | None
     value: float
@@ -1475,21 +1496,30 @@ class Price(NamedTuple):
     unit: str
     horizon: int | None
     moving: bool
+    several: bool = False
+    channels: tuple[ChannelSize, ...] = ()
 
     @property
     def size(self) -> str:
-        """The distortion with its unit; a squared one has another unit."""
-        return f"{self.value:.4g}{'' if self.measure == 'mse' else self.unit}"
+        """The distortion with its unit, a squared one without; channel by channel first where there are several."""
+        plain = self.measure == "mse"
+        mean = f"{self.value:.4g}{'' if plain else self.unit}"
+        if not self.several:
+            return mean
+        each = [f"{size:.4g}{'' if plain else unit} in {name}" for name, size, unit in self.channels]
+        return ", ".join([*each, f"{mean} as {OVER_CHANNELS}"])
 
     @property
     def share(self) -> str:
         """The distortion as a share of the mean reading."""
-        return "" if self.relative is None else f"{100.0 * self.relative:.3g} percent of the mean reading"
+        if self.relative is None or self.several:  # a share of what has several units says nothing
+            return ""
+        return f"{100.0 * self.relative:.3g} percent of the mean reading"
 
     @property
     def words(self) -> str:
         """What the disguise does to the readings."""
-        error = f" (standard error {self.error:.2g})" if self.error > 0.0 else ""
+        error = f" ({known_within(self.error)})" if self.error > 0.0 else ""
         share = f", {self.share}" if self.share else ""
         over = "" if self.horizon is None else f" over the first {self.horizon} readings"
         stays = " That is for values that stay so long; values that move have another distortion." * self.moving
@@ -1975,16 +2005,36 @@ def no_power_note(clock: bool) -> str:
 # What is left of the readings for honest use --------------------------------------------------------------------------
 
 
-def reading_error(channel: str, error: float, relative: float, unit: str) -> str:
-    """How far a released reading is from the true one.
+def spans_in_draws(spans: int, over: str, copies: int) -> str:
+    """How many days or blocks of time have a mean change of their own.
 
-    >>> reading_error("co2", 1.5, 0.0037, " ppm")
-    'co2: a released reading is off by 1.5 ppm on average, 0.37 percent of the mean reading.'
+    >>> spans_in_draws(14, "day", 2)
+    '14 whole days in 2 draws'
     """
-    if math.isnan(error):
+    return f"{with_count(spans, 'whole day' if over == 'day' else 'block')} in {with_count(copies, 'draw')}"
+
+
+def reading_error(
+    channel: str, error: tuple[float, float, float], spread: Sequence[float], over: str, unit: str = ""
+) -> str:
+    """How far released readings are from the true ones: `error` is mean, share of the mean reading, and largest.
+
+    `spread` are quantiles at 10, 50 and 90 percent of the mean changes of each of what `over` names.
+
+    >>> reading_error("co2", (1.5, 0.0037, 9.0), [1.0, 1.4, 2.0], "14 days in 2 draws", " ppm")
+    'co2 is off by 1.5 ppm on average, 0.37 percent of its mean absolute reading. Over 14 days in 2 draws that mean is \
+1 ppm (10 percent), 1.4 ppm (median) and 2 ppm (90 percent); at most a reading is off by 9 ppm.'
+    """
+    mean, relative, largest = error
+    if math.isnan(mean):
         return f"{channel}: no reading has an output beside it."
-    share = "" if math.isnan(relative) else f", {100.0 * relative:.2g} percent of the mean reading"
-    return f"{channel}: a released reading is off by {error:.3g}{unit} on average{share}."
+    share = "" if math.isnan(relative) else f", {100.0 * relative:.2g} percent of its mean absolute reading"
+    said = f"{channel} is off by {mean:.3g}{unit} on average{share}."
+    if spread:
+        low, middle, high = (f"{x:.3g}{unit}" for x in spread)
+        said += f" Over {over} that mean is {low} (10 percent), {middle} (median) and {high} (90 percent)"
+        said += f"; at most a reading is off by {largest:.3g}{unit}."
+    return said
 
 
 def daily_error(channel: str, error: float, days: int, unit: str) -> str:

@@ -243,17 +243,17 @@ def simulated():
 
 
 def test_the_error_of_a_simulation_travels_into_the_design(simulated):
-    """A standard error above zero, shown with +- and in no more digits than it is known to."""
+    """A standard error above zero, shown as what the mean is known to, and never as a tolerance."""
     found = us.design(simulated, leakage=0.3, horizon=4, distortion=absolute, accuracy=0.02)
     assert 0.0 < found.distortion_error < 0.05 * found.distortion
     assert found.costs is not None
     assert set(found.costs.method.ravel()) == {"Monte Carlo"}
-    assert " +- " in str(found)
-    assert " +- " in repr(found)
-    assert "known to the error given" in str(found)
+    for shown in (str(found), repr(found)):
+        assert f"(known to within {2.0 * found.distortion_error:.2g})" in shown
+        assert "+-" not in shown
     exact = us.design(simulated, leakage=0.3, horizon=4, distortion="mae")
     assert exact.distortion_error == 0.0
-    assert "+-" not in str(exact) + repr(exact)
+    assert "known to within" not in str(exact) + repr(exact)
 
 
 def test_the_error_covers_the_truth(simulated):

@@ -584,10 +584,9 @@ def _utility(
     Y = raw.outputs[row, :, column]
     X = np.stack([cases.outputs[row, :, column + k * raw.N] for k in range(copies)], axis=2)
     hours, days, blocks = (None if part is None else part[row, column] for part in (raw.hours, raw.days, raw.blocks))
-    names = ((material.known["raw"].family.about or {}).get("readings")) or None
-    if names is not None and len(names) != raw.d:
-        names = None
+    known = material.known["raw"].family.about or {}
+    names, units = (known.get(key) if len(known.get(key) or ()) == raw.d else None for key in ("readings", "units"))
     return measure_utility(
-        Y, X, period=material.period, hours=hours, days=days, segments=column, blocks=blocks, names=names, alarm=alarm,
-        own=own or None, confidence=confidence,
+        Y, X, period=material.period, hours=hours, days=days, segments=column, blocks=blocks, names=names, units=units,
+        alarm=alarm, own=own or None, confidence=confidence,
     )  # fmt: skip

@@ -22,7 +22,7 @@ from understudy._paths import write_whole
 from understudy._types import Plain
 from understudy.adversaries.rivals import Rivals
 from understudy.adversaries.statistics import Figure, as_json, from_json
-from understudy.adversaries.utility import Utility
+from understudy.adversaries.utility import Utility, price_sentences
 from understudy.errors import ConfigurationError
 from understudy.serialize import read_plain
 
@@ -533,12 +533,26 @@ def audit_text(audit: Audit, width: int = 120) -> str:
     return "\n\n".join(parts)
 
 
+def price_lines(audit: Audit) -> list[str]:
+    """What the disguise changed along the real path, a sentence for each channel; empty where it was not measured."""
+    lead = "Measured on one release:" if audit.how == "released" else "Measured on held-out readings:"
+    return [] if audit.utility is None else [f"{lead} {words}" for words in price_sentences(audit.utility)]
+
+
 def _notes(audit: Audit) -> list[str]:
-    distortion = list(zip(audit.distortion, audit.mean_reading, strict=True)) if audit.distortion else []
+    paid = price_lines(audit)
+    distortion = list(zip(audit.distortion, audit.mean_reading, strict=True)) if audit.distortion and not paid else []
     bound = None if audit.bound is None else text.error_bound(audit.bound, audit.moving)
     theorem = [note for note in (text.by_theorem(bound), rate(audit)) if note]
     rest = text.figure_notes(audit.confidence, distortion, audit.prior_error)
-    return [basis(audit), *rest[:-2], *theorem, *rest[-2:], *filter(None, [text.best_of(adversary_count(audit))])]
+    return [
+        basis(audit),
+        *rest[:-2],
+        *paid,
+        *theorem,
+        *rest[-2:],
+        *filter(None, [text.best_of(adversary_count(audit))]),
+    ]
 
 
 def _columns(cells: Sequence[tuple[str, ...]]) -> str:

@@ -304,12 +304,24 @@ class Channel:
     mean_absolute: Figure
     root_mean_square: Figure
     relative: Figure
-    """Mean absolute error over the mean reading."""
+    """Mean absolute error over the mean absolute reading."""
     daily: Figure | None = None
     """Mean absolute error of daily means; None where no day is known."""
     days: int = 0
     alarm: Alarm | None = None
     spectrum: Spectrum | None = None
+    unit: str = ""
+    quantiles: tuple[float, ...] = ()
+    """At `QUANTILES`: the mean absolute errors of whole days, or blocks of time, one for each in every copy."""
+    over: str = ""
+    """"day" or "block": what has the mean absolute errors of `quantiles`."""
+    spans: int = 0
+    """How many days or blocks these are."""
+    largest: float = math.nan
+    """The largest absolute error of a reading."""
+
+
+QUANTILES = (0.1, 0.5, 0.9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +343,7 @@ class Utility:
 
     def text(self) -> str:
         """The figures in sentences, one a line."""
-        return "\n".join(utility_sentences(self))
+        return "\n".join((*price_sentences(self), *utility_sentences(self)))
 
     @classmethod
     def from_plain(cls, plain: Plain) -> Utility:
@@ -350,6 +362,7 @@ def measure_utility(
     segments: ArrayLike | None = None,
     blocks: ArrayLike | None = None,
     names: Sequence[str] | None = None,
+    units: Sequence[str | None] | None = None,
     alarm: Thresholds | None = None,
     own: Own | Mapping[str, Own] | None = None,
     confidence: float = 0.99,
@@ -358,7 +371,8 @@ def measure_utility(
 
     `raw` (T, d) are the readings and `released` (T, d, N) disguised copies of them; or both are (T, d, N), N
     sequences of their own. NaN is missing. `period` is in seconds; `hours` (of the day), `days` (of the week) and
-    `segments` are (T,); `blocks`, (T,) or (T, N), numbers the stretches of time that intervals rest on. `alarm` is a
+    `segments` are (T,); `blocks`, (T,) or (T, N), numbers the stretches of time that intervals rest on. `names` and
+    `units` are those of the channels. `alarm` is a
     threshold for each channel, None for those without; a number alone is that of the first. `own` is called with
     readings and output, both (T, d), of each copy, and without each of a few stretches for its interval.
 
@@ -385,38 +399,43 @@ def measure_utility(
     joined = _find_joins(T, segments)
     stretch = _stretches(blocks, T, N, joined, copies)
     which = np.broadcast_to(np.arange(N) if copies else np.zeros(N, dtype=np.int64), (T, N))
-    units = Units(stretch, which, confidence)
+    cells = Units(stretch, which, confidence)
     day = _days(T, joined, hours, days, period)
     limits = _thresholds(alarm, d)
     titles = tuple(names) if names is not None else tuple(f"channel {c + 1}" for c in range(d))
-    if len(titles) != d:
-        raise ConfigurationError(f"names = {titles!r}; there are {d} channels")
+    said_units = (None,) * d if units is None else tuple(units)
+    for option, given in (("names", titles), ("units", said_units)):
+        if len(given) != d:
+            raise ConfigurationError(f"{option} = {given!r}; there are {d} channels")
     found = tuple(
-        _channel(titles[c], Y[:, c], X[:, c], units, joined, day, period, limits[c]) for c in range(d)
-    )  # fmt: skip
-    said = {name: _evaluate(name, function, Y, X, units) for name, function in _name_functions(own).items()}
+        _channel((titles[c], said_units[c] or ""), Y[:, c], X[:, c], cells, joined, day, period, limits[c])
+        for c in range(d)
+    )
+    said = {name: _evaluate(name, function, Y, X, cells) for name, function in _name_functions(own).items()}
     there = (np.isfinite(Y) & np.isfinite(X)).all(axis=1)
     count = int((there.any(axis=1) if copies else there).sum())
     return Utility(found, said, count, N if copies else 1, int(np.unique(stretch).size), confidence)
 
 
 def _channel(
-    name: str, y: Array, x: Array, units: Units, joined: NDArray[np.bool_], day: NDArray[np.int64] | None,
+    title: tuple[str, str], y: Array, x: Array, units: Units, joined: NDArray[np.bool_], day: NDArray[np.int64] | None,
     period: float | None, threshold: float | None,
 ) -> Channel:  # fmt: skip
     there = np.isfinite(y) & np.isfinite(x)
     apart, of = np.abs(x - y)[there], units.at(there)
+    name, unit = title
     if not apart.size:
-        return Channel(name, UNKNOWN, UNKNOWN, UNKNOWN)
+        return Channel(name, UNKNOWN, UNKNOWN, UNKNOWN, unit=unit)
     one = np.ones(apart.size)
     square = ratio(np.square(apart), one, of)
     root = Figure(*(math.sqrt(max(part, 0.0)) if part == part else math.nan for part in square))
-    mean = y[there] * math.copysign(1.0, float(y[there].mean()))
+    over, spans, means = _span_means(y, x, there, day, units, period)
     daily, count = (None, 0) if day is None else _daily(y, x, there, day, units, period)
     return Channel(
-        name, ratio(apart, one, of), root, ratio(apart, mean, of), daily, count,
+        name, ratio(apart, one, of), root, ratio(apart, np.abs(y[there]), of), daily, count,
         None if threshold is None else _alarm(y, x, there, joined, units, threshold),
         spectrum(y, x, units.block, joined, period, units.confidence),
+        unit, tuple(np.quantile(means, QUANTILES).tolist()), over, spans, float(apart.max()),
     )  # fmt: skip
 
 
@@ -424,17 +443,41 @@ def _daily(
     y: Array, x: Array, there: NDArray[np.bool_], day: NDArray[np.int64], units: Units, period: float | None
 ) -> tuple[Figure | None, int]:
     """The mean distance of daily means, of the days that have enough readings, and how many days these are."""
-    N, D = y.shape[1], int(day.max()) + 1
+    N = y.shape[1]
+    enough, apart = _day_means(x - y, there, day, period)
+    if not enough.size:
+        return None, 0
+    first = np.searchsorted(day, enough // N)  # days do not go back
+    of = Units(units.block[first, enough % N], units.copy[first, enough % N], units.confidence)
+    return ratio(np.abs(apart), np.ones(enough.size), of), int(np.unique(enough // N).size)
+
+
+def _day_means(
+    change: Array, there: NDArray[np.bool_], day: NDArray[np.int64], period: float | None
+) -> tuple[NDArray[np.int64], Array]:
+    """The days of copies that have enough readings, numbered day * N + copy, and the mean change (T, N) of each."""
+    N, D = change.shape[1], int(day.max()) + 1
     cell = (day[:, None] * N + np.arange(N))[there]
     size = np.bincount(cell, minlength=D * N)
     due = np.bincount(day, minlength=D) if period is None else np.full(D, _DAY / period)
     enough = np.flatnonzero(size >= np.maximum(1.0, _ENOUGH * np.repeat(due, N)))
-    if not enough.size:
-        return None, 0
-    apart = np.bincount(cell, (x - y)[there], D * N)[enough] / size[enough]
-    first = np.searchsorted(day, enough // N)  # days do not go back
-    of = Units(units.block[first, enough % N], units.copy[first, enough % N], units.confidence)
-    return ratio(np.abs(apart), np.ones(enough.size), of), int(np.unique(enough // N).size)
+    return enough, np.bincount(cell, change[there], D * N)[enough] / size[enough]
+
+
+def _span_means(
+    y: Array, x: Array, there: NDArray[np.bool_], day: NDArray[np.int64] | None, units: Units, period: float | None
+) -> tuple[str, int, Array]:
+    """The mean absolute changes of whole days in each copy, and how many days; of blocks where no day is whole."""
+    N = y.shape[1]
+    if day is not None:
+        enough, means = _day_means(np.abs(x - y), there, day, period)
+        if enough.size:
+            return "day", int(np.unique(enough // N).size), means
+    spans, block = np.unique(units.block[there], return_inverse=True)
+    cell = block * N + np.nonzero(there)[1]
+    size = np.bincount(cell)
+    means = np.bincount(cell, np.abs(x - y)[there])[size > 0] / size[size > 0]
+    return "block", int(spans.size), means
 
 
 def _alarm(
@@ -566,17 +609,29 @@ __all__ = ["Alarm", "Band", "Channel", "Figure", "Spectrum", "Utility", "measure
 # Utility in plain sentences --------------------------------------------------------------------------
 
 
-def utility_sentences(utility: Utility, unit: str = "") -> list[str]:
-    """The figures in sentences, a few for each channel.
+def price_sentences(utility: Utility) -> list[str]:
+    """What the disguise changed, a sentence for each channel.
 
-    >>> utility_sentences(measure_utility([[400.0], [410.0]], [[401.0], [412.0]]), " ppm")[0]
-    'channel 1: a released reading is off by 1.5 ppm on average, 0.37 percent of the mean reading.'
+    >>> price_sentences(measure_utility([[400.0], [410.0]], [[401.0], [412.0]], units=["ppm"]))[0][:48]
+    'channel 1 is off by 1.5 ppm on average, 0.37 per'
     """
     found = []
     for c in utility.channels:
-        found.append(text.reading_error(c.name, c.mean_absolute.value, c.relative.value, unit))
-        if math.isnan(c.mean_absolute.value):
-            continue
+        error = c.mean_absolute.value, c.relative.value, c.largest
+        over = text.spans_in_draws(c.spans, c.over, utility.copies)
+        found.append(text.reading_error(c.name, error, c.quantiles, over, _spaced(c)))
+    return found
+
+
+def _spaced(channel: Channel) -> str:
+    return f" {channel.unit}" if channel.unit else ""
+
+
+def utility_sentences(utility: Utility) -> list[str]:
+    """What becomes of daily means, alarms and spectra, and figures of the user's own, a sentence each."""
+    found = []
+    for c in utility.channels:
+        unit = _spaced(c)
         if c.daily is not None:
             found.append(text.daily_error(c.name, c.daily.value, c.days, unit))
         if c.alarm is not None:

@@ -37,6 +37,7 @@ from understudy.adversaries.results import (
     clock_reference,
     is_failure,
     mark,
+    price_lines,
     rival_lines,
     rival_sentences,
     sort_rows,
@@ -79,7 +80,6 @@ from understudy.report.facts import (
     remarks,
     smallest_leak_seen,
     trusted,
-    unit,
     warnings,
 )
 from understudy.tables.table import Source, Table, format_of, read_table, title
@@ -575,7 +575,7 @@ def audit(path: Path, files: AuditFiles, table: TableFormat, asked: AuditOptions
             }
         )  # fmt: skip
     else:
-        tell_audit(audit, design, notes)
+        tell_audit(audit, notes)
         for what, out in (("Page", outputs.out), ("Figures", outputs.save)):
             if out is not None:
                 say(f"{what} written to {out}")
@@ -718,9 +718,10 @@ def write_audit(audit: Audit, design: AnyDesign, outputs: AuditOutputs, scores: 
         write_whole(outputs.save, text, private)
 
 
-def tell_audit(audit: Audit, design: AnyDesign, notes: list[str]) -> None:
+def tell_audit(audit: Audit, notes: list[str]) -> None:
     """The outcome, the adversaries by strength, what they are compared with, utility and notes."""
-    say(wrap(verdict(audit)))
+    for line in (verdict(audit), *price_lines(audit)):
+        say(wrap(line))
     say()
     alone = clock_reference(audit)
     for clock, words in ((False, ""), (True, " with the clock")):
@@ -746,10 +747,7 @@ def tell_audit(audit: Audit, design: AnyDesign, notes: list[str]) -> None:
     wide = f"In brackets: {100.0 * audit.confidence:g} percent intervals."
     nats = "Nats: learned beyond the prior with a guess, at least; the lower end of the interval."
     say(wrap(f"{wide} {nats} {text.best_of(adversary_count(audit))}".rstrip()))
-    if audit.utility is not None:
-        say("\nWhat is left for honest use")
-        for line in utility_sentences(audit.utility, unit(about(design))):
-            say(wrap(line, "  - "))
+    _print_list("What is left for honest use", [] if audit.utility is None else utility_sentences(audit.utility))
     _print_list("What must be known beside the figures", audit.notes)
     _print_list("Not tried", [f"{name}: {reason}" for name, reason in audit.skipped.items()])
     _print_list("What was done to the data", notes)
@@ -974,6 +972,7 @@ def line(design: AnyDesign) -> str:
     size = told["distortion"]
     share = size["share_of_mean_reading"]
     relative = "" if share is None else f" ({100.0 * share:.3g}% of the mean reading)"
+    relative = f" ({text.OVER_CHANNELS})" if len(told["readings"] or ()) > 1 else relative
     return f"{bits:.4g} bit a {per}, {size['measure']} {size['value']:.4g}{relative}"
 
 

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from understudy import text
 from understudy._types import Array, Frozen, Plain, Progress, Seed, Value
 from understudy.distortion.costs import SEED, Costs, costs
 from understudy.distortion.measures import Function, Measure
@@ -251,7 +252,8 @@ class CausalDesign(AnyDesign, Frozen):
 
     def __repr__(self) -> str:
         m, n = self.beliefs.cost.shape
-        rate, distortion = _with_error(self.rate, self.rate_error), _with_error(self.distortion, self.distortion_error)
+        rate = text.with_error(self.rate, self.rate_error)
+        distortion = text.with_error(self.distortion, self.distortion_error)
         noted = f", fresh={self.fresh:g}" if self.fresh else ""
         noted += f", {LEAST_CHANGE}" if self.terms.outputs is not None else ""
         noted += ", NO GUARANTEE, audit only" if self.estimated else ""
@@ -680,10 +682,6 @@ def _check_path(family: Family, pseudo: Sequence[Value], fresh: float) -> None:
 
 def _positions(values: Sequence[Value]) -> dict[Value, int]:
     return {value: i for i, value in enumerate(values) if getattr(value, "__hash__", None) is not None}
-
-
-def _with_error(value: float, error: float) -> str:
-    return f"{value:.6g}" if not error > 0.0 else f"{value:.4g} +- {error:.1g}"
 
 
 # Streams: the memory that they keep --------------------------------------------------------------------

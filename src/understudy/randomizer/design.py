@@ -482,12 +482,13 @@ class Design(AnyDesign):
     def __str__(self) -> str:
         name, value = self.demand
         charge = self.charge
+        several = self.family is not None and self.family.dim > 1
         return text.design_summary(
             text.DesignFacts(
                 self.randomizer.kernel.shape,
                 None if self.constraints and value == math.inf else (name, value),
-                text.with_error(self.distortion, self.distortion_error),
-                self.relative_distortion,
+                text.with_error(self.distortion, self.distortion_error) + f", {text.OVER_CHANNELS}" * several,
+                None if several else self.relative_distortion,
                 (self.lower_bound, self.gap, self.status, self.distortion_error == 0.0),
                 self.leakage,
                 None if charge is None else (self.residual, charge.horizon, charge.how),

@@ -19,8 +19,9 @@ import numpy as np
 
 from understudy import text
 from understudy._types import Array, Json, Plain, Value
-from understudy.adversaries.results import Audit, blind_accuracy, clock_reference, sort_rows, strongest
+from understudy.adversaries.results import Audit, blind_accuracy, clock_reference, price_lines, sort_rows, strongest
 from understudy.adversaries.statistics import Figure
+from understudy.distortion.costs import EXACT, costs
 from understudy.randomizer.causal import CausalDesign
 from understudy.randomizer.causal_guarantee import Beliefs, CausalCard, as_transitions, causal_card, long_run, play
 from understudy.randomizer.coin import CoinCard, CoinDesign
@@ -202,22 +203,22 @@ def advise(design: AnyDesign, audit: Audit | None = None) -> tuple[Advice, list[
     known = about(design)
     if isinstance(design, CoinDesign) or not known:
         return None
-    measured = known.get("tuning")
+    measured, paid = known.get("tuning"), [] if audit is None else price_lines(audit)
     if measured is not None:
         rivals = text.rivals_words(measured["final"])
-        return Advice.MEASURED, [*text.tuning_sentences(measured)[1:3], *([rivals] if rivals else [])]
+        return Advice.MEASURED, [*text.tuning_sentences(measured)[1:3], *([rivals] if rivals else []), *paid]
     best = None if audit is None else strongest(audit, "disguised", False)
     if audit is not None and audit.broken:
-        return Advice.WITHHOLD, [text.beyond_promise(best.balanced.value if best else None), text.OTHER_WAYS]
+        return Advice.WITHHOLD, [text.beyond_promise(best.balanced.value if best else None), *paid, text.OTHER_WAYS]
     if nothing_hidden(design):
         return Advice.WITHHOLD, [text.NOTHING_HIDDEN]
     if trusted(known):
         price_words = price(design).words
         found = [] if best is None else [text.best_adversary_words(best.balanced.value)]
-        return Advice.RELEASE, [card_of(design).headline, *found, price_words]
+        return Advice.RELEASE, [card_of(design).headline, *found, *paid, price_words]
     if fits(known):
-        return Advice.WITHHOLD, [text.more_days(smallest_leak_seen(known)), text.OTHER_WAYS]
-    return Advice.WITHHOLD, [*misfit(known), text.OTHER_WAYS]
+        return Advice.WITHHOLD, [text.more_days(smallest_leak_seen(known)), *paid, text.OTHER_WAYS]
+    return Advice.WITHHOLD, [*misfit(known), *paid, text.OTHER_WAYS]
 
 
 def untested_values(known: Plain) -> list[Value]:
@@ -271,13 +272,41 @@ def prior_of(design: DrawDesign) -> list[float]:
 
 
 def price(design: DrawDesign) -> text.Price:
-    """The distortion as it is shown."""
-    costs, causal = design.costs, isinstance(design, CausalDesign)
-    measure, horizon = (None, None) if costs is None else (costs.distortion, costs.horizon)
-    relative = relative_distortion(design)
+    """The distortion as it is shown, channel by channel where there are several."""
+    known, stated, causal = about(design), design.costs, isinstance(design, CausalDesign)
+    measure, horizon = (None, None) if stated is None else (stated.distortion, stated.horizon)
+    matrix = (known.get("chain") or {}).get("transition")
+    moving = causal or (matrix is not None and min(row[i] for i, row in enumerate(matrix)) < 1.0)
     return text.Price(
-        measure, design.distortion, design.distortion_error, relative, unit(about(design)), horizon, causal
-    )
+        measure, design.distortion, design.distortion_error, relative_distortion(design), unit(known), horizon, moving,
+        design.family is not None and design.family.dim > 1, channel_distortions(design),
+    )  # fmt: skip
+
+
+def channel_distortions(design: DrawDesign) -> tuple[text.ChannelSize, ...]:
+    """The distortion of each of several channels in its own unit; empty where that would have to be simulated.
+
+    >>> import understudy as us
+    >>> room = {v: us.GaussMarkov(0.5, [[1.0], [0.1]], 1.0, [[1.0, 0.0], [0.0, 0.01]], b=5.0 * v) for v in (0, 1)}
+    >>> family = us.Family(room, about={"readings": ["co2", "warmth"], "units": ["ppm", "degC"]})
+    >>> design = us.design(family, leakage=0.1, distortion="mae", horizon=20)
+    >>> sizes = [size for _, size, _ in channel_distortions(design)]
+    >>> round(sizes[0] / sizes[1], 6), bool(abs(sum(sizes) / 2.0 - design.distortion) < 1e-9)
+    (10.0, True)
+    """
+    family, stated = design.family, design.costs
+    if family is None or family.dim == 1 or stated is None or not isinstance(design, Design):
+        return ()
+    if design.outputs is not None or stated.distortion not in ("mae", "mse") or (stated.method != EXACT).any():
+        return ()
+    d, known, joint = family.dim, about(design), design.prior[:, None] * design.randomizer.kernel
+    names, units = (known.get(key) if len(known.get(key) or ()) == d else None for key in ("readings", "units"))
+    found = []
+    for c, weights in enumerate(np.eye(d)):
+        of = costs(family, design.pseudo, stated.horizon, stated.distortion, weights, fresh=design.fresh)
+        unit_ = f" {units[c]}" if units and units[c] else ""
+        found.append((str(names[c]) if names else f"channel {c + 1}", of.expected(joint)[0], unit_))
+    return tuple(found)
 
 
 def _leakage(design: Design) -> Plain:
@@ -319,15 +348,16 @@ def _guesses(design: DrawDesign) -> Plain:
 
 
 def _distortion(design: DrawDesign) -> Plain:
-    costs = design.costs
-    relative = relative_distortion(design)
+    shown = price(design)
+    each = [{"channel": name, "value": size, "unit": unit_.strip() or None} for name, size, unit_ in shown.channels]
     return {
-        "measure": None if costs is None else costs.distortion,
-        "value": design.distortion,
-        "standard_error": design.distortion_error,
-        "share_of_mean_reading": relative,
-        "horizon": None if costs is None else costs.horizon,
-        "unit": unit(about(design)).strip() or None,
+        "measure": shown.measure,
+        "value": shown.value,
+        "standard_error": shown.error,
+        "share_of_mean_reading": shown.relative,
+        "horizon": shown.horizon,
+        "unit": shown.unit.strip() or None,
+        "channels": each or None,
     }
 
 

@@ -639,14 +639,14 @@ def _cost(x: float, error: float) -> str:
     r"""Three digits, with the standard error if there is one.
 
     >>> _cost(129.848, 0.0), _cost(0.0, 0.0), _cost(float("inf"), 0.0), _cost(17.3456, 0.021)
-    ('130', '0', '∞', '17.35\n±0.02')
+    ('130', '0', '∞', '17.35\n(s.e. 0.02)')
     """
     if not np.isfinite(x):
         return "∞"
     if error <= 1e-6 * abs(x):  # rounding, not chance
         return f"{x:.3g}"
     digits = max(0, -int(np.floor(np.log10(error))))
-    return f"{x:.{digits}f}\n±{error:.{digits}f}"
+    return f"{x:.{digits}f}\n(s.e. {error:.{digits}f})"
 
 
 # Readings over time ---------------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ from understudy._version import __version__
 from understudy.adversaries import results
 from understudy.adversaries.results import Audit, Row, clock_reference, mark, sort_rows, strongest
 from understudy.adversaries.statistics import Figure, Scores
-from understudy.adversaries.utility import Channel
+from understudy.adversaries.utility import QUANTILES, Channel
 from understudy.randomizer.causal import CausalDesign
 from understudy.randomizer.coin import CoinDesign
 from understudy.report.facts import (
@@ -189,7 +189,7 @@ def _price_of_moving(design: DrawDesign) -> str:
     if found is None:
         return ""
     size = f"{found.distortion:.3g}{'' if price(design).measure == 'mse' else unit(about(design))}"
-    return page_text("price_of_moving", size=size, **found._asdict())
+    return page_text("price_of_moving", size=size, known=text.known_within(found.error), **found._asdict())
 
 
 def _guarantee(design: DrawDesign) -> str:
@@ -648,17 +648,25 @@ def _figure_sentences(audit: Audit) -> str:
 
 
 def _price(audit: Audit) -> str:
+    """What the disguise changed, by channel: the mean over all, over each day and draw, and the most."""
     if not audit.distortion:
         return ""
-    channels = () if audit.utility is None else audit.utility.channels
-    # the same figure as under utility, where that was measured: its interval includes copies
-    figures = [channel.mean_absolute for channel in channels] or audit.distortion
-    rows = []
-    for c, measured in enumerate(figures):
-        mean = audit.mean_reading[c] if c < len(audit.mean_reading) else 0.0
-        name = channels[c].name if c < len(channels) else f"Channel {c + 1}"
-        rows.append((name, text.distortion_fact(measured, mean)))
-    return pairs("The price: mean absolute distance of output and reading", rows)
+    if audit.utility is None:
+        sizes = zip(audit.distortion, audit.mean_reading, strict=True)
+        rows = [(f"Channel {c + 1}", text.distortion_fact(*size)) for c, size in enumerate(sizes)]
+        return pairs("The price: mean absolute distance of output and reading", rows)
+    channels = audit.utility.channels
+    lines = []
+    for c in channels:
+        spread = [f"{x:.3g}" for x in c.quantiles] or ["-"] * len(QUANTILES)
+        means = text.with_interval(c.mean_absolute), text.share_in_percent(c.relative, "")
+        most = "-" if math.isnan(c.largest) else f"{c.largest:.3g}"
+        lines.append([c.name, c.unit or "-", *means, *spread, most])
+    if len(channels) > 1:
+        mean = sum(c.mean_absolute.value for c in channels) / len(channels)
+        lines.append([_capital(text.OVER_CHANNELS), "-", f"{mean:.3g}", *["-"] * (len(QUANTILES) + 2)])
+    over = text.spans_in_draws(channels[0].spans, channels[0].over, audit.utility.copies)
+    return page_table("price", lines) + paragraphs(page_text("price_spread", over=over))
 
 
 _MOST_PLANES = 4  # channels whose rivals are drawn
@@ -686,7 +694,10 @@ def _glance(audit: Audit, design: AnyDesign | None) -> str:
         rows.append(("Design", audit.design))
     if design is not None and not isinstance(design, CoinDesign):
         cost = price(design)
-        rows.append(("Distortion by design", f"{cost.size} ({cost.share})" if cost.share else cost.size))
+        stays = ", for a value that stays" if cost.moving else ""
+        size = f"{cost.size} ({cost.share})" if cost.share else cost.size
+        rows.append((f"Distortion by design{stays}", size))
+    rows += [("Distortion as measured", words) for words in results.price_lines(audit)]
     if audit.budget is not None:
         per = "a decision" if audit.causal else "an epoch" if isinstance(design, CoinDesign) else "a draw"
         rows.append(("Leakage by design", f"{audit.budget:.4g} nats {per}"))
