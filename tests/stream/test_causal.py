@@ -216,6 +216,43 @@ def test_decisions_that_no_reading_came_for_move_the_belief():
     assert stream.epoch == 2
 
 
+def test_nothing_is_decided_or_charged_while_nothing_is_released(tmp_path):
+    """A gap of missing readings is the gap of readings that did not come: no decision in it, and no charge."""
+    made, rng = design(), np.random.default_rng(0)
+    theta, Y = moving(rng, 60)
+    gap = slice(12, 47)
+    Y[gap] = np.nan
+    with us.Ledger(tmp_path / "a") as ledger:
+        stream = made.stream(theta=int(theta[0]), ledger=ledger, name="lab", rng=5)
+        out = stream.apply(Y, theta=theta)
+        there = ~np.isnan(Y).reshape(60)
+        assert np.array_equal(there, ~np.isnan(out).reshape(60))
+        assert stream.epoch == len({k // EVERY for k in np.flatnonzero(there)})
+        memory = stream._now.position.memory
+        assert memory.state.k == 60 // EVERY  # the belief has moved on all the same
+        assert ledger.spent("lab") == micronats(memory.nats) / 1e6
+    # twin: a stream that was begun before the rule decides on, through the gap
+    former = made.stream(theta=int(theta[0]), rng=5)
+    former._setup.row.options.pop("draws")
+    former.apply(Y, theta=theta)
+    assert former.epoch == 60 // EVERY
+
+
+@given(missing=st.lists(st.booleans(), min_size=60, max_size=60), cut=st.integers(1, 59), seed=st.integers(0, 5))
+@settings(max_examples=12, deadline=None)
+def test_missing_readings_in_chunks_and_steps_give_the_same_bits(missing, cut, seed):
+    made, rng = design(), np.random.default_rng(seed)
+    theta, Y = moving(rng, 60)
+    Y[np.array(missing)] = np.nan
+    whole, parts, single = (made.stream(theta=int(theta[0]), rng=5) for _ in range(3))
+    outs = whole.apply(Y, theta=theta)
+    pieces = [parts.apply(Y[:cut], theta=theta[:cut]), parts.apply(Y[cut:], theta=theta[cut:])]
+    steps = [single.step(float(y), theta=int(t)) for y, t in zip(Y.reshape(60), theta, strict=True)]
+    assert same_bits(outs, np.concatenate(pieces))
+    assert same_bits(outs.reshape(60), np.array(steps).reshape(60))
+    assert whole.epoch == parts.epoch == single.epoch
+
+
 def us_state(belief, k):
     from understudy.randomizer.causal_guarantee import BeliefState
 

@@ -87,7 +87,7 @@ def causal():
 
 def stream_of(design, name, namespace, epoch=None, period=None, gaps=None):
     """A stream of a room of a fleet: begun untold, under the key of the room."""
-    options = {"index": "clock", **Clock.checked(epoch)}
+    options = {"index": "clock", "draws": "released", **Clock.checked(epoch)}
     if period is not None:
         options["cadence"] = [period, period // 2, 0]
     if gaps is not None:

@@ -50,9 +50,10 @@ def test_any_sequence_of_operations_agrees_with_a_plain_oracle(design, tmp_path_
             draws.extend([played(stream)] * len(numbers))
         else:  # by the number of the reading: what each epoch drew is in the ledger
             found = dict(stream._setup.ledger.rows("SELECT epoch, draw FROM epochs"))
-            draws.extend(found[ticks[k // epoch]] for k in numbers)
+            draws.extend(found[ticks[held[k]]] for k in numbers)
 
     ticks = {}  # the number of the ledger's epoch for each tick of the clock
+    held = []  # the tick of each reading; a missing one stays in the tick before
     for name, value in operations:
         if name == "restart":
             stream.close()
@@ -84,8 +85,8 @@ def test_any_sequence_of_operations_agrees_with_a_plain_oracle(design, tmp_path_
             keys = range(len(Y), len(Y) + value)
             if epoch is not None:  # epochs are counted from the first reading on
                 for key in keys:
-                    if key // epoch not in ticks:
-                        ticks[key // epoch] = len(ticks)
+                    held.append(held[-1] if name == "missing" and held else key // epoch)
+                    ticks.setdefault(held[-1], len(ticks))
             if name == "step":
                 outs = [stream.step(y, key=k, theta=theta) for y, k in zip(values, keys, strict=True)]
             else:

@@ -112,7 +112,16 @@ from understudy.serialize import (
     write,
 )
 from understudy.stream.cadence import Cadence, Duration
-from understudy.stream.engine import CLOCK_INDEX, DESIGN_PRIOR, REFUSE, WITHHOLD, Clock, StreamDesign, check_floating
+from understudy.stream.engine import (
+    CLOCK_INDEX,
+    DESIGN_PRIOR,
+    REFUSE,
+    RELEASED,
+    WITHHOLD,
+    Clock,
+    StreamDesign,
+    check_floating,
+)
 from understudy.stream.ledger import Ledger
 from understudy.stream.ledger_file import StreamRow, check_name
 from understudy.stream.release import DEFAULT_TERMS, Release, Terms, floating_point, release_of
@@ -1056,6 +1065,7 @@ def begin_or_open(
     check_floating(design)
     options = {
         **options, **_cadence(design, choices), "resolution": list(design.release.lattice.steps), "index": CLOCK_INDEX,
+        "draws": RELEASED,
     }  # fmt: skip
     gaps = choices.gaps
     if gaps is None and "cadence" in options:

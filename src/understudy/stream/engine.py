@@ -74,6 +74,7 @@ _T = TypeVar("_T")
 
 UNKNOWN = -1  # the position of a private value that nobody has given yet
 CLOCK_INDEX = "clock"  # of draws, as an option of a stream: by the tick of the clock
+RELEASED = "released"  # of draws, as an option of a stream: for readings that have an output, and no others
 REFUSE, WITHHOLD = "refuse", "withhold"  # what to do about missing readings without an exact law across them
 _MAPS = 64
 _DESIGNS = 16  # whose parts are remembered
@@ -540,6 +541,14 @@ class Setup:
         """Whether the room keeps its last draw when the budget is spent."""
         return self.ledger is not None and self.ledger.holds(self.row.room)
 
+    @property
+    def draws_released(self) -> bool:
+        """Whether epochs without an output pass without a draw: not where streams share theirs, one for one."""
+        row = self.row
+        if row.options.get("draws") != RELEASED or "draw_of" in row.options:
+            return False
+        return self.ledger is None or all(r.options.get("draw_of") != row.name for r in self.ledger.room(row.room))
+
     def leading_draw(self, after: int | None = None) -> EpochRow | None:
         """The draw of the stream that leads the room, if one does: its last one, or the next one after a number."""
         leader = self.row.options.get("draw_of")
@@ -808,16 +817,17 @@ class Transaction:
         outside = release.outside(Y)
         fresh = outside if not setup.fill else outside | np.isnan(Y).any(axis=1)
         Y = release.admitted(Y, done + taken)
+        ticks = self._ticks(times, np.isnan(Y).any(axis=1) & ~fresh)
         if setup.estimator is not None:
             # a glitch tells an estimator nothing
             seen = np.where(outside[:, None], np.nan, Y) if outside.any() else Y
-            sources = self._estimate(setup.estimator, seen, setup.clock.ticks(times))
+            sources = self._estimate(setup.estimator, seen, ticks)
         out, at = np.empty(Y.shape), 0
-        for start, stop in _runs(np.asarray(sources), setup.clock.ticks(times), np.cumsum(skipped)):
+        for start, stop in _runs(np.asarray(sources), ticks, np.cumsum(skipped)):
             before, place = self.live, done + int(taken[start])
             if skipped[start]:
                 self.skip(int(skipped[start]), kind, place)
-            if not self.prepare(int(times[start]), int(sources[start]), place, start):
+            if not self.prepare(int(ticks[start]), int(sources[start]), place, start):
                 self.live = before  # the gap before a decision that is refused has not been passed
                 break
             self._filter(Y[start:stop], fresh[start:stop], out[start:stop], kind, int(keys[taken[stop - 1]]))
@@ -842,7 +852,7 @@ class Transaction:
         rows = sources if isinstance(sources, list) else np.asarray(sources).tolist()
         while at < count:
             source, tick, stop = rows[at], setup.clock.tick(times[at]), at + 1
-            if not self.prepare(times[at], source, done + at, at):
+            if not self.prepare(tick, source, done + at, at):
                 break
             while stop < count and rows[stop] == source and setup.clock.tick(times[stop]) == tick:
                 stop += 1
@@ -951,8 +961,9 @@ class Transaction:
             )
         times = setup.cadence.time(setup.cadence.slot(last) + 1 + np.arange(count))
         out = np.empty((count, self.live.map.dim))
-        for start, stop in _runs(setup.clock.ticks(times)):  # epochs begin by the clock, whether slots are empty or not
-            if not self.prepare(int(times[start]), self.live.position.source, position):
+        ticks = setup.clock.ticks(times)
+        for start, stop in _runs(ticks):  # epochs begin by the clock, whether slots are empty or not
+            if not self.prepare(int(ticks[start]), self.live.position.source, position):
                 raise setup.no_budget()
             empty = np.full((stop - start, out.shape[1]), np.nan)
             self._filter(empty, np.ones(stop - start, dtype=bool), out[start:stop], kind, int(times[stop - 1]))
@@ -974,6 +985,15 @@ class Transaction:
             self.setup = self.setup.with_cadence(cadence)
         slots = cadence.slots(keys, done)
         return cadence.steps(slots, self.live.position.last), cadence.time(slots)
+
+    def _ticks(self, times: Ints, silent: Mask) -> Ints:
+        """The epochs of readings by the clock; one without an output stays in the epoch before, and draws nothing."""
+        setup, before = self.setup, self.live.position.tick
+        ticks = setup.clock.ticks(times)
+        if setup.clock.length is None or not silent.any() or not setup.draws_released:
+            return ticks
+        last = np.maximum.accumulate(np.where(silent, -1, np.arange(len(ticks))))
+        return np.where(last >= 0, ticks[last], ticks[0] if before is None else before)
 
     def take_cadence(self, cadence: Cadence) -> None:
         """A cadence for a stream that has none, from its last reading on."""
@@ -1018,8 +1038,8 @@ class Transaction:
 
     # Epochs and values -----------------------------------------------------------------------------------
 
-    def prepare(self, number: int, source: int, position: int, released: int = 0) -> bool:
-        """A new epoch if the clock says so, or another private value within the epoch.
+    def prepare(self, tick: int | None, source: int, position: int, released: int = 0) -> bool:
+        """A new epoch if `tick` of the clock is another one, or another private value within the epoch.
 
         Where the budget does not allow the epoch, the call is refused. But what a policy with memory may still give
         away depends on its draws, and a refusal of all of them would tell of them: what comes before the decision
@@ -1028,7 +1048,8 @@ class Transaction:
         at, setup = self.live.position, self.setup
         if source == UNKNOWN:
             raise ReadingError(f"reading {position}: the private value has not been told; give theta with the readings")
-        tick, waits = setup.clock.tick(number), setup.causal is None and self.live.epoch.is_placeholder
+        tick = None if setup.clock.length is None else tick
+        waits = setup.causal is None and self.live.epoch.is_placeholder
         if waits or (tick is not None and tick != at.tick):
             if not waits and at.tick is None and at.readings == 0 and setup.causal is None:
                 self._move(at._replace(tick=tick))  # the draw that the stream began with is of its first epoch

@@ -54,6 +54,7 @@ from understudy.stream.cadence import NUMBER, TIME, Cadence, Duration, as_keys
 from understudy.stream.engine import (
     CLOCK_INDEX,
     DESIGN_PRIOR,
+    RELEASED,
     WITHHOLD,
     Batch,
     CausalPolicy,
@@ -391,7 +392,11 @@ class Fleet:
             raise ConfigurationError("amount and per go together; when_spent must be 'stop' or 'hold'")
         check_floating(design)
         self.name, self._design, self._key = name, design, key
-        options: Plain = {"index": CLOCK_INDEX, "namespace": name if namespace is None else namespace}
+        options: Plain = {
+            "index": CLOCK_INDEX,
+            "draws": RELEASED,
+            "namespace": name if namespace is None else namespace,
+        }
         options |= {"when_spent": when_spent, "admit": admit, **Clock.checked(epoch)}
         options |= {} if period is None else {"cadence": list(Cadence.checked(period, tolerance, 0))}
         options |= {} if total is None else {"total": allowance("total", total)}
@@ -790,6 +795,9 @@ class Fleet:
         else:
             cadence = self.cadence if self._kind == TIME else None
             batch.tick = self._clock.ticks(batch.key if cadence is None else cadence.time(batch.slot))
+            silent = np.asarray(np.isnan(batch.Y).any(axis=1))
+            if self.options.get("draws") == RELEASED and silent.any():
+                batch.tick = _last_ticks(batch, first, silent, columns["tick"][which])
         return which, batch
 
     def _drop_late(self, batch: _Batch, last: Ints, rules: NDArray[np.int8]) -> None:
@@ -1271,6 +1279,8 @@ class Fleet:
         if key != self._key.id:
             raise LedgerError(f"the fleet {self.name!r} was begun under the master key {key}; this is {self._key.id}")
         stored = json.loads(options)
+        if "draws" not in stored:  # a fleet of before draws for missing readings too, for good
+            del self.options["draws"]
         if {**stored, "admit": 0, "kind": ""} != {**self.options, "admit": 0, "kind": ""}:
             raise ConfigurationError(
                 f"the fleet {self.name!r} was begun with other epochs, cadence, gaps, budget or namespace, for good"
@@ -1586,6 +1596,18 @@ def _before(batch: _Batch, first: Mask, last: Ints) -> Ints:
     before[1:] = batch.slot[:-1]
     np.copyto(before, last[batch.local], where=first)
     return before
+
+
+def _last_ticks(batch: _Batch, first: Mask, silent: Mask, before: Ints) -> Ints:
+    """The ticks of readings; a `silent` one, without an output, has that of the last other one of its room.
+
+    `before` are the ticks of the rooms before the call.
+    """
+    there = np.arange(len(first))
+    start = np.maximum.accumulate(np.where(first, there, 0))
+    last = np.maximum.accumulate(np.where(silent, -1, there))
+    earlier = batch.of_rooms(before)
+    return np.where(last >= start, batch.tick[last], np.where(earlier == _NONE, batch.tick[start], earlier))
 
 
 def _table_of(values: Sequence[Value]) -> tuple[int, Ints] | None:
