@@ -138,7 +138,7 @@ def search_of(subject: Subject, seed: int, over: str = "chance") -> Search:
     return Search(Table(subject.train), subject.columns, over, ADVERSARIES, 1.0, 0.95, rng, _tell)
 
 
-def _tell(words: str) -> None:
+def _tell(_share: float, words: str) -> None:
     print("  ", words, file=sys.stderr, flush=True)
 
 

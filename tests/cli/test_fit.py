@@ -136,13 +136,15 @@ def test_only_what_was_typed_reaches_the_fit(files, tmp_path, understudy, monkey
 
     monkeypatch.setattr(identifier, "fit", fit)
     more = ("--period", "15min", "--bins", "0,1+", "--public", "light", "--grid", "none", "--model", "grey-box")
+    more += ("--limits", "0:5000")
     told = understudy("fit", files / "history.csv", *COLUMNS, *more, "-o", tmp_path / "f.json")
     assert told.status == 0, told.err
     progress = seen.pop("progress")
     progress(0.5)
     assert seen == {
         "reading": "co2", "private": "occupancy", "time": "date", "period": "15min", "bins": "0,1+",
-        "public": ["light"], "grid": None, "model": "grey-box", "columns": ["co2", "date", "light", "occupancy"],
+        "public": ["light"], "grid": None, "model": "grey-box", "limits": [(0.0, 5000.0)],
+        "columns": ["co2", "date", "light", "occupancy"],
     }  # fmt: skip
 
 
@@ -193,6 +195,13 @@ def test_a_wrong_grid_is_refused(files, tmp_path, understudy):
     for text in ("1,2", "fine"):
         told = understudy("fit", files / "history.csv", *COLUMNS, "--grid", text, "-o", tmp_path / "f.json")
         refused(told, f"--grid {text}", "a step for each of the 1 readings")
+
+
+def test_wrong_limits_are_refused(files, tmp_path, understudy):
+    """Two ends for each channel, either of which may be left out."""
+    for text in ("0:1,2:3", "5000", "a:b"):
+        told = understudy("fit", files / "history.csv", *COLUMNS, "--limits", text, "-o", tmp_path / "f.json")
+        refused(told, f"--limits {text}", "low:high for each of the 1 readings")
 
 
 def test_a_missing_option_is_a_matter_of_usage(files, understudy):

@@ -191,6 +191,19 @@ def test_limits_are_the_ends_of_the_grid_and_readings_beyond_them_are_read_as_th
             us.Identifier(**given, limits=limits).fit({"y": y, "p": theta})
 
 
+def test_outputs_leave_within_the_range_of_the_history_and_a_margin_or_within_limits():
+    """The range is part of the family: a quarter of the spread beyond the readings, not beyond 0, unless it is given."""
+    y, theta = piled()
+    given = {"reading": "y", "private": "p", "model": "AR(1), normal", "holdout": None}
+    spread = float(y.max() - y.min())
+    made = us.Identifier(**given).fit({"y": y, "p": theta})
+    assert made.family_.about["possible"] == [[max(0.0, y.min() - 0.25 * spread), y.max() + 0.25 * spread]]
+    low = us.Identifier(**given).fit({"y": y - y.min(), "p": theta})
+    assert low.family_.about["possible"] == [[0.0, 1.25 * spread]]
+    stated = us.Identifier(**given, limits=(300.0, None)).fit({"y": y, "p": theta})
+    assert stated.family_.about["possible"] == stated.family_.about["limits"] == [[300.0, None]]
+
+
 def test_a_floor_at_zero_stays():
     y, theta = piled(floor=400.0)
     family = us.fit({"y": y - 400.0, "p": theta}, reading="y", private="p", model="AR(1), normal", holdout=None)

@@ -41,6 +41,7 @@ from understudy.adversaries.knowledge import Cases, Knowledge, Learner
 from understudy.adversaries.statistics import Guesses, guesses_of
 from understudy.errors import ConfigurationError, UnderstudyError
 from understudy.identify.fit import Identifier, align, columns_of, resample_held_readings
+from understudy.identify.grid import ManyLimits
 from understudy.identify.history import History, Segment
 from understudy.identify.resample import Columns
 from understudy.identify.selection import scores
@@ -214,6 +215,7 @@ def tune(
     period: Any = None,
     bins: Any = None,
     day_first: bool = False,
+    limits: ManyLimits | None = None,
     over: str = "chance",
     models: Iterable[str] = MODELS,
     periods: Iterable[Any] | None = None,
@@ -236,8 +238,8 @@ def tune(
         The greatest upper confidence limit of the best adversary's balanced accuracy; with ``over="clock"`` of its
         gain over an adversary who has the clock alone.
     family : Family, optional
-        A family from `us.fit`, which says what the columns are; in place of the seven that follow.
-    reading, private, time, segment, period, bins, day_first
+        A family from `us.fit`, which says what the columns are; in place of the eight that follow.
+    reading, private, time, segment, period, bins, day_first, limits
         The columns of the history, as in `us.fit`.
     over : "chance" or "clock"
         What the adversary is compared with.
@@ -268,14 +270,15 @@ def tune(
         raise ConfigurationError(f"confidence = {confidence!r}; it must lie in [0.5, 1)")
     table = frame if isinstance(frame, Table) else Table(frame)
     if family is not None:
-        columns = columns_of(family)
+        columns, limits = columns_of(family), (family.about or {}).get("limits")
     elif reading is None or private is None:
         raise ConfigurationError("reading and private name columns of the history; both are needed without a family")
     else:
         columns = Columns(reading, private, time, segment, period, bins, day_first=day_first)
     tell = progress or (lambda _share, _words: None)
     settings = _settings(table, columns, models, periods, clocks, outputs, fresh, budgets)
-    search = Search(table, columns, over, tuple(adversaries), at_most, confidence, np.random.default_rng(rng), tell)
+    chance = np.random.default_rng(rng)
+    search = Search(table, columns, over, tuple(adversaries), at_most, confidence, chance, tell, limits)
     return search.run(settings)
 
 
@@ -342,6 +345,7 @@ class Search:
     confidence: float
     rng: np.random.Generator
     tell: Tell
+    limits: ManyLimits | None = None
 
     def run(self, settings: list[Setting]) -> Tuning:
         """Walk every path, and measure the best setting again on the days that are left."""
@@ -437,7 +441,8 @@ class Search:
 
     def fit(self, learn: History, judge: History, model: str, resampling: Any) -> tuple[Family, History, History]:
         """A family of one model class for some days, and both parts as its models take them."""
-        made = Identifier(private=self.columns.private, model=model, holdout=None).fit_history(learn, resampling)
+        given = Identifier(private=self.columns.private, model=model, holdout=None, limits=self.limits)
+        made = given.fit_history(learn, resampling)
         family = made.family_
         return family, complete(align(learn, family)), complete(align(judge, family))
 

@@ -168,6 +168,8 @@ def fit_table(table: Table, columns: Columns) -> us.Family:
         rest["model"] = columns.model
     if columns.grid != "auto":
         rest["grid"] = None if columns.grid == "none" else steps(columns.grid, len(columns.readings))
+    if columns.limits:
+        rest["limits"] = ranges(columns.limits, len(columns.readings))
     reading: Any = columns.readings[0] if len(columns.readings) == 1 else list(columns.readings)
     with progress("fitting the models") as told:
         return fit(table, reading=reading, private=columns.private, progress=told, **rest)
@@ -192,6 +194,24 @@ def steps(text: str, channels: int) -> Any:
     if len(found) != channels:
         raise ConfigurationError(
             f"--grid {text}: auto, none, or a step for each of the {channels} readings is wanted, as in 0.5"
+        )
+    return found
+
+
+def ranges(text: str, channels: int) -> list[tuple[float | None, float | None]]:
+    """The ends of each channel, None where it has none.
+
+    >>> ranges("0:5000,:40", 2), ranges("0:", 1)
+    ([(0.0, 5000.0), (None, 40.0)], [(0.0, None)])
+    """
+    try:
+        ends = [[float(end) if end.strip() else None for end in part.split(":")] for part in text.split(",")]
+        found = [(low, high) for low, high in ends]
+    except ValueError:
+        found = []
+    if len(found) != channels:
+        raise ConfigurationError(
+            f"--limits {text}: low:high for each of the {channels} readings is wanted, as in 0:5000 or 0:"
         )
     return found
 
@@ -916,6 +936,7 @@ def tune_table(table: Table, columns: Columns, family: us.Family) -> us.Tuning:
             budgets=(0.0,),
             adversaries=("boosting", "logistic"),
             progress=told,
+            limits=about.get("limits"),
             **_typed_options(columns, "time", "day_first", "segment", "period", "bins"),
         )
 

@@ -141,6 +141,9 @@ class Columns:
     grid: Annotated[
         str, option("STEP", "The step of rounded readings, with commas between channels; auto or none.")
     ] = "auto"
+    limits: Annotated[
+        str | None, option("RANGE", "What readings can be, such as 0:5000 or 0:; with commas between channels.")
+    ] = None
     table: TableFormat = TableFormat()
 
 
@@ -474,7 +477,7 @@ def budget(leakage: str | None) -> str | float | None:
 
 _NAMES = (
     "leakage|rate|error_at_least|distortion_at_most|distortion|pseudo|horizon|decision_every|reading|private|time|segment|"
-    "period|bins|public|actuators|grid|model|keep|epoch|format|delimiter|on_error|name|ledger|prior|values|resolution|"
+    "period|bins|public|actuators|grid|limits|model|keep|epoch|format|delimiter|on_error|name|ledger|prior|values|resolution|"
     "readings|valid|decimals|fresh|output|history"
 )
 _NAMED = re.compile(rf"(?<![\w.'\"-])({_NAMES}) ?= ?(?=\S)")

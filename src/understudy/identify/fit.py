@@ -283,6 +283,7 @@ class Identifier:
             "grid": plain(cells),
             "decimals": places,
             "possible": [list(ends) for ends in possible],
+            **({} if self.limits is None else {"limits": [list(ends) for ends in possible]}),
             "units": None,
             "bins": None if history.bins is None else history.bins.to_plain(),
             "form": forms,
