@@ -302,3 +302,18 @@ def test_the_text_holds_no_reading():
     found = measure_utility(raw, raw + 2.0, alarm=1000.0)
     assert "1234.5678" not in repr(found) + found.text() + json.dumps(found.plain())
     assert found.channels[0].mean_absolute == Figure(2.0, 2.0, 2.0)
+
+
+def test_sizes_of_readings_and_outputs_stand_side_by_side():
+    """Coarse quantiles, which enclose all readings, and shares in common bars; a constant channel has them too."""
+    rng = np.random.default_rng(3)
+    raw = 700.0 + 100.0 * rng.standard_normal((2000, 1))
+    (one,) = measure_utility(raw, raw + 300.0).channels
+    assert one.raw[0] <= raw.min() <= one.raw[1]
+    assert one.raw[-2] <= raw.max() <= one.raw[-1]
+    assert abs(one.released[4] - one.raw[4] - 300.0) <= 10.0
+    assert [round(sum(part), 12) for part in one.shares] == [1.0, 1.0]
+    centre = [sum(k * share for k, share in enumerate(part)) for part in one.shares]
+    assert centre[1] > centre[0] + 3.0
+    (still,) = measure_utility(np.zeros((10, 1)), np.zeros((10, 1))).channels
+    assert round(sum(still.shares[1]), 12) == 1.0

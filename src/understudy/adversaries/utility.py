@@ -319,8 +319,16 @@ class Channel:
     """How many days or blocks these are."""
     largest: float = math.nan
     """The largest absolute error of a reading."""
+    raw: tuple[float, ...] = ()
+    """At `LEVELS`: the quantiles of the readings, coarse, so that none of them is a reading itself."""
+    released: tuple[float, ...] = ()
+    """At `LEVELS`: those of the output."""
+    shares: tuple[tuple[float, ...], ...] = ()
+    """The shares of readings, and of the output, in bars of one width from the least to the greatest of both."""
 
 
+LEVELS = (0.0, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
+_BARS = 32
 QUANTILES = (0.1, 0.5, 0.9)
 
 
@@ -431,12 +439,27 @@ def _channel(
     root = Figure(*(math.sqrt(max(part, 0.0)) if part == part else math.nan for part in square))
     over, spans, means = _span_means(y, x, there, day, units, period)
     daily, count = (None, 0) if day is None else _daily(y, x, there, day, units, period)
+    sizes = _sizes(y[there], x[there])
     return Channel(
         name, ratio(apart, one, of), root, ratio(apart, np.abs(y[there]), of), daily, count,
         None if threshold is None else _alarm(y, x, there, joined, units, threshold),
         spectrum(y, x, units.block, joined, period, units.confidence),
-        unit, tuple(np.quantile(means, QUANTILES).tolist()), over, spans, float(apart.max()),
+        unit, tuple(np.quantile(means, QUANTILES).tolist()), over, spans, float(apart.max()), *sizes,
     )  # fmt: skip
+
+
+def _sizes(y: Array, x: Array) -> tuple[tuple[float, ...], tuple[float, ...], tuple[tuple[float, ...], ...]]:
+    """The quantiles of readings and of outputs, to a hundredth of what both span or less, and their shares in bars."""
+    low, high = min(y.min(), x.min()), max(y.max(), x.max())
+    step = 10.0 ** math.ceil(math.log10(max(high - low, 1e-3 * max(abs(low), abs(high)), 1e-300)) - 2)
+    levels = []
+    for part in (y, x):
+        inner = np.rint(np.quantile(part, LEVELS[1:-1]) / step).tolist()
+        ends = math.floor(part.min() / step), math.ceil(part.max() / step)
+        levels.append(tuple(float(f"{step * k:.12g}") for k in (ends[0], *inner, ends[1])))
+    edges = np.linspace(min(levels[0][0], levels[1][0]), max(levels[0][-1], levels[1][-1]), _BARS + 1)
+    shares = tuple(tuple((np.histogram(part, edges)[0] / part.size).tolist()) for part in (y, x))
+    return levels[0], levels[1], shares
 
 
 def _daily(

@@ -81,7 +81,7 @@ from understudy.report.facts import (
     unit,
     warnings,
 )
-from understudy.report.svg import Curves, bells, curve, dots, heat_map, memories, rival_plane
+from understudy.report.svg import Curves, bells, curve, distributions, dots, heat_map, memories, rival_plane
 from understudy.text import join_names, label
 
 _MORE = 0.02  # balanced accuracy that is more than a tie
@@ -799,10 +799,24 @@ def _utility(audit: Audit) -> str:
     copies = f", {found.copies} disguised copies of each" if found.copies > 1 else ""
     size = {"readings": found.readings, "blocks": found.blocks, "confidence": 100.0 * found.confidence}
     parts = paragraphs(page_text("utility_lead", copies=copies, **size)) + page_table("utility", lines)
-    parts += _alarms(found.channels) + _spectra(found.channels)
+    parts += _distributions(found.channels) + _alarms(found.channels) + _spectra(found.channels)
     if found.own:
         parts += page_table("own", [[name, say(value)] for name, value in found.own.items()])
     return parts
+
+
+def _distributions(channels: tuple[Channel, ...]) -> str:
+    channels = tuple(c for c in channels if c.shares)
+    if not channels:
+        return ""
+    lines = [
+        [name, what, *(f"{x:.4g}" for x in levels)]
+        for c in channels
+        for name, what, levels in ((c.name, "readings", c.raw), (c.name, "output", c.released))
+    ]
+    words = "Histograms of readings and of the output, by channel; the table beside it has their quantiles."
+    caption = "How often each size occurs: readings (filled) and what is released (line)."
+    return figure(distributions(channels, words), caption) + page_table("distribution", lines)
 
 
 def _alarms(channels: tuple[Channel, ...]) -> str:

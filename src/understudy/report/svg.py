@@ -17,6 +17,7 @@ from html import escape
 
 from understudy.adversaries.rivals import Rivals
 from understudy.adversaries.statistics import EDGE, Figure, ScoreRow
+from understudy.adversaries.utility import Channel
 from understudy.report.facts import AuditLine, Guide
 from understudy.text import DATA_SHORT, RIVALS
 
@@ -296,6 +297,31 @@ def bells(rows: Sequence[ScoreRow], words: str) -> str:
         told = f"mean {row.mean:.2f}, spread {row.spread:.2f}"
         found.append(f'<text class="faint" x="{_PANEL / 2}" y="167" text-anchor="middle">{told}</text>')
         panels.append((_title(row), found))
+    return _panels(panels, words)
+
+
+def distributions(channels: Sequence[Channel], words: str) -> str:
+    """How often readings, filled, and outputs, a line, have each size, a panel for each channel.
+
+    >>> unknown = Figure(0.0, 0.0, 0.0)
+    >>> known = {"raw": (400.0, 900.0), "released": (450.0, 800.0), "shares": ((0.5, 0.5), (0.2, 0.8))}
+    >>> distributions([Channel("co2", unknown, unknown, unknown, **known)], "two bars").count("<polyline")
+    1
+    """
+    panels = []
+    for channel in channels:
+        low, high = min(channel.raw[0], channel.released[0]), max(channel.raw[-1], channel.released[-1])
+        most, wide = max(map(max, channel.shares)), (_PANEL - 20) / len(channel.shares[0])
+        outlines = []
+        for shares in channel.shares:
+            tops = [(k + side, share / most) for k, share in enumerate(shares) for side in (0, 1)]
+            outlines.append(" ".join(f"{10 + wide * x:.1f},{134 - 104 * y:.1f}" for x, y in tops))
+        found = [f'<polygon class="band" points="10,134 {outlines[0]} {_PANEL - 10},134"/>']
+        found.append(f'<polyline class="one thin" points="{outlines[1]}"/>')
+        found.append(f'<path class="axis" d="M10 134H{_PANEL - 10}"/>')
+        ends = ((10, "start", low), (_PANEL / 2, "middle", (low + high) / 2.0), (_PANEL - 10, "end", high))
+        found += [f'<text x="{x}" y="150" text-anchor="{anchor}">{value:.4g}</text>' for x, anchor, value in ends]
+        panels.append((channel.name, found))
     return _panels(panels, words)
 
 
