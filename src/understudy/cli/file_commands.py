@@ -130,6 +130,9 @@ def split_rows(table: Table, segment: str | None, times: Times | None = None) ->
     if times is not None and times.kind is not Kind.OF_DAY and not times.missing.any():
         late = times.ns[:cut].max() > times.ns[cut:].min()
         rows = np.argsort(times.ns, kind="stable") if late else rows
+        # a stream takes each time once, as a fit does
+        held = rows[cut:][np.unique(times.ns[rows[cut:]], return_index=True)[1]]
+        return rows[:cut], held[times.ns[held] > times.ns[rows[:cut]].max()]
     return rows[:cut], rows[cut:]
 
 
@@ -816,11 +819,6 @@ def quickstart(
 ) -> int:
     """All steps; the status of the program: 0 released, 3 not to be released, 1 where a step failed."""
     made = (FAMILY, DESIGN, REPORT, HELD, OUT, OUT + SIDECAR, AUDIT)
-    check_paths(
-        {"HISTORY": source, "--on": on},
-        {f"--out {name}": out / name for name in made},
-        (f"--out {LEDGER}", out / LEDGER),
-    )
     began, steps = time.perf_counter(), []
 
     def step(name: str, result: str) -> None:
@@ -829,6 +827,11 @@ def quickstart(
             say(f"{steps[-1][1]:>6} s  {name}: {result}", err=True)
 
     with folder(out):
+        check_paths(
+            {"HISTORY": source, "--on": on},
+            {f"--out {name}": out / name for name in made},
+            (f"--out {LEDGER}", out / LEDGER),
+        )
         found = read(source, columns)
         step("read", f"{len(found)} rows of {found.name}")
         before, after = found, None

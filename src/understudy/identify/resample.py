@@ -384,19 +384,18 @@ def intake(
     if columns.time is None:
         step = None if columns.period is None else seconds(columns.period)
         blocks = _in_order(rows, groups)
-        order = np.arange(len(table))  # a place for each row, where there is no time
-        when = order * DAY
+        order = np.arange(len(table))
     else:
         ns, missing, zone = _times(table, columns.time, columns.day_first, groups, notes)
         there = [(name, which[~missing[which]]) for name, which in groups]
         order = np.concatenate([which for _, which in there])
         order = order[np.argsort(ns[order], kind="stable")]
-        when = ns
+        rows = rows._replace(ns=ns)
         if values is None and zone is None:
             _note_clock(table, columns.time, ns, there, notes)
-        blocks, step, resampled = _in_time(rows._replace(ns=ns), there, columns.period, last, notes)
+        blocks, step, resampled = _in_time(rows, there, columns.period, last, notes)
     if values is None:
-        _note_scale(table, columns.readings, rows._replace(ns=when), order, notes)
+        _note_scale(table, columns.readings, rows, order, notes)
     if columns.clock:
         public += clock_names()
     segments = _segments(blocks, columns.clock, zone, notes)
@@ -434,7 +433,7 @@ def _check_count(table: Table, private: str, Y: Array) -> None:
     if count > MOST_NAMES and count >= min(np.unique(y[~np.isnan(y)]).size for y in Y.T):
         raise ConfigurationError(
             f"{table.name}: the private column {private!r} takes {count} values, no fewer than a reading does; are the "
-            "columns of readings and of the private parameter exchanged? If not, state bins such as '0,1-2,3+'"
+            "columns of readings and of the private parameter exchanged? If not, state bins='0,1-2,3+'"
         )
 
 
@@ -465,7 +464,7 @@ def _note_scale(table: Table, names: tuple[str, ...], rows: Rows, order: Index, 
         parts = level[:k], level[k:]
         small, large = sorted(abs(float(np.median(part))) for part in parts)
         common = set(theta[:k].tolist()) & set(theta[k:].tolist()) - {-1}
-        long = min(when[k - 1] - when[0], when[-1] - when[k]) > 0.9 * DAY
+        long = not when.any() or min(when[k - 1] - when[0], when[-1] - when[k]) > 0.9 * DAY
         if gap.max() > 0.0 and long and common and (gap.max() > max(map(np.ptp, parts)) or large > FACTOR * small):
             _warn(notes, "scale", table.place(name, int(order[k])))
 
