@@ -131,8 +131,8 @@ def split_rows(table: Table, segment: str | None, times: Times | None = None) ->
         late = times.ns[:cut].max() > times.ns[cut:].min()
         rows = np.argsort(times.ns, kind="stable") if late else rows
         # a stream takes each time once, as a fit does
-        held = rows[cut:][np.unique(times.ns[rows[cut:]], return_index=True)[1]]
-        return rows[:cut], held[times.ns[held] > times.ns[rows[:cut]].max()]
+        once = rows[cut:][np.unique(times.ns[rows[cut:]], return_index=True)[1]]
+        return rows[:cut], once[times.ns[once] > times.ns[rows[:cut]].max()]
     return rows[:cut], rows[cut:]
 
 

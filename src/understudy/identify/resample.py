@@ -388,7 +388,7 @@ def intake(
     else:
         ns, missing, zone = _times(table, columns.time, columns.day_first, groups, notes)
         there = [(name, which[~missing[which]]) for name, which in groups]
-        order = np.concatenate([which for _, which in there])
+        order = np.concatenate([np.empty(0, dtype=np.intp), *(which for _, which in there)])
         order = order[np.argsort(ns[order], kind="stable")]
         rows = rows._replace(ns=ns)
         if values is None and zone is None:
