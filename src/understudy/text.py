@@ -1401,13 +1401,8 @@ def gate_verdict(outcome: str, windows: Sequence[Mapping[str, Any]], untested: S
             f"(leak {worst['excess']:.2f}, interval {worst['low']:.2f} to {worst['high']:.2f}; {worst['nats']:.2g} "
             f"nats a reading). The guarantee assumes scores that do not depend on it, and does not hold as stated.{few}"
         )
-    sizes = join_names(
-        [
-            f"{each['seen']:.2f} from {gate_window(each['window'])}"
-            for each in windows
-            if each["seen"] < 1.0 - each["control"]
-        ]
-    )
+    found = [each for each in windows if each["seen"] < 1.0 - each["control"]]
+    sizes = join_names([f"{each['seen']:.2f} from {gate_window(each['window'])}" for each in found]) if found else ""
     if outcome == "passed":
         return (
             "No leak was found in the scores: a leak, in balanced accuracy above chance, would have been found nine "
@@ -2076,6 +2071,12 @@ _FIT_NOTES = {
     "midnights": "the times of day pass midnight {count}; days were counted on from there",
     "rows sorted": "the rows were not in the order of time, and were sorted",
     "doubles": "{count} with the time of an earlier one dropped: the first was kept",
+    "clock back": "{place}: the clock goes back by an hour, as where summer time ends; of two rows at one time the "
+    "first was kept. Times in UTC or with a zone keep both",
+    "clock forward": "{place}: the clock skips an hour, as where summer time begins; its rows count as missing. Times "
+    "in UTC or with a zone have no such gap",
+    "scale": "{place}: the readings jump to another range and stay there; if the unit or the sensor has changed, "
+    "convert the rows before this one, or leave them out",
     "period": "the period is {period}, the spacing of the rows",
     "odd period": "the period is {period}, the spacing of the rows, and not a round one: 9 in 10 steps take {low:.6g} "
     "to {high:.6g} s. A stated period of {neat} would {what} in every {count}",

@@ -74,7 +74,7 @@ def test_no_field_of_the_first_line_is_shown(files, tmp_path, understudy, monkey
     assert told.status == 1
     assert not shown(told)
     assert "has no column" in told.err
-    assert f"{1 if kind == 'tsv' else 3} field" in told.err
+    assert "3 fields" in told.err
 
 
 @pytest.mark.parametrize("make", [dict, pd.DataFrame, pl.DataFrame, pa.table])

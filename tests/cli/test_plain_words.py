@@ -6,7 +6,7 @@ import json
 import warnings
 
 import pytest
-from cli_cases import WARNING, one_line, refused, write_rows
+from cli_cases import WARNING, one_line, refused
 
 import understudy as us
 from understudy.apply.apply_file import MISFIT
@@ -106,16 +106,6 @@ def test_a_folder_is_called_a_folder(files, tmp_path, understudy):
     for folder in (tmp_path, tmp_path / "rows.csv"):
         refused(understudy("fit", folder, *columns, "-o", tmp_path / "f.json"), "is a folder; a file is wanted")
     refused(understudy("guarantee", tmp_path), "folder")
-
-
-def test_a_header_in_one_column_brings_a_hint(files, tmp_path, understudy):
-    """For `fit` and for `apply`."""
-    rows = write_rows(tmp_path / "rows.csv", 30, seed=1)
-    rows.write_text(rows.read_text().replace(",", ";"))
-    columns = ("--reading", "co2", "--private", "occupancy")
-    refused(understudy("fit", rows, *columns, "-o", tmp_path / "f.json"), "--delimiter ';'")
-    told = understudy("apply", files / "causal.json", rows, "-o", tmp_path / "o.csv", "--private", "occupancy")
-    assert "--delimiter ';'" in told.err
 
 
 def test_errors_name_options_and_not_arguments(files, tmp_path, understudy):

@@ -16,7 +16,8 @@ import json
 import math
 import time
 import warnings as _warnings
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from io import StringIO
 from pathlib import Path
@@ -83,7 +84,7 @@ from understudy.report.facts import (
     warnings,
 )
 from understudy.tables.table import Source, Table, format_of, read_table, title
-from understudy.tables.times import SECOND
+from understudy.tables.times import SECOND, Kind, Times
 
 if TYPE_CHECKING:
     from understudy.apply.apply_file import Summary
@@ -110,8 +111,8 @@ def read(source: str, columns: Columns) -> Table:
         return read_table(source, column_names(columns), form.file_format, form.delimiter, told, columns.time)
 
 
-def split_rows(table: Table, segment: str | None) -> tuple[Index, Index]:
-    """Which rows to fit to and which to try the filter on: the last fifth, or the last segments."""
+def split_rows(table: Table, segment: str | None, times: Times | None = None) -> tuple[Index, Index]:
+    """Which rows to fit to and which to try the filter on: the last fifth, by `times`, or the last segments."""
     total = len(table)
     if segment is not None:
         names = table.entries(segment).names
@@ -125,7 +126,14 @@ def split_rows(table: Table, segment: str | None) -> tuple[Index, Index]:
         raise ConfigurationError(
             f"{table.name} has {total} rows; a fifth of them is held out, which is too few: name another file by --on"
         )
-    return np.arange(cut), np.arange(cut, total)
+    rows = np.arange(total)
+    if times is not None and times.kind is not Kind.OF_DAY and not times.missing.any():
+        late = times.ns[:cut].max() > times.ns[cut:].min()
+        rows = np.argsort(times.ns, kind="stable") if late else rows
+        # a stream takes each time once, as a fit does
+        once = rows[cut:][np.unique(times.ns[rows[cut:]], return_index=True)[1]]
+        return rows[:cut], once[times.ns[once] > times.ns[rows[:cut]].max()]
+    return rows[:cut], rows[cut:]
 
 
 def write_rows(table: Table, path: Path) -> None:
@@ -830,13 +838,7 @@ def quickstart(
     as_json: bool,
 ) -> int:
     """All steps; the status of the program: 0 released, 3 not to be released, 1 where a step failed."""
-    folder(out)
     made = (FAMILY, DESIGN, REPORT, HELD, OUT, OUT + SIDECAR, AUDIT)
-    check_paths(
-        {"HISTORY": source, "--on": on},
-        {f"--out {name}": out / name for name in made},
-        (f"--out {LEDGER}", out / LEDGER),
-    )
     began, steps = time.perf_counter(), []
 
     def step(name: str, result: str) -> None:
@@ -844,13 +846,20 @@ def quickstart(
         if not as_json:
             say(f"{steps[-1][1]:>6} s  {name}: {result}", err=True)
 
-    found = read(source, columns)
-    step("read", f"{len(found)} rows of {found.name}")
-    before, after = found, None
-    if on is None:
-        before, after = (found.take(rows) for rows in split_rows(found, columns.segment))
-    family = fit_table(before, columns)
-    store(family, out / FAMILY)
+    with folder(out):
+        check_paths(
+            {"HISTORY": source, "--on": on},
+            {f"--out {name}": out / name for name in made},
+            (f"--out {LEDGER}", out / LEDGER),
+        )
+        found = read(source, columns)
+        step("read", f"{len(found)} rows of {found.name}")
+        before, after = found, None
+        if on is None:
+            times = found.times(columns.time, columns.day_first) if columns.time else None
+            before, after = (found.take(rows) for rows in split_rows(found, columns.segment, times))
+        family = fit_table(before, columns)
+        store(family, out / FAMILY)
     about = family.about or {}
     model = (about.get("model") or {}).get("name") or "as given"
     gate = {None: "were not tested", True: "show no leak", False: "REVEAL the private value"}[fits(about)]
@@ -969,8 +978,13 @@ def obstacle(about: dict[str, Any], accept: bool) -> str:
     return "The models were not tested." if fits(about) is None else "The scores of held-out readings reveal the value."
 
 
-def folder(out: Path) -> None:
-    """A folder to write to, without a ledger: another run with it would draw again for the same readings."""
+@contextmanager
+def folder(out: Path) -> Iterator[None]:
+    """A folder to write to, without a ledger: another run with it would draw again for the same readings.
+
+    It is removed again if nothing was written to it.
+    """
+    known = out.exists()
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -980,6 +994,11 @@ def folder(out: Path) -> None:
             f"--out {out}: there is a ledger {LEDGER} already, and drawing again for the same readings leaks again; "
             "name another folder, or go on with `understudy apply`"
         )
+    try:
+        yield
+    finally:
+        if not known and not any(out.iterdir()):
+            out.rmdir()
 
 
 def line(design: AnyDesign) -> str:

@@ -198,7 +198,7 @@ def gate(
     found = Scores.of(parts, [segment.theta for segment in segments])
     sizes = np.bincount(found.theta[found.there], minlength=len(held.values))
     if sizes.sum() < FEWEST:
-        raise ConfigurationError(f"{sizes.sum()} held-out scores; the gate needs at least {FEWEST}")
+        raise ConfigurationError(f"{sizes.sum()} held-out scores; the gate needs at least {FEWEST}: record more rows")
     tested = np.flatnonzero(sizes >= FEWEST).tolist()
     labels = [np.where(np.isin(segment.theta, tested), segment.theta, -1) for segment in segments]
     times, former = [segment.times for segment in segments], None if like is None else like.attack

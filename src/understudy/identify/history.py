@@ -315,7 +315,7 @@ def _lock(array: NDArray[np.generic] | None) -> NDArray[np.generic] | None:
 
 MOST_VALUES = 10
 """More values of a count than this are put together in bins unless the user says otherwise."""
-_MOST_NAMES = 50
+MOST_NAMES = 50
 
 _RANGE = re.compile(r"\s*(-?\d+)\s*(?:-\s*(-?\d+)|(\+))?\s*")
 
@@ -489,9 +489,10 @@ def as_labels(table: Table, name: str, bins: BinsLike | None = None, values: Seq
                 raise ConfigurationError(f"bins are of numbers and {name!r} holds other labels; give named groups")
             values, fault = made.names, "is in none of the bins"
             rule = f"each label must be in one of {', '.join(made.names)}"
-        elif len(distinct) > _MOST_NAMES:
+        elif len(distinct) > MOST_NAMES:
             raise ConfigurationError(
-                f"{name!r} takes {len(distinct)} values; a label takes at most {_MOST_NAMES}: put them in bins"
+                f"{name!r} takes {len(distinct)} values; a label takes at most {MOST_NAMES}: put them in bins, "
+                "if this is the private column"
             )
     elif bins is not None:
         made = bins_from(bins)

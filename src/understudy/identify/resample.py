@@ -17,16 +17,18 @@ The period is stated, or it is the spacing of the rows (`spacing`). Rows come to
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
+from scipy.ndimage import median_filter
 
 from understudy import text
 from understudy._types import Array, Index, Ints, Mask, Period, Value
-from understudy.errors import ConfigurationError, ReadingError
-from understudy.identify.history import BinsLike, History, Segment, as_labels
+from understudy.errors import ConfigurationError, ReadingError, UnderstudyWarning
+from understudy.identify.history import MOST_NAMES, BinsLike, History, Segment, as_labels
 from understudy.identify.public_inputs import CLOCK, clock_names, clock_values
 from understudy.tables.columns import time_names
 from understudy.tables.table import Table
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
 GAP = 50
 """Periods without a reading after which a new segment begins."""
+HOUR = 3600 * SECOND
 COARSER = 1.5
 """A stated period of at least so many spacings is a wish to resample."""
 _NEAT = [n * unit for unit in (1e-3, 1.0, 60.0, 3600.0) for n in (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30)]
@@ -327,6 +330,8 @@ def names_of(given: Names) -> tuple[str, ...]:
 FEW = 50
 """A value with fewer rows than this gets a note: a law can hardly be told from them."""
 _MOST_PLACES = 100_000_000
+FACTOR = 5.0
+"""A jump of the median reading by this factor is one of scale."""
 
 Groups = list[tuple[str, Index]]
 """The name of each segment and its rows."""
@@ -368,6 +373,8 @@ def intake(
         raise ConfigurationError(f"the private parameter {private!r} takes one value only; there is nothing to hide")
     notes += labels.notes
     Y = _readings(table, columns.readings, notes)
+    if values is None and columns.bins is None and labels.bins is not None:
+        _check_count(table, private, Y)
     public = [name for name in columns.inputs if name != CLOCK]
     inputs = [table.numbers(name, "public", "a public input") for name in public]
     U = np.column_stack(inputs) if inputs else np.empty((len(table), 0))
@@ -377,10 +384,18 @@ def intake(
     if columns.time is None:
         step = None if columns.period is None else seconds(columns.period)
         blocks = _in_order(rows, groups)
+        order = np.arange(len(table))
     else:
         ns, missing, zone = _times(table, columns.time, columns.day_first, groups, notes)
         there = [(name, which[~missing[which]]) for name, which in groups]
-        blocks, step, resampled = _in_time(rows._replace(ns=ns), there, columns.period, last, notes)
+        order = np.concatenate([np.empty(0, dtype=np.intp), *(which for _, which in there)])
+        order = order[np.argsort(ns[order], kind="stable")]
+        rows = rows._replace(ns=ns)
+        if values is None and zone is None:
+            _note_clock(table, columns.time, ns, there, notes)
+        blocks, step, resampled = _in_time(rows, there, columns.period, last, notes)
+    if values is None:
+        _note_scale(table, columns.readings, rows, order, notes)
     if columns.clock:
         public += clock_names()
     segments = _segments(blocks, columns.clock, zone, notes)
@@ -402,8 +417,56 @@ def _readings(table: Table, names: tuple[str, ...], notes: text.Notes) -> Array:
     notes.tally("rows without some channels", int(part.sum()))
     Y[part] = np.nan
     if np.isnan(Y).all():
-        raise ReadingError(f"no row has a reading in every channel of {', '.join(names)}")
+        raise ReadingError(f"{table.name}: no row has a reading in every channel of {', '.join(names)}")
     return Y
+
+
+def _warn(notes: text.Notes, kind: str, place: str) -> None:
+    """A note that is a warning too: what follows may be worth nothing."""
+    notes.add(kind, place=place)
+    warnings.warn(notes[-1], UnderstudyWarning, stacklevel=4)
+
+
+def _check_count(table: Table, private: str, Y: Array) -> None:
+    """Refuse to choose bins where the private column has as many values as a measurement has."""
+    count = len(set(table.entries(private).distinct) - {None})
+    if count > MOST_NAMES and count >= min(np.unique(y[~np.isnan(y)]).size for y in Y.T):
+        raise ConfigurationError(
+            f"{table.name}: the private column {private!r} takes {count} values, no fewer than a reading does; are the "
+            "columns of readings and of the private parameter exchanged? If not, state bins='0,1-2,3+'"
+        )
+
+
+def _note_clock(table: Table, time: str, ns: Ints, groups: Groups, notes: text.Notes) -> None:
+    """Say where a clock on the wall goes back by an hour, or skips one in the night to a Sunday."""
+    for _, which in groups:
+        steps = np.diff(ns[which])
+        beyond = steps - np.median(steps) if steps.size else steps
+        now = ns[which[1:]]
+        night = ((now // DAY + 3) % 7 == 6) & (now % DAY <= 4 * HOUR)
+        for kind, rows in ("clock back", (beyond == -HOUR) & (steps < 0)), ("clock forward", (beyond == HOUR) & night):
+            for row in which[1:][rows].tolist():
+                _warn(notes, kind, table.place(time, row))
+
+
+def _note_scale(table: Table, names: tuple[str, ...], rows: Rows, order: Index, notes: text.Notes) -> None:
+    """Say where readings jump to another range for more than a day, with one private value before and after."""
+    order = order[~np.isnan(rows.Y[order, 0])]
+    if order.size <= 2 * FEW:
+        return
+    when, theta = rows.ns[order], rows.theta[order]
+    for name, y in zip(names, rows.Y[order].T, strict=True):
+        level = median_filter(y, 5, mode="nearest")  # without single outliers
+        low, high = (f.accumulate(level)[:-1] for f in (np.minimum, np.maximum))
+        after_low, after_high = (f.accumulate(level[::-1])[::-1][1:] for f in (np.minimum, np.maximum))
+        gap = np.maximum(after_low - high, low - after_high)[FEW - 1 : -FEW]
+        k = int(gap.argmax()) + FEW
+        parts = level[:k], level[k:]
+        small, large = sorted(abs(float(np.median(part))) for part in parts)
+        common = set(theta[:k].tolist()) & set(theta[k:].tolist()) - {-1}
+        long = not when.any() or min(when[k - 1] - when[0], when[-1] - when[k]) > 0.9 * DAY
+        if gap.max() > 0.0 and long and common and (gap.max() > max(map(np.ptp, parts)) or large > FACTOR * small):
+            _warn(notes, "scale", table.place(name, int(order[k])))
 
 
 def _groups(table: Table, keys: tuple[str, ...], notes: text.Notes) -> Groups:

@@ -346,8 +346,10 @@ def choose(
                 progress((at + (number + 1) / len(pairs)) / len(makers))
     good = [trial for trial in tried if trial.failure is None]
     if not good:
+        each = dict.fromkeys(str(trial.failure) for trial in tried)
+        why = each if len(each) == 1 else [f"{trial.name}: {trial.failure}" for trial in tried]
         raise ConfigurationError(
-            "no model class could be fitted: " + "; ".join(f"{t.name}: {t.failure}" for t in tried)
+            "no model class could be fitted: " + "; ".join(why).removeprefix("could not be fitted: ")
         )
     common = [~np.any([np.isnan(trial.densities[b]) for trial in good], axis=0) for b in range(len(pairs))]
     sizes = np.array([mask.sum() for mask in common], dtype=float)

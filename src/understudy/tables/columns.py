@@ -54,7 +54,9 @@ MISSING = frozenset(["", "-", "na", "n/a", "nan", "nat", "<na>", "null", "none"]
 """Texts, in small letters, that stand for a cell that is not there."""
 INFINITE = "is infinite"
 NOT_A_NUMBER = "is not a number"
+MARK_IN_NUMBER = f"{NOT_A_NUMBER}: it has a comma or a blank (decimals follow a point, thousands have no mark)"
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_MARKED = re.compile(r"[+-]?[0-9.]+(?:[,'\u2019\s][0-9.]+)+")
 _BLANKS = " \t"
 _NO_FRACTION = re.compile(r"\.0+$")
 
@@ -117,7 +119,8 @@ def numbers_of(cells: Iterable[Entry]) -> tuple[Array, Faults]:
         value = math.nan if entry is None else number(entry)
         if value is None:
             kind = "dict" if isinstance(entry, dict) else type(entry).__name__
-            faults[i] = NOT_A_NUMBER if isinstance(entry, str) else f"is a {kind}, not a number"
+            words = MARK_IN_NUMBER if isinstance(entry, str) and _MARKED.fullmatch(entry) else NOT_A_NUMBER
+            faults[i] = words if isinstance(entry, str) else f"is a {kind}, not a number"
         found.append(math.nan if value is None else value)
     return no_infinities(np.array(found, dtype=float), faults)
 

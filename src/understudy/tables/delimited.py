@@ -75,7 +75,9 @@ class Block(NamedTuple):
             return self.raw.decode("utf-8")
         except UnicodeDecodeError as error:
             line = self.line + self.raw.count(b"\n", 0, error.start)
-            raise ReadingError(f"{name}, line {line}: the text is not UTF-8") from None
+            raise ReadingError(
+                f"{name}, line {line}: the text is not UTF-8; export the file as text in UTF-8, such as CSV"
+            ) from None
 
 
 def blocks(file: Bytes, name: str, quote: bytes = b"", size: int = BLOCK, *, blank: bytes = b"\r\n") -> Iterator[Block]:
@@ -125,8 +127,13 @@ WIDEST = 100_000
 _MARK = b"\xef\xbb\xbf"  # that the file is UTF-8, as some programs write it
 
 
+def _count_fields(lines: str, delimiter: str) -> int:
+    """Fields of the first row that has any."""
+    return next((len(row) for row in csv.reader(StringIO(lines, newline=""), delimiter=delimiter) if row), 0)
+
+
 class CsvReader:
-    r"""The header of a CSV file, and its rows.
+    r"""The header of a CSV file, and its rows; another delimiter is taken where a header has one field by the given.
 
     >>> import io
     >>> reader = CsvReader(io.BytesIO(b"time,co2\n1,431.0\n2,432.5\n"), "room.csv")
@@ -139,7 +146,7 @@ class CsvReader:
     def __init__(self, file: Bytes, name: str, delimiter: str = ",") -> None:
         if len(delimiter) != 1 or delimiter in '"\r\n':
             raise ConfigurationError(f"delimiter = {delimiter!r}; it must be one character, not a quote or a line end")
-        self.name, self.delimiter = name, delimiter
+        self.name, self.delimiter = name, delimiter  # until the header shows another one
         self._blocks: Iterator[Block] = blocks(file, name, b'"')
         self.names, first = self._header()
         self._blocks = chain([] if first is None else [first], self._blocks)
@@ -157,9 +164,11 @@ class CsvReader:
     def _header(self) -> tuple[tuple[str, ...], Block | None]:
         for block in self._blocks:
             raw = block.raw.removeprefix(_MARK) if block.line == 1 else block.raw
-            text = StringIO(Block(raw, block.line).text(self.name), newline="")
-            reader = self._reader(text)
+            lines = Block(raw, block.line).text(self.name)
             try:
+                if _count_fields(lines, self.delimiter) == 1:
+                    self.delimiter = max(self.delimiter, *";\t|,", key=lambda mark: _count_fields(lines, mark))
+                reader = self._reader(text := StringIO(lines, newline=""))
                 row = next((row for row in reader if row), None)
             except csv.Error:
                 raise ReadingError(f"{self.name}, line {block.line}: the header cannot be read") from None
@@ -178,8 +187,7 @@ class CsvReader:
         if block is None:
             return 0
         try:
-            reader = self._reader(StringIO(block.text(self.name), newline=""))
-            return next((len(row) for row in reader if row), 0)
+            return _count_fields(block.text(self.name), self.delimiter)
         except (csv.Error, ReadingError):
             return 0  # told by its line when it is read
 

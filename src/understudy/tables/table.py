@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
@@ -157,17 +159,17 @@ def make_writer(
     delimiter: str = ",",
 ) -> Writer:
     """A writer of some format for rows such as the first ones."""
+    reader = source.reader
     if kind == "jsonl":
         from understudy.tables.delimited import JsonLinesWriter
 
         return JsonLinesWriter(file, layout)
     if kind != "parquet":
-        from understudy.tables.delimited import CsvWriter
+        from understudy.tables.delimited import CsvReader, CsvWriter
 
-        return CsvWriter(file, layout, delimiter)
+        return CsvWriter(file, layout, reader.delimiter if isinstance(reader, CsvReader) else delimiter)
     from understudy.tables.parquet import ParquetReader, ParquetWriter
 
-    reader = source.reader
     pa = columns.require_pyarrow("Parquet")
     if isinstance(reader, ParquetReader):
         types = {name: reader.type_of(name) for name in layout.other_columns}
@@ -365,18 +367,20 @@ has 2 fields: it must hold the names of the columns
             why = "" if any(each in names for each in wanted) else ": it must hold the names of the columns"
             raise ConfigurationError(
                 f"{file} has no column {name!r}; wanted are {', '.join(map(repr, wanted))}, and its first line has "
-                f"{count}{hint(names) or why}"
+                f"{count}{_nearest(name, names) or why}"
             )
         if list(names).count(name) > 1:
             raise ConfigurationError(f"{file} has the column {name!r} twice; which is meant cannot be told")
 
 
-def hint(names: Sequence[str]) -> str:
-    """What to try where the header was read as one column, although others stand in it.
+_DIGIT = re.compile(r"[-+.]?[0-9]")
 
-    >>> hint(["time;co2"]), hint(["time", "co2"])
-    ("; --delimiter ';' reads more", '')
+
+def _nearest(name: str, names: Sequence[str]) -> str:
+    """The name that was probably meant. A first line that has a number is perhaps a row, of which nothing is shown.
+
+    >>> _nearest("co2", ["date", "CO2_ppm"]), _nearest("co2", ["431.0", "CO2_ppm"])
+    ("; is 'CO2_ppm' meant?", '')
     """
-    found = [mark for mark in ";\t|," if len(names) == 1 and mark in names[0]]
-    shown = "$'\\t'" if found[:1] == ["\t"] else f"'{found[0]}'" if found else ""
-    return f"; --delimiter {shown} reads more" if found else ""
+    known = {} if any(_DIGIT.match(each) for each in names) else {each.casefold(): each for each in names}
+    return "".join(f"; is {known[each]!r} meant?" for each in get_close_matches(name.casefold(), known, 1))
