@@ -242,12 +242,24 @@ def test_a_constant_sensor_is_one_sentence(fit):
 
 
 @pytest.mark.long(seconds=8, reason="fits every class of models to a short history")
-@pytest.mark.parametrize("count", [1, 2])
-def test_a_day_or_two_are_fitted_and_not_trusted(fit, tmp_path, count):
-    """The fit ends, and says that there is too little to test it."""
-    told = fit(encode(days(count)))
-    if told.status:
-        refused(told, "the gate needs at least 50: record more rows")
-        return
-    assert "was not tested: there are too few readings, days or changes" in one_line(told.err)
+def test_a_day_or_two_are_not_trusted(fit, understudy, tmp_path):
+    """They are fitted, with a warning, and quickstart says not to release."""
+    for count in (1, 2):
+        told = fit(encode(days(count)))
+        assert told.status == 0
+        assert "The guarantee assumes that they do not: record more days" in one_line(told.err)
     assert (tmp_path / "family.json").exists()
+    told = understudy("quickstart", tmp_path / "room.csv", *DATA, "-o", tmp_path / "out")
+    assert told.status == 3, told.err
+    assert "DO NOT RELEASE. - the history has 2 days; tuning needs at least 4" in one_line(told.out)
+
+
+@pytest.mark.long(seconds=8, reason="fits every class of models to a short history")
+def test_one_day_of_which_no_design_can_be_made_is_not_to_be_released(understudy, tmp_path):
+    """The verdict, and not the sentence of the step that failed."""
+    rows = [[t, y, str(int(k >= 150))] for k, (t, y, _) in enumerate(days(1, step=5))]
+    (tmp_path / "room.csv").write_bytes(encode(rows))
+    told = understudy("quickstart", tmp_path / "room.csv", *DATA, "-o", tmp_path / "out")
+    assert told.status == 3, told.err
+    assert "DO NOT RELEASE. - the history has 1 day" in one_line(told.out)
+    assert "--rate" not in told.out + told.err

@@ -192,7 +192,7 @@ def test_limits_are_the_ends_of_the_grid_and_readings_beyond_them_are_read_as_th
 
 
 def test_outputs_leave_within_the_range_of_the_history_and_a_margin_or_within_limits():
-    """The range is part of the family: a quarter of the spread beyond the readings, not beyond 0, unless it is given."""
+    """The range is part of the family: a quarter of the spread beyond the readings, not beyond 0; or as given."""
     y, theta = piled()
     given = {"reading": "y", "private": "p", "model": "AR(1), normal", "holdout": None}
     spread = float(y.max() - y.min())

@@ -873,7 +873,12 @@ def quickstart(
             unmeasured = str(error)
             step("tune", unmeasured)
     tuned = None if measured is None else measured.design
-    design, notes = make_design(family, wanted) if tuned is None else (tuned, [])
+    try:
+        design, notes = make_design(family, wanted) if tuned is None else (tuned, [])
+    except UnderstudyError:
+        if not unmeasured:
+            raise
+        return _tell_nothing_made(family, [unmeasured, *misfit(about), text.OTHER_WAYS], out, as_json)
     about = about if tuned is None else tuned.family.about or {}
     design.save(out / DESIGN)
     step("design", line(design))
@@ -920,6 +925,19 @@ def quickstart(
         if accept or words not in reasons:
             warn(words)
     return 1 if failure else 3 if advice is Advice.WITHHOLD and not accept else 0
+
+
+def _tell_nothing_made(family: us.Family, reasons: list[str], out: Path, as_json: bool) -> int:
+    """The verdict on a history of which no design can be made, and the status of the program."""
+    if as_json:
+        print_json({"verdict": Advice.WITHHOLD, "reasons": reasons, "folder": str(out), "family": family.about,
+                    "design": None, "applied": None, "remarks": [], "audit": None})  # fmt: skip
+    else:
+        say()
+        tell_advice(Advice.WITHHOLD, reasons)
+        tell_family(family)
+        files(out)
+    return 3
 
 
 def tell_advice(advice: Advice, reasons: list[str]) -> None:
