@@ -41,7 +41,7 @@ $(VENV)/.kernels: $(BIN)/python pyproject.toml setup.py $(KERNELS)
 
 # What it needs: the package itself is there already, and is not built again.
 $(VENV)/.installed: $(VENV)/.kernels
-	@$(PIP) install "understudy[plot]"
+	@$(PIP) install "understudy[all]"
 	@$(BIN)/understudy info | grep kernels
 	@touch $@
 

@@ -1833,6 +1833,11 @@ def error_bound(bound: float, moving: bool) -> str:
     )
 
 
+NO_LEARNERS = (
+    "scikit-learn is not installed, so the strongest adversaries will not be tried; pip install 'understudy[sklearn]'"
+)
+
+
 def best_of(k: int) -> str:
     """That the best adversary was not known beforehand; empty where only one was tried."""
     if k < 2:

@@ -346,3 +346,13 @@ def test_words_of_the_terminal(simulated, files, understudy, monkeypatch):
     monkeypatch.setattr("understudy.adversaries.audit.audit", lambda *a, **k: guessed)
     told = understudy("audit", files / "design.json")
     assert AUDIT_ESTIMATED in one_line(told.out)
+
+
+def test_missing_learners_are_told_before_the_work(monkeypatch, capsys):
+    from understudy.cli import file_commands
+
+    file_commands.warn_without_learners()
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(file_commands, "find_spec", lambda _: None)
+    file_commands.warn_without_learners()
+    assert "the strongest adversaries will not be tried; pip install 'understudy[sklearn]'" in capsys.readouterr().err

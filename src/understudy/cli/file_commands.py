@@ -19,6 +19,7 @@ import warnings as _warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -592,6 +593,7 @@ def audit(path: Path, files: AuditFiles, table: TableFormat, asked: AuditOptions
     source = one_source(files)
     read = {"DESIGN": path, "READINGS": source, "--train": files.train, "--released": files.released}
     check_paths(read, {"--out": outputs.out, "--save": outputs.save})
+    warn_without_learners()
     design = us.load_design(path)
     audit, scores, notes, told = make_audit(design, source, files, table, asked)
     write_audit(audit, design, outputs, scores)
@@ -733,6 +735,12 @@ def _with_offset_caveat(audit: Audit, design: AnyDesign, simulated: bool) -> Aud
     return replace(audit, notes=(*audit.notes, note))
 
 
+def warn_without_learners() -> None:
+    """Say before the work, and not after it, that adversaries will be missing."""
+    if find_spec("sklearn") is None:
+        warn(text.NO_LEARNERS)
+
+
 def write_audit(audit: Audit, design: AnyDesign, outputs: AuditOutputs, scores: Scores | None = None) -> None:
     """The page and the figures as files; those of a release for their owner only."""
     from understudy.report.pages import audit_report
@@ -852,6 +860,7 @@ def quickstart(
             {f"--out {name}": out / name for name in made},
             (f"--out {LEDGER}", out / LEDGER),
         )
+        warn_without_learners()
         found = read(source, columns)
         step("read", f"{len(found)} rows of {found.name}")
         before, after = found, None
