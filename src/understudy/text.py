@@ -792,7 +792,8 @@ class CoinFacts(NamedTuple):
     def measures(self) -> tuple[Measure, ...]:
         """Every figure with its sentence."""
         q, m = self.hidden, self.values
-        right = 1.0 - q * (1.0 - 1.0 / m)
+        unseen = q ** (1 + self.carry)  # all epochs whose readings tell of it are hidden
+        right = 1.0 - unseen * (1.0 - 1.0 / m)
         found = [
             Measure(
                 "right_guesses", "Right guesses, values weighed alike", right, "probability", "at most", "any",

@@ -11,10 +11,12 @@ What makes the figure valid:
   fold are made by models and targets that were fitted without it, and the adversary learns from what the same design
   makes of the other folds.
 - *Days are the unit.* Readings of a day are dependent, so the variance of an accuracy is that of its sums over days.
-- *The order is fixed before anything is attacked.* All but the fresh share names a *path*. On a path the settings are
-  sorted by the distortion that they cost on the training days, the most distorting first, after those with a fresh
-  share of 1. The walk ends at the first setting that fails, so a path needs no correction for the number of its
-  settings (fixed-sequence testing). The level is divided by the number of paths and adversaries (Bonferroni).
+- *The order is fixed beforehand.* All but the fresh share names a *path*. On a path the largest share, which costs most,
+  comes first, whatever was measured. The walk ends at the first setting that fails, so a path needs no correction for
+  the number of its settings (fixed-sequence testing). The level is divided by the number of paths (Bonferroni).
+- *All adversaries must stay within the limit*, each at the whole level of a path: where one of them is in truth beyond
+  what is allowed, the limit of that one would have to be wrong (an intersection-union test), so their number needs no
+  correction.
 - *Too few days are refused.* With a fresh share of 1 the output does not depend on the readings. If such an output
   would not pass, nothing could, and the result says so.
 - *The last figure is from days that tuning never saw*: the last quarter of the days.
@@ -219,7 +221,7 @@ def tune(
     over: str = "chance",
     models: Iterable[str] = MODELS,
     periods: Iterable[Any] | None = None,
-    clocks: Iterable[bool] = (False,),
+    clocks: Iterable[bool] | None = None,
     outputs: Iterable[str] = OUTPUTS,
     fresh: Iterable[float] = SHARES,
     budgets: Iterable[float] = BUDGETS,
@@ -245,11 +247,13 @@ def tune(
         What the adversary is compared with.
     models, periods, clocks, outputs, fresh, budgets
         What is tried: model classes of `us.fit`, periods (None is that of the data), designs without and with a
-        public clock, outputs and fresh shares of `us.design_causal`, and budgets in nats a day.
+        public clock, outputs and fresh shares of `us.design_causal`, and budgets in nats a day. By default designs by
+        the clock are tried where adversaries are compared with it: their outputs show the routine, which counts as
+        accuracy over chance.
     adversaries : names
         Learners of `us.audit`.
     confidence : float
-        Of the limit, over all paths and adversaries together.
+        Of the limit of the best adversary, over all paths together.
     rng : seed
         For draws, auxiliary uniforms and learners.
     progress : function of a share and a sentence, optional
@@ -276,6 +280,8 @@ def tune(
     else:
         columns = Columns(reading, private, time, segment, period, bins, day_first=day_first)
     tell = progress or (lambda _share, _words: None)
+    if clocks is None:
+        clocks = (False, True) if over == "clock" else (False,)
     settings = _settings(table, columns, models, periods, clocks, outputs, fresh, budgets)
     chance = np.random.default_rng(rng)
     search = Search(table, columns, over, tuple(adversaries), at_most, confidence, chance, tell, limits)
@@ -353,7 +359,7 @@ class Search:
             (path, list(those)) for path, those in groupby(sorted(settings, key=lambda s: s.path), key=lambda s: s.path)
         ]
         learners = self.learners()
-        level = (1.0 - self.confidence) / (len(paths) * len(learners))
+        level = (1.0 - self.confidence) / len(paths)
         notes: list[str] = []
         steps: list[Step] = []
         parts: dict[float | None, Part] = {}
@@ -373,7 +379,10 @@ class Search:
                 notes.append(text.tuning_note("path", model=model, period=period, why=str(error)))
                 continue
             walked = self.walk(part, folds, those, learners, level, notes, at)
-            refused = refused or bool(walked and walked[0].setting.fresh == 1.0 and not walked[0].passed)
+            first = walked[0] if walked else None
+            if first is not None and first.setting.fresh == 1.0 and not first.passed:
+                # the output of a design by the clock tells something even if no reading enters it
+                refused = refused or self.over == "clock" or not first.setting.clock
             steps += walked
         passed = [step for step in steps if step.passed]
         if not passed:
@@ -456,17 +465,15 @@ class Search:
         notes: list[str],
         at: float,
     ) -> list[Step]:
-        """The settings of a path in the order of their distortion, until the first that fails."""
-        made: list[tuple[float, Setting, list[Piece]]] = []
-        for setting in settings:
+        """The settings of a path, the largest fresh share first, until the first that fails."""
+        steps: list[Step] = []
+        for setting in sorted(settings, key=lambda each: -each.fresh):
             try:
                 outputs = [piece for k, fold in enumerate(folds) for piece in self.disguise(part, k, fold, setting)]
             except UnderstudyError as error:
                 notes.append(text.tuning_note("setting", **setting._asdict(), why=str(error)))
                 continue
-            made.append((distortion_of(outputs), setting, outputs))
-        steps = []
-        for size, setting, outputs in sorted(made, key=lambda each: (each[1].fresh < 1.0, -each[0])):
+            size = distortion_of(outputs)
             name, accuracy, upper = self.attack(folds[0].family, outputs, learners, level)
             steps.append(Step(setting, size, name, accuracy, upper, upper <= self.at_most))
             self.tell(at, text.tuning_note("step", **setting._asdict(), size=size, accuracy=accuracy, upper=upper))
