@@ -264,6 +264,28 @@ def test_days_that_lie_beside_each_other_in_time_are_told_apart_by_their_names()
     assert len({int(n) for numbers in days.each(history) for n in numbers}) == 3
 
 
+def test_all_six_choices_are_tried_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Model classes and that of the family, periods, outputs, shares, budgets; the clock where it is compared with."""
+    seen: list[Setting] = []
+
+    def run(_: tuning.Search, settings: list[Setting]) -> None:
+        seen[:] = settings
+
+    monkeypatch.setattr(tuning.Search, "run", run)
+    minutes = {**recording(), "time": 1_700_006_400.0 + 60.0 * np.arange(DAYS * ROWS)}
+    family = us.fit(minutes, reading="co2", private="people", time="time", model="AR(3), normal")
+    for over, clocks in (("chance", {False}), ("clock", {False, True})):
+        us.tune(minutes, family=family, at_most=0.75, over=over)
+        assert {s.model for s in seen} == {*tuning.MODELS, "AR(3), normal"}
+        assert {s.period for s in seen} == {None, 900.0}
+        assert {s.clock for s in seen} == clocks
+        assert ({s.output for s in seen}, {s.fresh for s in seen}) == (set(tuning.OUTPUTS), set(tuning.SHARES))
+        assert {s.budget for s in seen} == set(tuning.BUDGETS)
+    both = {**minutes, "rh": minutes["co2"] / 10.0}
+    us.tune(both, reading=["co2", "rh"], private="people", time="time", at_most=0.75)
+    assert {s.model for s in seen} == set(tuning.VECTORS)
+
+
 def test_a_path_names_all_that_is_fitted_apart() -> None:
     one = Setting("AR(1), normal", None, False, 0.0, "lifelike", 1.0)
     assert one.path == one._replace(fresh=0.0).path

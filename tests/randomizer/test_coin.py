@@ -114,7 +114,7 @@ def test_a_value_that_stays_is_told_by_one_shown_epoch():
 
 
 def carried_over(q, epochs):
-    """I(Theta; ~Y), enumerated: of `epochs` in a row, each recorded or not, a shown one tells its value and that before.
+    """I(Theta; ~Y), enumerated: of `epochs`, each recorded or not, a shown one tells its value and the one before.
 
     Theta is the path with the value of the evening before the first epoch, whose values are independent and fair.
     """

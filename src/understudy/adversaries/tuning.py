@@ -11,9 +11,9 @@ What makes the figure valid:
   fold are made by models and targets that were fitted without it, and the adversary learns from what the same design
   makes of the other folds.
 - *Days are the unit.* Readings of a day are dependent, so the variance of an accuracy is that of its sums over days.
-- *The order is fixed beforehand.* All but the fresh share names a *path*. On a path the largest share, which costs most,
-  comes first, whatever was measured. The walk ends at the first setting that fails, so a path needs no correction for
-  the number of its settings (fixed-sequence testing). The level is divided by the number of paths (Bonferroni).
+- *The order is fixed beforehand.* All but the fresh share names a *path*. On a path the largest share comes first, for
+  it costs most, whatever was measured. The walk ends at the first setting that fails, so a path needs no correction
+  for the number of its settings (fixed-sequence testing). The level is divided by the number of paths (Bonferroni).
 - *All adversaries must stay within the limit*, each at the whole level of a path: where one of them is in truth beyond
   what is allowed, the limit of that one would have to be wrong (an intersection-union test), so their number needs no
   correction.
@@ -38,7 +38,7 @@ import numpy as np
 from understudy import text
 from understudy._types import Array, Ints, Mask, Seed
 from understudy.adversaries.audit import REFERENCES, roster
-from understudy.adversaries.datasets import DesignRun, hours_and_days, noise_scale
+from understudy.adversaries.datasets import DesignRun, hours_and_days, noise_scale, ticks_of_week
 from understudy.adversaries.knowledge import Cases, Knowledge, Learner
 from understudy.adversaries.statistics import Guesses, guesses_of
 from understudy.errors import ConfigurationError, UnderstudyError
@@ -62,6 +62,8 @@ ADVERSARIES = ("boosting", "logistic", "hmm")
 """Who attacks unless others are named: the strongest first, so that a setting that fails does so soon."""
 
 MODELS = ("adaptive", "AR(1), Student-t", "AR(2), free noise by class")
+VECTORS = ("VAR(1), Student-t", "VAR(1), normal")
+"""Model classes that are tried for several channels."""
 SHARES = (1.0, 0.95, 0.8, 0.5, 0.0)
 BUDGETS = (0.0, 1.0)
 OUTPUTS = ("least-change", "lifelike")
@@ -219,7 +221,7 @@ def tune(
     day_first: bool = False,
     limits: ManyLimits | None = None,
     over: str = "chance",
-    models: Iterable[str] = MODELS,
+    models: Iterable[str] | None = None,
     periods: Iterable[Any] | None = None,
     clocks: Iterable[bool] | None = None,
     outputs: Iterable[str] = OUTPUTS,
@@ -246,10 +248,10 @@ def tune(
     over : "chance" or "clock"
         What the adversary is compared with.
     models, periods, clocks, outputs, fresh, budgets
-        What is tried: model classes of `us.fit`, periods (None is that of the data), designs without and with a
-        public clock, outputs and fresh shares of `us.design_causal`, and budgets in nats a day. By default designs by
-        the clock are tried where adversaries are compared with it: their outputs show the routine, which counts as
-        accuracy over chance.
+        What is tried: model classes of `us.fit` (by default that of the `family` among them), periods (None is that of
+        the data), designs without and with a public clock, outputs and fresh shares of `us.design_causal`, and budgets
+        in nats a day. By default designs by the clock are tried where adversaries are compared with it: their outputs
+        show the routine, which counts as accuracy over chance.
     adversaries : names
         Learners of `us.audit`.
     confidence : float
@@ -280,6 +282,10 @@ def tune(
     else:
         columns = Columns(reading, private, time, segment, period, bins, day_first=day_first)
     tell = progress or (lambda _share, _words: None)
+    if models is None:
+        own = ((family.about or {}).get("model") or {}).get("name") if family is not None else None
+        usual = VECTORS if len(columns.readings) > 1 else MODELS
+        models = usual if own is None else dict.fromkeys((*usual, str(own)))
     if clocks is None:
         clocks = (False, True) if over == "clock" else (False,)
     settings = _settings(table, columns, models, periods, clocks, outputs, fresh, budgets)
@@ -642,9 +648,8 @@ def ticks_of(design: CausalDesign, segment: Segment, zone: str | None) -> Ints |
     if segment.times is None:
         raise ConfigurationError("a design by the clock needs readings with times")
     times = np.asarray(segment.times)
-    hour, day = hours_and_days(times[:1], zone)
-    first = (int(day[0]) - 3) % 7 * 86_400 + round(float(hour[0]) * 3600.0)
-    return np.asarray((first + (times - times[0]) // SECOND) // int(design.clock.tick), dtype=np.int64)
+    passed = np.asarray((times - times[0]) // SECOND, dtype=float)
+    return ticks_of_week(*hours_and_days(times, zone), passed, int(design.clock.tick))
 
 
 def measure_costs(family: Family, history: History, fresh: float) -> Array:

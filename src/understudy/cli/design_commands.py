@@ -223,6 +223,8 @@ def make_design(family: us.Family, wanted: DesignOptions) -> tuple[us.Design | u
     """The design for a family: by one draw a run, by draws that remember, or by what was measured."""
     if wanted.measured_at_most is not None:
         return _measured(family, wanted, wanted.measured_at_most)
+    if wanted.over != "chance":
+        raise ConfigurationError(f"--over {wanted.over} is for --measured-at-most")
     per, notes = which(family, wanted)
     about = {**(family.about or {}), "per": per}
     models = {value: family.model(value) for value in family.values}
@@ -242,7 +244,7 @@ def _measured(family: us.Family, wanted: DesignOptions, at_most: float) -> tuple
         raise ConfigurationError("--measured-at-most is measured on labelled history: name the file, --history FILE")
     table = _table(wanted.release.history, family)
     with progress("tuning") as told:
-        found = us.tune(table, family=family, at_most=at_most, progress=told)
+        found = us.tune(table, family=family, at_most=at_most, over=wanted.over, progress=told)
     if found.design is None:
         raise ConfigurationError(" ".join(found.sentences))
     return found.design, list(found.notes)
