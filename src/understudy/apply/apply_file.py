@@ -664,7 +664,7 @@ def apply_frame(design: FileDesign, frame: _Frame, *, room: str | None = None, *
         Rows with readings, and with the private value. A lazy frame is collected.
     room : str, optional
         A column with the room of each row, which `apply_file` calls `rooms`.
-    **options
+    options
         The other options of `apply_file`: `reading`, `private`, `time`, `segment`, `keep`, `period`, `ledger`, `key`,
         `epoch`, `rng` and the rest, but none about formats.
 
