@@ -25,7 +25,7 @@ from types import FrameType
 
 SOURCE = Path(__file__).resolve().parent.parent / "src"
 ROOT = SOURCE / "understudy"
-LATER = ("gateway", "studio", "spark", "opcua")
+LATER = ("gateway", "studio", "spark", "opcua", "sklearn")
 SHORT = 150  # lines: a private module with one importer should be longer, or be part of its importer
 
 SAME_NOUN = {

@@ -221,6 +221,7 @@ _MODULES = (
     "models",
     "randomizer",
     "report",
+    "sklearn",
     "stream",
     "transform",
 )
