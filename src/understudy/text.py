@@ -2396,3 +2396,14 @@ def tuning_sentences(facts: Mapping[str, Any]) -> tuple[str, ...]:
         f"Cost: readings change by {100.0 * final['distortion']:.1f} percent of their mean on average.",
         f"Setting: {setting_words(chosen['setting'])}.",
     )
+
+
+# What a notebook shows ------------------------------------------------------------------------------------------------
+
+FRONTIER_CAPTION = "The least distortion at each leakage, proven between the bound and what the design has"
+FRONTIER_HEAD = ("nats", "bits", "distortion", "lower bound", "every guess wrong")
+FAMILY_CAPTION = "Models of the readings under each private value"
+FAMILY_HEAD = ("value", "prior", "model")
+STREAM_CAPTION = "Where the stream stands"
+STREAM_FACTS = ("epoch", "readings", "nats charged")
+ROWS_CAPTION = "What each adversary made of the readings"
