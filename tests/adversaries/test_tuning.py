@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,8 @@ from understudy.adversaries.tuning import Outcome, Setting, count_by_day, limits
 from understudy.errors import ConfigurationError
 from understudy.identify.fit import Identifier
 from understudy.identify.history import History, Segment
+from understudy.identify.resample import Columns
+from understudy.tables.table import Table
 
 DAYS, ROWS = 12, 48
 PERIOD = 1800
@@ -284,6 +288,26 @@ def test_all_six_choices_are_tried_by_default(monkeypatch: pytest.MonkeyPatch) -
     both = {**minutes, "rh": minutes["co2"] / 10.0}
     us.tune(both, reading=["co2", "rh"], private="people", time="time", at_most=0.75)
     assert {s.model for s in seen} == set(tuning.VECTORS)
+
+
+def test_outputs_of_fresh_scores_look_at_no_reading() -> None:
+    """The same filters, driven by chance: readings that differ give the same outputs; those of the design do not."""
+    frame = recording()
+    part = tuning.Search(
+        Table(frame), Columns("co2", "people", "time", None, PERIOD), "chance", ("windowed",), 0.9, 0.95,
+        np.random.default_rng(1), lambda *_: None,
+    )  # fmt: skip
+    history = part.split(None)
+    family, learn, judge = part.fit(history.tuned, history.final, "AR(1), normal", history.resampling)
+    setting = Setting("AR(1), normal", None, False, 0.0, "lifelike", 0.5)
+    moved = replace(judge, segments=tuple(replace(s, Y=s.Y + 9.0) for s in judge.segments))
+    for chance in (False, True):
+        outs = []
+        for days in (judge, moved):
+            search = replace(part, rng=np.random.default_rng(7))
+            made = search.disguise(history, 0, tuning.Fold(family, learn, days), setting, chance)
+            outs.append(np.concatenate([piece.output for piece in made if piece.fold == 0]))
+        assert np.array_equal(*outs) is chance
 
 
 def test_a_path_names_all_that_is_fitted_apart() -> None:

@@ -487,10 +487,13 @@ class Search:
                 break
         return steps
 
-    def disguise(self, part: Part, number: int, fold: Fold, setting: Setting) -> list[Piece]:
-        """All days by the design that was fitted without a fold, as a stream with this setting would release them."""
+    def disguise(self, part: Part, number: int, fold: Fold, setting: Setting, chance: bool = False) -> list[Piece]:
+        """All days by the design that was fitted without a fold, as a stream with this setting would release them.
+
+        With `chance` the same outputs are driven by fresh scores alone: what adversaries find in these is no leak.
+        """
         design = make_design(fold.family, setting, fold.learn)
-        run = DesignRun(design)
+        run = DesignRun(with_fresh_scores(design) if chance else design)
 
         def output(segment: Segment) -> Array:
             ticks = ticks_of(design, segment, fold.judge.zone)
@@ -639,6 +642,12 @@ def make_design(family: Family, setting: Setting, history: History) -> CausalDes
         given["clock"] = True
     transition = None if setting.clock else T / T.sum(axis=1, keepdims=True)
     return design_causal(family, transition, **demand, decision_every=every, **{"distortion": "mae", **given})
+
+
+def with_fresh_scores(design: CausalDesign) -> CausalDesign:
+    """The same draws and the same outputs, but with a fresh share of 1: no reading enters."""
+    choices = replace(design._choices, terms=design.terms._replace(fresh=1.0))
+    return CausalDesign(design.family, design.beliefs, design.pseudo, design.long_run, choices)
 
 
 def ticks_of(design: CausalDesign, segment: Segment, zone: str | None) -> Ints | None:
