@@ -364,6 +364,25 @@ def test_edges_of_epochs_have_a_phase_of_the_key():
     assert set(((np.flatnonzero(hidden[1:] != hidden[:-1]) + 1) % 24).tolist()) == {19}
 
 
+@pytest.mark.parametrize("waits", [False, True])
+def test_hidden_epochs_do_not_tell_which_readings_are_missing(monkeypatch, waits):
+    """The first readings of every second epoch are missing, or none: where an epoch is hidden the outputs are the same.
+
+    The twin's coin waits for the first reading that is there; until then the coin before it shows what is missing.
+    """
+    if waits:
+        monkeypatch.setattr("understudy.randomizer.design.COIN", "another kind")
+    design, T = coin(0.5, 5), 200
+    whole = 400.0 + np.arange(T)
+    holed = np.where(np.arange(T) % 10 < 3, np.nan, whole)
+    one, other = (design.stream(rng=4).apply(Y) for Y in (whole, holed))
+    hidden = (one == CONSTANT).reshape(-1, 5)
+    assert (hidden.all(axis=1) | ~hidden.any(axis=1)).all()
+    assert 10 < hidden[:, 0].sum() < 30
+    same = np.array_equal(other[np.repeat(hidden[:, 0], 5)], one[np.repeat(hidden[:, 0], 5)])
+    assert same is not waits
+
+
 def test_a_filled_stream_releases_every_slot_of_a_hidden_epoch():
     """Slots that stay empty: missing where the epoch is shown, like all others where it is hidden."""
     made = us.design_coin(q=0.5, epoch=dt.timedelta(minutes=8), constant=CONSTANT, phase=dt.timedelta(0))
