@@ -151,10 +151,10 @@ def show(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], right: 
 
 
 def wrap(words: str, lead: str = "") -> str:
-    """A paragraph of at most 92 columns, later lines under the first."""
+    """A paragraph of at most 80 columns, later lines under the first."""
     import textwrap
 
-    return textwrap.fill(words, 92, initial_indent=lead, subsequent_indent=" " * len(lead), break_on_hyphens=False)
+    return textwrap.fill(words, 80, initial_indent=lead, subsequent_indent=" " * len(lead), break_on_hyphens=False)
 
 
 # True and disguised readings side by side -----------------------------------------------------------------------------
