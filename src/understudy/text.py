@@ -1438,7 +1438,7 @@ def gate_verdict(outcome: str, windows: Sequence[Mapping[str, Any]], untested: S
     )
 
 
-GATE_HEAD = ("from", "accuracy", "fresh scores", "leak", "interval", "nats a reading", "interval", "seen from")
+GATE_HEAD = ("from", "accuracy", "fresh scores", "leak", "nats a reading", "seen from")
 """The head of the table of a gate."""
 
 
@@ -1450,10 +1450,8 @@ def gate_rows(gate: Mapping[str, Any]) -> list[tuple[str, ...]]:
             gate_window(w["window"], attack.get("unit", "day")),
             f"{w['accuracy']:.3f}",
             f"{w['control']:.3f}",
-            f"{w['excess']:+.3f}",
-            f"{w['low']:+.2f} to {w['high']:+.2f}",
-            f"{w['nats']:+.3f}",
-            f"{w['nats_low']:+.2f} to {w['nats_high']:+.2f}",
+            f"{w['excess']:+.3f} [{w['low']:.2f}, {w['high']:.2f}]",
+            f"{w['nats']:+.3f} [{w['nats_low']:.2f}, {w['nats_high']:.2f}]",
             f"{w['seen']:.2f}" if w["seen"] < 1.0 - w["control"] else "none",
         )
         for w in attack.get("windows") or ()
@@ -2342,6 +2340,8 @@ def tuning_note(kind: str, **facts: Any) -> str:
 def tuning_line(facts: Mapping[str, Any]) -> str:
     """The outcome of a search in a few words."""
     final = facts["final"]
+    if final is None and not facts.get("steps", True):
+        return "no setting could be measured"
     if final is None:
         return f"{facts['outcome']}; no design keeps adversaries to {facts['at_most']:g}"
     figures = f"{final['accuracy']:.2f} on days that tuning never saw, raw {final['raw']:.2f}"
@@ -2379,6 +2379,11 @@ def more_days(seen: float | None) -> str:
     )
 
 
+def verdict_line(advice: str, reasons: Sequence[str]) -> str:
+    """A verdict and its first reason, for a warning beside other output."""
+    return " ".join([ADVICE[advice], *reasons[:1]])
+
+
 OTHER_WAYS = (
     "What would help: more labelled days, counts in place of presence or the other way round (--bins), another column "
     "of readings, or a design that needs no model (understudy design-coin)."
@@ -2405,6 +2410,9 @@ def tuning_sentences(facts: Mapping[str, Any]) -> tuple[str, ...]:
             f"No design: with {days} even an output that does not depend on the readings could not be shown to keep "
             f"the {what} to {limit:g}. More labelled days are needed.",
         )
+    if facts["outcome"] == "nothing passed" and not facts.get("steps", True):
+        why = f": {facts['notes'][0]}" if facts.get("notes") else ""
+        return (f"No design: no setting could be measured on {days}{why}".rstrip(".") + ".",)
     if facts["outcome"] == "nothing passed":
         return (f"No design: no setting that was tried keeps the {what} of every adversary to {limit:g}.",)
     chosen, final, share = facts["chosen"], facts["final"], 100.0 * facts["confidence"]
