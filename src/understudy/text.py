@@ -2104,6 +2104,10 @@ _FIT_NOTES = {
     "in UTC or with a zone have no such gap",
     "scale": "{place}: the readings jump to another range and stay there; if the unit or the sensor has changed, "
     "convert the rows before this one, or leave them out",
+    "mark": "{place}: this reading and others ({count} in all) are one number that lies far from all the rest, as "
+    "marks of missing readings do; leave such cells empty",
+    "spreadsheet": "{place}: the numbers look like days as spreadsheets count them, and are taken for seconds; format "
+    "the column as date and time, such as 2024-03-04 10:00, and export it again",
     "period": "the period is {period}, the spacing of the rows",
     "odd period": "the period is {period}, the spacing of the rows, and not a round one: 9 in 10 steps take {low:.6g} "
     "to {high:.6g} s. A stated period of {neat} would {what} in every {count}",
