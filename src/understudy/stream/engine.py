@@ -20,7 +20,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import datetime as dt
-import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -1256,16 +1255,16 @@ class Recorder:
             self.state, self.setup = run.finish(), run.setup
             return result
 
-        def recorded(db: sqlite3.Connection) -> _T:
+        def recorded() -> _T:
             result = work(run)
             run.finish()
             if run.setup is not self.setup:
-                ledger.set_options(db, run.setup.row)
+                ledger.set_options(run.setup.row)
             ledger.put(self.setup.row.id, run.outputs, run.live.position)
             return result
 
         with self.guard:
-            result = ledger.transact(recorded)
+            result = ledger.record(recorded)
             ledger.when_abandoned(partial(self._restore, self.state, self.setup))
             self.state, self.setup = run.live, run.setup
         return result
