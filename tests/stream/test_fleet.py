@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import understudy as us
 from understudy.errors import ConfigurationError, LedgerError, ReadingError, RollbackError, SnapshotError
+from understudy.models.adaptive import AdaptivePrior
 from understudy.stream.cadence import NUMBER, TIME
 from understudy.stream.engine import Clock
 from understudy.stream.fleet import BUCKET, Decisions, Rule
@@ -187,8 +188,26 @@ def dice(level):
     return us.IID(us.Atoms([0.0, 1.0, 2.0], [0.5 - 0.1 * level, 0.3, 0.2 + 0.1 * level]))
 
 
+@functools.cache
+def learned(values=2):
+    """What adaptive models know beforehand, with a second stage and the autoregressions that stand for them."""
+    targets = [us.AutoRegressive([0.6, 0.2, 0.1], 10.0 + 2.0 * v, t_noise(), past=[100.0] * 3) for v in range(values)]
+    known = {"mean": np.zeros((values, 7)), "cov": np.stack([np.eye(7) / 50.0] * values), "variance": [1.0, 4.0]}
+    return AdaptivePrior(**known, centre=100.0, spread=10.0, counts=np.ones((values, 18, 8)), targets=targets)
+
+
+def adaptive(level):
+    return us.Adaptive(learned(), level)
+
+
+def adapts_on_grid(level):
+    return us.OnGrid(us.Adaptive(learned(), level), 0.5)
+
+
 MODELS = {
     "room": room,
+    "adaptive": adaptive,
+    "adapts on grid": adapts_on_grid,
     "mixed": mixed,
     "lives on grid": lives_on_grid,
     "walks on grid": walks_on_grid,
@@ -219,7 +238,7 @@ def test_bit_for_bit_one_stream_a_room(name, timed):
     assert spent[0] == spent[1]
     assert fleet.columnar
     assert fleet.portable == (name in ("room", "two channels", "recursion"))
-    assert np.isfinite(ours).sum() > (0.4 if gaps else 0.5) * len(ours)
+    assert np.isfinite(ours).sum() > (0.3 if gaps else 0.5) * len(ours)
 
 
 @pytest.mark.parametrize("name", [*MODELS, "fresh room", "fresh grid"])
@@ -249,7 +268,7 @@ def test_rooms_go_side_by_side(name, monkeypatch):
 
 
 FRESH = {"fresh room": "room", "fresh grid": "lives on grid"}
-WITHHOLD = ("heavy", "mixed", "lives on grid", "two on grid")
+WITHHOLD = ("heavy", "mixed", "lives on grid", "two on grid", "adaptive", "adapts on grid")
 
 
 def fresh_design(model):
