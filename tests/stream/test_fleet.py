@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import understudy as us
 from understudy.errors import ConfigurationError, LedgerError, ReadingError, RollbackError, SnapshotError
 from understudy.models.adaptive import AdaptivePrior
+from understudy.randomizer.routine import STEPS, Routine
 from understudy.stream.cadence import NUMBER, TIME
 from understudy.stream.engine import Clock
 from understudy.stream.fleet import BUCKET, Decisions, Rule
@@ -88,7 +89,7 @@ def causal():
 
 def stream_of(design, name, namespace, epoch=None, period=None, gaps=None):
     """A stream of a room of a fleet: begun untold, under the key of the room."""
-    options = {"index": "clock", "draws": "released", **Clock.checked(epoch)}
+    options = {"index": "clock", "draws": "released", **(design.own_epochs or Clock.checked(epoch))}
     if period is not None:
         options["cadence"] = [period, period // 2, 0]
     if gaps is not None:
@@ -283,6 +284,72 @@ def test_bit_for_bit_with_memory(causal):
     assert np.array_equal(ours, theirs, equal_nan=True)
     assert spent[0] == spent[1]
     assert fleet.columnar
+
+
+def coin(**options):
+    return us.design_coin(q=0.5, resolution=0.01, **options)
+
+
+COINS = {
+    "constant": lambda timed: coin(constant=420.0, epoch=dt.timedelta(hours=1) if timed else 30),
+    "public phase": lambda timed: coin(
+        constant=420.0, epoch=dt.timedelta(hours=1) if timed else 30, phase=dt.timedelta(minutes=7) if timed else 4
+    ),
+    "lifelike": lambda timed: coin(hide="lifelike", model=room(1), epoch=dt.timedelta(hours=1) if timed else 30),
+}
+
+
+@pytest.mark.parametrize("name", COINS)
+@pytest.mark.parametrize("timed", [False, True], ids=["numbers", "times"])
+def test_bit_for_bit_with_a_coin(name, timed):
+    """Whole epochs are shown or hidden, each room with edges of its own unless their phase is public."""
+    design = COINS[name](timed)
+    rng = np.random.default_rng(5)
+    pool = np.round(us.sample(room(1), 300, rng=rng), 2)
+    history = a_history(design, rng, 7, 300, timed=timed, simulate=pool)
+    ours, theirs, spent, fleet, _ = play(design, history, 7, None, MINUTE if timed else None)
+    assert np.array_equal(ours, theirs, equal_nan=True)
+    assert spent[0] == spent[1]
+    assert not fleet.columnar
+    shown = (ours == history[2]).mean()
+    assert 0.2 < shown < 0.8
+
+
+def test_a_coin_comes_without_a_value_and_hides_where_the_budget_is_spent():
+    design, keys = coin(constant=420.0, epoch=2, phase=0), np.arange(8)
+    given = ["a"] * 8, keys, 500.0 + keys
+    free, told = (us.Fleet(design, Table(), "plant", key=KEY, rooms=["a"]).apply(*given, theta) for theta in (None, 1))
+    assert np.array_equal(free, told)
+    for paid in (0, 2):  # epochs
+        total = paid * design.leakage
+        spent = us.Fleet(design, Table(), "plant", key=KEY, rooms=["a"], total=total, when_spent="hold")
+        out = spent.apply(*given)
+        assert np.array_equal(out[: 2 * paid], free[: 2 * paid])
+        assert (out[2 * paid :] == 420.0).all()
+        assert spent.spent("a") == pytest.approx(total, abs=1e-5)
+
+
+@functools.cache
+def by_clock(offset=0):
+    """A design by the clock, of any shares, for rooms with a reading a minute."""
+    coarse = np.random.default_rng(1).dirichlet(np.ones(2), size=(2, 8))
+    seen = Routine(np.repeat(coarse, STEPS // 8, axis=1), 3.0, offset, (5, 2), 3600.0)
+    models = {v: us.GaussMarkov(0.9, 1.0, 0.1, 0.1, b=2.0 * v) for v in (0, 1)}
+    family = us.Family(models, about={"period": 60.0, "readings": ["co2"], "private": "people", "time": "date"})
+    return us.design_causal(family, clock=seen, decision_every=60, distortion=[[0.0, 1.0], [1.0, 0.0]], slope=2.0)
+
+
+@pytest.mark.parametrize("offset", [0, 7200])
+def test_bit_for_bit_by_the_clock(offset):
+    """Decisions at the hours of a public clock, ahead of UTC or not; other epochs are refused."""
+    design, rng = by_clock(offset), np.random.default_rng(6)
+    history = a_history(design, rng, 5, 200)
+    ours, theirs, spent, fleet, _ = play(design, history, 5, None, MINUTE)
+    assert np.array_equal(ours, theirs, equal_nan=True)
+    assert spent[0] == spent[1]
+    assert fleet.columnar
+    with pytest.raises(ConfigurationError, match="epochs of its own"):
+        us.Fleet(design, Table(), "plant", key=KEY, epoch=dt.timedelta(hours=2), period=60)
 
 
 @pytest.mark.parametrize("name", ["room", "two channels", "heavy", "grid", "memory"])
