@@ -53,6 +53,7 @@ from understudy.models.gauss_markov import gauss_markov
 from understudy.stream.cadence import NUMBER, TIME, Cadence, Duration, as_keys
 from understudy.stream.engine import (
     CLOCK_INDEX,
+    COIN,
     DESIGN_PRIOR,
     KEYED,
     RELEASED,
@@ -396,9 +397,9 @@ class Fleet:
         self.name, self._design, self._key = name, design, key
         options: Plain = {
             "index": CLOCK_INDEX,
-            "draws": RELEASED,
             "namespace": name if namespace is None else namespace,
         }
+        options |= {} if design.kind == COIN else {"draws": RELEASED}  # a coin is tossed whether readings come or not
         own = design.own_epochs
         if own and epoch not in (None, Clock.as_told(own)):
             raise ConfigurationError(f"epoch = {epoch!r}; this design has epochs of its own: {Clock.as_told(own)}")
@@ -1303,7 +1304,7 @@ class Fleet:
             raise LedgerError(f"the fleet {self.name!r} was begun under the master key {key}; this is {self._key.id}")
         stored = json.loads(options)
         if "draws" not in stored:  # a fleet of before draws for missing readings too, for good
-            del self.options["draws"]
+            self.options.pop("draws", None)
         if {**stored, "admit": 0, "kind": ""} != {**self.options, "admit": 0, "kind": ""}:
             raise ConfigurationError(
                 f"the fleet {self.name!r} was begun with other epochs, cadence, gaps, budget or namespace, for good"

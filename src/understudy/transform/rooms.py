@@ -420,16 +420,17 @@ class AdaptiveLink(Link):
 
     def column(self, state: State) -> list[float]:
         """The number of readings where it counts, and the numbers of the state."""
-        return [state[0], *state[1].tolist()] if self.counts else list(state.tolist())
+        known: Any = state
+        return [known[0], *known[1].tolist()] if self.counts else list(known.tolist())
 
     def state(self, column: list[float]) -> State:
         """The same again."""
-        inner = freeze(np.array(column[self.counts :]))
+        inner: Any = freeze(np.array(column[self.counts :]))
         return (int(column[0]), inner) if self.counts else inner
 
     def run(self, S: Array, step: Step) -> Made:
         """One compiled step for each room; their scores together."""
-        out, bad, after = np.full(step.given.shape, np.nan), np.isnan(step.given).any(axis=1), S.copy()
+        out, after, bad = np.full(step.given.shape, np.nan), S.copy(), np.asarray(np.isnan(step.given).any(axis=1))
         V = step.random("")[:, 0] if self.counts else None
         after[: self.counts] += 1.0
         for value, at in step.groups():
