@@ -244,6 +244,34 @@ def test_bit_for_bit_one_stream_a_room(name, timed):
     assert np.isfinite(ours).sum() > (0.3 if gaps else 0.5) * len(ours)
 
 
+def hidden_on_grid(level):
+    return us.OnGrid(hidden(level), 0.25)
+
+
+def point_masses(level):
+    return us.Quantised(
+        us.GaussMarkov(0.9, 1.0, 1.0, 1.0, b=level, mean0=10.0, cov0=1.0), step=4.0, method="point-mass"
+    )
+
+
+@pytest.mark.parametrize("model", [hidden_on_grid, point_masses])
+def test_models_without_columns_go_one_by_one_with_the_same_bits(model):
+    design = make_design(model)
+    history = a_history(design, np.random.default_rng(5), 4, 60)
+    ours, theirs, spent, fleet, _ = play(design, history, 4, dt.timedelta(hours=1), MINUTE)
+    assert np.array_equal(ours, theirs, equal_nan=True)
+    assert spent[0] == spent[1]
+    assert not fleet.columnar
+
+
+def test_withheld_readings_of_models_that_need_none_go_side_by_side(design):
+    """Gauss-Markov models have a law across gaps: what may be withheld changes neither the loop nor the bits."""
+    history = a_history(design, np.random.default_rng(5), 7, 200)
+    ours, theirs, _, fleet, _ = play(design, history, 7, None, MINUTE, "withhold")
+    assert np.array_equal(ours, theirs, equal_nan=True)
+    assert fleet.portable
+
+
 @pytest.mark.parametrize("name", [*MODELS, "fresh room", "fresh grid"])
 def test_rooms_go_side_by_side(name, monkeypatch):
     """One reading of each of many rooms a call, some missing, through two epochs: no room runs by itself."""

@@ -438,14 +438,15 @@ class Fleet:
             *(policy.source(i) for i in range(len(policy.values))),
             *(policy.target(j) for j in range(len(policy.pseudo))),
         ]
-        if options.get("gaps") == WITHHOLD:
-            refill_between(models[: len(policy.values)], models[len(policy.values) :])  # refuses, before any draw
+        waits = False
+        if options.get("gaps") == WITHHOLD:  # refuses, before any draw
+            waits = refill_between(models[: len(policy.values)], models[len(policy.values) :]) is not None
         if base.causal is not None:
             base.check_changes()
         linear = [gauss_markov(model) for model in models]
         many = len(policy.values)
         self._pairs = None
-        if options.get("gaps") != WITHHOLD and not policy.fresh and base.parts.coin is None:
+        if not waits and not policy.fresh and base.parts.coin is None:
             self._pairs = RoomPairs.of(linear[:many], linear[many:], base.release.watched)
         self._setups: dict[int, Setup] = {}
         self._filters = None if self._pairs is not None else self._filters_of(base)
