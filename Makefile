@@ -147,7 +147,7 @@ fuzz: $(VENV)/.developer
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fuzz.py
 
 faults: $(VENV)/.developer
-	UNDERSTUDY_FAULTS=all OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -s tests/stream/test_fault_injection.py
+	UNDERSTUDY_FAULTS=all OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -s tests/stream/test_fault_injection.py tests/stream/test_group_faults.py
 
 clean:
 	rm -rf $(VENV) .venv-bench build dist paper-results docs/_build src/understudy.egg-info .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -36,6 +36,7 @@ SECTIONS = (
     "groups",
     "fleet",
     "files",
+    "waits",
 )
 FIGURE = "benchmarks-dense.svg"
 
