@@ -1,0 +1,1 @@
+"""Disguise what flows: between two MQTT brokers, or from standard input to standard output."""
