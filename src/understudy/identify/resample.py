@@ -101,7 +101,7 @@ def _fraction(steps: Array, period: float) -> float:
     for parts in range(1, 6):
         ratio = steps * (parts / period)
         count = np.rint(ratio)
-        if (np.abs(ratio - count) <= 0.2).mean() >= 0.9 and (count == 1.0).mean() >= 0.3:
+        if (np.abs(ratio - count) <= 0.2).mean() >= 0.9 and (count == 1.0).mean() >= 0.25:
             return period / parts
     return period
 

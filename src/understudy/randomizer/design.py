@@ -114,6 +114,7 @@ from understudy.serialize import (
 from understudy.stream.cadence import Cadence, Duration
 from understudy.stream.engine import (
     CLOCK_INDEX,
+    COIN,
     DESIGN_PRIOR,
     REFUSE,
     RELEASED,
@@ -1065,8 +1066,9 @@ def begin_or_open(
     check_floating(design)
     options = {
         **options, **_cadence(design, choices), "resolution": list(design.release.lattice.steps), "index": CLOCK_INDEX,
-        "draws": RELEASED,
     }  # fmt: skip
+    if design.kind != COIN:  # a toss that waits for a reading would show, under the toss before, which ones are missing
+        options["draws"] = RELEASED
     gaps = choices.gaps
     if gaps is None and "cadence" in options:
         with contextlib.suppress(ModelError):
