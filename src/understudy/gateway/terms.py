@@ -1,17 +1,16 @@
 """What a design asks of readings that come one by one: the rules of `understudy apply`, for fleets that run for months.
 
-A family that was fitted remembers its period, the grid of its sensors, a public offset by the clock and the bins of the
-private value. `terms_of` turns that into the terms of a fleet, and refuses what a fleet cannot do. A `Preparation` brings
-readings into the form in which the family was fitted, outputs back from it, and finds the private value in what was said.
+A family that was fitted remembers its period, the grid of its sensors, a public offset by the clock and the bins of
+the private value. `terms_of` turns that into the terms of a fleet, and refuses what a fleet cannot do. A `Preparation`
+brings readings into the form in which the family was fitted and outputs back from it, and finds the private value in
+what was said.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
-
-import numpy as np
 
 from understudy._types import Array, Ints, Period, Value
 from understudy.apply import segments
@@ -73,6 +72,7 @@ def terms_of(
     >>> family = us.Family(lambda v: us.GaussMarkov(0.9, 1.0, 0.1, 0.1, b=v), values=[0, 1])
     >>> terms_of(us.design(family, leakage=0.1, distortion="mae"), "office", period="1 min").period
     datetime.timedelta(seconds=60)
+
     """
     check_gate(design, accept_misfit)
     bound = _bound(design, readings, period, paced)
@@ -83,7 +83,8 @@ def terms_of(
         )
     if bound.inputs:
         raise ConfigurationError(
-            f"the family has the public inputs {list(bound.inputs)!r}; readings that come one by one have the clock alone"
+            f"the family has the public inputs {list(bound.inputs)!r}; readings that come one by one have the "
+            "clock alone"
         )
     rules = segments.Terms(design, bound, None, name, None, epoch, None, False, None, segments.LONGEST_GAP)
     return Terms(
@@ -149,7 +150,7 @@ class Preparation:
         """The value of the design that was said: None where none was, `UNKNOWN` where the design has no such value."""
         if said is None:
             return None
-        if not isinstance(said, Hashable):
+        if not isinstance(said, (str, int, float)):
             return UNKNOWN
         key = (type(said), said)
         try:
