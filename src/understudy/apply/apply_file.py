@@ -597,7 +597,7 @@ def apply_file(
     """
     if on_error not in ("stop", "skip"):
         raise ConfigurationError(f"on_error = {on_error!r}; it must be 'stop' or 'skip'")
-    notes = _gate(design, accept_misfit)
+    notes = check_gate(design, accept_misfit)
     bound = bind(design, reading, private, time, segment if rooms is None else rooms, keep, period, day_first)
     if rooms is not None:
         _check_rooms(bound, segment, ledger, key)
@@ -758,7 +758,7 @@ def _layout(bound: Binding, forms: tuple[NumberFormat, ...], file: Source, kind:
     return layout
 
 
-def _gate(design: FileDesign, accept_misfit: bool) -> list[str]:
+def check_gate(design: FileDesign, accept_misfit: bool) -> list[str]:
     """Refuse a family that did not pass its gate, unless that is accepted or its protection was measured."""
     measured = (family_of(design).about or {}).get("tuning")
     if measured is not None:
