@@ -14,7 +14,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import yaml
@@ -61,11 +61,16 @@ Topic: TypeAlias = Annotated[str, BeforeValidator(_filter)]
 Unit: TypeAlias = Literal["s", "ms", "us", "ns"]
 
 
-class _Section(BaseModel):
+class Section(BaseModel):
+    """A part of a configuration: frozen, and without unknown keys."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, populate_by_name=True)
 
 
-class Broker(_Section):
+_S = TypeVar("_S", bound=Section)
+
+
+class Broker(Section):
     """A broker, and who the gateway is there."""
 
     server: str = Field(description="mqtt://host:1883, or mqtts://host:8883 with TLS")
@@ -149,7 +154,7 @@ class Output(Broker):
         return _filter(given)
 
 
-class _Message(_Section):
+class _Message(Section):
     """Where a number stands in messages."""
 
     payload: Literal["number", "json", "senml"] | None = None
@@ -188,7 +193,7 @@ class Sensor(_Message):
     name: str | None = Field(None, description="of the channel, in what leaves; by default that of the design")
 
 
-class Span(_Section):
+class Span(Section):
     """A part of the week with a private value."""
 
     days: str = Field("mon-sun", description="mon-fri, or sat,sun")
@@ -209,7 +214,7 @@ class Span(_Section):
         return given
 
 
-class Schedule(_Section):
+class Schedule(Section):
     """Private values by the clock."""
 
     zone: str = Field("UTC", description="of the clock, such as Europe/Stockholm")
@@ -245,7 +250,7 @@ class Theta(_Message):
         return self
 
 
-class Budget(_Section):
+class Budget(Section):
     """What each room may give away."""
 
     total: Nats | None = None
@@ -260,7 +265,7 @@ class Budget(_Section):
         return self
 
 
-class Rooms(_Section):
+class Rooms(Section):
     """A room; or many, whose names stand under the + of their topics."""
 
     design: Path
@@ -308,7 +313,7 @@ class Rooms(_Section):
         return [sensor.topic for sensor in self.sensors]
 
 
-class HomeAssistant(_Section):
+class HomeAssistant(Section):
     """Discovery by Home Assistant."""
 
     prefix: str = Field("homeassistant", description="of its topics")
@@ -323,7 +328,7 @@ class HomeAssistant(_Section):
         return given
 
 
-class Config(_Section):
+class Config(Section):
     """A gateway."""
 
     ledger: Path
@@ -370,6 +375,13 @@ class Located:
 
 def read_config(path: str | os.PathLike[str]) -> Located:
     """The configuration in a file, checked as far as it goes without its designs and brokers."""
+    found = Located(*read_file(path, Config))
+    _check_topics(found)
+    return found
+
+
+def read_file(path: str | os.PathLike[str], kind: type[_S]) -> tuple[_S, Path, dict[Place, int]]:
+    """What a file holds as a section of this kind, with its path and the line of each key."""
     file = Path(path)
     try:
         text = file.read_text(encoding="utf-8")
@@ -385,13 +397,11 @@ def read_config(path: str | os.PathLike[str]) -> Located:
             raise _error(file, lines, place, rule)
     tree = _with_environment(tree, (), file, lines)
     try:
-        found = Located(Config.model_validate(tree), file.absolute(), lines)
+        return kind.model_validate(tree), file.absolute(), lines
     except ValidationError as error:
         first, *others = error.errors(include_input=False, include_url=False)
         more = f" ({len(others)} more)" if others else ""
         raise _error(file, lines, first["loc"], _rule(first) + more) from None
-    _check_topics(found)
-    return found
 
 
 def _rule(error: Any) -> str:
