@@ -1,4 +1,4 @@
-"""A plain relay between two brokers, with the client that the gateway has: what a message costs before anything is done.
+"""A plain relay between two brokers, with the client of the gateway: what a message costs by itself.
 
     python benchmarks/peers/mqtt_relay.py IN_PORT OUT_PORT
 

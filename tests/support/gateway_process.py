@@ -55,7 +55,8 @@ def traffic(rooms, each, seed=1) -> dict[str, list[Reading]]:
         thetas = (np.cumsum(rng.random(each) < 0.1) + rng.integers(2)) % 2
         Y = us.sample(family.along(thetas.tolist()), each, rng=rng).ravel()
         found[name] = [
-            Reading(BEGIN + k * PERIOD, int(theta), float(y)) for k, (theta, y) in enumerate(zip(thetas, Y, strict=True))
+            Reading(BEGIN + k * PERIOD, int(theta), float(y))
+            for k, (theta, y) in enumerate(zip(thetas, Y, strict=True))
         ]
     return found
 
@@ -116,10 +117,15 @@ rooms:
             encoding="utf-8",
         )
 
+    def fleet(self, ledger: us.Ledger) -> us.Fleet:
+        """The fleet of its rooms, in its ledger or in another."""
+        key, design = us.MasterKey.read(self.folder / "master.key"), us.load_design(self.folder / "room.json")
+        return us.Fleet(design, ledger, "room", key=key, period=PERIOD, epoch=EPOCH, total=40.0)
+
     def get(self, page: str) -> tuple[int, str]:
         """Status and text of a page of its health."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.health}/{page}", timeout=2) as answer:  # noqa: S310
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.health}/{page}", timeout=2) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
@@ -250,17 +256,15 @@ _DECISIONS = "SELECT room, tick, generation, source, draw, held, micronats FROM 
 
 
 def uninterrupted(site: Site, readings: Mapping[str, Sequence[Reading]], rooms: Sequence[str]) -> Undisturbed:
-    """The same readings through a fleet with the same key, in the order of time. `rooms` in their order in the ledger."""
+    """The same readings through a fleet with the same key, in the order of time; `rooms` in the order of the ledger."""
     folder = site.folder / "oracle"
     folder.mkdir()
     rows = sorted((row.time, name, row.theta, row.value) for name, listed in readings.items() for row in listed)
     names = [name for _, name, _, _ in rows]
     keys = np.array([key_of(time) for time, *_ in rows]).view("datetime64[ns]")
     with us.Ledger(folder / "ledger", rollback_guard=folder / "guard") as ledger:
-        fleet = us.Fleet(
-            us.load_design(site.folder / "room.json"), ledger, "room", key=us.MasterKey.read(site.folder / "master.key"),
-            rooms=list(rooms), period=PERIOD, epoch=EPOCH, total=40.0,
-        )  # fmt: skip
+        fleet = site.fleet(ledger)
+        fleet.admit(rooms)
         found = fleet.outcome(names, keys, np.array([row[3] for row in rows]), theta=[row[2] for row in rows])
         assert set(found.counts) == {"taken"}
         outputs = {
@@ -295,8 +299,8 @@ def check_publications(listener: Listener, outputs: Mapping[tuple[str, int], flo
     assert all(len(variants) == 1 for variants in said.values()), "an output was published again in other bytes"
     assert said.keys() == outputs.keys(), "a reading has no output"
     sequences = defaultdict(list)
-    for (name, time), variants in said.items():
-        sequences[name].append((time, json.loads(next(iter(variants))[1])["sequence"]))
+    for (name, stamp), variants in said.items():
+        sequences[name].append((stamp, json.loads(next(iter(variants))[1])["sequence"]))
     for numbers in sequences.values():
         assert [number for _, number in sorted(numbers)] == list(range(1, len(numbers) + 1)), "a gap in the sequence"
     return Found(len(said), len(listener.publications), max(times.values()))
@@ -305,9 +309,7 @@ def check_publications(listener: Listener, outputs: Mapping[tuple[str, int], flo
 def admitted(site: Site) -> list[str]:
     """The rooms of the ledger, in their order, from what the program itself tells of it."""
     with us.Ledger(site.ledger, rollback_guard=site.folder / "guard") as ledger:
-        key = us.MasterKey.read(site.folder / "master.key")
-        design = us.load_design(site.folder / "room.json")
-        return us.Fleet(design, ledger, "room", key=key, period=PERIOD, epoch=EPOCH, total=40.0).rooms
+        return site.fleet(ledger).rooms
 
 
 def check(site: Site, listener: Listener, readings: Mapping[str, Sequence[Reading]]) -> Found:
@@ -318,10 +320,7 @@ def check(site: Site, listener: Listener, readings: Mapping[str, Sequence[Readin
     with closing(sqlite3.connect(site.ledger)) as db:
         assert db.execute(_DECISIONS).fetchall() == oracle.decisions, "draws are not those of the uninterrupted run"
     with us.Ledger(site.ledger, rollback_guard=site.folder / "guard") as ledger:
-        key = us.MasterKey.read(site.folder / "master.key")
-        fleet = us.Fleet(
-            us.load_design(site.folder / "room.json"), ledger, "room", key=key, period=PERIOD, epoch=EPOCH, total=40.0
-        )
+        fleet = site.fleet(ledger)
         assert {name: fleet.spent(name) for name in rooms} == oracle.spent, "charges are not those of the oracle"
     return check_publications(listener, oracle.outputs)
 

@@ -1,4 +1,4 @@
-"""Real MQTT brokers for tests: Mosquitto on a free port of the loopback, which may be killed, stopped and started again.
+"""Real MQTT brokers for tests: Mosquitto on a free port of the loopback, killed, stopped and started again.
 
 `Broker(folder)` writes a configuration, starts Mosquitto in a process group of its own and waits for its port. A broker
 that is killed comes back on the same port with the same store, so that sessions and queued messages go on from what had
@@ -207,4 +207,4 @@ _NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes
 
 
 def _openssl(*words: object) -> None:
-    subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True)
+    subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True)  # noqa: S607

@@ -104,7 +104,7 @@ class Connection:
 
 
 class Listener(Connection):
-    """Everything that a broker publishes under some topics, in the order of arrival; its session outlives the broker."""
+    """Everything that a broker publishes under some topics, in the order of arrival; its session is kept."""
 
     def __init__(self, port: int, *topics: str, name: str = "listener", **login: str) -> None:
         self.publications: list[Publication] = []
