@@ -282,7 +282,8 @@ def run(path: Path, how: PipeOptions, quiet: bool = False) -> None:
     render = renderer(lines, design, preparation, how.decimals)
     with ExitStack() as stack:
         opened = _open(how, stack, quiet)
-        plant = Plant(opened.ledger, opened.key, [terms], render, retain=_span("--retain", how.retain))  # confirm=False
+        keep = _span("--retain", how.retain)
+        plant = Plant(opened.ledger, opened.key, [terms], render, retain=keep, confirm=False, sort=False)
         room = None if names.room is not None else how.name
         pipe = LinePipe(lines, plant, preparation, room, 1 if room else how.admit, _tell)
         stop = stack.enter_context(Stop())
