@@ -618,7 +618,9 @@ def apply_file(
         bound = replace(bound, keep=tuple(dict.fromkeys((rooms, *bound.keep))))
     start = clock.perf_counter()
     opened = (
-        ledger if ledger is None or isinstance(ledger, Ledger) else _open(ledger, key, ledger_key, rooms is not None)
+        ledger
+        if ledger is None or isinstance(ledger, Ledger)
+        else open_ledger(ledger, key, ledger_key, rooms is not None)
     )
     try:
         # one generator for all, or each segment of a seeded run would have the same draw
@@ -665,7 +667,7 @@ def _master(key: MasterKey | Path) -> MasterKey:
     return key if isinstance(key, MasterKey) else MasterKey.read(key)
 
 
-def _open(path: Path, key: MasterKey | Path | None, wrapping: MasterKey | Path | None, rooms: bool) -> Ledger:
+def open_ledger(path: Path, key: MasterKey | Path | None, wrapping: MasterKey | Path | None, rooms: bool) -> Ledger:
     """The ledger, unwrapped; the key of a file of many rooms unwraps it only if it is wrapped with that one."""
     if wrapping is None and key is not None and (not rooms or wrapping_key(path) == _master(key).id):
         wrapping = key

@@ -17,6 +17,7 @@ import typer
 from understudy._version import __version__
 from understudy.cli import options as o
 from understudy.cli.options import expand_groups, option
+from understudy.gateway.pipe_options import PipeOptions
 
 PANEL = "From a file to a filter"
 
@@ -142,6 +143,14 @@ def apply(
     run(path, source, out, how, as_json)
 
 
+def pipe(path: o.Design, how: PipeOptions) -> None:
+    """Disguise lines from standard input to standard output, as they come: line protocol, JSON lines or SenML."""
+    from understudy.cli.terminal import quiet
+    from understudy.gateway.pipe import run
+
+    run(path, how, quiet.get())
+
+
 def audit(
     context: typer.Context,
     path: o.Design,
@@ -225,6 +234,10 @@ _command(
     apply,
     "understudy apply design.json today.csv -o disguised.csv --private occupancy --ledger room.db",
     "understudy apply design.json - -o - --private occupancy --ledger room.db < today.csv > disguised.csv",
+)
+_command(
+    pipe,
+    "understudy pipe design.json --format influx --reading co2 --private occupancy --room room --ledger room.db",
 )
 _command(
     audit,

@@ -465,6 +465,8 @@ class Names:
     """Where the time stands; for JSON alone, "time" unless it is said."""
     unit: int | None = None
     """What time stamps count, in nanoseconds."""
+    measurements: tuple[str, ...] = ()
+    """The measurements of lines that are read; all, where none is named."""
 
 
 class Row(NamedTuple):
@@ -494,6 +496,14 @@ class LineFormat(Protocol):
         ...
 
 
+class _Head(NamedTuple):
+    """What the measurement and the tags of a line say."""
+
+    room: str | None
+    private: str | None
+    prefix: str  # of the line that leaves
+
+
 class InfluxLines:
     """Readings in lines of the line protocol: fields, with the room as a tag."""
 
@@ -501,7 +511,7 @@ class InfluxLines:
         if MARK in (names.room, *names.keep, *names.readings):
             raise ConfigurationError(f"a name is {MARK!r}, which is the tag that says so of the line that leaves")
         self._names, self._unit = names, names.unit or 1
-        self._heads: dict[str, tuple[str | None, str | None, str]] = {}
+        self._heads: dict[str, _Head | None] = {}
         self._single = names.readings[0] if len(names.readings) == 1 else None
         self._starts = [f"{_escaped(name)}=" for name in names.readings]
         self._keep = [_escaped(name) for name in names.keep]
@@ -516,9 +526,9 @@ class InfluxLines:
         if not line or line[0] == "#" or line.isspace():
             return ()
         head, fields, stamp = _split_line(line)
-        known = self._heads.get(head)
+        known = self._heads[head] if head in self._heads else self._read_head(head)
         if known is None:
-            known = self._read_head(head)
+            return ()
         values = {name: _field(text) for name, text in fields.items()}
         found: list[float] = []
         for name in self._fields:
@@ -532,32 +542,33 @@ class InfluxLines:
             found.append(float(value))
         if stamp is None:
             raise ReadingError("there is no time stamp, by which the line would be known again")
-        room, private, prefix = known
+        room, private, frame = known
+        if room is None and self._names.room is not None:
+            raise ReadingError("the line has no tag with its room")
+        said: Field | None = private
         if self._private is not None and self._private in values:
-            private = values[self._private]  # type: ignore[assignment]  # a number here, a text where it is a tag
-        frame = prefix
+            said = values[self._private]
         if self._keep:
             frame += "".join(f"{name}={fields[name]}," for name in self._keep if name in fields)
-        return (Row(room, _stamp(stamp, self._unit), tuple(found), private, frame),)
+        return (Row(room, _stamp(stamp, self._unit), tuple(found), said, frame),)
 
-    def _read_head(self, head: str) -> tuple[str | None, str | None, str]:
-        """The room, the private value and what leaves of measurement and tags."""
+    def _read_head(self, head: str) -> _Head | None:
+        """What measurement and tags say; None for a measurement that is not read."""
         measurement, tags = _split_head(head)
         names = self._names
         plain = {_unescaped(name): value for name, value in tags.items()}
-        room = None
-        if names.room is not None:
-            if names.room not in plain:
-                raise ReadingError("the line has no tag with its room")
-            room = _unescaped(plain[names.room])
         leaving = {name: plain[name] for name in (*names.keep, names.room) if name is not None and name in plain}
         leaving[MARK] = "true"
-        text = ",".join([measurement, *(f"{_escaped(name)}={leaving[name]}" for name in sorted(leaving))])
-        private = plain.get(names.private) if names.private is not None else None
+        prefix = ",".join([measurement, *(f"{_escaped(name)}={leaving[name]}" for name in sorted(leaving))])
+        room, private = (None if name is None else plain.get(name) for name in (names.room, names.private))
+        known = _Head(
+            None if room is None else _unescaped(room), None if private is None else _unescaped(private), prefix + " "
+        )
+        read = not names.measurements or _ESCAPED_MEASUREMENT.sub(r"\1", measurement) in names.measurements
         if len(self._heads) >= _HEADS:
             self._heads.clear()
-        known = self._heads[head] = room, None if private is None else _unescaped(private), text + " "
-        return known
+        self._heads[head] = known if read else None
+        return self._heads[head]
 
     def write(self, frame: Any, time: int, texts: Sequence[str]) -> str:
         """Measurement, tags and kept fields, then the readings."""

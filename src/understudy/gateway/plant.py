@@ -31,7 +31,7 @@ from understudy.apply.binding import FileDesign, forms_of
 from understudy.errors import ConfigurationError, LedgerError, ReadingError
 from understudy.stream.cadence import Duration
 from understudy.stream.engine import as_policy
-from understudy.stream.fleet import Fleet, Rule
+from understudy.stream.fleet import Decisions, DecisionStore, Fleet, Rule
 from understudy.stream.ledger import Ledger
 from understudy.stream.ledger_file import damage_error, decision_checksum, message_checksum
 from understudy.stream.randomness import MasterKey
@@ -56,11 +56,11 @@ class Terms:
     per: dt.timedelta | None = None
     when_spent: str = "stop"
 
-    def fleet(self, ledger: Ledger, key: MasterKey) -> Fleet:
+    def fleet(self, store: Ledger | DecisionStore, key: MasterKey) -> Fleet:
         """The fleet of this name in the ledger, which is begun if it is not there."""
         return Fleet(
             self.design,
-            ledger,
+            store,
             self.name,
             key=key,
             epoch=self.epoch,
@@ -134,8 +134,9 @@ class Plant:
 
     Parameters
     ----------
-    ledger : Ledger
-        Where everything is recorded.
+    ledger : Ledger, optional
+        Where everything is recorded. Without one nothing is: a reading that comes again gets no output, and the next
+        process draws anew.
     key : MasterKey
         The key from which all draws follow.
     terms : sequence of Terms
@@ -144,6 +145,12 @@ class Plant:
         Writes an `Output` as the bytes that leave, within the transaction.
     retain : timedelta
         How long what was sent is kept for readings that come again; the last message of a room stays.
+    confirm : bool
+        Whether messages wait to be marked. Otherwise they are recorded as sent: whoever lacks one gives its reading
+        again.
+    sort : bool
+        Whether the arrivals of a group are taken by their keys. Otherwise they are taken as they come, and what
+        becomes of a reading does not depend on how readings fall into groups.
 
     Examples
     --------
@@ -169,31 +176,30 @@ class Plant:
 
     def __init__(
         self,
-        ledger: Ledger,
+        ledger: Ledger | None,
         key: MasterKey,
         terms: Iterable[Terms],
         render: Render,
         *,
         retain: dt.timedelta = dt.timedelta(days=1),
+        confirm: bool = True,
+        sort: bool = True,
         clock: Callable[[], float] = time.time,
     ) -> None:
         if retain.total_seconds() < 1:
             raise ConfigurationError(f"retain = {retain}; it must be at least a second")
         self.ledger, self._render, self._clock = ledger, render, clock
+        self._confirm, self._sort = confirm, sort
         self._retain = int(retain.total_seconds())
         self.terms = {each.name: each for each in terms}
-        self.fleets = {name: each.fleet(ledger, key) for name, each in self.terms.items()}
+        self.fleets = {name: each.fleet(ledger or _Memory(), key) for name, each in self.terms.items()}
         self._policies = {name: as_policy(each.design)[0] for name, each in self.terms.items()}
-        self._numbers: dict[str, int] = dict(ledger.rows("SELECT name, id FROM fleets"))
+        self._numbers = {name: number for number, name in enumerate(self.fleets)}
         self._sequences: dict[tuple[int, int], int] = {}
         self._newest: dict[tuple[int, int], int] = {}  # ids of the last messages of rooms
-        query = "SELECT sequence, id FROM outbox WHERE fleet = ? AND room = ? ORDER BY key DESC LIMIT 1"
-        for name, fleet in self.fleets.items():
-            for room in range(len(fleet)):
-                for sequence, last in ledger.rows(query, self._numbers[name], room):
-                    self._sequences[self._numbers[name], room] = sequence
-                    self._newest[self._numbers[name], room] = last
-        self._last, at = ledger.rows("SELECT coalesce(max(id), 0), at FROM outbox")[0]
+        self._last, at = 0, None
+        if ledger is not None:
+            at = self._read_outbox(ledger)
         self._marks: list[int] = []
         self._told: list[tuple[int, int, int, int, int]] = []  # fleet, room, since, source, horizon
         self._ages: deque[tuple[int, int]] = deque(
@@ -201,6 +207,18 @@ class Plant:
         )  # time, last id of then
         self._looked = 0  # ids up to this are of rooms that have no newer message
         self._unsure = False
+
+    def _read_outbox(self, ledger: Ledger) -> int | None:
+        """Find the last message of each room; returns when the last of all arrived."""
+        self._numbers = dict(ledger.rows("SELECT name, id FROM fleets"))
+        query = "SELECT sequence, id FROM outbox WHERE fleet = ? AND room = ? ORDER BY key DESC LIMIT 1"
+        for name, fleet in self.fleets.items():
+            for room in range(len(fleet)):
+                for sequence, last in ledger.rows(query, self._numbers[name], room):
+                    self._sequences[self._numbers[name], room] = sequence
+                    self._newest[self._numbers[name], room] = last
+        self._last, at = ledger.rows("SELECT coalesce(max(id), 0), at FROM outbox")[0]
+        return None if at is None else int(at)
 
     def __repr__(self) -> str:
         return f"Plant({len(self.fleets)} fleets, {sum(map(len, self.fleets.values()))} rooms)"
@@ -231,8 +249,9 @@ class Plant:
     def disguise(self, arrivals: Sequence[Arrival]) -> list[Record]:
         """Disguise a group of readings in one commit; what is returned is on disk, one record for each arrival.
 
-        Within a room arrivals are taken by their keys. One that cannot be used takes nothing but itself along. If the
-        disk fails, a LedgerError is raised, nothing was recorded, and the same arrivals may be given again.
+        Within a room arrivals are taken by their keys, unless the plant does not sort. One that cannot be used takes
+        nothing but itself along. If the disk fails, a LedgerError is raised, nothing was recorded, and the same
+        arrivals may be given again.
         """
         self._settle()
         draft = _Draft(self._last)
@@ -246,10 +265,13 @@ class Plant:
                 raise
 
         self._unsure = True
-        with self.ledger.group() as group:
-            group.call(run)
-            if failures:
-                raise failures[0]
+        if self.ledger is None:
+            run()
+        else:
+            with self.ledger.group() as group:
+                group.call(run)
+                if failures:
+                    raise failures[0]
         self._unsure = False
         self._adopt(draft)
         return [record for record in draft.records if record is not None]
@@ -271,7 +293,7 @@ class Plant:
     def unsent(self) -> list[tuple[int, bytes]]:
         """What was recorded and not marked, in its order: the number and the bytes of each message."""
         query = 'SELECT id, fleet, room, key, sequence, at, content, "check" FROM outbox WHERE sent = 0 ORDER BY id'
-        return [(number, self._checked(*row)) for number, *row in self.ledger.rows(query)]
+        return [(number, self._checked(*row)) for number, *row in self._rows(query)]
 
     def tell(self, fleet: str, room: str, since: int, value: Value, horizon: int) -> bool:
         """Record from when on a room has a private value, in the next commit; whether the design has such a value.
@@ -288,10 +310,10 @@ class Plant:
         """The private values of rooms that are recorded: from when on, and which."""
         found: dict[str, list[tuple[int, Value]]] = {}
         rooms = self.fleets[fleet].rooms
-        rows = self.ledger.rows("SELECT * FROM private_values WHERE fleet = ? ORDER BY since", self._numbers[fleet])
+        rows = self._rows("SELECT * FROM private_values WHERE fleet = ? ORDER BY since", self._numbers[fleet])
         for *row, written in rows:
             if decision_checksum(tuple(row)) != written:
-                raise damage_error(self.ledger.path, "a private value")
+                raise self._damage("a private value")
             found.setdefault(rooms[row[1]], []).append((row[2], self.value(fleet, row[3])))
         return found
 
@@ -313,9 +335,11 @@ class Plant:
             by_fleet.setdefault(arrival.fleet, []).append(i)
         again: list[tuple[int, int, int]] = []  # arrivals that are known perhaps
         for name, places in by_fleet.items():
-            places.sort(key=lambda i: arrivals[i].key)
+            if self._sort:
+                places.sort(key=lambda i: arrivals[i].key)
             again += self._step(name, places, arrivals, draft, at)
-        self.ledger.transact(lambda db: self._write(db, draft, at))
+        if self.ledger is not None:
+            self.ledger.transact(lambda db: self._write(db, draft, at))
         for place, fleet, room in again:
             draft.records[place] = self._recorded(arrivals[place], fleet, room, draft.records[place])
 
@@ -330,6 +354,7 @@ class Plant:
         values, rules = self._outcome(fleet, rooms, keys, given)
         slots = keys if fleet.cadence is None else fleet.cadence.time(fleet.cadence.slots_of(keys))
         again = []
+        sent = int(not self._confirm)
         rows = zip(places, given, rooms.tolist(), slots.tolist(), values.tolist(), rules, strict=True)
         for place, arrival, room, slot, value, rule in rows:
             if rule:
@@ -346,7 +371,7 @@ class Plant:
             draft.last += 1
             draft.sequences[number, room], draft.newest[number, room] = sequence, draft.last
             check = message_checksum(number, room, arrival.key, sequence, at, content)
-            draft.rows.append((draft.last, number, room, arrival.key, sequence, at, content, check))
+            draft.rows.append((draft.last, number, room, arrival.key, sequence, at, content, check, sent))
             draft.records[place] = Record(arrival, Rule.TAKEN, output.values, sequence, content, draft.last)
         return again
 
@@ -375,7 +400,7 @@ class Plant:
 
     def _write(self, db: sqlite3.Connection, draft: _Draft, at: int) -> None:
         """New messages, marks, and private values; and forget what is old."""
-        db.executemany("INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)", draft.rows)
+        db.executemany("INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", draft.rows)
         draft.marks = len(self._marks)
         db.executemany("UPDATE outbox SET sent = 1 WHERE id = ?", [(number,) for number in self._marks])
         draft.told = len(self._told)
@@ -411,7 +436,7 @@ class Plant:
     def _recorded(self, arrival: Arrival, fleet: int, room: int, record: Record | None) -> Record:
         """The message of a reading that has been here under this key; otherwise the record as it is."""
         query = 'SELECT id, key, sequence, at, content, "check" FROM outbox WHERE fleet = ? AND room = ? AND key = ?'
-        found = self.ledger.rows(query, fleet, room, arrival.key)
+        found = self._rows(query, fleet, room, arrival.key)
         rule = Rule.LATE if record is None else record.rule
         if not found:
             return Record(arrival, rule)
@@ -421,8 +446,15 @@ class Plant:
 
     def _checked(self, fleet: int, room: int, key: int, sequence: int, at: int, content: bytes, check: int) -> bytes:
         if message_checksum(fleet, room, key, sequence, at, content) != check:
-            raise damage_error(self.ledger.path, "a message in the outbox")
+            raise self._damage("a message in the outbox")
         return content
+
+    def _rows(self, query: str, *given: Any) -> list[Any]:
+        """Rows of the ledger; none without one."""
+        return [] if self.ledger is None else self.ledger.rows(query, *given)
+
+    def _damage(self, what: str) -> LedgerError:
+        return damage_error("" if self.ledger is None else self.ledger.path, what)
 
     def _adopt(self, draft: _Draft) -> None:
         """What a group has become, once it is on disk."""
@@ -438,6 +470,18 @@ class Plant:
             self._ages.popleft()
 
 
+class _Memory:
+    """Decisions of one process, where nothing is recorded."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[int, ...], tuple[int, ...]] = {}
+
+    def decide(self, proposed: Decisions) -> Decisions:
+        """What stands for each room and tick, and otherwise what is proposed."""
+        rows = [self._rows.setdefault(row[:2], row) for row in zip(*(c.tolist() for c in proposed), strict=True)]
+        return Decisions(*(np.array(column, dtype=np.int64) for column in zip(*rows, strict=True)))
+
+
 class _Draft:
     """What a group is to become."""
 
@@ -446,7 +490,7 @@ class _Draft:
     def __init__(self, last: int) -> None:
         self.last = last
         self.records: list[Record | None] = []
-        self.rows: list[tuple[int, int, int, int, int, int, bytes, int]] = []
+        self.rows: list[tuple[int, int, int, int, int, int, bytes, int, int]] = []
         self.sequences: dict[tuple[int, int], int] = {}
         self.newest: dict[tuple[int, int], int] = {}
         self.marks = self.told = self.looked = 0
