@@ -3,9 +3,9 @@
     make gateway-demo        or   .venv/bin/python examples/gateway_demo.py --seconds 60
 
 Everything runs as it would in a building, each in a process of its own: a Mosquitto for the sensors, one for the
-listeners, `understudy simulate` for the sensors, `understudy gateway` between the two. The adversary knows the models and
-averages the last readings of each room. It does so twice: on what leaves the building, and, for comparison, on the raw
-readings, which nobody outside ever gets. All data are simulated, and all of it is deleted at the end.
+listeners, `understudy simulate` for the sensors, `understudy gateway` between the two. The adversary knows the models
+and averages the last readings of each room. It does so twice: on what leaves the building, and, for comparison, on the
+raw readings, which nobody outside ever gets. All data are simulated, and all of it is deleted at the end.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ rooms:
     period: {PERIOD}s
     epoch: {EPOCH}s
     admit: {ROOMS}
-    sensors: [{{topic: raw/+/co2, value: co2, time: time}}]
+    sensors: [{{topic: raw/+/co2, name: co2, value: co2, time: time}}]
     theta: {{topic: private/+/occupancy, value: occupancy, time: time, valid_for: 11min}}
 """,
         encoding="utf-8",
@@ -222,8 +222,8 @@ def picture(audience: Audience, left: float, bound: float) -> Group:
 def words(bound: float) -> str:
     """What the card promises."""
     return (
-        f"promised       of rooms whose occupancy stays for the hour, every guess from that hour's output is wrong in at "
-        f"least {100 * bound:.0f} percent"
+        "promised       of rooms whose occupancy stays for the hour, every guess from that hour's output is wrong in "
+        f"at least {100 * bound:.0f} percent"
     )
 
 
@@ -243,8 +243,8 @@ def main() -> None:
         design = install(folder, inner, outer, health)
         bound = design.guarantee.bayes_error
         console.print(
-            f"sensors' broker on port {inner}, listeners' broker on {outer}, {ROOMS} rooms, {SPEED} times as fast as the "
-            "clock;\nthe gateway between them draws for each room once an hour of the rooms' time.\n"
+            f"sensors' broker on port {inner}, listeners' broker on {outer}, {ROOMS} rooms, {SPEED} times as fast as "
+            "the clock;\nthe gateway between them draws for each room once an hour of the rooms' time.\n"
         )
         gateway = stack.enter_context(running(folder, COMMAND, "gateway", "gateway.yaml", log="gateway.log"))
         wait_for(health, gateway, folder / "gateway.log")
@@ -291,9 +291,9 @@ def said(audience: Audience, left: float) -> str:
     """The same in a line."""
     with audience.lock:
         return (
-            f"{audience.time[:16].replace('T', ' ')}  {audience.guesses['disguised']:5} guesses, right from raw readings "
-            f"{audience.share('raw'):.0f} percent, from what leaves {audience.share('disguised'):.0f} percent; "
-            f"{left:.0f} s to go"
+            f"{audience.time[:16].replace('T', ' ')}  {audience.guesses['disguised']:5} guesses, right from raw "
+            f"readings {audience.share('raw'):.0f} percent, from what leaves {audience.share('disguised'):.0f} percent"
+            f"; {left:.0f} s to go"
         )
 
 

@@ -29,6 +29,7 @@ from mqtt_broker import Broker, free_port, wait_until
 from mqtt_traffic import Listener, Reading
 
 import understudy as us
+from understudy.apply.binding import forms_of
 from understudy.stream import inspection
 
 PERIOD, EPOCH = dt.timedelta(minutes=1), dt.timedelta(minutes=30)
@@ -110,7 +111,7 @@ rooms:
     admit: {self.admit}
     on_drift: pass
     budget: {self.budget}
-    sensors: [{{topic: raw/+/co2, value: co2, time: time}}]
+    sensors: [{{topic: raw/+/co2, name: co2, value: co2, time: time}}]
     theta: {{topic: private/+/occupancy, value: occupancy, time: time, valid_for: {PERIOD.total_seconds():g}s}}
 {self.extra}
 """,
@@ -245,9 +246,9 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """What the oracle gives: outputs by room and time, decisions by room, charges by room."""
+    """What the oracle gives: outputs by room and time, as they are written; decisions; charges by room."""
 
-    outputs: dict[tuple[str, int], float]
+    outputs: dict[tuple[str, int], str]
     decisions: list[tuple]
     spent: dict[str, float]
 
@@ -267,9 +268,8 @@ def uninterrupted(site: Site, readings: Mapping[str, Sequence[Reading]], rooms: 
         fleet.admit(rooms)
         found = fleet.outcome(names, keys, np.array([row[3] for row in rows]), theta=[row[2] for row in rows])
         assert set(found.counts) == {"taken"}
-        outputs = {
-            (name, int(key)): float(y) for name, key, y in zip(names, keys.view(np.int64), found.outputs, strict=True)
-        }
+        texts = forms_of(us.load_design(site.folder / "room.json"))[0].texts(found.outputs)
+        outputs = dict(zip(zip(names, keys.view(np.int64).tolist(), strict=True), texts, strict=True))
         spent = {name: fleet.spent(name) for name in rooms}
     with closing(sqlite3.connect(folder / "ledger")) as db:
         return Undisturbed(outputs, db.execute(_DECISIONS).fetchall(), spent)
@@ -284,12 +284,12 @@ class Found:
     most: int
 
 
-def check_publications(listener: Listener, outputs: Mapping[tuple[str, int], float]) -> Found:
+def check_publications(listener: Listener, outputs: Mapping[tuple[str, int], str]) -> Found:
     """Each reading has one value, which is the oracle's; what was published again is the same, byte for byte."""
     said = defaultdict(set)
     times = defaultdict(int)
     for publication in listener.publications:
-        told = json.loads(publication.payload)
+        told = json.loads(publication.payload, parse_float=str)
         place = publication.topic.split("/")[1], key_of(dt.datetime.fromisoformat(told["time"]))
         said[place].add(publication.said)
         times[place] += 1
