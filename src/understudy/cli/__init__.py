@@ -17,6 +17,7 @@ import typer
 from understudy._version import __version__
 from understudy.cli import options as o
 from understudy.cli.options import expand_groups, option
+from understudy.gateway.commands import gateway
 from understudy.gateway.pipe_options import PipeOptions
 
 PANEL = "From a file to a filter"
@@ -246,6 +247,9 @@ _command(
     "understudy audit design.json --on test.csv --train history.csv --alarm 1000 -o audit.html --save audit.json",
     "understudy audit design.json today.csv --released disguised.csv --strict",
 )
+
+
+app.add_typer(gateway, name="gateway", rich_help_panel=PANEL)
 
 
 @app.command(rich_help_panel=_LOOK, epilog=examples("understudy guarantee design.json --html card.html"))

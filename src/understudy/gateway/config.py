@@ -368,6 +368,10 @@ class Located:
         """The error for a key, with its line."""
         return _error(self.path, self._lines, place, rule)
 
+    def with_config(self, config: Config) -> Located:
+        """The same file with another configuration."""
+        return Located(config, self.path, self._lines)
+
     def file(self, named: Path | str) -> Path:
         """A file that the configuration names, beside it unless it is absolute."""
         return self.path.parent / named

@@ -64,13 +64,13 @@ class PrivateValues:
     def __init__(self, valid_for: int) -> None:
         self.valid_for = valid_for
         self._times: list[int] = []
-        self._values: list[Value] = []
+        self._values: list[Value | None] = []
 
     def __repr__(self) -> str:
         return f"PrivateValues({len(self._times)})"
 
-    def tell(self, since: int, value: Value) -> bool:
-        """A value from a time on; False if one of this time is known, which stays."""
+    def tell(self, since: int, value: Value | None) -> bool:
+        """A value from a time on, or none from then on; False if one of this time is known, which stays."""
         at = bisect.bisect_left(self._times, since)
         if at < len(self._times) and self._times[at] == since:
             return False
@@ -78,10 +78,10 @@ class PrivateValues:
         self._values.insert(at, value)
         return True
 
-    def at(self, time: int) -> tuple[bool, Value]:
+    def at(self, time: int) -> tuple[bool, Value | None]:
         """Whether a value holds at a time, and which: the last one that began."""
         at = bisect.bisect_right(self._times, time) - 1
-        if at < 0 or time >= self._times[at] + self.valid_for:
+        if at < 0 or time >= self._times[at] + self.valid_for or self._values[at] is None:
             return False, None
         return True, self._values[at]
 
