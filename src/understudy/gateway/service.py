@@ -282,7 +282,8 @@ class Gateway:
         self._stopping = False
         self._turned = time.monotonic()
         self._minute = 0.0
-        self._postponed: list[tuple[str, bytes, bool, Receipt | None]] = []  # for which no room could be admitted
+        self._postponed: list[tuple[str, bytes, bool, Receipt | None]] = []  # of rooms that are to be admitted
+        self._new: dict[str, dict[str, None]] = {}  # these rooms, by their entry
         self._coming: dict[tuple[str, str, int], list[Receipt | None]] = {}  # readings on the way to the ledger
         self._pause, self._refusals = 0.0, 0  # of publishing, after a refusal
         for message in self.plant.unsent():
@@ -350,8 +351,8 @@ class Gateway:
             self._announce(room)
         return room
 
-    def _route(self, topic: str) -> list[tuple[_Room, int]]:
-        """The rooms and channels that a topic is of, -1 for private values; new rooms are admitted up to the limit."""
+    def _route(self, topic: str) -> list[tuple[_Room, int]] | None:
+        """The rooms and channels that a topic is of, -1 for private values; None if a room is to be admitted first."""
         found: list[tuple[_Room, int]] = []
         for entry in self.entries:
             topics = [*enumerate(entry.config.topics)]
@@ -360,35 +361,55 @@ class Gateway:
                 if not _matches(topic, pattern):
                     continue
                 name = entry.room(topic, pattern)
-                room = self._rooms.get((entry.fleet, name)) or self._admit(entry, name)
+                room = self._rooms.get((entry.fleet, name))
                 if room is not None:
                     found.append((room, channel))
+                elif self._may_enter(entry, name):
+                    return None
         if found:
             if len(self._routes) >= _TOPICS:
                 self._routes.clear()
             self._routes[topic] = found
         return found
 
-    def _admit(self, entry: Entry, name: str) -> _Room | None:
-        """A room that appears by itself, if there is place for it; otherwise None, and it is counted."""
-        here = sum(room.entry is entry for room in self._rooms.values())
+    def _may_enter(self, entry: Entry, name: str) -> bool:
+        """Whether there is place for a room that appears by itself; one for which there is none is counted."""
+        new = self._new.setdefault(entry.name, {})
+        here = len(new) + sum(room.entry is entry for room in self._rooms.values())
+        if name in new:
+            return True
         if entry.config.admit is None or here >= entry.config.admit or not _is_topic_part(name):
             self.metrics.rules["unknown_room"] += 1
             self.log.about(entry.name, "unknown_room", limit=entry.config.admit or 0)
-            return None
-        self.plant.admit(entry.fleet, [name])
-        self.log("info", "admitted", room=name, rooms=here + 1)
-        return self._begin(entry, name)
+            return False
+        new[name] = None
+        return True
+
+    def _admit(self) -> None:
+        """Let in the rooms that have appeared, in one commit for each entry, and take their messages."""
+        try:
+            for entry in self.entries:
+                new = list(self._new.get(entry.name, ()))
+                if new:
+                    self.plant.admit(entry.fleet, new)
+                    del self._new[entry.name]
+                    for name in new:
+                        self._begin(entry, name)
+                    self.log("info", "admitted", entry=entry.name, rooms=len(self.plant.fleets[entry.fleet]))
+        except LedgerError as error:
+            self._failed(error)
+            return
+        postponed, self._postponed = self._postponed, []
+        for given in postponed:
+            self.receive(*given)
 
     # What comes -----------------------------------------------------------------------------------------
 
     def receive(self, topic: str, payload: bytes, retained: bool, receipt: Receipt | None) -> None:
         """A message of the sensors' broker: a reading, a private value, or neither."""
         self.passed("received")
-        try:
-            routes = self._routes.get(topic) or self._route(topic)
-        except LedgerError as error:  # a room could not be admitted
-            self._failed(error)
+        routes = self._routes.get(topic) or self._route(topic)
+        if routes is None:
             self._postponed.append((topic, payload, retained, receipt))
             return
         kept = False
@@ -511,9 +532,7 @@ class Gateway:
     def turn(self, now: float) -> None:
         """Record a group, publish what is recorded, and acknowledge what is done."""
         if self._postponed and now >= self._again:
-            postponed, self._postponed = self._postponed, []
-            for given in postponed:
-                self.receive(*given)
+            self._admit()
         self._gather(now)
         if now >= self._again:
             late = self._marks_since is not None and now - self._marks_since >= _LINGER
@@ -783,7 +802,9 @@ class Gateway:
             poll.register(sock, events | select.POLLHUP)
             watched[sock.fileno()] = link, reads
             quick |= reads and link.buffered
-        busy = quick or bool(self._ready and time.monotonic() >= self._again) or bool(self._touched)
+        busy = (
+            quick or bool((self._ready or self._postponed) and time.monotonic() >= self._again) or bool(self._touched)
+        )
         wait = 0.0 if busy else _LINGER if self._marks_since is not None else _LOOK
         for number, event in poll.poll(wait * 1000):
             if number == woken.fileno():
