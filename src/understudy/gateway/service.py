@@ -39,6 +39,7 @@ from understudy.errors import (
     UnderstudyError,
 )
 from understudy.gateway.config import Located, Place, Rooms, read_config
+from understudy.gateway.drift import Drift, read_stopped, write_stopped
 from understudy.gateway.link import Link, Receipt, Subscription, Will
 from understudy.gateway.messages import (
     Reader,
@@ -267,6 +268,13 @@ class Gateway:
         self._told = {entry.fleet: self.plant.told(entry.fleet) for entry in self.entries}
         for entry in self.entries:
             self._begin_rooms(entry)
+        self._drift = {entry.name: Drift(entry.terms.design, entry.config.on_drift) for entry in self.entries}
+        self._places: dict[tuple[str, Value], int] = {}
+        self._stopped_file = located.file(config.ledger).with_suffix(".stopped.json")
+        self._stopped = read_stopped(self._stopped_file)
+        for entry in self.entries:
+            if entry.config.on_drift == "stop":
+                self._drift[entry.name].tripped.update(self._stopped.get(entry.fleet, ()))
         self._touched: set[tuple[str, str]] = set()
         self._looked = 0.0
         self._ready: deque[Arrival] = deque()
@@ -499,17 +507,50 @@ class Gateway:
                             self._acknowledge.append(receipt)
                 if room.window.deadline <= now:
                     self._touched.add(name)
+        going: dict[str, list[tuple[_Room, Ready]]] = {}
         for name in self._touched:
             room = self._rooms[name]
             for each in room.window.ready(now):
                 if isinstance(each, Ready):
-                    self._ready.append(self._arrival(room, each, now))
-                    self._coming[(*name, each.key)] = each.receipts
+                    going.setdefault(room.entry.name, []).append((room, each))
                 else:
                     self.metrics.rules[each.rule] += 1
                     self.log.about(room.name, each.rule)
                     self._acknowledge += each.receipts
         self._touched.clear()
+        for entry, slots in going.items():
+            self._judge(entry, slots)
+            for room, each in slots:
+                if self._drift[entry].withholds(room.name):
+                    self.metrics.rules["drift"] += 1
+                    self._acknowledge += each.receipts
+                    continue
+                arrival = self._arrival(room, each, now)
+                self._ready.append(arrival)
+                self._coming[arrival.fleet, arrival.room, each.key] = each.receipts
+
+    def _judge(self, name: str, slots: list[tuple[_Room, Ready]]) -> None:
+        """Test the scores of readings before anything of them leaves."""
+        drift, entry = self._drift[name], slots[0][0].entry
+        Y = np.array([ready.reading for _, ready in slots])
+        keys = np.array([ready.key for _, ready in slots], dtype=np.int64)
+        if entry.preparation.changes:
+            Y = entry.preparation.readings(Y, keys)
+        source = np.array([self._position(entry, ready.theta) for _, ready in slots], dtype=np.int64)
+        for room in drift.judge([room.name for room, _ in slots], Y, source, entry.cadence.slots_of(keys)):
+            self.log(
+                "error", "drift", room=room, policy=drift.policy, rule="its scores have come to tell its private value"
+            )
+            if drift.policy == "stop":
+                self._stopped.setdefault(entry.fleet, []).append(room)
+                write_stopped(self._stopped_file, self._stopped)
+
+    def _position(self, entry: Entry, theta: Value) -> int:
+        """The place of a private value in the design."""
+        found = self._places.get((entry.fleet, theta))
+        if found is None:
+            found = self._places[entry.fleet, theta] = self.plant.position(entry.fleet, theta) or 0
+        return found
 
     @staticmethod
     def _arrival(room: _Room, ready: Ready, now: float) -> Arrival:
@@ -777,6 +818,7 @@ class Gateway:
         gauges["waiting"] = sum(len(room.window) for room in self._rooms.values())
         gauges["unconfirmed"] = len(self._unconfirmed)
         gauges["rooms"] = len(self._rooms)
+        gauges["drift"] = sum(len(drift.tripped) for drift in self._drift.values())
         budget = self.metrics.budget
         budget.clear()
         for room in self._rooms.values():
