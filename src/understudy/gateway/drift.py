@@ -210,12 +210,12 @@ class Drift:
                 self.tests[room] = RoomTest(len(self._scores.models), self._scores.dim)
         numbers = np.array([self._numbers[room] for room in rooms], dtype=np.int64)
         order = np.argsort(numbers, kind="stable")
-        z = np.empty(Y.shape)
+        z: Array = np.empty(Y.shape)
         z[order] = self._scores.of(numbers[order], np.ascontiguousarray(Y[order]), source[order], slot[order])
         new = []
-        for room, value, each in zip(rooms, source.tolist(), z.tolist(), strict=True):
+        for i, room in enumerate(rooms):
             test = self.tests[room]
-            test.add(value, each)
+            test.add(int(source[i]), z[i].tolist())
             if test.tripped and room not in self.tripped:
                 self.tripped.add(room)
                 new.append(room)
