@@ -18,7 +18,16 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from understudy._types import Value
 from understudy.errors import ConfigurationError
@@ -77,7 +86,7 @@ class Broker(Section):
     version: Literal[5, "5", "3.1.1"] = Field(5, description="of MQTT: 5 or 3.1.1")
     client_id: str = Field("", description="by which the broker knows the session; needed where two gateways share one")
     user: str | None = None
-    password: str | None = Field(None, description="${NAME} of the environment")
+    password: SecretStr | None = Field(None, description="${NAME} of the environment")
     password_file: Path | None = None
     ca: Path | None = Field(None, description="certificates that the broker's must be signed by")
     cert: Path | None = Field(None, description="the gateway's own certificate")

@@ -378,7 +378,7 @@ def _why(error: OSError) -> str:
 def _password(located: Located, section: str, broker: Broker) -> str | None:
     """The password of a broker, from its file or from the environment."""
     if broker.password_file is None:
-        return broker.password
+        return None if broker.password is None else broker.password.get_secret_value()
     path = located.file(broker.password_file)
     place = (section, "password_file")
     try:

@@ -108,15 +108,15 @@ class LinePipe:
         if not rows:
             return b""
         self._let_in(rows)
-        records = self._plant.disguise(self._arrivals(rows))
-        left = [record.content for record in records if record.content is not None]
-        if len(left) < len(records):
-            for record in records:
-                if record.content is None and record.rule is Rule.TAKEN:
-                    self.counts[_EMPTY] += 1
-                elif record.content is None:
-                    self.refusals[record.rule.name.lower()] += 1
-        again = sum(record.replayed for record in records)
+        left, again = [], 0
+        for record in self._plant.disguise(self._arrivals(rows)):
+            if record.content is not None:
+                left.append(record.content)
+                again += record.replayed
+            elif record.rule is Rule.TAKEN:
+                self.counts[_EMPTY] += 1
+            else:
+                self.refusals[record.rule.name.lower()] += 1
         self.counts[_AGAIN] += again
         self.counts[_DISGUISED] += len(left) - again
         return b"".join(left)
@@ -148,15 +148,20 @@ def renderer(
     """Writes an output as a line, with the decimals of the design."""
     forms = [f"%.{form.decimals}f" for form in forms_of(design, decimals)]
     nothing = {form % -0.0: form % 0.0 for form in forms}
-    write = lines.write
+    (form, *others), write = forms, lines.write
 
     def render(output: Output) -> bytes:
+        if others or preparation.changes:
+            return render_all(output)
+        text = form % output.values[0]
+        return (write(output.tag, output.key, (nothing.get(text, text),)) + "\n").encode()
+
+    def render_all(output: Output) -> bytes:
         values: Sequence[float] = output.values
         if preparation.changes:
             values = preparation.outputs(np.array([values]), np.array([output.key]))[0].tolist()
         texts = [form % value for form, value in zip(forms, values, strict=True)]
-        if texts[0] in nothing or len(texts) > 1:
-            texts = [nothing.get(text, text) for text in texts]
+        texts = [nothing.get(text, text) for text in texts]
         return (write(output.tag, output.key, texts) + "\n").encode()
 
     return render

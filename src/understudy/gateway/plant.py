@@ -138,6 +138,8 @@ class Output(NamedTuple):
         return f"Output({self.room!r}, {self.sequence})"
 
 
+_Latest = dict[int, dict[int, tuple[int, int]]]
+"""Of each fleet and room the last message: its sequence number and its id."""
 Render = Callable[[Output], bytes]
 """Writes an output as the bytes that leave: a pure function of it."""
 
@@ -208,8 +210,7 @@ class Plant:
         self.fleets = {name: each.fleet(ledger or _Memory(), key) for name, each in self.terms.items()}
         self._policies = {name: as_policy(each.design)[0] for name, each in self.terms.items()}
         self._numbers = {name: number for number, name in enumerate(self.fleets)}
-        self._sequences: dict[tuple[int, int], int] = {}
-        self._newest: dict[tuple[int, int], int] = {}  # ids of the last messages of rooms
+        self._latest: _Latest = {number: {} for number in self._numbers.values()}
         self._last, at = 0, None
         if ledger is not None:
             at = self._read_outbox(ledger)
@@ -223,13 +224,14 @@ class Plant:
 
     def _read_outbox(self, ledger: Ledger) -> int | None:
         """Find the last message of each room; returns when the last of all arrived."""
-        self._numbers = dict(ledger.rows("SELECT name, id FROM fleets"))
+        known = dict(ledger.rows("SELECT name, id FROM fleets"))
+        self._numbers = {name: known[name] for name in self.fleets}
+        self._latest = {number: {} for number in self._numbers.values()}
         query = "SELECT sequence, id FROM outbox WHERE fleet = ? AND room = ? ORDER BY key DESC LIMIT 1"
         for name, fleet in self.fleets.items():
             for room in range(len(fleet)):
-                for sequence, last in ledger.rows(query, self._numbers[name], room):
-                    self._sequences[self._numbers[name], room] = sequence
-                    self._newest[self._numbers[name], room] = last
+                for latest in ledger.rows(query, self._numbers[name], room):
+                    self._latest[self._numbers[name]][room] = latest
         self._last, at = ledger.rows("SELECT coalesce(max(id), 0), at FROM outbox")[0]
         return None if at is None else int(at)
 
@@ -383,25 +385,27 @@ class Plant:
         values, rules = self._outcome(fleet, rooms, keys, given)
         slots = keys if fleet.cadence is None else fleet.cadence.time(fleet.cadence.slots_of(keys))
         again = []
-        sent = int(not self._confirm)
-        rows = zip(places, given, rooms.tolist(), slots.tolist(), values.tolist(), rules, strict=True)
-        for place, arrival, room, slot, value, rule in rows:
-            if rule:
-                draft.records[place] = Record(arrival, Rule(rule))
+        sent, recorded, render = int(not self._confirm), self.ledger is not None, self._render
+        before, latest, records = self._latest[number], draft.latest.setdefault(number, {}), draft.records
+        empty = np.isnan(values).any(axis=1).tolist()
+        rows = zip(places, given, rooms.tolist(), slots.tolist(), values.tolist(), rules, empty, strict=True)
+        last = draft.last
+        for place, arrival, room, slot, value, rule, nothing in rows:
+            if rule or nothing:
+                records[place] = Record(arrival, Rule(rule))
                 if rule in (Rule.DUPLICATE, Rule.LATE):
                     again.append((place, number, room))
                 continue
-            if any(y != y for y in value):
-                draft.records[place] = Record(arrival, Rule.TAKEN)
-                continue
-            sequence = draft.sequences.get((number, room), self._sequences.get((number, room), 0)) + 1
+            sequence = (latest.get(room) or before.get(room) or (0, 0))[0] + 1
             output = Output(name, arrival.room, slot, tuple(value), sequence, arrival.tag)
-            content = self._render(output)
-            draft.last += 1
-            draft.sequences[number, room], draft.newest[number, room] = sequence, draft.last
-            check = message_checksum(number, room, arrival.key, sequence, at, content)
-            draft.rows.append((draft.last, number, room, arrival.key, sequence, at, content, check, sent))
-            draft.records[place] = Record(arrival, Rule.TAKEN, output.values, sequence, content, draft.last)
+            content = render(output)
+            last += 1
+            latest[room] = sequence, last
+            if recorded:
+                check = message_checksum(number, room, arrival.key, sequence, at, content)
+                draft.rows.append((last, number, room, arrival.key, sequence, at, content, check, sent))
+            records[place] = Record(arrival, Rule.TAKEN, output.values, sequence, content, last)
+        draft.last = last
         return again
 
     @staticmethod
@@ -458,7 +462,8 @@ class Plant:
         bite = _BITE + 2 * len(draft.rows)
         query = "SELECT id, fleet, room FROM outbox WHERE id > ? AND id <= ? AND sent = 1 ORDER BY id LIMIT ?"
         found = db.execute(query, (self._looked, due, bite)).fetchall()
-        old = [(number,) for number, fleet, room in found if self._newest.get((fleet, room)) != number]
+        latest = self._latest
+        old = [(number,) for number, fleet, room in found if latest.get(fleet, {}).get(room, (0, number))[1] != number]
         db.executemany("DELETE FROM outbox WHERE id = ?", old)
         draft.looked = due if len(found) < bite else found[-1][0]
 
@@ -490,8 +495,8 @@ class Plant:
         if None in draft.records:
             raise LedgerError("a record of the group is missing")
         self._last = draft.last
-        self._sequences |= draft.sequences
-        self._newest |= draft.newest
+        for number, latest in draft.latest.items():
+            self._latest[number] |= latest
         del self._marks[: draft.marks]
         del self._told[: draft.told]
         self._looked = max(self._looked, draft.looked)
@@ -514,12 +519,11 @@ class _Memory:
 class _Draft:
     """What a group is to become."""
 
-    __slots__ = ("last", "looked", "marks", "newest", "records", "rows", "sequences", "told")
+    __slots__ = ("last", "latest", "looked", "marks", "records", "rows", "told")
 
     def __init__(self, last: int) -> None:
         self.last = last
         self.records: list[Record | None] = []
         self.rows: list[tuple[int, int, int, int, int, int, bytes, int, int]] = []
-        self.sequences: dict[tuple[int, int], int] = {}
-        self.newest: dict[tuple[int, int], int] = {}
+        self.latest: _Latest = {}
         self.marks = self.told = self.looked = 0

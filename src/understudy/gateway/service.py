@@ -39,6 +39,7 @@ from understudy.errors import (
     UnderstudyError,
 )
 from understudy.gateway.config import Located, Place, Rooms, read_config
+from understudy.gateway.drift import Drift, read_stopped, write_stopped
 from understudy.gateway.link import Link, Receipt, Subscription, Will
 from understudy.gateway.messages import (
     Reader,
@@ -267,6 +268,13 @@ class Gateway:
         self._told = {entry.fleet: self.plant.told(entry.fleet) for entry in self.entries}
         for entry in self.entries:
             self._begin_rooms(entry)
+        self._drift = {entry.name: Drift(entry.terms.design, entry.config.on_drift) for entry in self.entries}
+        self._places: dict[tuple[str, Value], int] = {}
+        self._stopped_file = located.file(config.ledger).with_suffix(".stopped.json")
+        self._stopped = read_stopped(self._stopped_file)
+        for entry in self.entries:
+            if entry.config.on_drift == "stop":
+                self._drift[entry.name].tripped.update(self._stopped.get(entry.fleet, ()))
         self._touched: set[tuple[str, str]] = set()
         self._looked = 0.0
         self._ready: deque[Arrival] = deque()
@@ -282,7 +290,8 @@ class Gateway:
         self._stopping = False
         self._turned = time.monotonic()
         self._minute = 0.0
-        self._postponed: list[tuple[str, bytes, bool, Receipt | None]] = []  # for which no room could be admitted
+        self._postponed: list[tuple[str, bytes, bool, Receipt | None]] = []  # of rooms that are to be admitted
+        self._new: dict[str, dict[str, None]] = {}  # these rooms, by their entry
         self._coming: dict[tuple[str, str, int], list[Receipt | None]] = {}  # readings on the way to the ledger
         self._pause, self._refusals = 0.0, 0  # of publishing, after a refusal
         for message in self.plant.unsent():
@@ -350,8 +359,8 @@ class Gateway:
             self._announce(room)
         return room
 
-    def _route(self, topic: str) -> list[tuple[_Room, int]]:
-        """The rooms and channels that a topic is of, -1 for private values; new rooms are admitted up to the limit."""
+    def _route(self, topic: str) -> list[tuple[_Room, int]] | None:
+        """The rooms and channels that a topic is of, -1 for private values; None if a room is to be admitted first."""
         found: list[tuple[_Room, int]] = []
         for entry in self.entries:
             topics = [*enumerate(entry.config.topics)]
@@ -360,35 +369,55 @@ class Gateway:
                 if not _matches(topic, pattern):
                     continue
                 name = entry.room(topic, pattern)
-                room = self._rooms.get((entry.fleet, name)) or self._admit(entry, name)
+                room = self._rooms.get((entry.fleet, name))
                 if room is not None:
                     found.append((room, channel))
+                elif self._may_enter(entry, name):
+                    return None
         if found:
             if len(self._routes) >= _TOPICS:
                 self._routes.clear()
             self._routes[topic] = found
         return found
 
-    def _admit(self, entry: Entry, name: str) -> _Room | None:
-        """A room that appears by itself, if there is place for it; otherwise None, and it is counted."""
-        here = sum(room.entry is entry for room in self._rooms.values())
+    def _may_enter(self, entry: Entry, name: str) -> bool:
+        """Whether there is place for a room that appears by itself; one for which there is none is counted."""
+        new = self._new.setdefault(entry.name, {})
+        here = len(new) + sum(room.entry is entry for room in self._rooms.values())
+        if name in new:
+            return True
         if entry.config.admit is None or here >= entry.config.admit or not _is_topic_part(name):
             self.metrics.rules["unknown_room"] += 1
             self.log.about(entry.name, "unknown_room", limit=entry.config.admit or 0)
-            return None
-        self.plant.admit(entry.fleet, [name])
-        self.log("info", "admitted", room=name, rooms=here + 1)
-        return self._begin(entry, name)
+            return False
+        new[name] = None
+        return True
+
+    def _admit(self) -> None:
+        """Let in the rooms that have appeared, in one commit for each entry, and take their messages."""
+        try:
+            for entry in self.entries:
+                new = list(self._new.get(entry.name, ()))
+                if new:
+                    self.plant.admit(entry.fleet, new)
+                    del self._new[entry.name]
+                    for name in new:
+                        self._begin(entry, name)
+                    self.log("info", "admitted", entry=entry.name, rooms=len(self.plant.fleets[entry.fleet]))
+        except LedgerError as error:
+            self._failed(error)
+            return
+        postponed, self._postponed = self._postponed, []
+        for given in postponed:
+            self.receive(*given)
 
     # What comes -----------------------------------------------------------------------------------------
 
     def receive(self, topic: str, payload: bytes, retained: bool, receipt: Receipt | None) -> None:
         """A message of the sensors' broker: a reading, a private value, or neither."""
         self.passed("received")
-        try:
-            routes = self._routes.get(topic) or self._route(topic)
-        except LedgerError as error:  # a room could not be admitted
-            self._failed(error)
+        routes = self._routes.get(topic) or self._route(topic)
+        if routes is None:
             self._postponed.append((topic, payload, retained, receipt))
             return
         kept = False
@@ -478,17 +507,50 @@ class Gateway:
                             self._acknowledge.append(receipt)
                 if room.window.deadline <= now:
                     self._touched.add(name)
+        going: dict[str, list[tuple[_Room, Ready]]] = {}
         for name in self._touched:
             room = self._rooms[name]
             for each in room.window.ready(now):
                 if isinstance(each, Ready):
-                    self._ready.append(self._arrival(room, each, now))
-                    self._coming[(*name, each.key)] = each.receipts
+                    going.setdefault(room.entry.name, []).append((room, each))
                 else:
                     self.metrics.rules[each.rule] += 1
                     self.log.about(room.name, each.rule)
                     self._acknowledge += each.receipts
         self._touched.clear()
+        for entry, slots in going.items():
+            self._judge(entry, slots)
+            for room, each in slots:
+                if self._drift[entry].withholds(room.name):
+                    self.metrics.rules["drift"] += 1
+                    self._acknowledge += each.receipts
+                    continue
+                arrival = self._arrival(room, each, now)
+                self._ready.append(arrival)
+                self._coming[arrival.fleet, arrival.room, each.key] = each.receipts
+
+    def _judge(self, name: str, slots: list[tuple[_Room, Ready]]) -> None:
+        """Test the scores of readings before anything of them leaves."""
+        drift, entry = self._drift[name], slots[0][0].entry
+        Y = np.array([ready.reading for _, ready in slots])
+        keys = np.array([ready.key for _, ready in slots], dtype=np.int64)
+        if entry.preparation.changes:
+            Y = entry.preparation.readings(Y, keys)
+        source = np.array([self._position(entry, ready.theta) for _, ready in slots], dtype=np.int64)
+        for room in drift.judge([room.name for room, _ in slots], Y, source, entry.cadence.slots_of(keys)):
+            self.log(
+                "error", "drift", room=room, policy=drift.policy, rule="its scores have come to tell its private value"
+            )
+            if drift.policy == "stop":
+                self._stopped.setdefault(entry.fleet, []).append(room)
+                write_stopped(self._stopped_file, self._stopped)
+
+    def _position(self, entry: Entry, theta: Value) -> int:
+        """The place of a private value in the design."""
+        found = self._places.get((entry.fleet, theta))
+        if found is None:
+            found = self._places[entry.fleet, theta] = self.plant.position(entry.fleet, theta) or 0
+        return found
 
     @staticmethod
     def _arrival(room: _Room, ready: Ready, now: float) -> Arrival:
@@ -511,9 +573,7 @@ class Gateway:
     def turn(self, now: float) -> None:
         """Record a group, publish what is recorded, and acknowledge what is done."""
         if self._postponed and now >= self._again:
-            postponed, self._postponed = self._postponed, []
-            for given in postponed:
-                self.receive(*given)
+            self._admit()
         self._gather(now)
         if now >= self._again:
             late = self._marks_since is not None and now - self._marks_since >= _LINGER
@@ -758,6 +818,7 @@ class Gateway:
         gauges["waiting"] = sum(len(room.window) for room in self._rooms.values())
         gauges["unconfirmed"] = len(self._unconfirmed)
         gauges["rooms"] = len(self._rooms)
+        gauges["drift"] = sum(len(drift.tripped) for drift in self._drift.values())
         budget = self.metrics.budget
         budget.clear()
         for room in self._rooms.values():
@@ -783,7 +844,9 @@ class Gateway:
             poll.register(sock, events | select.POLLHUP)
             watched[sock.fileno()] = link, reads
             quick |= reads and link.buffered
-        busy = quick or bool(self._ready and time.monotonic() >= self._again) or bool(self._touched)
+        busy = (
+            quick or bool((self._ready or self._postponed) and time.monotonic() >= self._again) or bool(self._touched)
+        )
         wait = 0.0 if busy else _LINGER if self._marks_since is not None else _LOOK
         for number, event in poll.poll(wait * 1000):
             if number == woken.fileno():

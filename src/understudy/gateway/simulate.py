@@ -350,7 +350,7 @@ class _Publisher:
 
 def _password(broker: Broker) -> str | None:
     if broker.password_file is None:
-        return broker.password
+        return None if broker.password is None else broker.password.get_secret_value()
     return broker.password_file.read_text(encoding="utf-8").strip()
 
 
