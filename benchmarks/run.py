@@ -34,6 +34,7 @@ SECTIONS = (
     "grid",
     "streams",
     "groups",
+    "pipe",
     "fleet",
     "files",
     "waits",

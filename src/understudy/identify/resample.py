@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
-from scipy.ndimage import median_filter
 
 from understudy import text
 from understudy._types import Array, Index, Ints, Mask, Period, Value
@@ -470,6 +469,8 @@ def _note_scale(table: Table, names: tuple[str, ...], rows: Rows, order: Index, 
     order = order[~np.isnan(rows.Y[order, 0])]
     if order.size <= 2 * FEW:
         return
+    from scipy.ndimage import median_filter
+
     when, theta = rows.ns[order], rows.theta[order]
     for name, y in zip(names, rows.Y[order].T, strict=True):
         level = median_filter(y, 5, mode="nearest")  # without single outliers
