@@ -439,6 +439,8 @@ def listen(port: int) -> tuple[list[socket.socket], int]:
             found.append(second)
         except OSError:
             second.close()
+    for each in found:
+        each.listen(128)  # who comes before the server is ready waits
     return found, port
 
 

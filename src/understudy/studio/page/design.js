@@ -67,7 +67,7 @@ export function designView(page) {
   }
   function fromSlider() {
     const x = (Number(slider.value) / STEPS) * top();
-    amount.value = unit === "percent" ? String(Number(x.toFixed(1))) : unit === "error_at_least" ? String(Math.floor(x * 1e4) / 1e4) : String(Number(x.toPrecision(4)));
+    amount.value = unit === "percent" ? String(Number(x.toFixed(1))) : unit === "error_at_least" ? String(Math.floor(x * 1e4) / 1e4) : String(Number(slider.value) === STEPS ? Math.ceil(x * 1e4) / 1e4 : Number(x.toPrecision(4)));
     newest.ask([NAME[unit] ?? unit, asked()]);
   }
   function toSlider() {
