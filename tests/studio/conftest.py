@@ -1,4 +1,4 @@
-"""A browser for the studio's tests: Debian's chromium, in which every complaint and every foreign request is a failure."""
+"""A browser for the studio's tests: Debian's chromium, in which a complaint or a foreign request is a failure."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import understudy as us
 
 pytestmark = pytest.mark.browser
 
-SECRET = "731.918273"  # a reading that stands in each bad file, and must not be seen
+KNOWN = "731.918273"  # a reading that stands in each bad file, and must not be seen
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ BAD = {
         "zones.csv", rows(300, zone="+01:00").replace("00:30:00+01:00", "00:30:00"), "zone", False,
     ),
     "one value only": ("one.csv", rows(600, people=lambda k: 1), "value", True),
-    "a constant reading": ("constant.csv", rows(600, reading=lambda k: SECRET), "constant|never change|same|one value", True),
+    "a constant reading": ("constant.csv", rows(600, reading=lambda k: KNOWN), "constant|same|one value", True),
     "twelve rows": ("short.csv", rows(12, people=lambda k: k % 2), "rows|readings|few", True),
     "a reading that is none": ("word.csv", rows(300).replace("400.25", "much", 1), "finite number", False),
     "an empty file": ("empty.csv", "", "empty", False),
@@ -92,7 +92,7 @@ def test_bad_files_are_told_in_words(running, name):
     words, _ = told(running, file, content.encode("utf-8", "surrogateescape"), fit)
     assert re.search(wanted, words), words
     assert "fault of the program" not in words
-    assert SECRET not in words
+    assert KNOWN not in words
     assert "400.25" not in words
     assert running.get("/api/state").status == 200
 
@@ -128,9 +128,16 @@ def solve(running, number: int, amount, demand: str = "leakage", tab: str = "t")
 
 @pytest.mark.parametrize(
     ("amount", "words"),
-    [("NaN", "0 or more"), ("-1", "0 or more"), ("0.1 parsec", "leakage"), ("", "leakage"), ("inf bit", "number of nats"), (None, "amount"),
-     ("101%", "at most 100%")],
-)  # fmt: skip
+    [
+        ("NaN", "0 or more"),
+        ("-1", "0 or more"),
+        ("0.1 parsec", "leakage"),
+        ("", "leakage"),
+        ("inf bit", "number of nats"),
+        (None, "amount"),
+        ("101%", "at most 100%"),
+    ],
+)
 def test_an_amount_that_is_none_is_refused_by_the_library(running, amount, words):
     """The page shows the library's own sentence, and the design stays."""
     opened_room(running)
@@ -222,12 +229,24 @@ def test_a_result_is_known_by_content_and_options(running, good):
 
 @pytest.mark.parametrize(
     ("path", "given"),
-    [("/api/data", {"reading": ["nobody"], "private": "occupancy"}), ("/api/data", {"reading": [], "private": "occupancy"}),
-     ("/api/data", {"reading": ["co2"], "private": "co2"}), ("/api/data", {"reading": "co2"}), ("/api/pin", {"slot": 7}),
-     ("/api/coin", {"q": 2, "epoch": 96}), ("/api/coin", {"q": 0.5, "epoch": "a day"}), ("/api/causal", {"decision_every": 0}),
-     ("/api/base", {"horizon": 0}), ("/api/base", {"fresh": 2}), ("/api/base", {"distortion": "taste"}), ("/api/base", {"pseudo": []}),
-     ("/api/tune", {"at_most": 1.5}), ("/api/looks", {"row": 99}), ("/api/solve", {"number": "x"})],
-)  # fmt: skip
+    [
+        ("/api/data", {"reading": ["nobody"], "private": "occupancy"}),
+        ("/api/data", {"reading": [], "private": "occupancy"}),
+        ("/api/data", {"reading": ["co2"], "private": "co2"}),
+        ("/api/data", {"reading": "co2"}),
+        ("/api/pin", {"slot": 7}),
+        ("/api/coin", {"q": 2, "epoch": 96}),
+        ("/api/coin", {"q": 0.5, "epoch": "a day"}),
+        ("/api/causal", {"decision_every": 0}),
+        ("/api/base", {"horizon": 0}),
+        ("/api/base", {"fresh": 2}),
+        ("/api/base", {"distortion": "taste"}),
+        ("/api/base", {"pseudo": []}),
+        ("/api/tune", {"at_most": 1.5}),
+        ("/api/looks", {"row": 99}),
+        ("/api/solve", {"number": "x"}),
+    ],
+)
 def test_requests_that_break_a_rule_are_told_so(running, good, path, given):
     """What a page would not send is refused with value and rule."""
     if running.get("/api/state").json["fit"] is None:

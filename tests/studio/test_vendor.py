@@ -62,7 +62,10 @@ def test_every_word_that_the_page_asks_for_is_there():
 
 def test_importing_understudy_loads_no_studio():
     """Neither the package nor the help of the command line needs the server."""
-    code = "import sys, understudy, understudy.cli; print([m for m in sys.modules if 'studio' in m or m in ('starlette', 'uvicorn')])"
+    code = (
+        "import sys, understudy, understudy.cli\n"
+        "print([name for name in sys.modules if 'studio' in name or name in ('starlette', 'uvicorn')])"
+    )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
 

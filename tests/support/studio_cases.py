@@ -181,7 +181,7 @@ def studio(folder: Path, *arguments: str | Path) -> Iterator[Running]:
         process.stdout.close()
 
 
-# The page, by clicks -----------------------------------------------------------------------------------------------------
+# The page, by clicks --------------------------------------------------------------------------------------------------
 
 
 def click(page: Any, name: str) -> None:

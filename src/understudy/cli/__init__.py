@@ -253,11 +253,12 @@ def studio(
     traces: Annotated[
         bool, option(None, "Draw a stretch of real readings on the page.", "--traces/--no-traces")
     ] = True,
+    as_json: o.AsJson = False,
 ) -> None:
     """Serve a local page where an officer and an engineer agree on a design: fit, slider, audit, report."""
     from understudy.studio.server import Options, run
 
-    run(path, Options(port, traces, limit << 20, 60.0 * idle), typer.echo)
+    run(path, Options(port, traces, limit << 20, 60.0 * idle), as_json, typer.echo)
 
 
 @app.command(rich_help_panel=_LOOK, epilog=examples("understudy guarantee design.json --html card.html"))

@@ -510,13 +510,18 @@ async def _watch(server: uvicorn.Server, studio: Studio, idle: float) -> None:
     studio.stop()
 
 
-def run(path: Path | None, options: Options, say: Callable[[str], None]) -> None:
+def run(path: Path | None, options: Options, as_json: bool, say: Callable[[str], None]) -> None:
     """The command: serve, and say where."""
 
     def ready(address: str) -> None:
+        if as_json:
+            told = {"address": address, "limit_bytes": options.limit, "idle_seconds": options.idle}
+            say(orjson.dumps(told).decode())
+            return
         for line in takeaway.words()["terminal"]["ready"]:
             say(line.format(address=address, limit=size_words(options.limit), minutes=f"{options.idle / 60:g}"))
 
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(serve(path, options, ready))
-    say(takeaway.words()["terminal"]["ended"])
+    if not as_json:
+        say(takeaway.words()["terminal"]["ended"])
