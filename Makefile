@@ -97,7 +97,7 @@ test: system
 	@$(MAKE) --no-print-directory $(VENV)/.developer
 	@$(MAKE) --no-print-directory --jobs=2 unit lint docs
 
-test-more: test-long test-browser test-wheel
+test-more: test-long test-gateway test-browser test-wheel
 
 lint: $(VENV)/.developer
 	$(BIN)/ruff format --check .

@@ -14,6 +14,7 @@ import os
 import random
 import signal
 import sys
+import time
 from typing import Any
 
 from understudy.gateway import service
@@ -86,10 +87,21 @@ class EarlyMarker(service.Gateway):
         self.source.write()
 
 
+class ClockSetBack(service.Gateway):
+    """Runs on a machine whose clock is set back by three seconds, five seconds after the start."""
+
+    def run(self) -> None:
+        """Serve, with a clock that jumps."""
+        begun, tell = time.monotonic(), time.time_ns
+        service.time.time_ns = lambda: tell() - (3 * 10**9 if time.monotonic() > begun + 5.0 else 0)
+        super().run()
+
+
 TWINS: dict[str, type[service.Gateway]] = {
     "early publisher": EarlyPublisher,
     "early acknowledger": EarlyAcknowledger,
     "early marker": EarlyMarker,
+    "clock set back": ClockSetBack,
 }
 
 

@@ -250,6 +250,8 @@ _command(
 
 
 app.add_typer(gateway, name="gateway", rich_help_panel=PANEL)
+
+
 @app.command(
     rich_help_panel=_LOOK,
     epilog=examples("understudy studio", "understudy studio history.csv", "understudy studio design.json"),

@@ -22,6 +22,7 @@ from understudy.stream.randomness import MasterKey
 from understudy.text import bits_and_nats
 
 _PATIENCE = 10.0  # seconds for both brokers
+_ATTEMPTS = 2  # to connect
 
 
 class Checked(NamedTuple):
@@ -148,7 +149,7 @@ def _ask_brokers(located: Located, entries: list[Entry]) -> None:
             for side, link in links.items():
                 if link.refusal is not None:
                     raise link.refusal
-                if not link.up and (now > deadline or link.unanswered > 1):
+                if not link.up and (now > deadline or link.unanswered > 1 or link.attempts > _ATTEMPTS):
                     raise located.error((side, "server"), _silence(link))
     finally:
         for link in links.values():

@@ -437,14 +437,15 @@ class Plant:
         draft.marks = len(self._marks)
         db.executemany("UPDATE outbox SET sent = 1 WHERE id = ?", [(number,) for number in self._marks])
         draft.told = len(self._told)
-        for *row, horizon in self._told:
-            values = (*row, decision_checksum(tuple(row)))
-            db.execute("INSERT OR IGNORE INTO private_values VALUES (?, ?, ?, ?, ?)", values)
+        if self._told:
+            told = [(*row, decision_checksum(tuple(row))) for *row, _ in self._told]
+            db.executemany("INSERT OR IGNORE INTO private_values VALUES (?, ?, ?, ?, ?)", told)
             query = (
                 "DELETE FROM private_values WHERE fleet = ?1 AND room = ?2 AND since < (SELECT max(since) FROM "
                 "private_values WHERE fleet = ?1 AND room = ?2 AND since <= ?3)"
             )
-            db.execute(query, (row[0], row[1], horizon))
+            ended = {(fleet, room): horizon for fleet, room, *_, horizon in self._told}
+            db.executemany(query, [(*place, horizon) for place, horizon in ended.items()])
         self._forget(db, draft, at)
 
     def _forget(self, db: sqlite3.Connection, draft: _Draft, at: int) -> None:

@@ -267,9 +267,7 @@ def _family(told: RoomsFile) -> Family:
     from understudy.randomizer.design import load_design
 
     if told.design is None:
-        from understudy.paper.setting import VALUES, room
-
-        return Family(room, VALUES)
+        return Family(lambda people: GaussMarkov(0.95, 1.0, 0.1, 0.1, b=10.0 * people, mean0=100.0, cov0=1.0), [0, 1])
     design = load_design(told.design)
     family: Family | None = getattr(design, "family", None)
     if family is None:
