@@ -35,6 +35,7 @@ from understudy._types import Array, Value
 from understudy.errors import ConfigurationError, UnderstudyError
 from understudy.gateway.config import Broker, Seconds, Section, read_file
 from understudy.models.family import Family, same_state
+from understudy.models.gauss_markov import GaussMarkov
 from understudy.models.model import Model
 
 _SECOND = 1_000_000_000
