@@ -34,8 +34,10 @@ SECTIONS = (
     "grid",
     "streams",
     "groups",
+    "pipe",
     "fleet",
     "files",
+    "waits",
 )
 FIGURE = "benchmarks-dense.svg"
 

@@ -155,7 +155,7 @@ def fragment(title: str, *parts: str) -> str:
 
 def _in_words(measure: Measure) -> Safe:
     note = f'<span class="note">{escape(measure.note)}</span>' if measure.note else ""
-    return Safe(f"{escape(measure.sentence)}{note}")
+    return Safe(f"{escape(measure.says)}{note}")
 
 
 def _bars(before: float, after: float) -> str:

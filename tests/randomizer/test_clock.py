@@ -286,8 +286,8 @@ def test_a_stream_without_times_or_with_other_decisions_is_refused(tmp_path):
         design.stream(every=dt.timedelta(hours=1))
     with pytest.raises(us.errors.ReadingError, match="times"):
         design.stream(period=900).apply([0.1, 0.2], theta=0)
-    with us.Ledger(tmp_path / "plant.db") as ledger, pytest.raises(ConfigurationError, match="fleet"):
-        us.Fleet(design, ledger, "plant", key=us.MasterKey.new(), epoch=dt.timedelta(minutes=15), period=900)
+    with us.Ledger(tmp_path / "plant.db") as ledger, pytest.raises(ConfigurationError, match="epochs of its own"):
+        us.Fleet(design, ledger, "plant", key=us.MasterKey.new(), epoch=dt.timedelta(hours=1), period=900)
 
 
 def test_a_clock_on_the_wall_ahead_of_utc():

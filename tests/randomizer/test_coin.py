@@ -400,12 +400,6 @@ def test_a_filled_stream_releases_every_slot_of_a_hidden_epoch():
     assert 0 < hidden.all(axis=1).sum() < len(hidden)
 
 
-def test_a_fleet_is_refused(tmp_path):
-    """It would draw by epochs of its own."""
-    with us.Ledger(tmp_path / "plant.db") as ledger, pytest.raises(ConfigurationError, match="fleet"):
-        us.Fleet(coin(), ledger, "fleet", key=us.MasterKey.new())
-
-
 # Files, card, audit -------------------------------------------------------------------------------------------
 
 

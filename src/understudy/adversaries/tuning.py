@@ -51,6 +51,7 @@ from understudy.models.family import Family
 from understudy.models.model import as_target
 from understudy.randomizer.causal import CausalDesign, design_causal
 from understudy.randomizer.causal import at_most as rate_of
+from understudy.randomizer.least_change import Scored
 from understudy.tables.table import Table
 from understudy.tables.times import SECOND, hours, seconds
 from understudy.transform.core import colour
@@ -331,6 +332,15 @@ class Fold(NamedTuple):
     family: Family
     learn: History
     judge: History
+    scored: Scored | None = None
+    """What is learned from with its scores, where several designs need them."""
+
+    def with_scores(self) -> Fold:
+        """The same, scored; as it is where nothing can be scored, which the designs then say."""
+        try:
+            return self._replace(scored=Scored.of(self.family, self.learn))
+        except UnderstudyError:
+            return self
 
 
 class Piece(NamedTuple):
@@ -473,6 +483,7 @@ class Search:
     ) -> list[Step]:
         """The settings of a path, the largest fresh share first, until the first that fails."""
         steps: list[Step] = []
+        folds = [fold.with_scores() for fold in folds] if settings[0].output != "lifelike" else folds
         for setting in sorted(settings, key=lambda each: -each.fresh):
             try:
                 outputs = [piece for k, fold in enumerate(folds) for piece in self.disguise(part, k, fold, setting)]
@@ -492,7 +503,7 @@ class Search:
 
         With `chance` the same outputs are driven by fresh scores alone: what adversaries find in these is no leak.
         """
-        design = make_design(fold.family, setting, fold.learn)
+        design = make_design(fold.family, setting, fold.scored or fold.learn)
         run = DesignRun(with_fresh_scores(design) if chance else design)
 
         def output(segment: Segment) -> Array:
@@ -624,7 +635,7 @@ def with_measurement(family: Family, found: Tuning) -> Family:
     return Family(models, family.values, family.prior, about={**(family.about or {}), "tuning": figures})
 
 
-def make_design(family: Family, setting: Setting, history: History) -> CausalDesign:
+def make_design(family: Family, setting: Setting, history: History | Scored) -> CausalDesign:
     """The causal design of a setting for a fitted family."""
     about: dict[str, Any] = dict(family.about or {})
     period = float(about.get("period") or DECISION)
@@ -634,7 +645,7 @@ def make_design(family: Family, setting: Setting, history: History) -> CausalDes
     if setting.budget:
         demand = {"rate": rate_of(setting.budget, 86400.0 / (period * every))}
     given: dict[str, Any] = {"fresh": setting.fresh} if setting.fresh else {}
-    if setting.output == "lifelike":
+    if isinstance(history, History) and setting.output == "lifelike":
         given["distortion"] = measure_costs(family, history, setting.fresh)
     if setting.output != "lifelike":
         given |= {"output": setting.output, "history": history}

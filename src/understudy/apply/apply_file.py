@@ -603,7 +603,7 @@ def apply_file(
     """
     if on_error not in ("stop", "skip"):
         raise ConfigurationError(f"on_error = {on_error!r}; it must be 'stop' or 'skip'")
-    notes = _gate(design, accept_misfit)
+    notes = check_gate(design, accept_misfit)
     bound = bind(design, reading, private, time, segment if rooms is None else rooms, keep, period, day_first)
     if rooms is not None:
         _check_rooms(bound, segment, ledger, key)
@@ -623,7 +623,9 @@ def apply_file(
         bound = replace(bound, keep=tuple(dict.fromkeys((rooms, *bound.keep))))
     start = clock.perf_counter()
     opened = (
-        ledger if ledger is None or isinstance(ledger, Ledger) else _open(ledger, key, ledger_key, rooms is not None)
+        ledger
+        if ledger is None or isinstance(ledger, Ledger)
+        else open_ledger(ledger, key, ledger_key, rooms is not None)
     )
     try:
         # one generator for all, or each segment of a seeded run would have the same draw
@@ -770,7 +772,7 @@ def _master(key: MasterKey | Path) -> MasterKey:
     return key if isinstance(key, MasterKey) else MasterKey.read(key)
 
 
-def _open(path: Path, key: MasterKey | Path | None, wrapping: MasterKey | Path | None, rooms: bool) -> Ledger:
+def open_ledger(path: Path, key: MasterKey | Path | None, wrapping: MasterKey | Path | None, rooms: bool) -> Ledger:
     """The ledger, unwrapped; the key of a file of many rooms unwraps it only if it is wrapped with that one."""
     if wrapping is None and key is not None and (not rooms or wrapping_key(path) == _master(key).id):
         wrapping = key
@@ -863,7 +865,7 @@ def _layout(bound: Binding, forms: tuple[NumberFormat, ...], file: Source, kind:
     return layout
 
 
-def _gate(design: FileDesign, accept_misfit: bool) -> list[str]:
+def check_gate(design: FileDesign, accept_misfit: bool) -> list[str]:
     """Refuse a family that did not pass its gate, unless that is accepted or its protection was measured."""
     measured = (family_of(design).about or {}).get("tuning")
     if measured is not None:

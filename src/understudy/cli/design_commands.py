@@ -21,6 +21,7 @@ import numpy as np
 import typer
 
 import understudy as us
+from understudy import text
 from understudy._paths import check_paths, write_whole
 from understudy._types import Array, Value
 from understudy.adversaries.results import load_audit
@@ -46,9 +47,11 @@ from understudy.randomizer import constraints
 from understudy.randomizer.constraints import Constraint, Floor
 from understudy.randomizer.solver import nats
 from understudy.report.facts import (
+    Advice,
     AnyDesign,
     DrawDesign,
     about,
+    advise,
     card_of,
     doubts,
     facts,
@@ -468,6 +471,9 @@ def report(path: Path, out: Path | None, as_json: bool, audit: Path | None = Non
     if as_json:
         print_json({"design": str(path), "report": None if out is None else str(out), **facts(design)})
     else:
+        advice = advise(design)
+        if advice is not None:
+            tell_advice(*advice)
         say(f"Report written to {out}")
     for words in warnings(design):
         warn(words)
@@ -495,6 +501,14 @@ def write_report(design: AnyDesign, out: Path, audit: str = "") -> None:
     with progress("report", steps=False):
         page = privacy_report(design, audit)
     write_whole(out, page)
+
+
+def tell_advice(advice: Advice, reasons: list[str]) -> None:
+    """The verdict, and its reasons below."""
+    say(text.ADVICE[advice].upper() if advice is Advice.WITHHOLD else text.ADVICE[advice])
+    for words in reasons:
+        say(wrap(words, "  - "))
+    say()
 
 
 def in_words(design: DrawDesign) -> str:
@@ -528,6 +542,9 @@ def design(path: Path | None, wanted: DesignOptions, room_options: RoomOptions, 
     if outputs.as_json:
         print_json({"design": None if outputs.save is None else str(outputs.save), **facts_of(found), "remarks": notes})
     else:
+        advice = advise(found)
+        if advice is not None:
+            tell_advice(*advice)
         tell(found, notes, fitted=path is not None)
         if outputs.save is not None:
             say(f"\nDesign written to {outputs.save} (design {found.fingerprint})")

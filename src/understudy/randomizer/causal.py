@@ -390,19 +390,16 @@ class CausalDesign(AnyDesign, Frozen):
             )
         if self.estimated and theta is not None:
             raise ConfigurationError("this design estimates the private value from the readings; theta is not for it")
-        phase: Plain = {}
-        if self.clock is not None:
-            tick = dt.timedelta(seconds=self.clock.tick)
-            if every not in (None, tick):
-                raise ConfigurationError(f"every = {every!r}; this design decides by the clock, every {tick}")
-            every, phase = tick, {"phase": self.clock.offset * 10**9} if self.clock.offset else {}
+        tick = Clock.as_told(self.own_epochs)
+        if tick is not None and every not in (None, tick):
+            raise ConfigurationError(f"every = {every!r}; this design decides by the clock, every {tick}")
         try:
-            clock = Clock.checked(self.decision_every if every is None else every)
+            clock = self.own_epochs or Clock.checked(self.decision_every if every is None else every)
         except ConfigurationError:
             raise ConfigurationError(
                 f"every = {every!r}; it must be a positive timedelta (readings with times) or a number of readings"
             ) from None
-        options = {**clock, **phase, "remembers": True} | ({"estimated": True} if self.estimated else {})
+        options = {**clock, "remembers": True} | ({"estimated": True} if self.estimated else {})
         return begin_or_open(self, theta, ledger, choices, options)
 
     @property
@@ -499,9 +496,12 @@ class CausalDesign(AnyDesign, Frozen):
     # What a stream asks of a design with memory: `understudy.stream.engine.CausalPolicy` ------------------
 
     @property
-    def epoch_length(self) -> int | None:
-        """Nanoseconds of a decision by the public clock; None where decisions may be of any length."""
-        return None if self.clock is None else self.clock.tick * 10**9
+    def own_epochs(self) -> Plain:
+        """The hours of the public clock, where there is one."""
+        if self.clock is None:
+            return {}
+        options: Plain = dict(Clock.checked(dt.timedelta(seconds=self.clock.tick)))
+        return options | ({"phase": self.clock.offset * 10**9} if self.clock.offset else {})
 
     def residual_of_block(self, marginal: ArrayLike | str | None = DESIGN_PRIOR) -> None:
         """None: a causal design has exact models only."""

@@ -1002,8 +1002,8 @@ class MovingDesign(Protocol):
     first_charge: float
 
     @property
-    def epoch_length(self) -> int | None:
-        """Nanoseconds of a decision by the public clock; None without one."""
+    def own_epochs(self) -> Plain:
+        """Length and phase of decisions by the public clock; empty without one."""
         ...
 
     @property
@@ -1094,7 +1094,7 @@ def causal_card(
         settled=plan.settled,
         fresh=design.fresh,
         output=design.output_facts,
-        clock=design.epoch_length is not None,
+        clock=bool(design.own_epochs),
     )
 
 

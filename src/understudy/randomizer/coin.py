@@ -216,6 +216,11 @@ class CoinDesign(AnyDesign, Frozen):
     def residual_of_block(self, marginal: ArrayLike | str | None = DESIGN_PRIOR) -> None:
         """None: nothing here rests on a model."""
 
+    @property
+    def own_epochs(self) -> Plain:
+        """The epochs of the coin, and their phase."""
+        return {**Clock.checked(self.epoch), "phase": KEYED if self.phase is None else self.phase}
+
     def mapping(self, column: int, secret: bytes) -> CoinMap:
         """The filter of epochs for which the coin says so, in a stream with this key."""
         return CoinMap(colouring(self.model), column == HIDDEN, secret)
@@ -271,9 +276,8 @@ class CoinDesign(AnyDesign, Frozen):
                 "share = 'independent'; streams that share a coin have the same epochs, so their design needs a public "
                 "phase: us.design_coin(..., phase=...)"
             )
-        phase = KEYED if self.phase is None else self.phase
-        shared = fingerprint({"coin": str(self.count), "phase": str(phase)})
-        options = {**Clock.checked(self.epoch), "phase": phase, "randomizer": shared}
+        own = self.own_epochs
+        options = {**own, "randomizer": fingerprint({"coin": str(self.count), "phase": str(own["phase"])})}
         return begin_or_open(self, self.values[0], ledger, choices, options)
 
     # Files -----------------------------------------------------------------------------------------------

@@ -323,6 +323,11 @@ class AnyDesign:
 
     # What a stream asks of a design: `understudy.stream.engine` -----------------------------------------
 
+    @property
+    def own_epochs(self) -> Plain:
+        """Nothing: epochs are those of the stream."""
+        return {}
+
     def source(self, row: int) -> Model:
         """The model of a private value, by position."""
         return self._models((self.values[row],))[0]
