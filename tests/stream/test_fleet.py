@@ -360,19 +360,19 @@ def test_a_coin_comes_without_a_value_and_hides_where_the_budget_is_spent():
 
 
 @functools.cache
-def by_clock(offset=0):
+def by_clock(offset=0, zone=None):
     """A design by the clock, of any shares, for rooms with a reading a minute."""
     coarse = np.random.default_rng(1).dirichlet(np.ones(2), size=(2, 8))
-    seen = Routine(np.repeat(coarse, STEPS // 8, axis=1), 3.0, offset, (5, 2), 3600.0)
+    seen = Routine(np.repeat(coarse, STEPS // 8, axis=1), 3.0, offset, (5, 2), 3600.0, zone)
     models = {v: us.GaussMarkov(0.9, 1.0, 0.1, 0.1, b=2.0 * v) for v in (0, 1)}
     family = us.Family(models, about={"period": 60.0, "readings": ["co2"], "private": "people", "time": "date"})
     return us.design_causal(family, clock=seen, decision_every=60, distortion=[[0.0, 1.0], [1.0, 0.0]], slope=2.0)
 
 
-@pytest.mark.parametrize("offset", [0, 7200])
-def test_bit_for_bit_by_the_clock(offset):
+@pytest.mark.parametrize(("offset", "zone"), [(0, None), (7200, None), (3600, "Europe/Berlin")])
+def test_bit_for_bit_by_the_clock(offset, zone):
     """Decisions at the hours of a public clock, ahead of UTC or not; other epochs are refused."""
-    design, rng = by_clock(offset), np.random.default_rng(6)
+    design, rng = by_clock(offset, zone), np.random.default_rng(6)
     history = a_history(design, rng, 5, 200)
     ours, theirs, spent, fleet, _ = play(design, history, 5, None, MINUTE)
     assert np.array_equal(ours, theirs, equal_nan=True)
