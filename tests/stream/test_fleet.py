@@ -545,6 +545,33 @@ def test_arrow_holds_no_key_and_few_bytes(design):
     assert not any(secret in stored or secret.hex().encode() in stored for secret in secrets)
 
 
+@pytest.mark.parametrize("model", [room, hidden])
+def test_another_processor_is_refused_where_the_bits_depend_on_it(tmp_path, model, monkeypatch):
+    """Tables that move, and runs that are repeated; Gauss-Markov models have the same bits everywhere."""
+    design, table = make_design(model), Table()
+    given = ["a", "b"], np.array([1, 1]), np.array([100.1234567, 99.7654321])
+    moved = us.Fleet(design, table, "plant", key=KEY, rooms=["a", "b"])
+    moved.apply(*given, theta=[0, 1])
+    arrow = moved.to_arrow()
+    ledger, fleet = a_fleet(tmp_path, design, 0)
+    fleet.admit(["a", "b"])
+    run = fleet.run("file")
+    first = run.outcome(*given[:2], given[2][:, None], np.array([0, 1])).outputs
+    run.finish()
+    us.Fleet.from_arrow(arrow, design, table, key=KEY)
+    monkeypatch.setattr("understudy.stream.snapshot._processor", lambda: "another")
+    if model is room:
+        assert us.Fleet.from_arrow(arrow, design, table, key=KEY).portable
+        again = fleet.run("file").outcome(*given[:2], given[2][:, None], np.array([0, 1])).outputs
+        assert np.array_equal(again, first)
+    else:
+        with pytest.raises(SnapshotError, match="another machine"):
+            us.Fleet.from_arrow(arrow, design, table, key=KEY)
+        with pytest.raises(LedgerError, match="another machine"):
+            fleet.run("file")
+    ledger.close()
+
+
 def test_a_table_that_was_changed_or_is_not_ours_is_refused(design):
     pa = pytest.importorskip("pyarrow")
     fleet = us.Fleet(design, Table(), "plant", key=KEY, rooms=["a", "b"])

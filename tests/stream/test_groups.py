@@ -212,6 +212,32 @@ def test_where_the_transaction_has_ended_the_whole_group_has_failed(design, read
         assert [stream.step(readings[0]) for stream in streams] == [stream.step(readings[0]) for stream in lone]
 
 
+def test_whether_a_member_fails_does_not_depend_on_the_private_value(design, readings, tmp_path):
+    """The same calls under either value, good and bad ones: the same errors, in words too."""
+    told = []
+    for theta in (0, 1):
+        folder = tmp_path / str(theta)
+        folder.mkdir()
+        with opened(folder) as ledger:
+            with ledger.group() as group:
+                tickets = [group.begin(design, theta, name=f"room {k}", epoch=4) for k in range(4)]
+            streams = [ticket.result() for ticket in tickets]
+            ledger.limit("room 0", total=ledger.spent("room 0"))
+            calls = [
+                (0, readings[:9]),
+                (1, [*readings[:3], np.inf]),
+                (2, readings[:9]),
+                (3, [readings[0], 1e9, np.nan]),
+            ]
+            with ledger.group() as group:
+                tickets = [group.apply(streams[k], Y, theta=theta) for k, Y in calls]
+                tickets += [group.step(stream, readings[9], key=3, theta=theta) for stream in streams]
+                tickets += [group.new_epoch(stream, theta) for stream in streams]
+            told.append([repr(ticket.exception()) for ticket in tickets])
+    assert told[0] == told[1]
+    assert 3 < sum(each != "None" for each in told[0]) < len(told[0])
+
+
 def test_followers_fail_with_their_leader(design, readings, tmp_path):
     """Where the leader did not come to an epoch, those that share its draw do not either; a retry has one draw."""
     with opened(tmp_path) as ledger:

@@ -87,7 +87,7 @@ from understudy.stream.ledger_file import (
 from understudy.stream.randomness import DrawSource, MasterKey
 from understudy.stream.release import ROW, Watch, is_coarse
 from understudy.stream.rollback_guard import RollbackGuard, rollback_error
-from understudy.stream.snapshot import dump, load, versions
+from understudy.stream.snapshot import dump, load, same_arithmetic, versions
 from understudy.transform.gaps import RestartingMap, refill_between
 from understudy.transform.kalman_pair import RoomPairs, RoomReadings, RoomState
 from understudy.transform.readings import State, Transformation
@@ -1362,12 +1362,20 @@ class Fleet:
     def _pack(self) -> bytes:
         """All rooms, for a run that may have to be repeated from here."""
         count = len(self)
-        names = json.dumps([self._kind, *self._names]).encode()
+        names = json.dumps({"kind": self._kind, "rooms": self._names, "versions": versions()}).encode()
         return len(names).to_bytes(8, "little") + names + self._columns.pack(0, count)
 
     def _unpack(self, blob: bytes) -> None:
         length = int.from_bytes(blob[:8], "little")
-        self._kind, *self._names = json.loads(blob[8 : 8 + length])
+        head = json.loads(blob[8 : 8 + length])
+        if isinstance(head, list):  # of before versions were recorded
+            head = {"kind": head[0], "rooms": head[1:], "versions": versions()}
+        if not self.portable and not same_arithmetic(head["versions"]):
+            raise LedgerError(
+                "the run was recorded on another machine or with other versions, and the outputs of these models "
+                "depend on the machine's arithmetic; repeat it where it was made"
+            )
+        self._kind, self._names = head["kind"], head["rooms"]
         self._numbers = {room: i for i, room in enumerate(self._names)}
         columns = self._columns
         self._columns = _Columns.empty(list(columns.ints), len(columns.filters), list(columns.objects))
@@ -1433,7 +1441,7 @@ class Fleet:
         fleet.name, fleet._design, fleet._key = head["name"], design, key
         fleet._ledger, fleet._store = None, store
         fleet._set_up(head["options"])
-        if not fleet.portable and head["versions"] != versions():
+        if not fleet.portable and not same_arithmetic(head["versions"]):
             raise SnapshotError(
                 "the table was made on another machine or with other versions, and the outputs of these models depend "
                 "on the machine's arithmetic; go on where it was made"
@@ -1537,7 +1545,7 @@ class FleetRun:
             self._rows = found[0][0]
             try:
                 self._shadow._unpack(found[0][1])
-            except (ValueError, SnapshotError):
+            except (ValueError, KeyError, IndexError, TypeError, SnapshotError):
                 raise damage_error(table.ledger.path, "a run of a fleet") from None
         self._content = [hashlib.blake2b(digest_size=16) for _ in range(4)]
         self._spent = int(self._shadow._columns.ints["charged"].sum())
