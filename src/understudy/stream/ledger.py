@@ -1003,9 +1003,10 @@ class _Member(Protocol):
 class Group:
     """Calls of many streams in one commit; `Ledger.group` makes one.
 
-    Each call is done at once, in a savepoint of its own, and gives a `Ticket`: its result can be had after the block. A
-    call that fails takes nothing but itself back; its ticket raises the error. Where the disk fails, or the block is
-    left by an exception, nothing of the group is recorded, all tickets raise, and every stream stands where it stood.
+    Each call is done at once, and gives a `Ticket`: its result can be had after the block. A call that fails takes
+    nothing but itself back, for it has a savepoint of its own, or has only made rows that wait in memory; its ticket
+    raises the error. Where the disk fails, or the block is left by an exception, nothing of the group is recorded, all
+    tickets raise, and every stream stands where it stood.
     """
 
     def __init__(self, ledger: Ledger) -> None:
