@@ -100,7 +100,7 @@ BUCKET = 1024
 """Rooms that a ledger stores as one piece."""
 _NONE = -(2**63)  # no key, no tick
 _FEW_SLOTS = 4096  # that stay empty: up to then the compiled loop moves through them
-_SETUPS = 4096  # of rooms that run by themselves, kept
+_SETUPS = 16_384  # of rooms that run by themselves, kept
 _UNTOLD, _UNKNOWN = -1, -2
 _LARGEST_TABLE = 1 << 16
 _FORMAT = "understudy fleet"
