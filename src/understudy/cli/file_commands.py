@@ -885,7 +885,7 @@ def quickstart(
             measured = tune_table(before, columns, family)
             step("tune", text.tuning_line(measured.to_dict()))
         except UnderstudyError as error:
-            unmeasured = str(error)
+            unmeasured = text.sentence(str(error))
             step("tune", unmeasured)
     tuned = None if measured is None else measured.design
     try:
