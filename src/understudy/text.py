@@ -195,21 +195,23 @@ def nearest_readings(option: str, given: str, count: int, period: float) -> str:
     return f"{option} {given}: a reading comes every {span(period)}, so it is {taken}."
 
 
-def progress_line(what: str, share: float, elapsed: float, remark: str = "") -> str:
+def progress_line(what: str, share: float, elapsed: float, remark: str = "", silent: float = 0.0) -> str:
     """How far some work is after `elapsed` seconds, for a log; a share of 0 is one that is not known yet.
+
+    Work that was `silent` for longer than it should have taken says no more how long it takes.
 
     >>> progress_line("attacking", 0.4, 60.0), progress_line("tuning", 0.1, 60.0, "AR(1)")
     ('attacking: 40%, about 90 s to go', 'tuning: 10%, about 9 min to go (AR(1))')
-    >>> progress_line("disguising", 0.0, 12.3)
-    'disguising: 12 s so far'
+    >>> progress_line("disguising", 0.0, 12.3), progress_line("attacking", 0.98, 90.0, silent=30.0)
+    ('disguising: 12 s so far', 'attacking: 98%, 90 s so far')
     """
     share = min(max(float(share), 0.0), 1.0)
-    if share > 0.0:
-        left = elapsed * (1.0 - share) / share
+    left = math.inf if share == 0.0 else (elapsed - silent) * (1.0 - share) / share
+    if left >= silent and math.isfinite(left):
         left = round(left) if left <= 120.0 else 60 * round(left / 60.0)
         far = f"{100.0 * share:.0f}%, about {span(left)} to go"
     else:
-        far = f"{span(round(elapsed))} so far"
+        far = f"{100.0 * share:.0f}%, " * (share > 0.0) + f"{span(round(elapsed))} so far"
     return f"{what}: {far}" + (f" ({remark})" if remark else "")
 
 
@@ -280,6 +282,11 @@ class Measure:
         rest = self.sentence.removeprefix(self.premise)
         return rest[:1].upper() + rest[1:]
 
+    @property
+    def condition(self) -> str:
+        """The conditions without the prior."""
+        return self.premise.partition(", ")[2].rstrip(" ,")
+
 
 class Scope(NamedTuple):
     """What is guaranteed of one thing, and which call says so."""
@@ -308,6 +315,21 @@ class Card:
     """The share of right guesses before the readings, and at most after them; None where it is not bounded."""
 
     @property
+    def condition(self) -> str:
+        """The conditions that all measures have, which are stated once; empty where they differ."""
+        found = {measure.condition for measure in self.measures}
+        return found.pop() if len(found) == 1 else ""
+
+    @property
+    def lead(self) -> str:
+        """What stands over the measures: under which conditions they hold."""
+        return f"Each line holds {self.condition}, at the prior of its column." if self.condition else self.caption
+
+    def in_words(self, measure: Measure) -> str:
+        """A measure in words, with its conditions where the lead has none."""
+        return measure.says if self.condition else measure.sentence
+
+    @property
     def sections(self) -> list[tuple[str, tuple[str, ...]]]:
         """What follows the numbers: titles and sentences."""
         return [
@@ -329,9 +351,17 @@ def card_text(card: Card) -> str:
     rows = [("Measure", "Bound", "Prior"), *((m.title, m.shown, m.prior) for m in card.measures)]
     wide = [max(len(row[k]) for row in rows) for k in range(3)]
     table = ["  ".join(cell.ljust(w) for cell, w in zip(row, wide, strict=True)) for row in rows]
-    lines += ["", table[0], "  ".join("-" * w for w in wide), *table[1:], "", "In words"]
+    lines += [
+        "",
+        table[0],
+        "  ".join("-" * w for w in wide),
+        *table[1:],
+        "",
+        "In words",
+        *(_wrap(card.lead) if card.condition else ()),
+    ]
     for k, m in enumerate(card.measures, start=1):
-        lines += _wrap(f"{m.title}. {m.says} {m.note}".rstrip(), f"{k:>2}. ")
+        lines += _wrap(f"{m.title}. {card.in_words(m)} {m.note}".rstrip(), f"{k:>2}. ")
     scopes = tuple(f"{scope.of}: {scope.holds} ({scope.known})." for scope in card.scopes)
     for title, items in [*([("Guaranteed of", scopes)] if scopes else []), *card.sections]:
         lines += ["", title]
