@@ -211,7 +211,10 @@ def progress_line(what: str, share: float, elapsed: float, remark: str = "", sil
         left = round(left) if left <= 120.0 else 60 * round(left / 60.0)
         far = f"{100.0 * share:.0f}%, about {span(left)} to go"
     else:
-        far = f"{100.0 * share:.0f}%, " * (share > 0.0) + f"{span(round(elapsed))} so far"
+        far = (
+            f"{100.0 * share:.0f}%, " * (share > 0.0)
+            + f"{span(round(elapsed) if elapsed <= 120.0 else 60 * round(elapsed / 60.0))} so far"
+        )
     return f"{what}: {far}" + (f" ({remark})" if remark else "")
 
 
@@ -1700,8 +1703,11 @@ class Findings(NamedTuple):
     """Whether something was learned without the clock."""
     best: tuple[str, Interval] | None = None
     """The best adversary that counts, and its balanced accuracy."""
-    base: float = math.nan
-    """The balanced accuracy that it is compared with: of the clock, or chance."""
+    chance: float = math.nan
+    """The balanced accuracy of who guesses without any data."""
+    clock_alone: float = math.nan
+    """That of who has the clock alone; NaN where nobody was tried with it."""
+    best_has_clock: bool = False
     smallest: float = math.nan
     """The excess over that which would have been found four times of five."""
     at_stake: float = math.nan
@@ -1715,7 +1721,9 @@ class Findings(NamedTuple):
 def finding(kind: str, facts: Findings) -> str:
     """The outcome of an audit with the figures that it rests on; `kind` as `outcome` takes it."""
     said = [outcome(kind, facts)]
-    base = f"{'the clock alone' if facts.clock else 'chance'} gives {100.0 * facts.base:.3g}"
+    chance = "" if facts.best_has_clock else f"chance gives {100.0 * facts.chance:.3g}"
+    clock = "" if math.isnan(facts.clock_alone) else f"the clock alone {100.0 * facts.clock_alone:.3g}"
+    base = ", ".join(filter(None, (chance, clock))) if chance else clock.replace("alone", "alone gives")
     if facts.best is not None:
         said.append(f"The best of them, {facts.best[0]}, is right {share_of_100(facts.best[1])}; {base}.")
     quiet = kind in ("nothing", "clock only")

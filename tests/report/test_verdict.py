@@ -7,9 +7,10 @@ from cli_cases import STAY, family
 from page_cases import words
 
 import understudy as us
+from understudy.adversaries import results
 from understudy.adversaries.results import Audit, Row
 from understudy.adversaries.statistics import Figure
-from understudy.report.facts import Advice, advise, bounds_hold, misfit
+from understudy.report.facts import Advice, advise, bounds_hold, card_of, misfit
 from understudy.report.pages import audit_report, privacy_report
 
 SETTING = {"model": "adaptive", "period": 900.0, "clock": False, "budget": 0.0, "output": "lifelike", "fresh": 0.5}
@@ -85,3 +86,28 @@ def test_conditions_stand_once_on_a_card():
     assert all(each.sentence.endswith(each.says[1:]) and clause not in each.says for each in measures)
     for shown in (words(design.guarantee.html()), " ".join(design.guarantee.text().split())):
         assert shown.count(clause) == 2  # in the claim, and over the lines
+
+
+def test_an_audit_that_errs_less_than_the_card_allows_withholds():
+    """Also where no bound is stated beside real readings; an adversary who learned nothing is no contradiction."""
+    design = us.design_causal(family(), STAY, rate=0.01, decision_every=15, distortion="mae")
+    least = design_error(design)
+    for error, found, kind in ((least - 0.1, True, Advice.WITHHOLD), (least - 0.1, False, Advice.RELEASE),
+                               (least + 0.1, True, Advice.RELEASE)):  # fmt: skip
+        audit = attacked(0.5, 0.55)
+        row = replace(audit.rows[0], found=found, error=Figure(error, error - 0.02, error + 0.02))
+        assert advise(design, replace(audit, rows=(row,)))[0] is kind
+
+
+def design_error(design):
+    """The share of wrong guesses that the card promises."""
+    return next(each.value for each in card_of(design).card.measures if each.name == "filtering")
+
+
+def test_the_sentence_of_an_audit_has_the_figures_of_its_table():
+    """Of the best without the clock: chance, and what the clock gives beside it."""
+    alone = Row("disguised", "boosting", False, False, *[Figure(0.9, 0.8, 1.0)] * 4, 1e-6, True, False, 100, 10, 0.1)
+    clock = replace(alone, adversary="clock", clock=True, reference=True, found=False, balanced=Figure(0.96, 0.9, 1.0))
+    timed = replace(alone, clock=True, found=False, testable=False, balanced=Figure(0.95, 0.9, 1.0))
+    told = results.verdict(replace(attacked(0.5, 0.55), rows=(alone, clock, timed)))
+    assert "is right 90 of 100 [80, 100]; chance gives 50, the clock alone 96." in told
