@@ -974,8 +974,8 @@ def tune_table(table: Table, columns: Columns, family: us.Family) -> us.Tuning:
             **_typed_options(columns, "time", "day_first", "segment", "period", "bins"),
         )
         found = tune(periods=[900.0 if columns.time and period is not None and period < 300.0 else None])
-        # runs of some minutes have no quarter of an hour to speak of
-        return found if found.steps else tune(periods=[None])
+        # runs of some minutes have no quarter of an hour to speak of; many short rows take long, so that one path is left
+        return found if found.steps else tune(periods=[None], models=(name,), outputs=("least-change",))
 
 
 def _audit_held_out(design: AnyDesign, columns: Columns, learned: Table, judged: Table, out: Path) -> Audit:
