@@ -974,7 +974,7 @@ def tune_table(table: Table, columns: Columns, family: us.Family) -> us.Tuning:
             **_typed_options(columns, "time", "day_first", "segment", "period", "bins"),
         )
         found = tune(periods=[900.0 if columns.time and period is not None and period < 300.0 else None])
-        # runs of some minutes have no quarter of an hour to speak of; many short rows take long, so that one path is left
+        # runs of some minutes have no quarter of an hour to speak of; their many rows leave time for one path
         return found if found.steps else tune(periods=[None], models=(name,), outputs=("least-change",))
 
 
