@@ -39,7 +39,7 @@ FOLDS = 5
 DRAWS = 2
 LEVEL = 0.99
 RESAMPLES = 2000
-ROWS = 12_000
+ROWS = 8_000
 """Rows that a classifier is trained on at most; neighbours are alike."""
 
 
@@ -311,9 +311,9 @@ def attacks() -> dict[str, Attack]:
     for kind in ("short", "long", "differenced", "all"):
         for leaf in (5, 50):
             found[f"forest, {kind}, leaves of {leaf}"] = classifier(
-                kind, lambda leaf=leaf: RandomForestClassifier(100, min_samples_leaf=leaf, n_jobs=1, random_state=1)
+                kind, lambda leaf=leaf: RandomForestClassifier(60, min_samples_leaf=leaf, n_jobs=1, random_state=1)
             )
-        for leaves, rounds in ((4, 60), (15, 120)):
+        for leaves, rounds in ((4, 60), (15, 80)):
             found[f"boosting, {kind}, {leaves} leaves"] = classifier(
                 kind,
                 lambda leaves=leaves, rounds=rounds: HistGradientBoostingClassifier(

@@ -195,21 +195,26 @@ def nearest_readings(option: str, given: str, count: int, period: float) -> str:
     return f"{option} {given}: a reading comes every {span(period)}, so it is {taken}."
 
 
-def progress_line(what: str, share: float, elapsed: float, remark: str = "") -> str:
+def progress_line(what: str, share: float, elapsed: float, remark: str = "", silent: float = 0.0) -> str:
     """How far some work is after `elapsed` seconds, for a log; a share of 0 is one that is not known yet.
+
+    Work that was `silent` for longer than it should have taken says no more how long it takes.
 
     >>> progress_line("attacking", 0.4, 60.0), progress_line("tuning", 0.1, 60.0, "AR(1)")
     ('attacking: 40%, about 90 s to go', 'tuning: 10%, about 9 min to go (AR(1))')
-    >>> progress_line("disguising", 0.0, 12.3)
-    'disguising: 12 s so far'
+    >>> progress_line("disguising", 0.0, 12.3), progress_line("attacking", 0.98, 90.0, silent=30.0)
+    ('disguising: 12 s so far', 'attacking: 98%, 90 s so far')
     """
     share = min(max(float(share), 0.0), 1.0)
-    if share > 0.0:
-        left = elapsed * (1.0 - share) / share
+    left = math.inf if share == 0.0 else (elapsed - silent) * (1.0 - share) / share
+    if left >= silent and math.isfinite(left):
         left = round(left) if left <= 120.0 else 60 * round(left / 60.0)
         far = f"{100.0 * share:.0f}%, about {span(left)} to go"
     else:
-        far = f"{span(round(elapsed))} so far"
+        far = (
+            f"{100.0 * share:.0f}%, " * (share > 0.0)
+            + f"{span(round(elapsed) if elapsed <= 120.0 else 60 * round(elapsed / 60.0))} so far"
+        )
     return f"{what}: {far}" + (f" ({remark})" if remark else "")
 
 
@@ -280,6 +285,11 @@ class Measure:
         rest = self.sentence.removeprefix(self.premise)
         return rest[:1].upper() + rest[1:]
 
+    @property
+    def condition(self) -> str:
+        """The conditions without the prior."""
+        return self.premise.partition(", ")[2].rstrip(" ,")
+
 
 class Scope(NamedTuple):
     """What is guaranteed of one thing, and which call says so."""
@@ -308,6 +318,21 @@ class Card:
     """The share of right guesses before the readings, and at most after them; None where it is not bounded."""
 
     @property
+    def condition(self) -> str:
+        """The conditions that all measures have, which are stated once; empty where they differ."""
+        found = {measure.condition for measure in self.measures}
+        return found.pop() if len(found) == 1 else ""
+
+    @property
+    def lead(self) -> str:
+        """What stands over the measures: under which conditions they hold."""
+        return f"Each line holds {self.condition}, at the prior of its column." if self.condition else self.caption
+
+    def in_words(self, measure: Measure) -> str:
+        """A measure in words, with its conditions where the lead has none."""
+        return measure.says if self.condition else measure.sentence
+
+    @property
     def sections(self) -> list[tuple[str, tuple[str, ...]]]:
         """What follows the numbers: titles and sentences."""
         return [
@@ -329,9 +354,17 @@ def card_text(card: Card) -> str:
     rows = [("Measure", "Bound", "Prior"), *((m.title, m.shown, m.prior) for m in card.measures)]
     wide = [max(len(row[k]) for row in rows) for k in range(3)]
     table = ["  ".join(cell.ljust(w) for cell, w in zip(row, wide, strict=True)) for row in rows]
-    lines += ["", table[0], "  ".join("-" * w for w in wide), *table[1:], "", "In words"]
+    lines += [
+        "",
+        table[0],
+        "  ".join("-" * w for w in wide),
+        *table[1:],
+        "",
+        "In words",
+        *(_wrap(card.lead) if card.condition else ()),
+    ]
     for k, m in enumerate(card.measures, start=1):
-        lines += _wrap(f"{m.title}. {m.says} {m.note}".rstrip(), f"{k:>2}. ")
+        lines += _wrap(f"{m.title}. {card.in_words(m)} {m.note}".rstrip(), f"{k:>2}. ")
     scopes = tuple(f"{scope.of}: {scope.holds} ({scope.known})." for scope in card.scopes)
     for title, items in [*([("Guaranteed of", scopes)] if scopes else []), *card.sections]:
         lines += ["", title]
@@ -1671,8 +1704,11 @@ class Findings(NamedTuple):
     """Whether something was learned without the clock."""
     best: tuple[str, Interval] | None = None
     """The best adversary that counts, and its balanced accuracy."""
-    base: float = math.nan
-    """The balanced accuracy that it is compared with: of the clock, or chance."""
+    chance: float = math.nan
+    """The balanced accuracy of who guesses without any data."""
+    clock_alone: float = math.nan
+    """That of who has the clock alone; NaN where nobody was tried with it."""
+    best_has_clock: bool = False
     smallest: float = math.nan
     """The excess over that which would have been found four times of five."""
     at_stake: float = math.nan
@@ -1686,7 +1722,9 @@ class Findings(NamedTuple):
 def finding(kind: str, facts: Findings) -> str:
     """The outcome of an audit with the figures that it rests on; `kind` as `outcome` takes it."""
     said = [outcome(kind, facts)]
-    base = f"{'the clock alone' if facts.clock else 'chance'} gives {100.0 * facts.base:.3g}"
+    chance = "" if facts.best_has_clock else f"chance gives {100.0 * facts.chance:.3g}"
+    clock = "" if math.isnan(facts.clock_alone) else f"the clock alone {100.0 * facts.clock_alone:.3g}"
+    base = ", ".join(filter(None, (chance, clock))) if chance else clock.replace("alone", "alone gives")
     if facts.best is not None:
         said.append(f"The best of them, {facts.best[0]}, is right {share_of_100(facts.best[1])}; {base}.")
     quiet = kind in ("nothing", "clock only")

@@ -274,7 +274,7 @@ def test_a_day_or_two_are_not_trusted(fit, understudy, tmp_path):
     assert (tmp_path / "family.json").exists()
     told = understudy("quickstart", tmp_path / "room.csv", *DATA, "-o", tmp_path / "out")
     assert told.status == 3, told.err
-    assert "DO NOT RELEASE. - the history has 2 days; tuning needs at least 4" in one_line(told.out)
+    assert "DO NOT RELEASE. - The history has 2 days; tuning needs at least 4." in one_line(told.out)
 
 
 @pytest.mark.long(seconds=8, reason="fits every class of models to a short history")
@@ -284,5 +284,5 @@ def test_one_day_of_which_no_design_can_be_made_is_not_to_be_released(understudy
     (tmp_path / "room.csv").write_bytes(encode(rows))
     told = understudy("quickstart", tmp_path / "room.csv", *DATA, "-o", tmp_path / "out")
     assert told.status == 3, told.err
-    assert "DO NOT RELEASE. - the history has 1 day" in one_line(told.out)
+    assert "DO NOT RELEASE. - The history has 1 day" in one_line(told.out)
     assert "--rate" not in told.out + told.err

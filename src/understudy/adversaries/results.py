@@ -461,8 +461,7 @@ def verdict(audit: Audit) -> str:
     if audit.verdict is Verdict.FOUND and not audit.found:  # without the clock
         alone = [row for row in audit.rows_on_output if not row.clock]
         best = max(alone, key=lambda row: _sortable(row.strength.value), default=None)
-    clock = clock_reference(audit) if best is not None and best.clock else None
-    base = blind_accuracy(audit) if clock is None else clock.balanced.value
+    clock = clock_reference(audit)
     facts = text.Findings(
         level=audit.level,
         clock=any(row.clock for row in rows),
@@ -475,7 +474,9 @@ def verdict(audit: Audit) -> str:
         too_little=audit.verdict is Verdict.TOO_LITTLE,
         alone=audit.found_alone,
         best=None if best is None else (_with_data(best), best.strength),
-        base=base,
+        chance=blind_accuracy(audit),
+        clock_alone=math.nan if clock is None else clock.balanced.value,
+        best_has_clock=clock is not None and best is not None and best.clock,
         smallest=audit.smallest_leak,
         at_stake=audit.at_stake,
         days=audit.days,

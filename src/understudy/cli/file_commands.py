@@ -885,7 +885,7 @@ def quickstart(
             measured = tune_table(before, columns, family)
             step("tune", text.tuning_line(measured.to_dict()))
         except UnderstudyError as error:
-            unmeasured = str(error)
+            unmeasured = text.sentence(str(error))
             step("tune", unmeasured)
     tuned = None if measured is None else measured.design
     try:
@@ -974,8 +974,8 @@ def tune_table(table: Table, columns: Columns, family: us.Family) -> us.Tuning:
             **_typed_options(columns, "time", "day_first", "segment", "period", "bins"),
         )
         found = tune(periods=[900.0 if columns.time and period is not None and period < 300.0 else None])
-        # runs of some minutes have no quarter of an hour to speak of
-        return found if found.steps else tune(periods=[None])
+        # runs of some minutes have no quarter of an hour to speak of; their many rows leave time for one path
+        return found if found.steps else tune(periods=[None], models=(name,), outputs=("least-change",))
 
 
 def _audit_held_out(design: AnyDesign, columns: Columns, learned: Table, judged: Table, out: Path) -> Audit:

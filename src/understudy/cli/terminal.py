@@ -135,27 +135,28 @@ def progress(words: str, steps: bool = True) -> Iterator[Advance]:
 @contextmanager
 def _log_lines(words: str) -> Iterator[Advance]:
     """A line every so many seconds, also where the work says nothing for longer; each remark once."""
-    began = last = time.monotonic()
+    began = last = heard = time.monotonic()
     share, news, over, turn = 0.0, "", threading.Event(), threading.Lock()
 
-    def write_line() -> None:
-        nonlocal last, news
+    def write_line(moved: bool) -> None:
+        nonlocal last, news, heard
         with turn:
             now = time.monotonic()
+            heard = now if moved else heard
             if now - last >= LINE_EVERY:
                 last = now
-                say(text.progress_line(words, share, now - began, news), err=True)
+                say(text.progress_line(words, share, now - began, news, now - heard), err=True)
                 news = ""
 
     def move(fraction: float, remark: str = "", /) -> None:
         nonlocal share, news
         share, news = fraction, remark
-        write_line()
+        write_line(moved=True)
 
     def write_on() -> None:
         while not over.wait(1.0):
             if time.monotonic() - last >= LINE_EVERY + 1.0:
-                write_line()
+                write_line(moved=False)
 
     writer = threading.Thread(target=write_on, daemon=True)
     writer.start()

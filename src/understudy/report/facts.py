@@ -217,7 +217,8 @@ def advise(design: AnyDesign, audit: Audit | None = None) -> tuple[Advice, list[
         if best is not None and measured["over"] == "chance" and best.balanced.low > measured["at_most"]:
             return Advice.WITHHOLD, [text.beyond_promise(best.balanced.value), *said, text.OTHER_WAYS]
         return Advice.MEASURED, [*text.constant_words(measured), *said]
-    if audit is not None and audit.broken:
+    more = best is not None and best.found and best.error.high < _guesses(design)["at_least"]
+    if audit is not None and (audit.broken or more):
         return Advice.WITHHOLD, [text.beyond_promise(best.balanced.value if best else None), *paid, text.OTHER_WAYS]
     if nothing_hidden(design):
         return Advice.WITHHOLD, [text.NOTHING_HIDDEN]

@@ -144,15 +144,25 @@ def made_by(design: AnyDesign | None) -> str:
 
 def _design_summary(design: DrawDesign) -> str:
     """The verdict and warnings first, then the whole matter in a few sentences and a table."""
-    advice = advise(design)
+    advice, drawn = advise(design), "decision" if isinstance(design, CausalDesign) else "epoch"
     found = warnings(design)
     if advice is not None:
         found = [words for words in found if words not in advice[1] and advice[0] is Advice.RELEASE]
     title = text.WARNING_TITLES[False if fits(about(design)) is False else None]
     alarm = box(found, warning=True, lead=title) if found else ""
     return (
-        advice_box(advice) + alarm + paragraphs(*sentences(design), _price_of_moving(design)) + _design_glance(design)
+        advice_box(advice)
+        + alarm
+        + paragraphs(*sentences(design), _price_of_moving(design))
+        + _words("private", "prior", "pseudo", drawn, "score", "leakage", *(("fresh",) if design.fresh else ()))
+        + _design_glance(design)
     )
+
+
+def _words(*names: str) -> str:
+    """What words mean, where they are first used."""
+    said = (page_entry("words", name) for name in names)
+    return pairs("Words", [(word, meaning) for word, _, meaning in (each.partition(": ") for each in said)])
 
 
 def advice_box(advice: tuple[Advice, list[str]] | None) -> str:
@@ -510,6 +520,7 @@ def _summary(audit: Audit, design: AnyDesign | None) -> str:
         + (box([page_text("one_release")], warning=True, lead="Keep this page secret") if one_release else "")
         + (box(found, warning=True, lead="The models") if found else "")
         + paragraphs(f"The audit was made {page_entry('attacked', audit.how)}.")
+        + _words("private", "balanced", "score", "clock")
         + pairs("Right guesses of 100", right_guesses(audit))
         + paragraphs(
             _accuracy_note(audit),
