@@ -233,7 +233,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="how long (60)")
     asked = parser.parse_args()
     readings = int(asked.seconds * SPEED / PERIOD)
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="understudy-demo-")))
         inner, outer, health = free_port(), free_port(), free_port()
@@ -243,8 +243,8 @@ def main() -> None:
         design = install(folder, inner, outer, health)
         bound = design.guarantee.bayes_error
         console.print(
-            f"sensors' broker on port {inner}, listeners' broker on {outer}, {ROOMS} rooms, {SPEED} times as fast as "
-            "the clock;\nthe gateway between them draws for each room once an hour of the rooms' time.\n"
+            f"sensors' broker on port {inner}, listeners' broker on {outer}; {ROOMS} rooms, {SPEED} times as fast as "
+            "the clock.\nThe gateway between the two draws for each room once an hour of the rooms' time.\n"
         )
         gateway = stack.enter_context(running(folder, COMMAND, "gateway", "gateway.yaml", log="gateway.log"))
         wait_for(health, gateway, folder / "gateway.log")

@@ -70,19 +70,20 @@ class Site:
     inner: Broker
     outer: Broker
     lateness: float = 20.0
-    extra: str = ""  # further lines of the only entry under `rooms`
     top: str = ""  # further lines at the top level
     budget: str = "{total: 40.0}"
+    period: dt.timedelta = PERIOD
+    sensor: str = "value: co2, time: time"  # where the reading stands in a message
+    theta: str = "value: occupancy, time: time, valid_for: 60s"
     admit: int = 1000
     health: int = field(default_factory=free_port)
-    ledger_folder: Path | None = None
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.design = us.design(us.Family(room, values=[0, 1]), leakage=0.3, horizon=50, distortion="mae")
         self.design.save(self.folder / "room.json")
         us.MasterKey.new().save(self.folder / "master.key")
-        self.ledger = (self.ledger_folder or self.folder) / "gateway.ledger"
+        self.ledger = self.folder / "gateway.ledger"
         self.config = self.folder / "gateway.yaml"
         self.write()
 
@@ -105,15 +106,14 @@ out:
 rooms:
   offices:
     design: room.json
-    period: {PERIOD.total_seconds():g}s
+    period: {self.period.total_seconds():g}s
     epoch: {EPOCH.total_seconds():g}s
     lateness: {self.lateness}s
     admit: {self.admit}
     on_drift: pass
     budget: {self.budget}
-    sensors: [{{topic: raw/+/co2, name: co2, value: co2, time: time}}]
-    theta: {{topic: private/+/occupancy, value: occupancy, time: time, valid_for: {PERIOD.total_seconds():g}s}}
-{self.extra}
+    sensors: [{{topic: raw/+/co2, name: co2, {self.sensor}}}]
+    theta: {{topic: private/+/occupancy, {self.theta}}}
 """,
             encoding="utf-8",
         )

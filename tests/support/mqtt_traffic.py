@@ -16,7 +16,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import paho.mqtt.client as mqtt
@@ -125,6 +125,12 @@ def as_json(name: str) -> Callable[[dt.datetime, Any], bytes]:
     return lambda time, value: json.dumps({"time": time.isoformat(), name: value}).encode()
 
 
+def send(to: Connection, room: str, row: Reading) -> int:
+    """Publish a reading, and before it the private value of its time; the number of the message."""
+    to.publish(f"private/{room}/occupancy", as_json("occupancy")(row.time, row.theta))
+    return to.publish(f"raw/{room}/co2", as_json("co2")(row.time, row.value))
+
+
 @dataclass
 class Sensors:
     """The readings of many rooms on their way through a gateway; `run` ends when each has its output.
@@ -135,10 +141,6 @@ class Sensors:
     port: int
     readings: Mapping[str, Sequence[Reading]]
     outputs: Callable[[str], set[int]]
-    topic: str = "raw/{room}/co2"
-    theta_topic: str = "private/{room}/occupancy"
-    payload: Callable[[dt.datetime, float], bytes] = field(default_factory=lambda: as_json("co2"))
-    theta_payload: Callable[[dt.datetime, Any], bytes] = field(default_factory=lambda: as_json("occupancy"))
     window: int = 4
     again: float = 1.0
     pause: float = 0.0
@@ -178,8 +180,7 @@ class Sensors:
                 time.sleep(0.005)
 
     def _send(self, to: Connection, room: str, row: Reading) -> tuple[float, int]:
-        to.publish(self.theta_topic.format(room=room), self.theta_payload(row.time, row.theta))
-        number = to.publish(self.topic.format(room=room), self.payload(row.time, row.value))
+        number = send(to, room, row)
         self.sent += 1
         if self.pause:
             time.sleep(self.pause)
